@@ -1,0 +1,233 @@
+//! Every error the data plane can answer with, as one table: status, codes, metric label and retry class.
+//! A fault is rendered in the dialect of the client; nothing else in the house writes an error body.
+
+use crate::operation::Dialect;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+/// Which of the documented envelopes (`spec/errors.md`) rides beside the client's own error shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Envelope {
+    /// E1, E2: `{"status":"failure","message"}`, with `errors` for a config's problems.
+    Failure,
+    /// E6: `{"success":false,"data":{"message","errorCode"}}`.
+    Account(&'static str),
+    /// E7: `{"status":"failure","error":{"code","message","field"},"message"}`.
+    SavedOnly,
+    /// E8: `{"message","ok":false}`.
+    NotFound,
+    /// E3: the client's dialect alone.
+    Plain,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub status: u16,
+    /// Metric and record label.
+    pub label: &'static str,
+    pub openai_type: &'static str,
+    pub anthropic_type: &'static str,
+    pub envelope: Envelope,
+    /// Raised by the gateway itself while trying a target: fallback stops here
+    /// (`x-gateway-gateway-exception`, `spec/config-object.md`).
+    pub exception: bool,
+}
+
+macro_rules! faults {
+    ($($kind:ident: $status:literal $label:literal $openai:literal $anthropic:literal $envelope:expr, $exception:literal;)+) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum FaultKind { $($kind),+ }
+
+        impl FaultKind {
+            pub const ALL: &'static [Self] = &[$(Self::$kind),+];
+
+            pub const fn row(self) -> Row {
+                match self {$(
+                    Self::$kind => Row {
+                        status: $status, label: $label, openai_type: $openai, anthropic_type: $anthropic,
+                        envelope: $envelope, exception: $exception,
+                    },
+                )+}
+            }
+        }
+    };
+}
+
+use Envelope::{Account, Failure, NotFound, Plain, SavedOnly};
+
+faults! {
+    Unauthenticated: 401 "unauthenticated" "invalid_request_error" "authentication_error" Account("AB05"), false;
+    Forbidden:       403 "forbidden" "permission_error" "permission_error" Account("AB03"), false;
+    Flooded:         429 "flooded" "rate_limit_error" "rate_limit_error" Account("AB06"), false;
+    BadHeader:       400 "bad_header" "invalid_request_error" "invalid_request_error" Failure, false;
+    BadBody:         400 "bad_body" "invalid_request_error" "invalid_request_error" Failure, false;
+    BadConfig:       400 "bad_config" "invalid_request_error" "invalid_request_error" Failure, false;
+    NoProvider:      400 "no_provider" "invalid_request_error" "invalid_request_error" Failure, false;
+    BadHost:         400 "bad_custom_host" "invalid_request_error" "invalid_request_error" Failure, false;
+    Refused:         400 "not_translatable" "invalid_request_error" "invalid_request_error" Failure, false;
+    InlineBlocked:   400 "inline_blocked" "invalid_request_error" "invalid_request_error" SavedOnly, false;
+    UnknownRoute:    404 "unknown_route" "invalid_request_error" "not_found_error" NotFound, false;
+    SlowClient:      408 "slow_client" "timeout_error" "timeout_error" Plain, false;
+    TimedOut:        408 "request_timeout" "timeout_error" "timeout_error" Plain, false;
+    BudgetExhausted: 412 "budget_exhausted" "insufficient_quota" "permission_error" Plain, false;
+    TooLarge:        413 "too_large" "invalid_request_error" "request_too_large" Failure, false;
+    RateLimited:     429 "rate_limited" "rate_limit_error" "rate_limit_error" Plain, false;
+    ClientGone:      499 "client_gone" "server_error" "api_error" Plain, false;
+    Internal:        500 "internal" "server_error" "api_error" Failure, true;
+    Unsupported:     500 "unsupported" "invalid_request_error" "invalid_request_error" Failure, true;
+    UpstreamBroken:  502 "upstream_broken" "server_error" "api_error" Plain, false;
+    Unreachable:     503 "upstream_unreachable" "server_error" "api_error" Plain, false;
+    Busy:            503 "busy" "server_error" "overloaded_error" Failure, false;
+    UpstreamSilent:  504 "upstream_silent" "server_error" "timeout_error" Plain, false;
+}
+
+/// An error on its way to a client. `message` never holds a secret: it names fields and rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault(Box<Inner>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Inner {
+    kind: FaultKind,
+    message: Cow<'static, str>,
+    param: Option<String>,
+    code: Option<&'static str>,
+    errors: Vec<String>,
+    retry_after_ms: Option<u64>,
+}
+
+impl Fault {
+    pub fn new(kind: FaultKind, message: impl Into<Cow<'static, str>>) -> Self {
+        let (message, param, code, errors, retry_after_ms) = (message.into(), None, None, Vec::new(), None);
+        Self(Box::new(Inner { kind, message, param, code, errors, retry_after_ms }))
+    }
+
+    /// The field or header that is at fault.
+    #[must_use]
+    pub fn on(mut self, param: impl Into<String>) -> Self {
+        self.0.param = Some(param.into());
+        self
+    }
+
+    #[must_use]
+    pub fn code(mut self, code: &'static str) -> Self {
+        self.0.code = Some(code);
+        self
+    }
+
+    /// Every problem of a config at once: `path: a,b, message: m`.
+    #[must_use]
+    pub fn listing(mut self, errors: Vec<String>) -> Self {
+        self.0.errors = errors;
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after_ms(mut self, ms: u64) -> Self {
+        self.0.retry_after_ms = Some(ms);
+        self
+    }
+
+    pub fn kind(&self) -> FaultKind {
+        self.0.kind
+    }
+
+    pub fn status(&self) -> u16 {
+        self.0.kind.row().status
+    }
+
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    pub fn param(&self) -> Option<&str> {
+        self.0.param.as_deref()
+    }
+
+    pub fn retry_after(&self) -> Option<u64> {
+        self.0.retry_after_ms
+    }
+
+    /// The error object as `dialect` spells it.
+    pub fn error_object(&self, dialect: Dialect) -> Value {
+        let row = self.0.kind.row();
+        match dialect {
+            Dialect::OpenAi => json!({
+                "message": self.0.message, "type": row.openai_type, "param": self.0.param, "code": self.0.code,
+            }),
+            Dialect::Anthropic => json!({ "type": row.anthropic_type, "message": self.0.message }),
+        }
+    }
+
+    /// The JSON body: the client's dialect first, then the documented envelope's keys beside it, so that
+    /// an official SDK and a client of the documented shape both find what they look for.
+    pub fn body(&self, dialect: Dialect) -> Vec<u8> {
+        let row = self.0.kind.row();
+        let mut body = Map::new();
+        if dialect == Dialect::Anthropic {
+            body.insert("type".into(), "error".into());
+        }
+        let mut error = self.error_object(dialect);
+        if row.envelope == SavedOnly {
+            error["code"] = json!(self.0.code);
+            error["field"] = json!(self.0.param);
+        }
+        body.insert("error".into(), error);
+        match row.envelope {
+            Failure | SavedOnly => {
+                body.insert("status".into(), "failure".into());
+                body.insert("message".into(), json!(self.0.message));
+            }
+            Account(code) => {
+                body.insert("success".into(), false.into());
+                body.insert("data".into(), json!({ "message": self.0.message, "errorCode": code }));
+            }
+            NotFound => {
+                body.insert("message".into(), json!(self.0.message));
+                body.insert("ok".into(), false.into());
+            }
+            Plain => {}
+        }
+        if !self.0.errors.is_empty() {
+            body.insert("errors".into(), json!(self.0.errors));
+        }
+        Value::Object(body).to_string().into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(f: &Fault, d: Dialect) -> Value {
+        serde_json::from_slice(&f.body(d)).unwrap_or_default()
+    }
+
+    #[test]
+    fn both_readers_find_their_shape() {
+        let f = Fault::new(FaultKind::BadBody, "n must be 1..128").on("n");
+        assert_eq!(
+            body(&f, Dialect::OpenAi),
+            json!({"error": {"message": "n must be 1..128", "type": "invalid_request_error", "param": "n", "code": null},
+                   "status": "failure", "message": "n must be 1..128"})
+        );
+        assert_eq!(body(&f, Dialect::Anthropic)["type"], "error");
+        let f = Fault::new(FaultKind::Forbidden, "no");
+        assert_eq!(body(&f, Dialect::OpenAi)["data"]["errorCode"], "AB03");
+    }
+
+    #[test]
+    fn saved_only_names_code_and_field() {
+        let f = Fault::new(FaultKind::InlineBlocked, "saved only").code("inline_config_blocked").on("x-gateway-config");
+        let b = body(&f, Dialect::OpenAi);
+        assert_eq!((&b["error"]["code"], &b["error"]["field"]), (&json!("inline_config_blocked"), &json!("x-gateway-config")));
+    }
+
+    #[test]
+    fn labels_are_unique() {
+        let mut labels: Vec<_> = FaultKind::ALL.iter().map(|k| k.row().label).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        assert_eq!(labels.len(), FaultKind::ALL.len());
+    }
+}

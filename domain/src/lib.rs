@@ -1,0 +1,29 @@
+//! The nouns of the gateway: ids, resources, snapshot, call, usage, money, record, fault, and the ports.
+//! Floor 0: knows no runtime, no network, no database and no clock; time, dice and ids are arguments.
+
+pub mod bounds;
+pub mod catalog;
+pub mod config;
+pub mod fault;
+pub mod id;
+pub mod keys;
+pub mod money;
+pub mod operation;
+pub mod ports;
+pub mod price;
+pub mod record;
+pub mod resource;
+pub mod scope;
+pub mod secret;
+pub mod snapshot;
+pub mod time;
+pub mod usage;
+
+pub use fault::{Fault, FaultKind};
+pub use id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
+pub use money::NanoUsd;
+pub use operation::{Dialect, Operation};
+pub use secret::Secret;
+pub use snapshot::Snapshot;
+pub use time::Timestamp;
+pub use usage::Usage;

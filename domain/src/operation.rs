@@ -1,0 +1,194 @@
+//! Path → operation and dialect, by one table (`spec/inference.md`, route table).
+//! A path that is not in the table is passed through untouched as [`Operation::Proxy`].
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+
+/// The shape of body that a client or a provider speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dialect {
+    /// OpenAI's bodies, errors and `data:`-only event streams.
+    OpenAi,
+    /// Anthropic's Messages bodies, errors and named events.
+    Anthropic,
+}
+
+/// How the bytes of a request travel (`design.md` §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Parsed, bounded and perhaps rewritten.
+    Json,
+    /// Relayed as it streams: multipart, audio, anything that is not JSON.
+    Opaque,
+    /// None expected (GET, DELETE).
+    Empty,
+}
+
+macro_rules! operations {
+    ($($variant:ident = $name:literal),+ $(,)?) => {
+        /// What the client asks for. Names are those of policies' `endpoint_type` conditions.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Operation { $($variant),+ }
+
+        impl Operation {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            pub fn parse(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+operations! {
+    ChatCompletions = "chatComplete",
+    Completions = "complete",
+    Embeddings = "embed",
+    Messages = "messages",
+    CountTokens = "messagesCountTokens",
+    Moderations = "moderate",
+    Rerank = "rerank",
+    ImagesGenerate = "imageGenerate",
+    ImagesEdit = "imageEdit",
+    Speech = "createSpeech",
+    Transcription = "createTranscription",
+    Translation = "createTranslation",
+    Realtime = "realtime",
+    Responses = "createModelResponse",
+    UploadFile = "uploadFile",
+    CreateBatch = "createBatch",
+    CreateFinetune = "createFinetune",
+    ModifyRun = "modifyRun",
+    CreateRun = "createRun",
+    ListModels = "listModels",
+    Proxy = "proxy",
+}
+
+/// One row of the table: `{}` stands for one path segment.
+#[derive(Debug)]
+pub struct Row {
+    pub method: Method,
+    pub path: &'static str,
+    pub operation: Operation,
+    pub dialect: Dialect,
+    pub body: Body,
+}
+
+const fn row(method: Method, path: &'static str, operation: Operation, body: Body) -> Row {
+    let dialect = match operation {
+        Operation::Messages | Operation::CountTokens => Dialect::Anthropic,
+        _ => Dialect::OpenAi,
+    };
+    Row { method, path, operation, dialect, body }
+}
+
+/// Paths below `/v1`. Everything else is [`Operation::Proxy`].
+pub static TABLE: &[Row] = &[
+    row(Method::POST, "/chat/completions", Operation::ChatCompletions, Body::Json),
+    row(Method::POST, "/completions", Operation::Completions, Body::Json),
+    row(Method::POST, "/embeddings", Operation::Embeddings, Body::Json),
+    row(Method::POST, "/messages", Operation::Messages, Body::Json),
+    row(Method::POST, "/messages/count_tokens", Operation::CountTokens, Body::Json),
+    row(Method::POST, "/moderations", Operation::Moderations, Body::Json),
+    row(Method::POST, "/rerank", Operation::Rerank, Body::Json),
+    row(Method::POST, "/images/generations", Operation::ImagesGenerate, Body::Json),
+    row(Method::POST, "/images/edits", Operation::ImagesEdit, Body::Opaque),
+    row(Method::POST, "/audio/speech", Operation::Speech, Body::Json),
+    row(Method::POST, "/audio/transcriptions", Operation::Transcription, Body::Opaque),
+    row(Method::POST, "/audio/translations", Operation::Translation, Body::Opaque),
+    row(Method::GET, "/realtime", Operation::Realtime, Body::Empty),
+    row(Method::POST, "/responses", Operation::Responses, Body::Json),
+    row(Method::POST, "/files", Operation::UploadFile, Body::Opaque),
+    row(Method::POST, "/batches", Operation::CreateBatch, Body::Json),
+    row(Method::POST, "/fine_tuning/jobs", Operation::CreateFinetune, Body::Json),
+    row(Method::POST, "/threads/{}/runs/{}", Operation::ModifyRun, Body::Json),
+    row(Method::POST, "/threads/{}/runs", Operation::CreateRun, Body::Json),
+    row(Method::GET, "/models", Operation::ListModels, Body::Empty),
+];
+
+/// Where a request goes, decided from method and path alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Routed<'a> {
+    pub operation: Operation,
+    pub dialect: Dialect,
+    /// The path below `/v1`, what is appended to a provider's base URL on pass-through.
+    pub tail: &'a str,
+    /// `/proxy/…` or an unknown path: no bounds, no translation (invariant 9).
+    pub raw: bool,
+}
+
+/// `path` is the whole path without its query. `None` when it is not below `/v1`.
+pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
+    let tail = path.strip_prefix("/v1").filter(|t| t.starts_with('/'))?;
+    let (tail, raw) = match tail.strip_prefix("/proxy") {
+        Some(rest) if rest.starts_with('/') => (rest, true),
+        _ => (tail, false),
+    };
+    let found = if raw { None } else { TABLE.iter().find(|r| r.method == *method && matches(r.path, tail)) };
+    Some(match found {
+        Some(r) => Routed { operation: r.operation, dialect: r.dialect, tail, raw: false },
+        None => Routed { operation: Operation::Proxy, dialect: dialect_of(tail), tail, raw: true },
+    })
+}
+
+/// Errors of a raw call still speak the dialect that the path belongs to.
+fn dialect_of(tail: &str) -> Dialect {
+    if tail == "/messages" || tail.starts_with("/messages/") { Dialect::Anthropic } else { Dialect::OpenAi }
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    if !pattern.contains('{') {
+        return pattern == path;
+    }
+    let (mut want, mut have) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (want.next(), have.next()) {
+            (None, None) => return true,
+            (Some("{}"), Some(h)) if !h.is_empty() => {}
+            (Some(w), Some(h)) if w == h => {}
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        let at = |m: Method, p: &'static str| route(&m, p).map(|r| (r.operation, r.raw, r.tail));
+        assert_eq!(
+            at(Method::POST, "/v1/chat/completions"),
+            Some((Operation::ChatCompletions, false, "/chat/completions"))
+        );
+        assert_eq!(
+            at(Method::POST, "/v1/proxy/chat/completions"),
+            Some((Operation::Proxy, true, "/chat/completions"))
+        );
+        assert_eq!(at(Method::PUT, "/v1/anything/else"), Some((Operation::Proxy, true, "/anything/else")));
+        assert_eq!(
+            at(Method::POST, "/v1/threads/t/runs/r"),
+            Some((Operation::ModifyRun, false, "/threads/t/runs/r"))
+        );
+        assert_eq!(
+            at(Method::POST, "/v1/threads/t/runs/r/cancel"),
+            Some((Operation::Proxy, true, "/threads/t/runs/r/cancel"))
+        );
+        assert_eq!(at(Method::GET, "/v1"), None);
+        assert_eq!(at(Method::GET, "/metrics"), None);
+        assert_eq!(at(Method::GET, "/v1beta/x"), None);
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for op in Operation::ALL {
+            assert_eq!(Operation::parse(op.name()), Some(*op));
+        }
+    }
+}

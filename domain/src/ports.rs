@@ -1,0 +1,96 @@
+//! What the house asks of its backends: two to four methods each, object-safe, async by boxed futures.
+//! The floor above decides which backend stands behind each; nothing here names one.
+
+use crate::id::WorkspaceId;
+use crate::record::{LogQuery, LogRecord, Page};
+use crate::resource::{Audit, Stored, StoredVersion};
+use crate::secret::Secret;
+use std::future::Future;
+use std::pin::Pin;
+use uuid::Uuid;
+
+pub type Fut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Number of the last committed change of the configuration. Starts at 0, grows by one with each write.
+pub type Revision = i64;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The backend cannot be reached or is too slow; the same call may succeed later.
+    #[error("store unavailable: {0}")]
+    Unavailable(String),
+    /// A unique slug or id is taken.
+    #[error("already exists: {0}")]
+    Conflict(String),
+    /// Data that this version cannot read, or a statement that failed.
+    #[error("store failure: {0}")]
+    Broken(String),
+}
+
+/// Rows with the revision they are complete up to. From `load`, live rows only; from `since`, tombstones too.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    pub revision: Revision,
+    pub rows: Vec<Stored>,
+}
+
+/// What one write puts down, decided inside the transaction.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Inserted or updated by `(kind, id)`; the store sets `revision`.
+    pub rows: Vec<Stored>,
+    pub versions: Vec<StoredVersion>,
+    pub audit: Vec<Audit>,
+}
+
+/// Looks at what others wrote since the writer's snapshot, checks, and says what to write; an `Err` rolls back.
+pub type Decide<'a> = Box<dyn FnOnce(&Changes) -> Result<Batch, Rejection> + Send + 'a>;
+
+/// Why a write was refused: opaque to the store, carried back to whoever decided.
+pub type Rejection = Box<dyn std::any::Any + Send>;
+
+#[derive(Debug)]
+pub enum WriteError {
+    Rejected(Rejection),
+    Store(StoreError),
+}
+
+pub trait ConfigStore: Send + Sync {
+    /// Every live row.
+    fn load(&self) -> Fut<'_, Result<Changes, StoreError>>;
+    /// Every row changed after `revision`, tombstones included.
+    fn since(&self, revision: Revision) -> Fut<'_, Result<Changes, StoreError>>;
+    /// One transaction: lock and bump the revision, hand `decide` what changed since `seen`, write what it
+    /// says, notify, commit. Returns everything after `seen`, the written rows included.
+    fn write<'a>(&'a self, seen: Revision, decide: Decide<'a>) -> Fut<'a, Result<Changes, WriteError>>;
+    /// Returns when another node has (perhaps) written; never is fine, the poll is the truth.
+    fn wake(&self) -> Fut<'_, ()>;
+}
+
+/// History of what keeps versions (configs first), and the audit trail: read by admins only.
+pub trait History: Send + Sync {
+    fn versions(&self, kind: &'static str, id: Uuid) -> Fut<'_, Result<Vec<StoredVersion>, StoreError>>;
+}
+
+pub trait LogStore: Send + Sync {
+    /// Idempotent by record id.
+    fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>>;
+    fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>>;
+    /// `workspace`, when given, must own the record.
+    fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>>;
+}
+
+/// Seals secrets for rest and opens them again.
+pub trait Vault: Send + Sync {
+    /// Text that may be stored: `sealed:v1:<base64>`.
+    fn seal(&self, plain: &str) -> String;
+    fn open(&self, sealed: &str) -> Result<Secret<String>, VaultError>;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum VaultError {
+    #[error("not a sealed value")]
+    Malformed,
+    #[error("sealed with another master key")]
+    WrongKey,
+}

@@ -1,0 +1,104 @@
+//! What is kept of a call: one [`LogRecord`] per target tried (plain retries merged), sharing the trace id
+//! (`spec/logs-analytics.md`, lifecycle). Plain fields, filled on the way and moved out at the end.
+
+use crate::id::{KeyId, OrgId, WorkspaceId};
+use crate::money::NanoUsd;
+use crate::time::Timestamp;
+use crate::usage::Usage;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use uuid::Uuid;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timings {
+    /// Microseconds from the first byte of the request to the last byte of the answer.
+    pub total_us: u64,
+    /// Microseconds spent waiting for the upstream, of all tries.
+    pub upstream_us: u64,
+    /// Microseconds to the first content byte towards the client; 0 when nothing was sent.
+    pub first_byte_us: u64,
+    /// Microseconds of the gateway's own work.
+    pub gateway_us: u64,
+}
+
+/// Shared strings are `Arc<str>` from the snapshot: a record costs no copies of names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogRecord {
+    pub id: Uuid,
+    pub created_at: Timestamp,
+    pub trace_id: Arc<str>,
+    /// 1 for the first target tried.
+    pub attempt: u32,
+    /// The one whose answer the client got.
+    pub last: bool,
+    pub org: OrgId,
+    pub workspace: WorkspaceId,
+    pub workspace_slug: Arc<str>,
+    pub key: Option<KeyId>,
+    pub owner: Option<Uuid>,
+    /// Slug of the saved config, `inline`, or empty.
+    pub config: Arc<str>,
+    /// Slug of the managed provider, or empty.
+    pub virtual_key: Arc<str>,
+    /// Provider family, `openai`; empty when refused before one was chosen.
+    pub provider: Arc<str>,
+    pub model: Arc<str>,
+    /// Model name that the provider answered with, when it differs.
+    pub response_model: Option<Arc<str>>,
+    pub operation: &'static str,
+    pub method: Arc<str>,
+    pub path: Arc<str>,
+    pub status: u16,
+    /// Label of the fault, when the gateway made the answer.
+    pub fault: Option<&'static str>,
+    pub stream: bool,
+    /// Tries after the first on this target that ended in success, -1 when all were used up.
+    pub retries: i32,
+    pub option_index: Arc<str>,
+    pub strategy: &'static str,
+    pub usage: Option<Usage>,
+    /// Filled by the writer.
+    pub cost: Option<NanoUsd>,
+    pub timings: Timings,
+    pub request_bytes: u64,
+    pub response_bytes: u64,
+    pub client_ip: Arc<str>,
+    /// JSON object of strings.
+    pub metadata: Arc<str>,
+    /// Standard fields dropped or clamped in translation, comma-separated.
+    pub adjusted: Arc<str>,
+}
+
+
+/// Filters of `GET /v1/logs`; absent means any. Newest first.
+#[derive(Clone, Debug, Default)]
+pub struct LogQuery {
+    pub org: Option<OrgId>,
+    pub workspace: Option<WorkspaceId>,
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+    pub trace_id: Option<String>,
+    pub statuses: Vec<u16>,
+    pub providers: Vec<String>,
+    pub virtual_keys: Vec<String>,
+    pub models: Vec<String>,
+    pub configs: Vec<String>,
+    pub keys: Vec<KeyId>,
+    pub operations: Vec<String>,
+    pub min_tokens: Option<u64>,
+    pub max_tokens: Option<u64>,
+    pub min_cost: Option<NanoUsd>,
+    pub max_cost: Option<NanoUsd>,
+    /// Each pair must stand in the record's metadata.
+    pub metadata: Vec<(String, String)>,
+    /// Zero-based page and its size, at most 1,000.
+    pub page: u64,
+    pub page_size: u64,
+}
+
+/// `total` counts every match, not only this page.
+#[derive(Clone, Debug)]
+pub struct Page<T> {
+    pub total: u64,
+    pub rows: Vec<T>,
+}

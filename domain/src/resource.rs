@@ -1,0 +1,144 @@
+//! Admin resources as documents, and the row they are stored in (`design.md` §5).
+//! One file per kind below this one; each holds the document, its rules and what others may refer to.
+
+pub mod api_key;
+pub mod config;
+pub mod integration;
+pub mod organisation;
+pub mod policy;
+pub mod provider;
+pub mod workspace;
+
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! kinds {
+    ($($kind:ident = $name:literal),+ $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Kind { $($kind),+ }
+
+        impl Kind {
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name),+ }
+            }
+
+            /// `None` for a kind that a newer node wrote: such rows are carried, never touched.
+            pub fn parse(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$kind),)+ _ => None }
+            }
+        }
+    };
+}
+
+kinds! {
+    Organisation = "organisation",
+    Workspace = "workspace",
+    ApiKey = "api_key",
+    Config = "config",
+    Integration = "integration",
+    Provider = "provider",
+    RateLimitPolicy = "rate_limit_policy",
+}
+
+/// A row of the `resource` table. `doc` is JSON text, kept byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    pub kind: String,
+    pub id: Uuid,
+    pub org: Uuid,
+    /// `None` at organisation level (an empty string in the table, so that slugs are unique there too).
+    pub workspace: Option<Uuid>,
+    pub slug: String,
+    pub name: String,
+    /// `active`, `archived`, `exhausted`, `expired`.
+    pub status: String,
+    /// Who made it: a user's or a key's id.
+    pub owner: Option<Uuid>,
+    /// Version of the document's shape.
+    pub schema: i32,
+    /// Counts changes of this row, from 1.
+    pub version: i64,
+    /// Set by the store on write.
+    pub revision: i64,
+    pub doc: String,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub deleted_at: Option<Timestamp>,
+}
+
+/// A row of `resource_version`: a document as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredVersion {
+    pub kind: String,
+    pub id: Uuid,
+    pub version: i64,
+    pub version_id: Uuid,
+    pub author: Option<Uuid>,
+    pub doc: String,
+    pub created_at: Timestamp,
+}
+
+/// A row of `audit`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    pub id: Uuid,
+    pub at: Timestamp,
+    pub org: Uuid,
+    pub workspace: Option<Uuid>,
+    pub actor: String,
+    pub actor_kind: String,
+    pub action: String,
+    pub resource_kind: String,
+    pub resource_id: String,
+    pub method: String,
+    pub uri: String,
+    pub client_ip: String,
+    /// JSON, secrets masked.
+    pub details: String,
+}
+
+/// A rule that a document breaks: answered as 400 with the field named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    pub field: String,
+    pub rule: String,
+}
+
+impl Invalid {
+    pub fn new(field: impl Into<String>, rule: impl Into<String>) -> Self {
+        Self { field: field.into(), rule: rule.into() }
+    }
+}
+
+/// Names and slugs are at most 255 characters (`spec/service.md`, limits) and a name is not blank.
+pub fn check_name(field: &str, name: &str) -> Result<(), Invalid> {
+    if name.trim().is_empty() {
+        return Err(Invalid::new(field, "must not be empty"));
+    }
+    if name.chars().count() > 255 {
+        return Err(Invalid::new(field, "must be at most 255 characters"));
+    }
+    Ok(())
+}
+
+/// A slug that stands in URLs and in `@slug/model`: letters, digits, `-`, `_`, `.`.
+pub fn check_slug(field: &str, slug: &str) -> Result<(), Invalid> {
+    check_name(field, slug)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if slug.chars().all(plain) { Ok(()) } else { Err(Invalid::new(field, "may hold letters, digits, '-', '_' and '.' only")) }
+}
+
+/// Turns a name into a slug: lower-case, runs of other characters become one `-`.
+pub fn slugify(name: &str) -> String {
+    let mut slug = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() {
+            slug.push(c.to_ascii_lowercase());
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.truncate(200);
+    slug.trim_end_matches('-').to_owned()
+}

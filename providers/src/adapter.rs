@@ -1,0 +1,163 @@
+//! The contract between the exchange and a provider. The exchange owns sockets, clocks and retries;
+//! an adapter only says what must go upstream and what the client must see of what came back.
+
+use bytes::Bytes;
+use gateway_domain::catalog::ProviderInfo;
+use gateway_domain::{Dialect, Fault, Operation, Usage};
+use http::{HeaderName, HeaderValue, Method};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// One call as a target sees it. Borrowed from the request; made anew for each target.
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
+    pub operation: Operation,
+    /// What the client speaks and must be answered in.
+    pub dialect: Dialect,
+    pub method: &'a Method,
+    /// Path below `/v1` as the client sent it, and its query without `?`.
+    pub tail: &'a str,
+    pub query: Option<&'a str>,
+    /// `/proxy/…` or an unknown path: nothing is translated, parsed or added.
+    pub raw: bool,
+    /// The complete body after the config's own changes; empty when there is none.
+    pub body: &'a Bytes,
+    /// The model to ask for, `@slug/` already taken off.
+    pub model: Option<&'a str>,
+    /// Where the value of the top-level `model` stands in `body`, quotes included.
+    pub model_span: Option<Range<usize>>,
+    pub stream: bool,
+    /// The client itself asked for `stream_options.include_usage`.
+    pub wants_usage: bool,
+    /// `strict_open_ai_compliance`: false lets provider extras (content blocks) through.
+    pub strict: bool,
+    /// Epoch milliseconds and a random number, for ids that the provider does not give.
+    pub now_ms: i64,
+    pub dice: u64,
+}
+
+/// What of an upstream request does not depend on the body, so that its head is made once per target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Appended to the base URL, `/chat/completions`.
+    pub path: Cow<'static, str>,
+    /// Beside host, content-length, content-type, accept and the credential.
+    pub headers: &'static [(&'static str, &'static str)],
+}
+
+/// A body in up to three pieces, so that changing `model` copies nothing but the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pieces {
+    One(Bytes),
+    Three([Bytes; 3]),
+}
+
+impl Pieces {
+    pub fn len(&self) -> usize {
+        self.iter().map(Bytes::len).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, Bytes> {
+        match self {
+            Self::One(b) => std::slice::from_ref(b).iter(),
+            Self::Three(b) => b.iter(),
+        }
+    }
+
+    /// One contiguous copy, for tests and for what must be hashed whole.
+    pub fn join(&self) -> Bytes {
+        match self {
+            Self::One(b) => b.clone(),
+            Self::Three(b) => b.concat().into(),
+        }
+    }
+}
+
+/// The part of an upstream request that depends on the call.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Instead of the endpoint's path, when the body decides (a model in the path).
+    pub path: Option<String>,
+    /// Beside the endpoint's.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub body: Pieces,
+    /// Standard fields dropped or clamped, by name (`x-gateway-adjusted-params`).
+    pub adjusted: Vec<&'static str>,
+}
+
+/// A whole 2xx answer as the client must see it.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub body: Bytes,
+    pub usage: Option<Usage>,
+    /// Model that the provider names in its answer.
+    pub model: Option<String>,
+}
+
+/// A non-2xx answer, or an error inside a stream, as the client must see it.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Status to answer with: the upstream's, or for an error inside a 200 stream the one it stands for.
+    pub status: u16,
+    /// Body in the client's dialect (whole JSON, not an event).
+    pub body: Bytes,
+    /// For the record; holds no secret.
+    pub message: String,
+}
+
+/// How far a stream has come: decides how long the head is held back (invariant 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing yet that commits: only role, ping, message_start and the like.
+    Quiet,
+    /// Content, a tool call or a finish was seen: the head may go out.
+    Begun,
+    /// The stream ended as its dialect says it must (`[DONE]`, `message_stop`).
+    Complete,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Ending {
+    pub usage: Option<Usage>,
+    pub model: Option<String>,
+    /// False: the upstream stopped before its dialect's end mark.
+    pub complete: bool,
+    /// An error event was passed on to the client.
+    pub failed: Option<String>,
+    /// Characters of content seen so far, to estimate from when usage never came.
+    pub content_chars: u64,
+}
+
+/// A synchronous state machine from provider bytes to client bytes. Chunks may end anywhere, also
+/// inside a UTF-8 sequence; the output for a byte sequence does not depend on how it was split.
+pub trait StreamTranslator: Send {
+    /// Takes what came from upstream and returns what may go down now (perhaps nothing). An `Err` is an
+    /// error that the upstream sent inside its stream, or events that cannot be read: when the head is still
+    /// held the caller may fall back, otherwise it calls [`StreamTranslator::abort`].
+    fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure>;
+    fn progress(&self) -> Progress;
+    /// The upstream's body is over. Returns the last bytes for the client; if the stream was not complete
+    /// there is nothing clean to say, and the caller goes on with [`StreamTranslator::abort`].
+    fn finish(&mut self) -> Bytes;
+    /// The in-band error that ends a broken stream, in the client's dialect and without an end mark.
+    fn abort(&mut self, failure: &Failure) -> Bytes;
+    /// What was seen so far; valid at any time, also after the client left.
+    fn ending(&self) -> Ending;
+}
+
+/// A provider. Stateless: one value serves every call.
+pub trait Adapter: Send + Sync {
+    fn info(&self) -> &'static ProviderInfo;
+    /// `None`: the provider does not serve this operation.
+    fn endpoint(&self, operation: Operation, dialect: Dialect) -> Option<Endpoint>;
+    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault>;
+    /// A whole 2xx body. `Err` when it is not what the provider's dialect allows (502).
+    fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure>;
+    /// A non-2xx body.
+    fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure;
+    fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator>;
+}
