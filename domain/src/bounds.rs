@@ -1,1 +1,162 @@
-//! stub
+//! One pass over a JSON body: finds model, stream and usage wishes, and holds the body to the types, ranges
+//! and sizes that `spec/service.md` states (invariant 9). Borrows from the body and copies nothing.
+//! Unknown fields pass; what a provider would refuse for its own reasons is left to it.
+
+mod messages;
+mod rules;
+
+use crate::fault::{Fault, FaultKind};
+use crate::operation::Operation;
+use rules::Rule;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+/// What the gateway needs to know of a body before it chooses a target.
+#[derive(Debug, Default, PartialEq)]
+pub struct Peek<'a> {
+    pub model: Option<Cow<'a, str>>,
+    /// Where the value of `model` stands, quotes included.
+    pub model_span: Option<Range<usize>>,
+    pub stream: bool,
+    /// `stream_options.include_usage` is true.
+    pub wants_usage: bool,
+}
+
+/// Reads `body` for `operation`. For raw operations nothing is enforced and anything that is not a JSON
+/// object simply has no model.
+pub fn peek(operation: Operation, body: &[u8]) -> Result<Peek<'_>, Fault> {
+    let rules = rules::of(operation);
+    match read(rules, body) {
+        Ok(peek) => Ok(peek),
+        Err(_) if operation == Operation::Proxy => Ok(Peek::default()),
+        Err(error) => Err(fault(&error)),
+    }
+}
+
+fn read<'a>(rules: &'static [Rule], body: &'a [u8]) -> Result<Peek<'a>, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let found = (&mut json).deserialize_map(Body { rules })?;
+    json.end()?;
+    let mut peek = Peek { stream: found.stream, wants_usage: found.wants_usage, ..Peek::default() };
+    if let Some(raw) = found.model {
+        let text = raw.get();
+        // The raw text borrows from `body`, so its place is the distance between the two.
+        let start = (text.as_ptr() as usize).wrapping_sub(body.as_ptr() as usize);
+        peek.model_span = Some(start..start + text.len());
+        peek.model = Some(Text::deserialize(raw)?.0);
+    }
+    Ok(peek)
+}
+
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Rule breaks are spelled "`field` rule" by this module, so that the field can be told to the client.
+fn fault(error: &serde_json::Error) -> Fault {
+    let text = error.to_string();
+    if error.is_data() {
+        let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(head, _)| head);
+        // serde quotes the value it met as well; the field stands behind "expected".
+        let named = text.split_once("expected ").map_or(text, |(_, rest)| rest);
+        let field = named.split('`').nth(1).unwrap_or_default().to_owned();
+        let fault = Fault::new(FaultKind::BadBody, text.replace('`', ""));
+        return if field.is_empty() { fault } else { fault.on(field) };
+    }
+    Fault::new(FaultKind::BadBody, format!("The request body is not valid JSON: {text}"))
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    model: Option<&'a RawValue>,
+    stream: bool,
+    wants_usage: bool,
+}
+
+struct Body {
+    rules: &'static [Rule],
+}
+
+impl<'de> Visitor<'de> for Body {
+    type Value = Found<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
+        let mut found = Found::default();
+        let mut seen = 0u64;
+        while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
+            let Some(i) = self.rules.iter().position(|r| r.field == key) else {
+                map.next_value::<serde::de::IgnoredAny>()?;
+                continue;
+            };
+            if seen & (1 << i) != 0 {
+                return Err(serde::de::Error::custom(format!("`{key}` is given twice")));
+            }
+            seen |= 1 << i;
+            let rule = &self.rules[i];
+            if matches!(rule.shape, rules::Shape::Messages) {
+                map.next_value_seed(messages::Messages)?;
+                continue;
+            }
+            let raw: &RawValue = map.next_value()?;
+            rule.check(raw.get()).map_err(serde::de::Error::custom)?;
+            match rule.field {
+                "model" if raw.get() != "null" => found.model = Some(raw),
+                "stream" => found.stream = raw.get() == "true",
+                "stream_options" => found.wants_usage = includes_usage(raw),
+                _ => {}
+            }
+        }
+        for (i, rule) in self.rules.iter().enumerate() {
+            if rule.required && seen & (1 << i) == 0 {
+                return Err(serde::de::Error::custom(format!("`{}` is required", rule.field)));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Keys are borrowed unless they hold escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+fn includes_usage(raw: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Options {
+        #[serde(default)]
+        include_usage: Option<bool>,
+    }
+    serde_json::from_str::<Options>(raw.get()).is_ok_and(|o| o.include_usage == Some(true))
+}
+
+/// A header name that a client or config wants forwarded: valid, not hop-by-hop, and not the gateway's own.
+/// Returned in lower case.
+pub fn check_forward_header(name: &str) -> Result<String, &'static str> {
+    static HOP_BY_HOP: &[&str] = &[
+        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
+        "transfer-encoding", "upgrade", "content-length", "host", "expect",
+    ];
+    let lower = name.trim().to_ascii_lowercase();
+    if http::HeaderName::from_bytes(lower.as_bytes()).is_err() {
+        return Err("is not a valid header name");
+    }
+    if lower.ends_with("-forward-headers") {
+        return Err("must not list the forward-headers header itself");
+    }
+    if HOP_BY_HOP.contains(&lower.as_str()) {
+        return Err("belongs to one connection and cannot be forwarded");
+    }
+    if lower.starts_with("x-gateway-") && !matches!(lower.as_str(), "x-gateway-trace-id" | "x-gateway-span-id") {
+        return Err("is the gateway's own and is never forwarded");
+    }
+    Ok(lower)
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 pub mod bounds;
 pub mod catalog;
 pub mod config;
+pub mod egress;
 pub mod fault;
 pub mod id;
 pub mod keys;

@@ -1,1 +1,81 @@
-//! stub
+//! Gateway keys. Only the hash of the secret is kept; it is shown once, when it is made.
+
+use crate::scope::Scopes;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyKind {
+    /// Acts on the whole organisation, through the Admin API only.
+    OrganisationService,
+    WorkspaceService,
+    WorkspaceUser,
+}
+
+impl KeyKind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OrganisationService => "organisation-service",
+            Self::WorkspaceService => "workspace-service",
+            Self::WorkspaceUser => "workspace-user",
+        }
+    }
+
+    /// The part of a minted key that tells its kind to a person.
+    pub const fn tag(self) -> &'static str {
+        match self {
+            Self::OrganisationService => "admin",
+            Self::WorkspaceService => "svc",
+            Self::WorkspaceUser => "usr",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ApiKey {
+    #[serde(rename = "type")]
+    pub kind: KeyKind,
+    /// Hex SHA-256 of the secret.
+    pub hash: String,
+    pub masked: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The person behind a user key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<Uuid>,
+    pub scopes: Scopes,
+    #[serde(default)]
+    pub defaults: KeyDefaults,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// `ui`, `api` or `auto`.
+    pub creation_mode: String,
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeyDefaults {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+    /// Slug or id of a config used when the request names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_id: Option<String>,
+    /// False: a request that brings its own config is refused.
+    #[serde(default = "yes")]
+    pub allow_config_override: bool,
+}
+
+impl Default for KeyDefaults {
+    fn default() -> Self {
+        Self { metadata: BTreeMap::new(), config_id: None, allow_config_override: true }
+    }
+}
+
+const fn yes() -> bool {
+    true
+}

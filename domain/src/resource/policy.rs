@@ -1,1 +1,200 @@
-//! stub
+//! Rate-limit policies (`spec/policies.md`): who they match, how they group, how much they allow.
+
+use super::Invalid;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RateLimitPolicy {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default)]
+    pub target: Target,
+    #[serde(rename = "type")]
+    pub measure: Measure,
+    pub unit: Unit,
+    pub value: u64,
+    pub conditions: Vec<Condition>,
+    #[serde(default)]
+    pub group_by: Vec<GroupBy>,
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    #[default]
+    Llm,
+    McpTools,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    Requests,
+    Tokens,
+}
+
+/// Length of the fixed window. `tpm` … `tpw` are the same windows spelled for tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Unit {
+    #[serde(rename = "rps")]
+    Second,
+    #[serde(rename = "rpm", alias = "tpm")]
+    Minute,
+    #[serde(rename = "rph", alias = "tph")]
+    Hour,
+    #[serde(rename = "rpd", alias = "tpd")]
+    Day,
+    #[serde(rename = "rpw", alias = "tpw")]
+    Week,
+}
+
+impl Unit {
+    pub const fn micros(self) -> i64 {
+        1_000_000
+            * match self {
+                Self::Second => 1,
+                Self::Minute => 60,
+                Self::Hour => 3_600,
+                Self::Day => 86_400,
+                Self::Week => 604_800,
+            }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Second => "rps",
+            Self::Minute => "rpm",
+            Self::Hour => "rph",
+            Self::Day => "rpd",
+            Self::Week => "rpw",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    pub key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<OneOrMany>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excludes: Option<OneOrMany>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    pub fn as_slice(&self) -> &[String] {
+        match self {
+            Self::One(s) => std::slice::from_ref(s),
+            Self::Many(v) => v,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupBy {
+    pub key: String,
+}
+
+/// What a condition or a group may look at on an `llm` policy. `metadata.<k>` is checked by prefix.
+pub static LLM_KEYS: &[&str] =
+    &["api_key", "workspace_id", "virtual_key", "provider", "config", "prompt", "model", "endpoint_type"];
+
+/// What an `mcp_tools` policy may look at.
+pub static MCP_KEYS: &[&str] = &["api_key", "workspace_id", "mcp_server", "mcp_tool"];
+
+impl RateLimitPolicy {
+    /// Every rule that needs no look at other rows.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.value < 1 {
+            return Err(Invalid::new("value", "must be at least 1"));
+        }
+        if self.unit == Unit::Second {
+            return Err(Invalid::new("unit", "must be one of rpm, rph, rpd, rpw"));
+        }
+        if self.description.as_ref().is_some_and(|d| d.chars().count() > 500) {
+            return Err(Invalid::new("description", "must be at most 500 characters"));
+        }
+        if self.conditions.is_empty() {
+            return Err(Invalid::new("conditions", "must hold at least 1 item"));
+        }
+        for (i, c) in self.conditions.iter().enumerate() {
+            self.check_key(&format!("conditions[{i}].key"), &c.key)?;
+            c.check(&format!("conditions[{i}]"))?;
+        }
+        for (i, g) in self.group_by.iter().enumerate() {
+            self.check_key(&format!("group_by[{i}].key"), &g.key)?;
+        }
+        Ok(())
+    }
+
+    fn check_key(&self, field: &str, key: &str) -> Result<(), Invalid> {
+        let known = if self.target == Target::Llm { LLM_KEYS } else { MCP_KEYS };
+        let metadata = key.strip_prefix("metadata.").is_some_and(|k| !k.is_empty());
+        if metadata || known.contains(&key) {
+            return Ok(());
+        }
+        Err(Invalid::new(field, format!("must be metadata.<key> or one of {}", known.join(", "))))
+    }
+}
+
+impl Condition {
+    fn check(&self, field: &str) -> Result<(), Invalid> {
+        let lists = [("value", &self.value), ("excludes", &self.excludes)];
+        if lists.iter().all(|(_, l)| l.is_none()) {
+            return Err(Invalid::new(format!("{field}.value"), "is required unless excludes is given"));
+        }
+        for (name, list) in lists {
+            let Some(list) = list else { continue };
+            let items = list.as_slice();
+            if items.is_empty() || items.iter().any(String::is_empty) {
+                return Err(Invalid::new(format!("{field}.{name}"), "must not be empty"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn policy(v: Value) -> RateLimitPolicy {
+        serde_json::from_value(v).expect("a policy")
+    }
+
+    #[test]
+    fn rules_name_the_field() {
+        let base = json!({"type": "requests", "unit": "rpm", "value": 1, "conditions": [{"key": "api_key", "value": "*"}]});
+        assert_eq!(policy(base.clone()).check(), Ok(()));
+        for (key, value, field) in [
+            ("value", json!(0), "value"),
+            ("unit", json!("rps"), "unit"),
+            ("conditions", json!([]), "conditions"),
+            ("conditions", json!([{"key": "colour", "value": "x"}]), "conditions[0].key"),
+            ("conditions", json!([{"key": "metadata.", "value": "x"}]), "conditions[0].key"),
+            ("conditions", json!([{"key": "model"}]), "conditions[0].value"),
+            ("conditions", json!([{"key": "model", "value": []}]), "conditions[0].value"),
+            ("group_by", json!([{"key": "mcp_tool"}]), "group_by[0].key"),
+        ] {
+            let mut v = base.clone();
+            v[key] = value;
+            assert_eq!(policy(v).check().map_err(|e| e.field), Err(field.to_owned()));
+        }
+    }
+
+    #[test]
+    fn token_units_are_aliases() {
+        let p = policy(json!({"type": "tokens", "unit": "tpd", "value": 5, "conditions": [{"key": "api_key", "value": ["a", "b"]}]}));
+        assert_eq!(p.unit, Unit::Day);
+    }
+}

@@ -1,1 +1,18 @@
-//! stub
+//! A managed provider: what a workspace calls `@slug`. Refers to an integration for credential and host.
+
+use crate::id::IntegrationId;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provider {
+    pub integration_id: IntegrationId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Refused from this moment on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}

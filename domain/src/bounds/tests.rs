@@ -1,0 +1,89 @@
+//! Every bound of the contract, from both sides.
+
+use super::*;
+use Operation::{ChatCompletions, CreateRun, Embeddings, ImagesGenerate, Proxy};
+
+fn chat(extra: &str) -> Result<Peek<'static>, Fault> {
+    let body = format!(r#"{{"messages":[{{"role":"user","content":"hi"}}]{extra}}}"#);
+    peek(ChatCompletions, body.leak().as_bytes())
+}
+
+#[test]
+fn spans_point_into_the_body() {
+    let body = br#"{"a":1, "model" : "gpt\u002d4o","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":[{}]}]}"#;
+    let p = peek(ChatCompletions, body).expect("valid");
+    assert_eq!((p.model.as_deref(), p.stream, p.wants_usage), (Some("gpt-4o"), true, true));
+    assert_eq!(&body[p.model_span.expect("a span")], br#""gpt\u002d4o""#);
+}
+
+#[test]
+fn ranges() {
+    for (extra, field) in [
+        (r#","n":0"#, "n"), (r#","n":129"#, "n"), (r#","n":1.5"#, "n"), (r#","n":"1""#, "n"),
+        (r#","temperature":2.01"#, "temperature"), (r#","temperature":-0.1"#, "temperature"),
+        (r#","top_p":1.1"#, "top_p"), (r#","top_logprobs":21"#, "top_logprobs"), (r#","presence_penalty":-3"#, "presence_penalty"),
+        (r#","frequency_penalty":2.5"#, "frequency_penalty"), (r#","tools":[]"#, "tools"), (r#","stream":"yes""#, "stream"),
+        (r#","model":7"#, "model"), (r#","stop":7"#, "stop"), (r#","seed":9223372036854775808"#, "seed"),
+        (r#","logit_bias":[]"#, "logit_bias"), (r#","response_format":"json""#, "response_format"),
+        (r#","user":{}"#, "user"), (r#","model":"a","model":"b""#, "model"), (r#","tool_choice":1"#, "tool_choice"),
+    ] {
+        let fault = chat(extra).expect_err(extra);
+        assert_eq!((fault.status(), fault.param()), (400, Some(field)), "{extra}: {}", fault.message());
+    }
+    for extra in [
+        r#","n":1"#, r#","n":128.0"#, r#","temperature":2"#, r#","temperature":null"#, r#","stop":["a","b"]"#, r#","stop":"a""#,
+        r#","seed":-9223372036854775808"#, r#","tool_choice":{"type":"function"}"#, r#","unknown":{"n":500}"#, r#","stop":null"#,
+    ] {
+        assert!(chat(extra).is_ok(), "{extra}");
+    }
+}
+
+#[test]
+fn sizes() {
+    let tools = |n: usize| chat(&format!(r#","tools":[{}]"#, vec!["{}"; n].join(",")));
+    assert!(tools(128).is_ok());
+    assert_eq!(tools(129).expect_err("too many").message(), "tools must be an array of 1..128 items");
+    assert!(peek(CreateRun, br#"{"tools":[],"max_prompt_tokens":256}"#).is_ok());
+    assert!(peek(CreateRun, br#"{"max_prompt_tokens":255}"#).is_err());
+    assert!(peek(ImagesGenerate, br#"{"prompt":"x","n":11}"#).is_err());
+    assert!(peek(ImagesGenerate, br#"{"prompt":"x","n":10,"size":"1536x1024","quality":"high"}"#).is_ok());
+    assert!(peek(Embeddings, br#"{"input":[[1,2],[3]]}"#).is_ok());
+    assert!(peek(Embeddings, b"{}").is_err());
+}
+
+#[test]
+fn messages_have_shape() {
+    for (body, field) in [
+        (r#"{"messages":[]}"#, "messages"), (r"{}", "messages"), (r#"{"messages":"hi"}"#, "messages"),
+        (r#"{"messages":[1]}"#, "messages[0]"), (r#"{"messages":[{"role":"user"},{"content":"x"}]}"#, "messages[1].role"),
+        (r#"{"messages":[{"role":5}]}"#, "messages[0].role"), (r#"{"messages":[{"role":"user","content":5}]}"#, "messages[0].content"),
+        (r#"{"messages":[{"role":"user","content":{}}]}"#, "messages[0].content"),
+    ] {
+        let fault = peek(ChatCompletions, body.as_bytes()).expect_err(body);
+        assert_eq!(fault.param(), Some(field), "{body}: {}", fault.message());
+    }
+}
+
+#[test]
+fn broken_json_and_wrong_roots() {
+    for body in ["", "{", "[]", "null", "{\"a\":1}x", "{\"messages\":[{\"role\":\"user\"}],}", "\u{feff}{}"] {
+        let fault = peek(ChatCompletions, body.as_bytes()).expect_err(body);
+        assert_eq!(fault.status(), 400, "{body}");
+    }
+    assert!(peek(ChatCompletions, b"{\"messages\":[{\"role\":\"\xff\"}]}").is_err());
+}
+
+#[test]
+fn raw_calls_are_looked_at_and_never_refused() {
+    assert_eq!(peek(Proxy, br#"{"model":"m","n":999,"stream":true}"#).map(|p| (p.model, p.stream)), Ok((Some("m".into()), true)));
+    assert_eq!(peek(Proxy, b"not json"), Ok(Peek::default()));
+    assert_eq!(peek(Proxy, br#"{"model":5}"#), Ok(Peek::default()));
+}
+
+#[test]
+fn forward_headers() {
+    assert_eq!(check_forward_header("X-Custom"), Ok("x-custom".into()));
+    for bad in ["x-gateway-forward-headers", "connection", "bad name", "", "x-gateway-api-key", "Host"] {
+        assert!(check_forward_header(bad).is_err(), "{bad}");
+    }
+}
