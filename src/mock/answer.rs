@@ -1,0 +1,96 @@
+//! An answer before it meets the wire: status, headers, and a body that is whole or a list of events.
+//! Says nothing of framing, delays or faults.
+
+use serde_json::{Value, json};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    OpenAi,
+    Anthropic,
+}
+
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) dialect: Dialect,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Body,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    Whole(Vec<u8>),
+    Stream(Events),
+}
+
+/// The events of a stream, framed, by the part they play; faults cut between the parts.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) opening: Vec<String>,
+    pub(super) content: Vec<String>,
+    pub(super) closing: Vec<String>,
+    /// `[DONE]`, `message_stop`.
+    pub(super) end: String,
+}
+
+impl Answer {
+    pub(super) fn json(dialect: Dialect, body: &Value) -> Self {
+        Self { status: 200, dialect, headers: Vec::new(), body: Body::Whole(body.to_string().into_bytes()) }
+    }
+
+    pub(super) fn stream(dialect: Dialect, events: Events) -> Self {
+        Self { status: 200, dialect, headers: Vec::new(), body: Body::Stream(events) }
+    }
+
+    pub(super) fn error(dialect: Dialect, status: u16, message: &str) -> Self {
+        Self { status, ..Self::json(dialect, &error(dialect, status, message)) }
+    }
+}
+
+/// The error body as the provider spells it.
+pub(super) fn error(dialect: Dialect, status: u16, message: &str) -> Value {
+    match dialect {
+        Dialect::OpenAi => {
+            let (kind, code) = openai_error(status);
+            json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
+        }
+        Dialect::Anthropic => json!({
+            "type": "error",
+            "error": { "type": anthropic_error(status), "message": message },
+            "request_id": "req_mock",
+        }),
+    }
+}
+
+/// An error inside a stream, framed.
+pub(super) fn error_event(dialect: Dialect) -> String {
+    let body =
+        error(dialect, if dialect == Dialect::Anthropic { 529 } else { 500 }, "the mock failed as it was told to");
+    match dialect {
+        Dialect::OpenAi => format!("data: {body}\n\n"),
+        Dialect::Anthropic => format!("event: error\ndata: {body}\n\n"),
+    }
+}
+
+fn openai_error(status: u16) -> (&'static str, Option<&'static str>) {
+    match status {
+        401 => ("invalid_request_error", Some("invalid_api_key")),
+        404 => ("invalid_request_error", Some("model_not_found")),
+        429 => ("rate_limit_error", Some("rate_limit_exceeded")),
+        400..=499 => ("invalid_request_error", None),
+        _ => ("server_error", None),
+    }
+}
+
+fn anthropic_error(status: u16) -> &'static str {
+    match status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        529 => "overloaded_error",
+        400..=499 => "invalid_request_error",
+        _ => "api_error",
+    }
+}

@@ -1,0 +1,142 @@
+//! What a chat request asks for, read alike from OpenAI's and Anthropic's bodies.
+//! Reads JSON only; decides no reply.
+
+use serde_json::Value;
+
+#[derive(Debug, Default)]
+pub(super) struct Ask {
+    pub(super) model: String,
+    /// Text of the last message that is the user's, or of the tool result that came last.
+    pub(super) said: String,
+    pub(super) answers_tool: bool,
+    pub(super) tools: Vec<Tool>,
+    pub(super) choice: Choice,
+    pub(super) max_tokens: Option<usize>,
+    /// A schema that the text must fit; empty for any JSON object.
+    pub(super) form: Option<Value>,
+    pub(super) stream: bool,
+    pub(super) include_usage: bool,
+    pub(super) n: usize,
+    /// Words of the whole prompt, which the mock counts as its tokens.
+    pub(super) prompt_tokens: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Tool {
+    pub(super) name: String,
+    pub(super) schema: Value,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Choice {
+    #[default]
+    Auto,
+    None,
+    Required,
+    Named(String),
+}
+
+/// A request that a provider would refuse: the message of its 400.
+pub(super) type Refusal = String;
+
+pub(super) fn openai(body: &Value) -> Result<Ask, Refusal> {
+    let messages = messages(body)?;
+    let tools = body["tools"].as_array().into_iter().flatten();
+    let tools = tools.map(|t| &t["function"]).filter_map(|f| tool(&f["name"], &f["parameters"]));
+    let choice = match &body["tool_choice"] {
+        Value::String(s) if s == "required" => Choice::Required,
+        Value::String(s) if s == "none" => Choice::None,
+        Value::Object(o) => Choice::Named(string(&o["function"]["name"])),
+        _ => Choice::Auto,
+    };
+    let form = match body["response_format"]["type"].as_str() {
+        Some("json_schema") => Some(body["response_format"]["json_schema"]["schema"].clone()),
+        Some("json_object") => Some(Value::Null),
+        _ => None,
+    };
+    let limit = [&body["max_completion_tokens"], &body["max_tokens"]];
+    Ok(Ask {
+        tools: tools.collect(),
+        choice,
+        form,
+        max_tokens: limit.iter().find_map(|v| size(v)),
+        include_usage: body["stream_options"]["include_usage"] == true,
+        n: size(&body["n"]).unwrap_or(1),
+        answers_tool: messages.last().is_some_and(|m| m["role"] == "tool"),
+        ..common(body, messages)
+    })
+}
+
+pub(super) fn anthropic(body: &Value) -> Result<Ask, Refusal> {
+    let messages = messages(body)?;
+    let tools = body["tools"].as_array().into_iter().flatten();
+    let tools = tools.filter_map(|t| tool(&t["name"], &t["input_schema"]));
+    let choice = match body["tool_choice"]["type"].as_str() {
+        Some("any") => Choice::Required,
+        Some("none") => Choice::None,
+        Some("tool") => Choice::Named(string(&body["tool_choice"]["name"])),
+        _ => Choice::Auto,
+    };
+    let results = |m: &Value| m["content"].as_array().is_some_and(|c| c.iter().any(|p| p["type"] == "tool_result"));
+    let ask = common(body, messages);
+    Ok(Ask {
+        tools: tools.collect(),
+        choice,
+        max_tokens: size(&body["max_tokens"]),
+        include_usage: true,
+        n: 1,
+        answers_tool: messages.last().is_some_and(results),
+        prompt_tokens: ask.prompt_tokens + words(&text(&body["system"])),
+        ..ask
+    })
+}
+
+fn messages(body: &Value) -> Result<&Vec<Value>, Refusal> {
+    match body["messages"].as_array() {
+        Some(m) if !m.is_empty() => Ok(m),
+        _ => Err("messages: must be an array of at least one message".to_owned()),
+    }
+}
+
+fn common(body: &Value, messages: &[Value]) -> Ask {
+    let last = messages.iter().rfind(|m| m["role"] == "user" || m["role"] == "tool");
+    let prompt: usize = messages.iter().map(|m| words(&text(&m["content"]))).sum();
+    Ask {
+        model: string(&body["model"]),
+        said: last.map(|m| text(&m["content"])).unwrap_or_default(),
+        stream: body["stream"] == true,
+        prompt_tokens: prompt.max(1),
+        ..Ask::default()
+    }
+}
+
+fn tool(name: &Value, schema: &Value) -> Option<Tool> {
+    Some(Tool { name: name.as_str()?.to_owned(), schema: schema.clone() })
+}
+
+/// The text of a content that is a string, or a list of parts of which some hold text.
+fn text(content: &Value) -> String {
+    match content {
+        Value::String(s) => s.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().map(|p| match &p["text"] {
+                Value::String(s) => s.clone(),
+                _ => text(&p["content"]),
+            });
+            texts.filter(|t| !t.is_empty()).collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+pub(super) fn words(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+pub(super) fn string(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn size(value: &Value) -> Option<usize> {
+    value.as_u64().and_then(|n| usize::try_from(n).ok())
+}

@@ -1,0 +1,90 @@
+//! Method and path to an answer. What is no known route is echoed, so that a test sees what arrived.
+
+use super::answer::{Answer, Dialect};
+use super::behaviour::{Behaviour, Settings};
+use super::wire::{Content, Head};
+use super::{anthropic, openai};
+use serde_json::{Map, Value, json};
+
+/// The path below `/v1`, with or without which every route answers.
+fn tail(path: &str) -> &str {
+    path.strip_prefix("/v1").filter(|t| t.starts_with('/')).unwrap_or(path)
+}
+
+pub(super) fn dialect(head: &Head) -> Dialect {
+    let messages = tail(&head.path).strip_prefix("/messages").is_some_and(|t| t.is_empty() || t.starts_with('/'));
+    if messages || head.header("anthropic-version").is_some() { Dialect::Anthropic } else { Dialect::OpenAi }
+}
+
+pub(super) fn answer(head: &Head, content: &Content, behaviour: &Behaviour, settings: &Settings) -> Answer {
+    let dialect = dialect(head);
+    let tail = tail(&head.path);
+    if tail == "/__mock/stats" {
+        return Answer::json(dialect, &settings.stats.report());
+    }
+    if behaviour.status >= 400 {
+        return failure(dialect, behaviour);
+    }
+    let mut answer = match (head.method.as_str(), tail) {
+        ("POST", "/chat/completions") => with_json(content, dialect, |b| openai::chat(b, behaviour)),
+        ("POST", "/completions") => with_json(content, dialect, |b| openai::completions(b, behaviour)),
+        ("POST", "/embeddings") => with_json(content, dialect, openai::embeddings),
+        ("POST", "/messages") => with_json(content, dialect, |b| anthropic::messages(b, behaviour)),
+        ("POST", "/messages/count_tokens") => with_json(content, dialect, anthropic::count_tokens),
+        ("GET", "/models") if dialect == Dialect::Anthropic => anthropic::models(),
+        ("GET", "/models") => openai::models(),
+        ("GET", path) if path.starts_with("/models/") => openai::model(&path["/models/".len()..]),
+        _ => Answer::json(dialect, &echo(head, content)),
+    };
+    if answer.status == 200 {
+        answer.status = behaviour.status;
+    }
+    answer
+}
+
+/// The status that was asked for, with the headers that a provider sends along.
+fn failure(dialect: Dialect, behaviour: &Behaviour) -> Answer {
+    let message = format!("the mock answers {} as it was told to", behaviour.status);
+    let mut answer = Answer::error(dialect, behaviour.status, &message);
+    answer.headers.extend(behaviour.retry_after.clone().map(|v| ("retry-after", v)));
+    answer.headers.extend(behaviour.retry_after_ms.clone().map(|v| ("retry-after-ms", v)));
+    if behaviour.status == 429 {
+        answer.headers.push(("x-ratelimit-limit-requests", "60".to_owned()));
+        answer.headers.push(("x-ratelimit-remaining-requests", "0".to_owned()));
+        answer.headers.push(("x-ratelimit-reset-requests", "1s".to_owned()));
+    }
+    answer
+}
+
+fn with_json(content: &Content, dialect: Dialect, make: impl FnOnce(&Value) -> Answer) -> Answer {
+    match serde_json::from_slice(&content.bytes) {
+        Ok(body) => make(&body),
+        Err(e) => Answer::error(dialect, 400, &format!("We could not parse the JSON body of your request: {e}")),
+    }
+}
+
+fn echo(head: &Head, content: &Content) -> Value {
+    let mut headers = Map::new();
+    for (name, value) in &head.headers {
+        match headers.get_mut(name) {
+            Some(Value::String(joined)) => *joined = format!("{joined}, {value}"),
+            _ => {
+                headers.insert(name.clone(), json!(value));
+            }
+        }
+    }
+    let whole = content.length == content.bytes.len() as u64;
+    let body = if whole { readable(&content.bytes) } else { Value::Null };
+    json!({
+        "method": head.method, "path": head.path, "query": head.query, "headers": headers,
+        "body_length": content.length, "body": body,
+    })
+}
+
+fn readable(bytes: &[u8]) -> Value {
+    if bytes.is_empty() {
+        return Value::Null;
+    }
+    let text = || std::str::from_utf8(bytes).map_or(Value::Null, |t| json!(t));
+    serde_json::from_slice(bytes).unwrap_or_else(|_| text())
+}
