@@ -2,5 +2,6 @@
 //! A provider that speaks OpenAI is a row in [`compat`]; one with a dialect of its own is a file.
 
 pub mod adapter;
+pub mod edit;
 
 pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
