@@ -1,12 +1,14 @@
 //! What the house asks of its backends: two to four methods each, object-safe, async by boxed futures.
 //! The floor above decides which backend stands behind each; nothing here names one.
 
-use crate::id::WorkspaceId;
+use crate::id::{OrgId, WorkspaceId};
 use crate::record::{LogQuery, LogRecord, Page};
-use crate::resource::{Audit, Stored, StoredVersion};
+use crate::resource::{Audit, Kind, Stored, StoredVersion};
 use crate::secret::Secret;
+use crate::snapshot::{RowProblem, Snapshot};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use uuid::Uuid;
 
 pub type Fut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -65,6 +67,41 @@ pub trait ConfigStore: Send + Sync {
     fn write<'a>(&'a self, seen: Revision, decide: Decide<'a>) -> Fut<'a, Result<Changes, WriteError>>;
     /// Returns when another node has (perhaps) written; never is fine, the poll is the truth.
     fn wake(&self) -> Fut<'_, ()>;
+}
+
+/// Stored rows as the Admin API lists and shows them; the hot path never asks.
+pub trait Directory: Send + Sync {
+    /// One live row by id or slug. `workspace` `None`: at organisation level or in any workspace of it.
+    fn get<'a>(
+        &'a self,
+        kind: Kind,
+        org: OrgId,
+        workspace: Option<WorkspaceId>,
+        id_or_slug: &'a str,
+    ) -> Fut<'a, Result<Option<Stored>, StoreError>>;
+    /// Newest first.
+    fn list<'a>(&'a self, query: &'a ResourceQuery) -> Fut<'a, Result<Page<Stored>, StoreError>>;
+}
+
+/// Absent means any. Tombstones never show.
+#[derive(Clone, Debug)]
+pub struct ResourceQuery {
+    pub kind: Kind,
+    pub org: OrgId,
+    /// `Some(None)`: rows at organisation level only.
+    pub workspace: Option<Option<WorkspaceId>>,
+    pub status: Option<String>,
+    pub name: Option<String>,
+    pub ids: Vec<Uuid>,
+    pub page: u64,
+    pub page_size: u64,
+}
+
+/// The snapshot that the hot path reads, and the one way to change it.
+pub trait Live: Send + Sync {
+    fn snapshot(&self) -> Arc<Snapshot>;
+    /// Applies what the store has committed and swaps. Cannot fail; rows that cannot be read are told.
+    fn publish(&self, changes: &Changes) -> Vec<RowProblem>;
 }
 
 /// History of what keeps versions (configs first), and the audit trail: read by admins only.

@@ -1,2 +1,188 @@
-#[derive(Debug, Default)]
-pub struct Snapshot {}
+//! The configuration as the hot path reads it: immutable, cheap to share, every lookup a map get.
+//! Made from stored rows; a change re-makes only the maps it touches. Credentials are opened here, once.
+
+mod entries;
+mod keys;
+
+pub use entries::{Defaults, Key, ManagedProvider, Org, Policy, SavedConfig, Upstream, Workspace};
+use keys::Keys;
+
+use crate::catalog::Catalog;
+use crate::egress::Trusted;
+use crate::id::{IntegrationId, KeyId, OrgId, WorkspaceId};
+use crate::keys::KeyHash;
+use crate::ports::{Changes, Revision, Vault};
+use crate::resource::{Kind, Stored};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What a snapshot is made with.
+#[derive(Clone, Copy)]
+pub struct Build<'a> {
+    pub catalog: &'a dyn Catalog,
+    pub vault: &'a dyn Vault,
+    pub trusted: &'a Trusted,
+}
+
+impl std::fmt::Debug for Build<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Build").finish_non_exhaustive()
+    }
+}
+
+/// A row that could not be read, for instance from a newer node; what stood before it stays in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowProblem {
+    pub kind: String,
+    pub id: Uuid,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub revision: Revision,
+    orgs: Arc<HashMap<OrgId, Arc<Org>>>,
+    workspaces: Arc<HashMap<WorkspaceId, Arc<Workspace>>>,
+    upstreams: Arc<HashMap<IntegrationId, Arc<Upstream>>>,
+    keys: Keys,
+}
+
+impl Snapshot {
+    pub fn key(&self, hash: &KeyHash) -> Option<&Arc<Key>> {
+        self.keys.get(hash)
+    }
+
+    pub fn org(&self, id: OrgId) -> Option<&Arc<Org>> {
+        self.orgs.get(&id)
+    }
+
+    pub fn orgs(&self) -> impl Iterator<Item = &Arc<Org>> {
+        self.orgs.values()
+    }
+
+    pub fn workspace(&self, id: WorkspaceId) -> Option<&Arc<Workspace>> {
+        self.workspaces.get(&id)
+    }
+
+    pub fn workspaces(&self) -> impl Iterator<Item = &Arc<Workspace>> {
+        self.workspaces.values()
+    }
+
+    /// Credential and address behind a managed provider.
+    pub fn upstream(&self, integration: IntegrationId) -> Option<&Arc<Upstream>> {
+        self.upstreams.get(&integration)
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &Arc<Key>> {
+        self.keys.iter()
+    }
+
+    pub fn key_by_id(&self, id: KeyId) -> Option<&Arc<Key>> {
+        self.keys.by_id(id)
+    }
+
+    /// True when nothing was ever set up: the first start.
+    pub fn is_empty(&self) -> bool {
+        self.orgs.is_empty()
+    }
+
+    /// This snapshot with `changes` on top. Never fails: a row that cannot be read is reported and skipped.
+    pub fn apply(&self, changes: &Changes, build: &Build<'_>) -> (Self, Vec<RowProblem>) {
+        let mut draft = Draft { next: self.clone(), touched: HashMap::new(), problems: Vec::new() };
+        // Parents before children, so that a workspace exists when its rows come.
+        let mut rows: Vec<&Stored> = changes.rows.iter().collect();
+        rows.sort_by_key(|r| Kind::parse(&r.kind));
+        let keys: HashSet<Uuid> = rows.iter().filter(|r| r.kind == Kind::ApiKey.name()).map(|r| r.id).collect();
+        let mut key_edits = self.keys.edit(keys.len());
+        for row in rows {
+            let Some(kind) = Kind::parse(&row.kind) else { continue };
+            let outcome = if kind == Kind::ApiKey {
+                entries::key(row).map(|(hash, key)| key_edits.put(row, hash, key))
+            } else {
+                draft.put(kind, row, build)
+            };
+            if let Err(message) = outcome {
+                draft.problems.push(RowProblem { kind: row.kind.clone(), id: row.id, message });
+            }
+        }
+        draft.next.keys = key_edits.finish();
+        draft.next.revision = changes.revision.max(self.revision);
+        draft.finish()
+    }
+}
+
+/// A snapshot being made: workspaces are cloned once, however many of their rows changed.
+struct Draft {
+    next: Snapshot,
+    touched: HashMap<WorkspaceId, Workspace>,
+    problems: Vec<RowProblem>,
+}
+
+impl Draft {
+    fn put(&mut self, kind: Kind, row: &Stored, build: &Build<'_>) -> Result<(), String> {
+        let live = row.deleted_at.is_none();
+        match kind {
+            Kind::Organisation => {
+                let orgs = Arc::make_mut(&mut self.next.orgs);
+                if live {
+                    orgs.insert(OrgId(row.id), Arc::new(entries::org(row)?));
+                } else {
+                    orgs.remove(&OrgId(row.id));
+                }
+            }
+            Kind::Workspace if live => {
+                let id = WorkspaceId(row.id);
+                let old = self.touched.remove(&id).or_else(|| self.next.workspaces.get(&id).map(|w| (**w).clone()));
+                self.touched.insert(id, entries::workspace(row, old)?);
+            }
+            Kind::Workspace => {
+                self.touched.remove(&WorkspaceId(row.id));
+                Arc::make_mut(&mut self.next.workspaces).remove(&WorkspaceId(row.id));
+            }
+            Kind::Integration => {
+                let upstreams = Arc::make_mut(&mut self.next.upstreams);
+                if live {
+                    upstreams.insert(IntegrationId(row.id), Arc::new(entries::upstream(row, build)?));
+                } else {
+                    upstreams.remove(&IntegrationId(row.id));
+                }
+            }
+            Kind::Config => {
+                let made = live.then(|| entries::config(row, build)).transpose()?;
+                self.workspace(row)?.put_config(row.id, made.map(Arc::new));
+            }
+            Kind::Provider => {
+                let made = live.then(|| entries::provider(row)).transpose()?;
+                self.workspace(row)?.put_provider(row.id, made.map(Arc::new));
+            }
+            Kind::RateLimitPolicy => {
+                let active = live && row.status == "active";
+                let made = active.then(|| entries::policy(row)).transpose()?;
+                self.workspace(row)?.put_policy(row.id, made.map(Arc::new));
+            }
+            Kind::ApiKey => {}
+        }
+        Ok(())
+    }
+
+    fn workspace(&mut self, row: &Stored) -> Result<&mut Workspace, String> {
+        let id = WorkspaceId(row.workspace.ok_or("belongs to no workspace")?);
+        if !self.touched.contains_key(&id) {
+            let old = self.next.workspaces.get(&id).ok_or("belongs to a workspace that does not exist")?;
+            self.touched.insert(id, (**old).clone());
+        }
+        self.touched.get_mut(&id).ok_or_else(|| "belongs to a workspace that does not exist".into())
+    }
+
+    fn finish(mut self) -> (Snapshot, Vec<RowProblem>) {
+        if !self.touched.is_empty() {
+            let workspaces = Arc::make_mut(&mut self.next.workspaces);
+            workspaces.extend(self.touched.into_iter().map(|(id, w)| (id, Arc::new(w))));
+        }
+        (self.next, self.problems)
+    }
+}
+
+#[cfg(test)]
+mod tests;

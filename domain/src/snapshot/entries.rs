@@ -1,0 +1,337 @@
+//! One entry per row: what the hot path needs of it and nothing more.
+
+use super::Build;
+use crate::catalog::ProviderInfo;
+use crate::config::{self, Config};
+use crate::egress::{BaseUrl, check_custom_host};
+use crate::id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
+use crate::keys::KeyHash;
+use crate::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
+use crate::resource::integration::Integration;
+use crate::resource::organisation::Organisation;
+use crate::resource::policy::RateLimitPolicy;
+use crate::resource::provider::Provider;
+use crate::resource::{self, Stored};
+use crate::scope::Scopes;
+use crate::secret::Secret;
+use crate::time::Timestamp;
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use uuid::Uuid;
+
+#[derive(Debug)]
+pub struct Org {
+    pub id: OrgId,
+    pub slug: Arc<str>,
+    pub name: Arc<str>,
+    pub default_workspace: WorkspaceId,
+    pub block_inline_config: bool,
+}
+
+#[derive(Debug)]
+pub struct Key {
+    pub id: KeyId,
+    pub org: OrgId,
+    pub workspace: Option<WorkspaceId>,
+    pub kind: KeyKind,
+    pub name: Arc<str>,
+    pub owner: Option<Uuid>,
+    pub scopes: Scopes,
+    pub expires_at: Option<Timestamp>,
+    pub active: bool,
+    /// `None` when nothing is set: most of a million keys.
+    pub defaults: Option<Box<Defaults>>,
+}
+
+#[derive(Debug)]
+pub struct Defaults {
+    pub config: Option<Arc<str>>,
+    pub metadata: Vec<(String, String)>,
+    pub allow_config_override: bool,
+}
+
+/// A workspace with everything that is addressed inside it, by slug and by id alike.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    pub id: WorkspaceId,
+    pub org: OrgId,
+    pub slug: Arc<str>,
+    pub name: Arc<str>,
+    pub active: bool,
+    pub metadata: Arc<BTreeMap<String, String>>,
+    configs: Slugged<SavedConfig>,
+    providers: Slugged<ManagedProvider>,
+    /// Active policies; a new allocation whenever one of them changed, so that an index can tell.
+    policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
+}
+
+#[derive(Debug)]
+struct Slugged<T> {
+    by_id: Arc<HashMap<Uuid, Arc<T>>>,
+    by_name: Arc<HashMap<Arc<str>, Arc<T>, ahash::RandomState>>,
+}
+
+impl<T> Clone for Slugged<T> {
+    fn clone(&self) -> Self {
+        Self { by_id: self.by_id.clone(), by_name: self.by_name.clone() }
+    }
+}
+
+impl<T> Default for Slugged<T> {
+    fn default() -> Self {
+        Self { by_id: Arc::default(), by_name: Arc::default() }
+    }
+}
+
+trait Addressed {
+    fn slug(&self) -> &Arc<str>;
+}
+
+impl<T: Addressed> Slugged<T> {
+    fn put(&mut self, id: Uuid, made: Option<Arc<T>>) {
+        let by_id = Arc::make_mut(&mut self.by_id);
+        let by_name = Arc::make_mut(&mut self.by_name);
+        let old = match &made {
+            Some(made) => by_id.insert(id, made.clone()),
+            None => by_id.remove(&id),
+        };
+        if let Some(old) = old {
+            by_name.remove(old.slug());
+            by_name.remove(id.to_string().as_str());
+        }
+        if let Some(made) = made {
+            by_name.insert(made.slug().clone(), made.clone());
+            by_name.insert(id.to_string().into(), made);
+        }
+    }
+}
+
+impl Workspace {
+    /// By slug or id.
+    pub fn config(&self, name: &str) -> Option<&Arc<SavedConfig>> {
+        self.configs.by_name.get(name)
+    }
+
+    pub fn configs(&self) -> impl Iterator<Item = &Arc<SavedConfig>> {
+        self.configs.by_id.values()
+    }
+
+    /// By slug or id.
+    pub fn provider(&self, name: &str) -> Option<&Arc<ManagedProvider>> {
+        self.providers.by_name.get(name)
+    }
+
+    pub fn providers(&self) -> impl Iterator<Item = &Arc<ManagedProvider>> {
+        self.providers.by_id.values()
+    }
+
+    pub fn policies(&self) -> &Arc<BTreeMap<PolicyId, Arc<Policy>>> {
+        &self.policies
+    }
+
+    pub(super) fn put_config(&mut self, id: Uuid, made: Option<Arc<SavedConfig>>) {
+        self.configs.put(id, made);
+    }
+
+    pub(super) fn put_provider(&mut self, id: Uuid, made: Option<Arc<ManagedProvider>>) {
+        self.providers.put(id, made);
+    }
+
+    pub(super) fn put_policy(&mut self, id: Uuid, made: Option<Arc<Policy>>) {
+        let policies = Arc::make_mut(&mut self.policies);
+        match made {
+            Some(made) => policies.insert(PolicyId(id), made),
+            None => policies.remove(&PolicyId(id)),
+        };
+    }
+}
+
+#[derive(Debug)]
+pub struct SavedConfig {
+    pub id: ConfigId,
+    pub slug: Arc<str>,
+    pub is_default: bool,
+    pub version_id: Uuid,
+    pub config: Arc<Config>,
+}
+
+impl Addressed for SavedConfig {
+    fn slug(&self) -> &Arc<str> {
+        &self.slug
+    }
+}
+
+#[derive(Debug)]
+pub struct ManagedProvider {
+    pub id: ProviderId,
+    pub slug: Arc<str>,
+    pub integration: IntegrationId,
+    pub expires_at: Option<Timestamp>,
+    pub active: bool,
+}
+
+impl Addressed for ManagedProvider {
+    fn slug(&self) -> &Arc<str> {
+        &self.slug
+    }
+}
+
+/// Where and as whom an integration calls its provider.
+#[derive(Debug)]
+pub struct Upstream {
+    pub integration: IntegrationId,
+    pub org: OrgId,
+    /// `None`: usable by every workspace of the organisation.
+    pub workspace: Option<WorkspaceId>,
+    pub slug: Arc<str>,
+    pub provider: &'static ProviderInfo,
+    pub base: Option<Arc<BaseUrl>>,
+    pub credential: Option<Secret<String>>,
+    pub headers: Vec<(String, Secret<String>)>,
+    /// Differs between any two states of any integration: prepared heads and pools are kept under it.
+    pub generation: u64,
+}
+
+#[derive(Debug)]
+pub struct Policy {
+    pub id: PolicyId,
+    pub name: Arc<str>,
+    pub slug: Arc<str>,
+    pub revision: i64,
+    pub rule: RateLimitPolicy,
+}
+
+fn doc<T: DeserializeOwned>(row: &Stored) -> Result<T, String> {
+    let mut json = serde_json::Deserializer::from_str(&row.doc);
+    serde_path_to_error::deserialize(&mut json).map_err(|e| format!("cannot be read: {e}"))
+}
+
+pub(super) fn org(row: &Stored) -> Result<Org, String> {
+    let o: Organisation = doc(row)?;
+    Ok(Org {
+        id: OrgId(row.id),
+        slug: row.slug.as_str().into(),
+        name: row.name.as_str().into(),
+        default_workspace: o.default_workspace,
+        block_inline_config: o.block_inline_config,
+    })
+}
+
+pub(super) fn workspace(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
+    let w: resource::workspace::Workspace = doc(row)?;
+    let (configs, providers, policies) =
+        old.map(|o| (o.configs, o.providers, o.policies)).unwrap_or_default();
+    Ok(Workspace {
+        id: WorkspaceId(row.id),
+        org: OrgId(row.org),
+        slug: row.slug.as_str().into(),
+        name: row.name.as_str().into(),
+        active: row.status == "active",
+        metadata: Arc::new(w.defaults.metadata),
+        configs,
+        providers,
+        policies,
+    })
+}
+
+pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
+    let k: ApiKey = doc(row)?;
+    let hash = KeyHash::parse(&k.hash).ok_or("has no readable hash")?;
+    let KeyDefaults { metadata, config_id, allow_config_override } = k.defaults;
+    let plain = metadata.is_empty() && config_id.is_none() && allow_config_override;
+    let key = Key {
+        id: KeyId(row.id),
+        org: OrgId(row.org),
+        workspace: row.workspace.map(WorkspaceId),
+        kind: k.kind,
+        name: row.name.as_str().into(),
+        owner: k.user_id,
+        scopes: k.scopes,
+        expires_at: k.expires_at,
+        active: row.status == "active",
+        defaults: (!plain).then(|| {
+            Box::new(Defaults {
+                config: config_id.map(Into::into),
+                metadata: metadata.into_iter().collect(),
+                allow_config_override,
+            })
+        }),
+    };
+    Ok((hash, key))
+}
+
+pub(super) fn upstream(row: &Stored, build: &Build<'_>) -> Result<Upstream, String> {
+    let i: Integration = doc(row)?;
+    let provider = build.catalog.provider(&i.ai_provider_id).ok_or("names a provider that this version does not know")?;
+    let open = |sealed: &str| build.vault.open(sealed).map_err(|e| format!("credential cannot be opened: {e}"));
+    let base = match &i.configurations.custom_host {
+        Some(url) => Some(check_custom_host(url, build.trusted).map_err(|why| format!("custom_host {why}"))?),
+        None => provider.base_url.map(BaseUrl::parse).transpose()?,
+    };
+    let mut headers = Vec::new();
+    for (name, sealed) in &i.configurations.custom_headers {
+        headers.push((name.clone(), open(sealed)?));
+    }
+    let named = [
+        ("openai-organization", &i.configurations.openai_organization),
+        ("openai-project", &i.configurations.openai_project),
+    ];
+    headers.extend(named.into_iter().filter_map(|(n, v)| Some((n.to_owned(), Secret::new(v.clone()?)))));
+    Ok(Upstream {
+        integration: IntegrationId(row.id),
+        org: OrgId(row.org),
+        workspace: row.workspace.map(WorkspaceId),
+        slug: row.slug.as_str().into(),
+        provider,
+        base: base.map(Arc::new),
+        credential: i.sealed_key.as_deref().map(open).transpose()?,
+        headers,
+        generation: generation(row),
+    })
+}
+
+/// FNV-1a over id and revision: stable, and different for every state that was ever stored.
+fn generation(row: &Stored) -> u64 {
+    let bytes = row.id.as_bytes().iter().copied().chain(row.revision.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+pub(super) fn config(row: &Stored, build: &Build<'_>) -> Result<SavedConfig, String> {
+    let c: resource::config::SavedConfig = doc(row)?;
+    let known = |slug: &str| build.catalog.provider(slug).is_some();
+    let open = |sealed: &str| build.vault.open(sealed).ok();
+    let context = config::Context { known_provider: &known, trusted: build.trusted, open: &open, saved: true };
+    let compiled = config::compile(&c.config, &context)
+        .map_err(|problems| problems.iter().map(config::Problem::line).collect::<Vec<_>>().join("; "))?;
+    Ok(SavedConfig {
+        id: ConfigId(row.id),
+        slug: row.slug.as_str().into(),
+        is_default: c.is_default,
+        version_id: c.version_id,
+        config: Arc::new(compiled),
+    })
+}
+
+pub(super) fn provider(row: &Stored) -> Result<ManagedProvider, String> {
+    let p: Provider = doc(row)?;
+    Ok(ManagedProvider {
+        id: ProviderId(row.id),
+        slug: row.slug.as_str().into(),
+        integration: p.integration_id,
+        expires_at: p.expires_at,
+        active: row.status == "active",
+    })
+}
+
+pub(super) fn policy(row: &Stored) -> Result<Policy, String> {
+    let rule: RateLimitPolicy = doc(row)?;
+    rule.check().map_err(|e| format!("{} {}", e.field, e.rule))?;
+    Ok(Policy {
+        id: PolicyId(row.id),
+        name: row.name.as_str().into(),
+        slug: row.slug.as_str().into(),
+        revision: row.revision,
+        rule,
+    })
+}

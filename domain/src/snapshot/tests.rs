@@ -1,0 +1,156 @@
+//! Rows in, lookups out; what one change touches and what it leaves shared.
+
+use super::*;
+use crate::catalog::{AuthStyle, ProviderInfo};
+use crate::operation::Dialect;
+use crate::ports::VaultError;
+use crate::secret::Secret;
+use crate::time::Timestamp;
+use serde_json::{Value, json};
+
+struct Rows;
+static OPENAI: ProviderInfo = ProviderInfo {
+    slug: "openai",
+    name: "OpenAI",
+    base_url: Some("https://api.openai.com/v1"),
+    auth: AuthStyle::Bearer,
+    dialect: Dialect::OpenAi,
+};
+
+impl Catalog for Rows {
+    fn provider(&self, slug: &str) -> Option<&'static ProviderInfo> {
+        (slug == "openai").then_some(&OPENAI)
+    }
+    fn providers(&self) -> Vec<&'static ProviderInfo> {
+        vec![&OPENAI]
+    }
+}
+
+impl Vault for Rows {
+    fn seal(&self, plain: &str) -> String {
+        format!("sealed:{plain}")
+    }
+    fn open(&self, sealed: &str) -> Result<Secret<String>, VaultError> {
+        sealed.strip_prefix("sealed:").map(|s| Secret::new(s.to_owned())).ok_or(VaultError::Malformed)
+    }
+}
+
+const ORG: u128 = 1;
+const WS: u128 = 2;
+
+fn row(kind: Kind, id: u128, slug: &str, doc: &Value) -> Stored {
+    Stored {
+        kind: kind.name().into(),
+        id: Uuid::from_u128(id),
+        org: Uuid::from_u128(ORG),
+        workspace: (!matches!(kind, Kind::Organisation | Kind::Workspace | Kind::Integration)).then_some(Uuid::from_u128(WS)),
+        slug: slug.into(),
+        name: slug.into(),
+        status: "active".into(),
+        owner: None,
+        schema: 1,
+        version: 1,
+        revision: 1,
+        doc: doc.to_string(),
+        created_at: Timestamp(0),
+        updated_at: Timestamp(0),
+        deleted_at: None,
+    }
+}
+
+fn key(id: u128, secret: &str) -> Stored {
+    let hash = KeyHash::of(secret).to_string();
+    let doc = json!({"type": "workspace-service", "hash": hash, "masked": "", "scopes": ["completions.write"], "creation_mode": "api"});
+    row(Kind::ApiKey, id, "k", &doc)
+}
+
+fn apply(to: &Snapshot, revision: Revision, rows: Vec<Stored>) -> (Snapshot, Vec<RowProblem>) {
+    let trusted = Trusted::default();
+    to.apply(&Changes { revision, rows }, &Build { catalog: &Rows, vault: &Rows, trusted: &trusted })
+}
+
+fn base() -> Snapshot {
+    let rows = vec![
+        row(Kind::Provider, 5, "main", &json!({"integration_id": Uuid::from_u128(4)})),
+        key(9, "secret-a"),
+        row(Kind::Config, 6, "pc-1", &json!({"config": {"provider": "@main"}, "version_id": Uuid::from_u128(7)})),
+        row(Kind::Integration, 4, "int", &json!({"ai_provider_id": "openai", "sealed_key": "sealed:sk"})),
+        row(Kind::Workspace, WS, "default", &json!({})),
+        row(Kind::Organisation, ORG, "default", &json!({"default_workspace": Uuid::from_u128(WS)})),
+    ];
+    let (snapshot, problems) = apply(&Snapshot::default(), 3, rows);
+    assert_eq!(problems, []);
+    snapshot
+}
+
+#[test]
+fn everything_is_found_by_slug_and_id() {
+    let s = base();
+    let key = s.key(&KeyHash::of("secret-a")).expect("a key");
+    let ws = s.workspace(key.workspace.expect("a workspace")).expect("it exists");
+    assert_eq!(ws.config("pc-1").expect("by slug").id.0, Uuid::from_u128(6));
+    assert!(ws.config(&Uuid::from_u128(6).to_string()).is_some());
+    let provider = ws.provider("main").expect("by slug");
+    let upstream = s.upstream(provider.integration).expect("its integration");
+    assert_eq!(upstream.credential, Some(Secret::new("sk".into())));
+    assert_eq!(upstream.base.as_ref().map(|b| b.host.as_str()), Some("api.openai.com"));
+    assert_eq!(s.revision, 3);
+}
+
+#[test]
+fn deletes_renames_and_rotations_leave_nothing_behind() {
+    let s = base();
+    let mut gone = key(9, "secret-a");
+    gone.deleted_at = Some(Timestamp(1));
+    let mut renamed = row(Kind::Provider, 5, "other", &json!({"integration_id": Uuid::from_u128(4)}));
+    renamed.revision = 4;
+    let (next, problems) = apply(&s, 4, vec![gone, renamed]);
+    assert_eq!(problems, []);
+    assert!(next.key(&KeyHash::of("secret-a")).is_none());
+    assert!(next.key_by_id(KeyId(Uuid::from_u128(9))).is_none());
+    let ws = next.workspace(WorkspaceId(Uuid::from_u128(WS))).expect("it exists");
+    assert!(ws.provider("main").is_none() && ws.provider("other").is_some());
+    assert!(s.key(&KeyHash::of("secret-a")).is_some(), "the snapshot before is untouched");
+
+    let (rotated, _) = apply(&s, 4, vec![key(9, "secret-b")]);
+    assert!(rotated.key(&KeyHash::of("secret-a")).is_none() && rotated.key(&KeyHash::of("secret-b")).is_some());
+}
+
+#[test]
+fn a_row_that_cannot_be_read_keeps_what_stood_before() {
+    let s = base();
+    let bad = row(Kind::Config, 6, "pc-1", &json!({"config": {"provider": "nobody"}, "version_id": Uuid::from_u128(8)}));
+    let mut newer = row(Kind::Config, 60, "x", &json!({}));
+    newer.kind = "hologram".into();
+    let (next, problems) = apply(&s, 4, vec![bad, newer]);
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].message.contains("nobody"), "{problems:?}");
+    let ws = next.workspace(WorkspaceId(Uuid::from_u128(WS))).expect("it exists");
+    assert_eq!(ws.config("pc-1").expect("the old one").version_id, Uuid::from_u128(7));
+    assert_eq!(next.revision, 4);
+}
+
+#[test]
+fn a_changed_integration_has_a_new_generation() {
+    let s = base();
+    let id = IntegrationId(Uuid::from_u128(4));
+    let mut changed = row(Kind::Integration, 4, "int", &json!({"ai_provider_id": "openai"}));
+    changed.revision = 4;
+    let (next, _) = apply(&s, 4, vec![changed]);
+    assert_ne!(s.upstream(id).map(|u| u.generation), next.upstream(id).map(|u| u.generation));
+}
+
+#[test]
+fn policies_of_a_workspace_are_the_same_allocation_until_one_changes() {
+    let s = base();
+    let ws = WorkspaceId(Uuid::from_u128(WS));
+    let (other, _) = apply(&s, 4, vec![key(10, "secret-c")]);
+    let same = |a: &Snapshot, b: &Snapshot| match (a.workspace(ws), b.workspace(ws)) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a.policies(), b.policies()),
+        _ => false,
+    };
+    assert!(same(&s, &other));
+    let doc = json!({"type": "requests", "unit": "rpm", "value": 3, "conditions": [{"key": "api_key", "value": "*"}]});
+    let (more, _) = apply(&other, 5, vec![row(Kind::RateLimitPolicy, 11, "p", &doc)]);
+    assert!(!same(&other, &more));
+}
