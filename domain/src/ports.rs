@@ -3,7 +3,7 @@
 
 use crate::id::{OrgId, WorkspaceId};
 use crate::record::{LogQuery, LogRecord, Page};
-use crate::resource::{Audit, Kind, Stored, StoredVersion};
+use crate::resource::{Audit, AuditQuery, Kind, Stored, StoredVersion};
 use crate::secret::Secret;
 use crate::snapshot::{RowProblem, Snapshot};
 use std::future::Future;
@@ -107,6 +107,8 @@ pub trait Live: Send + Sync {
 /// History of what keeps versions (configs first), and the audit trail: read by admins only.
 pub trait History: Send + Sync {
     fn versions(&self, kind: &'static str, id: Uuid) -> Fut<'_, Result<Vec<StoredVersion>, StoreError>>;
+    /// Newest first.
+    fn audit<'a>(&'a self, query: &'a AuditQuery) -> Fut<'a, Result<Page<Audit>, StoreError>>;
 }
 
 pub trait LogStore: Send + Sync {

@@ -98,6 +98,26 @@ pub struct Audit {
     pub details: String,
 }
 
+/// Filters of `GET /audit-logs`; absent means any. Newest first.
+#[derive(Clone, Debug, Default)]
+pub struct AuditQuery {
+    pub org: Option<Uuid>,
+    pub workspace: Option<Uuid>,
+    pub from: Option<Timestamp>,
+    /// Inclusive, as `from`.
+    pub to: Option<Timestamp>,
+    pub actor: Option<String>,
+    pub actor_kind: Option<String>,
+    pub action: Option<String>,
+    pub resource_kind: Option<String>,
+    pub method: Option<String>,
+    pub uri: Option<String>,
+    pub client_ip: Option<String>,
+    /// Zero-based page and its size.
+    pub page: u64,
+    pub page_size: u64,
+}
+
 /// A rule that a document breaks: answered as 400 with the field named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
