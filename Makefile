@@ -1,0 +1,35 @@
+# The few commands that daily work needs. Each is a script or a line that can be run by itself.
+
+.PHONY: help setup run test lint one bench
+
+help:
+	@echo 'make run              build and start the gateway for development; prints requests that work'
+	@echo 'make test             install what tests need, then lints and all tests'
+	@echo 'make lint             format, clippy and, where installed, cargo-deny'
+	@echo 'make one CRATE=store  clippy and tests of one crate: the normal loop'
+	@echo 'make bench            compare with nginx and a bare Pingora proxy (see benches/README.md)'
+	@echo 'make setup            install the system packages that tests and benchmarks need'
+
+setup:
+	scripts/setup.sh test
+	scripts/setup.sh bench
+
+run:
+	@scripts/run.sh $(ARGS)
+
+test:
+	@scripts/test.sh
+
+lint:
+	@scripts/lint.sh
+
+# CRATE is a folder of this repository or the name of a package.
+CRATE ?= .
+CRATE_FLAGS = $(if $(wildcard $(CRATE)/Cargo.toml),--manifest-path $(CRATE)/Cargo.toml,-p $(CRATE))
+one:
+	cargo clippy $(CRATE_FLAGS) --all-targets -- -D warnings
+	cargo test $(CRATE_FLAGS)
+
+bench:
+	scripts/setup.sh bench
+	python3 benches/compare.py $(ARGS)

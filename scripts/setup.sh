@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Installs the system packages that a task lacks: `setup.sh run` or `setup.sh test`.
+# Quick and silent when nothing is missing. With neither root nor sudo it says what to install.
+set -euo pipefail
+
+missing=()
+need() { # need PACKAGE PROBE...
+  local package=$1
+  shift
+  "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+has() { command -v "$1"; }
+postgres() { has postgres || compgen -G '/usr/lib/postgresql/*/bin/postgres'; }
+venv() { python3 -c 'import venv, ensurepip'; }
+
+# Pingora compiles zlib-ng with cmake, whatever the TLS backend.
+need cmake has cmake
+need build-essential has cc
+case ${1:-run} in
+  run) ;;
+  test)
+    need postgresql postgres
+    need redis-server has redis-server
+    need python3 has python3
+    need python3-venv venv
+    need nodejs has node
+    need npm has npm
+    need curl has curl
+    ;;
+  bench)
+    need python3 has python3
+    need nginx-light has nginx
+    need valgrind has valgrind
+    ;;
+  *)
+    echo "usage: $0 run|test|bench" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v cargo >/dev/null; then
+  echo "A Rust toolchain is needed: see https://rustup.rs" >&2
+  exit 1
+fi
+if [ ${#missing[@]} -eq 0 ]; then
+  exit 0
+fi
+
+if [ "$(id -u)" = 0 ]; then
+  as_root=()
+elif command -v sudo >/dev/null; then
+  as_root=(sudo)
+else
+  as_root=(false)
+fi
+if ! command -v apt-get >/dev/null || [ "${as_root[*]}" = false ]; then
+  echo "Missing, please install with your package manager: ${missing[*]}" >&2
+  exit 1
+fi
+echo "Installing ${missing[*]}" >&2
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get -qq update
+"${as_root[@]}" apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
