@@ -1,0 +1,163 @@
+"""Who is measured: how each is started and made ready. Measuring itself happens elsewhere."""
+import json
+import os
+import secrets
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+from .processes import Process
+
+CHAT = "/v1/chat/completions"
+
+NGINX = """
+worker_processes {threads}; daemon off; pid {dir}/pid; error_log {dir}/error.log error;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off; keepalive_requests 100000000; tcp_nodelay on;
+  client_body_temp_path {dir}/b; proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f;
+  uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;
+  client_max_body_size 64m; client_body_buffer_size 2m;
+  upstream up {{ server 127.0.0.1:{upstream}; keepalive 512; keepalive_requests 100000000; }}
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location / {{
+      proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_buffering off;
+    }}
+  }}
+}}
+"""
+
+
+def request(url, body=None, headers=None, timeout=10):
+    """Sends JSON, returns JSON (or None when the answer is empty or something else)."""
+    data = None if body is None else json.dumps(body).encode()
+    ask = urllib.request.Request(url, data=data, headers={"content-type": "application/json", **(headers or {})})
+    try:
+        with urllib.request.urlopen(ask, timeout=timeout) as answer:
+            text = answer.read()
+    except urllib.error.HTTPError as error:
+        raise SystemExit(f"{url} answered {error.code}: {error.read().decode(errors='replace')}")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+class Contender:
+    """Something that answers chat requests on `port`. `process` is None for the upstream itself."""
+
+    name = "direct"
+    workers = r""    # threads that serve requests, by name
+    writers = r"$^"  # threads that store records
+
+    def __init__(self, port):
+        self.port = port
+        self.process = None
+        self.headers = {}
+        self.sent = 0       # requests that reached the upstream through it
+        self.answered = 0   # requests that clients sent to it, failed ones included
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}{CHAT}"
+
+    def wait_ready(self, probe_url=None, timeout=120):
+        until = time.time() + timeout
+        while time.time() < until:
+            if self.process and self.process.has_ended():
+                break
+            try:
+                with urllib.request.urlopen(probe_url or f"http://127.0.0.1:{self.port}/count", timeout=2):
+                    return
+            except urllib.error.HTTPError as error:
+                error.close()
+            except OSError:
+                pass
+            time.sleep(0.1)
+        raise SystemExit(f"{self.name} is not ready; see {self.process and self.process.log}")
+
+
+class Upstream(Contender):
+    """The load tool's upstream: both what all others forward to and the contender `direct`."""
+
+    def __init__(self, port, rig):
+        super().__init__(port)
+        self.server = Process("upstream", [rig.load, "upstream", "--listen", f"127.0.0.1:{port}"], rig.dir)
+        self.wait_ready()
+
+    def count(self):
+        return request(f"http://127.0.0.1:{self.port}/count")["requests"]
+
+
+class Nginx(Contender):
+    name = "nginx"
+
+    def __init__(self, port, rig):
+        super().__init__(port)
+        folder = os.path.join(rig.dir, "nginx")
+        os.makedirs(folder, exist_ok=True)
+        conf = os.path.join(folder, "nginx.conf")
+        with open(conf, "w") as file:
+            file.write(NGINX.format(threads=rig.threads, dir=folder, port=port, upstream=rig.upstream_port))
+        self.process = Process("nginx", ["nginx", "-p", folder, "-e", f"{folder}/error.log", "-c", conf], rig.dir)
+        self.wait_ready()
+
+
+class Bare(Contender):
+    name = "bare pingora"
+    workers = r"^Pingora HTTP"
+
+    def __init__(self, port, rig):
+        super().__init__(port)
+        self.process = Process("bare-proxy", [
+            *rig.wrap, rig.bare, "--upstream", f"127.0.0.1:{rig.upstream_port}",
+            "--listen", f"127.0.0.1:{port}", "--threads", str(rig.threads)], rig.dir)
+        self.wait_ready()
+
+
+class Gateway(Contender):
+    """The gateway doing its whole job: key, saved config, managed provider, one policy, records."""
+
+    name = "gateway"
+
+    def __init__(self, port, rig):
+        super().__init__(port)
+        self.workers, self.writers = rig.worker_threads, rig.writer_threads
+        admin_port = port + 100
+        self.admin = f"http://127.0.0.1:{admin_port}/v1"
+        self.admin_key, workspace_key = (f"bench-{secrets.token_hex(24)}" for _ in range(2))
+        data = os.path.join(rig.dir, "gateway-data")
+        self.process = Process("gateway", [
+            *rig.wrap, rig.gateway, "serve", "--data-dir", data, "--threads", str(rig.threads),
+            "--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{admin_port}",
+            "--trusted-custom-hosts", "127.0.0.1",
+            "--bootstrap-admin-key", self.admin_key, "--bootstrap-workspace-key", workspace_key], rig.dir)
+        self.wait_ready(f"http://127.0.0.1:{admin_port}/health/ready")
+        config = self._configure(f"http://127.0.0.1:{rig.upstream_port}/v1")
+        self.headers = {"authorization": f"Bearer {workspace_key}", "x-gateway-config": config}
+
+    def _configure(self, upstream):
+        integration = self._create("integrations", {
+            "name": "bench", "ai_provider_id": "openai", "key": "sk-bench-0123456789abcdef",
+            "create_default_provider": False, "configurations": {"custom_host": upstream}})
+        self._create("providers", {"name": "bench", "slug": "bench", "integration_id": integration["id"]})
+        self._create("policies/rate-limits", {
+            "name": "bench", "type": "requests", "unit": "rpm", "value": 1_000_000_000,
+            "conditions": [{"key": "workspace_id", "value": "*"}], "group_by": [{"key": "api_key"}]})
+        config = self._create("configs", {
+            "name": "bench", "config": {"provider": "@bench", "retry": {"attempts": 1}}})
+        return config["slug"]
+
+    def _create(self, what, body):
+        return request(f"{self.admin}/{what}", body, {"x-gateway-api-key": self.admin_key})
+
+    def records(self):
+        answer = request(f"{self.admin}/logs?page_size=1", headers={"x-gateway-api-key": self.admin_key})
+        return answer["total"]
+
+
+def build(*arguments):
+    subprocess.run(["cargo", "build", "--quiet", *arguments], check=True)
