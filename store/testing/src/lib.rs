@@ -1,0 +1,13 @@
+//! Real servers for tests: each start gets a free port and a directory of its own, and both are gone when
+//! the value is dropped, also after a panic. Only ever a dev-dependency.
+//! A missing program fails the test and says what to install: a skipped test proves nothing.
+
+#![expect(clippy::panic, reason = "a test that cannot start its server has failed")]
+
+mod child;
+mod postgres;
+mod program;
+mod redis;
+
+pub use postgres::Postgres;
+pub use redis::Redis;

@@ -1,0 +1,160 @@
+//! A Postgres server with durability off: fast, and good for nothing but tests.
+
+use crate::child::Tied;
+use crate::program::{Account, command, find, free_port};
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const INSTALL: &str = "install PostgreSQL 13 or newer (Debian: apt-get install postgresql)";
+const USER: &str = "gateway";
+const PASSWORD: &str = "test-password";
+
+#[derive(Debug)]
+pub struct Postgres {
+    server: Option<Tied>,
+    port: u16,
+    account: Option<Account>,
+    dir: TempDir,
+}
+
+static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+
+impl Postgres {
+    /// A server of one's own, for tests that stop it.
+    pub fn start() -> Self {
+        let dir = TempDir::new().unwrap_or_else(|e| panic!("no temporary directory: {e}"));
+        let account = Account::instead_of_root();
+        if let Some(account) = account {
+            account.own(dir.path());
+        }
+        let mut postgres = Self { server: None, port: 0, account, dir };
+        postgres.initialise();
+        for _ in 0..5 {
+            postgres.port = free_port();
+            if postgres.run() {
+                return postgres;
+            }
+        }
+        panic!("postgres did not come up: {}", postgres.log());
+    }
+
+    /// One server for all tests of the process that run at the same time.
+    pub fn shared() -> Arc<Self> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let postgres = Arc::new(Self::start());
+            *shared = Arc::downgrade(&postgres);
+            postgres
+        })
+    }
+
+    /// The database that every server has.
+    pub fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    /// A new, empty database.
+    pub fn create(&self, name: &str) -> String {
+        let mut createdb = Command::new(binary("createdb"));
+        createdb.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, name]);
+        finish(createdb.env("PGPASSWORD", PASSWORD), "createdb");
+        self.url_of(name)
+    }
+
+    pub fn url_of(&self, database: &str) -> String {
+        format!("postgres://{USER}:{PASSWORD}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Gone at once, as after a crash. The data stays.
+    pub fn stop(&mut self) {
+        let Some(server) = self.server.take() else { return };
+        // SIGQUIT first: the postmaster then takes its workers along, which a plain kill leaves behind.
+        let mut quit = Command::new("kill");
+        finish(quit.args(["-QUIT", &server.id().to_string()]), "kill -QUIT");
+        let end = Instant::now() + Duration::from_secs(10);
+        while self.dir.path().join("data/postmaster.pid").exists() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Back on the same port with the same data.
+    pub fn resume(&mut self) {
+        assert!(self.run(), "postgres did not come back on port {}: {}", self.port, self.log());
+    }
+
+    fn initialise(&self) {
+        let password = self.dir.path().join("password");
+        std::fs::write(&password, PASSWORD).unwrap_or_else(|e| panic!("cannot write {}: {e}", password.display()));
+        let mut initdb = command(&binary("initdb"), self.account, false);
+        initdb.arg("-D").arg(self.dir.path().join("data")).arg("--pwfile").arg(password);
+        initdb.args(["-U", USER, "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]);
+        finish(initdb.current_dir("/"), "initdb");
+    }
+
+    fn run(&mut self) -> bool {
+        let log = File::create(self.dir.path().join("log")).unwrap_or_else(|e| panic!("cannot write a log: {e}"));
+        let mut server = command(&binary("postgres"), self.account, true);
+        server.arg("-D").arg(self.dir.path().join("data"));
+        for setting in [
+            &format!("port={}", self.port),
+            "listen_addresses=127.0.0.1",
+            &format!("unix_socket_directories={}", self.dir.path().display()),
+            "fsync=off",
+            "synchronous_commit=off",
+            "full_page_writes=off",
+            "shared_buffers=32MB",
+            "max_connections=200",
+        ] {
+            server.args(["-c", setting]);
+        }
+        server.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.server = Some(Tied::start(server));
+        let end = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < end {
+            if self.answers() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.server = None;
+        false
+    }
+
+    fn answers(&self) -> bool {
+        let mut ready = Command::new(binary("pg_isready"));
+        ready.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]);
+        ready.status().is_ok_and(|s| s.success())
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Debian keeps server programs off `PATH`; the newest version wins.
+fn binary(name: &str) -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").map(|dir| dir.flatten().map(|e| e.path()).collect());
+    let mut versions: Vec<PathBuf> = versions.unwrap_or_default();
+    versions.sort_by_key(|p| p.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse::<u32>().ok()));
+    let places: Vec<_> = versions.iter().rev().map(|p| p.join("bin")).collect();
+    find(name, &places, INSTALL)
+}
+
+fn finish(command: &mut Command, what: &str) {
+    let output = command.output().unwrap_or_else(|e| panic!("cannot run {what}: {e}"));
+    assert!(output.status.success(), "{what} failed: {}", String::from_utf8_lossy(&output.stderr));
+}
