@@ -82,6 +82,7 @@ pub(super) fn anthropic(body: &Value) -> Result<Ask, Refusal> {
     Ok(Ask {
         tools: tools.collect(),
         choice,
+        form: body["output_config"]["format"].get("schema").cloned(),
         max_tokens: size(&body["max_tokens"]),
         include_usage: true,
         n: 1,

@@ -1,0 +1,155 @@
+//! The gateway as its users run it: one process, its data in a folder of its own, known keys.
+
+use super::admin::Admin;
+use super::call::Call;
+use super::ports::Port;
+use super::process::{Process, program};
+use super::upstream::Upstream;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+pub(crate) const ADMIN_KEY: &str = "e2e-admin-key-0123456789-0123456789-abcd";
+pub(crate) const WORKSPACE_KEY: &str = "e2e-workspace-key-0123456789-0123456789-abcd";
+
+#[derive(Debug)]
+pub(crate) struct Gateway {
+    pub(crate) proxy: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) process: Process,
+    client: reqwest::Client,
+    place: Arc<Place>,
+}
+
+/// Ports and data folder: kept when a second process takes over.
+#[derive(Debug)]
+struct Place {
+    folder: TempDir,
+    proxy: Port,
+    admin: Port,
+}
+
+impl Gateway {
+    pub(crate) async fn start() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// With flags beside the usual ones; a flag given here beats the usual value of the same name.
+    pub(crate) async fn with(flags: &[&str]) -> Self {
+        let place =
+            Place { folder: tempfile::tempdir().expect("a folder"), proxy: Port::reserve(), admin: Port::reserve() };
+        Self::at(Arc::new(place), flags).await
+    }
+
+    /// A second process on the same ports and data.
+    pub(crate) async fn beside(&self, flags: &[&str]) -> Self {
+        Self::at(self.place.clone(), flags).await
+    }
+
+    async fn at(place: Arc<Place>, flags: &[&str]) -> Self {
+        let mut gateway = Self::spawn(place, flags);
+        gateway.ready().await;
+        gateway
+    }
+
+    fn spawn(place: Arc<Place>, flags: &[&str]) -> Self {
+        let mut command = program();
+        let (proxy, admin) = (place.proxy.address, place.admin.address);
+        serve(&mut command, proxy, admin, &place.folder.path().join("data"), flags);
+        let log = place.folder.path().join("log");
+        let client = reqwest::Client::builder().danger_accept_invalid_certs(true).no_proxy().build();
+        let client = client.expect("a client");
+        Self { proxy, admin, process: Process::spawn(command, &log), client, place }
+    }
+
+    async fn ready(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let answer = self.client.get(self.admin_url("/health/ready")).send().await;
+            if answer.is_ok_and(|a| a.status() == 200) {
+                return;
+            }
+            if let Some(status) = self.process.exited() {
+                panic!("the gateway ended with {status} at start:\n{}", self.process.output());
+            }
+            assert!(Instant::now() < deadline, "the gateway is not ready:\n{}", self.process.output());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.proxy)
+    }
+
+    pub(crate) fn admin_url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.admin)
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.place.folder.path().to_owned()
+    }
+
+    pub(crate) fn client(&self) -> &reqwest::Client {
+        &self.client
+    }
+
+    /// A call of the proxy port with the workspace key.
+    pub(crate) fn call(&self, method: &str, path: &str) -> Call {
+        Call::new(&self.client, method, &self.url(path)).header("x-gateway-api-key", WORKSPACE_KEY)
+    }
+
+    pub(crate) fn post(&self, path: &str) -> Call {
+        self.call("POST", path)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Call {
+        self.call("GET", path)
+    }
+
+    pub(crate) fn chat(&self) -> Call {
+        self.post("/v1/chat/completions")
+    }
+
+    /// A chat call that goes to the scripted upstream by an inline config.
+    pub(crate) fn chat_through(&self, upstream: &Upstream) -> Call {
+        self.chat().config(&target(upstream))
+    }
+
+    pub(crate) fn admin(&self) -> Admin<'_> {
+        Admin::new(&self.client, format!("http://{}/v1", self.admin), ADMIN_KEY)
+    }
+
+    /// `VmHWM`, `VmRSS` of the process, in MiB.
+    pub(crate) fn memory(&self, field: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("/proc");
+        let line = status.lines().find(|l| l.starts_with(field)).expect("a memory line");
+        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("kilobytes") / 1024
+    }
+}
+
+fn serve(command: &mut Command, proxy: SocketAddr, admin: SocketAddr, data: &Path, flags: &[&str]) {
+    let (proxy, admin, data) = (proxy.to_string(), admin.to_string(), data.display().to_string());
+    let usual = [
+        ("--listen", proxy.as_str()),
+        ("--admin-listen", admin.as_str()),
+        ("--data-dir", data.as_str()),
+        ("--bootstrap-admin-key", ADMIN_KEY),
+        ("--bootstrap-workspace-key", WORKSPACE_KEY),
+        ("--trusted-custom-hosts", "127.0.0.1"),
+        ("--threads", "2"),
+        ("--log-format", "text"),
+    ];
+    for (flag, value) in usual.into_iter().filter(|(flag, _)| !flags.contains(flag)) {
+        command.args([flag, value]);
+    }
+    command.args(flags);
+}
+
+/// An inline config of one target: the scripted upstream, speaking OpenAI.
+pub(crate) fn target(upstream: &Upstream) -> Value {
+    json!({ "provider": "openai", "api_key": "sk-upstream", "custom_host": upstream.url() })
+}

@@ -1,0 +1,48 @@
+//! What end-to-end tests stand on: the real binary, upstreams that misbehave on cue, and clients exact
+//! enough to see framing. Knows no test.
+
+pub(crate) mod admin;
+pub(crate) mod call;
+pub(crate) mod gateway;
+pub(crate) mod mock;
+pub(crate) mod ports;
+pub(crate) mod process;
+pub(crate) mod raw;
+pub(crate) mod reply;
+pub(crate) mod upstream;
+
+pub(crate) use call::Answer;
+pub(crate) use gateway::{ADMIN_KEY, Gateway, WORKSPACE_KEY};
+pub(crate) use mock::Mock;
+pub(crate) use raw::Raw;
+pub(crate) use upstream::{Peer, Seen, Upstream};
+
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// The least chat request that every bound accepts.
+pub(crate) fn hello() -> Value {
+    json!({ "model": "gpt-4o-mini", "messages": [{ "role": "user", "content": "hello there" }] })
+}
+
+/// `body` with `fields` laid over its top level.
+pub(crate) fn with(mut body: Value, fields: Value) -> Value {
+    let Value::Object(fields) = fields else { panic!("fields must be an object") };
+    body.as_object_mut().expect("an object").extend(fields);
+    body
+}
+
+/// Polls until `probe` gives a value. The bound only ends a broken test; passing ones never wait for it.
+pub(crate) async fn eventually<T, F>(what: &str, mut probe: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = probe().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "never came: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

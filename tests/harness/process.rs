@@ -1,0 +1,82 @@
+//! A child process with its output kept in a file: shown when the test fails, ended when it goes out of
+//! scope.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+/// The program under test. Variables of the developer's shell must not reach it.
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gateway"));
+    for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("GATEWAY_")) {
+        command.env_remove(name);
+    }
+    command.env_remove("DB_POOL_SIZE").env("RUST_BACKTRACE", "1");
+    command
+}
+
+impl Process {
+    pub(crate) fn spawn(mut command: Command, log: &Path) -> Self {
+        let file = std::fs::File::options().create(true).append(true).open(log).expect("a log file");
+        let copy = file.try_clone().expect("a second handle");
+        command.stdin(Stdio::null()).stdout(file).stderr(copy);
+        Self { child: command.spawn().expect("the program starts"), log: log.to_owned() }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `TERM`, `QUIT`, `INT`.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success(), "cannot send {name}");
+    }
+
+    pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child of ours")
+    }
+
+    pub(crate) async fn exit(&mut self, within: Duration) -> ExitStatus {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(status) = self.exited() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "still running after {within:?}:\n{}", self.output());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub(crate) fn output(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let output = self.output();
+            let from = output.char_indices().nth_back(20_000).map_or(0, |(at, _)| at);
+            eprintln!("--- output of process {}\n{}\n---", self.id(), &output[from..]);
+        }
+        if self.exited().is_none() {
+            self.signal("TERM");
+            let deadline = Instant::now() + Duration::from_millis(500);
+            while Instant::now() < deadline {
+                if self.exited().is_some() {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

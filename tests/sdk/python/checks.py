@@ -1,0 +1,58 @@
+"""Runs every function of a script whose name begins with `check_`, and says which failed.
+
+The scripts use the official SDKs as their users do: only base URL, key and headers differ.
+"""
+
+import asyncio
+import inspect
+import os
+import sys
+import traceback
+
+URL = os.environ["TEST_URL"]
+KEY = os.environ["TEST_KEY"]
+# What `x-gateway-provider` shall say, and the dialect that this provider speaks.
+PROVIDER = os.environ["TEST_PROVIDER"]
+FAMILY = os.environ["TEST_FAMILY"]
+
+HELLO = [{"role": "user", "content": "hello there"}]
+ECHO = "You said: hello there"
+
+
+def headers(**mock):
+    """Headers of a client; keyword `fail_first=1` becomes `x-mock-fail-first: 1`, forwarded upstream."""
+    told = {"x-mock-" + name.replace("_", "-"): str(value) for name, value in mock.items()}
+    out = {"x-gateway-provider": PROVIDER, **told}
+    if told:
+        out["x-gateway-forward-headers"] = ",".join(told)
+    return out
+
+
+def raises(error, call):
+    try:
+        call()
+    except error as caught:
+        return caught
+    raise AssertionError(f"{error.__name__} was not raised")
+
+
+def equal(got, wanted):
+    if got != wanted:
+        raise AssertionError(f"got {got!r}, wanted {wanted!r}")
+
+
+def run(module):
+    failed = 0
+    for name, check in list(vars(module).items()):
+        if not name.startswith("check_"):
+            continue
+        try:
+            result = check()
+            if inspect.isawaitable(result):
+                asyncio.run(result)
+            print(f"ok {name}")
+        except Exception:
+            failed += 1
+            print(f"FAILED {name}")
+            traceback.print_exc()
+    sys.exit(1 if failed else 0)

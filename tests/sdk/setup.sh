@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Makes the environment of the SDK tests: a Python venv and a node_modules folder with pinned packages,
+# in $GATEWAY_TEST_ENV, outside the checkout. Returns at once when it is there and current.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+env_dir=${GATEWAY_TEST_ENV:-${XDG_CACHE_HOME:-$HOME/.cache}/gateway/sdk}
+mkdir -p "$env_dir"
+
+# Two runs at once must not build into the same folder.
+exec 9>"$env_dir/lock"
+flock 9
+
+digest() { # of what was asked for, and of the programs that install it
+  { cat "$@"; python3 --version; node --version; } | sha256sum | cut -d' ' -f1
+}
+current() { # current FOLDER WANTED
+  [ -f "$env_dir/$1/stamp" ] && [ "$(cat "$env_dir/$1/stamp")" = "$2" ]
+}
+
+wanted=$(digest python/requirements.txt)
+if ! current python "$wanted"; then
+  echo "Installing the Python SDKs into $env_dir/python" >&2
+  rm -rf "$env_dir/python"
+  python3 -m venv "$env_dir/python"
+  # Every package is pinned, those that others depend on too.
+  "$env_dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps -r python/requirements.txt
+  echo "$wanted" >"$env_dir/python/stamp"
+fi
+
+wanted=$(digest node/package.json node/package-lock.json)
+if ! current node "$wanted"; then
+  echo "Installing the Node SDKs into $env_dir/node" >&2
+  rm -rf "$env_dir/node"
+  mkdir -p "$env_dir/node"
+  cp node/package.json node/package-lock.json "$env_dir/node/"
+  (cd "$env_dir/node" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+  echo "$wanted" >"$env_dir/node/stamp"
+fi

@@ -1,0 +1,114 @@
+//! Official SDKs against the real binary and its mock upstream: unmodified, but for base URL, key and
+//! headers. The scripts are in `tests/sdk`; `tests/sdk/setup.sh` installs what they import.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+#[cfg(test)]
+#[expect(dead_code, unused_imports, reason = "the end-to-end tests use the rest")]
+#[path = "harness/harness.rs"]
+mod harness;
+
+use harness::{Gateway, Mock, WORKSPACE_KEY};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A provider to try, and the dialect it speaks.
+const MOCK: &str = "mock";
+const OPENAI: &str = "@oa";
+const CLAUDE: &str = "@claude";
+
+struct Stage {
+    gateway: Gateway,
+    _mock: Mock,
+}
+
+async fn stage() -> Stage {
+    let (gateway, mock) = (Gateway::start().await, Mock::start(&[]).await);
+    gateway.admin().provider("oa", "openai", Some(&mock.url())).await;
+    gateway.admin().provider("claude", "anthropic", Some(&mock.url())).await;
+    Stage { gateway, _mock: mock }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the same variable as the script that installs")]
+fn environment() -> PathBuf {
+    let var = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let cache = || var("XDG_CACHE_HOME").or_else(|| var("HOME").map(|h| h.join(".cache")));
+    var("GATEWAY_TEST_ENV").or_else(|| cache().map(|c| c.join("gateway/sdk"))).expect("a home folder")
+}
+
+/// Fails rather than skips: a skipped test is one that nobody notices.
+fn installed(file: &str) -> PathBuf {
+    let path = environment().join(file);
+    assert!(path.exists(), "{} is missing: run `make test`, or `bash tests/sdk/setup.sh`", path.display());
+    path
+}
+
+fn scripts(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(folder)
+}
+
+impl Stage {
+    async fn run(&self, mut command: Command, provider: &str, family: &str) {
+        command
+            .env("TEST_URL", self.gateway.url(""))
+            .env("TEST_KEY", WORKSPACE_KEY)
+            .env("TEST_PROVIDER", provider)
+            .env("TEST_FAMILY", family);
+        let output = tokio::task::spawn_blocking(move || command.output()).await.expect("joined").expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "with provider {provider}:\n{out}\n{err}");
+        assert!(out.contains("ok "), "no check ran: {out}\n{err}");
+    }
+
+    async fn python(&self, script: &str, provider: &str, family: &str) {
+        let mut command = Command::new(installed("python/bin/python"));
+        command.arg("-B").arg(scripts("python").join(script));
+        self.run(command, provider, family).await;
+    }
+
+    async fn node(&self, script: &str, provider: &str, family: &str) {
+        // Modules are looked up beside the script, so it runs from a folder that holds both.
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in ["checks.mjs", script] {
+            std::fs::copy(scripts("node").join(file), folder.path().join(file)).expect("a copy");
+        }
+        let modules = installed("node/node_modules");
+        std::os::unix::fs::symlink(modules, folder.path().join("node_modules")).expect("a link");
+        let mut command = Command::new("node");
+        command.arg(folder.path().join(script));
+        self.run(command, provider, family).await;
+    }
+}
+
+#[tokio::test]
+async fn python_openai() {
+    let stage = stage().await;
+    stage.python("openai_sdk.py", MOCK, "openai").await;
+    stage.python("openai_sdk.py", OPENAI, "openai").await;
+    stage.python("openai_sdk.py", CLAUDE, "anthropic").await;
+}
+
+#[tokio::test]
+async fn python_anthropic() {
+    let stage = stage().await;
+    stage.python("anthropic_sdk.py", MOCK, "anthropic").await;
+    stage.python("anthropic_sdk.py", CLAUDE, "anthropic").await;
+    stage.python("anthropic_sdk.py", OPENAI, "openai").await;
+}
+
+#[tokio::test]
+async fn node_openai() {
+    let stage = stage().await;
+    stage.node("openai_sdk.mjs", MOCK, "openai").await;
+    stage.node("openai_sdk.mjs", OPENAI, "openai").await;
+    stage.node("openai_sdk.mjs", CLAUDE, "anthropic").await;
+}
+
+#[tokio::test]
+async fn node_anthropic() {
+    let stage = stage().await;
+    stage.node("anthropic_sdk.mjs", MOCK, "anthropic").await;
+    stage.node("anthropic_sdk.mjs", CLAUDE, "anthropic").await;
+    stage.node("anthropic_sdk.mjs", OPENAI, "openai").await;
+}
