@@ -48,14 +48,18 @@ def settings():
     parser.add_argument("--scenarios", default=",".join(s.name for s in SCENARIOS))
     parser.add_argument("--contenders", default="direct,nginx,bare,gateway")
     parser.add_argument("--threads", type=int, default=len(CPUS), help="of nginx, the bare proxy and the gateway")
-    parser.add_argument("--base-port", type=int, default=19300)
+    add_build_options(parser, base_port=19300)
+    parser.add_argument("--check", action="store_true", help="fail when a hard bound is broken")
+    return parser.parse_args()
+
+
+def add_build_options(parser, base_port):
+    parser.add_argument("--base-port", type=int, default=base_port)
     parser.add_argument("--gateway", help="a built gateway (default: built with the dist profile)")
     parser.add_argument("--bare", help="a built bare-proxy (default: likewise)")
     parser.add_argument("--load", help="a built load tool (default: built with the release profile)")
     parser.add_argument("--worker-threads", default=r"^Pingora HTTP|^proxy", help="regex of the gateway's worker names")
     parser.add_argument("--writer-threads", default=r"journal|writer|record|sqlx", help="regex of its writer names")
-    parser.add_argument("--check", action="store_true", help="fail when a hard bound is broken")
-    return parser.parse_args()
 
 
 def prepare(rig):
