@@ -57,6 +57,12 @@ pub enum WriteError {
     Store(StoreError),
 }
 
+impl From<StoreError> for WriteError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
 pub trait ConfigStore: Send + Sync {
     /// Every live row.
     fn load(&self) -> Fut<'_, Result<Changes, StoreError>>;
