@@ -15,6 +15,7 @@ venv() { python3 -c 'import venv, ensurepip'; }
 
 # Pingora compiles zlib-ng with cmake, whatever the TLS backend.
 need cmake has cmake
+need make has make
 need build-essential has cc
 case ${1:-run} in
   run) ;;

@@ -18,6 +18,6 @@ else
   status=0
   cargo test --workspace --all-targets --no-fail-fast 2>&1 | tee "$log" || status=$?
   awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 }
-       END { printf "Summary: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' "$log"
+       END { printf "Summary: %d passed, %d failed, %d skipped\n", passed, failed, ignored }' "$log"
   exit "$status"
 fi
