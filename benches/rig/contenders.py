@@ -134,7 +134,9 @@ class Gateway(Contender):
             *rig.wrap, rig.gateway, "serve", "--data-dir", data, "--threads", str(rig.threads),
             "--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{admin_port}",
             "--trusted-custom-hosts", "127.0.0.1",
-            "--bootstrap-admin-key", self.admin_key, "--bootstrap-workspace-key", workspace_key], rig.dir)
+            "--bootstrap-admin-key", self.admin_key, "--bootstrap-workspace-key", workspace_key], rig.dir,
+            # A line per request to a log file is off, as in nginx; the records are stored.
+            env={"GATEWAY_ACCESS_LOG": "false"})
         self.wait_ready(f"http://127.0.0.1:{admin_port}/health/ready")
         config = self._configure(f"http://127.0.0.1:{rig.upstream_port}/v1")
         self.headers = {"authorization": f"Bearer {workspace_key}", "x-gateway-config": config}

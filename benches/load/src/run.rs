@@ -147,3 +147,83 @@ async fn one(job: &Job, client: &mut Option<Client>, tally: &mut Tally) -> Resul
     tally.latencies.push(latency);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::Value;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::upstream::answer_all;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        settings: Settings,
+    }
+
+    /// What `load run URL arguments…` reports.
+    async fn report(address: std::net::SocketAddr, arguments: &[&str]) -> Value {
+        let url = format!("http://{address}/v1/chat/completions");
+        let line = Line::parse_from([&["run", &url], arguments].concat());
+        serde_json::to_value(run(&line.settings).await.unwrap()).unwrap()
+    }
+
+    async fn listen() -> (TcpListener, std::net::SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    async fn count(address: std::net::SocketAddr) -> String {
+        let mut client = Client::connect(&address.to_string()).await.unwrap();
+        let mut body = Vec::new();
+        let request = b"GET /count HTTP/1.1\r\nhost: x\r\n\r\n";
+        client.exchange(request, |piece, _| body.extend_from_slice(piece)).await.unwrap();
+        String::from_utf8(body).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_is_reported_is_what_the_upstream_counted() {
+        let (listener, address) = listen().await;
+        let mut upstream = JoinSet::new();
+        upstream.spawn(answer_all(listener, 50));
+        let plain = report(address, &["-n", "100", "-c", "4", "--expect", "choices"]).await;
+        assert_eq!((&plain["requests"], &plain["errors"], &plain["connects"]), (&100.into(), &0.into(), &4.into()));
+        let large = report(address, &["-n", "3", "--body-size", "1048576"]).await;
+        assert_eq!((&large["requests"], &large["errors"]), (&3.into(), &0.into()));
+        let streams = report(address, &["-n", "10", "-c", "2", "--stream"]).await;
+        assert_eq!((&streams["requests"], &streams["errors"]), (&10.into(), &0.into()));
+        assert_eq!(streams["events_per_stream"], 52.0);
+        assert!(streams["ttft_us"]["p50"].as_f64() <= streams["latency_us"]["p50"].as_f64());
+        assert_eq!(count(address).await, r#"{"requests":113,"streams":10,"connections":8}"#);
+    }
+
+    #[tokio::test]
+    async fn every_failed_request_is_an_error_of_its_kind() {
+        let (listener, address) = listen().await;
+        let mut upstream = JoinSet::new();
+        upstream.spawn(answer_all(listener, 1));
+        let plain = report(address, &["-n", "5", "--expect", "nowhere to be found"]).await;
+        assert_eq!((&plain["requests"], &plain["errors_by_kind"]["unexpected_body"]), (&0.into(), &5.into()));
+        drop(upstream);
+
+        let (listener, address) = listen().await;
+        let mut upstream = JoinSet::new();
+        upstream.spawn(async move {
+            for answer in [&b"HTTP/1.1 503 X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"[..], b"HTTP/1.1 200"] {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut request = [0; 4096];
+                assert!(stream.read(&mut request).await.unwrap() > 1000);
+                stream.write_all(answer).await.unwrap();
+            }
+        });
+        let broken = report(address, &["-n", "3"]).await;
+        assert_eq!((&broken["requests"], &broken["errors"]), (&0.into(), &3.into()));
+        assert_eq!(broken["errors_by_kind"]["status_503"], 1);
+        // The last one meets a listener that is gone, or just about to go.
+        assert!(broken["errors_by_kind"]["closed_early"].as_u64() >= Some(1));
+    }
+}

@@ -51,15 +51,18 @@ struct Upstream {
 }
 
 pub(crate) async fn serve(settings: &Settings) -> Result<(), std::io::Error> {
+    answer_all(TcpListener::bind(settings.listen).await?, settings.events).await
+}
+
+pub(crate) async fn answer_all(listener: TcpListener, content_events: usize) -> Result<(), std::io::Error> {
     let upstream = Arc::new(Upstream {
         completion: json(COMPLETION),
-        stream: events(settings.events, false),
-        stream_usage: events(settings.events, true),
+        stream: events(content_events, false),
+        stream_usage: events(content_events, true),
         requests: AtomicU64::new(0),
         streams: AtomicU64::new(0),
         connections: AtomicU64::new(0),
     });
-    let listener = TcpListener::bind(settings.listen).await?;
     let mut connections = JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
