@@ -1,0 +1,10 @@
+//! Tests of the crate from outside: policies as the Admin API saves them, calls as the proxy describes them.
+
+mod bound;
+mod cost;
+mod exact;
+mod fixture;
+mod keys;
+mod matching;
+mod model;
+mod verdict;

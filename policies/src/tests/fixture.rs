@@ -1,0 +1,76 @@
+//! Policies from JSON, and a call in whose attributes a test changes what it is about.
+
+use crate::{Denied, Engine, Hold, Index, Stage, Subject};
+use gateway_domain::Timestamp;
+use gateway_domain::id::{KeyId, PolicyId, WorkspaceId};
+use gateway_domain::snapshot::Policy;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+pub(super) const KEY: &str = "0191e0a0-0000-7000-8000-00000000000a";
+pub(super) const WORKSPACE: &str = "0191e0a0-0000-7000-8000-0000000000f0";
+
+/// A Wednesday morning.
+pub(super) const NOW: Timestamp = Timestamp(1_794_997_230_000_000);
+
+pub(super) fn policy(n: u128, rule: &Value) -> Arc<Policy> {
+    let rule = serde_json::from_value(rule.clone()).unwrap();
+    Arc::new(Policy {
+        id: PolicyId(Uuid::from_u128(n)),
+        name: format!("Policy {n}").into(),
+        slug: format!("policy-{n}").into(),
+        revision: 1,
+        rule,
+    })
+}
+
+pub(super) fn requests(unit: &str, value: u64, conditions: &Value, group_by: &[&str]) -> Value {
+    let groups: Vec<_> = group_by.iter().map(|key| json!({ "key": key })).collect();
+    json!({"type": "requests", "unit": unit, "value": value, "conditions": conditions, "group_by": groups})
+}
+
+/// Numbered from 1.
+pub(super) fn policies(rules: &[Value]) -> BTreeMap<PolicyId, Arc<Policy>> {
+    (1..).zip(rules).map(|(n, rule)| policy(n, rule)).map(|p| (p.id, p)).collect()
+}
+
+pub(super) fn index(rules: &[Value]) -> Index {
+    Index::build(&policies(rules))
+}
+
+pub(super) fn subject<'a>() -> Subject<'a> {
+    Subject {
+        api_key: Some(KeyId(Uuid::parse_str(KEY).unwrap())),
+        workspace: WorkspaceId(Uuid::parse_str(WORKSPACE).unwrap()),
+        metadata: &[],
+        virtual_key: None,
+        provider: None,
+        config: None,
+        prompt: None,
+        model: Some("gpt-4o"),
+        endpoint_type: "chatComplete",
+        unread: false,
+    }
+}
+
+pub(super) fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+pub(super) fn seconds(n: i64) -> Timestamp {
+    NOW.plus_micros(n * 1_000_000)
+}
+
+impl Engine {
+    pub(super) fn caller(&self, index: &Index, subject: &Subject<'_>, now: Timestamp) -> Result<Hold, Denied> {
+        self.admit(index, Stage::Caller, subject, now)
+    }
+
+    /// How many of `tries` calls are let through.
+    pub(super) fn admitted(&self, index: &Index, subject: &Subject<'_>, now: Timestamp, tries: usize) -> usize {
+        let taken = || self.caller(index, subject, now).map(Hold::keep);
+        (0..tries).filter(|_| taken().is_ok()).count()
+    }
+}
