@@ -2,6 +2,18 @@
 //! A provider that speaks OpenAI is a row in [`compat`]; one with a dialect of its own is a file.
 
 pub mod adapter;
+mod answer;
+mod anthropic;
+mod compat;
+mod convert;
 pub mod edit;
+mod failure;
+mod model;
+mod passthrough;
+mod raw;
+mod registry;
+mod sse;
+mod wire;
 
 pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
+pub use registry::{adapter, catalog};

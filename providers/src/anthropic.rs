@@ -1,0 +1,93 @@
+//! Anthropic. Clients of its own Messages pass through; clients of OpenAI's chat are translated both ways.
+
+mod chat;
+mod models;
+pub(crate) mod native;
+
+use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::compat::without_json;
+use crate::convert::messages::from_chat;
+use crate::failure::Trouble;
+use crate::raw;
+use bytes::Bytes;
+use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::{Dialect, Fault, Operation};
+use std::borrow::Cow;
+
+const SLUG: &str = "anthropic";
+
+static INFO: ProviderInfo = ProviderInfo {
+    slug: SLUG,
+    name: "Anthropic",
+    base_url: Some("https://api.anthropic.com/v1"),
+    auth: AuthStyle::Header("x-api-key"),
+    dialect: Dialect::Anthropic,
+};
+
+/// The version whose shapes are translated here; a client may ask for another one by the same header.
+pub(crate) const VERSION: &[(&str, &str)] = &[("anthropic-version", "2023-06-01")];
+
+pub(crate) struct Anthropic;
+
+impl Adapter for Anthropic {
+    fn info(&self) -> &'static ProviderInfo {
+        &INFO
+    }
+
+    fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
+        let path = match operation {
+            Operation::ChatCompletions => "/messages",
+            Operation::Messages | Operation::CountTokens => return native::endpoint(operation),
+            // More than any account has, where the default would be 20.
+            Operation::ListModels => "/models?limit=1000",
+            Operation::Proxy => "",
+            _ => return None,
+        };
+        Some(Endpoint { path: Cow::Borrowed(path), headers: VERSION })
+    }
+
+    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        match call.operation {
+            _ if call.raw => Ok(raw::request(call)),
+            Operation::ChatCompletions => {
+                let made = from_chat::request(call.body, call.model, call.stream)?;
+                let body = Pieces::One(made.body.into());
+                Ok(Outgoing { path: None, headers: Vec::new(), body, adjusted: made.adjusted })
+            }
+            Operation::ListModels => {
+                let path = call.query.map(|query| format!("/models?{query}"));
+                Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
+            }
+            _ => native::request(call),
+        }
+    }
+
+    fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+        match call.operation {
+            _ if call.raw => Ok(raw::response(call, body)),
+            Operation::ChatCompletions => chat::response(call, body),
+            Operation::ListModels => models::response(body),
+            _ => native::response(SLUG, call, body),
+        }
+    }
+
+    fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
+        match call.dialect {
+            _ if call.raw => raw::failure(status, body),
+            Dialect::Anthropic => native::failure(SLUG, status, body),
+            Dialect::OpenAi => match Trouble::read(body) {
+                Some(trouble) => trouble.tell(SLUG, status, Dialect::OpenAi),
+                None => without_json(SLUG, status, body, Dialect::OpenAi),
+            },
+        }
+    }
+
+    fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
+        match call.operation {
+            _ if call.raw => Box::new(raw::Relay::new(call)),
+            Operation::ChatCompletions => Box::new(chat::Stream::new(call)),
+            Operation::Messages => native::stream(SLUG),
+            _ => Box::new(raw::Relay::new(call)),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Anthropic's list of models in the form of OpenAI's (`spec/inference.md`, Models).
+
+use super::SLUG;
+use crate::adapter::{Failure, Reply};
+use crate::failure;
+use crate::wire::{Text, read};
+use bytes::Bytes;
+use gateway_domain::{Dialect, Timestamp};
+use serde::{Deserialize, Serialize};
+
+#[derive(Deserialize)]
+struct Theirs<'a> {
+    #[serde(borrow)]
+    data: Vec<TheirModel<'a>>,
+}
+
+#[derive(Deserialize)]
+struct TheirModel<'a> {
+    #[serde(borrow)]
+    id: Text<'a>,
+    #[serde(borrow)]
+    created_at: Option<Text<'a>>,
+}
+
+#[derive(Serialize)]
+struct List<'a> {
+    object: &'static str,
+    data: Vec<Model<'a>>,
+    provider: &'static str,
+}
+
+#[derive(Serialize)]
+struct Model<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: i64,
+    owned_by: &'static str,
+}
+
+pub(super) fn response(body: &Bytes) -> Result<Reply, Failure> {
+    let theirs: Theirs<'_> =
+        read(body).ok_or_else(|| failure::unreadable(SLUG, "the list of models", body, Dialect::OpenAi))?;
+    let list = List { object: "list", data: theirs.data.iter().map(model).collect(), provider: SLUG };
+    Ok(Reply { body: serde_json::to_vec(&list).unwrap_or_default().into(), usage: None, model: None })
+}
+
+fn model<'m>(theirs: &'m TheirModel<'_>) -> Model<'m> {
+    let created = theirs.created_at.as_ref().and_then(|at| at.0.parse::<Timestamp>().ok());
+    Model { id: &theirs.id.0, object: "model", created: created.map_or(0, Timestamp::secs), owned_by: SLUG }
+}

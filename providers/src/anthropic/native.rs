@@ -1,0 +1,176 @@
+//! Anthropic's Messages for clients that speak them: bytes pass, only the model is changed. Serves every provider
+//! that has `/messages`, so the slug is an argument.
+
+use super::VERSION;
+use crate::adapter::{Call, Endpoint, Failure, Outgoing, Progress, Reply, StreamTranslator};
+use crate::compat::scan::chars_after;
+use crate::compat::without_json;
+use crate::failure::{self, Trouble};
+use crate::model;
+use crate::passthrough::{Grammar, Passthrough, Seen, Verdict};
+use crate::sse;
+use crate::wire::messages::{Block, Delta, Event};
+use crate::wire::usage::{AnthropicUsage, guess_output};
+use crate::wire::{Text, read};
+use bytes::Bytes;
+use gateway_domain::{Dialect, Fault, Operation};
+use memchr::memmem::Finder;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+fn path(operation: Operation) -> &'static str {
+    if operation == Operation::CountTokens { "/messages/count_tokens" } else { "/messages" }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one arm of Adapter::endpoint")]
+pub(crate) fn endpoint(operation: Operation) -> Option<Endpoint> {
+    Some(Endpoint { path: Cow::Borrowed(path(operation)), headers: VERSION })
+}
+
+pub(crate) fn request(call: &Call<'_>) -> Result<Outgoing, Fault> {
+    let body = model::replaced(call, model::changed(call, call.model)?, "")?;
+    // The SDK's beta calls say `?beta=true`.
+    let path = call.query.map(|query| format!("{}?{query}", path(call.operation)));
+    Ok(Outgoing { path, headers: Vec::new(), body, adjusted: Vec::new() })
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    usage: Option<AnthropicUsage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+pub(crate) fn response(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+    let answer = read::<Answer<'_>>(body).filter(|_| body.trim_ascii_start().starts_with(b"{"));
+    let answer = answer.ok_or_else(|| failure::unreadable(slug, "the answer", body, Dialect::Anthropic))?;
+    if answer.error.is_some() {
+        let trouble = Trouble::read(body).unwrap_or_default();
+        return Err(trouble.verbatim(trouble.status(), body.clone()));
+    }
+    let usage = answer.usage.filter(|_| call.operation == Operation::Messages).and_then(|u| u.split());
+    Ok(Reply { body: body.clone(), usage, model: answer.model.map(|m| m.0.into_owned()) })
+}
+
+pub(crate) fn failure(slug: &str, status: u16, body: &Bytes) -> Failure {
+    #[derive(Deserialize)]
+    struct Shape {
+        #[serde(rename = "type")]
+        kind: String,
+        #[serde(rename = "error")]
+        _error: IgnoredAny,
+    }
+    match Trouble::read(body) {
+        Some(trouble) if read::<Shape>(body).is_some_and(|s| s.kind == "error") => {
+            trouble.verbatim(status, body.clone())
+        }
+        Some(trouble) => trouble.tell(slug, status, Dialect::Anthropic),
+        None => without_json(slug, status, body, Dialect::Anthropic),
+    }
+}
+
+pub(crate) fn stream(slug: &'static str) -> Box<dyn StreamTranslator> {
+    Box::new(Passthrough::new(slug, MessagesGrammar { slug, usage: AnthropicUsage::default(), counted: false }))
+}
+
+static SAID: LazyLock<[Finder<'static>; 3]> =
+    LazyLock::new(|| [Finder::new("\"text\":\""), Finder::new("\"thinking\":\""), Finder::new("\"partial_json\":\"")]);
+
+struct MessagesGrammar {
+    slug: &'static str,
+    usage: AnthropicUsage,
+    counted: bool,
+}
+
+impl MessagesGrammar {
+    fn chars(event: &[u8]) -> u64 {
+        SAID.iter().find_map(|said| chars_after(event, said)).unwrap_or(0)
+    }
+
+    fn take(&mut self, event: Event<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+        match &*event.kind.0 {
+            "message_start" => {
+                if let Some(message) = event.message {
+                    seen.model = message.model.map(|m| m.0.into_owned());
+                    self.usage.update(&message.usage.unwrap_or_default());
+                }
+            }
+            "content_block_start" => {
+                let block = event.content_block.and_then(|raw| read::<Block<'_>>(raw.get().as_bytes()));
+                let said = |text: Option<Text<'_>>| text.is_some_and(|t| !t.0.is_empty());
+                if block.is_some_and(|b| match &*b.kind.0 {
+                    "text" | "thinking" => said(b.text) || said(b.thinking),
+                    kind => kind != "redacted_thinking",
+                }) {
+                    seen.begin();
+                }
+            }
+            "content_block_delta" => {
+                let delta = event.delta.and_then(|raw| read::<Delta<'_>>(raw.get().as_bytes()));
+                let said = |text: Option<Text<'_>>| text.is_some_and(|t| !t.0.is_empty());
+                if delta.is_some_and(|d| said(d.text) || said(d.thinking) || said(d.partial_json)) {
+                    seen.begin();
+                }
+            }
+            "message_delta" => {
+                let delta = event.delta.and_then(|raw| read::<Delta<'_>>(raw.get().as_bytes()));
+                if delta.is_some_and(|d| d.stop_reason.is_some()) {
+                    seen.begin();
+                }
+                if let Some(usage) = &event.usage {
+                    self.usage.update(usage);
+                    self.counted = true;
+                }
+            }
+            // A message that failed on its way has no clean end.
+            "message_stop" if seen.failed.is_some() => return Verdict::Hide,
+            "message_stop" => seen.progress = Progress::Complete,
+            "error" => {
+                let trouble = Trouble::read(data).unwrap_or_default();
+                return Verdict::Fail(trouble.verbatim(trouble.status(), Bytes::copy_from_slice(data)));
+            }
+            _ => {}
+        }
+        Verdict::Pass
+    }
+}
+
+impl Grammar for MessagesGrammar {
+    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
+        let delta = event.starts_with(b"event: content_block_delta");
+        let verdict = if delta && !seen.quiet() {
+            Verdict::Pass
+        } else {
+            let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return Verdict::Pass };
+            match read::<Event<'_>>(&data) {
+                Some(event) => self.take(event, &data, seen),
+                None if seen.quiet() && read::<IgnoredAny>(&data).is_none() => {
+                    return Verdict::Fail(failure::unreadable(
+                        self.slug,
+                        "an event of the stream",
+                        &data,
+                        Dialect::Anthropic,
+                    ));
+                }
+                None => Verdict::Pass,
+            }
+        };
+        seen.content_chars += if delta { Self::chars(event) } else { 0 };
+        let usage = self.usage.split();
+        seen.usage = if self.counted { usage } else { usage.map(|u| guess_output(u, seen.content_chars)) };
+        verdict
+    }
+
+    fn error(&self, failure: &Failure) -> Bytes {
+        sse::event(Some("error"), &failure.body)
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Anthropic
+    }
+}

@@ -1,0 +1,160 @@
+//! Providers that speak OpenAI: one row each, one adapter for all. Bodies go out and come back as the bytes they
+//! are; the few changes a row asks for are made in place. Knows no other dialect.
+
+mod chunks;
+mod paths;
+mod reply;
+mod request;
+mod responses;
+pub(crate) mod scan;
+mod table;
+
+pub(crate) use reply::without_json;
+pub(crate) use table::{ROWS, row};
+
+use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
+use crate::anthropic::native;
+use crate::passthrough::Passthrough;
+use crate::raw;
+use bytes::Bytes;
+use chunks::ChunkGrammar;
+use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::{Dialect, Fault, Operation};
+use responses::ResponsesGrammar;
+
+/// What a row serves beside what every provider is asked for (see [`paths`]), as a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Serves(u32);
+
+impl Serves {
+    pub(crate) const fn of(operations: &[Operation]) -> Self {
+        let mut bits = 0;
+        let mut i = 0;
+        while i < operations.len() {
+            bits |= 1 << operations[i] as u32;
+            i += 1;
+        }
+        Self(bits)
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn has(self, operation: Operation) -> bool {
+        self.0 & (1 << operation as u32) != 0
+    }
+}
+
+/// How a provider comes to report the usage of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamUsage {
+    /// When asked with `stream_options.include_usage`.
+    Asked,
+    /// By itself, or not at all; whether it knows the field is not documented, so none is added.
+    Unasked,
+    /// By itself, and it answers 4xx to the field.
+    Refuses,
+}
+
+/// What a row needs code of its own for. Each one has a golden folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Quirk {
+    /// `/models/{model}/v1/…`.
+    ModelInPath,
+    /// `/{user}/deployments/v2/llms/{base model}/v1/…`; the body names the adapter.
+    TenantInPath,
+    /// Sends headers that say who calls.
+    Identity,
+    /// Serves Anthropic's `/messages` too.
+    Messages,
+}
+
+/// One provider.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) info: ProviderInfo,
+    /// Stands between the base URL and OpenAI's paths.
+    pub(crate) prefix: &'static str,
+    pub(crate) serves: Serves,
+    pub(crate) stream_usage: StreamUsage,
+    /// Knows `max_tokens` only.
+    pub(crate) old_limit: bool,
+    /// Knows the role `developer`.
+    pub(crate) developer: bool,
+    pub(crate) quirk: Option<Quirk>,
+}
+
+impl Row {
+    const fn new(slug: &'static str, name: &'static str, base_url: Option<&'static str>, auth: AuthStyle) -> Self {
+        Self {
+            info: ProviderInfo { slug, name, base_url, auth, dialect: Dialect::OpenAi },
+            prefix: "",
+            serves: Serves(0),
+            stream_usage: StreamUsage::Unasked,
+            old_limit: false,
+            developer: false,
+            quirk: None,
+        }
+    }
+
+    fn has(&self, quirk: Quirk) -> bool {
+        self.quirk == Some(quirk)
+    }
+}
+
+impl Adapter for &'static Row {
+    fn info(&self) -> &'static ProviderInfo {
+        let row: &'static Row = self;
+        &row.info
+    }
+
+    fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
+        let headers: &[_] =
+            if self.has(Quirk::Identity) && operation != Operation::Proxy { table::IDENTITY } else { &[] };
+        match operation {
+            Operation::Messages | Operation::CountTokens if self.has(Quirk::Messages) => native::endpoint(operation),
+            _ => paths::endpoint(self, operation).map(|path| Endpoint { path, headers }),
+        }
+    }
+
+    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        match call.operation {
+            _ if call.raw => Ok(raw::request(call)),
+            Operation::Messages | Operation::CountTokens => native::request(call),
+            _ => request::outgoing(self, call),
+        }
+    }
+
+    fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+        match call.operation {
+            _ if call.raw => Ok(raw::response(call, body)),
+            Operation::Messages | Operation::CountTokens => native::response(self.info.slug, call, body),
+            _ => reply::openai_reply(self.info.slug, call, body),
+        }
+    }
+
+    fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
+        match call.dialect {
+            _ if call.raw => raw::failure(status, body),
+            Dialect::Anthropic => native::failure(self.info.slug, status, body),
+            Dialect::OpenAi => reply::openai_failure(self.info.slug, status, body),
+        }
+    }
+
+    fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
+        let slug = self.info.slug;
+        match call.operation {
+            _ if call.raw => Box::new(raw::Relay::new(call)),
+            Operation::ChatCompletions | Operation::Completions => {
+                Box::new(Passthrough::new(slug, ChunkGrammar::new(slug, !call.wants_usage)))
+            }
+            Operation::Responses => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug))),
+            Operation::Messages => native::stream(slug),
+            _ => Box::new(raw::Relay::new(call)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

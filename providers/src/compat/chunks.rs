@@ -1,0 +1,202 @@
+//! Reads streams of chat and text completions: `data:` chunks and a closing `[DONE]`.
+//! Once a stream has begun, an event is only searched for the few names that matter, not parsed.
+
+use super::scan::{chars_after, chars_after_each, says, string_chars};
+use crate::adapter::{Failure, Progress};
+use crate::failure::{self, Trouble};
+use crate::passthrough::{Grammar, Seen, Verdict};
+use crate::sse;
+use crate::wire::usage::OpenAiUsage;
+use crate::wire::{Text, read, speaks};
+use bytes::Bytes;
+use gateway_domain::Dialect;
+use memchr::memmem::Finder;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use std::sync::LazyLock;
+
+struct Names {
+    usage: Finder<'static>,
+    error: Finder<'static>,
+    content: Finder<'static>,
+    text: Finder<'static>,
+    arguments: Finder<'static>,
+}
+
+static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
+    usage: Finder::new("\"usage\""),
+    error: Finder::new("\"error\""),
+    content: Finder::new("\"content\":\""),
+    text: Finder::new("\"text\":\""),
+    arguments: Finder::new("\"arguments\":\""),
+});
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    x_groq: Option<Groq<'a>>,
+}
+
+/// Groq reports the usage of a stream here.
+#[derive(Deserialize)]
+struct Groq<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    finish_reason: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    refusal: Option<&'a RawValue>,
+    #[serde(borrow)]
+    audio: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_calls: Option<&'a RawValue>,
+    #[serde(borrow)]
+    function_call: Option<&'a RawValue>,
+}
+
+impl Choice<'_> {
+    fn begins(&self) -> bool {
+        let said = |d: &Delta<'_>| {
+            [d.content, d.reasoning_content, d.reasoning, d.refusal, d.audio, d.tool_calls, d.function_call]
+                .into_iter()
+                .any(speaks)
+        };
+        speaks(self.text) || speaks(self.finish_reason) || self.delta.as_ref().is_some_and(said)
+    }
+
+    fn chars(&self) -> u64 {
+        let written = |raw: Option<&RawValue>| raw.map_or(0, |raw| raw_chars(raw.get()));
+        let called =
+            |raw: Option<&RawValue>| raw.map_or(0, |raw| chars_after_each(raw.get().as_bytes(), &NAMES.arguments));
+        let said = self.delta.as_ref().map_or(0, |d| {
+            // Some providers send the same reasoning under both names.
+            let reasoning = written(d.reasoning_content).max(written(d.reasoning));
+            written(d.content) + reasoning + written(d.refusal) + called(d.tool_calls) + called(d.function_call)
+        });
+        written(self.text) + said
+    }
+}
+
+fn raw_chars(json: &str) -> u64 {
+    match json.strip_prefix('"') {
+        Some(rest) => string_chars(rest.as_bytes()).unwrap_or(0),
+        None => chars_after_each(json.as_bytes(), &NAMES.text),
+    }
+}
+
+pub(crate) struct ChunkGrammar {
+    slug: &'static str,
+    /// The client did not ask for the usage chunk (`choices: []`), whoever did.
+    hide_usage: bool,
+}
+
+impl ChunkGrammar {
+    pub(crate) fn new(slug: &'static str, hide_usage: bool) -> Self {
+        Self { slug, hide_usage }
+    }
+
+    /// An event that changes nothing but the amount of text.
+    fn plain(event: &[u8]) -> bool {
+        event.len() > 40 && !says(event, &NAMES.usage) && !says(event, &NAMES.error)
+    }
+
+    /// The common chunk carries one string; anything else is parsed.
+    fn chars(event: &[u8]) -> u64 {
+        let quick = chars_after(event, &NAMES.content).or_else(|| chars_after(event, &NAMES.text));
+        quick.filter(|n| *n > 0).unwrap_or_else(|| {
+            let data = sse::data(event).unwrap_or_default();
+            read::<Chunk<'_>>(&data)
+                .and_then(|c| c.choices)
+                .map_or(0, |choices| choices.iter().map(Choice::chars).sum())
+        })
+    }
+
+    fn take(&self, chunk: &Chunk<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+        if speaks(chunk.error) || chunk.object.is_some_and(|o| o.get() == "\"error\"") {
+            let trouble = Trouble::read(data).unwrap_or_default();
+            return Verdict::Fail(trouble.verbatim(trouble.status(), Bytes::copy_from_slice(data)));
+        }
+        if seen.model.is_none() {
+            seen.model = chunk.model.as_ref().filter(|m| !m.0.is_empty()).map(|m| m.0.to_string());
+        }
+        let usage = chunk.usage.or_else(|| chunk.x_groq.as_ref()?.usage);
+        let usage = usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
+        seen.usage = usage.or(seen.usage);
+        match chunk.choices.as_deref() {
+            Some([]) if usage.is_some() && self.hide_usage => Verdict::Hide,
+            choices => {
+                let choices = choices.unwrap_or_default();
+                if choices.iter().any(Choice::begins) {
+                    seen.begin();
+                }
+                Verdict::Pass
+            }
+        }
+    }
+
+    fn study(&self, event: &[u8], seen: &mut Seen) -> Verdict {
+        let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return Verdict::Pass };
+        if data.trim_ascii() == b"[DONE]" {
+            // A stream that failed has no clean end.
+            if seen.failed.is_some() {
+                return Verdict::Hide;
+            }
+            seen.progress = Progress::Complete;
+            return Verdict::Pass;
+        }
+        match read::<Chunk<'_>>(&data) {
+            Some(chunk) => self.take(&chunk, &data, seen),
+            None if seen.quiet() && read::<IgnoredAny>(&data).is_none() => {
+                Verdict::Fail(failure::unreadable(self.slug, "an event of the stream", &data, Dialect::OpenAi))
+            }
+            None => Verdict::Pass,
+        }
+    }
+}
+
+impl Grammar for ChunkGrammar {
+    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
+        let verdict = if !seen.quiet() && Self::plain(event) { Verdict::Pass } else { self.study(event, seen) };
+        if !seen.quiet() && matches!(verdict, Verdict::Pass) {
+            seen.content_chars += Self::chars(event);
+        }
+        verdict
+    }
+
+    fn error(&self, failure: &Failure) -> Bytes {
+        sse::event(None, &failure.body)
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::OpenAi
+    }
+}

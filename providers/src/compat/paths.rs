@@ -1,0 +1,107 @@
+//! Where an operation lives at an OpenAI-like provider, and paths that a body decides.
+
+use super::{Quirk, Row};
+use crate::adapter::Call;
+use gateway_domain::{Fault, FaultKind, Operation};
+use std::borrow::Cow;
+
+/// OpenAI's path of an operation; of runs only the part that does not hold ids.
+const fn standard(operation: Operation) -> &'static str {
+    match operation {
+        Operation::ChatCompletions => "/chat/completions",
+        Operation::Completions => "/completions",
+        Operation::Embeddings => "/embeddings",
+        Operation::Messages => "/messages",
+        Operation::CountTokens => "/messages/count_tokens",
+        Operation::Moderations => "/moderations",
+        Operation::Rerank => "/rerank",
+        Operation::ImagesGenerate => "/images/generations",
+        Operation::ImagesEdit => "/images/edits",
+        Operation::Speech => "/audio/speech",
+        Operation::Transcription => "/audio/transcriptions",
+        Operation::Translation => "/audio/translations",
+        Operation::Realtime => "/realtime",
+        Operation::Responses => "/responses",
+        Operation::UploadFile => "/files",
+        Operation::CreateBatch => "/batches",
+        Operation::CreateFinetune => "/fine_tuning/jobs",
+        Operation::ModifyRun | Operation::CreateRun => "/threads",
+        Operation::ListModels => "/models",
+        Operation::Proxy => "",
+    }
+}
+
+/// Not translated for anybody, so nobody is refused them: whether the provider has them is its own answer.
+const fn passed_to_all(operation: Operation) -> bool {
+    use Operation::{CreateRun, Moderations, ModifyRun, Proxy, Rerank};
+    matches!(operation, Moderations | Rerank | CreateRun | ModifyRun | Proxy)
+}
+
+pub(super) fn endpoint(row: &Row, operation: Operation) -> Option<Cow<'static, str>> {
+    if !passed_to_all(operation) && !row.serves.has(operation) {
+        return None;
+    }
+    Some(match row.quirk {
+        _ if operation == Operation::Proxy => "".into(),
+        Some(Quirk::ModelInPath) => format!("/models/{{model}}/v1{}", standard(operation)).into(),
+        Some(Quirk::TenantInPath) => {
+            format!("/{{user}}/deployments/v2/llms/{{model}}/v1{}", standard(operation)).into()
+        }
+        _ if row.prefix.is_empty() => standard(operation).into(),
+        _ => [row.prefix, standard(operation)].concat().into(),
+    })
+}
+
+/// The path of this call, when it is not the endpoint's.
+pub(super) fn of(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
+    let mut path = match (row.quirk, call.operation) {
+        (_, Operation::CreateRun | Operation::ModifyRun) => [row.prefix, call.tail].concat(),
+        (Some(Quirk::ModelInPath), operation) => {
+            format!("/models/{}/v1{}", model_path(call)?, standard(operation))
+        }
+        (Some(Quirk::TenantInPath), operation) => {
+            let user = serde_json::from_slice::<Tenant>(call.body).ok().and_then(|t| t.user);
+            let user = user.filter(|user| safe(user) && !user.contains('/'));
+            let user =
+                user.ok_or_else(|| refused("user", "names the tenant at this provider: letters, digits, `-` and `_`"))?;
+            format!("/{user}/deployments/v2/llms/{}/v1{}", base_model(model_path(call)?).0, standard(operation))
+        }
+        _ if call.query.is_none() => return Ok(None),
+        (_, operation) => [row.prefix, standard(operation)].concat(),
+    };
+    if let Some(query) = call.query {
+        path.push('?');
+        path.push_str(query);
+    }
+    Ok(Some(path))
+}
+
+#[derive(serde::Deserialize)]
+struct Tenant {
+    user: Option<String>,
+}
+
+/// `base:adapter` → both, the adapter empty for the base model itself.
+pub(super) fn base_model(model: &str) -> (&str, &str) {
+    model.split_once(':').unwrap_or((model, ""))
+}
+
+fn model_path<'c>(call: &Call<'c>) -> Result<&'c str, Fault> {
+    let model = call.model.ok_or_else(|| refused("model", "is needed: it is part of this provider's path"))?;
+    let bare = base_model(model).0;
+    if safe(bare) {
+        Ok(model)
+    } else {
+        Err(refused("model", "does not fit into a path: only letters, digits, `-`, `_`, `.` and single `/`"))
+    }
+}
+
+/// Cannot leave its place in a path: no dot segments, no empty ones, nothing that needs an escape.
+fn safe(part: &str) -> bool {
+    part.split('/').all(|segment| !segment.is_empty() && segment.bytes().any(|b| b != b'.'))
+        && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'))
+}
+
+fn refused(field: &'static str, rule: &str) -> Fault {
+    Fault::new(FaultKind::Refused, format!("{field} {rule}")).on(field)
+}

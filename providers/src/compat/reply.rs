@@ -1,0 +1,92 @@
+//! Whole answers of OpenAI-like providers: passed as they are once they are seen to be what was asked for.
+
+use crate::adapter::{Call, Failure, Reply};
+use crate::failure::{self, Trouble};
+use crate::wire::usage::OpenAiUsage;
+use crate::wire::{Text, read, speaks};
+use bytes::Bytes;
+use gateway_domain::{Dialect, Operation, Usage};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    choices: Option<IgnoredAny>,
+}
+
+/// Images are counted, not read.
+#[derive(Deserialize)]
+struct Pictures {
+    data: Vec<IgnoredAny>,
+}
+
+pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+    if matches!(call.operation, Operation::Speech | Operation::Transcription | Operation::Translation) {
+        // Audio, or text in a format that the client chose; JSON is one of them and may report usage.
+        let usage = read::<Answer<'_>>(body).and_then(|a| usage_of(a.usage));
+        return Ok(Reply { body: body.clone(), usage, model: None });
+    }
+    let answer = read::<Answer<'_>>(body).filter(|_| body.trim_ascii_start().starts_with(b"{"));
+    let Some(answer) = answer else {
+        return match call.operation {
+            // A bare list is how some providers answer these.
+            Operation::ListModels | Operation::Rerank | Operation::Moderations
+                if read::<IgnoredAny>(body).is_some() =>
+            {
+                Ok(Reply { body: body.clone(), usage: None, model: None })
+            }
+            _ => Err(failure::unreadable(slug, "the answer", body, Dialect::OpenAi)),
+        };
+    };
+    let generates = matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
+    if speaks(answer.error) && answer.choices.is_none() && (generates || call.operation == Operation::Embeddings) {
+        // Some providers send errors with status 200; they must reach the fallback rules as what they are.
+        let trouble = Trouble::read(body).unwrap_or_default();
+        return Err(trouble.verbatim(trouble.status(), body.clone()));
+    }
+    let mut usage = usage_of(answer.usage);
+    if usage.is_none() && call.operation == Operation::ImagesGenerate {
+        usage = read::<Pictures>(body).map(|p| Usage { images: p.data.len() as u64, ..Usage::default() });
+    }
+    Ok(Reply { body: body.clone(), usage, model: answer.model.map(|m| m.0.into_owned()) })
+}
+
+fn usage_of(raw: Option<&RawValue>) -> Option<Usage> {
+    read::<OpenAiUsage>(raw?.get().as_bytes())?.split()
+}
+
+/// OpenAI's error shape goes through as it is; any other is put into it.
+pub(crate) fn openai_failure(slug: &str, status: u16, body: &Bytes) -> Failure {
+    #[derive(Deserialize)]
+    struct Shape {
+        #[serde(rename = "error")]
+        _error: Inner,
+    }
+    #[derive(Deserialize)]
+    struct Inner {
+        #[serde(rename = "message")]
+        _message: IgnoredAny,
+    }
+    match Trouble::read(body) {
+        Some(trouble) if read::<Shape>(body).is_some() => trouble.verbatim(status, body.clone()),
+        Some(trouble) => trouble.tell(slug, status, Dialect::OpenAi),
+        None => without_json(slug, status, body, Dialect::OpenAi),
+    }
+}
+
+/// An error that is no JSON: a proxy's page, plain text, or nothing.
+pub(crate) fn without_json(slug: &str, status: u16, body: &[u8], dialect: Dialect) -> Failure {
+    let text = String::from_utf8_lossy(body);
+    let message = match text.trim() {
+        "" => format!("status {status} without a body"),
+        text => text.to_owned(),
+    };
+    Trouble::new(message).tell(slug, status, dialect)
+}

@@ -1,0 +1,119 @@
+//! The body for an OpenAI-like provider: the client's own bytes, with the model changed and what the row asks for
+//! put in place. One change costs no copy; what a row cannot take is looked for before anything is parsed.
+
+use super::{Quirk, Row, StreamUsage, paths};
+use crate::adapter::{Call, Outgoing, Pieces};
+use crate::edit::{self, Edit, Member};
+use crate::model;
+use bytes::Bytes;
+use gateway_domain::{Fault, Operation};
+use memchr::memmem;
+use std::borrow::Cow;
+
+const ASK_USAGE: &str = r#","stream_options":{"include_usage":true}"#;
+
+pub(super) fn outgoing(row: &Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    let path = paths::of(row, call)?;
+    let mut adjusted = Vec::new();
+    let body = body(row, call, &mut adjusted)?;
+    Ok(Outgoing { path, headers: Vec::new(), body, adjusted })
+}
+
+fn body(row: &Row, call: &Call<'_>, adjusted: &mut Vec<&'static str>) -> Result<Pieces, Fault> {
+    if call.body.is_empty() {
+        return Ok(Pieces::One(Bytes::new()));
+    }
+    let model = new_model(row, call)?;
+    let streams = call.stream && matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
+    let options = streams && memmem::find(call.body, b"\"stream_options\"").is_some();
+    let ask = streams && !call.wants_usage && row.stream_usage == StreamUsage::Asked;
+    let limit = row.old_limit && memmem::find(call.body, b"\"max_completion_tokens\"").is_some();
+    let role = !row.developer
+        && call.operation == Operation::ChatCompletions
+        && memmem::find(call.body, b"\"developer\"").is_some();
+    let refuses = options && row.stream_usage == StreamUsage::Refuses;
+    if limit || role || refuses || (ask && options) || (ask && call.model_span.is_none()) {
+        return rewrite(row, call, model.as_deref(), adjusted).map(Pieces::One).map_err(|e| model::not_an_object(&e));
+    }
+    let extra = if ask { ASK_USAGE } else { "" };
+    model::replaced(call, model, extra)
+}
+
+/// The JSON of the model to ask for, when the body names another.
+fn new_model(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
+    let model = call.model.map(|m| if row.has(Quirk::TenantInPath) { paths::base_model(m).1 } else { m });
+    model::changed(call, model)
+}
+
+/// The slow way, for bodies that hold something the row cannot take.
+fn rewrite(
+    row: &Row,
+    call: &Call<'_>,
+    model: Option<&str>,
+    adjusted: &mut Vec<&'static str>,
+) -> Result<Bytes, serde_json::Error> {
+    let found = edit::members(call.body)?;
+    let at = |key: &str| found.iter().rev().find(|m| m.key == key);
+    let streams = call.stream && matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
+    let ask = streams && !call.wants_usage && row.stream_usage == StreamUsage::Asked;
+    let mut changes: Vec<(&str, Option<&str>)> = model.map(|m| ("model", Some(m))).into_iter().collect();
+
+    let options = at("stream_options").map(|m| call.body.slice(m.value.clone()));
+    let asked = if ask { Some(asking(options.as_ref())?) } else { None };
+    if let Some(asked) = &asked {
+        changes.push(("stream_options", Some(asked)));
+    }
+    if options.is_some() && row.stream_usage == StreamUsage::Refuses {
+        changes.push(("stream_options", None));
+        adjusted.push("stream_options");
+    }
+    let limit = row.old_limit && at("max_completion_tokens").is_some();
+    if limit {
+        // Of the two limits the newer one wins; it keeps its place and takes the older one's name below.
+        changes.push(("max_tokens", None));
+    }
+    let body = if changes.is_empty() { call.body.clone() } else { edit::set_top_level(call.body, &changes)? };
+
+    let found = edit::members(&body)?;
+    let mut edits: Vec<Edit<'_>> = Vec::new();
+    for m in &found {
+        match &*m.key {
+            "max_completion_tokens" if limit => edits.push((m.name.clone(), Cow::Borrowed(b"\"max_tokens\""))),
+            "messages" if !row.developer && call.operation == Operation::ChatCompletions => {
+                roles(&body, m, &mut edits)?
+            }
+            _ => {}
+        }
+    }
+    Ok(if edits.is_empty() { body } else { edit::splice(&body, edits) })
+}
+
+/// `stream_options` with `include_usage` set and everything else in it kept.
+fn asking(options: Option<&Bytes>) -> Result<String, serde_json::Error> {
+    let set = match options.filter(|o| o.starts_with(b"{")) {
+        Some(options) => edit::set_top_level(options, &[("include_usage", Some("true"))])?,
+        None => Bytes::from_static(br#"{"include_usage":true}"#),
+    };
+    Ok(String::from_utf8_lossy(&set).into_owned())
+}
+
+/// Turns `developer` into `system`, the name of that role before it had two.
+fn roles<'b>(body: &'b Bytes, messages: &Member<'b>, edits: &mut Vec<Edit<'b>>) -> Result<(), serde_json::Error> {
+    let list = &body[messages.value.clone()];
+    if !list.starts_with(b"[") {
+        return Ok(());
+    }
+    for element in edit::elements(list)? {
+        let message = &list[element.clone()];
+        if !message.starts_with(b"{") {
+            continue;
+        }
+        let start = messages.value.start + element.start;
+        for m in edit::members(message)?.iter().filter(|m| m.key == "role") {
+            if &message[m.value.clone()] == b"\"developer\"" {
+                edits.push((start + m.value.start..start + m.value.end, Cow::Borrowed(b"\"system\"")));
+            }
+        }
+    }
+    Ok(())
+}

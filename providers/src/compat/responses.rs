@@ -1,0 +1,130 @@
+//! Reads streams of the Responses API: named events that end in `response.completed`, `.incomplete` or `.failed`.
+
+use super::scan::chars_after;
+use crate::adapter::{Failure, Progress};
+use crate::failure::{self, Trouble};
+use crate::passthrough::{Grammar, Seen, Verdict};
+use crate::sse;
+use crate::wire::usage::OpenAiUsage;
+use crate::wire::{Text, read, speaks};
+use bytes::Bytes;
+use gateway_domain::Dialect;
+use memchr::memmem::Finder;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use serde_json::value::RawValue;
+use std::sync::LazyLock;
+
+struct Names {
+    kind: Finder<'static>,
+    delta: Finder<'static>,
+}
+
+static NAMES: LazyLock<Names> =
+    LazyLock::new(|| Names { kind: Finder::new("\"type\":"), delta: Finder::new("\"delta\":\"") });
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    response: Option<Response<'a>>,
+    #[serde(borrow)]
+    item: Option<Item<'a>>,
+    #[serde(borrow)]
+    delta: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Response<'a> {
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Item<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<Text<'a>>,
+}
+
+pub(crate) struct ResponsesGrammar {
+    slug: &'static str,
+}
+
+impl ResponsesGrammar {
+    pub(crate) fn new(slug: &'static str) -> Self {
+        Self { slug }
+    }
+
+    /// A delta of text or arguments says so in its first bytes, whichever way its JSON is spaced.
+    fn delta_only(event: &[u8]) -> bool {
+        NAMES.kind.find(event).is_some_and(|at| {
+            let kind = event[at + NAMES.kind.needle().len()..].trim_ascii_start();
+            let kind = &kind[..kind.len().min(80)];
+            kind.starts_with(b"\"response.") && memchr::memmem::find(kind, b".delta\"").is_some()
+        })
+    }
+
+    fn take(&self, event: &Event<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+        if let Some(response) = &event.response {
+            if seen.model.is_none() {
+                seen.model = response.model.as_ref().map(|m| m.0.to_string());
+            }
+            let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
+            seen.usage = usage.or(seen.usage);
+        }
+        match &*event.kind.0 {
+            "response.created" | "response.queued" | "response.in_progress" | "response.content_part.added" => {}
+            "response.completed" | "response.incomplete" => seen.progress = Progress::Complete,
+            "response.failed" | "error" => {
+                let said = event.response.as_ref().and_then(|r| r.error).map_or(data, |error| error.get().as_bytes());
+                let trouble = Trouble::read(said).unwrap_or_default();
+                return Verdict::Fail(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi));
+            }
+            "response.output_item.added" => {
+                let kind = event.item.as_ref().and_then(|i| i.kind.as_ref()).map_or("", |k| &*k.0);
+                if !matches!(kind, "message" | "reasoning") {
+                    seen.begin();
+                }
+            }
+            kind if kind.ends_with(".delta") && !speaks(event.delta) => {}
+            _ => seen.begin(),
+        }
+        Verdict::Pass
+    }
+}
+
+impl Grammar for ResponsesGrammar {
+    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
+        seen.content_chars += chars_after(event, &NAMES.delta).unwrap_or(0);
+        if !seen.quiet() && Self::delta_only(event) {
+            return Verdict::Pass;
+        }
+        let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return Verdict::Pass };
+        if data.trim_ascii() == b"[DONE]" {
+            return if seen.failed.is_some() { Verdict::Hide } else { Verdict::Pass };
+        }
+        match read::<Event<'_>>(&data) {
+            Some(event) => self.take(&event, &data, seen),
+            None if seen.quiet() && read::<IgnoredAny>(&data).is_none() => {
+                Verdict::Fail(failure::unreadable(self.slug, "an event of the stream", &data, Dialect::OpenAi))
+            }
+            None => Verdict::Pass,
+        }
+    }
+
+    fn error(&self, failure: &Failure) -> Bytes {
+        let t = Trouble::read(&failure.body).unwrap_or_default();
+        let event = json!({ "type": "error", "code": t.code, "message": t.message, "param": t.param });
+        sse::event(Some("error"), event.to_string().as_bytes())
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::OpenAi
+    }
+}

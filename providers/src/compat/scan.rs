@@ -1,0 +1,64 @@
+//! Looks into events without parsing them: whether a key says something other than null, how much text one carries.
+//! A quoted name that is a key stands in JSON exactly so; inside a string its quotes would be escaped.
+
+use memchr::memchr2;
+use memchr::memmem::Finder;
+
+/// Whether `key` (quotes included) stands in `json` with anything but null after it.
+pub(crate) fn says(json: &[u8], key: &Finder<'_>) -> bool {
+    key.find_iter(json).any(|at| {
+        let rest = json[at + key.needle().len()..].trim_ascii_start();
+        // Without a colon it is a value, `"type":"error"`, and worth a closer look.
+        rest.strip_prefix(b":").is_none_or(|value| !value.trim_ascii_start().starts_with(b"null"))
+    })
+}
+
+/// Characters in the first string that follows `opening` (`"content":"`).
+pub(crate) fn chars_after(json: &[u8], opening: &Finder<'_>) -> Option<u64> {
+    string_chars(&json[opening.find(json)? + opening.needle().len()..])
+}
+
+/// Characters in all strings that follow `opening`.
+pub(crate) fn chars_after_each(json: &[u8], opening: &Finder<'_>) -> u64 {
+    opening.find_iter(json).filter_map(|at| string_chars(&json[at + opening.needle().len()..])).sum()
+}
+
+/// Characters up to the closing quote; an escape counts as one.
+pub(crate) fn string_chars(mut json: &[u8]) -> Option<u64> {
+    let mut count = 0;
+    loop {
+        let at = memchr2(b'"', b'\\', json)?;
+        count += json[..at].iter().filter(|b| (**b & 0xC0) != 0x80).count() as u64;
+        if json[at] == b'"' {
+            return Some(count);
+        }
+        let escape = if json.get(at + 1) == Some(&b'u') { 6 } else { 2 };
+        count += 1;
+        json = json.get(at + escape..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_says_nothing() {
+        let usage = Finder::new("\"usage\"");
+        assert!(!says(br#"{"a":1}"#, &usage));
+        assert!(!says(br#"{"usage":null,"x":"usage"}"#, &Finder::new("\"usages\"")));
+        assert!(!says(br#"{"usage" : null}"#, &usage));
+        assert!(says(br#"{"usage":null,"b":{"usage":{}}}"#, &usage));
+        assert!(!says(br#"{"content":"the \"usage\": 3"}"#, &usage), "escaped quotes are text");
+        assert!(says(br#"{"type":"error"}"#, &Finder::new("\"error\"")));
+    }
+
+    #[test]
+    fn characters_not_bytes() {
+        let content = Finder::new("\"content\":\"");
+        assert_eq!(chars_after("{\"content\":\"h\u{e9}\\n\\u00e9\\\"!\"}".as_bytes(), &content), Some(6));
+        assert_eq!(chars_after(br#"{"content":""}"#, &content), Some(0));
+        assert_eq!(chars_after(br#"{"content":"cut"#, &content), None);
+        assert_eq!(chars_after(br#"{}"#, &content), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! The rows. Order and names follow `spec/providers.md`; what the pages of a provider say beside it is noted.
+//! Families with a templated host or a signature of their own (Azure, AWS, Vertex, Oracle, …) are no rows.
+
+use super::{Quirk, Row, Serves, StreamUsage};
+use AuthStyle::{Bearer, BearerIn, Header, Scheme};
+use gateway_domain::Operation::{
+    self, ChatCompletions, Completions, CountTokens, CreateBatch, CreateFinetune, Embeddings, ImagesEdit,
+    ImagesGenerate, ListModels, Messages, Realtime, Responses, Speech, Transcription, Translation, UploadFile,
+};
+use gateway_domain::catalog::AuthStyle;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// OpenRouter shows these beside the traffic of whoever sends them.
+pub(super) const IDENTITY: &[(&str, &str)] = &[("http-referer", "https://gateway.invalid"), ("x-title", "Gateway")];
+
+const CHAT: Serves = Serves::of(&[ChatCompletions, ListModels]);
+const CMPL: Serves = Serves::of(&[Completions]);
+const EMB: Serves = Serves::of(&[Embeddings]);
+const IMG: Serves = Serves::of(&[ImagesGenerate]);
+const IMG_EDIT: Serves = Serves::of(&[ImagesEdit]);
+const TTS: Serves = Serves::of(&[Speech]);
+const STT: Serves = Serves::of(&[Transcription]);
+const STT_TR: Serves = Serves::of(&[Translation]);
+const RESP: Serves = Serves::of(&[Responses]);
+const FILES: Serves = Serves::of(&[UploadFile]);
+const BATCH: Serves = Serves::of(&[CreateBatch]);
+const TUNE: Serves = Serves::of(&[CreateFinetune]);
+const LIVE: Serves = Serves::of(&[Realtime]);
+const MSG: Serves = Serves::of(&[Messages, CountTokens]);
+
+const fn set(all: &[Serves]) -> Serves {
+    let mut out = Serves(0);
+    let mut i = 0;
+    while i < all.len() {
+        out = out.and(all[i]);
+        i += 1;
+    }
+    out
+}
+
+/// A row that takes every field of OpenAI's chat body under its own name.
+const fn full(slug: &'static str, name: &'static str, base_url: &'static str, serves: &[Serves]) -> Row {
+    let mut row = Row::new(slug, name, Some(base_url), Bearer);
+    row.serves = CHAT.and(set(serves));
+    row.stream_usage = StreamUsage::Asked;
+    row
+}
+
+/// A row that knows `max_tokens` only, and of which nothing is documented about `stream_options`.
+const fn plain(slug: &'static str, name: &'static str, base_url: &'static str, serves: &[Serves]) -> Row {
+    let mut row = full(slug, name, base_url, serves);
+    row.stream_usage = StreamUsage::Unasked;
+    row.old_limit = true;
+    row
+}
+
+/// Nothing of it is OpenAI's, or a translator is still to come: reached by `/proxy/…` and unknown paths.
+const fn proxied(slug: &'static str, name: &'static str, base_url: &'static str, auth: AuthStyle) -> Row {
+    Row::new(slug, name, Some(base_url), auth)
+}
+
+/// Its address is known to whoever runs it.
+const fn hosted(slug: &'static str, name: &'static str, auth: AuthStyle) -> Row {
+    Row::new(slug, name, None, auth)
+}
+
+impl Row {
+    const fn below(mut self, prefix: &'static str) -> Self {
+        self.prefix = prefix;
+        self
+    }
+
+    const fn asked(mut self) -> Self {
+        self.stream_usage = StreamUsage::Asked;
+        self
+    }
+
+    const fn refuses_options(mut self) -> Self {
+        self.stream_usage = StreamUsage::Refuses;
+        self
+    }
+
+    const fn new_limit(mut self) -> Self {
+        self.old_limit = false;
+        self
+    }
+
+    const fn old_limit(mut self) -> Self {
+        self.old_limit = true;
+        self
+    }
+
+    const fn knows_developer(mut self) -> Self {
+        self.developer = true;
+        self
+    }
+
+    const fn quirk(mut self, quirk: Quirk) -> Self {
+        self.quirk = Some(quirk);
+        self
+    }
+
+    const fn only(mut self, operations: &[Operation]) -> Self {
+        self.serves = Serves::of(operations);
+        self
+    }
+
+    const fn open(mut self) -> Self {
+        self.info.auth = AuthStyle::None;
+        self
+    }
+}
+
+/// Built in, answered in process; it speaks Anthropic's Messages as well.
+pub(super) static MOCK: Row =
+    full("mock", "Mock", "http://mock.internal", &[CMPL, EMB, MSG]).knows_developer().quirk(Quirk::Messages).open();
+
+#[rustfmt::skip]
+pub(crate) static ROWS: &[&Row] = &[
+    &MOCK,
+    &full("openai", "OpenAI", "https://api.openai.com/v1",
+          &[CMPL, EMB, IMG, IMG_EDIT, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE]).knows_developer(),
+    &proxied("cohere", "Cohere", "https://api.cohere.ai", Bearer),
+    // The inference servers behind it take OpenAI's stream_options.
+    &plain("huggingface", "Hugging Face", "https://api-inference.huggingface.co", &[CMPL])
+        .asked().quirk(Quirk::ModelInPath).only(&[ChatCompletions, Completions]),
+    &plain("anyscale", "Anyscale", "https://api.endpoints.anyscale.com/v1", &[CMPL, EMB]),
+    &proxied("palm", "Google PaLM (legacy)", "https://generativelanguage.googleapis.com/v1beta3", Header("x-goog-api-key")),
+    &plain("together-ai", "Together AI", "https://api.together.xyz", &[CMPL, EMB]).below("/v1"),
+    &proxied("google", "Google Gemini (AI Studio)", "https://generativelanguage.googleapis.com", Header("x-goog-api-key")),
+    &plain("perplexity-ai", "Perplexity AI", "https://api.perplexity.ai", &[]),
+    // Answers 422 `extra_forbidden`; the last chunk of its streams has the usage anyway.
+    &plain("mistral-ai", "Mistral AI", "https://api.mistral.ai/v1", &[EMB]).refuses_options(),
+    &plain("deepinfra", "DeepInfra", "https://api.deepinfra.com/v1/openai", &[]).asked(),
+    &plain("ncompass", "nCompass", "https://api.ncompass.tech/v1", &[]),
+    &proxied("stability-ai", "Stability AI", "https://api.stability.ai", Bearer),
+    &proxied("nomic", "Nomic", "https://api-atlas.nomic.ai/v1", Bearer),
+    &Row { serves: CHAT.and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
+           ..hosted("ollama", "Ollama", AuthStyle::None) }.below("/v1"),
+    &proxied("ai21", "AI21", "https://api.ai21.com/studio/v1", Bearer),
+    &full("groq", "Groq", "https://api.groq.com/openai/v1", &[STT, STT_TR, TTS, RESP]),
+    &proxied("segmind", "Segmind", "https://api.segmind.com/v1", Header("x-api-key")),
+    &full("jina", "Jina AI", "https://api.jina.ai/v1", &[]).only(&[Embeddings]),
+    &plain("fireworks-ai", "Fireworks AI", "https://api.fireworks.ai/inference/v1", &[CMPL, EMB]),
+    &proxied("reka-ai", "Reka AI", "https://api.reka.ai", Header("x-api-key")),
+    &plain("moonshot", "Moonshot AI", "https://api.moonshot.cn", &[]).below("/v1"),
+    &full("openrouter", "OpenRouter", "https://openrouter.ai/api", &[RESP]).below("/v1").quirk(Quirk::Identity),
+    &plain("lingyi", "01.AI (Lingyi)", "https://api.lingyiwanwu.com", &[]).below("/v1"),
+    &plain("zhipu", "Zhipu AI", "https://open.bigmodel.cn/api/paas/v4", &[EMB]),
+    &plain("novita-ai", "Novita AI", "https://api.novita.ai/v3/openai", &[CMPL]).below("/v1").asked(),
+    &plain("monsterapi", "Monster API", "https://llm.monsterapi.ai/v1", &[]),
+    &plain("deepseek", "DeepSeek", "https://api.deepseek.com", &[]).below("/v1").asked(),
+    &plain("predibase", "Predibase", "https://serving.app.predibase.com", &[])
+        .quirk(Quirk::TenantInPath).only(&[ChatCompletions]),
+    &hosted("triton", "NVIDIA Triton", AuthStyle::None),
+    &full("voyage", "Voyage AI", "https://api.voyageai.com/v1", &[]).only(&[Embeddings]),
+    &full("github", "GitHub Models", "https://models.inference.ai.azure.com", &[CMPL, EMB]),
+    &plain("deepbricks", "DeepBricks", "https://api.deepbricks.ai/v1", &[IMG]),
+    &plain("siliconflow", "SiliconFlow", "https://api.siliconflow.cn/v1", &[EMB, IMG]),
+    &plain("cerebras", "Cerebras", "https://api.cerebras.ai/v1", &[]).asked().new_limit(),
+    &full("inference-net", "Inference.net", "https://api.inference.net/v1", &[]),
+    &plain("sambanova", "SambaNova", "https://api.sambanova.ai", &[]).below("/v1").asked(),
+    &plain("lemonfox-ai", "Lemonfox", "https://api.lemonfox.ai/v1", &[IMG, STT]),
+    &full("upstage", "Upstage", "https://api.upstage.ai/v1/solar", &[EMB]),
+    &full("lambda", "Lambda", "https://api.lambdalabs.com/v1", &[CMPL]),
+    &full("dashscope", "Alibaba DashScope", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", &[EMB]).old_limit(),
+    &full("x-ai", "xAI", "https://api.x.ai/v1", &[CMPL, EMB, RESP]),
+    &hosted("qdrant", "Qdrant", BearerIn("api-key")),
+    &full("nebius", "Nebius", "https://api.studio.nebius.ai/v1", &[EMB, CMPL]),
+    &full("recraft-ai", "Recraft AI", "https://external.api.recraft.ai/v1", &[]).only(&[ImagesGenerate]),
+    &hosted("milvus", "Milvus", Bearer),
+    &proxied("replicate", "Replicate", "https://api.replicate.com/v1", Bearer),
+    &plain("lepton", "Lepton", "https://api.lepton.ai", &[CMPL, STT]).below("/api/v1").knows_developer(),
+    &full("kluster-ai", "kluster.ai", "https://api.kluster.ai/v1", &[EMB, FILES, BATCH]),
+    &plain("nscale", "nScale", "https://inference.api.nscale.com/v1", &[IMG]),
+    &full("hyperbolic", "Hyperbolic", "https://api.hyperbolic.xyz", &[]).below("/v1"),
+    &proxied("bytez", "Bytez", "https://api.bytez.com", Scheme("Key")),
+    &full("featherless-ai", "Featherless AI", "https://api.featherless.ai/v1", &[CMPL]),
+    &full("krutrim", "Krutrim", "https://cloud.olakrutrim.com/v1", &[]),
+    &plain("302ai", "302.AI", "https://api.302.ai", &[]).below("/v1").knows_developer(),
+    &full("cometapi", "CometAPI", "https://api.cometapi.com/v1", &[EMB]).knows_developer(),
+    &full("matterai", "MatterAI", "https://api.matterai.so/v1", &[]).knows_developer(),
+    &proxied("meshy", "Meshy", "https://api.meshy.ai/openapi/v1", Bearer),
+    &full("nextbit", "NextBit", "https://api.nextbit256.com/v1", &[CMPL]),
+    &proxied("tripo3d", "Tripo3D", "https://api.tripo3d.ai/v2/openapi", Bearer),
+    &full("modal", "Modal", "https://api.modal.com/v1", &[CMPL]),
+    &full("z-ai", "Z.ai", "https://api.z.ai/api/paas/v4", &[]).old_limit(),
+    &full("iointelligence", "io.net Intelligence", "https://api.intelligence.io.solutions/api/v1", &[EMB, RESP]),
+    &full("aibadgr", "AI Badgr", "https://aibadgr.com/api/v1", &[]),
+    &full("ovhcloud", "OVHcloud AI Endpoints", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", &[]).knows_developer(),
+];
+
+/// A row by its slug.
+pub(crate) fn row(slug: &str) -> Option<&'static &'static Row> {
+    static BY_SLUG: LazyLock<HashMap<&'static str, &'static &'static Row>> =
+        LazyLock::new(|| ROWS.iter().map(|row| (row.info.slug, row)).collect());
+    BY_SLUG.get(slug).copied()
+}

@@ -1,0 +1,5 @@
+//! Translation of bodies between dialects, destination before source: `messages::from_chat` makes Anthropic's
+//! request of OpenAI's. Pure functions and state machines over the types of `wire/`; no bytes of a transport.
+
+pub(crate) mod chat;
+pub(crate) mod messages;

@@ -1,0 +1,3 @@
+//! What is made for OpenAI's chat completions.
+
+pub(crate) mod from_messages;

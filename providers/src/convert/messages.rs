@@ -1,0 +1,3 @@
+//! What is made for Anthropic's Messages.
+
+pub(crate) mod from_chat;

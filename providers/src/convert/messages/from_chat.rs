@@ -1,0 +1,208 @@
+//! An Anthropic Messages request from an OpenAI chat completion request. What carries meaning is translated or
+//! refused by name; what only tunes sampling or bookkeeping, and has no counterpart, is dropped and named.
+
+mod generation;
+mod parts;
+mod thinking;
+mod tools;
+mod turns;
+
+use crate::wire::messages::{Format, Metadata, OutputConfig, Request};
+use crate::wire::{chat, speaks};
+use gateway_domain::{Fault, FaultKind};
+use generation::Generation;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// Anthropic demands a limit. Models up to Claude 3 write at most 4096 tokens; later ones write far more, and
+/// their thinking counts too, so that a small default would cut answers off.
+const DEFAULT_MAX_TOKENS: u64 = 4096;
+const DEFAULT_MAX_TOKENS_SINCE_4: u64 = 16_384;
+
+#[derive(Debug)]
+pub(crate) struct Translated {
+    pub(crate) body: Vec<u8>,
+    pub(crate) adjusted: Vec<&'static str>,
+}
+
+/// Names of fields that were dropped or clamped, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Adjusted(Vec<&'static str>);
+
+impl Adjusted {
+    fn note(&mut self, field: &'static str) {
+        if !self.0.contains(&field) {
+            self.0.push(field);
+        }
+    }
+}
+
+pub(crate) fn request(body: &[u8], model: Option<&str>, stream: bool) -> Result<Translated, Fault> {
+    let ask: chat::Request<'_> = serde_json::from_slice(body)
+        .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no chat completion request: {e}")))?;
+    refuse_untranslatable(&ask)?;
+    let mut adjusted = Adjusted::default();
+    note_dropped(&ask, &mut adjusted);
+
+    let model = model.map(Cow::Borrowed).or_else(|| ask.model.as_ref().map(|m| m.0.clone()));
+    let model = model.ok_or_else(|| Fault::new(FaultKind::BadBody, "model is needed").on("model"))?;
+    let generation = Generation::of(&model);
+    let conversation = turns::conversation(&ask.messages, &mut adjusted)?;
+    let tool_choice = tools::choice(&ask)?;
+    let limit = ask.max_completion_tokens.or(ask.max_tokens);
+    let plan = thinking::plan(&ask, generation, limit, conversation.bare_tool_turn, &mut adjusted)?;
+    let default = if generation.since(4, 0) { DEFAULT_MAX_TOKENS_SINCE_4 } else { DEFAULT_MAX_TOKENS };
+
+    let mut out = Request {
+        model,
+        max_tokens: limit.unwrap_or(default + plan.budget()),
+        system: conversation.system,
+        messages: conversation.turns,
+        tools: tools::tools(&ask)?,
+        tool_choice,
+        output_config: output_config(&ask, plan.effort)?,
+        stop_sequences: stop(ask.stop)?,
+        metadata: ask.user.or(ask.safety_identifier).map(|user| Metadata { user_id: user.0 }),
+        service_tier: service_tier(ask.service_tier.as_ref().map(|t| &*t.0), &mut adjusted),
+        mcp_servers: ask.mcp_servers,
+        container: ask.container,
+        context_management: ask.context_management,
+        cache_control: ask.cache_control,
+        stream,
+        ..Request::default()
+    };
+    let sampling = Sampling { temperature: ask.temperature, top_p: ask.top_p, top_k: ask.top_k };
+    sampling.put(&mut out, generation, plan.thinks(), &mut adjusted);
+    out.thinking = plan.thinking;
+    let body = serde_json::to_vec(&out).map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?;
+    Ok(Translated { body, adjusted: adjusted.0 })
+}
+
+/// A 400 that names the field.
+fn refused(field: impl Into<String>, why: impl std::fmt::Display) -> Fault {
+    let field = field.into();
+    Fault::new(FaultKind::Refused, format!("{field} {why}")).on(field)
+}
+
+fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
+    if ask.n.is_some_and(|n| n > 1) {
+        return Err(refused("n", "must be 1: Anthropic answers with one choice"));
+    }
+    if ask.audio.is_some() || ask.modalities.as_ref().is_some_and(|m| m.iter().any(|m| m.0 != "text")) {
+        let field = if ask.audio.is_some() { "audio" } else { "modalities" };
+        return Err(refused(field, "asks for an answer that is not text, which Anthropic does not give"));
+    }
+    if speaks(ask.functions) {
+        return Err(refused("functions", "is not translated; send the functions as `tools`"));
+    }
+    if ask.function_call.is_some_and(|f| f.get() != "\"none\"" && f.get() != "\"auto\"") {
+        return Err(refused("function_call", "is not translated; use `tools` and `tool_choice`"));
+    }
+    if ask.web_search_options.is_some() {
+        return Err(refused("web_search_options", "is not translated; send Anthropic's web search tool in `tools`"));
+    }
+    Ok(())
+}
+
+fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
+    let neutral = |raw: &RawValue| matches!(raw.get(), "0" | "0.0" | "-0" | "-0.0");
+    let fields: [(&str, Option<&RawValue>); 12] = [
+        ("frequency_penalty", ask.frequency_penalty.filter(|raw| !neutral(raw))),
+        ("presence_penalty", ask.presence_penalty.filter(|raw| !neutral(raw))),
+        ("logit_bias", ask.logit_bias),
+        ("logprobs", ask.logprobs),
+        ("top_logprobs", ask.top_logprobs),
+        ("seed", ask.seed),
+        ("store", ask.store),
+        ("metadata", ask.metadata),
+        ("prediction", ask.prediction),
+        ("verbosity", ask.verbosity),
+        ("prompt_cache_key", ask.prompt_cache_key),
+        ("prompt_cache_retention", ask.prompt_cache_retention),
+    ];
+    for (name, raw) in fields {
+        if speaks(raw) {
+            adjusted.note(name);
+        }
+    }
+}
+
+fn output_config<'a>(ask: &chat::Request<'a>, effort: Option<&'static str>) -> Result<Option<OutputConfig<'a>>, Fault> {
+    let format = match &ask.response_format {
+        None => None,
+        Some(wanted) => match &*wanted.kind.0 {
+            "text" => None,
+            "json_schema" => {
+                let schema = wanted.json_schema.as_ref().and_then(|s| s.schema);
+                let schema = schema.ok_or_else(|| refused("response_format.json_schema.schema", "is needed"))?;
+                Some(Format { kind: "json_schema", schema })
+            }
+            // There is no mode that promises JSON of any shape, and a line in the prompt would not promise it.
+            "json_object" => {
+                let why = "of type json_object has no counterpart at Anthropic; use json_schema";
+                return Err(refused("response_format", why));
+            }
+            _ => return Err(refused("response_format", "must be of type text or json_schema")),
+        },
+    };
+    Ok((format.is_some() || effort.is_some()).then_some(OutputConfig { effort, format }))
+}
+
+fn stop(raw: Option<&RawValue>) -> Result<Vec<Cow<'_, str>>, Fault> {
+    let Some(raw) = raw else { return Ok(Vec::new()) };
+    if let Ok(one) = serde_json::from_str::<crate::wire::Text<'_>>(raw.get()) {
+        return Ok(vec![one.0]);
+    }
+    let all: Result<Vec<crate::wire::Text<'_>>, _> = serde_json::from_str(raw.get());
+    all.map(|all| all.into_iter().map(|t| t.0).collect())
+        .map_err(|_| refused("stop", "must be a string or an array of strings"))
+}
+
+fn service_tier(tier: Option<&str>, adjusted: &mut Adjusted) -> Option<&'static str> {
+    match tier {
+        None => None,
+        Some("auto") => Some("auto"),
+        Some("default" | "standard_only") => Some("standard_only"),
+        Some(_) => {
+            adjusted.note("service_tier");
+            None
+        }
+    }
+}
+
+struct Sampling<'a> {
+    temperature: Option<&'a RawValue>,
+    top_p: Option<&'a RawValue>,
+    top_k: Option<&'a RawValue>,
+}
+
+impl<'a> Sampling<'a> {
+    fn put(self, out: &mut Request<'a>, generation: Generation, thinks: bool, adjusted: &mut Adjusted) {
+        if !generation.takes_sampling() || thinks {
+            // 1 is what thinking demands and what is used anyway.
+            if self.temperature.is_some_and(|t| !matches!(t.get(), "1" | "1.0")) {
+                adjusted.note("temperature");
+            }
+            if self.top_p.is_some_and(|p| !matches!(p.get(), "1" | "1.0")) {
+                adjusted.note("top_p");
+            }
+            if self.top_k.is_some() {
+                adjusted.note("top_k");
+            }
+            return;
+        }
+        out.top_k = self.top_k;
+        out.temperature = self.temperature.map(Cow::Borrowed);
+        if self.temperature.is_some_and(|t| t.get().parse::<f64>().is_ok_and(|t| t > 1.0)) {
+            adjusted.note("temperature");
+            out.temperature = RawValue::from_string("1".to_owned()).ok().map(Cow::Owned);
+        }
+        match (self.temperature, self.top_p) {
+            (Some(_), Some(_)) => adjusted.note("top_p"),
+            (_, top_p) => out.top_p = top_p,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Parts of a message's content: text, images, documents.
+
+use super::{Adjusted, refused};
+use crate::wire::chat;
+use crate::wire::messages::{Made, Part, Source};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use gateway_domain::Fault;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// Where a part stands, for the name of a field at fault.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) message: usize,
+    pub(super) part: usize,
+}
+
+impl Place {
+    fn field(self, rest: &str) -> String {
+        format!("messages[{}].content[{}]{rest}", self.message, self.part)
+    }
+}
+
+/// `None` for empty text, which Anthropic does not accept and which says nothing.
+pub(super) fn part<'a>(raw: &'a RawValue, place: Place, adjusted: &mut Adjusted) -> Result<Option<Part<'a>>, Fault> {
+    let part: chat::Part<'a> =
+        serde_json::from_str(raw.get()).map_err(|e| refused(place.field(""), format!("is no content part: {e}")))?;
+    let cache_control = part.cache_control;
+    let made = match &*part.kind.0 {
+        "text" | "input_text" | "refusal" => {
+            let text = part.text.or(part.refusal).ok_or_else(|| refused(place.field(".text"), "is needed"))?.0;
+            if text.is_empty() {
+                return Ok(None);
+            }
+            Made::Text { text, cache_control }
+        }
+        "image_url" => {
+            let image = part.image_url.ok_or_else(|| refused(place.field(".image_url"), "is needed"))?;
+            if image.detail.is_some_and(|d| d.0 != "auto") {
+                adjusted.note("image_url.detail");
+            }
+            image_of(image.url.0, place, cache_control)?
+        }
+        "file" => file_of(part.file, place, cache_control)?,
+        "input_audio" => return Err(refused(place.field(""), "is audio, which Anthropic does not take")),
+        "image"
+        | "document"
+        | "search_result"
+        | "thinking"
+        | "redacted_thinking"
+        | "tool_use"
+        | "tool_result"
+        | "server_tool_use"
+        | "web_search_tool_result" => return Ok(Some(Part::Raw(raw))),
+        _ => return Err(refused(place.field(".type"), "must be text, image_url or file")),
+    };
+    Ok(Some(Part::Made(made)))
+}
+
+fn image_of<'a>(url: Cow<'a, str>, place: Place, cache_control: Option<&'a RawValue>) -> Result<Made<'a>, Fault> {
+    if url.starts_with("https://") || url.starts_with("http://") {
+        return Ok(Made::Image { source: Source::Url { url }, cache_control });
+    }
+    let (media_type, data) =
+        data_url(url).ok_or_else(|| refused(place.field(".image_url.url"), "must be an http(s) or base64 data URL"))?;
+    let source = |media_type, data| Source::Base64 { media_type, data };
+    Ok(match &*media_type {
+        "application/pdf" => Made::Document { source: source(media_type, data), title: None, cache_control },
+        "image/jpg" => Made::Image { source: source("image/jpeg".into(), data), cache_control },
+        _ => Made::Image { source: source(media_type, data), cache_control },
+    })
+}
+
+fn file_of<'a>(
+    file: Option<chat::File<'a>>,
+    place: Place,
+    cache_control: Option<&'a RawValue>,
+) -> Result<Made<'a>, Fault> {
+    let file = file.ok_or_else(|| refused(place.field(".file"), "is needed"))?;
+    if file.file_id.is_some() {
+        return Err(refused(place.field(".file.file_id"), "names a file of another provider; send file_data"));
+    }
+    let title = file.filename.map(|name| name.0);
+    let data = file.file_data.ok_or_else(|| refused(place.field(".file.file_data"), "is needed"))?.0;
+    let (media_type, data) = if data.starts_with("data:") {
+        data_url(data).ok_or_else(|| refused(place.field(".file.file_data"), "must be a base64 data URL"))?
+    } else if title.as_ref().is_some_and(|name| name.to_ascii_lowercase().ends_with(".pdf")) {
+        (Cow::Borrowed("application/pdf"), data)
+    } else {
+        return Err(refused(place.field(".file.file_data"), "must be a base64 data URL"));
+    };
+    let source = match &*media_type {
+        "application/pdf" => Source::Base64 { media_type, data },
+        image if image.starts_with("image/") => {
+            return Ok(Made::Image { source: Source::Base64 { media_type, data }, cache_control });
+        }
+        text if text.starts_with("text/") || text == "application/json" => {
+            let bytes = STANDARD.decode(data.as_bytes()).ok();
+            let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+            let text = text.ok_or_else(|| refused(place.field(".file.file_data"), "is not base64 of UTF-8 text"))?;
+            Source::Text { media_type: "text/plain", data: text }
+        }
+        _ => return Err(refused(place.field(".file.file_data"), "must be a PDF, text or an image")),
+    };
+    Ok(Made::Document { source, title, cache_control })
+}
+
+/// Media type and payload of `data:<type>;base64,<payload>`, borrowed when the URL is: images are large.
+fn data_url(url: Cow<'_, str>) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    let rest = url.strip_prefix("data:")?;
+    let (head, payload) = rest.split_once(',')?;
+    let media_type = head.strip_suffix(";base64")?.split(';').next()?;
+    let (type_end, start) = (5 + media_type.len(), url.len() - payload.len());
+    Some(match url {
+        Cow::Borrowed(url) => (Cow::Borrowed(&url[5..type_end]), Cow::Borrowed(&url[start..])),
+        Cow::Owned(url) => (Cow::Owned(url[5..type_end].to_owned()), Cow::Owned(url[start..].to_owned())),
+    })
+}

@@ -1,0 +1,258 @@
+//! The conversation: system messages are gathered, tool results become turns of the user, and the thinking that
+//! an earlier answer carried in `content_blocks` goes back as it came, signatures included.
+
+use super::parts::{Place, part};
+use super::tools::owned;
+use super::{Adjusted, refused};
+use crate::wire::chat::{Message, ToolCall};
+use crate::wire::messages::{Content, Made, Part, Turn};
+use crate::wire::{Text, speaks};
+use gateway_domain::Fault;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+pub(super) struct Conversation<'a> {
+    pub(super) system: Option<Content<'a>>,
+    pub(super) turns: Vec<Turn<'a>>,
+    /// It ends in tool results, and the turn that called the tools shows no thinking.
+    pub(super) bare_tool_turn: bool,
+}
+
+pub(super) fn conversation<'a>(messages: &[Message<'a>], adjusted: &mut Adjusted) -> Result<Conversation<'a>, Fault> {
+    let mut system = Vec::new();
+    let mut turns: Vec<Turn<'a>> = Vec::new();
+    let (mut in_results, mut bare) = (false, false);
+    for (i, message) in messages.iter().enumerate() {
+        if message.name.is_some() {
+            adjusted.note("messages.name");
+        }
+        let role = &*message.role.0;
+        match role {
+            "system" | "developer" => system.extend(blocks(message, i, adjusted)?),
+            "user" => {
+                let content = content(message.content, message.cache_control, i, adjusted)?;
+                turns.push(Turn { role: "user", content });
+            }
+            "assistant" => {
+                let (content, thinks) = answer(message, i, adjusted)?;
+                bare = !thinks && message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
+                if !content.is_empty() {
+                    turns.push(Turn { role: "assistant", content: Content::Blocks(content) });
+                }
+            }
+            "tool" => {
+                let result = result(message, i, adjusted)?;
+                match turns.last_mut() {
+                    // All results of one turn of calls belong into one turn of the user.
+                    Some(Turn { content: Content::Blocks(results), .. }) if in_results => results.push(result),
+                    _ => turns.push(Turn { role: "user", content: Content::Blocks(vec![result]) }),
+                }
+            }
+            _ => {
+                return Err(refused(
+                    format!("messages[{i}].role"),
+                    "must be system, developer, user, assistant or tool",
+                ));
+            }
+        }
+        in_results = role == "tool";
+    }
+    trim_prefill(&mut turns);
+    Ok(Conversation { system: system_of(system), turns, bare_tool_turn: in_results && bare })
+}
+
+fn system_of(mut parts: Vec<Part<'_>>) -> Option<Content<'_>> {
+    match parts.as_mut_slice() {
+        [] => None,
+        [Part::Made(Made::Text { text, cache_control: None })] => Some(Content::Text(std::mem::take(text))),
+        _ => Some(Content::Blocks(parts)),
+    }
+}
+
+/// Content as blocks, empty text left out, with the message's own `cache_control` on the last one.
+fn blocks<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<Part<'a>>, Fault> {
+    Ok(match content(message.content, message.cache_control, i, adjusted)? {
+        Content::Text(text) if text.is_empty() => Vec::new(),
+        Content::Text(text) => vec![Part::Made(Made::Text { text, cache_control: None })],
+        Content::Blocks(parts) => parts,
+    })
+}
+
+/// Content as it came, a string or parts; a string that is to be marked has to be a part.
+fn content<'a>(
+    raw: Option<&'a RawValue>,
+    cache_control: Option<&'a RawValue>,
+    i: usize,
+    adjusted: &mut Adjusted,
+) -> Result<Content<'a>, Fault> {
+    let mut all = Vec::new();
+    match raw {
+        None => {}
+        Some(raw) if raw.get().starts_with('"') => {
+            let text = string(raw, i)?.0;
+            if cache_control.is_none() || text.is_empty() {
+                return Ok(Content::Text(text));
+            }
+            all.push(Part::Made(Made::Text { text, cache_control }));
+        }
+        Some(raw) => {
+            let parts: Vec<&'a RawValue> = serde_json::from_str(raw.get())
+                .map_err(|_| refused(format!("messages[{i}].content"), "must be a string or an array of parts"))?;
+            for (j, raw) in parts.into_iter().enumerate() {
+                all.extend(part(raw, Place { message: i, part: j }, adjusted)?);
+            }
+            mark(&mut all, cache_control);
+        }
+    }
+    Ok(Content::Blocks(all))
+}
+
+fn string(raw: &RawValue, i: usize) -> Result<Text<'_>, Fault> {
+    serde_json::from_str(raw.get()).map_err(|e| refused(format!("messages[{i}].content"), e))
+}
+
+fn mark<'a>(parts: &mut [Part<'a>], mark: Option<&'a RawValue>) {
+    let Some(Part::Made(last)) = parts.last_mut() else { return };
+    match last {
+        Made::Text { cache_control, .. }
+        | Made::Image { cache_control, .. }
+        | Made::Document { cache_control, .. }
+        | Made::ToolUse { cache_control, .. }
+        | Made::ToolResult { cache_control, .. } => *cache_control = cache_control.or(mark),
+        Made::Thinking { .. } | Made::RedactedThinking { .. } => {}
+    }
+}
+
+/// An earlier answer: thinking, text, tool calls. Also says whether it shows thinking.
+fn answer<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<(Vec<Part<'a>>, bool), Fault> {
+    if message.function_call.is_some() {
+        return Err(refused(format!("messages[{i}].function_call"), "is not translated; use tool_calls"));
+    }
+    if message.audio.is_some() {
+        return Err(refused(format!("messages[{i}].audio"), "is audio, which Anthropic does not take"));
+    }
+    let calls = message.tool_calls.as_deref().unwrap_or_default();
+    let (mut all, text_told, thinks) = carried(message, i, calls.is_empty(), adjusted)?;
+    if !thinks && speaks(message.reasoning_content) {
+        // Without its signature Anthropic takes no thinking back; it forgets earlier turns' thinking anyway.
+        adjusted.note("messages.reasoning_content");
+    }
+    if !text_told {
+        all.extend(blocks(message, i, adjusted)?);
+        if let Some(refusal) = message.refusal.as_ref().filter(|r| !r.0.is_empty()) {
+            all.push(Part::Made(Made::Text { text: refusal.0.clone(), cache_control: None }));
+        }
+    }
+    for (j, call) in calls.iter().enumerate() {
+        all.push(Part::Made(called(call, i, j)?));
+    }
+    mark(&mut all, message.cache_control);
+    Ok((all, thinks))
+}
+
+/// An entry of `content_blocks`, whole or as the merged deltas of a stream.
+#[derive(Deserialize)]
+struct Carried<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    delta: Option<Box<Carried<'a>>>,
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    #[serde(borrow)]
+    thinking: Option<Text<'a>>,
+    #[serde(borrow)]
+    signature: Option<Text<'a>>,
+    #[serde(borrow)]
+    data: Option<Text<'a>>,
+}
+
+/// Blocks that an earlier answer carried beside its text; whether text was among them, and thinking.
+fn carried<'a>(
+    message: &Message<'a>,
+    i: usize,
+    keep_calls: bool,
+    adjusted: &mut Adjusted,
+) -> Result<(Vec<Part<'a>>, bool, bool), Fault> {
+    let (mut all, mut text_told, mut thinks) = (Vec::new(), false, false);
+    for (j, raw) in message.content_blocks.iter().flatten().enumerate() {
+        let entry: Carried<'a> = serde_json::from_str(raw.get())
+            .map_err(|e| refused(format!("messages[{i}].content_blocks[{j}]"), format!("is no content block: {e}")))?;
+        let whole = entry.delta.is_none();
+        let block = match entry.delta {
+            Some(delta) => *delta,
+            None => entry,
+        };
+        match (block.kind.as_ref().map(|k| &*k.0), block.thinking, block.signature, block.data, block.text) {
+            (Some("thinking") | None, Some(thinking), Some(signature), ..) => {
+                thinks = true;
+                all.push(Part::Made(Made::Thinking { thinking: thinking.0, signature: signature.0 }));
+            }
+            (Some("redacted_thinking") | None, _, _, Some(data), _) => {
+                thinks = true;
+                all.push(Part::Made(Made::RedactedThinking { data: data.0 }));
+            }
+            (Some("text") | None, .., Some(text)) => {
+                text_told = true;
+                if !text.0.is_empty() {
+                    all.push(Part::Made(Made::Text { text: text.0, cache_control: None }));
+                }
+            }
+            (Some("thinking" | "redacted_thinking" | "text") | None, ..) => adjusted.note("messages.content_blocks"),
+            (Some("tool_use"), ..) if !keep_calls => {}
+            _ if whole => all.push(Part::Raw(raw)),
+            _ => adjusted.note("messages.content_blocks"),
+        }
+    }
+    Ok((all, text_told, thinks))
+}
+
+fn called<'a>(call: &ToolCall<'a>, i: usize, j: usize) -> Result<Made<'a>, Fault> {
+    let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
+    if call.kind.as_ref().is_some_and(|kind| kind.0 != "function") {
+        return Err(refused(at(".type"), "must be function"));
+    }
+    let function = call.function.as_ref().ok_or_else(|| refused(at(".function"), "is needed"))?;
+    let id = call.id.as_ref().ok_or_else(|| refused(at(".id"), "is needed"))?;
+    let arguments = function.arguments.as_ref().map_or("", |a| a.0.trim());
+    let input = match arguments {
+        "" => owned("{}"),
+        // The bytes of the arguments are kept: they are part of the prompt that upstream may have cached.
+        object if object.starts_with('{') => RawValue::from_string(object.to_owned())
+            .map_err(|e| refused(at(".function.arguments"), format!("is no JSON: {e}")))?,
+        _ => return Err(refused(at(".function.arguments"), "must be a JSON object")),
+    };
+    let (id, name) = (tool_id(id.0.clone()), function.name.0.clone());
+    Ok(Made::ToolUse { id, name, input, cache_control: call.cache_control })
+}
+
+fn result<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Part<'a>, Fault> {
+    let id = message.tool_call_id.as_ref();
+    let id = id.ok_or_else(|| refused(format!("messages[{i}].tool_call_id"), "is needed"))?;
+    let content = match content(message.content, None, i, adjusted)? {
+        Content::Text(text) if text.is_empty() => None,
+        Content::Blocks(parts) if parts.is_empty() => None,
+        content => Some(content),
+    };
+    let tool_use_id = tool_id(id.0.clone());
+    Ok(Part::Made(Made::ToolResult { tool_use_id, content, cache_control: message.cache_control }))
+}
+
+/// Anthropic takes letters, digits, `_` and `-`; ids that other providers made hold more.
+fn tool_id(id: Cow<'_, str>) -> Cow<'_, str> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if id.chars().all(fits) { id } else { id.chars().map(|c| if fits(c) { c } else { '_' }).collect::<String>().into() }
+}
+
+/// An answer to be continued must not end in space.
+fn trim_prefill(turns: &mut [Turn<'_>]) {
+    let Some(Turn { role: "assistant", content: Content::Blocks(parts) }) = turns.last_mut() else { return };
+    if let Some(Part::Made(Made::Text { text, .. })) = parts.last_mut() {
+        let kept = text.trim_end().len();
+        match text {
+            Cow::Borrowed(borrowed) => *borrowed = &borrowed[..kept],
+            Cow::Owned(owned) => owned.truncate(kept),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Error bodies: what a provider's error says, and how a client of either dialect is told (`spec/errors.md`, E4).
+//! The only place in this crate that writes an error body.
+
+use crate::adapter::Failure;
+use bytes::Bytes;
+use gateway_domain::Dialect;
+use serde_json::{Map, Value, json};
+
+/// Longer messages are cut: an error page is no message.
+const MAX_MESSAGE: usize = 1000;
+
+/// An upstream error, understood.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Trouble {
+    pub(crate) message: String,
+    pub(crate) kind: Option<String>,
+    pub(crate) param: Value,
+    pub(crate) code: Value,
+}
+
+impl Trouble {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..Self::default() }
+    }
+
+    /// Reads the error shapes that are in use; `None` when `body` is no JSON object.
+    pub(crate) fn read(body: &[u8]) -> Option<Self> {
+        let Value::Object(mut body) = serde_json::from_slice(body).ok()? else { return None };
+        Some(match body.remove("error") {
+            Some(Value::Object(error)) => Self::of(error),
+            Some(Value::Null) | None => Self::of(body),
+            Some(other) => Self { message: text(&other), ..Self::of(body) },
+        })
+    }
+
+    fn of(mut error: Map<String, Value>) -> Self {
+        let message = ["message", "detail", "details", "msg"].iter().find_map(|key| error.get(*key).map(text));
+        Self {
+            message: message.unwrap_or_else(|| text(&Value::Object(error.clone()))),
+            kind: error.get("type").and_then(Value::as_str).map(str::to_owned),
+            param: error.remove("param").unwrap_or_default(),
+            code: error.remove("code").unwrap_or_default(),
+        }
+    }
+
+    /// The status that an error inside a 200 stands for.
+    pub(crate) fn status(&self) -> u16 {
+        let code = self.code.as_u64().or_else(|| self.code.as_str()?.parse().ok());
+        if let Some(code) = code.and_then(|c| u16::try_from(c).ok()).filter(|c| (400..600).contains(c)) {
+            return code;
+        }
+        let named = self.kind.as_deref().into_iter().chain(self.code.as_str());
+        named.filter_map(status_of).next().unwrap_or(500)
+    }
+
+    /// E4 for an OpenAI client, Anthropic's error object for an Anthropic one.
+    pub(crate) fn tell(&self, slug: &str, status: u16, dialect: Dialect) -> Failure {
+        let message = cut(&self.message);
+        let body = match dialect {
+            Dialect::OpenAi => json!({
+                "error": {
+                    "message": format!("{slug} error: {message}"),
+                    "type": self.kind, "param": self.param, "code": self.code,
+                },
+                "provider": slug,
+            }),
+            Dialect::Anthropic => json!({
+                "type": "error",
+                "error": { "type": self.kind.as_deref().unwrap_or(type_of(status)), "message": format!("{slug} error: {message}") },
+            }),
+        };
+        Failure { status, body: body.to_string().into(), message: without_secrets(message) }
+    }
+
+    /// The provider's own words, when they already are what the client reads.
+    pub(crate) fn verbatim(&self, status: u16, body: Bytes) -> Failure {
+        Failure { status, body, message: without_secrets(cut(&self.message)) }
+    }
+}
+
+/// A 2xx answer, or an event, that the provider's dialect does not allow.
+pub(crate) fn unreadable(slug: &str, what: &str, body: &[u8], dialect: Dialect) -> Failure {
+    let shown = String::from_utf8_lossy(&body[..body.len().min(200)]);
+    let message = match shown.trim() {
+        "" => format!("{what} is empty"),
+        shown => format!("{what} is not what its API allows: {shown}"),
+    };
+    Trouble { kind: Some("api_error".to_owned()), ..Trouble::new(message) }.tell(slug, 502, dialect)
+}
+
+/// A stream that would have to be held for ever.
+pub(crate) fn oversized(slug: &str, dialect: Dialect) -> Failure {
+    let kind = Some("api_error".to_owned());
+    Trouble { kind, ..Trouble::new("an event of the stream is above 8 MiB") }.tell(slug, 502, dialect)
+}
+
+/// What the error types of OpenAI's and Anthropic's APIs stand for.
+fn status_of(kind: &str) -> Option<u16> {
+    Some(match kind {
+        "invalid_request_error" | "invalid_prompt" | "context_length_exceeded" | "bad_request" => 400,
+        "authentication_error" | "invalid_api_key" => 401,
+        "billing_error" => 402,
+        "permission_error" | "permission_denied" => 403,
+        "not_found_error" | "model_not_found" => 404,
+        "request_too_large" => 413,
+        "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" | "tokens" | "requests" => 429,
+        "api_error" | "server_error" | "internal_server_error" => 500,
+        "service_unavailable" | "engine_overloaded" => 503,
+        "timeout_error" => 504,
+        "overloaded_error" => 529,
+        _ => return None,
+    })
+}
+
+/// Anthropic's error type for a status.
+fn type_of(status: u16) -> &'static str {
+    match status {
+        400 | 422 => "invalid_request_error",
+        401 => "authentication_error",
+        402 => "billing_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        504 => "timeout_error",
+        503 | 529 => "overloaded_error",
+        _ => "api_error",
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn cut(message: &str) -> &str {
+    match message.char_indices().nth(MAX_MESSAGE) {
+        Some((end, _)) => &message[..end],
+        None => message,
+    }
+}
+
+/// Providers repeat the key they were given ("Incorrect API key provided: sk-…"); records must not.
+fn without_secrets(message: &str) -> String {
+    const MARKS: &[&str] = &["sk-", "sk_", "gsk_", "xai-", "pplx-", "hf_", "r8_", "AIza", "gw_", "key-"];
+    let secret = |word: &str| {
+        let bare = word.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+        bare.len() >= 12 && MARKS.iter().any(|mark| bare.starts_with(mark))
+    };
+    let words: Vec<&str> = message.split(' ').map(|word| if secret(word) { "***" } else { word }).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> Trouble {
+        Trouble::read(body.as_bytes()).expect("JSON")
+    }
+
+    #[test]
+    fn shapes_in_use() {
+        let t = read(r#"{"error":{"message":"no","type":"rate_limit_error","param":"n","code":"x"}}"#);
+        assert_eq!(
+            (t.message.as_str(), t.kind.as_deref(), t.param, t.code),
+            ("no", Some("rate_limit_error"), json!("n"), json!("x"))
+        );
+        assert_eq!(read(r#"{"error":"gone"}"#).message, "gone");
+        assert_eq!(read(r#"{"detail":"Not Found"}"#).message, "Not Found");
+        assert_eq!(
+            read(r#"{"object":"error","message":"bad","type":"invalid_request_error","code":3051}"#).code,
+            json!(3051)
+        );
+        assert_eq!(read(r#"{"detail":[{"loc":["body"]}]}"#).message, r#"[{"loc":["body"]}]"#);
+        assert_eq!(Trouble::read(b"<html>"), None);
+        assert_eq!(Trouble::read(b"[]"), None);
+    }
+
+    #[test]
+    fn statuses_that_errors_stand_for() {
+        assert_eq!(read(r#"{"error":{"code":502}}"#).status(), 502);
+        assert_eq!(read(r#"{"error":{"code":"429"}}"#).status(), 429);
+        assert_eq!(read(r#"{"error":{"type":"overloaded_error"}}"#).status(), 529);
+        assert_eq!(read(r#"{"error":{"type":"x","code":"rate_limit_exceeded"}}"#).status(), 429);
+        assert_eq!(read(r#"{"error":{"type":"x","code":17}}"#).status(), 500);
+    }
+
+    #[test]
+    fn keys_stay_out_of_records() {
+        let t = Trouble::new("Incorrect API key provided: sk-abcdefghijklmnop. See the page.");
+        assert_eq!(t.tell("x", 401, Dialect::OpenAi).message, "Incorrect API key provided: *** See the page.");
+        assert_eq!(Trouble::new("é".repeat(2000)).tell("x", 400, Dialect::OpenAi).message.chars().count(), MAX_MESSAGE);
+    }
+
+    #[test]
+    fn told_in_either_dialect() {
+        let f = Trouble::new("no").tell("groq", 429, Dialect::OpenAi);
+        let body: Value = serde_json::from_slice(&f.body).expect("JSON");
+        assert_eq!(
+            body,
+            json!({"error": {"message": "groq error: no", "type": null, "param": null, "code": null}, "provider": "groq"})
+        );
+        let f = unreadable("mock", "the answer", b"", Dialect::Anthropic);
+        let body: Value = serde_json::from_slice(&f.body).expect("JSON");
+        assert_eq!((f.status, &body["error"]["type"]), (502, &json!("api_error")));
+    }
+}

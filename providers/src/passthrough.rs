@@ -1,0 +1,165 @@
+//! Streams whose client speaks what the provider speaks: events go through as the bytes that came in, while a
+//! [`Grammar`] reads off progress, usage and errors. Nothing is copied unless an event is hidden or comes in parts.
+
+use crate::adapter::{Ending, Failure, Progress, StreamTranslator};
+use crate::failure;
+use crate::sse::{self, Framer};
+use crate::wire::read;
+use bytes::{Bytes, BytesMut};
+use gateway_domain::{Dialect, Usage};
+use serde::de::IgnoredAny;
+use std::ops::Range;
+
+/// What is known of a stream so far.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) progress: Progress,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) model: Option<String>,
+    pub(crate) content_chars: u64,
+    pub(crate) failed: Option<String>,
+}
+
+impl Seen {
+    pub(crate) fn new() -> Self {
+        Self { progress: Progress::Quiet, usage: None, model: None, content_chars: 0, failed: None }
+    }
+
+    pub(crate) fn begin(&mut self) {
+        if self.progress == Progress::Quiet {
+            self.progress = Progress::Begun;
+        }
+    }
+
+    pub(crate) fn quiet(&self) -> bool {
+        self.progress == Progress::Quiet
+    }
+
+    pub(crate) fn ending(&self) -> Ending {
+        Ending {
+            usage: self.usage,
+            model: self.model.clone(),
+            complete: self.progress == Progress::Complete,
+            failed: self.failed.clone(),
+            content_chars: self.content_chars,
+        }
+    }
+}
+
+/// What becomes of one event.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    Pass,
+    Hide,
+    /// An error that the upstream sent. Before the stream has begun it is the stream's fate; later it is passed.
+    Fail(Failure),
+}
+
+/// How the events of one dialect are read.
+pub(crate) trait Grammar: Send {
+    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict;
+    /// The event that tells a client of an error.
+    fn error(&self, failure: &Failure) -> Bytes;
+    fn dialect(&self) -> Dialect;
+}
+
+pub(crate) struct Passthrough<G> {
+    slug: &'static str,
+    grammar: G,
+    framer: Framer,
+    seen: Seen,
+    /// Events of the push that ended in an error; they precede it when the client must be told after all.
+    due: Bytes,
+}
+
+impl<G: Grammar> Passthrough<G> {
+    pub(crate) fn new(slug: &'static str, grammar: G) -> Self {
+        Self { slug, grammar, framer: Framer::default(), seen: Seen::new(), due: Bytes::new() }
+    }
+
+    fn read(&mut self, whole: &Bytes) -> Result<Bytes, Failure> {
+        let mut out = Kept::of(whole);
+        let mut at = 0;
+        for event in sse::events(whole) {
+            let range = at..at + event.len();
+            at = range.end;
+            match self.grammar.read(event, &mut self.seen) {
+                Verdict::Pass => out.keep(range),
+                Verdict::Hide => {}
+                Verdict::Fail(failure) if self.seen.quiet() => {
+                    self.due = out.take();
+                    return Err(failure);
+                }
+                Verdict::Fail(failure) => {
+                    self.seen.failed = Some(failure.message);
+                    out.keep(range);
+                }
+            }
+        }
+        Ok(out.take())
+    }
+}
+
+impl<G: Grammar> StreamTranslator for Passthrough<G> {
+    fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
+        match self.framer.push(chunk) {
+            Ok(whole) => self.read(&whole),
+            Err(sse::TooLarge) => Err(failure::oversized(self.slug, self.grammar.dialect())),
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        self.seen.progress
+    }
+
+    fn finish(&mut self) -> Bytes {
+        let whole = |data: &[u8]| data == b"[DONE]" || read::<IgnoredAny>(data).is_some();
+        let Some(last) = self.framer.last(whole) else { return Bytes::new() };
+        self.read(&last).unwrap_or_else(|failure| {
+            self.seen.failed = Some(failure.message);
+            Bytes::new()
+        })
+    }
+
+    fn abort(&mut self, failure: &Failure) -> Bytes {
+        // An error that was passed on has told the client already.
+        if self.seen.failed.is_some() && !self.seen.quiet() {
+            return Bytes::new();
+        }
+        [std::mem::take(&mut self.due), self.grammar.error(failure)].concat().into()
+    }
+
+    fn ending(&self) -> Ending {
+        self.seen.ending()
+    }
+}
+
+/// Collects the ranges to pass on; ranges that touch stay one slice of the input.
+struct Kept<'w> {
+    whole: &'w Bytes,
+    run: Range<usize>,
+    copied: BytesMut,
+}
+
+impl<'w> Kept<'w> {
+    fn of(whole: &'w Bytes) -> Self {
+        Self { whole, run: 0..0, copied: BytesMut::new() }
+    }
+
+    fn keep(&mut self, range: Range<usize>) {
+        if self.run.end == range.start {
+            self.run.end = range.end;
+            return;
+        }
+        self.copied.extend_from_slice(&self.whole[self.run.clone()]);
+        self.run = range;
+    }
+
+    fn take(mut self) -> Bytes {
+        if self.copied.is_empty() {
+            return self.whole.slice(self.run);
+        }
+        self.copied.extend_from_slice(&self.whole[self.run.clone()]);
+        self.copied.freeze()
+    }
+}

@@ -1,0 +1,187 @@
+//! Calls that nothing may touch: `/proxy/…`, unknown paths, and streams of operations without a grammar.
+//! Bytes pass at once, whatever they are; usage is picked up from JSON that happens to carry it.
+
+use crate::adapter::{Call, Ending, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
+use crate::failure::Trouble;
+use crate::passthrough::Seen;
+use crate::sse;
+use crate::wire::usage::{AnthropicUsage, OpenAiUsage};
+use crate::wire::{Text, read};
+use bytes::{Bytes, BytesMut};
+use gateway_domain::{Dialect, Usage};
+use memchr::{memchr, memmem};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// A longer line is not looked into.
+const MAX_LINE: usize = 1 << 20;
+
+pub(crate) fn request(call: &Call<'_>) -> Outgoing {
+    let path = match call.query {
+        Some(query) => [call.tail, "?", query].concat(),
+        None => call.tail.to_owned(),
+    };
+    Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(call.body.clone()), adjusted: Vec::new() }
+}
+
+pub(crate) fn response(call: &Call<'_>, body: &Bytes) -> Reply {
+    let mut meter = Meter::new(call.dialect);
+    meter.read(body);
+    Reply { body: body.clone(), usage: meter.usage(), model: meter.model }
+}
+
+pub(crate) fn failure(status: u16, body: &Bytes) -> Failure {
+    let said = Trouble::read(body).unwrap_or_else(|| Trouble::new(String::from_utf8_lossy(body)));
+    said.verbatim(status, body.clone())
+}
+
+/// Any JSON of a provider's, as far as money is concerned.
+#[derive(Deserialize)]
+struct Said<'a> {
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    /// Anthropic's `message_start` has both in here; elsewhere it may be anything.
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    /// So has `response.completed` of the Responses API.
+    #[serde(borrow)]
+    response: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Inner<'a> {
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+/// Adds up what the pieces of an answer report.
+struct Meter {
+    dialect: Dialect,
+    openai: Option<Usage>,
+    anthropic: AnthropicUsage,
+    model: Option<String>,
+}
+
+impl Meter {
+    fn new(dialect: Dialect) -> Self {
+        Self { dialect, openai: None, anthropic: AnthropicUsage::default(), model: None }
+    }
+
+    fn read(&mut self, json: &[u8]) {
+        let Some(said) = read::<Said<'_>>(json) else { return };
+        let inner = said.message.or(said.response).and_then(|raw| read::<Inner<'_>>(raw.get().as_bytes()));
+        let model = said.model.or(inner.as_ref().and_then(|i| i.model.clone()));
+        self.model = self.model.take().or(model.map(|m| m.0.into_owned()));
+        let Some(usage) = said.usage.or(inner.and_then(|i| i.usage)) else { return };
+        match self.dialect {
+            Dialect::OpenAi => {
+                self.openai = read::<OpenAiUsage>(usage.get().as_bytes()).and_then(|u| u.split()).or(self.openai)
+            }
+            Dialect::Anthropic => {
+                if let Some(usage) = read::<AnthropicUsage>(usage.get().as_bytes()) {
+                    self.anthropic.update(&usage);
+                }
+            }
+        }
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        match self.dialect {
+            Dialect::OpenAi => self.openai,
+            Dialect::Anthropic => self.anthropic.split(),
+        }
+    }
+}
+
+/// Passes every chunk on and reads along, line by line.
+pub(crate) struct Relay {
+    meter: Meter,
+    seen: Seen,
+    line: BytesMut,
+    /// The line being read is too long; wait for its end.
+    skipping: bool,
+    /// What passed last, to know whether an event is open.
+    tail: [u8; 2],
+    /// The first bytes, to know an event stream by.
+    head: Vec<u8>,
+}
+
+impl Relay {
+    pub(crate) fn new(call: &Call<'_>) -> Self {
+        let meter = Meter::new(call.dialect);
+        Self { meter, seen: Seen::new(), line: BytesMut::new(), skipping: false, tail: *b"\n\n", head: Vec::new() }
+    }
+
+    fn watch(&mut self, mut chunk: &[u8]) {
+        while let Some(at) = memchr(b'\n', chunk) {
+            let (end, rest) = chunk.split_at(at);
+            if self.line.is_empty() && !self.skipping {
+                self.look(end);
+            } else if !std::mem::take(&mut self.skipping) {
+                let mut line = std::mem::take(&mut self.line);
+                line.extend_from_slice(end);
+                self.look(&line);
+            }
+            self.line.clear();
+            chunk = &rest[1..];
+        }
+        if self.line.len() + chunk.len() > MAX_LINE {
+            self.line.clear();
+            self.skipping = true;
+        }
+        if !self.skipping {
+            self.line.extend_from_slice(chunk);
+        }
+    }
+
+    fn look(&mut self, line: &[u8]) {
+        let json = line.strip_prefix(b"data:").unwrap_or(line).trim_ascii();
+        if memmem::find(json, b"\"usage\"").is_some() || self.meter.model.is_none() && json.starts_with(b"{") {
+            self.meter.read(json);
+        }
+    }
+}
+
+impl StreamTranslator for Relay {
+    fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
+        if self.seen.quiet() && !chunk.is_empty() {
+            self.seen.begin();
+        }
+        self.head.extend(chunk.iter().take(6 - self.head.len()));
+        self.watch(&chunk);
+        for byte in chunk.iter().skip(chunk.len().saturating_sub(2)) {
+            self.tail = [self.tail[1], *byte];
+        }
+        Ok(chunk)
+    }
+
+    fn progress(&self) -> Progress {
+        self.seen.progress
+    }
+
+    /// There is no end mark to wait for: the end of the body is the end.
+    fn finish(&mut self) -> Bytes {
+        let line = std::mem::take(&mut self.line);
+        self.look(&line);
+        self.seen.progress = Progress::Complete;
+        Bytes::new()
+    }
+
+    /// Only an event stream has room for an error; any other body just ends early.
+    fn abort(&mut self, failure: &Failure) -> Bytes {
+        if ![&b"data:"[..], b"event:", b"id:", b"retry:", b":"].iter().any(|p| self.head.starts_with(p)) {
+            return Bytes::new();
+        }
+        let name = (self.meter.dialect == Dialect::Anthropic).then_some("error");
+        let close: &[u8] = if self.tail == *b"\n\n" { b"" } else { b"\n\n" };
+        [close, &sse::event(name, &failure.body)].concat().into()
+    }
+
+    fn ending(&self) -> Ending {
+        Ending { usage: self.meter.usage(), model: self.meter.model.clone(), ..self.seen.ending() }
+    }
+}

@@ -1,0 +1,221 @@
+//! OpenAI's chat completion requests as they are read. Fields whose form varies stay raw, and everything unknown
+//! is left out: this is read only to translate into another dialect.
+
+use super::Text;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+#[derive(Deserialize)]
+pub(crate) struct Request<'a> {
+    #[serde(borrow)]
+    pub(crate) messages: Vec<Message<'a>>,
+    #[serde(borrow)]
+    pub(crate) model: Option<Text<'a>>,
+    pub(crate) max_tokens: Option<u64>,
+    pub(crate) max_completion_tokens: Option<u64>,
+    #[serde(borrow)]
+    pub(crate) stop: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) temperature: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) top_p: Option<&'a RawValue>,
+    pub(crate) n: Option<u64>,
+    #[serde(borrow)]
+    pub(crate) tools: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    pub(crate) tool_choice: Option<&'a RawValue>,
+    pub(crate) parallel_tool_calls: Option<bool>,
+    #[serde(borrow)]
+    pub(crate) functions: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) function_call: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) response_format: Option<ResponseFormat<'a>>,
+    #[serde(borrow)]
+    pub(crate) reasoning_effort: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) user: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) safety_identifier: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) service_tier: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) modalities: Option<Vec<Text<'a>>>,
+    #[serde(borrow)]
+    pub(crate) audio: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) web_search_options: Option<&'a RawValue>,
+
+    // Without a counterpart elsewhere, and without meaning for the answer's content.
+    #[serde(borrow)]
+    pub(crate) frequency_penalty: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) presence_penalty: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) logit_bias: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) logprobs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) top_logprobs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) seed: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) store: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) prediction: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) verbosity: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) prompt_cache_key: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) prompt_cache_retention: Option<&'a RawValue>,
+
+    // Anthropic's own, which clients of gateways send beside OpenAI's.
+    #[serde(borrow)]
+    pub(crate) thinking: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) top_k: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) mcp_servers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) container: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) context_management: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) cache_control: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Message<'a> {
+    #[serde(borrow)]
+    pub(crate) role: Text<'a>,
+    #[serde(borrow)]
+    pub(crate) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) refusal: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) tool_calls: Option<Vec<ToolCall<'a>>>,
+    #[serde(borrow)]
+    pub(crate) tool_call_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) function_call: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) audio: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) reasoning_content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) content_blocks: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    pub(crate) cache_control: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ToolCall<'a> {
+    #[serde(borrow)]
+    pub(crate) id: Option<Text<'a>>,
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) function: Option<Called<'a>>,
+    #[serde(borrow)]
+    pub(crate) cache_control: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Called<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Text<'a>,
+    #[serde(borrow)]
+    pub(crate) arguments: Option<Text<'a>>,
+}
+
+/// A part of a message's content; which fields are there depends on `kind`.
+#[derive(Deserialize)]
+pub(crate) struct Part<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Text<'a>,
+    #[serde(borrow)]
+    pub(crate) text: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) refusal: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) image_url: Option<ImageUrl<'a>>,
+    #[serde(borrow)]
+    pub(crate) file: Option<File<'a>>,
+    #[serde(borrow)]
+    pub(crate) cache_control: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ImageUrl<'a> {
+    #[serde(borrow)]
+    pub(crate) url: Text<'a>,
+    #[serde(borrow)]
+    pub(crate) detail: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct File<'a> {
+    #[serde(borrow)]
+    pub(crate) file_data: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) file_id: Option<Text<'a>>,
+    #[serde(borrow, alias = "file_name")]
+    pub(crate) filename: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Tool<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Text<'a>,
+    #[serde(borrow)]
+    pub(crate) function: Option<Function<'a>>,
+    #[serde(borrow)]
+    pub(crate) cache_control: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Function<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Text<'a>,
+    #[serde(borrow)]
+    pub(crate) description: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) parameters: Option<&'a RawValue>,
+    pub(crate) strict: Option<bool>,
+    #[serde(borrow)]
+    pub(crate) cache_control: Option<&'a RawValue>,
+}
+
+/// The object form of `tool_choice`.
+#[derive(Deserialize)]
+pub(crate) struct Chosen<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Text<'a>,
+    #[serde(borrow)]
+    pub(crate) function: Option<Named<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Named<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Text<'a>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ResponseFormat<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Text<'a>,
+    #[serde(borrow)]
+    pub(crate) json_schema: Option<JsonSchema<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct JsonSchema<'a> {
+    #[serde(borrow)]
+    pub(crate) schema: Option<&'a RawValue>,
+}

@@ -1,0 +1,257 @@
+//! Token counts as providers report them, split into the disjoint classes of [`Usage`].
+//! OpenAI-like counts overlap (cached tokens are part of the prompt); Anthropic's input classes do not.
+
+use gateway_domain::Usage;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Usage of chat completions, responses, embeddings and images; the names differ, the meaning does not.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OpenAiUsage {
+    #[serde(deserialize_with = "count")]
+    prompt_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    completion_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    output_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    total_tokens: Option<u64>,
+    prompt_tokens_details: Option<Details>,
+    input_tokens_details: Option<Details>,
+    completion_tokens_details: Option<Details>,
+    output_tokens_details: Option<Details>,
+    /// DeepSeek's name for cached prompt tokens.
+    #[serde(deserialize_with = "count")]
+    prompt_cache_hit_tokens: Option<u64>,
+    /// Moonshot's.
+    #[serde(deserialize_with = "count")]
+    cached_tokens: Option<u64>,
+    /// Of providers that resell Claude.
+    #[serde(deserialize_with = "count")]
+    cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    cache_creation_input_tokens: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    #[serde(deserialize_with = "count")]
+    cached_tokens: Option<u64>,
+    /// OpenRouter's name for tokens written to a cache.
+    #[serde(deserialize_with = "count")]
+    cache_write_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    audio_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    reasoning_tokens: Option<u64>,
+}
+
+impl OpenAiUsage {
+    /// `None` when the object reports no tokens at all (rerank units, seconds of audio).
+    pub(crate) fn split(&self) -> Option<Usage> {
+        let prompt = self.prompt_tokens.or(self.input_tokens);
+        let completion = self.completion_tokens.or(self.output_tokens);
+        let into = self.prompt_tokens_details.or(self.input_tokens_details).unwrap_or_default();
+        let out = self.completion_tokens_details.or(self.output_tokens_details).unwrap_or_default();
+        let (prompt, completion) = match (prompt, completion, self.total_tokens) {
+            (None, None, total) => (total?, 0),
+            (None, Some(completion), total) => (total.unwrap_or(completion).saturating_sub(completion), completion),
+            (Some(prompt), completion, _) => (prompt, completion.unwrap_or(0)),
+        };
+
+        let cached = into.cached_tokens.or(self.cache_read_input_tokens);
+        let cache_read = cached.or(self.prompt_cache_hit_tokens).or(self.cached_tokens).unwrap_or(0).min(prompt);
+        let cache_write = into.cache_write_tokens.or(self.cache_creation_input_tokens).unwrap_or(0);
+        let cache_write = cache_write.min(prompt - cache_read);
+        let audio_in = into.audio_tokens.unwrap_or(0).min(prompt - cache_read - cache_write);
+
+        let reasoning = out.reasoning_tokens.unwrap_or(0);
+        // xAI counts reasoning beside the completion: its total is the sum of three.
+        let beside = reasoning > completion
+            || (reasoning > 0 && self.total_tokens.is_some_and(|total| total == prompt + completion + reasoning));
+        let rest = if beside { completion } else { completion - reasoning };
+        let audio_out = out.audio_tokens.unwrap_or(0).min(rest);
+        Some(Usage {
+            input: prompt - cache_read - cache_write - audio_in,
+            cache_read,
+            cache_write,
+            output: rest - audio_out,
+            reasoning,
+            audio_in,
+            audio_out,
+            ..Usage::default()
+        })
+    }
+}
+
+/// Usage of an Anthropic message; in a stream the counts of a later event replace those of an earlier one.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct AnthropicUsage {
+    #[serde(deserialize_with = "count")]
+    input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    cache_creation_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    output_tokens: Option<u64>,
+    output_tokens_details: Option<Thinking>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Thinking {
+    #[serde(deserialize_with = "count")]
+    thinking_tokens: Option<u64>,
+}
+
+impl AnthropicUsage {
+    pub(crate) fn update(&mut self, later: &Self) {
+        self.input_tokens = later.input_tokens.or(self.input_tokens);
+        self.cache_read_input_tokens = later.cache_read_input_tokens.or(self.cache_read_input_tokens);
+        self.cache_creation_input_tokens = later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+        self.output_tokens = later.output_tokens.or(self.output_tokens);
+        self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
+    }
+
+    pub(crate) fn split(&self) -> Option<Usage> {
+        if self.input_tokens.is_none() && self.output_tokens.is_none() {
+            return None;
+        }
+        let output = self.output_tokens.unwrap_or(0);
+        let thinking = self.output_tokens_details.and_then(|d| d.thinking_tokens).unwrap_or(0).min(output);
+        Some(Usage {
+            input: self.input_tokens.unwrap_or(0),
+            cache_read: self.cache_read_input_tokens.unwrap_or(0),
+            cache_write: self.cache_creation_input_tokens.unwrap_or(0),
+            output: output - thinking,
+            reasoning: thinking,
+            ..Usage::default()
+        })
+    }
+}
+
+/// Usage of a stream that ended before its last counts came: about four characters make a token.
+pub(crate) fn guess_output(usage: Usage, chars: u64) -> Usage {
+    let seen = chars.div_ceil(4);
+    Usage { output: usage.output.max(seen.saturating_sub(usage.reasoning)), estimated: true, ..usage }
+}
+
+/// Usage as an OpenAI client reads it, made from the disjoint classes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct ChatUsage {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+    prompt_tokens_details: PromptDetails,
+    completion_tokens_details: CompletionDetails,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_read_input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_creation_input_tokens: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct PromptDetails {
+    cached_tokens: u64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct CompletionDetails {
+    reasoning_tokens: u64,
+}
+
+impl ChatUsage {
+    /// The names of the cache classes are no OpenAI fields, so `strict` leaves them out.
+    pub(crate) fn new(usage: &Usage, strict: bool) -> Self {
+        Self {
+            prompt_tokens: usage.prompt(),
+            completion_tokens: usage.completion(),
+            total_tokens: usage.total(),
+            prompt_tokens_details: PromptDetails { cached_tokens: usage.cache_read },
+            completion_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning },
+            cache_read_input_tokens: (!strict).then_some(usage.cache_read),
+            cache_creation_input_tokens: (!strict).then_some(usage.cache_write),
+        }
+    }
+}
+
+/// Counts come as integers, now and then as `12.0` or null; a nonsense count is no reason to lose an answer.
+fn count<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, NaN is 0")]
+    Option::<f64>::deserialize(d).map(|n| n.map(|n| n as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn openai(json: &str) -> Option<Usage> {
+        serde_json::from_str::<OpenAiUsage>(json).expect("valid").split()
+    }
+
+    #[test]
+    fn overlapping_counts_become_disjoint() {
+        let u = openai(
+            r#"{"prompt_tokens":100,"completion_tokens":50,"total_tokens":150,
+                "prompt_tokens_details":{"cached_tokens":60,"audio_tokens":10},
+                "completion_tokens_details":{"reasoning_tokens":30,"audio_tokens":5}}"#,
+        );
+        let expected = Usage {
+            input: 30,
+            cache_read: 60,
+            audio_in: 10,
+            output: 15,
+            reasoning: 30,
+            audio_out: 5,
+            ..Usage::default()
+        };
+        assert_eq!(u, Some(expected));
+        assert_eq!(expected.total(), 150, "nothing is counted twice");
+    }
+
+    #[test]
+    fn reasoning_beside_the_completion() {
+        let u = openai(
+            r#"{"prompt_tokens":32,"completion_tokens":9,"total_tokens":135,"completion_tokens_details":{"reasoning_tokens":94}}"#,
+        );
+        assert_eq!(u.map(|u| (u.output, u.reasoning)), Some((9, 94)));
+        let u = openai(
+            r#"{"prompt_tokens":1,"completion_tokens":9,"total_tokens":14,"completion_tokens_details":{"reasoning_tokens":4}}"#,
+        );
+        assert_eq!(u.map(|u| (u.output, u.reasoning)), Some((9, 4)));
+    }
+
+    #[test]
+    fn other_names_of_the_same() {
+        let u = openai(r#"{"prompt_tokens":10,"completion_tokens":2,"prompt_cache_hit_tokens":8}"#);
+        assert_eq!(u.map(|u| (u.input, u.cache_read)), Some((2, 8)));
+        let u = openai(r#"{"input_tokens":7,"output_tokens":5,"output_tokens_details":{"reasoning_tokens":5}}"#);
+        assert_eq!(u.map(|u| (u.input, u.output, u.reasoning)), Some((7, 0, 5)));
+        assert_eq!(openai(r#"{"total_tokens":8}"#).map(|u| u.input), Some(8), "embeddings of some providers");
+        assert_eq!(openai(r#"{"search_units":1}"#), None);
+        let u = openai(r#"{"prompt_tokens":5.0,"completion_tokens":null,"prompt_tokens_details":null}"#);
+        assert_eq!(u.map(|u| (u.input, u.output)), Some((5, 0)));
+        let u = openai(r#"{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":9}}"#);
+        assert_eq!(u.map(|u| (u.input, u.cache_read)), Some((0, 5)), "nonsense does not underflow");
+    }
+
+    #[test]
+    fn anthropic_counts_add_up_over_events() {
+        let mut usage: AnthropicUsage = serde_json::from_str(
+            r#"{"input_tokens":20,"cache_read_input_tokens":300,"cache_creation_input_tokens":40,"output_tokens":1}"#,
+        )
+        .expect("valid");
+        let later = serde_json::from_str(r#"{"output_tokens":90,"output_tokens_details":{"thinking_tokens":70}}"#)
+            .expect("valid");
+        usage.update(&later);
+        let expected =
+            Usage { input: 20, cache_read: 300, cache_write: 40, output: 20, reasoning: 70, ..Usage::default() };
+        assert_eq!(usage.split(), Some(expected));
+        assert_eq!(expected.prompt(), 360);
+    }
+}
