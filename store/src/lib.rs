@@ -1,1 +1,23 @@
-//! stub
+//! Floor 2: every backend behind the ports. SQLite and Postgres speak one SQL text; secrets are sealed here.
+//! Knows rows and bytes, never what a document means: no business rule lives in this crate.
+
+mod audit;
+mod configs;
+mod database;
+mod directory;
+mod filter;
+//mod last_good;
+//mod logs;
+//mod master_key;
+mod migration;
+mod notices;
+mod session;
+mod url;
+//mod vault;
+
+pub use database::{Database, OpenError, Options, open};
+//pub use last_good::{LastGood, LastGoodError};
+//pub use master_key::{KeyError, MasterKey};
+pub use migration::{MigrateError, migrate};
+pub use url::{BadUrl, DatabaseUrl};
+//pub use vault::SealingVault;

@@ -1,0 +1,52 @@
+-- One row per target tried. Columns stand in the order in which `logs/columns.rs` names them.
+
+CREATE TABLE log_record (
+    id TEXT NOT NULL PRIMARY KEY,
+    created_at BIGINT NOT NULL,
+    trace_id TEXT NOT NULL,
+    attempt BIGINT NOT NULL,
+    last BIGINT NOT NULL,
+    org TEXT NOT NULL,
+    workspace TEXT NOT NULL,
+    workspace_slug TEXT NOT NULL,
+    key_id TEXT,
+    owner TEXT,
+    config TEXT NOT NULL,
+    virtual_key TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    response_model TEXT,
+    operation TEXT NOT NULL,
+    method TEXT NOT NULL,
+    path TEXT NOT NULL,
+    status BIGINT NOT NULL,
+    fault TEXT,
+    stream BIGINT NOT NULL,
+    retries BIGINT NOT NULL,
+    option_index TEXT NOT NULL,
+    strategy TEXT NOT NULL,
+    total_tokens BIGINT,
+    input_tokens BIGINT,
+    cache_read_tokens BIGINT,
+    cache_write_tokens BIGINT,
+    output_tokens BIGINT,
+    reasoning_tokens BIGINT,
+    audio_in_tokens BIGINT,
+    audio_out_tokens BIGINT,
+    images BIGINT,
+    estimated BIGINT,
+    cost BIGINT,
+    total_us BIGINT NOT NULL,
+    upstream_us BIGINT NOT NULL,
+    first_byte_us BIGINT NOT NULL,
+    gateway_us BIGINT NOT NULL,
+    request_bytes BIGINT NOT NULL,
+    response_bytes BIGINT NOT NULL,
+    client_ip TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    adjusted TEXT NOT NULL
+);
+
+CREATE INDEX log_record_workspace ON log_record (workspace, created_at);
+CREATE INDEX log_record_org ON log_record (org, created_at);
+CREATE INDEX log_record_trace ON log_record (trace_id);

@@ -1,0 +1,266 @@
+//! The configuration's rows: what changed since a revision, and the one transaction that changes them.
+//! A document is text here, carried byte for byte; kinds that this program does not know pass like any other.
+
+use crate::database::{Database, Side};
+use crate::notices::CHANNEL;
+use crate::session::{Columns, Row, Session, Value, failure};
+use gateway_domain::ports::{Batch, Changes, ConfigStore, Decide, Fut, Revision, StoreError, WriteError};
+use gateway_domain::resource::{Audit, Stored, StoredVersion};
+use sqlx::Error;
+use std::collections::HashSet;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+macro_rules! stored_columns {
+    () => {
+        "r.kind, r.id, r.org, r.workspace, r.slug, r.name, r.status, r.owner, r.schema, r.version, r.revision, \
+         r.doc, r.created_at, r.updated_at, r.deleted_at"
+    };
+}
+pub(crate) use stored_columns;
+
+/// The revision and the rows come from one statement, hence from one state of the database;
+/// when nothing changed there is still a row, with the revision alone.
+const LOAD: &str =
+    concat!("SELECT m.revision, ", stored_columns!(), " FROM meta m LEFT JOIN resource r ON r.deleted_at IS NULL");
+
+const SINCE: &str = concat!(
+    "SELECT m.revision, ",
+    stored_columns!(),
+    " FROM meta m LEFT JOIN resource r ON r.revision > $1 ORDER BY r.revision"
+);
+
+/// The locked row makes revisions commit in order: a reader can never see 8 before 7.
+const BUMP: &str = "UPDATE meta SET revision = revision + 1 RETURNING revision";
+const UNBUMP: &str = "UPDATE meta SET revision = revision - 1";
+
+const PUT: &str = "INSERT INTO resource (kind, id, org, workspace, slug, name, status, owner, schema, version, \
+    revision, doc, created_at, updated_at, deleted_at) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
+    ON CONFLICT (kind, id) DO UPDATE SET org = excluded.org, workspace = excluded.workspace, \
+    slug = excluded.slug, name = excluded.name, status = excluded.status, owner = excluded.owner, \
+    schema = excluded.schema, version = excluded.version, revision = excluded.revision, doc = excluded.doc, \
+    created_at = excluded.created_at, updated_at = excluded.updated_at, deleted_at = excluded.deleted_at";
+
+const PUT_VERSION: &str = "INSERT INTO resource_version (kind, id, version, version_id, author, doc, created_at) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+const PUT_AUDIT: &str = "INSERT INTO audit (id, at, org, workspace, actor, actor_kind, action, resource_kind, \
+    resource_id, method, uri, client_ip, details) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+
+impl ConfigStore for Database {
+    fn load(&self) -> Fut<'_, Result<Changes, StoreError>> {
+        Box::pin(self.changes(LOAD, vec![]))
+    }
+
+    fn since(&self, revision: Revision) -> Fut<'_, Result<Changes, StoreError>> {
+        Box::pin(self.changes(SINCE, vec![revision.into()]))
+    }
+
+    fn write<'a>(&'a self, seen: Revision, decide: Decide<'a>) -> Fut<'a, Result<Changes, WriteError>> {
+        Box::pin(async move {
+            let mut lease = self.lease(Side::Write).await?;
+            let outcome = timeout(self.call_timeout(), write(lease.session(), seen, decide)).await;
+            let written = lease.finish(outcome)?;
+            self.notices().tell();
+            Ok(written)
+        })
+    }
+
+    fn wake(&self) -> Fut<'_, ()> {
+        Box::pin(self.notices().wait())
+    }
+}
+
+impl Database {
+    async fn changes(&self, sql: &'static str, values: Vec<Value<'static>>) -> Result<Changes, StoreError> {
+        gathered(self.rows(sql, values, change).await?).ok_or_else(no_meta)
+    }
+}
+
+fn no_meta() -> StoreError {
+    StoreError::Broken("the table 'meta' is empty".to_owned())
+}
+
+/// The revision of the whole, and a row of the configuration if any.
+type Change = (Revision, Option<Stored>);
+
+fn change(row: &Row) -> Result<Change, Error> {
+    let mut columns = row.columns();
+    let revision = columns.int()?;
+    Ok((revision, columns.opt_text()?.map(|kind| stored(kind, &mut columns)).transpose()?))
+}
+
+fn gathered(found: Vec<Change>) -> Option<Changes> {
+    let revision = found.first()?.0;
+    Some(Changes { revision, rows: found.into_iter().filter_map(|(_, row)| row).collect() })
+}
+
+/// The columns after `kind`.
+pub(crate) fn stored(kind: &str, columns: &mut Columns<'_>) -> Result<Stored, Error> {
+    Ok(Stored {
+        kind: kind.to_owned(),
+        id: columns.uuid()?,
+        org: columns.uuid()?,
+        workspace: workspace(columns)?,
+        slug: columns.text()?.to_owned(),
+        name: columns.text()?.to_owned(),
+        status: columns.text()?.to_owned(),
+        owner: columns.opt_uuid()?,
+        schema: narrow(columns.int()?)?,
+        version: columns.int()?,
+        revision: columns.int()?,
+        doc: columns.text()?.to_owned(),
+        created_at: columns.time()?,
+        updated_at: columns.time()?,
+        deleted_at: columns.opt_int()?.map(gateway_domain::Timestamp),
+    })
+}
+
+/// Empty stands for the organisation's own level, where NULLs would not be unique.
+pub(crate) fn workspace(columns: &mut Columns<'_>) -> Result<Option<Uuid>, Error> {
+    match columns.text()? {
+        "" => Ok(None),
+        text => Uuid::parse_str(text).map(Some).map_err(|e| Error::Decode(e.into())),
+    }
+}
+
+pub(crate) fn workspace_value(workspace: Option<Uuid>) -> Value<'static> {
+    workspace.map(|id| id.to_string()).unwrap_or_default().into()
+}
+
+pub(crate) fn narrow<T: TryFrom<i64>>(number: i64) -> Result<T, Error> {
+    T::try_from(number).map_err(|_| Error::Decode(format!("{number} is out of range").into()))
+}
+
+async fn write(mut session: Session<'_>, seen: Revision, decide: Decide<'_>) -> Result<Changes, WriteError> {
+    let mut transaction = session.begin().await.map_err(broken)?;
+    let mut inside = transaction.session();
+    let revision = inside.fetch_int(BUMP, vec![]).await.map_err(broken)?;
+    let news = news(&mut inside, seen, revision - 1).await?;
+    // From here a `return` rolls back.
+    let Batch { rows, versions, audit } = decide(&news).map_err(WriteError::Rejected)?;
+    put_all(&mut inside, &rows, &versions, &audit, revision).await.map_err(WriteError::Store)?;
+    let revision = if rows.is_empty() {
+        // Nothing that a node would want to read: the number stays free.
+        inside.run(UNBUMP, vec![]).await.map_err(broken)?;
+        revision - 1
+    } else {
+        if let Session::Postgres(_) = inside {
+            let told: [Value<'_>; 2] = [CHANNEL.into(), revision.to_string().into()];
+            inside.fetch("SELECT pg_notify($1, $2)", told.into(), |_| Ok(())).await.map_err(broken)?;
+        }
+        revision
+    };
+    transaction.commit().await.map_err(broken)?;
+    Ok(merge(news, rows, revision))
+}
+
+fn broken(error: Error) -> WriteError {
+    WriteError::Store(failure(&error))
+}
+
+/// What the writer has not seen yet.
+async fn news(inside: &mut Session<'_>, seen: Revision, current: Revision) -> Result<Changes, WriteError> {
+    if seen > current {
+        let why = format!("the database is at revision {current}, behind this node's {seen}: was it restored?");
+        return Err(WriteError::Store(StoreError::Broken(why)));
+    }
+    if seen == current {
+        return Ok(Changes { revision: current, rows: Vec::new() });
+    }
+    let found = inside.fetch(SINCE, vec![seen.into()], change).await.map_err(broken)?;
+    Ok(Changes { revision: current, rows: found.into_iter().filter_map(|(_, row)| row).collect() })
+}
+
+async fn put_all(
+    inside: &mut Session<'_>,
+    rows: &[Stored],
+    versions: &[StoredVersion],
+    audit: &[Audit],
+    revision: Revision,
+) -> Result<(), StoreError> {
+    // Tombstones first: they free slugs that the other rows of the batch may take.
+    let (gone, live): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.deleted_at.is_some());
+    for row in gone.into_iter().chain(live) {
+        inside.run(PUT, row_values(row, revision)).await.map_err(|e| match failure(&e) {
+            StoreError::Conflict(_) => StoreError::Conflict(format!("{} '{}'", row.kind, row.slug)),
+            other => other,
+        })?;
+    }
+    for version in versions {
+        inside.run(PUT_VERSION, version_values(version)).await.map_err(|e| match failure(&e) {
+            StoreError::Conflict(_) => {
+                StoreError::Conflict(format!("version {} of {} {}", version.version, version.kind, version.id))
+            }
+            other => other,
+        })?;
+    }
+    for entry in audit {
+        inside.run(PUT_AUDIT, audit_values(entry)).await.map_err(|e| failure(&e))?;
+    }
+    Ok(())
+}
+
+/// Everything after `seen`: what others wrote, save the rows that this write replaced, then its own.
+fn merge(mut news: Changes, mut rows: Vec<Stored>, revision: Revision) -> Changes {
+    for row in &mut rows {
+        row.revision = revision;
+    }
+    let own: HashSet<_> = rows.iter().map(|row| (row.kind.as_str(), row.id)).collect();
+    news.rows.retain(|row| !own.contains(&(row.kind.as_str(), row.id)));
+    news.rows.append(&mut rows);
+    news.revision = revision;
+    news
+}
+
+fn row_values(row: &Stored, revision: Revision) -> Vec<Value<'_>> {
+    vec![
+        row.kind.as_str().into(),
+        row.id.into(),
+        row.org.into(),
+        workspace_value(row.workspace),
+        row.slug.as_str().into(),
+        row.name.as_str().into(),
+        row.status.as_str().into(),
+        row.owner.into(),
+        i64::from(row.schema).into(),
+        row.version.into(),
+        revision.into(),
+        row.doc.as_str().into(),
+        row.created_at.into(),
+        row.updated_at.into(),
+        row.deleted_at.into(),
+    ]
+}
+
+fn version_values(version: &StoredVersion) -> Vec<Value<'_>> {
+    vec![
+        version.kind.as_str().into(),
+        version.id.into(),
+        version.version.into(),
+        version.version_id.into(),
+        version.author.into(),
+        version.doc.as_str().into(),
+        version.created_at.into(),
+    ]
+}
+
+fn audit_values(entry: &Audit) -> Vec<Value<'_>> {
+    vec![
+        entry.id.into(),
+        entry.at.into(),
+        entry.org.into(),
+        workspace_value(entry.workspace),
+        entry.actor.as_str().into(),
+        entry.actor_kind.as_str().into(),
+        entry.action.as_str().into(),
+        entry.resource_kind.as_str().into(),
+        entry.resource_id.as_str().into(),
+        entry.method.as_str().into(),
+        entry.uri.as_str().into(),
+        entry.client_ip.as_str().into(),
+        entry.details.as_str().into(),
+    ]
+}

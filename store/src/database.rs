@@ -1,0 +1,254 @@
+//! Opening a database: the pools, what each engine needs set, and errors that an operator can act on.
+
+use crate::filter::Filter;
+use crate::migration::{self, MigrateError};
+use crate::notices::Notices;
+use crate::session::{Lease, Row, Value, failure};
+use crate::url::{DatabaseUrl, Engine};
+use gateway_domain::ports::StoreError;
+use gateway_domain::record::Page;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, Error};
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Connections to Postgres; SQLite has one that writes and at most four that read.
+    pub pool_size: u32,
+    /// How long to wait for a connection.
+    pub connect_timeout: Duration,
+    /// How long one piece of work may take; over it the call fails as unavailable.
+    pub call_timeout: Duration,
+    /// Bring an older database up to date. Without it such a database is refused.
+    pub migrate: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            pool_size: 12,
+            connect_timeout: Duration::from_secs(5),
+            call_timeout: Duration::from_secs(30),
+            migrate: true,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot create {}: {source}", path.display())]
+    Create { path: PathBuf, source: io::Error },
+    #[error("{database} cannot be reached: {why}")]
+    Unreachable { database: DatabaseUrl, why: String },
+    #[error("{database} refused the user or password")]
+    Refused { database: DatabaseUrl },
+    #[error("{database}: the server has no such database")]
+    NoDatabase { database: DatabaseUrl },
+    #[error("{database} cannot be opened: {why}")]
+    Failed { database: DatabaseUrl, why: String },
+    #[error("{database}: {source}")]
+    Migrate { database: DatabaseUrl, source: MigrateError },
+}
+
+/// A handle that is cheap to clone; all clones share their connections.
+#[derive(Clone)]
+pub struct Database(Arc<Inner>);
+
+struct Inner {
+    pools: Pools,
+    notices: Notices,
+    shown: DatabaseUrl,
+    call_timeout: Duration,
+}
+
+#[derive(Clone)]
+pub(crate) enum Pools {
+    /// SQLite lets one write at a time: a pool of one queues writers fairly instead of letting them poll.
+    Sqlite {
+        read: SqlitePool,
+        write: SqlitePool,
+    },
+    Postgres(PgPool),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Read,
+    Write,
+}
+
+pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Database, OpenError> {
+    let (pools, notices) = match &url.0 {
+        Engine::File(path) => (sqlite_file(path, options, url).await?, Notices::local()),
+        Engine::Memory => (sqlite_memory(options, url).await?, Notices::local()),
+        Engine::Postgres(connect) => {
+            let connect = dressed(connect);
+            (
+                Pools::Postgres(postgres(&connect, options, url).await?),
+                Notices::listen(connect, options.connect_timeout),
+            )
+        }
+    };
+    let database = Database(Arc::new(Inner { pools, notices, shown: url.clone(), call_timeout: options.call_timeout }));
+    let ready = if options.migrate { migration::migrate(&database).await } else { migration::verify(&database).await };
+    ready.map_err(|source| OpenError::Migrate { database: url.clone(), source })?;
+    Ok(database)
+}
+
+impl Database {
+    pub(crate) async fn lease(&self, side: Side) -> Result<Lease, StoreError> {
+        let leased = match &self.0.pools {
+            Pools::Sqlite { read, .. } if side == Side::Read => read.acquire().await.map(Lease::Sqlite),
+            Pools::Sqlite { write, .. } => write.acquire().await.map(Lease::Sqlite),
+            Pools::Postgres(pool) => pool.acquire().await.map(Lease::Postgres),
+        };
+        leased.map_err(|e| failure(&e))
+    }
+
+    /// One statement that reads, within its time.
+    pub(crate) async fn rows<T: Send>(
+        &self,
+        sql: impl Into<Cow<'static, str>> + Send,
+        values: Vec<Value<'_>>,
+        decode: impl Fn(&Row) -> Result<T, Error> + Send,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut lease = self.lease(Side::Read).await?;
+        let read = async { lease.session().fetch(sql, values, decode).await.map_err(|e| failure(&e)) };
+        let outcome = timeout(self.call_timeout(), read).await;
+        lease.finish(outcome)
+    }
+
+    /// `select` and `order` are texts of this crate. The total is counted apart from the page: a record
+    /// that arrives between the two does no harm.
+    pub(crate) async fn page<T: Send>(
+        &self,
+        table: &'static str,
+        (select, order): (&'static str, &'static str),
+        filter: Filter<'_>,
+        (page, size): (u64, u64),
+        decode: impl Fn(&Row) -> Result<T, Error> + Send,
+    ) -> Result<Page<T>, StoreError> {
+        filter.check()?;
+        let (count, values) = filter.count(table);
+        let total = self.rows(count, values, |row| row.columns().int()).await?;
+        let (sql, values) = filter.page(select, order, page, size.min(1_000));
+        let total = total.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
+        Ok(Page { total, rows: self.rows(sql, values, decode).await? })
+    }
+
+    pub(crate) fn call_timeout(&self) -> Duration {
+        self.0.call_timeout
+    }
+
+    pub(crate) fn notices(&self) -> &Notices {
+        &self.0.notices
+    }
+
+    /// Lets SQLite fold its journal into the file; later calls fail as unavailable.
+    pub async fn close(&self) {
+        match &self.0.pools {
+            Pools::Sqlite { read, write } => {
+                read.close().await;
+                write.close().await;
+            }
+            Pools::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Database").field(&self.0.shown).finish()
+    }
+}
+
+fn tuned(options: SqliteConnectOptions) -> SqliteConnectOptions {
+    options
+        .foreign_keys(true)
+        .busy_timeout(Duration::from_secs(5))
+        .synchronous(SqliteSynchronous::Normal)
+        .pragma("cache_size", "-16000")
+        .pragma("temp_store", "memory")
+        .row_buffer_size(512)
+        .disable_statement_logging()
+}
+
+async fn sqlite_file(path: &Path, options: &Options, url: &DatabaseUrl) -> Result<Pools, OpenError> {
+    create_private(path).map_err(|source| OpenError::Create { path: path.to_owned(), source })?;
+    let connect = tuned(SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Wal));
+    let pool = |size| kept(options).max_connections(size);
+    let opened = async {
+        let write = pool(1).connect_with(connect.clone()).await?;
+        Ok(Pools::Sqlite { read: pool(4).connect_lazy_with(connect), write })
+    };
+    opened.await.map_err(|e| refusal(&e, url))
+}
+
+/// A connection to a file does not go bad with age, and holds statements worth keeping.
+fn kept(options: &Options) -> SqlitePoolOptions {
+    let pool = SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
+    pool.acquire_timeout(options.call_timeout)
+}
+
+/// One connection is the database: it must neither be closed nor be joined by a second one.
+async fn sqlite_memory(options: &Options, url: &DatabaseUrl) -> Result<Pools, OpenError> {
+    let connect = tuned(SqliteConnectOptions::new().in_memory(true));
+    let pool = kept(options).max_connections(1).connect_with(connect).await.map_err(|e| refusal(&e, url))?;
+    Ok(Pools::Sqlite { read: pool.clone(), write: pool })
+}
+
+fn dressed(connect: &PgConnectOptions) -> PgConnectOptions {
+    let named = match connect.get_application_name() {
+        Some(_) => connect.clone(),
+        None => connect.clone().application_name("gateway"),
+    };
+    named.disable_statement_logging()
+}
+
+async fn postgres(connect: &PgConnectOptions, options: &Options, url: &DatabaseUrl) -> Result<PgPool, OpenError> {
+    // The pool repeats a refused connection until its time is up and forgets why: so look first.
+    let first = timeout(options.connect_timeout, connect.connect()).await;
+    let first = first.map_err(|_| OpenError::Unreachable {
+        database: url.clone(),
+        why: format!("no answer within {} s", options.connect_timeout.as_secs_f32()),
+    })?;
+    let first = first.map_err(|e| refusal(&e, url))?;
+    let _ = first.close().await;
+    let pool = PgPoolOptions::new().max_connections(options.pool_size.max(1)).acquire_timeout(options.connect_timeout);
+    Ok(pool.connect_lazy_with(connect.clone()))
+}
+
+fn refusal(error: &Error, url: &DatabaseUrl) -> OpenError {
+    let database = url.clone();
+    let code = error.as_database_error().and_then(|e| e.code().map(|c| c.into_owned()));
+    match (error, code.as_deref()) {
+        (_, Some("28P01" | "28000")) => OpenError::Refused { database },
+        (_, Some("3D000")) => OpenError::NoDatabase { database },
+        (Error::Io(e), _) => OpenError::Unreachable { database, why: e.to_string() },
+        (Error::Tls(e), _) => OpenError::Unreachable { database, why: format!("TLS: {e}") },
+        (_, Some(code)) if code.starts_with("57") || code.starts_with("53") => {
+            OpenError::Unreachable { database, why: error.to_string() }
+        }
+        _ => OpenError::Failed { database, why: error.to_string() },
+    }
+}
+
+/// The file holds sealed secrets and hashes of keys: others on the machine have no business in it.
+/// SQLite gives its journal files the mode of the database.
+fn create_private(path: &Path) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let mut file = std::fs::OpenOptions::new();
+    file.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
+    file.open(path).map(drop)
+}

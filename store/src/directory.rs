@@ -1,0 +1,71 @@
+//! Stored rows as the Admin API lists and shows them, one page at a time.
+
+use crate::configs::{stored, stored_columns, workspace_value};
+use crate::database::Database;
+use crate::filter::Filter;
+use crate::session::Row;
+use gateway_domain::id::{OrgId, WorkspaceId};
+use gateway_domain::ports::{Directory, Fut, ResourceQuery, StoreError};
+use gateway_domain::record::Page;
+use gateway_domain::resource::{Kind, Stored};
+use sqlx::Error;
+use uuid::Uuid;
+
+const SELECT: &str = concat!("SELECT ", stored_columns!(), " FROM resource r");
+const NEWEST: (&str, &str) = (SELECT, "r.created_at DESC, r.id DESC");
+
+impl Directory for Database {
+    fn get<'a>(
+        &'a self,
+        kind: Kind,
+        org: OrgId,
+        workspace: Option<WorkspaceId>,
+        id_or_slug: &'a str,
+    ) -> Fut<'a, Result<Option<Stored>, StoreError>> {
+        Box::pin(async move {
+            let scoped = |test: &'static str| {
+                let mut filter = live(kind, org);
+                filter.and_if("r.workspace = ?", workspace.map(|w| workspace_value(Some(w.0)))).and(test, id_or_slug);
+                filter
+            };
+            if let Ok(id) = Uuid::parse_str(id_or_slug) {
+                let mut by_id = live(kind, org);
+                by_id.and_if("r.workspace = ?", workspace.map(|w| workspace_value(Some(w.0)))).and("r.id = ?", id);
+                if let Some(row) = self.first(by_id).await? {
+                    return Ok(Some(row));
+                }
+            }
+            self.first(scoped("r.slug = ?")).await
+        })
+    }
+
+    fn list<'a>(&'a self, query: &'a ResourceQuery) -> Fut<'a, Result<Page<Stored>, StoreError>> {
+        let mut filter = live(query.kind, query.org);
+        filter
+            .and_if("r.workspace = ?", query.workspace.map(|w| workspace_value(w.map(|w| w.0))))
+            .and_if("r.status = ?", query.status.as_deref())
+            .and_if("r.name = ?", query.name.as_deref())
+            .and_in("r.id", query.ids.iter().copied());
+        Box::pin(self.page("resource r", NEWEST, filter, (query.page, query.page_size), row))
+    }
+}
+
+impl Database {
+    async fn first(&self, filter: Filter<'_>) -> Result<Option<Stored>, StoreError> {
+        let (select, order) = NEWEST;
+        let (sql, values) = filter.page(select, order, 0, 1);
+        Ok(self.rows(sql, values, row).await?.into_iter().next())
+    }
+}
+
+fn live<'v>(kind: Kind, org: OrgId) -> Filter<'v> {
+    let mut filter = Filter::default();
+    filter.literal("r.deleted_at IS NULL").and("r.kind = ?", kind.name()).and("r.org = ?", org.0);
+    filter
+}
+
+fn row(row: &Row) -> Result<Stored, Error> {
+    let mut columns = row.columns();
+    let kind = columns.text()?;
+    stored(kind, &mut columns)
+}

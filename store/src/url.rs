@@ -1,0 +1,147 @@
+//! Which engine and where, typed. The password never leaves the options that dial with it:
+//! `Display` and `Debug` show the address only.
+
+use sqlx::postgres::PgConnectOptions;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+#[derive(Clone)]
+pub struct DatabaseUrl(pub(crate) Engine);
+
+#[derive(Clone)]
+pub(crate) enum Engine {
+    File(PathBuf),
+    Memory,
+    Postgres(Box<PgConnectOptions>),
+}
+
+/// What is wrong with a URL, told without repeating it: it may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadUrl {
+    #[error("database URL has no scheme: write sqlite:<path> or postgres://user:password@host/database")]
+    NoScheme,
+    #[error("database URL scheme '{0}' is not supported: use sqlite: or postgres:")]
+    Scheme(String),
+    #[error("sqlite: needs a path, or :memory:")]
+    NoPath,
+    #[error("sqlite: takes no '?' parameters; journal, timeouts and locking are set by the gateway")]
+    Parameters,
+    #[error("postgres URL cannot be read ({0}); special characters in user and password must be percent-encoded")]
+    Postgres(String),
+}
+
+impl DatabaseUrl {
+    pub fn parse(text: &str) -> Result<Self, BadUrl> {
+        let (scheme, rest) = text.split_once(':').ok_or(BadUrl::NoScheme)?;
+        match scheme {
+            "sqlite" => sqlite(rest).map(Self),
+            "postgres" | "postgresql" => {
+                let options = PgConnectOptions::from_str(text).map_err(|e| BadUrl::Postgres(told(&e)))?;
+                Ok(Self(Engine::Postgres(Box::new(options))))
+            }
+            // A Windows drive or a bare path with a colon is no scheme.
+            _ if scheme.len() < 2 || !scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '+') => {
+                Err(BadUrl::NoScheme)
+            }
+            _ => Err(BadUrl::Scheme(scheme.to_owned())),
+        }
+    }
+
+    pub fn sqlite_file(path: impl Into<PathBuf>) -> Self {
+        Self(Engine::File(path.into()))
+    }
+
+    /// Only one node can use SQLite; roles that expect several ask this.
+    pub fn is_sqlite(&self) -> bool {
+        !matches!(self.0, Engine::Postgres(_))
+    }
+}
+
+fn sqlite(rest: &str) -> Result<Engine, BadUrl> {
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    match path {
+        "" | "/" => Err(BadUrl::NoPath),
+        ":memory:" => Ok(Engine::Memory),
+        _ if path.contains('?') => Err(BadUrl::Parameters),
+        _ => Ok(Engine::File(path.into())),
+    }
+}
+
+/// The parser's own words name the part that is wrong; its wrapper adds nothing.
+fn told(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Configuration(inner) => inner.to_string(),
+        _ => "not a URL".to_owned(),
+    }
+}
+
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Engine::File(path) => write!(f, "sqlite:{}", path.display()),
+            Engine::Memory => f.write_str("sqlite::memory:"),
+            Engine::Postgres(options) => {
+                write!(f, "postgres://{}@", options.get_username())?;
+                match options.get_socket() {
+                    Some(socket) => write!(f, "{}", socket.display())?,
+                    None => write!(f, "{}:{}", options.get_host(), options.get_port())?,
+                }
+                write!(f, "/{}", options.get_database().unwrap_or(options.get_username()))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DatabaseUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Result<String, BadUrl> {
+        DatabaseUrl::parse(text).map(|url| url.to_string())
+    }
+
+    #[test]
+    fn both_engines() {
+        for (text, want) in [
+            ("sqlite:data/gateway.db", "sqlite:data/gateway.db"),
+            ("sqlite:///var/lib/gateway.db", "sqlite:/var/lib/gateway.db"),
+            ("sqlite::memory:", "sqlite::memory:"),
+            ("sqlite://:memory:", "sqlite::memory:"),
+            ("postgres://me:s3cret@db:6432/app", "postgres://me@db:6432/app"),
+            ("postgresql://me@db/app?sslmode=require", "postgres://me@db:5432/app"),
+        ] {
+            assert_eq!(shown(text), Ok(want.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        for (text, want) in [
+            ("data/gateway.db", BadUrl::NoScheme),
+            ("C:\\data\\gateway.db", BadUrl::NoScheme),
+            ("mysql://me@db/app", BadUrl::Scheme("mysql".into())),
+            ("sqlite:", BadUrl::NoPath),
+            ("sqlite:a.db?mode=ro", BadUrl::Parameters),
+        ] {
+            assert_eq!(shown(text), Err(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_password_is_never_shown() {
+        let url = DatabaseUrl::parse("postgres://me:s3cret@db/app").unwrap();
+        assert!(!format!("{url} {url:?}").contains("s3cret"));
+        let broken = DatabaseUrl::parse("postgres://me:s3cret@db:port/app").unwrap_err();
+        assert!(!format!("{broken} {broken:?}").contains("s3cret"));
+        assert!(broken.to_string().contains("port"), "{broken}");
+        let broken = DatabaseUrl::parse("postgres://me:s3/cret@db/app").unwrap_err();
+        assert!(!format!("{broken} {broken:?}").contains("cret"));
+    }
+}

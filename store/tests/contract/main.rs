@@ -1,0 +1,116 @@
+//! One suite for every engine behind the ports: what holds on a file must hold in memory and on a real Postgres.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod configs;
+mod history;
+mod migrations;
+mod outage;
+
+use gateway_domain::Timestamp;
+use gateway_domain::ports::{Batch, Changes, ConfigStore, Revision, WriteError};
+use gateway_domain::resource::Stored;
+use gateway_store::{Database, DatabaseUrl, Options, open};
+use gateway_testing::Postgres;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    File,
+    Memory,
+    Postgres,
+}
+
+/// Runs each named test once per engine.
+macro_rules! on_every_engine {
+    ($($(#[$meta:meta])* $test:ident),+ $(,)?) => {
+        on_every_engine!(@ file File: $($test),+);
+        on_every_engine!(@ memory Memory: $($test),+);
+        on_every_engine!(@ postgres Postgres: $($test),+);
+    };
+    (@ $module:ident $engine:ident: $($test:ident),+) => {
+        mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $test() {
+                    super::$test(crate::House::new(crate::Engine::$engine)).await;
+                }
+            )+
+        }
+    };
+}
+pub(crate) use on_every_engine;
+
+/// A place where databases can be opened; what lies behind is gone with it.
+pub struct House {
+    pub engine: Engine,
+    pub url: DatabaseUrl,
+    dir: TempDir,
+    _server: Option<Arc<Postgres>>,
+}
+
+static DATABASES: AtomicU32 = AtomicU32::new(0);
+
+impl House {
+    pub fn new(engine: Engine) -> Self {
+        let dir = TempDir::new().unwrap();
+        let server = (engine == Engine::Postgres).then(Postgres::shared);
+        let url = match &server {
+            Some(server) => {
+                let name = format!("house{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+                DatabaseUrl::parse(&server.create(&name)).unwrap()
+            }
+            None if engine == Engine::File => DatabaseUrl::sqlite_file(dir.path().join("gateway.db")),
+            None => DatabaseUrl::parse("sqlite::memory:").unwrap(),
+        };
+        Self { engine, url, dir, _server: server }
+    }
+
+    pub async fn open(&self) -> Database {
+        open(&self.url, &options()).await.unwrap()
+    }
+
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+pub fn options() -> Options {
+    Options { pool_size: 4, connect_timeout: Duration::from_secs(2), ..Options::default() }
+}
+
+pub fn id(n: u128) -> Uuid {
+    Uuid::from_u128(n)
+}
+
+pub fn row(n: u128, slug: &str) -> Stored {
+    Stored {
+        kind: "config".into(),
+        id: id(n),
+        org: id(1_000),
+        workspace: Some(id(2_000)),
+        slug: slug.into(),
+        name: format!("Config {slug}"),
+        status: "active".into(),
+        owner: None,
+        schema: 1,
+        version: 1,
+        revision: 0,
+        doc: "{}".into(),
+        created_at: Timestamp(n as i64),
+        updated_at: Timestamp(n as i64),
+        deleted_at: None,
+    }
+}
+
+pub fn batch(rows: Vec<Stored>) -> Batch {
+    Batch { rows, ..Batch::default() }
+}
+
+pub async fn put(database: &Database, seen: Revision, rows: Vec<Stored>) -> Result<Changes, WriteError> {
+    database.write(seen, Box::new(move |_| Ok(batch(rows)))).await
+}
