@@ -1,1 +1,21 @@
-//! stub
+//! Floor 2: the control plane. An axum router over the house's ports: configs, integrations, providers, keys,
+//! policies, logs, health. Never pingora and never a concrete store: it is handed both ends.
+
+mod actor;
+mod app;
+mod bootstrap;
+mod change;
+mod grant;
+mod input;
+mod logs;
+mod problem;
+mod public;
+mod resource;
+mod route;
+mod router;
+
+pub use actor::Actor;
+pub use app::{App, ClientAddr, Status, system_clock, system_random};
+pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
+pub use problem::Problem;
+pub use router::{RouteInfo, is_control_plane, router, routes};

@@ -74,6 +74,10 @@ impl Snapshot {
         self.upstreams.get(&integration)
     }
 
+    pub fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
+        self.upstreams.values()
+    }
+
     pub fn keys(&self) -> impl Iterator<Item = &Arc<Key>> {
         self.keys.iter()
     }

@@ -1,0 +1,141 @@
+//! Who asks: a gateway key found by the hash of its text, and what it may act on.
+//! Decides nothing about single resources; those say themselves what they need.
+
+use crate::app::App;
+use crate::grant;
+use crate::problem::{Problem, forbidden, missing, unauthenticated};
+use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
+use gateway_domain::keys::KeyHash;
+use gateway_domain::resource::api_key::KeyKind;
+use gateway_domain::scope::{Scope, Scopes};
+use gateway_domain::snapshot::{Key, Snapshot, Workspace};
+use gateway_domain::time::Timestamp;
+use http::{HeaderMap, HeaderName};
+use std::sync::Arc;
+use uuid::Uuid;
+
+#[derive(Clone, Debug)]
+pub struct Actor {
+    pub key: KeyId,
+    pub kind: KeyKind,
+    pub org: OrgId,
+    /// `None`: an Admin key, which acts on every workspace of its organisation.
+    pub workspace: Option<WorkspaceId>,
+    /// The person behind a user key.
+    pub user: Option<Uuid>,
+    pub scopes: Scopes,
+}
+
+impl Actor {
+    pub(crate) fn authenticate(app: &App, headers: &HeaderMap, now: Timestamp) -> Result<Self, Problem> {
+        let text = credential(headers, &app.header_aliases).ok_or_else(|| unauthenticated("no API key was given"))?;
+        let snapshot = app.live.snapshot();
+        let key = snapshot.key(&KeyHash::of(text)).ok_or_else(|| unauthenticated("invalid API key"))?;
+        if key.expires_at.is_some_and(|at| at <= now) {
+            return Err(unauthenticated("this API key has expired"));
+        }
+        let home = key.workspace.is_none_or(|w| snapshot.workspace(w).is_some_and(|w| w.active));
+        if !key.active || !home {
+            return Err(unauthenticated("this API key is not active"));
+        }
+        Ok(Self::of(key))
+    }
+
+    fn of(key: &Arc<Key>) -> Self {
+        Self {
+            key: key.id,
+            kind: key.kind,
+            org: key.org,
+            workspace: key.workspace,
+            user: key.owner,
+            scopes: key.scopes,
+        }
+    }
+
+    pub(crate) fn may(&self, scope: Scope) -> bool {
+        self.scopes.has(scope)
+    }
+
+    /// Any of them is enough; none asked for is no hurdle.
+    pub(crate) fn require(&self, any_of: &[Scope]) -> Result<(), Problem> {
+        if any_of.is_empty() || any_of.iter().any(|s| self.may(*s)) {
+            return Ok(());
+        }
+        let names: Vec<&str> = any_of.iter().map(|s| s.name()).collect();
+        Err(forbidden(format!("this API key lacks the scope {}", names.join(" or "))))
+    }
+
+    /// What it may give to keys that it makes: what it has, and for an Admin key also the data-plane scopes,
+    /// which no Admin key can hold itself.
+    pub(crate) fn grantable(&self) -> Scopes {
+        let mut scopes = self.scopes;
+        if self.kind == KeyKind::OrganisationService {
+            grant::data_plane().iter().for_each(|s| scopes.insert(*s));
+        }
+        scopes
+    }
+
+    /// The workspace that the request names or the key belongs to; `None` for an Admin key that names none.
+    pub(crate) fn named(&self, snapshot: &Snapshot, given: Option<&str>) -> Result<Option<WorkspaceId>, Problem> {
+        let Some(given) = given else { return Ok(self.workspace) };
+        let found = self.find(snapshot, given).map(|w| w.id).filter(|id| self.workspace.is_none_or(|own| own == *id));
+        found.map(Some).ok_or_else(|| missing("workspace"))
+    }
+
+    fn find<'s>(&self, snapshot: &'s Snapshot, given: &str) -> Option<&'s Arc<Workspace>> {
+        let found = match given.parse() {
+            Ok(id) => snapshot.workspace(id),
+            Err(_) => snapshot.workspaces().find(|w| w.org == self.org && &*w.slug == given),
+        };
+        found.filter(|w| w.org == self.org && w.active)
+    }
+
+    pub(crate) fn default_workspace(&self, snapshot: &Snapshot) -> Result<WorkspaceId, Problem> {
+        let org = snapshot.org(self.org).ok_or_else(|| missing("organisation"))?;
+        Ok(self.workspace.unwrap_or(org.default_workspace))
+    }
+
+    /// The workspace acted on: the named one, else the organisation's default.
+    pub(crate) fn home(&self, snapshot: &Snapshot, given: Option<&str>) -> Result<WorkspaceId, Problem> {
+        self.named(snapshot, given)?.map_or_else(|| self.default_workspace(snapshot), Ok)
+    }
+}
+
+/// The gateway's own header wins; the two others are looked at only when it is absent.
+fn credential<'h>(headers: &'h HeaderMap, aliases: &[String]) -> Option<&'h str> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim).filter(|t| !t.is_empty());
+    let own = text("x-gateway-api-key").or_else(|| {
+        let names = aliases.iter().filter_map(|prefix| HeaderName::try_from(format!("{prefix}api-key")).ok());
+        names.into_iter().find_map(|name| headers.get(name)?.to_str().ok().map(str::trim))
+    });
+    own.or_else(|| {
+        let (scheme, token) = text("authorization")?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    })
+    .or_else(|| text("x-api-key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn found(pairs: &[(&'static str, &'static str)]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
+        credential(&headers, &["x-acme-".to_owned()]).map(str::to_owned)
+    }
+
+    #[test]
+    fn the_own_header_wins_and_the_others_follow() {
+        let bearer = ("authorization", "Bearer b");
+        assert_eq!(found(&[("x-gateway-api-key", "g"), bearer, ("x-api-key", "x")]).as_deref(), Some("g"));
+        assert_eq!(found(&[("x-acme-api-key", "a"), bearer]).as_deref(), Some("a"));
+        assert_eq!(found(&[bearer, ("x-api-key", "x")]).as_deref(), Some("b"));
+        assert_eq!(found(&[("authorization", "bearer  b")]).as_deref(), Some("b"));
+        assert_eq!(found(&[("authorization", "Basic b"), ("x-api-key", "x")]).as_deref(), Some("x"));
+        assert_eq!(found(&[]), None);
+    }
+}

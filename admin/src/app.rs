@@ -1,0 +1,92 @@
+//! What the control plane is made of: ports and facts, handed in by the program.
+//! Knows no backend, no socket and no settings file.
+
+use gateway_domain::catalog::Catalog;
+use gateway_domain::egress::Trusted;
+use gateway_domain::ports::{ConfigStore, Directory, History, Live, LogStore, Vault};
+use gateway_domain::resource::Invalid;
+use gateway_domain::resource::policy::RateLimitPolicy;
+use gateway_domain::snapshot::Build;
+use gateway_domain::time::Timestamp;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use uuid::Uuid;
+
+/// The client's address, put on each request by whoever accepted the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddr(pub IpAddr);
+
+/// What the process can say of itself, for health and metrics.
+pub trait Status: Send + Sync {
+    /// `Err` says why no traffic should come: draining, or no configuration yet.
+    fn ready(&self) -> Result<(), String>;
+    fn version(&self) -> &str;
+    /// Prometheus text format 0.0.4.
+    fn metrics(&self) -> String;
+}
+
+#[derive(Clone)]
+pub struct App {
+    pub store: Arc<dyn ConfigStore>,
+    pub directory: Arc<dyn Directory>,
+    pub history: Arc<dyn History>,
+    pub logs: Arc<dyn LogStore>,
+    pub live: Arc<dyn Live>,
+    pub vault: Arc<dyn Vault>,
+    pub catalog: &'static dyn Catalog,
+    pub trusted: Arc<Trusted>,
+    pub status: Arc<dyn Status>,
+    /// Whether the engine can keep such a policy; what it cannot is refused, not stored.
+    pub check_policy: fn(&RateLimitPolicy) -> Result<(), Invalid>,
+    /// Header prefixes accepted beside `x-gateway-`, in lower case with their last hyphen: `x-acme-`.
+    pub header_aliases: Arc<[String]>,
+    pub clock: fn() -> Timestamp,
+    pub random: fn(&mut [u8]),
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("header_aliases", &self.header_aliases).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// A version 7 id: sorts by the time it was made.
+    pub(crate) fn id(&self) -> Uuid {
+        let millis = u64::try_from(self.now().micros() / 1000).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(millis, &self.bytes()).into_uuid()
+    }
+
+    pub(crate) fn bytes<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        (self.random)(&mut bytes);
+        bytes
+    }
+
+    /// Lower-case letters and digits, for slugs that nobody chose.
+    pub(crate) fn tail<const N: usize>(&self) -> String {
+        const DIGITS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+        self.bytes::<N>().iter().map(|b| char::from(DIGITS[usize::from(*b) % 36])).collect()
+    }
+
+    pub(crate) fn build(&self) -> Build<'_> {
+        Build { catalog: self.catalog, vault: &*self.vault, trusted: &self.trusted }
+    }
+}
+
+/// The wall clock, for [`App::clock`].
+pub fn system_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// The system's generator, for [`App::random`].
+pub fn system_random(bytes: &mut [u8]) {
+    rand::RngCore::fill_bytes(&mut rand::rng(), bytes);
+}

@@ -1,0 +1,120 @@
+//! One write: a transaction in the store, checked against the snapshot as it will be, swapped in before the
+//! answer, so that a client reads its own writes on the proxy at once (`design.md` §5).
+
+use crate::app::App;
+use crate::problem::{Problem, bad, internal, missing};
+use crate::resource::{Resource, Row};
+use crate::route::Call;
+use gateway_domain::id::{OrgId, WorkspaceId};
+use gateway_domain::ports::{Batch, Changes, Rejection, Revision, WriteError};
+use gateway_domain::resource::{Audit, Kind, Stored};
+use gateway_domain::snapshot::{Snapshot, Workspace};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// Everything that is committed when a write decides: what the writer knew and what others wrote since.
+pub(crate) struct Around<'a> {
+    pub(crate) app: &'a App,
+    pub(crate) snapshot: Snapshot,
+    changes: &'a Changes,
+}
+
+impl Around<'_> {
+    /// The row as it is now: someone may have changed or deleted it since it was read.
+    pub(crate) fn newest<R: Resource>(&self, row: Row<R>) -> Result<Row<R>, Problem> {
+        let newer = |r: &&Stored| r.kind == R::KIND.name() && r.id == row.id && r.version > row.version;
+        match self.changes.rows.iter().filter(newer).max_by_key(|r| r.revision) {
+            Some(stored) if stored.deleted_at.is_some() => Err(missing(R::NOUN)),
+            Some(stored) => Row::read(stored),
+            None => Ok(row),
+        }
+    }
+
+    /// Whether someone took the slug since it was looked up. `shelf` `None`: anywhere in the organisation.
+    pub(crate) fn took(&self, kind: Kind, org: OrgId, shelf: Option<Option<WorkspaceId>>, slug: &str) -> bool {
+        self.changes.rows.iter().any(|r| {
+            let here = shelf.is_none_or(|w| w.map(|w| w.0) == r.workspace);
+            r.kind == kind.name() && r.org == org.0 && here && r.slug == slug && r.deleted_at.is_none()
+        })
+    }
+
+    /// The workspace that a row belongs to.
+    pub(crate) fn workspace(&self, id: Option<WorkspaceId>) -> Result<&Arc<Workspace>, Problem> {
+        id.and_then(|id| self.snapshot.workspace(id)).ok_or_else(|| missing("workspace"))
+    }
+
+    /// The same with rows of this write on top, so that one of them may refer to another.
+    pub(crate) fn plus(&self, rows: &[Stored]) -> Result<Self, Problem> {
+        let changes = Changes { revision: self.snapshot.revision, rows: rows.to_vec() };
+        let (snapshot, problems) = self.snapshot.apply(&changes, &self.app.build());
+        match problems.first() {
+            None => Ok(Self { app: self.app, snapshot, changes: self.changes }),
+            Some(p) => Err(bad(&p.kind, format_args!("cannot be put in force: it {}", p.message))),
+        }
+    }
+}
+
+/// Runs `decide` inside the store's transaction, then puts what was written in force. `seen` is the revision
+/// of the snapshot taken before any row was read.
+pub(crate) async fn commit<F>(app: &App, seen: Revision, decide: F) -> Result<Revision, Problem>
+where
+    F: FnOnce(&Around<'_>) -> Result<Batch, Problem> + Send,
+{
+    let checked = move |changes: &Changes| {
+        let (snapshot, _) = app.live.snapshot().apply(changes, &app.build());
+        let around = Around { app, snapshot, changes };
+        let batch = decide(&around)?;
+        around.plus(&batch.rows)?;
+        Ok(batch)
+    };
+    let written = app.store.write(seen, Box::new(|c| checked(c).map_err(|p: Problem| Box::new(p) as Rejection))).await;
+    let changes = written.map_err(|error| match error {
+        WriteError::Rejected(why) => {
+            why.downcast().map_or_else(|_| internal("a write was refused without a reason"), |p| *p)
+        }
+        WriteError::Store(error) => error.into(),
+    })?;
+    for problem in app.live.publish(&changes) {
+        tracing::warn!(kind = problem.kind, id = %problem.id, message = problem.message, "a stored row cannot be read");
+    }
+    Ok(changes.revision)
+}
+
+/// What is done to a resource, in the words of the audit trail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Create,
+    Read,
+    Update,
+    Delete,
+}
+
+impl Action {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Read => "read",
+            Self::Update => "update",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// The audit row of a call; `request` is the body with its secrets masked.
+pub(crate) fn audit(call: &Call, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
+    Audit {
+        id: call.app.id(),
+        at: call.now,
+        org: row.org,
+        workspace: row.workspace,
+        actor: call.actor.key.to_string(),
+        actor_kind: "api_key".to_owned(),
+        action: action.name().to_owned(),
+        resource_kind: row.kind.clone(),
+        resource_id: row.id.to_string(),
+        method: call.method.to_string(),
+        uri: call.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        client_ip: call.client.map_or_else(String::new, |ip| ip.to_string()),
+        details: json!({"name": row.name, "slug": row.slug, "request": request}).to_string(),
+    }
+}

@@ -1,0 +1,63 @@
+//! The query string: paging, filters and the workspace an Admin key acts on.
+
+use crate::problem::{Problem, bad, unreadable};
+use axum::extract::Query as Pairs;
+use http::Uri;
+use std::str::FromStr;
+
+const DEFAULT_PAGE_SIZE: u64 = 100;
+const MAX_PAGE_SIZE: u64 = 1000;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Paging {
+    /// Zero-based.
+    pub(crate) page: u64,
+    pub(crate) size: u64,
+}
+
+impl Query {
+    pub(crate) fn parse(uri: &Uri) -> Result<Self, Problem> {
+        let pairs = Pairs::<Vec<(String, String)>>::try_from_uri(uri);
+        pairs.map(|p| Self(p.0)).map_err(|_| unreadable("the query string cannot be read"))
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// An empty value is as good as none.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
+    }
+
+    pub(crate) fn parsed<T: FromStr>(&self, name: &str, rule: &str) -> Result<Option<T>, Problem> {
+        self.text(name).map(|v| v.parse().map_err(|_| bad(name, rule))).transpose()
+    }
+
+    /// Comma-separated, each item held to `rule`.
+    pub(crate) fn list<T: FromStr>(&self, name: &str, rule: &str) -> Result<Vec<T>, Problem> {
+        let items = self.0.iter().filter(|(n, _)| n == name).flat_map(|(_, v)| v.split(','));
+        let items = items.map(str::trim).filter(|v| !v.is_empty());
+        items.map(|v| v.parse().map_err(|_| bad(name, rule))).collect()
+    }
+
+    pub(crate) fn one_of<'a>(&'a self, name: &str, allowed: &[&str]) -> Result<Option<&'a str>, Problem> {
+        match self.text(name) {
+            Some(v) if !allowed.contains(&v) => Err(bad(name, format_args!("must be one of {}", allowed.join(", ")))),
+            v => Ok(v),
+        }
+    }
+
+    pub(crate) fn paging(&self) -> Result<Paging, Problem> {
+        let rule = "must be an integer of 0..4294967295";
+        let page = self.parsed::<u32>("current_page", rule)?.map_or(0, u64::from);
+        let size = self.parsed("page_size", "must be an integer of 0..1000")?.unwrap_or(DEFAULT_PAGE_SIZE);
+        if size > MAX_PAGE_SIZE {
+            return Err(bad("page_size", format_args!("must be at most {MAX_PAGE_SIZE}")));
+        }
+        Ok(Paging { page, size })
+    }
+}

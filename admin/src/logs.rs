@@ -1,0 +1,35 @@
+//! Request logs as admins read them: the list with its filters, and one record. Read only.
+
+mod filter;
+mod view;
+
+use crate::problem::{Problem, bad, missing};
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::scope::Scope;
+use http::Method;
+use serde_json::{Value, json};
+
+pub(crate) fn routes() -> Vec<Route> {
+    const LIST: &[Scope] = &[Scope::named("logs.list")];
+    const READ: &[Scope] =
+        &[Scope::named("logs.view"), Scope::named("logs.read"), Scope::named("logs.write"), Scope::COMPLETIONS_WRITE];
+    vec![
+        authed(Method::GET, "/logs", LIST, "List request logs, newest first", list),
+        authed(Method::GET, "/logs/{id}", READ, "Show one request log", get),
+    ]
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let query = filter::read(&call)?;
+    let page = call.app.logs.query(&query).await?;
+    let data: Vec<Value> = page.rows.iter().map(view::record).collect();
+    Ok(Reply::json(json!({"object": "list", "total": page.total, "data": data})))
+}
+
+async fn get(call: Call) -> Result<Reply, Problem> {
+    let id = call.var("id").parse().map_err(|_| bad("id", "must be a UUID"))?;
+    let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
+    let found = call.app.logs.get(id, named).await?.filter(|r| r.org == call.actor.org);
+    let record = found.ok_or_else(|| missing("log"))?;
+    Ok(Reply::json(view::record(&record)))
+}

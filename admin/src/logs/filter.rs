@@ -1,0 +1,138 @@
+//! The documented filters (LF of `spec/admin-api.md`) made into a query. A filter that is not known or not
+//! in force is refused: a list that silently ignores one shows more than was asked for.
+
+use crate::input::Query;
+use crate::problem::{Problem, bad};
+use crate::route::Call;
+use gateway_domain::money::NanoUsd;
+use gateway_domain::record::LogQuery;
+use gateway_domain::time::Timestamp;
+use serde_json::Value;
+
+static KNOWN: &[&str] = &[
+    "workspace_id",
+    "workspace_slug",
+    "time_of_generation_min",
+    "time_of_generation_max",
+    "total_units_min",
+    "total_units_max",
+    "cost_min",
+    "cost_max",
+    "ai_model",
+    "ai_org",
+    "ai_org_model",
+    "status_code",
+    "metadata",
+    "virtual_keys",
+    "trace_id",
+    "configs",
+    "api_key_ids",
+    "page_size",
+    "current_page",
+];
+static LATER: &[&str] = &[
+    "prompt_token_min",
+    "prompt_token_max",
+    "completion_token_min",
+    "completion_token_max",
+    "weighted_feedback_min",
+    "weighted_feedback_max",
+    "prompt_slug",
+    "span_id",
+];
+
+const ANY: &str = "must be comma-separated names";
+
+pub(super) fn read(call: &Call) -> Result<LogQuery, Problem> {
+    let q = &call.query;
+    check_names(q)?;
+    let given = q.text("workspace_id").or_else(|| q.text("workspace_slug"));
+    let workspace = call.actor.home(&call.snapshot(), given)?;
+    let paging = q.paging()?;
+    let mut query = LogQuery {
+        org: Some(call.actor.org),
+        workspace: Some(workspace),
+        from: time(q, "time_of_generation_min")?,
+        to: time(q, "time_of_generation_max")?,
+        trace_id: q.text("trace_id").map(str::to_owned),
+        statuses: q.list("status_code", "must be comma-separated status codes")?,
+        providers: q.list("ai_org", ANY)?,
+        virtual_keys: q.list("virtual_keys", ANY)?,
+        models: q.list("ai_model", ANY)?,
+        configs: q.list("configs", ANY)?,
+        keys: q.list("api_key_ids", "must be comma-separated UUIDs")?,
+        operations: Vec::new(),
+        min_tokens: q.parsed("total_units_min", "must be an integer of at least 0")?,
+        max_tokens: q.parsed("total_units_max", "must be an integer of at least 0")?,
+        min_cost: cents(q, "cost_min")?,
+        max_cost: cents(q, "cost_max")?,
+        metadata: metadata(q)?,
+        page: paging.page,
+        page_size: paging.size,
+    };
+    pairs(q, &mut query)?;
+    Ok(query)
+}
+
+fn check_names(q: &Query) -> Result<(), Problem> {
+    for name in q.names() {
+        if LATER.contains(&name) && q.text(name).is_some() {
+            return Err(bad(name, "is not available in this version"));
+        }
+        if !KNOWN.contains(&name) && !LATER.contains(&name) {
+            return Err(bad(name, "is not a known filter"));
+        }
+    }
+    Ok(())
+}
+
+fn time(q: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
+    q.text(name).map(|v| v.parse().map_err(|rule: String| bad(name, rule))).transpose()
+}
+
+/// Costs of logs are told in cents.
+fn cents(q: &Query, name: &str) -> Result<Option<NanoUsd>, Problem> {
+    const NANOS_PER_CENT: f64 = 10_000_000.0;
+    const RULE: &str = "must be a number of at least 0 (cents)";
+    let Some(cents) = q.parsed::<f64>(name, RULE)? else { return Ok(None) };
+    let nanos = (cents * NANOS_PER_CENT).round();
+    if !(0.0..=9e15).contains(&nanos) {
+        return Err(bad(name, RULE));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
+    Ok(Some(NanoUsd(nanos as i64)))
+}
+
+fn metadata(q: &Query) -> Result<Vec<(String, String)>, Problem> {
+    const RULE: &str = "must be a JSON object of strings";
+    let Some(text) = q.text("metadata") else { return Ok(Vec::new()) };
+    let Ok(Value::Object(map)) = serde_json::from_str(text) else { return Err(bad("metadata", RULE)) };
+    let pair = |(key, value): (String, Value)| match value {
+        Value::String(text) => Ok((key, text)),
+        _ => Err(bad("metadata", RULE)),
+    };
+    map.into_iter().map(pair).collect()
+}
+
+/// `provider__model`, several of them only while they share one side: the store holds sets, not pairs.
+fn pairs(q: &Query, query: &mut LogQuery) -> Result<(), Problem> {
+    let given: Vec<String> = q.list("ai_org_model", ANY)?;
+    if given.is_empty() {
+        return Ok(());
+    }
+    if !query.providers.is_empty() || !query.models.is_empty() {
+        return Err(bad("ai_org_model", "cannot be combined with ai_org or ai_model"));
+    }
+    for pair in &given {
+        let split = pair.split_once("__").filter(|(p, m)| !p.is_empty() && !m.is_empty());
+        let (provider, model) = split.ok_or_else(|| bad("ai_org_model", "must be comma-separated provider__model"))?;
+        query.providers.push(provider.to_owned());
+        query.models.push(model.to_owned());
+    }
+    query.providers.dedup();
+    query.models.dedup();
+    if query.providers.len() > 1 && query.models.len() > 1 {
+        return Err(bad("ai_org_model", "must share one provider or one model"));
+    }
+    Ok(())
+}

@@ -1,0 +1,264 @@
+//! What every stored resource shares: the typed row, finding it, and list, create, get, update, delete with
+//! paging, masking, scopes, slugs and audit. What differs is one file per resource below this one.
+//! The day this file would ask which kind it holds, that resource writes its own handler.
+
+pub(crate) mod api_key;
+pub(crate) mod config;
+pub(crate) mod integration;
+pub(crate) mod provider;
+pub(crate) mod rate_limit;
+mod row;
+
+pub(crate) use row::{Draft, Row, Slug};
+
+use crate::actor::Actor;
+use crate::change::{Action, Around, audit, commit};
+use crate::input::Body;
+use crate::problem::{Problem, bad, missing};
+use crate::route::{Call, Reply};
+use gateway_domain::id::WorkspaceId;
+use gateway_domain::ports::{Batch, ResourceQuery, Revision};
+use gateway_domain::resource::{Kind, Stored};
+use gateway_domain::snapshot::{Snapshot, Workspace};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
+    const KIND: Kind;
+    /// What messages call it.
+    const NOUN: &'static str;
+    /// Rows at organisation level are seen from its workspaces, and slugs are unique in the whole organisation.
+    const SHARED: bool = false;
+    /// Body fields of the contract that are not in force yet.
+    const LATER: &'static [&'static str];
+    type Create: DeserializeOwned + Send;
+    type Patch: DeserializeOwned + Send;
+
+    /// From a new body: every rule that needs no look at other rows.
+    fn create(input: Self::Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem>;
+    fn patch(row: &mut Row<Self>, input: Self::Patch, call: &Call) -> Result<(), Problem>;
+    /// Everything that the row refers to exists and may be referred to.
+    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem>;
+    /// Nothing refers to the row any more; what does is named.
+    fn check_unused(_row: &Row<Self>, _around: &Around<'_>) -> Result<(), Problem> {
+        Ok(())
+    }
+    /// The only way out: secrets are masked here.
+    fn view(row: &Row<Self>, call: &Call) -> Value;
+
+    /// Where a new row goes; `named` is the workspace of the request or of the key.
+    fn home(named: Option<WorkspaceId>, default: WorkspaceId) -> Option<WorkspaceId> {
+        Some(named.unwrap_or(default))
+    }
+
+    /// What this actor may do to this row, beyond the scopes of the route.
+    fn allow(_row: &Row<Self>, _actor: &Actor, _action: Action) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    /// Whether a workspace holds one under this slug, to find it for an Admin key that names no workspace.
+    fn held(_workspace: &Workspace, _slug: &str) -> bool {
+        false
+    }
+
+    /// Masks the secrets of a request body, for the audit trail.
+    fn mask(_body: &mut Map<String, Value>) {}
+
+    /// Drops what a deleted row need not keep.
+    fn forget(&mut self) {}
+
+    /// Id of the document's version, where history counts.
+    fn version_id(&self) -> Option<Uuid> {
+        None
+    }
+
+    fn created(row: &Row<Self>) -> Value {
+        json!({"id": row.id, "slug": row.slug})
+    }
+
+    fn updated(_row: &Row<Self>) -> Value {
+        json!({})
+    }
+
+    fn shown(view: Value) -> Value {
+        view
+    }
+
+    fn listed(total: u64, data: Vec<Value>) -> Value {
+        json!({"object": "list", "total": total, "data": data})
+    }
+}
+
+pub(crate) async fn list<R: Resource>(call: Call) -> Result<Reply, Problem> {
+    let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
+    let paging = call.query.paging()?;
+    let query = ResourceQuery { page: paging.page, page_size: paging.size, ..everything::<R>(&call, Some(Some(home))) };
+    let page = call.app.directory.list(&query).await?;
+    let data = views::<R>(&page.rows, &call)?;
+    Ok(Reply::json(R::listed(page.total, data)))
+}
+
+pub(crate) async fn create<R: Resource>(call: Call) -> Result<Reply, Problem> {
+    let (row, revision) = insert::<R>(&call, call.body()?).await?;
+    Ok(Reply::json(R::created(&row)).at(revision))
+}
+
+pub(crate) async fn get<R: Resource>(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    Ok(Reply::json(R::shown(R::view(&row, &call))))
+}
+
+pub(crate) async fn update<R: Resource>(call: Call) -> Result<Reply, Problem> {
+    let (row, revision) = edit::<R>(&call, call.body()?).await?;
+    Ok(Reply::json(R::updated(&row)).at(revision))
+}
+
+pub(crate) async fn delete<R: Resource>(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Delete).await?;
+    let decide = |around: &Around<'_>| {
+        let row = around.newest(row)?;
+        R::check_unused(&row, around)?;
+        let gone = row.tombstone(call.now)?;
+        let audit = vec![audit(&call, Action::Delete, &gone, &Map::new())];
+        Ok(Batch { rows: vec![gone], audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(json!({})).at(revision))
+}
+
+/// A query for every row of a kind; `shelf` as [`ResourceQuery::workspace`].
+pub(crate) fn everything<R: Resource>(call: &Call, shelf: Option<Option<WorkspaceId>>) -> ResourceQuery {
+    ResourceQuery {
+        kind: R::KIND,
+        org: call.actor.org,
+        workspace: shelf,
+        status: None,
+        name: None,
+        ids: Vec::new(),
+        page: 0,
+        page_size: 1000,
+    }
+}
+
+/// Every row that matches, for lists whose filters the store does not know.
+pub(crate) async fn collect<R: Resource>(call: &Call, mut query: ResourceQuery) -> Result<Vec<Row<R>>, Problem> {
+    let mut rows = Vec::new();
+    loop {
+        let page = call.app.directory.list(&query).await?;
+        let more = page.rows.len() as u64 == query.page_size;
+        for stored in &page.rows {
+            rows.push(Row::read(stored)?);
+        }
+        if !more {
+            return Ok(rows);
+        }
+        query.page += 1;
+    }
+}
+
+pub(crate) fn views<R: Resource>(rows: &[Stored], call: &Call) -> Result<Vec<Value>, Problem> {
+    rows.iter().map(|stored| Ok(R::view(&Row::read(stored)?, call))).collect()
+}
+
+/// Reads a new row from a body, and says what the audit trail keeps of that body.
+pub(crate) fn draft<R: Resource>(call: &Call, mut body: Body) -> Result<(Draft<R>, Map<String, Value>), Problem> {
+    let mut told = body.0.clone();
+    R::mask(&mut told);
+    let snapshot = call.snapshot();
+    check_organisation(call, &mut body)?;
+    let named = call.actor.named(&snapshot, body.take_text("workspace_id")?.as_deref())?;
+    body.refuse_later("", R::LATER)?;
+    let home = R::home(named, call.actor.default_workspace(&snapshot)?);
+    let draft = R::create(body.read()?, home, call)?;
+    R::allow(&draft.row, &call.actor, Action::Create)?;
+    Ok((draft, told))
+}
+
+/// Clients may name the organisation; only their own exists for them.
+fn check_organisation(call: &Call, body: &mut Body) -> Result<(), Problem> {
+    match body.take_text("organisation_id")? {
+        Some(id) if id != call.actor.org.to_string() => Err(missing("organisation")),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) async fn insert<R: Resource>(call: &Call, body: Body) -> Result<(Row<R>, Revision), Problem> {
+    let seen = call.snapshot().revision;
+    let (mut draft, told) = draft::<R>(call, body)?;
+    draft.settle(call).await?;
+    let decide = |around: &Around<'_>| {
+        draft.enter(around)?;
+        let (stored, versions) = (draft.row.stored()?, draft.row.version(call.actor.key.0)?);
+        let audit = vec![audit(call, Action::Create, &stored, &told)];
+        Ok(Batch { rows: vec![stored], versions, audit })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok((draft.row, revision))
+}
+
+pub(crate) async fn edit<R: Resource>(call: &Call, mut body: Body) -> Result<(Row<R>, Revision), Problem> {
+    let seen = call.snapshot().revision;
+    let mut told = body.0.clone();
+    R::mask(&mut told);
+    let given = body.take_text("workspace_id")?;
+    check_organisation(call, &mut body)?;
+    let given = given.as_deref().or_else(|| call.query.text("workspace_id"));
+    let row = locate::<R>(call, given, Action::Update).await?;
+    body.refuse_later("", R::LATER)?;
+    let input = body.read()?;
+    let mut done = None;
+    let decide = |around: &Around<'_>| {
+        let mut row = around.newest(row)?;
+        let before = row.doc.version_id();
+        R::patch(&mut row, input, call)?;
+        R::check(&row, around)?;
+        row.touch(call.now);
+        let changed = row.doc.version_id() != before;
+        let versions = if changed { row.version(call.actor.key.0)? } else { Vec::new() };
+        let stored = row.stored()?;
+        let audit = vec![audit(call, Action::Update, &stored, &told)];
+        done = Some(row);
+        Ok(Batch { rows: vec![stored], versions, audit })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    done.map(|row| (row, revision)).ok_or_else(|| missing(R::NOUN))
+}
+
+/// The row that the path names, if this actor may see it there. `given`: the workspace that the request names.
+pub(crate) async fn locate<R: Resource>(call: &Call, given: Option<&str>, action: Action) -> Result<Row<R>, Problem> {
+    let name = call.var("id");
+    let snapshot = call.snapshot();
+    let named = call.actor.named(&snapshot, given)?;
+    let shelf = match named {
+        _ if R::SHARED => None,
+        None if Uuid::parse_str(name).is_ok() => None,
+        None => Some(holder::<R>(call, &snapshot, name)?),
+        named => named,
+    };
+    let found = call.app.directory.get(R::KIND, call.actor.org, shelf, name).await?;
+    let row = Row::read(&found.ok_or_else(|| missing(R::NOUN))?)?;
+    let seen_from = |ws: WorkspaceId| row.workspace.map_or(R::SHARED, |own| own == ws);
+    if !named.is_none_or(seen_from) {
+        return Err(missing(R::NOUN));
+    }
+    R::allow(&row, &call.actor, action)?;
+    Ok(row)
+}
+
+/// The workspace that an Admin key means by a bare slug: the default one if it holds it, else the only one.
+fn holder<R: Resource>(call: &Call, snapshot: &Snapshot, slug: &str) -> Result<WorkspaceId, Problem> {
+    let default = call.actor.default_workspace(snapshot)?;
+    let ours = snapshot.workspaces().filter(|w| w.org == call.actor.org && R::held(w, slug));
+    let holders: Vec<WorkspaceId> = ours.map(|w| w.id).collect();
+    match holders.as_slice() {
+        [one] => Ok(*one),
+        [] => Ok(default),
+        many if many.contains(&default) => Ok(default),
+        _ => {
+            Err(bad("workspace_id", format_args!("is required, since several workspaces have a {} `{slug}`", R::NOUN)))
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Gateway keys. The secret is made here and shown in one answer only; its hash and its mask are kept.
+//! What may be done to a key depends on its kind, so each kind has scopes of its own.
+
+use super::{Draft, Resource, Row, Slug, collect, delete, draft, everything, get, update, views};
+use crate::actor::Actor;
+use crate::change::{Action, Around, audit, commit};
+use crate::grant;
+use crate::input::{Edit, Flag, Paging};
+use crate::problem::{Problem, bad, forbidden};
+use crate::resource::provider::check_future;
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::id::{KeyId, WorkspaceId};
+use gateway_domain::keys::{KeyHash, mint};
+use gateway_domain::ports::{Batch, ResourceQuery};
+use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
+use gateway_domain::resource::{Kind, check_name};
+use gateway_domain::scope::{Scope, Scopes};
+use gateway_domain::secret::mask;
+use gateway_domain::time::Timestamp;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// One scope per kind, in the order of [`column`].
+macro_rules! scopes {
+    ($action:literal) => {
+        &[
+            Scope::named(concat!("organisation_service_api_keys.", $action)),
+            Scope::named(concat!("workspace_service_api_keys.", $action)),
+            Scope::named(concat!("workspace_user_api_keys.", $action)),
+        ]
+    };
+}
+
+const LIST: &[Scope] = scopes!("list");
+const CREATE: &[Scope] = scopes!("create");
+const READ: &[Scope] = scopes!("read");
+const UPDATE: &[Scope] = scopes!("update");
+const DELETE: &[Scope] = scopes!("delete");
+
+const fn column(kind: KeyKind) -> usize {
+    match kind {
+        KeyKind::OrganisationService => 0,
+        KeyKind::WorkspaceService => 1,
+        KeyKind::WorkspaceUser => 2,
+    }
+}
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        authed(
+            Method::POST,
+            "/api-keys/{type}/{sub_type}",
+            CREATE,
+            "Make a key; its secret is in this answer only",
+            create,
+        ),
+        authed(Method::GET, "/api-keys", LIST, "List keys, their secrets masked", list),
+        authed(Method::GET, "/api-keys/{id}", READ, "Show a key, its secret masked", get::<ApiKey>),
+        authed(Method::PUT, "/api-keys/{id}", UPDATE, "Change a key", update::<ApiKey>),
+        authed(Method::DELETE, "/api-keys/{id}", DELETE, "Delete a key; it stops working at once", delete::<ApiKey>),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    /// Put in from the path.
+    #[serde(rename = "type")]
+    kind: KeyKind,
+    name: String,
+    description: Option<String>,
+    user_id: Option<Uuid>,
+    scopes: Vec<String>,
+    defaults: Option<Defaults>,
+    expires_at: Option<Timestamp>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Defaults {
+    #[serde(default)]
+    metadata: Edit<BTreeMap<String, String>>,
+    #[serde(default)]
+    config_id: Edit<String>,
+    #[serde(default)]
+    allow_config_override: Edit<Flag>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patch {
+    #[serde(default)]
+    name: Edit<String>,
+    #[serde(default)]
+    description: Edit<String>,
+    #[serde(default)]
+    scopes: Edit<Vec<String>>,
+    #[serde(default)]
+    defaults: Edit<Defaults>,
+    #[serde(default)]
+    expires_at: Edit<Timestamp>,
+}
+
+impl Resource for ApiKey {
+    const KIND: Kind = Kind::ApiKey;
+    const NOUN: &'static str = "API key";
+    const LATER: &'static [&'static str] =
+        &["rate_limits", "usage_limits", "alert_emails", "rotation_policy", "reset_usage"];
+    type Create = Create;
+    type Patch = Patch;
+
+    /// Without its secret: hash and mask are put in by [`create`], the only place that sees it.
+    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+        check_name("name", &input.name)?;
+        check_future(input.expires_at, call.now)?;
+        let mut defaults = KeyDefaults::default();
+        merge(&mut defaults, input.defaults.unwrap_or_default())?;
+        let home = home.filter(|_| input.kind != KeyKind::OrganisationService);
+        let doc = Self {
+            kind: input.kind,
+            hash: String::new(),
+            masked: String::new(),
+            description: input.description,
+            user_id: person(input.kind, input.user_id, &call.actor)?,
+            scopes: granted(input.kind, &input.scopes, &call.actor)?,
+            defaults,
+            expires_at: input.expires_at,
+            creation_mode: "api".to_owned(),
+            rest: Map::new(),
+        };
+        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        row.name = input.name;
+        Ok(Draft { row, slug: Slug::None })
+    }
+
+    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+        if let Some(name) = input.name.required("name")? {
+            check_name("name", &name)?;
+            row.name = name;
+        }
+        if let Some(scopes) = input.scopes.required("scopes")? {
+            row.doc.scopes = granted(row.doc.kind, &scopes, &call.actor)?;
+        }
+        if let Edit::Set(at) = input.expires_at {
+            check_future(Some(at), call.now)?;
+        }
+        input.expires_at.onto(&mut row.doc.expires_at);
+        input.description.onto(&mut row.doc.description);
+        match input.defaults {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.defaults = KeyDefaults::default(),
+            Edit::Set(given) => merge(&mut row.doc.defaults, given)?,
+        }
+        Ok(())
+    }
+
+    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        let Some(name) = &row.doc.defaults.config_id else { return Ok(()) };
+        let Some(home) = row.workspace else {
+            return Err(bad("defaults.config_id", "is of no use to an organisation key"));
+        };
+        let found = around.workspace(Some(home))?.config(name).is_some();
+        if found {
+            Ok(())
+        } else {
+            Err(bad("defaults.config_id", format_args!("names `{name}`, which is no config of this workspace")))
+        }
+    }
+
+    fn view(row: &Row<Self>, call: &Call) -> Value {
+        let doc = &row.doc;
+        let mut view = row.common("api-key");
+        view.shift_remove("slug");
+        if doc.expires_at.is_some_and(|at| at <= call.now) {
+            view.insert("status".into(), "expired".into());
+        }
+        let more = json!({
+            "key": doc.masked,
+            "type": doc.kind,
+            "description": doc.description,
+            "user_id": doc.user_id,
+            "creation_mode": doc.creation_mode,
+            "scopes": doc.scopes,
+            "defaults": {
+                "metadata": doc.defaults.metadata,
+                "config_id": doc.defaults.config_id,
+                "allow_config_override": doc.defaults.allow_config_override,
+            },
+            "allow_config_override": u8::from(doc.defaults.allow_config_override),
+            "rate_limits": [],
+            "usage_limits": null,
+            "reset_usage": null,
+            "alert_emails": [],
+            "rotation_policy": null,
+            "expires_at": doc.expires_at,
+        });
+        view.extend(more.as_object().cloned().unwrap_or_default());
+        Value::Object(view)
+    }
+
+    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+        let scopes = match action {
+            Action::Create => CREATE,
+            Action::Read => READ,
+            Action::Update => UPDATE,
+            Action::Delete => DELETE,
+        };
+        let kind = row.doc.kind;
+        if kind == KeyKind::OrganisationService && actor.workspace.is_some() {
+            return Err(forbidden("only an Admin key manages organisation keys"));
+        }
+        actor.require(&scopes[column(kind)..=column(kind)])
+    }
+}
+
+/// Known, right for the kind, and no more than the maker may give.
+fn granted(kind: KeyKind, names: &[String], by: &Actor) -> Result<Scopes, Problem> {
+    let wanted = grant::parse(kind, names)?;
+    if wanted.within(&by.grantable()) {
+        return Ok(wanted);
+    }
+    let held = by.grantable();
+    let over: Vec<&str> = wanted.names().into_iter().filter(|n| Scope::parse(n).is_none_or(|s| !held.has(s))).collect();
+    Err(forbidden(format!("scopes holds {}, which this API key does not have itself", over.join(", "))))
+}
+
+/// A user key belongs to a person: the named one, else the one behind the maker.
+fn person(kind: KeyKind, named: Option<Uuid>, by: &Actor) -> Result<Option<Uuid>, Problem> {
+    match (kind, named) {
+        (KeyKind::WorkspaceUser, named) => Ok(named.or(by.user)),
+        (_, None) => Ok(None),
+        (_, Some(_)) => Err(bad("user_id", "belongs to workspace user keys only")),
+    }
+}
+
+fn merge(stored: &mut KeyDefaults, given: Defaults) -> Result<(), Problem> {
+    if let Some(metadata) = given.metadata.or_default() {
+        for (key, value) in &metadata {
+            check_name("defaults.metadata", key)?;
+            if value.chars().count() > 128 {
+                return Err(bad(format_args!("defaults.metadata.{key}"), "must be at most 128 characters"));
+            }
+        }
+        stored.metadata = metadata;
+    }
+    if let Edit::Set(name) = &given.config_id {
+        check_name("defaults.config_id", name)?;
+    }
+    given.config_id.onto(&mut stored.config_id);
+    match given.allow_config_override {
+        Edit::Keep => {}
+        Edit::Clear => stored.allow_config_override = true,
+        Edit::Set(flag) => stored.allow_config_override = flag.0,
+    }
+    Ok(())
+}
+
+async fn create(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let kind = match (call.var("type"), call.var("sub_type")) {
+        ("organisation", "service") => KeyKind::OrganisationService,
+        ("workspace", "service") => KeyKind::WorkspaceService,
+        ("workspace", "user") => KeyKind::WorkspaceUser,
+        ("organisation", "user") => return Err(bad("sub-type", "must be service for an organisation key")),
+        _ => return Err(bad("type and sub-type", "must be organisation/service, workspace/service or workspace/user")),
+    };
+    let mut body = call.body()?;
+    body.0.insert("type".into(), kind.name().into());
+    let (mut new, told) = draft::<ApiKey>(&call, body)?;
+    let key = mint(kind.tag(), &call.app.bytes());
+    new.row.doc.hash = KeyHash::of(&key).to_string();
+    new.row.doc.masked = mask(&key);
+    let decide = |around: &Around<'_>| {
+        new.enter(around)?;
+        let stored = new.row.stored()?;
+        let audit = vec![audit(&call, Action::Create, &stored, &told)];
+        Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(json!({"id": new.row.id, "key": key, "object": "api-key"})).at(revision))
+}
+
+/// An Admin key that names no workspace sees the keys of the organisation and of all its workspaces.
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
+    let paging = call.query.paging()?;
+    let mut query = everything::<ApiKey>(&call, named.map(Some));
+    query.ids = call.query.list("ids", "must be comma-separated UUIDs")?;
+    if query.ids.len() > 1000 {
+        return Err(bad("ids", "must hold at most 1000 ids"));
+    }
+    let total = if LIST.iter().all(|s| call.actor.may(*s)) {
+        (query.page, query.page_size) = (paging.page, paging.size);
+        None
+    } else {
+        Some(narrow(&call, named, paging, &mut query))
+    };
+    if total == Some(0) || (total.is_some() && query.ids.is_empty()) {
+        return Ok(Reply::json(ApiKey::listed(total.unwrap_or(0), Vec::new())));
+    }
+    if let Some(total) = total {
+        let rows = collect::<ApiKey>(&call, query).await?;
+        return Ok(Reply::json(ApiKey::listed(total, rows.iter().map(|r| ApiKey::view(r, &call)).collect())));
+    }
+    let page = call.app.directory.list(&query).await?;
+    Ok(Reply::json(ApiKey::listed(page.total, views::<ApiKey>(&page.rows, &call)?)))
+}
+
+/// For an actor who may list some kinds only: the store does not know kinds, the snapshot does. Leaves the
+/// ids of this page in `query` and returns how many there are in all.
+fn narrow(call: &Call, named: Option<WorkspaceId>, paging: Paging, query: &mut ResourceQuery) -> u64 {
+    let snapshot = call.snapshot();
+    let shown = snapshot.keys().filter(|k| {
+        let here = named.is_none_or(|w| k.workspace == Some(w));
+        let asked = query.ids.is_empty() || query.ids.contains(&k.id.0);
+        k.org == call.actor.org && here && asked && call.actor.may(LIST[column(k.kind)])
+    });
+    let mut ids: Vec<KeyId> = shown.map(|k| k.id).collect();
+    // Ids begin with their time: newest first.
+    ids.sort_unstable_by(|a, b| b.cmp(a));
+    let total = ids.len() as u64;
+    let start = usize::try_from(paging.page * paging.size).unwrap_or(usize::MAX);
+    let size = usize::try_from(paging.size).unwrap_or(usize::MAX);
+    query.ids = ids.into_iter().skip(start).take(size).map(|id| id.0).collect();
+    total
+}

@@ -1,0 +1,231 @@
+//! Saved configs: a routing document under a `pc-` slug, with a version for each state it had.
+//! Credentials in it are sealed here and masked on every way out; what it means is the domain's business.
+
+mod secrets;
+
+pub(crate) use secrets::MASK;
+
+use super::{Draft, Resource, Row, Slug, create, delete, get, list, locate, update};
+use crate::change::{Action, Around};
+use crate::input::{Edit, Flag};
+use crate::problem::{Problem, bad, bad_config, conflict, internal};
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::config::{Context, Problem as Broken, compile, managed_slugs};
+use gateway_domain::id::{KeyId, WorkspaceId};
+use gateway_domain::resource::config::SavedConfig;
+use gateway_domain::resource::{Kind, StoredVersion, check_name};
+use gateway_domain::scope::Scope;
+use gateway_domain::snapshot::Workspace;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
+
+pub(crate) fn routes() -> Vec<Route> {
+    const LIST: &[Scope] = &[Scope::named("configs.list")];
+    const CREATE: &[Scope] = &[Scope::named("configs.create")];
+    const READ: &[Scope] = &[Scope::named("configs.read")];
+    const UPDATE: &[Scope] = &[Scope::named("configs.update")];
+    const DELETE: &[Scope] = &[Scope::named("configs.delete")];
+    vec![
+        authed(Method::GET, "/configs", LIST, "List the configs of a workspace", list::<SavedConfig>),
+        authed(Method::POST, "/configs", CREATE, "Save a config", create::<SavedConfig>),
+        authed(Method::GET, "/configs/{id}", READ, "Show a config by slug or id", get::<SavedConfig>),
+        authed(
+            Method::PUT,
+            "/configs/{id}",
+            UPDATE,
+            "Change a config; a new document is a new version",
+            update::<SavedConfig>,
+        ),
+        authed(
+            Method::DELETE,
+            "/configs/{id}",
+            DELETE,
+            "Delete a config that no key defaults to",
+            delete::<SavedConfig>,
+        ),
+        authed(Method::GET, "/configs/{id}/versions", LIST, "List what a config was, newest first", versions),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    name: String,
+    config: Value,
+    #[serde(default, rename = "isDefault", alias = "is_default")]
+    is_default: Flag,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patch {
+    #[serde(default)]
+    name: Edit<String>,
+    #[serde(default)]
+    config: Edit<Value>,
+    #[serde(default, rename = "isDefault", alias = "is_default")]
+    is_default: Edit<Flag>,
+    #[serde(default)]
+    status: Edit<String>,
+}
+
+impl Resource for SavedConfig {
+    const KIND: Kind = Kind::Config;
+    const NOUN: &'static str = "config";
+    const LATER: &'static [&'static str] = &[];
+    type Create = Create;
+    type Patch = Patch;
+
+    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+        check_name("name", &input.name)?;
+        let config = secrets::seal(document(input.config)?, None, &*call.app.vault)?;
+        let author = Some(call.actor.key.0);
+        let (is_default, version_id, rest) = (input.is_default.0, call.app.id(), Map::new());
+        let doc = Self { config, is_default, version_id, updated_by: author, rest };
+        let mut row = Row::fresh(&call.app, call.actor.org, home, author, doc);
+        row.name = input.name;
+        Ok(Draft { row, slug: Slug::Derived(format!("pc-{}", call.app.tail::<8>())) })
+    }
+
+    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+        if let Some(name) = input.name.required("name")? {
+            check_name("name", &name)?;
+            row.name = name;
+        }
+        if let Some(config) = input.config.required("config")? {
+            row.doc.config = secrets::seal(document(config)?, Some(&row.doc.config), &*call.app.vault)?;
+            row.doc.version_id = call.app.id();
+        }
+        if input.status.required("status")?.is_some_and(|s| s != "active") {
+            return Err(bad("status", "must be active; delete the config to take it out of use"));
+        }
+        if let Some(flag) = input.is_default.or_default() {
+            row.doc.is_default = flag.0;
+        }
+        row.doc.updated_by = Some(call.actor.key.0);
+        Ok(())
+    }
+
+    /// Compiles the document and follows every `@slug`, so that all problems come in one answer.
+    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        let workspace = around.workspace(row.workspace)?;
+        let known = |slug: &str| around.app.catalog.provider(slug).is_some();
+        let open = |sealed: &str| if sealed.is_empty() { None } else { around.app.vault.open(sealed).ok() };
+        let context = Context { known_provider: &known, trusted: &around.app.trusted, open: &open, saved: true };
+        let compiled = compile(&row.doc.config, &context).map_err(|problems| bad_config(&problems))?;
+        let named = managed_slugs(&compiled);
+        let dangling = named.iter().filter(|slug| workspace.provider(slug).is_none());
+        let problems: Vec<Broken> = dangling
+            .map(|slug| Broken {
+                path: "provider".into(),
+                message: format!("`@{slug}` is not a provider of this workspace"),
+            })
+            .collect();
+        if problems.is_empty() { Ok(()) } else { Err(bad_config(&problems)) }
+    }
+
+    fn check_unused(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        let id = row.id.to_string();
+        let meant = |name: &str| name == row.slug || name == id;
+        let defaults = around
+            .snapshot
+            .keys()
+            .filter(|k| k.workspace == row.workspace)
+            .filter(|k| k.defaults.as_ref().and_then(|d| d.config.as_deref()).is_some_and(meant));
+        let users: Vec<String> = defaults.take(10).map(|k| format!("`{}` ({})", k.name, KeyId(k.id.0))).collect();
+        if users.is_empty() {
+            return Ok(());
+        }
+        Err(conflict(format!("the config is the default of the API keys {}", users.join(", "))))
+    }
+
+    fn view(row: &Row<Self>, call: &Call) -> Value {
+        let mut view = row.common("config");
+        view.insert("config".into(), secrets::masked(&row.doc.config, &*call.app.vault));
+        view.insert("is_default".into(), u8::from(row.doc.is_default).into());
+        view.insert("owner_id".into(), json!(row.owner));
+        view.insert("updated_by".into(), json!(row.doc.updated_by));
+        view.insert("format".into(), "json".into());
+        view.insert("type".into(), "config".into());
+        view.insert("version_id".into(), json!(row.doc.version_id));
+        Value::Object(view)
+    }
+
+    fn held(workspace: &Workspace, slug: &str) -> bool {
+        workspace.config(slug).is_some()
+    }
+
+    fn mask(body: &mut Map<String, Value>) {
+        if let Some(config) = body.get_mut("config") {
+            let read = document(config.take()).unwrap_or_default();
+            *config = secrets::blank(read);
+        }
+    }
+
+    fn version_id(&self) -> Option<Uuid> {
+        Some(self.version_id)
+    }
+
+    fn created(row: &Row<Self>) -> Value {
+        both(json!({"id": row.id, "slug": row.slug, "version_id": row.doc.version_id}))
+    }
+
+    fn updated(row: &Row<Self>) -> Value {
+        both(json!({"id": row.id, "slug": row.slug, "version_id": row.doc.version_id}))
+    }
+
+    fn shown(view: Value) -> Value {
+        both(view)
+    }
+
+    fn listed(total: u64, data: Vec<Value>) -> Value {
+        json!({"success": true, "object": "list", "total": total, "data": data})
+    }
+}
+
+/// Two forms are documented, flat and enveloped: one body that satisfies both.
+fn both(mut flat: Value) -> Value {
+    flat["data"] = flat.clone();
+    flat["success"] = Value::Bool(true);
+    flat
+}
+
+/// The config as an object, which clients also send as its text.
+fn document(config: Value) -> Result<Value, Problem> {
+    let config = match config {
+        Value::String(text) => {
+            serde_json::from_str(&text).map_err(|_| bad("config", "must be an object or the JSON text of one"))?
+        }
+        config => config,
+    };
+    if config.is_object() { Ok(config) } else { Err(bad("config", "must be an object or the JSON text of one")) }
+}
+
+async fn versions(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let mut versions = call.app.history.versions(Kind::Config.name(), row.id).await?;
+    versions.sort_by_key(|v| std::cmp::Reverse(v.version));
+    let data: Vec<Value> = versions.iter().map(|v| version(&row, v, &call)).collect::<Result<_, _>>()?;
+    Ok(Reply::json(SavedConfig::listed(data.len() as u64, data)))
+}
+
+/// A version as the list shows it: the document is text there.
+fn version(row: &Row<SavedConfig>, version: &StoredVersion, call: &Call) -> Result<Value, Problem> {
+    let doc: SavedConfig = serde_json::from_str(&version.doc).map_err(internal)?;
+    let was = Row { updated_at: version.created_at, version: version.version, doc, ..row.clone() };
+    let mut view = SavedConfig::view(&was, call);
+    view["config"] = Value::String(view["config"].to_string());
+    view["version"] = version.version.into();
+    Ok(view)
+}
+
+/// Saved configs of a workspace that name a managed provider, by its slug or its id.
+pub(crate) fn naming(workspace: &Workspace, slug: &str, id: &str) -> Vec<String> {
+    let names = |c: &&Arc<gateway_domain::snapshot::SavedConfig>| {
+        managed_slugs(&c.config).iter().any(|named| **named == *slug || **named == *id)
+    };
+    workspace.configs().filter(names).take(10).map(|c| format!("`{}`", c.slug)).collect()
+}

@@ -1,0 +1,327 @@
+//! Integrations: a provider family with its sealed credential. At organisation level they serve every
+//! workspace; in a workspace, that one. A new one brings a managed provider along unless told not to.
+
+mod settings;
+
+use super::provider::{slug_of, tagged};
+use super::{Draft, Resource, Row, Slug, collect, draft, everything, get, locate, update};
+use crate::actor::Actor;
+use crate::change::{Action, Around, audit, commit};
+use crate::input::{Edit, Flag};
+use crate::problem::{Problem, bad, conflict};
+use crate::resource::config;
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::id::{IntegrationId, WorkspaceId};
+use gateway_domain::ports::{Batch, ResourceQuery};
+use gateway_domain::resource::integration::{Configurations, Integration};
+use gateway_domain::resource::provider::Provider;
+use gateway_domain::resource::{Kind, Stored, check_name};
+use gateway_domain::scope::Scope;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+const LIST: &[Scope] = &[Scope::named("organisation_integrations.list"), Scope::named("workspace_integrations.list")];
+const CREATE: &[Scope] =
+    &[Scope::named("organisation_integrations.create"), Scope::named("workspace_integrations.create")];
+const READ: &[Scope] = &[Scope::named("organisation_integrations.read"), Scope::named("workspace_integrations.read")];
+const UPDATE: &[Scope] =
+    &[Scope::named("organisation_integrations.update"), Scope::named("workspace_integrations.update")];
+const DELETE: &[Scope] =
+    &[Scope::named("organisation_integrations.delete"), Scope::named("workspace_integrations.delete")];
+
+/// Marks a managed provider that was made with its integration and never touched since: it goes with it.
+pub(super) const AUTO: &str = "creation_mode";
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        authed(Method::GET, "/integrations", LIST, "List integrations of the organisation and the workspace", list),
+        authed(Method::POST, "/integrations", CREATE, "Connect a provider family with its credential", create),
+        authed(Method::GET, "/integrations/{id}", READ, "Show an integration by slug or id", get::<Integration>),
+        authed(
+            Method::PUT,
+            "/integrations/{id}",
+            UPDATE,
+            "Change an integration or its credential",
+            update::<Integration>,
+        ),
+        authed(
+            Method::DELETE,
+            "/integrations/{id}",
+            DELETE,
+            "Delete an integration that no provider borrows from",
+            delete,
+        ),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    name: String,
+    slug: Option<String>,
+    ai_provider_id: String,
+    key: Option<String>,
+    description: Option<String>,
+    configurations: Option<Map<String, Value>>,
+    tags: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patch {
+    #[serde(default)]
+    name: Edit<String>,
+    #[serde(default)]
+    key: Edit<String>,
+    #[serde(default)]
+    description: Edit<String>,
+    #[serde(default)]
+    configurations: Edit<Map<String, Value>>,
+    #[serde(default)]
+    tags: Edit<BTreeMap<String, String>>,
+}
+
+impl Resource for Integration {
+    const KIND: Kind = Kind::Integration;
+    const NOUN: &'static str = "integration";
+    const SHARED: bool = true;
+    const LATER: &'static [&'static str] = &["secret_mappings", "pricing_adjustments"];
+    type Create = Create;
+    type Patch = Patch;
+
+    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+        check_name("name", &input.name)?;
+        let (sealed_key, masked_key) = settings::credential(input.key, None, call)?.unzip();
+        let mut doc = Self {
+            ai_provider_id: input.ai_provider_id,
+            description: input.description,
+            sealed_key,
+            masked_key,
+            configurations: Configurations::default(),
+            rest: tagged(Map::new(), Some(input.tags.unwrap_or_default()))?,
+        };
+        settings::merge(&mut doc.configurations, input.configurations.unwrap_or_default(), call)?;
+        settings::check_family(&doc, call)?;
+        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let slug =
+            Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "integration")));
+        row.name = input.name;
+        Ok(Draft { row, slug })
+    }
+
+    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+        if let Some(name) = input.name.required("name")? {
+            check_name("name", &name)?;
+            row.name = name;
+        }
+        match input.key {
+            Edit::Keep => {}
+            Edit::Clear => (row.doc.sealed_key, row.doc.masked_key) = (None, None),
+            Edit::Set(key) => {
+                let before = row.doc.sealed_key.clone().zip(row.doc.masked_key.clone());
+                (row.doc.sealed_key, row.doc.masked_key) = settings::credential(Some(key), before, call)?.unzip();
+            }
+        }
+        input.description.onto(&mut row.doc.description);
+        match input.configurations {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.configurations = Configurations::default(),
+            Edit::Set(given) => settings::merge(&mut row.doc.configurations, given, call)?,
+        }
+        row.doc.rest = tagged(std::mem::take(&mut row.doc.rest), input.tags.or_default())?;
+        settings::check_family(&row.doc, call)
+    }
+
+    fn check(_row: &Row<Self>, _around: &Around<'_>) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn view(row: &Row<Self>, call: &Call) -> Value {
+        let mut view = brief(row);
+        let workspaces = call.snapshot().workspaces().filter(|w| w.org == row.org).count();
+        let more = json!({
+            "masked_key": row.doc.masked_key,
+            "configurations": settings::masked(&row.doc.configurations, call),
+            "global_workspace_access_settings":
+                {"enabled": row.workspace.is_none(), "usage_limits": null, "rate_limits": null},
+            "allow_all_models": true,
+            "workspace_count": if row.workspace.is_none() { workspaces } else { 1 },
+            "secret_mappings": [],
+            "pricing_adjustments": null,
+        });
+        view.extend(more.as_object().cloned().unwrap_or_default());
+        Value::Object(view)
+    }
+
+    fn home(named: Option<WorkspaceId>, _default: WorkspaceId) -> Option<WorkspaceId> {
+        named
+    }
+
+    /// Those of the organisation ask for the organisation's scope, those of a workspace for either.
+    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+        let either = match action {
+            Action::Create => CREATE,
+            Action::Read => READ,
+            Action::Update => UPDATE,
+            Action::Delete => DELETE,
+        };
+        actor.require(if row.workspace.is_some() { either } else { &either[..1] })
+    }
+
+    fn mask(body: &mut Map<String, Value>) {
+        settings::blank(body);
+    }
+
+    fn forget(&mut self) {
+        self.sealed_key = None;
+        self.configurations.custom_headers.clear();
+    }
+}
+
+fn brief(row: &Row<Integration>) -> Map<String, Value> {
+    let mut view = row.common("integration");
+    view.insert("ai_provider_id".into(), row.doc.ai_provider_id.as_str().into());
+    view.insert("description".into(), json!(row.doc.description));
+    view.insert("tags".into(), row.doc.rest.get("tags").cloned().unwrap_or_else(|| json!({})));
+    view.insert("owner_id".into(), json!(row.owner));
+    view
+}
+
+/// Two shelves at once, so the pages are cut here: integrations are few.
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let kind = call.query.one_of("type", &["workspace", "organisation", "all"])?.unwrap_or("all");
+    let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
+    let paging = call.query.paging()?;
+    if kind == "organisation" {
+        call.actor.require(&LIST[..1])?;
+    }
+    let shelf = named.map(Some).filter(|_| kind == "workspace");
+    let rows = collect::<Integration>(&call, everything::<Integration>(&call, shelf)).await?;
+    let shared = call.actor.require(&LIST[..1]).is_ok() && kind != "workspace";
+    let shown = |r: &&Row<Integration>| match r.workspace {
+        None => shared,
+        Some(own) => kind != "organisation" && named.is_none_or(|w| w == own),
+    };
+    let rows: Vec<_> = rows.iter().filter(shown).collect();
+    let start = usize::try_from(paging.page * paging.size).unwrap_or(usize::MAX);
+    let page = rows.iter().skip(start).take(usize::try_from(paging.size).unwrap_or(usize::MAX));
+    let data = page.map(|row| Value::Object(brief(row))).collect();
+    Ok(Reply::json(Integration::listed(rows.len() as u64, data)))
+}
+
+async fn create(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let mut body = call.body()?;
+    let wanted = Wanted::take(&mut body.0)?;
+    let (mut new, told) = draft::<Integration>(&call, body)?;
+    new.settle(&call).await?;
+    let mut along = wanted.provider(&call, &new.row)?;
+    if let Some(provider) = &mut along {
+        provider.settle(&call).await?;
+    }
+    let decide = |around: &Around<'_>| {
+        new.enter(around)?;
+        let mut rows = vec![new.row.stored()?];
+        if let Some(provider) = &mut along {
+            provider.enter(&around.plus(&rows)?)?;
+            rows.push(provider.row.stored()?);
+        }
+        let audit = rows.iter().map(|row| audit(&call, Action::Create, row, &told)).collect();
+        Ok(Batch { rows, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(Integration::created(&new.row)).at(revision))
+}
+
+/// The managed provider that comes with a new integration.
+struct Wanted {
+    make: bool,
+    slug: Option<Slug>,
+}
+
+impl Wanted {
+    fn take(body: &mut Map<String, Value>) -> Result<Self, Problem> {
+        let make = match body.shift_remove("create_default_provider") {
+            None | Some(Value::Null) => true,
+            Some(v) => Flag::deserialize(v).map_err(|e| bad("create_default_provider", e))?.0,
+        };
+        let slug = match body.shift_remove("default_provider_slug") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(slug)) => Slug::given("default_provider_slug", Some(slug))?,
+            Some(_) => return Err(bad("default_provider_slug", "must be a string")),
+        };
+        Ok(Self { make, slug })
+    }
+
+    fn provider(self, call: &Call, of: &Row<Integration>) -> Result<Option<Draft<Provider>>, Problem> {
+        if !self.make {
+            return Ok(None);
+        }
+        let home = of.workspace.map_or_else(|| call.actor.default_workspace(&call.snapshot()), Ok)?;
+        let mut rest = Map::new();
+        rest.insert(AUTO.into(), "auto".into());
+        let doc = Provider { integration_id: IntegrationId(of.id), note: None, expires_at: None, rest };
+        let mut row = Row::fresh(&call.app, of.org, Some(home), Some(call.actor.key.0), doc);
+        row.name.clone_from(&of.name);
+        let slug = self.slug.unwrap_or_else(|| Slug::Derived(of.slug.clone()));
+        Ok(Some(Draft { row, slug }))
+    }
+}
+
+async fn delete(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let row = locate::<Integration>(&call, call.query.text("workspace_id"), Action::Delete).await?;
+    let auto = made_along(&call, &row).await?;
+    let decide = |around: &Around<'_>| {
+        let row = around.newest(row)?;
+        let mut rows = Vec::new();
+        for provider in providers_of(&row, around, &auto)? {
+            rows.push(around.newest(provider)?.tombstone(call.now)?);
+        }
+        rows.push(row.tombstone(call.now)?);
+        let audit = rows.iter().map(|gone: &Stored| audit(&call, Action::Delete, gone, &Map::new())).collect();
+        Ok(Batch { rows, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(json!({})).at(revision))
+}
+
+/// Providers that were made with this integration and never touched since.
+async fn made_along(call: &Call, row: &Row<Integration>) -> Result<Vec<Row<Provider>>, Problem> {
+    let snapshot = call.snapshot();
+    let ours = snapshot.workspaces().filter(|w| w.org == row.org).flat_map(|w| w.providers());
+    let ids: Vec<_> = ours.filter(|p| p.integration.0 == row.id).map(|p| p.id.0).collect();
+    let mut rows = Vec::new();
+    for ids in ids.chunks(1000) {
+        let query = ResourceQuery { ids: ids.to_vec(), ..everything::<Provider>(call, None) };
+        rows.extend(collect::<Provider>(call, query).await?);
+    }
+    rows.retain(|r| r.doc.rest.contains_key(AUTO));
+    Ok(rows)
+}
+
+/// Those of `auto` that still borrow from the integration. Any other that does, or that a config names, is
+/// in the way.
+fn providers_of(
+    row: &Row<Integration>,
+    around: &Around<'_>,
+    auto: &[Row<Provider>],
+) -> Result<Vec<Row<Provider>>, Problem> {
+    let (mut along, mut blocking) = (Vec::new(), Vec::new());
+    for workspace in around.snapshot.workspaces().filter(|w| w.org == row.org) {
+        for provider in workspace.providers().filter(|p| p.integration.0 == row.id) {
+            let unused = config::naming(workspace, &provider.slug, &provider.id.to_string()).is_empty();
+            match auto.iter().find(|a| a.id == provider.id.0).filter(|_| unused) {
+                Some(a) => along.push(a.clone()),
+                None => blocking.push(format!("`{}` of workspace `{}`", provider.slug, workspace.slug)),
+            }
+        }
+    }
+    if blocking.is_empty() {
+        return Ok(along);
+    }
+    blocking.truncate(10);
+    Err(conflict(format!("the integration is used by the providers {}", blocking.join(", "))))
+}

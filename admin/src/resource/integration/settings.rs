@@ -1,0 +1,194 @@
+//! Credential and configurations of an integration: read strictly, sealed, merged, masked.
+
+use crate::input::{Body, Edit};
+use crate::problem::{Problem, bad};
+use crate::resource::config::MASK;
+use crate::route::Call;
+use gateway_domain::bounds::check_forward_header;
+use gateway_domain::egress::check_custom_host;
+use gateway_domain::resource::integration::{Configurations, Integration};
+use gateway_domain::secret::mask;
+use http::HeaderValue;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+const MAX_SECRET: usize = 16 * 1024;
+const MAX_HEADERS: usize = 50;
+
+/// Settings of provider families whose sign-in is not built yet, and of the seams they wait for.
+static LATER: &[&str] = &[
+    "azure_auth_mode",
+    "azure_resource_name",
+    "azure_deployment_config",
+    "azure_entra_tenant_id",
+    "azure_entra_client_id",
+    "azure_entra_client_secret",
+    "azure_managed_client_id",
+    "azure_workload_client_id",
+    "azure_workload_tenant_id",
+    "azure_foundry_url",
+    "azure_api_version",
+    "azure_deployment_name",
+    "aws_auth_type",
+    "aws_region",
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "aws_role_arn",
+    "aws_external_id",
+    "vertex_auth_type",
+    "vertex_region",
+    "vertex_project_id",
+    "vertex_service_account_json",
+    "workers_ai_account_id",
+    "amzn_sagemaker_custom_attributes",
+    "amzn_sagemaker_target_model",
+    "amzn_sagemaker_target_variant",
+    "amzn_sagemaker_target_container_hostname",
+    "amzn_sagemaker_inference_id",
+    "amzn_sagemaker_enable_explanations",
+    "amzn_sagemaker_inference_component",
+    "amzn_sagemaker_session_id",
+    "amzn_sagemaker_model_name",
+    "huggingface_base_url",
+    "snowflake_account",
+    "anthropic_inspect_stream_for_overloaded_error",
+    "byteplus_region",
+    "oauth_token_endpoint",
+    "oauth_client_id",
+    "oauth_client_secret",
+    "oauth_scope",
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    #[serde(default)]
+    custom_host: Edit<String>,
+    #[serde(default)]
+    custom_headers: Edit<BTreeMap<String, String>>,
+    #[serde(default)]
+    openai_organization: Edit<String>,
+    #[serde(default)]
+    openai_project: Edit<String>,
+}
+
+/// A credential sealed, with its mask. The mask of the stored one keeps it.
+pub(super) fn credential(
+    key: Option<String>,
+    before: Option<(String, String)>,
+    call: &Call,
+) -> Result<Option<(String, String)>, Problem> {
+    let Some(key) = key else { return Ok(None) };
+    if let Some(before) = before.filter(|(_, masked)| *masked == key) {
+        return Ok(Some(before));
+    }
+    check_secret("key", &key)?;
+    Ok(Some((call.app.vault.seal(&key), mask(&key))))
+}
+
+/// It will stand in a header, and a mask that stands for nothing would be sent upstream as it is.
+fn check_secret(field: &str, value: &str) -> Result<(), Problem> {
+    if value.is_empty() || value.len() > MAX_SECRET || HeaderValue::from_str(value).is_err() {
+        return Err(bad(field, format_args!("must be 1..{MAX_SECRET} printable ASCII characters")));
+    }
+    if value.starts_with(MASK) {
+        return Err(bad(field, "is a masked value that stands for no stored one"));
+    }
+    Ok(())
+}
+
+/// Puts what was given over what is stored: absent keeps, null clears.
+pub(super) fn merge(stored: &mut Configurations, given: Map<String, Value>, call: &Call) -> Result<(), Problem> {
+    let mut body = Body(given);
+    body.refuse_later("configurations.", LATER)?;
+    let given: Given = body.read_under("configurations.")?;
+    if let Edit::Set(host) = &given.custom_host {
+        check_custom_host(host, &call.app.trusted).map_err(|rule| bad("configurations.custom_host", rule))?;
+    }
+    given.custom_host.onto(&mut stored.custom_host);
+    if let Some(headers) = given.custom_headers.or_default() {
+        stored.custom_headers = seal_headers(headers, &stored.custom_headers, call)?;
+    }
+    let named = [("openai_organization", &given.openai_organization), ("openai_project", &given.openai_project)];
+    for (name, value) in named {
+        if let Edit::Set(value) = value {
+            check_secret(&format!("configurations.{name}"), value)?;
+        }
+    }
+    given.openai_organization.onto(&mut stored.openai_organization);
+    given.openai_project.onto(&mut stored.openai_project);
+    Ok(())
+}
+
+fn seal_headers(
+    headers: BTreeMap<String, String>,
+    before: &BTreeMap<String, String>,
+    call: &Call,
+) -> Result<BTreeMap<String, String>, Problem> {
+    if headers.len() > MAX_HEADERS {
+        return Err(bad("configurations.custom_headers", format_args!("must hold at most {MAX_HEADERS} headers")));
+    }
+    let mut sealed = BTreeMap::new();
+    for (name, value) in headers {
+        let field = format!("configurations.custom_headers.{name}");
+        let name = check_forward_header(&name).map_err(|rule| bad(&field, rule))?;
+        let kept = before.get(&name).filter(|s| call.app.vault.open(s).is_ok_and(|v| mask(v.expose()) == value));
+        let at_rest = match kept {
+            Some(kept) => kept.clone(),
+            None => check_secret(&field, &value).map(|()| call.app.vault.seal(&value))?,
+        };
+        if sealed.insert(name, at_rest).is_some() {
+            return Err(bad(field, "is given twice, in two casings"));
+        }
+    }
+    Ok(sealed)
+}
+
+/// The family exists, and where it has no address of its own, one is given.
+pub(super) fn check_family(doc: &Integration, call: &Call) -> Result<(), Problem> {
+    let slug = &doc.ai_provider_id;
+    let family = call
+        .app
+        .catalog
+        .provider(slug)
+        .ok_or_else(|| bad("ai_provider_id", format_args!("names `{slug}`, which is not a known provider")))?;
+    if family.base_url.is_none() && doc.configurations.custom_host.is_none() {
+        return Err(bad(
+            "configurations.custom_host",
+            format_args!("is required, since `{slug}` has no address of its own"),
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn masked(stored: &Configurations, call: &Call) -> Value {
+    let shown = |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |v| mask(v.expose()));
+    let headers: BTreeMap<&String, String> = stored.custom_headers.iter().map(|(n, v)| (n, shown(v))).collect();
+    let mut view = Map::new();
+    let texts = [
+        ("custom_host", &stored.custom_host),
+        ("openai_organization", &stored.openai_organization),
+        ("openai_project", &stored.openai_project),
+    ];
+    for (name, value) in texts {
+        if let Some(value) = value {
+            view.insert(name.into(), value.as_str().into());
+        }
+    }
+    if !headers.is_empty() {
+        view.insert("custom_headers".into(), json!(headers));
+    }
+    Value::Object(view)
+}
+
+/// A request body with its secrets blotted out.
+pub(super) fn blank(body: &mut Map<String, Value>) {
+    if let Some(key) = body.get_mut("key") {
+        *key = MASK.into();
+    }
+    let headers = body.get_mut("configurations").and_then(|c| c.get_mut("custom_headers"));
+    if let Some(Value::Object(headers)) = headers {
+        headers.values_mut().for_each(|v| *v = MASK.into());
+    }
+}

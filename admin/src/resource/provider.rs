@@ -1,0 +1,193 @@
+//! Managed providers: what a workspace calls `@slug`. Each borrows credential and host of an integration.
+
+use super::{Draft, Resource, Row, Slug, create, delete, get, list, update};
+use crate::change::Around;
+use crate::input::Edit;
+use crate::problem::{Problem, bad, conflict};
+use crate::resource::{config, integration::AUTO};
+use crate::route::{Call, Route, authed};
+use gateway_domain::id::{IntegrationId, WorkspaceId};
+use gateway_domain::resource::provider::Provider;
+use gateway_domain::resource::{Kind, check_name, slugify};
+use gateway_domain::scope::Scope;
+use gateway_domain::snapshot::{Snapshot, Upstream, Workspace};
+use gateway_domain::time::Timestamp;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) fn routes() -> Vec<Route> {
+    const LIST: &[Scope] = &[Scope::named("providers.list"), Scope::named("virtual_keys.list")];
+    const CREATE: &[Scope] = &[Scope::named("providers.create"), Scope::named("virtual_keys.create")];
+    const READ: &[Scope] = &[Scope::named("providers.read"), Scope::named("virtual_keys.read")];
+    const UPDATE: &[Scope] = &[Scope::named("providers.update"), Scope::named("virtual_keys.update")];
+    const DELETE: &[Scope] = &[Scope::named("providers.delete"), Scope::named("virtual_keys.delete")];
+    vec![
+        authed(Method::GET, "/providers", LIST, "List the managed providers of a workspace", list::<Provider>),
+        authed(Method::POST, "/providers", CREATE, "Give a workspace a provider of an integration", create::<Provider>),
+        authed(Method::GET, "/providers/{id}", READ, "Show a managed provider by slug or id", get::<Provider>),
+        authed(Method::PUT, "/providers/{id}", UPDATE, "Change a managed provider", update::<Provider>),
+        authed(
+            Method::DELETE,
+            "/providers/{id}",
+            DELETE,
+            "Delete a managed provider that no config names",
+            delete::<Provider>,
+        ),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    name: String,
+    integration_id: String,
+    slug: Option<String>,
+    note: Option<String>,
+    expires_at: Option<Timestamp>,
+    tags: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patch {
+    #[serde(default)]
+    name: Edit<String>,
+    #[serde(default)]
+    note: Edit<String>,
+    #[serde(default)]
+    expires_at: Edit<Timestamp>,
+    #[serde(default)]
+    tags: Edit<BTreeMap<String, String>>,
+}
+
+impl Resource for Provider {
+    const KIND: Kind = Kind::Provider;
+    const NOUN: &'static str = "provider";
+    const LATER: &'static [&'static str] = &["usage_limits", "rate_limits", "reset_usage", "secret_mappings"];
+    type Create = Create;
+    type Patch = Patch;
+
+    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+        check_name("name", &input.name)?;
+        check_future(input.expires_at, call.now)?;
+        let integration_id = integration(call, home, &input.integration_id)?;
+        let rest = tagged(Map::new(), Some(input.tags.unwrap_or_default()))?;
+        let doc = Self { integration_id, note: input.note, expires_at: input.expires_at, rest };
+        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let slug = Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "provider")));
+        row.name = input.name;
+        Ok(Draft { row, slug })
+    }
+
+    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+        if let Some(name) = input.name.required("name")? {
+            check_name("name", &name)?;
+            row.name = name;
+        }
+        if let Edit::Set(at) = input.expires_at {
+            check_future(Some(at), call.now)?;
+        }
+        input.expires_at.onto(&mut row.doc.expires_at);
+        input.note.onto(&mut row.doc.note);
+        row.doc.rest = tagged(std::mem::take(&mut row.doc.rest), input.tags.or_default())?;
+        row.doc.rest.shift_remove(AUTO);
+        Ok(())
+    }
+
+    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        let found = around.snapshot.upstream(row.doc.integration_id).filter(|u| usable(u, row));
+        found.map(|_| ()).ok_or_else(|| no_integration(&row.doc.integration_id.to_string()))
+    }
+
+    fn check_unused(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        let users = config::naming(around.workspace(row.workspace)?, &row.slug, &row.id.to_string());
+        if users.is_empty() {
+            return Ok(());
+        }
+        Err(conflict(format!("the provider is named by the configs {}", users.join(", "))))
+    }
+
+    fn view(row: &Row<Self>, call: &Call) -> Value {
+        let snapshot = call.snapshot();
+        let upstream = snapshot.upstream(row.doc.integration_id);
+        let mut view = row.common("provider");
+        if row.doc.expires_at.is_some_and(|at| at <= call.now) {
+            view.insert("status".into(), "expired".into());
+        }
+        let more = json!({
+            "integration_id": row.doc.integration_id,
+            "integration_slug": upstream.map(|u| &*u.slug),
+            "ai_provider_id": upstream.map(|u| u.provider.slug),
+            "ai_provider_name": upstream.map(|u| u.provider.slug),
+            "model_config": {},
+            "note": row.doc.note,
+            "tags": row.doc.rest.get("tags").cloned().unwrap_or_else(|| json!({})),
+            "usage_limits": null,
+            "rate_limits": null,
+            "reset_usage": null,
+            "expires_at": row.doc.expires_at,
+        });
+        view.extend(more.as_object().cloned().unwrap_or_default());
+        Value::Object(view)
+    }
+
+    fn held(workspace: &Workspace, slug: &str) -> bool {
+        workspace.provider(slug).is_some()
+    }
+
+    fn updated(row: &Row<Self>) -> Value {
+        Self::created(row)
+    }
+}
+
+fn usable(upstream: &Upstream, row: &Row<Provider>) -> bool {
+    upstream.org == row.org && upstream.workspace.is_none_or(|w| Some(w) == row.workspace)
+}
+
+fn no_integration(name: &str) -> Problem {
+    bad("integration_id", format_args!("names `{name}`, which is no integration that this workspace can use"))
+}
+
+/// By id, or by slug among the integrations that the workspace can use.
+fn integration(call: &Call, home: Option<WorkspaceId>, name: &str) -> Result<IntegrationId, Problem> {
+    if let Ok(id) = name.parse() {
+        return Ok(id);
+    }
+    let found = by_slug(&call.snapshot(), call, home, name);
+    found.ok_or_else(|| no_integration(name))
+}
+
+fn by_slug(snapshot: &Snapshot, call: &Call, home: Option<WorkspaceId>, name: &str) -> Option<IntegrationId> {
+    let fits =
+        |u: &&Arc<Upstream>| u.org == call.actor.org && *u.slug == *name && u.workspace.is_none_or(|w| Some(w) == home);
+    snapshot.upstreams().find(fits).map(|u| u.integration)
+}
+
+/// A slug from a name; `fallback` when the name has no letter or digit that may stand in one.
+pub(crate) fn slug_of(name: &str, fallback: &str) -> String {
+    let slug = slugify(name);
+    if slug.is_empty() { fallback.to_owned() } else { slug }
+}
+
+pub(crate) fn check_future(at: Option<Timestamp>, now: Timestamp) -> Result<(), Problem> {
+    if at.is_some_and(|at| at <= now) { Err(bad("expires_at", "must be in the future")) } else { Ok(()) }
+}
+
+/// Puts key-value tags among the fields that a document carries along; they mean nothing to the gateway.
+pub(crate) fn tagged(
+    mut rest: Map<String, Value>,
+    tags: Option<BTreeMap<String, String>>,
+) -> Result<Map<String, Value>, Problem> {
+    let Some(tags) = tags else { return Ok(rest) };
+    for (key, value) in &tags {
+        check_name("tags", key)?;
+        if value.chars().count() > 255 {
+            return Err(bad(format_args!("tags.{key}"), "must be at most 255 characters"));
+        }
+    }
+    rest.insert("tags".into(), json!(tags));
+    Ok(rest)
+}

@@ -1,0 +1,165 @@
+//! A route as data: method, path, who may call it, what it is for, what runs. There are two ways to make one,
+//! [`public`] and [`authed`], so a handler that forgets authentication cannot be written: only the second is
+//! given a [`Call`], and there is no [`Call`] without an [`Actor`].
+
+use crate::actor::Actor;
+use crate::app::App;
+use crate::input::{Body, Query};
+use crate::problem::Problem;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use gateway_domain::ports::Revision;
+use gateway_domain::scope::Scope;
+use gateway_domain::snapshot::Snapshot;
+use gateway_domain::time::Timestamp;
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Where a path is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Below `/v1`, `/v2` and `/v1/v2`, on both ports.
+    Api,
+    /// As written, on both ports.
+    Root,
+    /// As written, on the admin port only.
+    Operator,
+}
+
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
+pub(crate) type AuthedFn = Box<dyn Fn(Call) -> Answer + Send + Sync>;
+pub(crate) type PublicFn = fn(&App) -> Reply;
+
+pub(crate) enum Gate {
+    Public(PublicFn),
+    /// Any of these scopes opens it; a handler may ask for more.
+    Scopes(&'static [Scope], AuthedFn),
+}
+
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) place: Place,
+    pub(crate) summary: &'static str,
+    pub(crate) gate: Gate,
+}
+
+pub(crate) fn public(place: Place, path: &'static str, summary: &'static str, run: PublicFn) -> Route {
+    Route { method: Method::GET, path, place, summary, gate: Gate::Public(run) }
+}
+
+pub(crate) fn authed<F, A>(
+    method: Method,
+    path: &'static str,
+    any_of: &'static [Scope],
+    summary: &'static str,
+    run: F,
+) -> Route
+where
+    F: Fn(Call) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
+{
+    let run: AuthedFn = Box::new(move |call| Box::pin(run(call)));
+    Route { method, path, place: Place::Api, summary, gate: Gate::Scopes(any_of, run) }
+}
+
+impl Route {
+    /// Every path that it answers at.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        match self.place {
+            Place::Api => PREFIXES.iter().map(|prefix| format!("{prefix}{}", self.path)).collect(),
+            Place::Root | Place::Operator => vec![self.path.to_owned()],
+        }
+    }
+}
+
+/// The longest first, so that `/v1/v2/X` is not read as `/v2/X` below `/v1`.
+pub(crate) const PREFIXES: [&str; 3] = ["/v1/v2", "/v1", "/v2"];
+
+/// An authenticated request, read but for its body.
+pub(crate) struct Call {
+    pub(crate) app: Arc<App>,
+    pub(crate) actor: Actor,
+    pub(crate) now: Timestamp,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) vars: Vec<(String, String)>,
+    pub(crate) query: Query,
+    pub(crate) bytes: Bytes,
+    pub(crate) client: Option<IpAddr>,
+}
+
+impl Call {
+    pub(crate) fn var(&self, name: &str) -> &str {
+        self.vars.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str())
+    }
+
+    pub(crate) fn body(&self) -> Result<Body, Problem> {
+        Body::parse(&self.bytes)
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.app.live.snapshot()
+    }
+}
+
+/// What a handler answers with.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    status: StatusCode,
+    content: Content,
+    revision: Option<Revision>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Json(Value),
+    Text(&'static str, Cow<'static, str>),
+}
+
+impl Reply {
+    pub(crate) const fn json(value: Value) -> Self {
+        Self { status: StatusCode::OK, content: Content::Json(value), revision: None }
+    }
+
+    pub(crate) fn text(content_type: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { status: StatusCode::OK, content: Content::Text(content_type, text.into()), revision: None }
+    }
+
+    pub(crate) const fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// The revision that this write made, told in `x-config-revision`.
+    pub(crate) const fn at(mut self, revision: Revision) -> Self {
+        self.revision = Some(revision);
+        self
+    }
+
+    pub(crate) fn answer(self, request_id: Uuid) -> Response {
+        let mut answer = match self.content {
+            Content::Json(value) => (self.status, axum::Json(value)).into_response(),
+            Content::Text(kind, text) => (self.status, [(header::CONTENT_TYPE, kind)], text).into_response(),
+        };
+        if let Some(revision) = self.revision {
+            answer.headers_mut().insert(HeaderName::from_static("x-config-revision"), HeaderValue::from(revision));
+        }
+        stamp(answer, request_id)
+    }
+}
+
+/// Answers hold keys and settings: no cache on the way may keep them.
+pub(crate) fn stamp(mut answer: Response, request_id: Uuid) -> Response {
+    let headers = answer.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Ok(id) = HeaderValue::try_from(request_id.to_string()) {
+        headers.insert(HeaderName::from_static("x-request-id"), id);
+    }
+    answer
+}

@@ -1,0 +1,206 @@
+//! The one route table, and what is built from it: the axum router, the answer to "is this ours?" for the
+//! proxy port, and the list that tests and the API description walk.
+
+use crate::actor::Actor;
+use crate::app::{App, ClientAddr};
+use crate::input::Query;
+use crate::problem::{Problem, too_large, unknown_route, unreadable, wrong_method};
+use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, stamp};
+use crate::{logs, public, resource};
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequestParts, RawPathParams, Request};
+use axum::response::Response;
+use axum::routing::{MethodFilter, on};
+use bytes::Bytes;
+use http::Method;
+use http::request::Parts;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+/// Larger bodies are no configuration.
+const MAX_BODY: usize = 4 * 1024 * 1024;
+
+/// Adding a resource is adding its file and its line here.
+static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    let parts = [
+        public::routes(),
+        resource::config::routes(),
+        resource::integration::routes(),
+        resource::provider::routes(),
+        resource::api_key::routes(),
+        resource::rate_limit::routes(),
+        logs::routes(),
+    ];
+    parts.into_iter().flatten().collect()
+});
+
+/// A row of the table, as it may be told to others.
+#[derive(Clone, Debug)]
+pub struct RouteInfo {
+    pub method: Method,
+    /// Below the version prefix; `{name}` stands for one segment.
+    pub path: &'static str,
+    pub summary: &'static str,
+    /// Served without a key.
+    pub public: bool,
+    /// Below `/v1`, `/v2` and `/v1/v2`, and not just as written.
+    pub versioned: bool,
+    /// Any of these is enough to be let in.
+    pub scopes: Vec<&'static str>,
+}
+
+/// The whole table.
+pub fn routes() -> Vec<RouteInfo> {
+    let info = |r: &Route| {
+        let (public, scopes) = match &r.gate {
+            Gate::Public(_) => (true, Vec::new()),
+            Gate::Scopes(any_of, _) => (false, any_of.iter().map(|s| s.name()).collect()),
+        };
+        let (method, versioned) = (r.method.clone(), r.place == Place::Api);
+        RouteInfo { method, path: r.path, summary: r.summary, public, versioned, scopes }
+    };
+    TABLE.iter().map(info).collect()
+}
+
+/// The Admin API. Put [`ClientAddr`] on each request before handing it over.
+pub fn router(app: App) -> axum::Router {
+    let app = Arc::new(app);
+    let mut router = axum::Router::new();
+    for route in TABLE.iter() {
+        let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
+        for path in route.paths() {
+            let app = app.clone();
+            router = router.route(&path, on(filter, move |request: Request| serve(app, route, request)));
+        }
+    }
+    let lost = app.clone();
+    router
+        .method_not_allowed_fallback(move || async move { refuse(&app, &wrong_method()) })
+        .fallback(move || async move { refuse(&lost, &unknown_route()) })
+}
+
+fn refuse(app: &App, problem: &Problem) -> Response {
+    let id = app.id();
+    stamp(problem.answer(id), id)
+}
+
+async fn serve(app: Arc<App>, route: &'static Route, request: Request) -> Response {
+    let id = app.id();
+    match answer(app, route, request).await {
+        Ok(reply) => reply.answer(id),
+        Err(problem) => stamp(problem.answer(id), id),
+    }
+}
+
+/// Authentication and scope come before the body is read.
+async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply, Problem> {
+    let (any_of, run) = match &route.gate {
+        Gate::Public(run) => return Ok(run(&app)),
+        Gate::Scopes(any_of, run) => (any_of, run),
+    };
+    let now = app.now();
+    let (mut parts, body) = request.into_parts();
+    let actor = Actor::authenticate(&app, &parts.headers, now)?;
+    actor.require(any_of)?;
+    let vars = variables(&mut parts).await?;
+    let query = Query::parse(&parts.uri)?;
+    let bytes = read(body).await?;
+    let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
+    run(Call { app, actor, now, method: parts.method, uri: parts.uri, vars, query, bytes, client }).await
+}
+
+async fn variables(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
+    let found = RawPathParams::from_request_parts(parts, &()).await;
+    let found = found.map_err(|_| unreadable("the path cannot be read"))?;
+    Ok(found.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+async fn read(body: Body) -> Result<Bytes, Problem> {
+    to_bytes(body, MAX_BODY).await.map_err(|error| {
+        let long = std::error::Error::source(&error).is_some_and(|e| e.to_string().contains("length limit"));
+        if long { too_large(MAX_BODY) } else { unreadable("the body could not be read to its end") }
+    })
+}
+
+/// Segments of a path; `None` stands for a variable.
+type Pattern = Vec<Option<&'static str>>;
+
+/// By first segment, so that an inference request is told apart by one look-up.
+static PATTERNS: LazyLock<HashMap<&'static str, Vec<(&'static Method, Pattern)>>> = LazyLock::new(|| {
+    let mut out: HashMap<&str, Vec<(&Method, Pattern)>> = HashMap::new();
+    for route in TABLE.iter().filter(|r| r.place == Place::Api) {
+        let pattern: Pattern = route.path[1..].split('/').map(|s| (!s.starts_with('{')).then_some(s)).collect();
+        out.entry(pattern[0].unwrap_or_default()).or_default().push((&route.method, pattern));
+    }
+    out
+});
+
+static ROOTS: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| TABLE.iter().filter(|r| r.place == Place::Root).map(|r| r.path).collect());
+
+/// True for what the proxy port hands over to this service: a registered route, by method and path.
+pub fn is_control_plane(method: &Method, path: &str) -> bool {
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    if method == Method::GET && ROOTS.contains(&path) {
+        return true;
+    }
+    let Some(rest) = PREFIXES.iter().find_map(|p| path.strip_prefix(p)?.strip_prefix('/')) else { return false };
+    let first = rest.split('/').next().unwrap_or_default();
+    PATTERNS.get(first).is_some_and(|routes| routes.iter().any(|(m, p)| *m == method && fits(p, rest)))
+}
+
+fn fits(pattern: &Pattern, path: &str) -> bool {
+    let mut segments = path.split('/');
+    let same = pattern.iter().all(|want| match (want, segments.next()) {
+        (Some(want), Some(segment)) => *want == segment,
+        (None, Some(segment)) => !segment.is_empty(),
+        (_, None) => false,
+    });
+    same && segments.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proxy_port_keeps_what_is_not_registered() {
+        for (method, path, ours) in [
+            (Method::GET, "/", true),
+            (Method::HEAD, "/", true),
+            (Method::POST, "/", false),
+            (Method::GET, "/v1/health", true),
+            (Method::GET, "/metrics", false),
+            (Method::GET, "/health/ready", false),
+            (Method::GET, "/v1/configs", true),
+            (Method::GET, "/v2/configs/pc-1", true),
+            (Method::GET, "/v1/v2/configs/pc-1/versions", true),
+            (Method::PATCH, "/v1/configs/pc-1", false),
+            (Method::GET, "/v1/configs/", false),
+            (Method::GET, "/configs", false),
+            (Method::GET, "/v3/configs", false),
+            (Method::GET, "/v1/proxy/configs", false),
+            (Method::GET, "/proxy/configs", false),
+            (Method::GET, "/v1/proxy/v1/configs", false),
+            (Method::POST, "/v1/chat/completions", false),
+            (Method::GET, "/v1/models", false),
+            (Method::POST, "/v1/api-keys/workspace/service", true),
+            (Method::POST, "/v1/api-keys/workspace", false),
+            (Method::POST, "/v1/logs", false),
+            (Method::GET, "/v1/logs/0194", true),
+            (Method::PUT, "/v2/policies/rate-limits/x", true),
+        ] {
+            assert_eq!(is_control_plane(&method, path), ours, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn each_row_is_described_and_stands_once() {
+        let all = routes();
+        for (i, row) in all.iter().enumerate() {
+            assert!(row.path.starts_with('/') && !row.summary.is_empty(), "{row:?}");
+            assert!(row.public || !row.scopes.is_empty(), "{row:?} opens to any key");
+            assert!(!all[..i].iter().any(|o| o.method == row.method && o.path == row.path), "{row:?}");
+        }
+    }
+}
