@@ -6,4 +6,34 @@
 mod harness;
 
 #[cfg(test)]
+mod bodies;
+#[cfg(test)]
+mod configs;
+#[cfg(test)]
+mod control;
+#[cfg(test)]
+mod custom_hosts;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod first_request;
+#[cfg(test)]
+mod headers;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod load;
+#[cfg(test)]
+mod passthrough;
+#[cfg(test)]
+mod records;
+#[cfg(test)]
+mod retries;
+#[cfg(test)]
+mod shutdown;
+#[cfg(test)]
+mod startup;
+#[cfg(test)]
+mod strategies;
+#[cfg(test)]
+mod tls;

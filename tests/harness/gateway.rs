@@ -7,8 +7,7 @@ use super::process::{Process, program};
 use super::upstream::Upstream;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -40,14 +39,40 @@ impl Gateway {
 
     /// With flags beside the usual ones; a flag given here beats the usual value of the same name.
     pub(crate) async fn with(flags: &[&str]) -> Self {
-        let place =
-            Place { folder: tempfile::tempdir().expect("a folder"), proxy: Port::reserve(), admin: Port::reserve() };
-        Self::at(Arc::new(place), flags).await
+        Self::at(Place::new(), &usual(flags)).await
     }
 
-    /// A second process on the same ports and data.
-    pub(crate) async fn beside(&self, flags: &[&str]) -> Self {
-        Self::at(self.place.clone(), flags).await
+    /// With an address and a data folder, and else as the program comes.
+    pub(crate) async fn bare(flags: &[&str]) -> Self {
+        Self::at(Place::new(), flags).await
+    }
+
+    /// Ended and started again on the same data, with no flags of its own.
+    pub(crate) async fn restart(mut self) -> Self {
+        self.end().await;
+        Self::at(self.place.clone(), &[]).await
+    }
+
+    /// Ended and started again on the same data.
+    pub(crate) async fn restart_with(mut self, flags: &[&str]) -> Self {
+        self.end().await;
+        Self::at(self.place.clone(), &usual(flags)).await
+    }
+
+    async fn end(&mut self) {
+        self.process.signal("TERM");
+        self.process.exit(Duration::from_secs(20)).await;
+    }
+
+    /// A second process on the same ports and data, not yet ready.
+    pub(crate) fn succeed(&self, flags: &[&str]) -> Self {
+        Self::spawn(self.place.clone(), &usual(flags))
+    }
+
+    /// Readiness of the process that answers, which may still be the old one until that has left.
+    pub(crate) async fn ready_as_successor(&mut self, old: &Self) {
+        self.ready().await;
+        assert_ne!(self.process.id(), old.process.id());
     }
 
     async fn at(place: Arc<Place>, flags: &[&str]) -> Self {
@@ -58,10 +83,12 @@ impl Gateway {
 
     fn spawn(place: Arc<Place>, flags: &[&str]) -> Self {
         let mut command = program();
+        command.args(["serve"]);
         let (proxy, admin) = (place.proxy.address, place.admin.address);
-        serve(&mut command, proxy, admin, &place.folder.path().join("data"), flags);
+        command.args(["--listen", &proxy.to_string(), "--admin-listen", &admin.to_string()]);
+        command.arg("--data-dir").arg(place.folder.path().join("data")).args(flags);
         let log = place.folder.path().join("log");
-        let client = reqwest::Client::builder().danger_accept_invalid_certs(true).no_proxy().build();
+        let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build();
         let client = client.expect("a client");
         Self { proxy, admin, process: Process::spawn(command, &log), client, place }
     }
@@ -131,22 +158,24 @@ impl Gateway {
     }
 }
 
-fn serve(command: &mut Command, proxy: SocketAddr, admin: SocketAddr, data: &Path, flags: &[&str]) {
-    let (proxy, admin, data) = (proxy.to_string(), admin.to_string(), data.display().to_string());
+impl Place {
+    fn new() -> Arc<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        Arc::new(Self { folder, proxy: Port::reserve(), admin: Port::reserve() })
+    }
+}
+
+/// Known keys, trust in this machine, and a small process.
+fn usual<'a>(flags: &[&'a str]) -> Vec<&'a str> {
     let usual = [
-        ("--listen", proxy.as_str()),
-        ("--admin-listen", admin.as_str()),
-        ("--data-dir", data.as_str()),
         ("--bootstrap-admin-key", ADMIN_KEY),
         ("--bootstrap-workspace-key", WORKSPACE_KEY),
         ("--trusted-custom-hosts", "127.0.0.1"),
         ("--threads", "2"),
         ("--log-format", "text"),
     ];
-    for (flag, value) in usual.into_iter().filter(|(flag, _)| !flags.contains(flag)) {
-        command.args([flag, value]);
-    }
-    command.args(flags);
+    let kept = usual.into_iter().filter(|(flag, _)| !flags.contains(flag));
+    kept.flat_map(|(flag, value)| [flag, value]).chain(flags.iter().copied()).collect()
 }
 
 /// An inline config of one target: the scripted upstream, speaking OpenAI.

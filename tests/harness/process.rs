@@ -11,9 +11,11 @@ pub(crate) struct Process {
     log: PathBuf,
 }
 
-/// The program under test. Variables of the developer's shell must not reach it.
+/// The program under test. It dies with the thread that starts it, whatever way a test run ends, and
+/// variables of the developer's shell do not reach it.
 pub(crate) fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gateway"));
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", env!("CARGO_BIN_EXE_gateway")]);
     for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("GATEWAY_")) {
         command.env_remove(name);
     }

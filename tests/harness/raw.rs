@@ -144,17 +144,6 @@ impl Raw {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Reads until `needle` has come.
-    pub(crate) async fn until(&mut self, needle: &str) -> String {
-        let mut all = Vec::new();
-        while !String::from_utf8_lossy(&all).contains(needle) {
-            let more = self.bytes().await;
-            assert!(!more.is_empty(), "ended before {needle:?}: {}", String::from_utf8_lossy(&all));
-            all.extend(more);
-        }
-        String::from_utf8_lossy(&all).into_owned()
-    }
-
     async fn fill(&mut self) -> bool {
         let read = self.stream.read_buf(&mut self.buffer);
         let read = tokio::time::timeout(Duration::from_secs(30), read).await.expect("bytes within half a minute");

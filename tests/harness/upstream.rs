@@ -11,8 +11,6 @@ use tokio::task::JoinSet;
 /// A request as it arrived.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// Counts connections from 0.
-    pub(crate) connection: usize,
     pub(crate) method: String,
     pub(crate) target: String,
     pub(crate) headers: Vec<(String, String)>,
@@ -140,6 +138,7 @@ impl Drop for Peer {
 }
 
 impl Peer {
+    /// Counts connections from 0.
     pub(crate) fn connection(&self) -> usize {
         self.connection
     }
@@ -172,7 +171,6 @@ impl Peer {
         let httparse::Status::Complete(length) = request.parse(&self.buffer).expect("a request") else { return None };
         let headers = request.headers.iter();
         let seen = Seen {
-            connection: self.connection,
             method: request.method.expect("a method").to_owned(),
             target: request.path.expect("a target").to_owned(),
             headers: headers.map(|h| (h.name.to_owned(), String::from_utf8_lossy(h.value).into_owned())).collect(),

@@ -1,0 +1,138 @@
+//! Many at once: uploads that must not fill memory, and streams that live through changes.
+
+use crate::harness::{Gateway, Mock, Raw, Upstream, WORKSPACE_KEY, gateway::target, hello, reply, with};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+const UPLOADS: usize = 500;
+const UPLOAD_BYTES: usize = 20 << 20;
+
+/// Reads a request's head, then throws its body away as it comes; answers when all of it has come.
+async fn discarding() -> Upstream {
+    Upstream::scripted(|mut peer| async move {
+        while let Some(seen) = peer.head().await {
+            let length: usize = seen.header("content-length").and_then(|v| v.parse().ok()).expect("a length");
+            let mut left = length;
+            while left > 0 {
+                let bytes = peer.bytes().await;
+                if bytes.is_empty() {
+                    return;
+                }
+                left -= bytes.len();
+            }
+            peer.record(seen);
+            if !peer.send(reply::json(200, &json!({ "bytes": length }))).await {
+                return;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_hundred_uploads_at_once_stay_below_a_gibibyte() {
+    let gateway = Gateway::start().await;
+    let upstream = discarding().await;
+    let config = target(&upstream).to_string();
+    let head: Arc<str> = format!(
+        "POST /v1/files HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {WORKSPACE_KEY}\r\nx-gateway-config: {config}\r\n\
+         content-type: multipart/form-data; boundary=b\r\ncontent-length: {UPLOAD_BYTES}\r\n\r\n"
+    )
+    .into();
+    let piece: Arc<[u8]> = vec![b'x'; 256 << 10].into();
+    // Nobody sends on before everybody has begun: so all are under way at once.
+    let (begun, address) = (Arc::new(tokio::sync::Barrier::new(UPLOADS)), gateway.proxy);
+    let mut clients = JoinSet::new();
+    for _ in 0..UPLOADS {
+        let (head, piece, begun) = (head.clone(), piece.clone(), begun.clone());
+        clients.spawn(async move {
+            let mut client = Raw::connect(address).await;
+            client.send(head.as_bytes()).await;
+            client.send(&piece).await;
+            begun.wait().await;
+            for _ in 1..UPLOAD_BYTES / piece.len() {
+                client.send(&piece).await;
+            }
+            client.response().await
+        });
+    }
+    while let Some(response) = clients.join_next().await {
+        let response = response.expect("no client failed");
+        assert_eq!((response.head.status, response.whole), (200, true), "{}", response.text());
+    }
+    assert_eq!(upstream.seen().len(), UPLOADS);
+    let peak = gateway.memory("VmHWM");
+    assert!(peak < 1024, "the gateway took {peak} MiB");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_streams_live_through_changes_of_configuration() {
+    let gateway = Gateway::start().await;
+    let mock = Mock::start(&["--chunks", "30", "--chunk-gap", "40", "--reply-bytes", "300"]).await;
+    gateway.admin().provider("main", "openai", Some(&mock.url())).await;
+    let slug = gateway.admin().config("main", &json!({ "provider": "@main" })).await;
+    let mut streams = JoinSet::new();
+    for i in 0..200 {
+        let call = gateway.chat().header("x-gateway-trace-id", &format!("s{i}"));
+        let call = if i % 2 == 0 { call.provider("@main") } else { call.header("x-gateway-config", &slug) };
+        streams.spawn(call.json(&with(hello(), json!({ "stream": true }))).send());
+    }
+    let mut changes = 0;
+    while !streams.is_empty() {
+        let config = json!({ "provider": "@main", "override_params": { "seed": changes } });
+        let admin = gateway.admin();
+        admin.put(&format!("/configs/{slug}"), &json!({ "name": "main", "config": config })).await.expect(200);
+        admin.put("/integrations/main-integration", &json!({ "name": format!("n{changes}") })).await.expect(200);
+        let (id, _) = admin.workspace_key(&format!("k{changes}"), json!({})).await;
+        admin.delete(&format!("/api-keys/{id}")).await.expect(200);
+        changes += 4;
+        while let Some(answer) = streams.try_join_next() {
+            let answer = answer.expect("no client failed").expect(200);
+            assert_eq!(answer.said().len(), 300, "{}", answer.text());
+            assert_eq!(answer.events().last().map(String::as_str), Some("[DONE]"));
+        }
+    }
+    assert!(changes >= 8, "only {changes} changes fell into the streams");
+    assert_eq!(mock.stats().await["aborted_by_peer"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_body_budget_sheds_and_recovers() {
+    let gateway = Gateway::with(&["--max-buffered-bytes", "8MiB", "--max-body", "4MiB"]).await;
+    let (go, _) = tokio::sync::broadcast::channel::<()>(1);
+    let release = go.clone();
+    let upstream = Upstream::scripted(move |mut peer| {
+        let mut go = go.subscribe();
+        async move {
+            while peer.request().await.is_some() {
+                let _ = go.recv().await;
+                peer.send(reply::chat("hi")).await;
+            }
+        }
+    })
+    .await;
+    let body = with(hello(), json!({ "filler": "x".repeat(3 << 20) })).to_string();
+    let mut calls = JoinSet::new();
+    for _ in 0..8 {
+        calls.spawn(gateway.chat_through(&upstream).bytes(body.clone()).send());
+    }
+    // Those that do not fit are turned away while the others wait for the upstream.
+    let mut shed = 0;
+    while calls.len() > 2 {
+        let answer = calls.join_next().await.expect("a call").expect("no client failed").expect(503);
+        assert!(answer.header("retry-after").is_some(), "a 503 says when to come back");
+        shed += 1;
+    }
+    assert_eq!(shed, 6);
+    crate::harness::eventually("two requests upstream", || async { (upstream.seen().len() == 2).then_some(()) }).await;
+    let _ = release.send(());
+    while let Some(answer) = calls.join_next().await {
+        answer.expect("no client failed").expect(200);
+    }
+    calls.spawn(gateway.chat_through(&upstream).bytes(body).send());
+    crate::harness::eventually("a third request upstream", || async { (upstream.seen().len() == 3).then_some(()) })
+        .await;
+    let _ = release.send(());
+    calls.join_next().await.expect("a call").expect("no client failed").expect(200);
+}

@@ -1,0 +1,68 @@
+//! HTTPS and HTTP/2 on the proxy port.
+
+use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, gateway::target, hello, reply, with};
+use serde_json::json;
+use std::path::Path;
+
+async fn secure() -> Gateway {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/tls");
+    let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    Gateway::with(&["--tls-cert", &cert.display().to_string(), "--tls-key", &key.display().to_string()]).await
+}
+
+/// A client that trusts the test certificate only.
+fn client(http2: bool) -> reqwest::Client {
+    let pem = include_bytes!("../harness/tls/cert.pem");
+    let builder = reqwest::Client::builder().no_proxy().tls_built_in_root_certs(false);
+    let builder = builder.add_root_certificate(reqwest::Certificate::from_pem(pem).expect("a certificate"));
+    if http2 { builder.http2_prior_knowledge() } else { builder.http1_only() }.build().expect("a client")
+}
+
+#[tokio::test]
+async fn both_versions_of_http_are_served() {
+    let gateway = secure().await;
+    let upstream = Upstream::replying(|seen| {
+        if seen.json()["stream"] == true { reply::stream(&["over ", "tls"]) } else { reply::chat("over tls") }
+    })
+    .await;
+    let url = format!("https://localhost:{}/v1/chat/completions", gateway.proxy.port());
+    for (http2, version) in [(false, reqwest::Version::HTTP_11), (true, reqwest::Version::HTTP_2)] {
+        for stream in [false, true] {
+            let call = crate::harness::call::Call::new(&client(http2), "POST", &url);
+            let call = call.key(WORKSPACE_KEY).config(&target(&upstream));
+            let response = call.json(&with(hello(), json!({ "stream": stream }))).open().await;
+            assert_eq!((response.status().as_u16(), response.version()), (200, version));
+            let answer = crate::harness::Answer::read(response, std::time::Instant::now()).await;
+            assert_eq!((answer.said().as_str(), answer.whole), ("over tls", true));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_large_body_without_length_passes_over_http2() {
+    let gateway = secure().await;
+    let upstream = Upstream::replying(|_| reply::chat("hi")).await;
+    let body = with(hello(), json!({ "filler": "x".repeat(1 << 20) })).to_string();
+    let pieces: Vec<Result<Vec<u8>, std::io::Error>> = body.as_bytes().chunks(10_000).map(|p| Ok(p.to_vec())).collect();
+    let url = format!("https://localhost:{}/v1/chat/completions", gateway.proxy.port());
+    let call = crate::harness::call::Call::new(&client(true), "POST", &url).key(WORKSPACE_KEY);
+    let call = call.config(&target(&upstream)).bytes(reqwest::Body::wrap_stream(futures_util::stream::iter(pieces)));
+    call.send().await.expect(200);
+    assert_eq!(upstream.only().text(), body);
+}
+
+#[tokio::test]
+async fn a_broken_stream_does_not_end_cleanly_over_http2() {
+    let gateway = secure().await;
+    let upstream = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        peer.send([reply::STREAM, &reply::role(), &reply::delta("half")].concat()).await;
+        peer.reset().await;
+    })
+    .await;
+    let url = format!("https://localhost:{}/v1/chat/completions", gateway.proxy.port());
+    let call = crate::harness::call::Call::new(&client(true), "POST", &url).key(WORKSPACE_KEY);
+    let answer = call.config(&target(&upstream)).json(&with(hello(), json!({ "stream": true }))).send().await;
+    assert_eq!(answer.said(), "half");
+    assert!(answer.text().contains("\"error\"") && !answer.text().contains("[DONE]"), "{}", answer.text());
+}
