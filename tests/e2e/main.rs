@@ -26,6 +26,8 @@ mod load;
 #[cfg(test)]
 mod passthrough;
 #[cfg(test)]
+mod postgres;
+#[cfg(test)]
 mod records;
 #[cfg(test)]
 mod retries;
