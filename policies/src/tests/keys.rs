@@ -2,6 +2,7 @@
 
 use super::fixture::{KEY, NOW, index, pairs, policies, policy, requests, subject};
 use crate::{Engine, Index, Subject, supported};
+use gateway_domain::Timestamp;
 use gateway_domain::id::KeyId;
 use gateway_domain::resource::policy::RateLimitPolicy;
 use serde_json::{Value, json};
@@ -15,13 +16,16 @@ fn base() -> Value {
     requests("rph", 3, &conditions, &["model", "metadata.team"])
 }
 
+/// The last minute of a Sunday: windows of every unit end at the same moment.
+const LAST_MINUTE: Timestamp = Timestamp::from_secs(1_795_391_970);
+
 /// Whether requests taken under one version of a policy still count under the other.
 fn share(before: &Value, after: &Value) -> bool {
     let metadata = pairs(&[("team", "a"), ("team2", "a")]);
     let call = Subject { metadata: &metadata, ..subject() };
     let engine = Engine::default();
-    assert_eq!(engine.admitted(&index(std::slice::from_ref(before)), &call, NOW, 2), 2);
-    let admitted = engine.admitted(&index(std::slice::from_ref(after)), &call, NOW, 3);
+    assert_eq!(engine.admitted(&index(std::slice::from_ref(before)), &call, LAST_MINUTE, 2), 2);
+    let admitted = engine.admitted(&index(std::slice::from_ref(after)), &call, LAST_MINUTE, 3);
     assert!(admitted == 1 || admitted == 3, "{admitted} of {after}");
     admitted == 1
 }
@@ -40,9 +44,15 @@ fn what_does_not_change_the_rule_keeps_the_count() {
 
 #[test]
 fn a_changed_rule_counts_anew() {
+    let but = |key: &str, value: Value, excludes: Value| json!([{"key": "api_key", "value": ["*", KEY]}, {"key": key, "value": value, "excludes": excludes}]);
     for (field, value) in [
         ("unit", json!("rpd")),
         ("unit", json!("rpm")),
+        ("unit", json!("rpw")),
+        ("conditions", but("metadata.team2", json!("a"), json!(["x", "y"]))),
+        ("conditions", but("metadata.team", json!(["a", "b"]), json!(["x", "y"]))),
+        ("conditions", but("metadata.team", json!(["a"]), json!(["x"]))),
+        ("conditions", but("metadata.team", json!(["a"]), json!(["xxy"]))),
         ("conditions", json!([{"key": "api_key", "value": "*"}])),
         ("conditions", json!([{"key": "api_key", "value": "*"}, {"key": "metadata.team", "value": "a"}])),
         ("group_by", json!([{"key": "model"}])),
@@ -89,6 +99,9 @@ fn each_combination_of_groups_has_its_own_count() {
         (pairs(&[("a", "y"), ("b", "x")]), subject()),
         (pairs(&[("a", "xy"), ("b", "y")]), subject()),
         (pairs(&[("a", "x"), ("b", "yy")]), subject()),
+        // Written one after the other these two would read the same.
+        (pairs(&[("a", "xty"), ("b", "z")]), subject()),
+        (pairs(&[("a", "x"), ("b", "ytz")]), subject()),
         (pairs(&[("a", "x"), ("b", "y")]), Subject { api_key: other, ..subject() }),
         (pairs(&[("a", "x"), ("b", "y")]), Subject { model: Some("o3"), ..subject() }),
         (pairs(&[("a", "x"), ("b", "y")]), Subject { model: None, unread: true, ..subject() }),

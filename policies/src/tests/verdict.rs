@@ -88,7 +88,7 @@ fn what_is_given_back_can_be_taken_again() {
     let minute: Vec<Hold> = (0..2).map(|_| take(next).unwrap()).collect();
     assert!(take(next).is_err());
     hold.release(&engine, next);
-    assert!(take(next).is_err());
+    assert!(take(next).is_err() && take(NOW).is_err());
     assert_eq!(engine.admitted(&index, &subject(), seconds(120), 9), 2, "5 an hour: 1 kept, 2 held, 2 left");
     assert_eq!(minute.len(), 2);
     assert_eq!(engine.admitted(&index, &subject(), seconds(180), 9), 0);
