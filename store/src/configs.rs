@@ -79,6 +79,34 @@ impl Database {
     }
 }
 
+impl Database {
+    /// Takes over rows as they stand elsewhere, their revisions included; tombstones need no keeping.
+    pub(crate) async fn keep(&self, changes: &Changes, whole: bool) -> Result<(), StoreError> {
+        let mut lease = self.lease(Side::Write).await?;
+        let work = async { keep(lease.session(), changes, whole).await.map_err(|e| failure(&e)) };
+        let outcome = timeout(self.call_timeout(), work).await;
+        lease.finish(outcome)
+    }
+}
+
+async fn keep(mut session: Session<'_>, changes: &Changes, whole: bool) -> Result<(), Error> {
+    let mut transaction = session.begin().await?;
+    let mut inside = transaction.session();
+    if whole {
+        inside.run("DELETE FROM resource", vec![]).await?;
+    }
+    let (gone, live): (Vec<_>, Vec<_>) = changes.rows.iter().partition(|row| row.deleted_at.is_some());
+    for row in gone {
+        let one = vec![row.kind.as_str().into(), row.id.into()];
+        inside.run("DELETE FROM resource WHERE kind = $1 AND id = $2", one).await?;
+    }
+    for row in live {
+        inside.run(PUT, row_values(row, row.revision)).await?;
+    }
+    inside.run("UPDATE meta SET revision = $1", vec![changes.revision.into()]).await?;
+    transaction.commit().await
+}
+
 fn no_meta() -> StoreError {
     StoreError::Broken("the table 'meta' is empty".to_owned())
 }
@@ -135,30 +163,30 @@ pub(crate) fn narrow<T: TryFrom<i64>>(number: i64) -> Result<T, Error> {
 }
 
 async fn write(mut session: Session<'_>, seen: Revision, decide: Decide<'_>) -> Result<Changes, WriteError> {
-    let mut transaction = session.begin().await.map_err(broken)?;
+    let mut transaction = session.begin().await.map_err(|e| broken(&e))?;
     let mut inside = transaction.session();
-    let revision = inside.fetch_int(BUMP, vec![]).await.map_err(broken)?;
+    let revision = inside.fetch_int(BUMP, vec![]).await.map_err(|e| broken(&e))?;
     let news = news(&mut inside, seen, revision - 1).await?;
     // From here a `return` rolls back.
     let Batch { rows, versions, audit } = decide(&news).map_err(WriteError::Rejected)?;
     put_all(&mut inside, &rows, &versions, &audit, revision).await.map_err(WriteError::Store)?;
     let revision = if rows.is_empty() {
         // Nothing that a node would want to read: the number stays free.
-        inside.run(UNBUMP, vec![]).await.map_err(broken)?;
+        inside.run(UNBUMP, vec![]).await.map_err(|e| broken(&e))?;
         revision - 1
     } else {
         if let Session::Postgres(_) = inside {
             let told: [Value<'_>; 2] = [CHANNEL.into(), revision.to_string().into()];
-            inside.fetch("SELECT pg_notify($1, $2)", told.into(), |_| Ok(())).await.map_err(broken)?;
+            inside.fetch("SELECT pg_notify($1, $2)", told.into(), |_| Ok(())).await.map_err(|e| broken(&e))?;
         }
         revision
     };
-    transaction.commit().await.map_err(broken)?;
+    transaction.commit().await.map_err(|e| broken(&e))?;
     Ok(merge(news, rows, revision))
 }
 
-fn broken(error: Error) -> WriteError {
-    WriteError::Store(failure(&error))
+fn broken(error: &Error) -> WriteError {
+    WriteError::Store(failure(error))
 }
 
 /// What the writer has not seen yet.
@@ -170,7 +198,7 @@ async fn news(inside: &mut Session<'_>, seen: Revision, current: Revision) -> Re
     if seen == current {
         return Ok(Changes { revision: current, rows: Vec::new() });
     }
-    let found = inside.fetch(SINCE, vec![seen.into()], change).await.map_err(broken)?;
+    let found = inside.fetch(SINCE, vec![seen.into()], change).await.map_err(|e| broken(&e))?;
     Ok(Changes { revision: current, rows: found.into_iter().filter_map(|(_, row)| row).collect() })
 }
 

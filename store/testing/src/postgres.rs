@@ -108,7 +108,6 @@ impl Postgres {
             "listen_addresses=127.0.0.1",
             &format!("unix_socket_directories={}", self.dir.path().display()),
             "fsync=off",
-            "synchronous_commit=off",
             "full_page_writes=off",
             "shared_buffers=32MB",
             "max_connections=200",

@@ -4,6 +4,7 @@
 
 mod configs;
 mod history;
+mod keys;
 mod migrations;
 mod outage;
 
@@ -46,6 +47,7 @@ macro_rules! on_every_engine {
 pub(crate) use on_every_engine;
 
 /// A place where databases can be opened; what lies behind is gone with it.
+#[derive(Debug)]
 pub struct House {
     pub engine: Engine,
     pub url: DatabaseUrl,

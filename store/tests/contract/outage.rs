@@ -4,6 +4,7 @@ use crate::{options, put, row};
 use gateway_domain::ports::{ConfigStore, StoreError, WriteError};
 use gateway_store::{DatabaseUrl, Options, open};
 use gateway_testing::Postgres;
+use sqlx::{Connection, Executor, PgConnection};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
@@ -43,26 +44,17 @@ async fn a_server_goes_away_and_comes_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_call_is_given_up_and_blocks_nobody() {
     let server = Postgres::shared();
-    let url = DatabaseUrl::parse(&server.create("slow")).unwrap();
+    let url = server.create("slow");
     let limits = Options { pool_size: 1, call_timeout: Duration::from_millis(300), ..options() };
-    let database = open(&url, &limits).await.unwrap();
-    let patient = open(&url, &options()).await.unwrap();
-    // A writer that holds the row of the revision until it is told to go on.
-    let (go, gate) = std::sync::mpsc::channel::<()>();
-    let (inside, entered) = tokio::sync::oneshot::channel();
-    let holder = tokio::spawn(async move {
-        let decide = move |_: &gateway_domain::ports::Changes| {
-            inside.send(()).unwrap();
-            gate.recv().unwrap();
-            Ok(crate::batch(vec![row(1, "slow")]))
-        };
-        patient.write(0, Box::new(decide)).await
-    });
-    entered.await.unwrap();
-    let blocked = put(&database, 0, vec![row(2, "blocked")]).await;
-    assert!(matches!(blocked, Err(WriteError::Store(StoreError::Unavailable(_)))), "{blocked:?}");
-    assert_eq!(database.since(0).await.unwrap().revision, 0, "the only connection is usable");
-    go.send(()).unwrap();
-    assert_eq!(holder.await.unwrap().unwrap().revision, 1);
-    assert_eq!(put(&database, 1, vec![row(2, "later")]).await.unwrap().revision, 2);
+    let database = open(&DatabaseUrl::parse(&url).unwrap(), &limits).await.unwrap();
+    // Another node that hangs in the middle of a write.
+    let mut holder = PgConnection::connect(&url).await.unwrap();
+    holder.execute("BEGIN; UPDATE meta SET revision = revision + 1").await.unwrap();
+    for _ in 0..3 {
+        let blocked = put(&database, 0, vec![row(2, "blocked")]).await;
+        assert!(matches!(blocked, Err(WriteError::Store(StoreError::Unavailable(_)))), "{blocked:?}");
+        assert_eq!(database.since(0).await.unwrap().revision, 0, "the only connection is usable");
+    }
+    holder.execute("ROLLBACK").await.unwrap();
+    assert_eq!(put(&database, 0, vec![row(2, "later")]).await.unwrap().revision, 1);
 }
