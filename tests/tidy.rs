@@ -347,7 +347,7 @@ fn functions(code: &str) -> Vec<(String, usize, usize)> {
                 _ => continue,
             };
             if depth == 0 {
-                found.push((name, at, code[at..end].lines().count()));
+                found.push((name, at, code[at..=end].lines().count()));
                 break;
             }
         }

@@ -20,6 +20,8 @@ mod first_request;
 #[cfg(test)]
 mod headers;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod load;
