@@ -1,1 +1,42 @@
-fn main() {}
+//! The gateway's program: reads the command line and hands over. Everything is wired in `serve`.
+
+mod cli;
+mod flight;
+mod live;
+mod metrics;
+mod mock;
+mod proxy;
+mod serve;
+mod settings;
+mod telemetry;
+mod units;
+mod upstream;
+mod writer;
+
+use cli::{Command, KeysCommand};
+use std::process::ExitCode;
+
+/// Fewer and cheaper allocations than the system's allocator on the hot path.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let (cli, matches) = cli::parse();
+    let outcome = match cli.command {
+        None => cli.serve.resolve(&matches).and_then(serve::run),
+        Some(Command::Serve(args)) => args.resolve(&matches).and_then(serve::run),
+        Some(Command::Check(args)) => args.resolve(&matches).and_then(serve::check),
+        Some(Command::Migrate(args)) => args.resolve(&matches).and_then(serve::migrate),
+        Some(Command::Keys { command: KeysCommand::NewAdmin(args) }) => {
+            args.resolve(&matches).and_then(serve::new_admin_key)
+        }
+        Some(Command::Mock(args)) => serve::mock(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            telemetry::complain(&why);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -139,8 +139,18 @@ fn includes_usage(raw: &RawValue) -> bool {
 /// Returned in lower case.
 pub fn check_forward_header(name: &str) -> Result<String, &'static str> {
     static HOP_BY_HOP: &[&str] = &[
-        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
-        "transfer-encoding", "upgrade", "content-length", "host", "expect",
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
+        "host",
+        "expect",
     ];
     let lower = name.trim().to_ascii_lowercase();
     if http::HeaderName::from_bytes(lower.as_bytes()).is_err() {

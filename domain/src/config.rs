@@ -38,7 +38,9 @@ pub enum Mode {
     Single,
     /// `None`: move on at any status outside 2xx. A list: only at those.
     Fallback(Option<Arc<[u16]>>),
-    LoadBalance { total: f64 },
+    LoadBalance {
+        total: f64,
+    },
 }
 
 impl Mode {

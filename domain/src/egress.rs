@@ -173,14 +173,19 @@ static SERVICE_PORTS: &[u16] = &[
     21, 22, 23, 25, 53, 110, 111, 135, 139, 143, 389, 445, 465, 587, 636, 993, 995, 1433, 1521, 2049, 2375, 2376, 2379,
     2380, 3306, 3389, 5432, 5672, 5900, 5984, 6379, 6443, 9042, 9092, 9200, 9300, 10250, 11211, 27017, 27018, 27019,
 ];
-static PRIVATE_TLDS: &[&str] = &[
-    "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "test", "invalid", "onion", "localhost",
+static PRIVATE_TLDS: &[&str] =
+    &["local", "localdomain", "internal", "intranet", "lan", "home", "corp", "test", "invalid", "onion", "localhost"];
+static METADATA_NAMES: &[&str] = &[
+    "metadata",
+    "instance-data",
+    "metadata.google.internal",
+    "metadata.goog",
+    "kubernetes",
+    "cluster.local",
+    "consul",
 ];
-static METADATA_NAMES: &[&str] =
-    &["metadata", "instance-data", "metadata.google.internal", "metadata.goog", "kubernetes", "cluster.local", "consul"];
-static REBINDING: &[&str] = &[
-    "nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me", "vcap.me", "traefik.me", "localhost.run",
-];
+static REBINDING: &[&str] =
+    &["nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me", "vcap.me", "traefik.me", "localhost.run"];
 
 /// Whether a resolved address may be dialled; `trusted` lifts the private ranges, never the metadata addresses.
 pub fn dialable(ip: IpAddr, trusted: bool) -> Result<(), &'static str> {
@@ -197,10 +202,15 @@ fn is_metadata(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v) => matches!(
             v.octets(),
-            [169, 254, 169, 254] | [169, 254, 170, 2 | 23] | [100, 100, 100, 200] | [168, 63, 129, 16] | [192, 0, 0, 192]
+            [169, 254, 169, 254]
+                | [169, 254, 170, 2 | 23]
+                | [100, 100, 100, 200]
+                | [168, 63, 129, 16]
+                | [192, 0, 0, 192]
         ),
         IpAddr::V6(v) => {
-            embedded_v4(v).is_some_and(|m| is_metadata(IpAddr::V4(m))) || v.segments()[..6] == [0xfd00, 0xec2, 0, 0, 0, 0]
+            embedded_v4(v).is_some_and(|m| is_metadata(IpAddr::V4(m)))
+                || v.segments()[..6] == [0xfd00, 0xec2, 0, 0, 0, 0]
         }
     }
 }
@@ -214,7 +224,9 @@ pub fn is_global(ip: IpAddr) -> bool {
             match embedded_v4(v) {
                 Some(inner) => is_global_v4(inner),
                 // 2000::/3 without 2001::/23 (Teredo, ORCHID …) and documentation.
-                None => s[0] & 0xe000 == 0x2000 && !(s[0] == 0x2001 && s[1] < 0x200) && !(s[0] == 0x2001 && s[1] == 0xdb8),
+                None => {
+                    s[0] & 0xe000 == 0x2000 && !(s[0] == 0x2001 && s[1] < 0x200) && !(s[0] == 0x2001 && s[1] == 0xdb8)
+                }
             }
         }
     }
@@ -260,14 +272,41 @@ mod tests {
     fn hosts_that_are_refused() {
         let none = Trusted::default();
         for url in [
-            "ftp://example.com", "file:///etc/passwd", "http://user:pw@example.com", "http://example.com#f", "http://",
-            "http://127.0.0.1", "http://10.0.0.1/v1", "http://[::1]/", "http://[::ffff:10.0.0.1]", "http://[64:ff9b::7f00:1]",
-            "http://[2002:7f00:1::]", "http://169.254.169.254/latest", "http://100.64.1.1", "http://198.18.0.1",
-            "http://2130706433", "http://0x7f000001", "http://0177.0.0.1", "http://127.1", "http://metadata.google.internal",
-            "http://metadata/x", "http://foo.cluster.local", "http://printer.local", "http://a.127.0.0.1.nip.io",
-            "http://localtest.me", "http://example.com:22", "http://example.com:0", "http://example.com:99999",
-            "http://example.com.", "http://a.b.c.d.e.f.g.h.i.j.k", "http://xn--e1afmkfd.com", "http://exa%6dple.com",
-            "http://ex ample.com", "http://example.com\\@evil", "http://localhost:8080", "javascript:alert(1)",
+            "ftp://example.com",
+            "file:///etc/passwd",
+            "http://user:pw@example.com",
+            "http://example.com#f",
+            "http://",
+            "http://127.0.0.1",
+            "http://10.0.0.1/v1",
+            "http://[::1]/",
+            "http://[::ffff:10.0.0.1]",
+            "http://[64:ff9b::7f00:1]",
+            "http://[2002:7f00:1::]",
+            "http://169.254.169.254/latest",
+            "http://100.64.1.1",
+            "http://198.18.0.1",
+            "http://2130706433",
+            "http://0x7f000001",
+            "http://0177.0.0.1",
+            "http://127.1",
+            "http://metadata.google.internal",
+            "http://metadata/x",
+            "http://foo.cluster.local",
+            "http://printer.local",
+            "http://a.127.0.0.1.nip.io",
+            "http://localtest.me",
+            "http://example.com:22",
+            "http://example.com:0",
+            "http://example.com:99999",
+            "http://example.com.",
+            "http://a.b.c.d.e.f.g.h.i.j.k",
+            "http://xn--e1afmkfd.com",
+            "http://exa%6dple.com",
+            "http://ex ample.com",
+            "http://example.com\\@evil",
+            "http://localhost:8080",
+            "javascript:alert(1)",
         ] {
             assert!(check_custom_host(url, &none).is_err(), "{url}");
         }

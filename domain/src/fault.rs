@@ -220,7 +220,10 @@ mod tests {
     fn saved_only_names_code_and_field() {
         let f = Fault::new(FaultKind::InlineBlocked, "saved only").code("inline_config_blocked").on("x-gateway-config");
         let b = body(&f, Dialect::OpenAi);
-        assert_eq!((&b["error"]["code"], &b["error"]["field"]), (&json!("inline_config_blocked"), &json!("x-gateway-config")));
+        assert_eq!(
+            (&b["error"]["code"], &b["error"]["field"]),
+            (&json!("inline_config_blocked"), &json!("x-gateway-config"))
+        );
     }
 
     #[test]

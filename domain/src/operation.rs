@@ -167,15 +167,9 @@ mod tests {
             at(Method::POST, "/v1/chat/completions"),
             Some((Operation::ChatCompletions, false, "/chat/completions"))
         );
-        assert_eq!(
-            at(Method::POST, "/v1/proxy/chat/completions"),
-            Some((Operation::Proxy, true, "/chat/completions"))
-        );
+        assert_eq!(at(Method::POST, "/v1/proxy/chat/completions"), Some((Operation::Proxy, true, "/chat/completions")));
         assert_eq!(at(Method::PUT, "/v1/anything/else"), Some((Operation::Proxy, true, "/anything/else")));
-        assert_eq!(
-            at(Method::POST, "/v1/threads/t/runs/r"),
-            Some((Operation::ModifyRun, false, "/threads/t/runs/r"))
-        );
+        assert_eq!(at(Method::POST, "/v1/threads/t/runs/r"), Some((Operation::ModifyRun, false, "/threads/t/runs/r")));
         assert_eq!(
             at(Method::POST, "/v1/threads/t/runs/r/cancel"),
             Some((Operation::Proxy, true, "/threads/t/runs/r/cancel"))

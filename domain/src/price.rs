@@ -77,6 +77,11 @@ impl PriceBook {
         &BOOK
     }
 
+    /// Models of a provider that have a price, in no order.
+    pub fn models(&self, provider: &str) -> impl Iterator<Item = &str> {
+        self.0.get(provider).into_iter().flat_map(|m| m.keys().map(String::as_str))
+    }
+
     /// A dated snapshot (`gpt-4o-2024-08-06`, `claude-sonnet-4-20250514`) costs what its family does.
     pub fn card(&self, provider: &str, model: &str) -> Option<&PriceCard> {
         let models = self.0.get(provider)?;

@@ -69,7 +69,6 @@ pub struct LogRecord {
     pub adjusted: Arc<str>,
 }
 
-
 /// Filters of `GET /v1/logs`; absent means any. Newest first.
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {

@@ -146,7 +146,11 @@ pub fn check_name(field: &str, name: &str) -> Result<(), Invalid> {
 pub fn check_slug(field: &str, slug: &str) -> Result<(), Invalid> {
     check_name(field, slug)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if slug.chars().all(plain) { Ok(()) } else { Err(Invalid::new(field, "may hold letters, digits, '-', '_' and '.' only")) }
+    if slug.chars().all(plain) {
+        Ok(())
+    } else {
+        Err(Invalid::new(field, "may hold letters, digits, '-', '_' and '.' only"))
+    }
 }
 
 /// Turns a name into a slug: lower-case, runs of other characters become one `-`.

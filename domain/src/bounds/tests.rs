@@ -19,20 +19,41 @@ fn spans_point_into_the_body() {
 #[test]
 fn ranges() {
     for (extra, field) in [
-        (r#","n":0"#, "n"), (r#","n":129"#, "n"), (r#","n":1.5"#, "n"), (r#","n":"1""#, "n"),
-        (r#","temperature":2.01"#, "temperature"), (r#","temperature":-0.1"#, "temperature"),
-        (r#","top_p":1.1"#, "top_p"), (r#","top_logprobs":21"#, "top_logprobs"), (r#","presence_penalty":-3"#, "presence_penalty"),
-        (r#","frequency_penalty":2.5"#, "frequency_penalty"), (r#","tools":[]"#, "tools"), (r#","stream":"yes""#, "stream"),
-        (r#","model":7"#, "model"), (r#","stop":7"#, "stop"), (r#","seed":9223372036854775808"#, "seed"),
-        (r#","logit_bias":[]"#, "logit_bias"), (r#","response_format":"json""#, "response_format"),
-        (r#","user":{}"#, "user"), (r#","model":"a","model":"b""#, "model"), (r#","tool_choice":1"#, "tool_choice"),
+        (r#","n":0"#, "n"),
+        (r#","n":129"#, "n"),
+        (r#","n":1.5"#, "n"),
+        (r#","n":"1""#, "n"),
+        (r#","temperature":2.01"#, "temperature"),
+        (r#","temperature":-0.1"#, "temperature"),
+        (r#","top_p":1.1"#, "top_p"),
+        (r#","top_logprobs":21"#, "top_logprobs"),
+        (r#","presence_penalty":-3"#, "presence_penalty"),
+        (r#","frequency_penalty":2.5"#, "frequency_penalty"),
+        (r#","tools":[]"#, "tools"),
+        (r#","stream":"yes""#, "stream"),
+        (r#","model":7"#, "model"),
+        (r#","stop":7"#, "stop"),
+        (r#","seed":9223372036854775808"#, "seed"),
+        (r#","logit_bias":[]"#, "logit_bias"),
+        (r#","response_format":"json""#, "response_format"),
+        (r#","user":{}"#, "user"),
+        (r#","model":"a","model":"b""#, "model"),
+        (r#","tool_choice":1"#, "tool_choice"),
     ] {
         let fault = chat(extra).expect_err(extra);
         assert_eq!((fault.status(), fault.param()), (400, Some(field)), "{extra}: {}", fault.message());
     }
     for extra in [
-        r#","n":1"#, r#","n":128.0"#, r#","temperature":2"#, r#","temperature":null"#, r#","stop":["a","b"]"#, r#","stop":"a""#,
-        r#","seed":-9223372036854775808"#, r#","tool_choice":{"type":"function"}"#, r#","unknown":{"n":500}"#, r#","stop":null"#,
+        r#","n":1"#,
+        r#","n":128.0"#,
+        r#","temperature":2"#,
+        r#","temperature":null"#,
+        r#","stop":["a","b"]"#,
+        r#","stop":"a""#,
+        r#","seed":-9223372036854775808"#,
+        r#","tool_choice":{"type":"function"}"#,
+        r#","unknown":{"n":500}"#,
+        r#","stop":null"#,
     ] {
         assert!(chat(extra).is_ok(), "{extra}");
     }
@@ -54,9 +75,13 @@ fn sizes() {
 #[test]
 fn messages_have_shape() {
     for (body, field) in [
-        (r#"{"messages":[]}"#, "messages"), (r"{}", "messages"), (r#"{"messages":"hi"}"#, "messages"),
-        (r#"{"messages":[1]}"#, "messages[0]"), (r#"{"messages":[{"role":"user"},{"content":"x"}]}"#, "messages[1].role"),
-        (r#"{"messages":[{"role":5}]}"#, "messages[0].role"), (r#"{"messages":[{"role":"user","content":5}]}"#, "messages[0].content"),
+        (r#"{"messages":[]}"#, "messages"),
+        (r"{}", "messages"),
+        (r#"{"messages":"hi"}"#, "messages"),
+        (r#"{"messages":[1]}"#, "messages[0]"),
+        (r#"{"messages":[{"role":"user"},{"content":"x"}]}"#, "messages[1].role"),
+        (r#"{"messages":[{"role":5}]}"#, "messages[0].role"),
+        (r#"{"messages":[{"role":"user","content":5}]}"#, "messages[0].content"),
         (r#"{"messages":[{"role":"user","content":{}}]}"#, "messages[0].content"),
     ] {
         let fault = peek(ChatCompletions, body.as_bytes()).expect_err(body);
@@ -75,7 +100,10 @@ fn broken_json_and_wrong_roots() {
 
 #[test]
 fn raw_calls_are_looked_at_and_never_refused() {
-    assert_eq!(peek(Proxy, br#"{"model":"m","n":999,"stream":true}"#).map(|p| (p.model, p.stream)), Ok((Some("m".into()), true)));
+    assert_eq!(
+        peek(Proxy, br#"{"model":"m","n":999,"stream":true}"#).map(|p| (p.model, p.stream)),
+        Ok((Some("m".into()), true))
+    );
     assert_eq!(peek(Proxy, b"not json"), Ok(Peek::default()));
     assert_eq!(peek(Proxy, br#"{"model":5}"#), Ok(Peek::default()));
 }

@@ -13,9 +13,22 @@ const MAX_ATTEMPTS: u64 = 5;
 
 /// Keys of the contract that wait for their feature: named, so that the refusal says which.
 static LATER: &[&str] = &[
-    "cache", "default_params", "drop_params", "input_guardrails", "output_guardrails", "before_request_hooks",
-    "after_request_hooks", "input_mutators", "output_mutators", "cb_config", "prompt_id", "passthrough", "deployments",
-    "conditions", "default", "sticky",
+    "cache",
+    "default_params",
+    "drop_params",
+    "input_guardrails",
+    "output_guardrails",
+    "before_request_hooks",
+    "after_request_hooks",
+    "input_mutators",
+    "output_mutators",
+    "cb_config",
+    "prompt_id",
+    "passthrough",
+    "deployments",
+    "conditions",
+    "default",
+    "sticky",
 ];
 
 /// snake_case of a key that may be camelCase.
@@ -141,8 +154,21 @@ impl<'a> Compiler<'a> {
 
     fn refuse_unknown(&mut self, at: &At<'_>, map: &Map<String, Value>, depth: usize) {
         const KNOWN: &[&str] = &[
-            "strategy", "targets", "name", "provider", "virtual_key", "api_key", "weight", "retry", "request_timeout",
-            "override_params", "forward_headers", "custom_host", "strict_open_ai_compliance", "on_status_codes", "options",
+            "strategy",
+            "targets",
+            "name",
+            "provider",
+            "virtual_key",
+            "api_key",
+            "weight",
+            "retry",
+            "request_timeout",
+            "override_params",
+            "forward_headers",
+            "custom_host",
+            "strict_open_ai_compliance",
+            "on_status_codes",
+            "options",
         ];
         for (key, value) in map {
             let root_only = depth == 0 && matches!(key.as_str(), "metadata" | "fetch_integrated_models");
@@ -158,7 +184,13 @@ impl<'a> Compiler<'a> {
     }
 
     fn branch(
-        &mut self, at: &At<'_>, strategy: &Value, targets: Option<&Value>, path: &str, own: &Inherited, depth: usize,
+        &mut self,
+        at: &At<'_>,
+        strategy: &Value,
+        targets: Option<&Value>,
+        path: &str,
+        own: &Inherited,
+        depth: usize,
     ) -> NodeKind {
         let mode = self.mode(at, strategy);
         let none = Vec::new();
@@ -363,7 +395,9 @@ impl<'a> Compiler<'a> {
     fn statuses(&mut self, at: &At<'_>, map: &Map<String, Value>) -> Option<Arc<[u16]>> {
         let value = map.get("on_status_codes").filter(|v| !v.is_null())?;
         let codes = value.as_array().and_then(|l| {
-            l.iter().map(|v| v.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| (100..=599).contains(n))).collect()
+            l.iter()
+                .map(|v| v.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| (100..=599).contains(n)))
+                .collect()
         });
         match codes {
             Some(codes) => Some(codes),

@@ -28,8 +28,15 @@ fn every_problem_is_listed_with_its_path() {
     .expect_err("has problems");
     let lines: Vec<String> = problems.iter().map(|p| p.path.clone()).collect();
     for path in [
-        "strategy,mode", "strategy,on_status_codes", "retry,attempts", "targets,0,weight", "targets,0,provider",
-        "targets,1,custom_host", "targets,1,cache", "targets,2,retires", "targets,2,request_timeout",
+        "strategy,mode",
+        "strategy,on_status_codes",
+        "retry,attempts",
+        "targets,0,weight",
+        "targets,0,provider",
+        "targets,1,custom_host",
+        "targets,1,cache",
+        "targets,2,retires",
+        "targets,2,request_timeout",
     ] {
         assert!(lines.contains(&path.to_owned()), "{path} in {lines:?}");
     }
@@ -37,7 +44,8 @@ fn every_problem_is_listed_with_its_path() {
 
 #[test]
 fn casings_are_one_and_given_twice_is_a_problem() {
-    let c = compiled(json!({"provider": "openai", "apiKey": "k", "requestTimeout": 5, "overrideParams": {"maxTokens": 1}}));
+    let c =
+        compiled(json!({"provider": "openai", "apiKey": "k", "requestTimeout": 5, "overrideParams": {"maxTokens": 1}}));
     let c = c.expect("valid");
     let NodeKind::Leaf(leaf) = &c.root.kind else { panic!("a leaf") };
     assert_eq!(leaf.timeout_ms, Some(5));
@@ -105,12 +113,16 @@ fn weights_decide() {
     assert_eq!(leaves(&c, 0.74), ["config.targets[1]"]);
     assert_eq!(leaves(&c, 0.76), ["config.targets[2]"]);
     assert_eq!(leaves(&c, 0.999_999), ["config.targets[2]"]);
-    assert!(compiled(json!({"strategy": {"mode": "loadbalance"}, "targets": [{"provider": "openai", "weight": 0}]})).is_err());
+    assert!(
+        compiled(json!({"strategy": {"mode": "loadbalance"}, "targets": [{"provider": "openai", "weight": 0}]}))
+            .is_err()
+    );
 }
 
 #[test]
 fn managed_providers_are_named() {
-    let c = compiled(json!({"strategy": {"mode": "single"}, "targets": [{"virtual_key": "vk"}, {"provider": "@p"}]})).expect("valid");
+    let c = compiled(json!({"strategy": {"mode": "single"}, "targets": [{"virtual_key": "vk"}, {"provider": "@p"}]}))
+        .expect("valid");
     let slugs: Vec<String> = managed_slugs(&c).iter().map(ToString::to_string).collect();
     assert_eq!(slugs, ["vk", "p"]);
     let inline_host = json!({"provider": "@p", "custom_host": "https://api.example.com"});

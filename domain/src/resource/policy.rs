@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn rules_name_the_field() {
-        let base = json!({"type": "requests", "unit": "rpm", "value": 1, "conditions": [{"key": "api_key", "value": "*"}]});
+        let base =
+            json!({"type": "requests", "unit": "rpm", "value": 1, "conditions": [{"key": "api_key", "value": "*"}]});
         assert_eq!(policy(base.clone()).check(), Ok(()));
         for (key, value, field) in [
             ("value", json!(0), "value"),
@@ -194,7 +195,9 @@ mod tests {
 
     #[test]
     fn token_units_are_aliases() {
-        let p = policy(json!({"type": "tokens", "unit": "tpd", "value": 5, "conditions": [{"key": "api_key", "value": ["a", "b"]}]}));
+        let p = policy(
+            json!({"type": "tokens", "unit": "tpd", "value": 5, "conditions": [{"key": "api_key", "value": ["a", "b"]}]}),
+        );
         assert_eq!(p.unit, Unit::Day);
     }
 }

@@ -220,8 +220,7 @@ pub(super) fn org(row: &Stored) -> Result<Org, String> {
 
 pub(super) fn workspace(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
     let w: resource::workspace::Workspace = doc(row)?;
-    let (configs, providers, policies) =
-        old.map(|o| (o.configs, o.providers, o.policies)).unwrap_or_default();
+    let (configs, providers, policies) = old.map(|o| (o.configs, o.providers, o.policies)).unwrap_or_default();
     Ok(Workspace {
         id: WorkspaceId(row.id),
         org: OrgId(row.org),
@@ -263,7 +262,8 @@ pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
 
 pub(super) fn upstream(row: &Stored, build: &Build<'_>) -> Result<Upstream, String> {
     let i: Integration = doc(row)?;
-    let provider = build.catalog.provider(&i.ai_provider_id).ok_or("names a provider that this version does not know")?;
+    let provider =
+        build.catalog.provider(&i.ai_provider_id).ok_or("names a provider that this version does not know")?;
     let open = |sealed: &str| build.vault.open(sealed).map_err(|e| format!("credential cannot be opened: {e}"));
     let base = match &i.configurations.custom_host {
         Some(url) => Some(check_custom_host(url, build.trusted).map_err(|why| format!("custom_host {why}"))?),

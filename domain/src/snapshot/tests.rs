@@ -43,7 +43,8 @@ fn row(kind: Kind, id: u128, slug: &str, doc: &Value) -> Stored {
         kind: kind.name().into(),
         id: Uuid::from_u128(id),
         org: Uuid::from_u128(ORG),
-        workspace: (!matches!(kind, Kind::Organisation | Kind::Workspace | Kind::Integration)).then_some(Uuid::from_u128(WS)),
+        workspace: (!matches!(kind, Kind::Organisation | Kind::Workspace | Kind::Integration))
+            .then_some(Uuid::from_u128(WS)),
         slug: slug.into(),
         name: slug.into(),
         status: "active".into(),
@@ -119,7 +120,8 @@ fn deletes_renames_and_rotations_leave_nothing_behind() {
 #[test]
 fn a_row_that_cannot_be_read_keeps_what_stood_before() {
     let s = base();
-    let bad = row(Kind::Config, 6, "pc-1", &json!({"config": {"provider": "nobody"}, "version_id": Uuid::from_u128(8)}));
+    let bad =
+        row(Kind::Config, 6, "pc-1", &json!({"config": {"provider": "nobody"}, "version_id": Uuid::from_u128(8)}));
     let mut newer = row(Kind::Config, 60, "x", &json!({}));
     newer.kind = "hologram".into();
     let (next, problems) = apply(&s, 4, vec![bad, newer]);

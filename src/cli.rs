@@ -1,0 +1,85 @@
+//! The command line: `gateway [serve]`, `mock`, `check`, `migrate`, `keys`.
+
+use crate::mock::MockArgs;
+use crate::settings::{Effective, Flags, Settings, contract_pool_size, read_file};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Debug, Parser)]
+#[command(name = "gateway", version, about = "A self-hosted, OpenAI-compatible front door to every model provider")]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the gateway (also what happens without a subcommand)
+    Serve(Box<ServeArgs>),
+    /// Run a scriptable upstream that speaks OpenAI and Anthropic, for demos, tests and load
+    Mock(MockArgs),
+    /// Show every setting with its source, open the store and compile the configuration, then leave
+    Check(Box<ServeArgs>),
+    /// Bring the database to this version's schema, then leave
+    Migrate(Box<ServeArgs>),
+    /// Keys, when they were lost
+    Keys {
+        #[command(subcommand)]
+        command: KeysCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a new Admin key for the first organisation and print it once
+    NewAdmin(Box<ServeArgs>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) flags: Flags,
+    /// Settings file (TOML), keys as the flags without dashes in front
+    #[arg(long, env = "GATEWAY_SETTINGS")]
+    pub(crate) settings: Option<PathBuf>,
+    /// Take the listeners over from a running gateway that is sent SIGQUIT
+    #[arg(long, help_heading = "Shutdown and upgrade")]
+    pub(crate) upgrade: bool,
+}
+
+/// Settings ready for use.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) settings: Settings,
+    pub(crate) effective: Vec<Effective>,
+    pub(crate) upgrade: bool,
+}
+
+/// The parsed line and clap's own record of it, which tells flags from environment.
+pub(crate) fn parse() -> (Cli, ArgMatches) {
+    let matches = Cli::command().get_matches();
+    match Cli::from_arg_matches(&matches) {
+        Ok(cli) => (cli, matches),
+        Err(e) => e.exit(),
+    }
+}
+
+impl ServeArgs {
+    pub(crate) fn resolve(mut self, matches: &ArgMatches) -> Result<Resolved, String> {
+        let file = read_file(self.settings.as_deref())?;
+        if self.flags.db_pool_size.is_none() {
+            self.flags.db_pool_size = contract_pool_size()?;
+        }
+        // The innermost subcommand holds the flags.
+        let mut inner = matches;
+        while let Some((_, next)) = inner.subcommand() {
+            inner = next;
+        }
+        let (settings, effective) = Settings::resolve(self.flags, file, Some(inner));
+        settings.check()?;
+        Ok(Resolved { settings, effective, upgrade: self.upgrade })
+    }
+}

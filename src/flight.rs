@@ -1,0 +1,28 @@
+//! How many requests are under way, so that a draining process can leave as soon as none is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flight(Arc<AtomicUsize>);
+
+/// Counts as one request until dropped.
+#[derive(Debug)]
+pub(crate) struct Ticket(Arc<AtomicUsize>);
+
+impl Flight {
+    pub(crate) fn board(&self) -> Ticket {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ticket(self.0.clone())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}

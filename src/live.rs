@@ -1,0 +1,83 @@
+//! The world as the hot path reads it: a snapshot and, for each workspace, the index of its policies.
+//! One pointer, swapped whole; a request loads it once and keeps it to its end.
+
+use arc_swap::ArcSwap;
+use gateway_domain::WorkspaceId;
+use gateway_domain::catalog::Catalog;
+use gateway_domain::egress::Trusted;
+use gateway_domain::ports::{self, Changes, Vault};
+use gateway_domain::snapshot::{Build, Policy, RowProblem, Snapshot};
+use gateway_policies::Index;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+type Policies = Arc<BTreeMap<gateway_domain::PolicyId, Arc<Policy>>>;
+
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub(crate) snapshot: Arc<Snapshot>,
+    limits: HashMap<WorkspaceId, (Policies, Arc<Index>)>,
+}
+
+impl World {
+    /// `None`: the workspace has no policy.
+    pub(crate) fn limits(&self, workspace: WorkspaceId) -> Option<&Arc<Index>> {
+        self.limits.get(&workspace).map(|(_, index)| index)
+    }
+
+    fn next(&self, snapshot: Snapshot) -> Self {
+        let mut limits = HashMap::new();
+        for workspace in snapshot.workspaces().filter(|w| !w.policies().is_empty()) {
+            let policies = workspace.policies();
+            let kept = self.limits.get(&workspace.id).filter(|(old, _)| Arc::ptr_eq(old, policies));
+            let entry = kept.cloned().unwrap_or_else(|| (policies.clone(), Arc::new(Index::build(policies))));
+            limits.insert(workspace.id, entry);
+        }
+        Self { snapshot: Arc::new(snapshot), limits }
+    }
+}
+
+pub(crate) struct Live {
+    world: ArcSwap<World>,
+    /// One change at a time; readers never touch it.
+    writing: Mutex<()>,
+    catalog: &'static dyn Catalog,
+    vault: Arc<dyn Vault>,
+    trusted: Arc<Trusted>,
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("revision", &self.world.load().snapshot.revision).finish_non_exhaustive()
+    }
+}
+
+impl Live {
+    pub(crate) fn new(catalog: &'static dyn Catalog, vault: Arc<dyn Vault>, trusted: Arc<Trusted>) -> Self {
+        Self { world: ArcSwap::default(), writing: Mutex::new(()), catalog, vault, trusted }
+    }
+
+    pub(crate) fn world(&self) -> Arc<World> {
+        self.world.load_full()
+    }
+}
+
+impl ports::Live for Live {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.world.load().snapshot.clone()
+    }
+
+    fn publish(&self, changes: &Changes) -> Vec<RowProblem> {
+        let _one = self.writing.lock();
+        let current = self.world.load_full();
+        // Changes come without gaps, so what ends before this snapshot is already in it.
+        if changes.revision <= current.snapshot.revision {
+            return Vec::new();
+        }
+        let build = Build { catalog: self.catalog, vault: &*self.vault, trusted: &self.trusted };
+        let (snapshot, problems) = current.snapshot.apply(changes, &build);
+        self.world.store(Arc::new(current.next(snapshot)));
+        problems
+    }
+}

@@ -1,0 +1,198 @@
+//! What Prometheus may scrape, under the names of `spec/logs-analytics.md`. Request metrics are fed from records
+//! on the writer's thread, so that a request pays nothing for them; labels are bounded by tables, never by clients.
+
+use gateway_domain::record::LogRecord;
+use prometheus::{
+    Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    TextEncoder,
+};
+use std::sync::Arc;
+
+const LABELS: &[&str] = &["provider", "method", "endpoint", "code", "stream", "cacheStatus", "source"];
+const MILLIS: &[f64] = &[
+    1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 1.2e5, 3e5, 6e5, 1.8e6, 3.6e6,
+    1e7,
+];
+const OWN_MILLIS: &[f64] = &[0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 1e3];
+
+#[derive(Clone, Debug)]
+pub(crate) struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    requests: IntCounterVec,
+    seconds: HistogramVec,
+    llm_millis: HistogramVec,
+    total_millis: HistogramVec,
+    own_millis: HistogramVec,
+    tail_millis: HistogramVec,
+    cost: GaugeVec,
+    tokens: GaugeVec,
+    unpriced: IntCounter,
+    pub(crate) dropped: IntCounter,
+    revision: IntGauge,
+    stale: IntGauge,
+    in_flight: IntGauge,
+    buffered: Gauge,
+    counters: IntGauge,
+}
+
+/// Facts that are read when scraped, not counted as they happen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Readings {
+    pub(crate) revision: i64,
+    pub(crate) stale: bool,
+    pub(crate) in_flight: usize,
+    pub(crate) buffered: usize,
+    pub(crate) counters: usize,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        let histogram = |name: &str, help: &str, labels: &[&str], buckets: &[f64]| {
+            HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)
+        };
+        let seconds: Vec<f64> = MILLIS.iter().map(|m| m / 1e3).collect();
+        let inner = Inner {
+            requests: IntCounterVec::new(Opts::new("request_count", "Requests answered"), LABELS)?,
+            seconds: histogram(
+                "http_request_duration_seconds",
+                "Whole request",
+                &["method", "endpoint", "code"],
+                &seconds,
+            )?,
+            llm_millis: histogram("llm_request_duration_milliseconds", "Waiting for the provider", LABELS, MILLIS)?,
+            total_millis: histogram("gateway_request_duration_milliseconds", "Whole request", LABELS, MILLIS)?,
+            own_millis: histogram(
+                "gateway_processing_time_excluding_last_byte_ms",
+                "The gateway's own work",
+                &["endpoint", "stream"],
+                OWN_MILLIS,
+            )?,
+            tail_millis: histogram(
+                "llm_last_byte_diff_duration_milliseconds",
+                "First to last byte",
+                &["endpoint", "stream"],
+                MILLIS,
+            )?,
+            cost: GaugeVec::new(Opts::new("llm_cost_sum", "Cost in US dollars"), &["provider", "endpoint"])?,
+            tokens: GaugeVec::new(Opts::new("llm_token_sum", "Tokens by class"), &["provider", "endpoint", "type"])?,
+            unpriced: IntCounter::new("gateway_unpriced_records_total", "Records with usage but no known price")?,
+            dropped: IntCounter::new(
+                "gateway_records_dropped_total",
+                "Records lost to a full queue or a store that refused them",
+            )?,
+            revision: IntGauge::new("gateway_config_revision", "Revision of the configuration in force")?,
+            stale: IntGauge::new(
+                "gateway_config_stale",
+                "1 while the database cannot be read or rows cannot be understood",
+            )?,
+            in_flight: IntGauge::new("gateway_requests_in_flight", "Requests under way")?,
+            buffered: Gauge::new("gateway_buffered_bytes", "Request bytes held in memory")?,
+            counters: IntGauge::new("gateway_limit_counters", "Rate-limit counters in use")?,
+            registry,
+        };
+        inner.register()?;
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Books a batch of records.
+    pub(crate) fn book(&self, records: &[LogRecord]) {
+        records.iter().for_each(|r| self.0.book(r));
+    }
+
+    pub(crate) fn drop_records(&self, n: usize) {
+        self.0.dropped.inc_by(n as u64);
+    }
+
+    /// Text format 0.0.4.
+    pub(crate) fn encode(&self, now: Readings) -> String {
+        let i = &self.0;
+        i.revision.set(now.revision);
+        i.stale.set(i64::from(now.stale));
+        i.in_flight.set(i64::try_from(now.in_flight).unwrap_or(i64::MAX));
+        #[expect(clippy::cast_precision_loss, reason = "a gauge for people")]
+        i.buffered.set(now.buffered as f64);
+        i.counters.set(i64::try_from(now.counters).unwrap_or(i64::MAX));
+        let mut text = Vec::new();
+        match TextEncoder::new().encode(&i.registry.gather(), &mut text) {
+            Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+            Err(e) => format!("# metrics cannot be encoded: {e}\n"),
+        }
+    }
+}
+
+impl Inner {
+    fn register(&self) -> Result<(), prometheus::Error> {
+        let all: [Box<dyn prometheus::core::Collector>; 15] = [
+            Box::new(self.requests.clone()),
+            Box::new(self.seconds.clone()),
+            Box::new(self.llm_millis.clone()),
+            Box::new(self.total_millis.clone()),
+            Box::new(self.own_millis.clone()),
+            Box::new(self.tail_millis.clone()),
+            Box::new(self.cost.clone()),
+            Box::new(self.tokens.clone()),
+            Box::new(self.unpriced.clone()),
+            Box::new(self.dropped.clone()),
+            Box::new(self.revision.clone()),
+            Box::new(self.stale.clone()),
+            Box::new(self.in_flight.clone()),
+            Box::new(self.buffered.clone()),
+            Box::new(self.counters.clone()),
+        ];
+        all.into_iter().try_for_each(|c| self.registry.register(c))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "histograms and sums for people")]
+    fn book(&self, r: &LogRecord) {
+        let code = Code::new(r.status);
+        let stream = if r.stream { "true" } else { "false" };
+        let labels = [&*r.provider, &*r.method, r.operation, code.as_str(), stream, "disabled", "gateway"];
+        self.requests.with_label_values(&labels).inc();
+        let millis = |us: u64| us as f64 / 1e3;
+        self.llm_millis.with_label_values(&labels).observe(millis(r.timings.upstream_us));
+        if r.last {
+            self.total_millis.with_label_values(&labels).observe(millis(r.timings.total_us));
+            let whole = self.seconds.with_label_values(&[&*r.method, r.operation, code.as_str()]);
+            whole.observe(r.timings.total_us as f64 / 1e6);
+            self.own_millis.with_label_values(&[r.operation, stream]).observe(millis(r.timings.gateway_us));
+            if r.timings.first_byte_us > 0 {
+                let tail = r.timings.total_us.saturating_sub(r.timings.first_byte_us);
+                self.tail_millis.with_label_values(&[r.operation, stream]).observe(millis(tail));
+            }
+        }
+        let Some(usage) = &r.usage else { return };
+        for (class, n) in [
+            ("input", usage.input),
+            ("cache_read", usage.cache_read),
+            ("cache_write", usage.cache_write),
+            ("output", usage.output),
+            ("reasoning", usage.reasoning),
+        ] {
+            if n > 0 {
+                self.tokens.with_label_values(&[&*r.provider, r.operation, class]).add(n as f64);
+            }
+        }
+        match r.cost {
+            Some(cost) => self.cost.with_label_values(&[&*r.provider, r.operation]).add(cost.usd()),
+            None => self.unpriced.inc(),
+        }
+    }
+}
+
+/// A status code as text, without an allocation for each record.
+struct Code([u8; 3]);
+
+impl Code {
+    fn new(status: u16) -> Self {
+        let digit = |n: u16| b'0' + u8::try_from(n % 10).unwrap_or(0);
+        Self([digit(status / 100), digit(status / 10), digit(status)])
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or("000")
+    }
+}

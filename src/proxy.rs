@@ -1,0 +1,255 @@
+//! The data plane as Pingora sees it. Each phase is one or two calls, named for what they do; the order of
+//! `request_filter` is the order of `design.md` §3: intake, plan, admit, then exchange or relay.
+
+mod admit;
+mod answer;
+mod attempt;
+mod body;
+mod deliver;
+mod exchange;
+mod head;
+mod headers;
+mod intake;
+mod local;
+mod record;
+mod relay;
+mod reply;
+mod request;
+mod routing;
+mod shape;
+mod target;
+mod wire;
+
+pub(crate) use body::Budget;
+pub(crate) use local::ControlPlane;
+pub(crate) use reply::ReplyNames;
+
+use crate::flight::Flight;
+use crate::live::Live;
+use crate::upstream::Dialer;
+use crate::writer::Records;
+use async_trait::async_trait;
+use body::{BodyError, Permit};
+use bytes::Bytes;
+use gateway_domain::config::Config;
+use gateway_domain::egress::Trusted;
+use gateway_domain::record::LogRecord;
+use gateway_domain::{Fault, FaultKind, Timestamp};
+use gateway_policies::Engine;
+use intake::{Refused, Way};
+use ipnet::IpNet;
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::proxy::{FailToProxy, ProxyHttp, Session};
+use pingora::upstreams::peer::HttpPeer;
+use pingora::{Error, ErrorSource};
+use pingora_limits::rate::Rate;
+use quick_cache::sync::Cache;
+use relay::Relay;
+use request::Request;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Requests with unknown keys from one address in a second before they are shed unseen.
+pub(crate) const UNKNOWN_KEYS_PER_SECOND: isize = 50;
+
+/// What the data plane needs of the settings, in the form that it uses.
+#[derive(Debug)]
+pub(crate) struct ProxySettings {
+    pub(crate) header_alias: Vec<String>,
+    pub(crate) trusted: Arc<Trusted>,
+    pub(crate) trusted_proxies: Vec<IpNet>,
+    pub(crate) block_inline_config: bool,
+    pub(crate) max_body: usize,
+    pub(crate) body_timeout: Duration,
+    pub(crate) first_byte_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) total_timeout: Option<Duration>,
+    pub(crate) stream_hold: Duration,
+    pub(crate) upstream_pool_size: usize,
+    pub(crate) max_connections: usize,
+}
+
+/// The proxy: one value, shared by all its connections.
+pub(crate) struct Gateway {
+    pub(crate) settings: ProxySettings,
+    pub(crate) live: Arc<Live>,
+    pub(crate) dialer: Dialer,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) records: Records,
+    pub(crate) names: ReplyNames,
+    /// Compiled inline configs by their text.
+    pub(crate) inline: Cache<String, Arc<Config>>,
+    pub(crate) unknown_keys: Rate,
+    pub(crate) control: ControlPlane,
+    pub(crate) flight: Flight,
+}
+
+/// What one request gathers on its way; filled phase by phase.
+pub(crate) struct Ctx {
+    started: Instant,
+    at: Timestamp,
+    held: Permit,
+    records: Vec<LogRecord>,
+    relay: Option<Box<Relay>>,
+    _flight: crate::flight::Ticket,
+}
+
+#[async_trait]
+impl ProxyHttp for Gateway {
+    type CTX = Ctx;
+
+    fn new_ctx(&self) -> Ctx {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ctx {
+            started: Instant::now(),
+            at: Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)),
+            held: Permit::new(&self.budget),
+            records: Vec::new(),
+            relay: None,
+            _flight: self.flight.board(),
+        }
+    }
+
+    /// Pingora's own modules (compression) would only cost here: bodies are passed on as they are.
+    fn init_downstream_modules(&self, _: &mut pingora::modules::http::HttpModules) {}
+
+    /// `Ok(true)`: answered here. `Ok(false)`: relayed by the phases below.
+    async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<bool> {
+        if let Some(answered) = local::serve(self, session, ctx.at).await? {
+            return Ok(answered);
+        }
+        let request = match intake::receive(self, session, ctx.started, ctx.at) {
+            Ok(request) => request,
+            Err(refused) => return self.refuse(session, ctx, refused).await,
+        };
+        match intake::choose_way(session, &request.route) {
+            Ok(Way::Exchange) => self.exchange(session, ctx, request).await,
+            Ok(Way::Relay) => self.relay(session, ctx, request).await,
+            Err(fault) => self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await,
+        }
+    }
+
+    async fn upstream_peer(&self, _: &mut Session, ctx: &mut Ctx) -> pingora::Result<Box<HttpPeer>> {
+        relay::peer(self, ctx).await
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        session: &mut Session,
+        head: &mut RequestHeader,
+        ctx: &mut Ctx,
+    ) -> pingora::Result<()> {
+        relay::aim(self, session, head, ctx)
+    }
+
+    async fn upstream_response_filter(
+        &self,
+        session: &mut Session,
+        head: &mut ResponseHeader,
+        ctx: &mut Ctx,
+    ) -> pingora::Result<()> {
+        relay::judge(session, head, ctx)
+    }
+
+    async fn response_filter(&self, _: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> pingora::Result<()> {
+        relay::decorate(self, head, ctx)
+    }
+
+    fn fail_to_connect(&self, session: &mut Session, _: &HttpPeer, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
+        relay::not_reached(session, ctx, e)
+    }
+
+    fn error_while_proxy(
+        &self,
+        _: &HttpPeer,
+        session: &mut Session,
+        e: Box<Error>,
+        ctx: &mut Ctx,
+        _: bool,
+    ) -> Box<Error> {
+        relay::broke_off(session, ctx, e)
+    }
+
+    async fn fail_to_proxy(&self, session: &mut Session, e: &Error, ctx: &mut Ctx) -> FailToProxy {
+        relay::failed(self, session, e, ctx).await
+    }
+
+    /// Nothing is awaited: this delays the next request on the connection.
+    async fn logging(&self, session: &mut Session, e: Option<&Error>, ctx: &mut Ctx) {
+        relay::finish(session, e, ctx);
+        for record in ctx.records.drain(..) {
+            self.records.send(record);
+        }
+    }
+
+    /// A client that leaves is told of in its record, not in the error log.
+    fn suppress_error_log(&self, _: &Session, _: &Ctx, e: &Error) -> bool {
+        *e.esource() == ErrorSource::Downstream
+    }
+}
+
+impl Gateway {
+    async fn exchange(&self, session: &mut Session, ctx: &mut Ctx, mut request: Request) -> pingora::Result<bool> {
+        match intake::read_content(self, session, &request.route, &mut ctx.held).await {
+            Ok(content) => request.content = content,
+            Err(BodyError::Gone(e)) => return Err(e.into_down()),
+            Err(BodyError::Refused(fault)) => {
+                return self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await;
+            }
+        }
+        let routing = match self.prepare(&mut request) {
+            Ok(routing) => routing,
+            Err(fault) => return self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await,
+        };
+        if local::lists_models(&request) {
+            return local::models(self, session, &request, &routing, &mut ctx.records).await;
+        }
+        if let Err(fault) = admit::caller(self, &request, &routing) {
+            return self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await;
+        }
+        exchange::run(self, session, &request, &routing, &mut ctx.records).await.map(|()| true)
+    }
+
+    async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Request) -> pingora::Result<bool> {
+        request.content.unread = true;
+        let prepared = self.prepare(&mut request).and_then(|routing| {
+            admit::caller(self, &request, &routing)?;
+            Ok(routing)
+        });
+        match prepared {
+            Ok(routing) => {
+                ctx.relay = Some(Box::new(Relay::new(request, routing)));
+                relay::start(self, session, ctx);
+                Ok(false)
+            }
+            Err(fault) => self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await,
+        }
+    }
+
+    /// Config and plan.
+    fn prepare(&self, request: &mut Request) -> Result<exchange::Routing, Fault> {
+        let chosen = routing::choose(self, &request.tenant, &request.headers)?;
+        Ok(routing::plan(&chosen, request, &mut || rand::random::<f64>()))
+    }
+
+    /// Answers with a fault; of a known tenant it is a record too.
+    async fn refuse(&self, session: &mut Session, ctx: &mut Ctx, refused: Refused) -> pingora::Result<bool> {
+        let Refused { fault, request } = refused;
+        let head = session.req_header();
+        let dialect = intake::dialect(&head.method, head.uri.path());
+        if matches!(fault.kind(), FaultKind::Flooded | FaultKind::TooLarge | FaultKind::SlowClient | FaultKind::Busy) {
+            session.downstream_session.set_keepalive(None);
+        }
+        let sent = reply::refuse(self, session, &fault, dialect, request.as_deref()).await;
+        if let Some(request) = request {
+            ctx.records.push(record::refused(&request, &fault, sent.as_ref().map_or(0, |n| *n)));
+        }
+        sent.map(|_| true).map_err(Error::into_down)
+    }
+}
+
+/// Small JSON for local answers.
+pub(crate) fn json_bytes(value: &serde_json::Value) -> Bytes {
+    value.to_string().into()
+}

@@ -1,0 +1,273 @@
+//! An upstream's answer, read as far as needed to decide whether it does: whole for JSON, up to the first
+//! content for streams (invariant 2), not at all where it is passed through.
+
+use super::Gateway;
+use super::attempt::Prepared;
+use super::request::Request;
+use super::wire::{Answering, WireError};
+use crate::upstream::DialError;
+use bytes::{Bytes, BytesMut};
+use gateway_domain::{Dialect, Fault, FaultKind};
+use gateway_providers::{Ending, Failure, Progress, StreamTranslator};
+use http::header;
+use pingora::http::ResponseHeader;
+use pingora::protocols::http::ServerSession;
+use pingora::proxy::Session;
+use std::time::{Duration, Instant};
+
+/// Most of a stream that is held back for its first content.
+const MOST_HELD: usize = 64 * 1024;
+/// Error bodies larger than this are not worth translating.
+const MOST_ERROR: usize = 1 << 20;
+
+pub(crate) enum Answer {
+    /// Made by the gateway.
+    Fault(Fault),
+    /// Read to its end, in the client's dialect.
+    Whole { status: u16, head: ResponseHeader, body: Bytes, reply: Told },
+    /// A stream whose first content has been seen.
+    Stream { head: ResponseHeader, up: Answering, translator: Box<dyn StreamTranslator>, held: Bytes, ended: bool },
+    /// To be passed on as it comes.
+    Raw { up: Answering },
+}
+
+/// What a whole answer told beside its body.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) usage: Option<gateway_domain::Usage>,
+    pub(crate) model: Option<String>,
+    pub(crate) failure: Option<String>,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+impl Answer {
+    pub(crate) fn status(&self) -> u16 {
+        match self {
+            Self::Fault(fault) => fault.status(),
+            Self::Whole { status, .. } => *status,
+            Self::Stream { up, .. } | Self::Raw { up } => up.status(),
+        }
+    }
+
+    pub(crate) fn is_exception(&self) -> bool {
+        matches!(self, Self::Fault(fault) if fault.kind().row().exception)
+    }
+
+    /// `retry-after-ms`, `x-ms-retry-after-ms`, `retry-after` in seconds, in this order; dates are ignored.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let head = match self {
+            Self::Fault(fault) => return fault.retry_after().map(Duration::from_millis),
+            Self::Whole { head, .. } | Self::Stream { head, .. } => head,
+            Self::Raw { up } => up.head()?,
+        };
+        let number = |name: &str| head.headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
+        let ms = number("retry-after-ms").or_else(|| number("x-ms-retry-after-ms"));
+        ms.map(Duration::from_millis).or_else(|| number("retry-after").map(Duration::from_secs))
+    }
+
+    /// Not wanted: frees the connection.
+    pub(crate) async fn discard(self, session: &mut Session, pool_size: usize) {
+        match self {
+            Self::Raw { up } => up.discard(&mut session.downstream_session, pool_size).await,
+            Self::Stream { .. } | Self::Fault(_) | Self::Whole { .. } => {}
+        }
+    }
+}
+
+/// What stands for an upstream that gave no head or broke off before it could be used. Names neither
+/// addresses nor anything else that the client did not send. `Err` hands a client's leaving on.
+pub(crate) fn ended_by(error: WireError, prepared: &Prepared<'_>) -> Result<Fault, WireError> {
+    let provider = prepared.aim.adapter.info().slug;
+    Ok(match error {
+        WireError::ClientGone(e) => return Err(WireError::ClientGone(e)),
+        WireError::NoConnection(DialError::Forbidden(why)) => {
+            Fault::new(FaultKind::BadHost, format!("The host of provider {provider} {why}"))
+        }
+        WireError::NoConnection(DialError::Failed(why)) => {
+            Fault::new(FaultKind::Unreachable, format!("{provider} could not be reached: {why}"))
+        }
+        WireError::Broken(why) => Fault::new(FaultKind::UpstreamBroken, format!("{provider} broke off: {why}")),
+        WireError::Silent => Fault::new(FaultKind::UpstreamSilent, format!("{provider} did not answer in time")),
+    })
+}
+
+pub(crate) async fn read(
+    gateway: &Gateway,
+    down: &mut ServerSession,
+    request: &Request,
+    prepared: &Prepared<'_>,
+    up: Answering,
+) -> Result<Answer, WireError> {
+    let status = up.status();
+    let Some(head) = up.head() else { return Ok(Answer::Raw { up }) };
+    let encoded =
+        head.headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
+    let translated = prepared.aim.adapter.info().dialect != request.route.dialect;
+    if request.route.raw || ((encoded || status == 204 || status == 304) && !translated) {
+        return Ok(Answer::Raw { up });
+    }
+    if encoded {
+        let fault = Fault::new(FaultKind::UpstreamBroken, "The provider compressed an answer that must be translated");
+        return Ok(Answer::Fault(fault));
+    }
+    let media = head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+    let success = (200..300).contains(&status);
+    if success && media.starts_with(b"text/event-stream") {
+        return hold(gateway, down, request, prepared, up).await;
+    }
+    if success && !translated && !media.is_empty() && !is_json(&media) {
+        return Ok(Answer::Raw { up });
+    }
+    whole(gateway, down, request, prepared, up).await
+}
+
+fn is_json(media: &[u8]) -> bool {
+    let essence = media.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    essence == b"application/json" || essence.ends_with(b"+json") || essence == b"text/json"
+}
+
+async fn whole(
+    gateway: &Gateway,
+    down: &mut ServerSession,
+    request: &Request,
+    prepared: &Prepared<'_>,
+    mut up: Answering,
+) -> Result<Answer, WireError> {
+    let status = up.status();
+    let success = (200..300).contains(&status);
+    let most = if success { gateway.settings.max_body } else { MOST_ERROR };
+    let body = match up.read_whole(down, most).await {
+        Ok(Some(body)) => body,
+        Ok(None) => {
+            let fault =
+                Fault::new(FaultKind::UpstreamBroken, format!("The provider's answer is larger than {most} bytes"));
+            return Ok(Answer::Fault(fault));
+        }
+        Err(e) => return ended_by(e, prepared).map(Answer::Fault),
+    };
+    let head = up.head().map(|h| super::reply::copy_head(h, true)).unwrap_or_else(|| super::reply::bare_head(status));
+    up.release(gateway.settings.upstream_pool_size).await;
+    let call = prepared.call(request);
+    Ok(if success {
+        match prepared.aim.adapter.response(&call, &body) {
+            Ok(reply) => {
+                let told = Told { usage: reply.usage, model: reply.model, failure: None };
+                Answer::Whole { status, head, body: reply.body, reply: told }
+            }
+            Err(failure) => failed(failure, head),
+        }
+    } else {
+        failed(prepared.aim.adapter.failure(&call, status, &body), head)
+    })
+}
+
+fn failed(failure: Failure, head: ResponseHeader) -> Answer {
+    let told = Told { failure: Some(failure.message), ..Told::default() };
+    Answer::Whole { status: failure.status, head, body: failure.body, reply: told }
+}
+
+/// Reads a stream until its first content, a finish or an error, so that an error inside a 200 can still
+/// fall back; gives up waiting after `--stream-hold` or 64 KiB.
+async fn hold(
+    gateway: &Gateway,
+    down: &mut ServerSession,
+    request: &Request,
+    prepared: &Prepared<'_>,
+    mut up: Answering,
+) -> Result<Answer, WireError> {
+    let mut translator = prepared.aim.adapter.stream(&prepared.call(request));
+    let head = up.head().map(|h| super::reply::copy_head(h, true)).unwrap_or_else(|| super::reply::bare_head(200));
+    let until = Instant::now() + gateway.settings.stream_hold;
+    let mut held = Held::default();
+    loop {
+        if up.done() {
+            return Ok(ended_while_held(head, up, translator, held, request.route.dialect));
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        let piece = match pingora_timeout::timeout(left, up.read(down)).await {
+            Ok(Ok(piece)) => piece,
+            Ok(Err(e)) => return ended_by(e, prepared).map(Answer::Fault),
+            Err(_) => return Ok(Answer::Stream { head, up, translator, held: held.take(), ended: false }),
+        };
+        let Some(piece) = piece else { continue };
+        match translator.push(piece) {
+            Ok(out) => held.add(out),
+            Err(failure) => return Ok(failed(failure, head)),
+        }
+        if translator.progress() != Progress::Quiet || held.len() > MOST_HELD {
+            let ended = up.done();
+            if ended {
+                return Ok(ended_while_held(head, up, translator, held, request.route.dialect));
+            }
+            return Ok(Answer::Stream { head, up, translator, held: held.take(), ended });
+        }
+    }
+}
+
+/// The upstream's body is over before anything went down: a whole stream, or one that broke and can fall back.
+fn ended_while_held(
+    head: ResponseHeader,
+    up: Answering,
+    mut translator: Box<dyn StreamTranslator>,
+    mut held: Held,
+    dialect: Dialect,
+) -> Answer {
+    held.add(translator.finish());
+    if translator.ending().complete || translator.ending().failed.is_some() {
+        return Answer::Stream { head, up, translator, held: held.take(), ended: true };
+    }
+    if translator.progress() == Progress::Quiet {
+        return Answer::Fault(Fault::new(FaultKind::UpstreamBroken, "The provider's stream ended before any content"));
+    }
+    let failure = broken(dialect, "The provider's stream ended before it was complete");
+    held.add(translator.abort(&failure));
+    Answer::Stream { head, up, translator, held: held.take(), ended: true }
+}
+
+/// A failure for a stream that broke off, ready for [`StreamTranslator::abort`].
+pub(crate) fn broken(dialect: Dialect, why: &'static str) -> Failure {
+    let fault = Fault::new(FaultKind::UpstreamBroken, why);
+    Failure { status: fault.status(), body: fault.body(dialect).into(), message: why.to_owned() }
+}
+
+/// What is held back; the common case of one piece is not copied.
+#[derive(Default)]
+struct Held {
+    first: Bytes,
+    rest: BytesMut,
+}
+
+impl Held {
+    fn len(&self) -> usize {
+        self.first.len() + self.rest.len()
+    }
+
+    fn add(&mut self, piece: Bytes) {
+        if self.first.is_empty() {
+            self.first = piece;
+        } else {
+            self.rest.extend_from_slice(&piece);
+        }
+    }
+
+    fn take(self) -> Bytes {
+        if self.rest.is_empty() { self.first } else { [&self.first[..], &self.rest[..]].concat().into() }
+    }
+}
+
+/// Usage guessed from what was seen, when a stream ended before the provider told it: four bytes a token.
+pub(crate) fn usage_of(ending: &Ending, request_bytes: usize) -> Option<gateway_domain::Usage> {
+    ending.usage.or_else(|| {
+        (ending.content_chars > 0).then(|| gateway_domain::Usage {
+            input: (request_bytes as u64).div_ceil(4),
+            output: ending.content_chars.div_ceil(4),
+            estimated: true,
+            ..gateway_domain::Usage::default()
+        })
+    })
+}

@@ -1,0 +1,268 @@
+//! One target: found, admitted, called, and called again as the retry rules say. Gives an answer that is not
+//! yet delivered, so that the plan may still move on.
+
+use super::Gateway;
+use super::admit;
+use super::answer::{Answer, ended_by, read};
+use super::exchange::Routing;
+use super::head;
+use super::request::{Content, Request};
+use super::shape;
+use super::target::{self, Aim};
+use super::wire::{self, Clocks, WireError};
+use gateway_domain::config::{Leaf, Retry};
+use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_providers::{Call, Ending, Endpoint, Outgoing};
+use pingora::http::RequestHeader;
+use pingora::proxy::Session;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A single wait this long, or waits that add up to it, end the retries at once.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// What the client is told, and the record keeps, of the target that answered.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) option_index: Arc<str>,
+    pub(crate) provider: &'static str,
+    pub(crate) virtual_key: Arc<str>,
+    pub(crate) model: Option<Arc<str>>,
+    /// 0 none, n the retry that answered, -1 used up (`spec/config-object.md`, retry).
+    pub(crate) retries: i32,
+    pub(crate) adjusted: Vec<&'static str>,
+    /// Waiting that was not the gateway's own work.
+    pub(crate) upstream: Duration,
+    pub(crate) paused: Duration,
+    pub(crate) request_bytes: u64,
+    pub(crate) stream: bool,
+    pub(crate) wants_usage: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Tried {
+    pub(crate) facts: Facts,
+    /// What a stream had used when the client left.
+    pub(crate) ending: Option<Ending>,
+    /// `Err` only when the client is gone.
+    pub(crate) answer: Result<Answer, WireError>,
+}
+
+pub(crate) async fn run(
+    gateway: &Gateway,
+    session: &mut Session,
+    request: &Request,
+    routing: &Routing,
+    at: usize,
+) -> Tried {
+    let attempt = &routing.plan.attempts[at];
+    let leaf = &*attempt.leaf;
+    let mut facts = Facts { option_index: leaf.path.clone(), ..Facts::default() };
+    let refused = |facts, fault| Tried { facts, ending: None, answer: Ok(Answer::Fault(fault)) };
+    let aim = match target::resolve(leaf, routing.inline, request) {
+        Ok(aim) => aim,
+        Err(fault) => return refused(facts, fault),
+    };
+    facts.provider = aim.adapter.info().slug;
+    facts.virtual_key = aim.virtual_key.clone();
+    facts.model = aim.model.clone();
+    let hold = match admit::target(gateway, request, routing, &aim) {
+        Ok(hold) => hold,
+        Err(fault) => return refused(facts, fault),
+    };
+    let shaped = shape::content(request, leaf);
+    let prepared = shaped.and_then(|content| Prepared::new(gateway, session, request, leaf, &aim, content));
+    let prepared = match prepared {
+        Ok(prepared) => prepared,
+        Err(fault) => {
+            hold.release(&gateway.engine, request.now());
+            return refused(facts, fault);
+        }
+    };
+    facts.adjusted.clone_from(&prepared.out.adjusted);
+    facts.request_bytes = prepared.out.body.len() as u64;
+    facts.stream = prepared.content.stream;
+    facts.wants_usage = prepared.content.wants_usage;
+    let answer = with_retries(gateway, session, request, &prepared, &leaf.retry, &mut facts).await;
+    match &answer {
+        Ok(answer) if !(200..300).contains(&answer.status()) => hold.release(&gateway.engine, request.now()),
+        _ => hold.keep(),
+    }
+    Tried { facts, ending: None, answer }
+}
+
+/// Everything of a target's request that its retries share.
+pub(crate) struct Prepared<'a> {
+    pub(crate) aim: &'a Aim,
+    pub(crate) leaf: &'a Leaf,
+    pub(crate) content: Cow<'a, Content>,
+    head: RequestHeader,
+    pub(crate) out: Outgoing,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(
+        gateway: &Gateway,
+        session: &Session,
+        request: &Request,
+        leaf: &'a Leaf,
+        aim: &'a Aim,
+        content: Cow<'a, Content>,
+    ) -> Result<Self, Fault> {
+        let route = &request.route;
+        let operation = if route.raw { Operation::Proxy } else { route.operation };
+        let endpoint = match aim.adapter.endpoint(operation, route.dialect) {
+            Some(endpoint) => endpoint,
+            None if route.raw => Endpoint { path: "".into(), headers: &[] },
+            None => return Err(unsupported(operation, aim.adapter.info().slug)),
+        };
+        let out = aim.adapter.request(&call(request, leaf, aim, &content))?;
+        let client = &session.req_header().headers;
+        let mut head = head::build(request, leaf, aim, &endpoint, &out, client, &gateway.settings.header_alias)?;
+        if !out.body.is_empty() || matches!(request.method, http::Method::POST | http::Method::PUT) {
+            head::set(&mut head, http::header::CONTENT_LENGTH, out.body.len().into())?;
+        }
+        Ok(Self { aim, leaf, content, head, out })
+    }
+
+    /// The call as the adapter reads it.
+    pub(crate) fn call<'b>(&'b self, request: &'b Request) -> Call<'b> {
+        call(request, self.leaf, self.aim, &self.content)
+    }
+}
+
+fn call<'b>(request: &'b Request, leaf: &Leaf, aim: &'b Aim, content: &'b Content) -> Call<'b> {
+    let route = &request.route;
+    Call {
+        operation: route.operation,
+        dialect: route.dialect,
+        method: &request.method,
+        tail: route.tail(),
+        query: route.query.as_deref(),
+        raw: route.raw,
+        body: &content.bytes,
+        model: aim.model.as_deref(),
+        model_span: content.model_span.clone(),
+        stream: content.stream,
+        wants_usage: content.wants_usage,
+        strict: leaf.strict && !request.headers.lenient,
+        now_ms: request.at.micros() / 1000,
+        dice: u64::from_le_bytes(first_eight(request.trace.as_bytes())),
+    }
+}
+
+/// Any eight bytes of the trace id do as a seed: it only has to differ between requests.
+fn first_eight(bytes: &[u8]) -> [u8; 8] {
+    let tail = &bytes[bytes.len().saturating_sub(8)..];
+    let mut out = [0; 8];
+    out[..tail.len()].copy_from_slice(tail);
+    out
+}
+
+fn unsupported(operation: Operation, provider: &str) -> Fault {
+    Fault::new(FaultKind::Unsupported, format!("{} is not supported by {provider}", operation.name()))
+}
+
+async fn with_retries(
+    gateway: &Gateway,
+    session: &mut Session,
+    request: &Request,
+    prepared: &Prepared<'_>,
+    retry: &Retry,
+    facts: &mut Facts,
+) -> Result<Answer, WireError> {
+    let mut tries = 0;
+    let mut waited = Duration::ZERO;
+    loop {
+        let started = Instant::now();
+        let answer = once(gateway, session, request, prepared).await;
+        facts.upstream += started.elapsed();
+        let answer = answer?;
+        let again = wants_retry(&answer, retry);
+        if !again {
+            facts.retries = tries;
+            return Ok(answer);
+        }
+        if retry.attempts == 0 {
+            return Ok(answer);
+        }
+        if tries.unsigned_abs() >= retry.attempts {
+            facts.retries = -1;
+            return Ok(answer);
+        }
+        let wait = pause(&answer, retry, tries.unsigned_abs());
+        if wait >= LONGEST_WAIT || waited + wait > LONGEST_WAIT {
+            facts.retries = -1;
+            return Ok(answer);
+        }
+        answer.discard(session, gateway.settings.upstream_pool_size).await;
+        waited += wait;
+        facts.paused += wait;
+        tokio::select! { biased;
+            () = tokio::time::sleep(wait) => {}
+            gone = wire::client_gone(&mut session.downstream_session) => return Err(WireError::ClientGone(gone)),
+        }
+        tries += 1;
+    }
+}
+
+/// Network failures always count; the gateway's own time-out and every status only when listed.
+fn wants_retry(answer: &Answer, retry: &Retry) -> bool {
+    match answer {
+        Answer::Fault(fault) => match fault.kind() {
+            FaultKind::Unreachable | FaultKind::UpstreamBroken | FaultKind::UpstreamSilent => true,
+            _ => retry.statuses.contains(&fault.status()) && !fault.kind().row().exception,
+        },
+        other => retry.statuses.contains(&other.status()),
+    }
+}
+
+/// 1, 2, 4, 8, 16 s; on a 429 the upstream's own wish when the config says so.
+fn pause(answer: &Answer, retry: &Retry, tries: u32) -> Duration {
+    let wished = (retry.use_retry_after && answer.status() == 429).then(|| answer.retry_after()).flatten();
+    wished.unwrap_or_else(|| Duration::from_secs(1 << tries.min(6)))
+}
+
+/// One try, under the clocks of the attempt.
+async fn once(
+    gateway: &Gateway,
+    session: &mut Session,
+    request: &Request,
+    prepared: &Prepared<'_>,
+) -> Result<Answer, WireError> {
+    let timeout = request.headers.request_timeout_ms.or(prepared.leaf.timeout_ms).map(Duration::from_millis);
+    let total = gateway.settings.total_timeout.map(|t| t.saturating_sub(request.started.elapsed()));
+    let limit = match (timeout, total) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    let Some(limit) = limit else { return unlimited(gateway, session, request, prepared).await };
+    match pingora_timeout::timeout(limit, unlimited(gateway, session, request, prepared)).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let ms =
+                timeout.filter(|t| *t <= limit).unwrap_or(gateway.settings.total_timeout.unwrap_or(limit)).as_millis();
+            let message = format!("Request exceeded the timeout sent in the request: {ms}ms");
+            Ok(Answer::Fault(Fault::new(FaultKind::TimedOut, message)))
+        }
+    }
+}
+
+async fn unlimited(
+    gateway: &Gateway,
+    session: &mut Session,
+    request: &Request,
+    prepared: &Prepared<'_>,
+) -> Result<Answer, WireError> {
+    let clocks = Clocks { first_byte: gateway.settings.first_byte_timeout, idle: gateway.settings.idle_timeout };
+    let origin = match gateway.dialer.origin(&prepared.aim.base).await {
+        Ok(origin) => origin,
+        Err(e) => return ended_by(WireError::NoConnection(e), prepared).map(Answer::Fault),
+    };
+    let down = &mut session.downstream_session;
+    match wire::send(down, &gateway.dialer, &origin, &prepared.head, &prepared.out.body, clocks).await {
+        Ok(up) => read(gateway, down, request, prepared, up).await,
+        Err(e) => ended_by(e, prepared).map(Answer::Fault),
+    }
+}

@@ -1,0 +1,167 @@
+//! Reading a request body into memory: capped in size, in time and in what the whole process holds.
+
+use bytes::{Bytes, BytesMut};
+use gateway_domain::{Fault, FaultKind};
+use http::header;
+use pingora::protocols::http::ServerSession;
+use pingora::{Error, ErrorType};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// The process-wide budget of buffered bytes (`--max-buffered-bytes`, invariant 8).
+#[derive(Debug)]
+pub(crate) struct Budget {
+    held: AtomicUsize,
+    most: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { held: AtomicUsize::new(0), most })
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= self.most;
+        if !fits {
+            self.held.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+}
+
+/// Bytes taken from the budget; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Permit {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        Self { budget: budget.clone(), bytes: 0 }
+    }
+
+    /// Grows to `total` bytes, or says that the gateway is full.
+    pub(crate) fn grow_to(&mut self, total: usize) -> Result<(), Fault> {
+        if total > self.bytes {
+            if !self.budget.take(total - self.bytes) {
+                return Err(Fault::new(
+                    FaultKind::Busy,
+                    "The gateway holds as many request bytes as it may; try again shortly",
+                )
+                .retry_after_ms(1000));
+            }
+            self.bytes = total;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Why there is no body.
+#[derive(Debug)]
+pub(crate) enum BodyError {
+    Refused(Fault),
+    /// The client went away or broke the framing; there is nobody to answer.
+    Gone(Box<Error>),
+}
+
+/// Limits of one read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyLimits {
+    pub(crate) most: usize,
+    pub(crate) time: Duration,
+}
+
+fn too_large(most: usize) -> BodyError {
+    BodyError::Refused(Fault::new(FaultKind::TooLarge, format!("The request body is larger than {most} bytes")))
+}
+
+/// Reads the whole body. One read that brings all of it is handed on without a copy.
+pub(crate) async fn read(
+    session: &mut ServerSession,
+    limits: BodyLimits,
+    permit: &mut Permit,
+) -> Result<Bytes, BodyError> {
+    let declared = session.get_header(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|n| n > limits.most) {
+        return Err(too_large(limits.most));
+    }
+    permit.grow_to(declared.unwrap_or(0)).map_err(BodyError::Refused)?;
+    if session.get_header(header::EXPECT).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
+        session.write_continue_response().await.map_err(BodyError::Gone)?;
+    }
+    let until = Instant::now() + limits.time;
+    session.set_read_timeout(Some(limits.time));
+    let Some(first) = next(session).await? else { return Ok(Bytes::new()) };
+    permit.grow_to(first.len()).map_err(BodyError::Refused)?;
+    if first.len() > limits.most {
+        return Err(too_large(limits.most));
+    }
+    if session.is_body_done() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::with_capacity(declared.unwrap_or(first.len() * 2));
+    whole.extend_from_slice(&first);
+    loop {
+        // Each read gets what is left of the whole body's time, so dripping does not extend it.
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(slow());
+        }
+        session.set_read_timeout(Some(left));
+        let Some(piece) = next(session).await? else { return Ok(whole.freeze()) };
+        if whole.len() + piece.len() > limits.most {
+            return Err(too_large(limits.most));
+        }
+        permit.grow_to(whole.len() + piece.len()).map_err(BodyError::Refused)?;
+        whole.extend_from_slice(&piece);
+        if session.is_body_done() {
+            return Ok(whole.freeze());
+        }
+    }
+}
+
+async fn next(session: &mut ServerSession) -> Result<Option<Bytes>, BodyError> {
+    session.read_request_body().await.map_err(|e| match e.etype() {
+        ErrorType::ReadTimedout => slow(),
+        _ => BodyError::Gone(e),
+    })
+}
+
+fn slow() -> BodyError {
+    BodyError::Refused(Fault::new(FaultKind::SlowClient, "The request body did not arrive in time"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permits_share_one_budget_and_give_back() {
+        let budget = Budget::new(100);
+        let mut a = Permit::new(&budget);
+        let mut b = Permit::new(&budget);
+        assert!(a.grow_to(60).is_ok());
+        assert_eq!(b.grow_to(60).map_err(|f| f.status()), Err(503));
+        assert!(b.grow_to(40).is_ok() && b.grow_to(30).is_ok());
+        drop(a);
+        assert_eq!(budget.held(), 40);
+        assert!(b.grow_to(100).is_ok());
+        drop(b);
+        assert_eq!(budget.held(), 0);
+    }
+}

@@ -1,0 +1,225 @@
+//! Takes an answer to the client: in one piece, or as a stream that ends well or says that it broke.
+
+use super::Gateway;
+use super::answer::{Answer, broken, usage_of};
+use super::attempt::Facts;
+use super::reply;
+use super::request::Request;
+use super::wire::{self, Answering, WireError};
+use bytes::Bytes;
+use gateway_domain::record::LogRecord;
+use gateway_providers::{Failure, StreamTranslator};
+use http::header;
+use pingora::Error;
+use pingora::http::ResponseHeader;
+use pingora::proxy::Session;
+
+/// An `Err` means that the client left before the end.
+pub(crate) async fn answer(
+    gateway: &Gateway,
+    session: &mut Session,
+    request: &Request,
+    answer: Answer,
+    facts: &Facts,
+    record: &mut LogRecord,
+) -> Result<(), Box<Error>> {
+    record.status = answer.status();
+    session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
+    match answer {
+        Answer::Fault(fault) => {
+            record.fault = Some(fault.kind().row().label);
+            let head = reply::fault_head(gateway, request, &fault, facts);
+            let body = Bytes::from(fault.body(request.route.dialect));
+            record.response_bytes = body.len() as u64;
+            send_whole(session, head, body).await
+        }
+        Answer::Whole { mut head, body, reply: told, .. } => {
+            record.usage = told.usage;
+            record.response_model = told.model.map(Into::into);
+            if told.failure.is_some() {
+                record.fault = Some("upstream_error");
+            }
+            reply::decorate(gateway, &mut head, request, facts);
+            reply::first_byte(record, request);
+            record.response_bytes = body.len() as u64;
+            send_whole(session, head, body).await
+        }
+        Answer::Stream { mut head, up, translator, held, ended } => {
+            reply::decorate(gateway, &mut head, request, facts);
+            reply::first_byte(record, request);
+            let mut stream = Streaming { up, translator, record, sent: 0 };
+            let outcome = stream.run(session, head, held, ended, request).await;
+            stream.close(gateway, outcome.is_ok(), request);
+            outcome
+        }
+        Answer::Raw { up } => raw(gateway, session, request, up, facts, record).await,
+    }
+}
+
+/// Clients of HTTP/1.0 know no chunks: their answer ends with the connection.
+fn frame(session: &Session, head: &mut ResponseHeader) {
+    let old = session.req_header().version < http::Version::HTTP_11;
+    if !old && !head.headers.contains_key(header::CONTENT_LENGTH) {
+        let chunked = head.insert_header(header::TRANSFER_ENCODING, "chunked");
+        debug_assert!(chunked.is_ok(), "a constant header");
+    }
+}
+
+async fn send_whole(session: &mut Session, mut head: ResponseHeader, body: Bytes) -> Result<(), Box<Error>> {
+    head.set_content_length(body.len())?;
+    let head_only = session.req_header().method == http::Method::HEAD || body.is_empty();
+    let body = (!head_only).then_some(body);
+    wire::write_head(session, head, body, true).await.map_err(Error::into_down)
+}
+
+struct Streaming<'a> {
+    up: Answering,
+    translator: Box<dyn StreamTranslator>,
+    record: &'a mut LogRecord,
+    sent: u64,
+}
+
+impl Streaming<'_> {
+    async fn run(
+        &mut self,
+        session: &mut Session,
+        mut head: ResponseHeader,
+        held: Bytes,
+        ended: bool,
+        request: &Request,
+    ) -> Result<(), Box<Error>> {
+        frame(session, &mut head);
+        self.sent += held.len() as u64;
+        let first = (!held.is_empty()).then_some(held);
+        wire::write_head(session, head, first, ended).await.map_err(Error::into_down)?;
+        if ended {
+            return Ok(());
+        }
+        loop {
+            let (out, end) = if self.up.done() {
+                (self.last(request), true)
+            } else {
+                match self.up.read(&mut session.downstream_session).await {
+                    Ok(Some(piece)) => match self.translator.push(piece) {
+                        Ok(out) => (out, false),
+                        Err(failure) => (self.abort(&failure), true),
+                    },
+                    Ok(None) => continue,
+                    Err(WireError::ClientGone(e)) => return Err(e.into_down()),
+                    Err(WireError::Silent) => {
+                        (self.abort(&broken(request.route.dialect, "The provider fell silent")), true)
+                    }
+                    Err(_) => (self.abort(&broken(request.route.dialect, "The provider's stream broke off")), true),
+                }
+            };
+            self.sent += out.len() as u64;
+            if !out.is_empty() || end {
+                let out = (!out.is_empty()).then_some(out);
+                wire::write_body_piece(session, out, end).await.map_err(Error::into_down)?;
+            }
+            if end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The upstream's body is over: a clean end only when its dialect said so.
+    fn last(&mut self, request: &Request) -> Bytes {
+        let tail = self.translator.finish();
+        let ending = self.translator.ending();
+        if ending.complete || ending.failed.is_some() {
+            return tail;
+        }
+        let failure = broken(request.route.dialect, "The provider's stream ended before it was complete");
+        [tail, self.abort(&failure)].concat().into()
+    }
+
+    fn abort(&mut self, failure: &Failure) -> Bytes {
+        self.record.fault = Some("stream_broken");
+        self.translator.abort(failure)
+    }
+
+    /// Books what the stream used, also when the client left in the middle.
+    fn close(self, gateway: &Gateway, delivered: bool, request: &Request) {
+        let ending = self.translator.ending();
+        self.record.usage = usage_of(&ending, request.content.bytes.len());
+        self.record.response_bytes = self.sent;
+        if ending.failed.is_some() {
+            self.record.fault = Some("upstream_error");
+        }
+        self.record.response_model = ending.model.map(Into::into);
+        if !delivered {
+            self.record.fault = Some("client_gone");
+            return;
+        }
+        let _ = gateway;
+    }
+}
+
+/// Passed on as it comes: head as received, body piece by piece.
+async fn raw(
+    gateway: &Gateway,
+    session: &mut Session,
+    request: &Request,
+    mut up: Answering,
+    facts: &Facts,
+    record: &mut LogRecord,
+) -> Result<(), Box<Error>> {
+    let mut head = up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, false));
+    reply::decorate(gateway, &mut head, request, facts);
+    reply::first_byte(record, request);
+    if up.done() {
+        return finish_bodyless(gateway, session, head, up).await;
+    }
+    frame(session, &mut head);
+    let mut head = Some(head);
+    loop {
+        let (piece, end) = match up.read(&mut session.downstream_session).await {
+            Ok(piece) => (piece, up.done()),
+            Err(WireError::ClientGone(e)) => {
+                record.fault = Some("client_gone");
+                return Err(e.into_down());
+            }
+            Err(_) => return cut(session, head, record).await,
+        };
+        record.response_bytes += piece.as_ref().map_or(0, |p| p.len() as u64);
+        if piece.is_none() && !end {
+            continue;
+        }
+        let written = match head.take() {
+            Some(head) => wire::write_head(session, head, piece, end).await,
+            None => wire::write_body_piece(session, piece, end).await,
+        };
+        written.map_err(Error::into_down)?;
+        if end {
+            up.release(gateway.settings.upstream_pool_size).await;
+            return Ok(());
+        }
+    }
+}
+
+async fn finish_bodyless(
+    gateway: &Gateway,
+    session: &mut Session,
+    mut head: ResponseHeader,
+    up: Answering,
+) -> Result<(), Box<Error>> {
+    let bodyless = head.status == 204 || head.status == 304;
+    if !bodyless && !head.headers.contains_key(header::CONTENT_LENGTH) {
+        head.set_content_length(0)?;
+    }
+    wire::write_head(session, head, None, true).await.map_err(Error::into_down)?;
+    up.release(gateway.settings.upstream_pool_size).await;
+    Ok(())
+}
+
+/// The upstream broke off inside a passed-through body: the client must not take what it has for the whole,
+/// so the connection is cut without an end.
+async fn cut(session: &mut Session, unsent: Option<ResponseHeader>, record: &mut LogRecord) -> Result<(), Box<Error>> {
+    record.fault = Some("upstream_broken");
+    if let Some(head) = unsent {
+        wire::write_head(session, head, None, false).await.map_err(Error::into_down)?;
+    }
+    session.downstream_session.shutdown().await;
+    Err(Error::explain(pingora::ErrorType::ConnectionClosed, "upstream broke off").into_up())
+}

@@ -1,0 +1,73 @@
+//! Walks the attempts of a plan until an answer does, and delivers it. The whole upstream call runs here, on
+//! Pingora's client session; nothing goes downstream before the chosen upstream gave a valid head.
+
+use super::Gateway;
+use super::answer::Answer;
+use super::attempt::{self, Tried};
+use super::deliver;
+use super::record;
+use super::request::Request;
+use super::wire::WireError;
+use gateway_domain::config::plan::Plan;
+use gateway_domain::record::LogRecord;
+use pingora::Error;
+use pingora::proxy::Session;
+use std::sync::Arc;
+
+/// The plan of a request and where it came from.
+#[derive(Debug)]
+pub(crate) struct Routing {
+    pub(crate) plan: Plan,
+    /// Brought by the request itself: its hosts may not meet a managed credential.
+    pub(crate) inline: bool,
+    /// Slug of the saved config, `inline`, or empty.
+    pub(crate) config: Arc<str>,
+}
+
+/// An `Err` means that the client is gone; everything else has been answered.
+pub(crate) async fn run(
+    gateway: &Gateway,
+    session: &mut Session,
+    request: &Request,
+    routing: &Routing,
+    records: &mut Vec<LogRecord>,
+) -> Result<(), Box<Error>> {
+    let mut at = 0;
+    loop {
+        let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
+        let mut tried = attempt::run(gateway, session, request, routing, at).await;
+        let mut record = record::of(request, routing, Some((at, &tried)), number);
+        let next = match &tried.answer {
+            Err(_) => None,
+            Ok(answer) => routing.plan.next(at, answer.status(), answer.is_exception()),
+        };
+        match (tried.answer, next) {
+            (Err(gone), _) => {
+                record::abandoned(&mut record, request, tried.ending.take());
+                records.push(record);
+                return Err(match gone {
+                    WireError::ClientGone(e) => e.into_down(),
+                    _ => Error::explain(pingora::ErrorType::InternalError, "only a client can abandon an attempt"),
+                });
+            }
+            (Ok(answer), Some(next)) => {
+                answer.discard(session, gateway.settings.upstream_pool_size).await;
+                records.push(record);
+                at = next;
+            }
+            (Ok(answer), None) => {
+                tried.answer = Err(WireError::Silent);
+                let delivered = deliver::answer(gateway, session, request, answer, &tried.facts, &mut record).await;
+                record::finish(&mut record, request);
+                records.push(record);
+                return delivered;
+            }
+        }
+    }
+}
+
+impl Tried {
+    pub(crate) fn status(&self) -> u16 {
+        self.answer.as_ref().map_or(499, Answer::status)
+    }
+}

@@ -1,0 +1,194 @@
+//! Heads of upstream requests. What a managed target always sends is made once per thread and state of its
+//! integration; a request clones that and adds its length.
+
+use super::headers::suffix_of;
+use super::request::Request;
+use super::target::{Aim, Credential};
+use ahash::AHashMap;
+use gateway_domain::catalog::AuthStyle;
+use gateway_domain::config::Leaf;
+use gateway_domain::keys::looks_minted;
+use gateway_domain::{Dialect, Fault, FaultKind, Operation};
+use gateway_providers::{Endpoint, Outgoing};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use pingora::http::RequestHeader;
+use std::cell::RefCell;
+
+/// Prepared heads of states that are gone are dropped all at once when this many have gathered.
+const MOST_PREPARED: usize = 4096;
+
+type Key = (u64, Operation, Dialect);
+
+thread_local! {
+    static PREPARED: RefCell<AHashMap<Key, RequestHeader>> = RefCell::new(AHashMap::new());
+}
+
+/// The head of one upstream request, all but its framing.
+pub(crate) fn build(
+    request: &Request,
+    leaf: &Leaf,
+    aim: &Aim,
+    endpoint: &Endpoint,
+    out: &Outgoing,
+    client: &HeaderMap,
+    aliases: &[String],
+) -> Result<RequestHeader, Fault> {
+    let mut head = match (&aim.credential, request.route.raw || out.path.is_some() || leaf.custom_host.is_some()) {
+        (Credential::Managed(upstream), false) => {
+            let key = (upstream.generation, request.route.operation, request.route.dialect);
+            let found = PREPARED.with_borrow(|p| p.get(&key).cloned());
+            match found {
+                Some(head) => head,
+                None => {
+                    let head = prepare(request, aim, &endpoint.path, endpoint)?;
+                    PREPARED.with_borrow_mut(|p| {
+                        if p.len() >= MOST_PREPARED {
+                            p.clear();
+                        }
+                        p.insert(key, head.clone());
+                    });
+                    head
+                }
+            }
+        }
+        _ => prepare(request, aim, out.path.as_deref().unwrap_or(&endpoint.path), endpoint)?,
+    };
+    for (name, value) in &out.headers {
+        set(&mut head, name.clone(), value.clone())?;
+    }
+    if request.route.raw {
+        pass_raw(&mut head, client, aim, aliases)?;
+    }
+    let slug = aim.adapter.info().slug;
+    for (name, value) in &request.headers.provider_headers {
+        let foreign = name.starts_with("anthropic-") != (slug == "anthropic");
+        if !foreign {
+            set(&mut head, HeaderName::from_static(name), value.clone())?;
+        }
+    }
+    let listed = request.headers.forward_headers.as_ref().unwrap_or(&leaf.forward_headers);
+    for name in listed.iter() {
+        let Some(value) = client.get(name.as_str()) else { continue };
+        // Where the gateway key stood in one of these, it must not leave the house.
+        let credential_place = matches!(name.as_str(), "authorization" | "x-api-key");
+        if !credential_place || (request.headers.api_key.is_some() && !minted(value)) {
+            set(&mut head, HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, value.clone())?;
+        }
+    }
+    Ok(head)
+}
+
+fn minted(value: &HeaderValue) -> bool {
+    value.to_str().is_ok_and(|v| v.split_whitespace().any(looks_minted))
+}
+
+/// Method, path, host, credential and the fixed headers of the target.
+fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Result<RequestHeader, Fault> {
+    let whole = format!("{}{path}", aim.base.path);
+    let whole = if whole.is_empty() { "/" } else { &whole };
+    let mut head = RequestHeader::build_no_case(request.method.clone(), whole.as_bytes(), Some(12))
+        .map_err(|_| Fault::new(FaultKind::BadHeader, "The path cannot be sent upstream").on("path"))?;
+    set(&mut head, header::HOST, value(&aim.base.authority())?)?;
+    if !request.route.raw {
+        set(&mut head, header::ACCEPT, HeaderValue::from_static("*/*"))?;
+        if request.method != Method::GET {
+            set(&mut head, header::CONTENT_TYPE, HeaderValue::from_static("application/json"))?;
+        }
+    }
+    set(&mut head, header::USER_AGENT, HeaderValue::from_static(concat!("gateway/", env!("CARGO_PKG_VERSION"))))?;
+    for (name, text) in endpoint.headers {
+        set(&mut head, HeaderName::from_static(name), HeaderValue::from_static(text))?;
+    }
+    authorize(&mut head, aim)?;
+    if let Credential::Managed(upstream) = &aim.credential {
+        for (name, text) in &upstream.headers {
+            set(&mut head, HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, secret(text.expose())?)?;
+        }
+    }
+    Ok(head)
+}
+
+/// Puts the credential where the provider wants it.
+pub(super) fn authorize(head: &mut RequestHeader, aim: &Aim) -> Result<(), Fault> {
+    let key = match &aim.credential {
+        Credential::None => return Ok(()),
+        Credential::Managed(upstream) => match &upstream.credential {
+            Some(key) => key.expose().as_str(),
+            None => return Ok(()),
+        },
+        Credential::Own(key) => key.expose().as_str(),
+    };
+    match aim.adapter.info().auth {
+        AuthStyle::None => Ok(()),
+        AuthStyle::Bearer => set(head, header::AUTHORIZATION, secret(&format!("Bearer {key}"))?),
+        AuthStyle::Scheme(scheme) => set(head, header::AUTHORIZATION, secret(&format!("{scheme} {key}"))?),
+        AuthStyle::Header(name) => set(head, HeaderName::from_static(name), secret(key)?),
+        AuthStyle::BearerIn(name) => set(head, HeaderName::from_static(name), secret(&format!("Bearer {key}"))?),
+    }
+}
+
+/// Headers of a pass-through request: the client's own, without what belongs to the hop, to the gateway or
+/// to its credential.
+fn pass_raw(head: &mut RequestHeader, client: &HeaderMap, aim: &Aim, aliases: &[String]) -> Result<(), Fault> {
+    static OWN: &[&str] = &[
+        "host",
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
+        "expect",
+        "authorization",
+        "x-api-key",
+        "api-key",
+        "cookie",
+        "forwarded",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+        "x-real-ip",
+    ];
+    let fixed: &[(String, _)] = match &aim.credential {
+        Credential::Managed(upstream) => &upstream.headers,
+        _ => &[],
+    };
+    let mut replaced: Vec<&HeaderName> = Vec::new();
+    for (name, value) in client {
+        let text = name.as_str();
+        let auth = matches!(aim.adapter.info().auth, AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == text);
+        if OWN.contains(&text) || auth || suffix_of(text, aliases).is_some() || fixed.iter().any(|(n, _)| n == text) {
+            continue;
+        }
+        if replaced.contains(&name) {
+            head.append_header(name.clone(), value.clone()).map_err(internal)?;
+        } else {
+            set(head, name.clone(), value.clone())?;
+            replaced.push(name);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn set(head: &mut RequestHeader, name: HeaderName, value: HeaderValue) -> Result<(), Fault> {
+    head.insert_header(name, value).map_err(internal)
+}
+
+fn value(text: &str) -> Result<HeaderValue, Fault> {
+    HeaderValue::from_str(text).map_err(internal)
+}
+
+/// A credential with bytes that no header can carry is the client's or the admin's mistake; it is not shown.
+fn secret(text: &str) -> Result<HeaderValue, Fault> {
+    let mut value = HeaderValue::from_str(text)
+        .map_err(|_| Fault::new(FaultKind::BadHeader, "The upstream credential cannot be sent in a header"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn internal<E>(_: E) -> Fault {
+    Fault::new(FaultKind::Internal, "A header for the upstream could not be made")
+}

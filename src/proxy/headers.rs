@@ -1,0 +1,232 @@
+//! The gateway's own request headers as one typed value (`spec/service.md`, request headers). A bad one is a
+//! 400 that names it as the client spelled it. `--header-alias` prefixes count like `x-gateway-`.
+
+use gateway_domain::bounds::check_forward_header;
+use gateway_domain::egress::{BaseUrl, Trusted, check_custom_host};
+use gateway_domain::{Fault, FaultKind};
+use http::{HeaderMap, HeaderValue};
+use serde_json::Value;
+use std::sync::Arc;
+
+pub(crate) const PREFIX: &str = "x-gateway-";
+
+#[derive(Debug, Default)]
+pub(crate) struct GatewayHeaders {
+    pub(crate) api_key: Option<HeaderValue>,
+    pub(crate) provider: Option<Arc<str>>,
+    pub(crate) virtual_key: Option<Arc<str>>,
+    pub(crate) config: Option<HeaderValue>,
+    pub(crate) custom_host: Option<Arc<BaseUrl>>,
+    pub(crate) trace_id: Option<Arc<str>>,
+    pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) request_timeout_ms: Option<u64>,
+    pub(crate) integrated_models: bool,
+    pub(crate) forward_headers: Option<Arc<[String]>>,
+    /// `false` beats the config.
+    pub(crate) lenient: bool,
+    /// Provider settings that ride on headers of their own (`openai-beta`, `anthropic-version` …).
+    pub(crate) provider_headers: Vec<(&'static str, HeaderValue)>,
+}
+
+/// Settings that may come as `x-gateway-<name>`, wanted upstream under the bare name.
+static PROVIDER_HEADERS: &[&str] =
+    &["openai-organization", "openai-project", "openai-beta", "anthropic-beta", "anthropic-version"];
+
+impl GatewayHeaders {
+    pub(crate) fn parse(headers: &HeaderMap, aliases: &[String], trusted: &Trusted) -> Result<Self, Fault> {
+        let mut parsed = Self::default();
+        for (name, value) in headers {
+            let name = name.as_str();
+            if !name.starts_with("x-") {
+                parsed.take_bare(name, value);
+                continue;
+            }
+            if let Some(suffix) = suffix_of(name, aliases) {
+                parsed.take(name, suffix, value, trusted)?;
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// Provider headers are honoured unprefixed too; the prefixed form wins.
+    fn take_bare(&mut self, name: &str, value: &HeaderValue) {
+        if let Some(known) = PROVIDER_HEADERS.iter().find(|n| **n == name)
+            && !self.provider_headers.iter().any(|(n, _)| n == known)
+        {
+            self.provider_headers.push((known, value.clone()));
+        }
+    }
+
+    fn take(&mut self, name: &str, suffix: &str, value: &HeaderValue, trusted: &Trusted) -> Result<(), Fault> {
+        let text = || value.to_str().map(str::trim).map_err(|_| bad(name, "must be visible ASCII"));
+        match suffix {
+            "api-key" => self.api_key = Some(value.clone()),
+            "provider" => self.provider = Some(word(name, text()?)?.into()),
+            "virtual-key" => {
+                let slug = word(name, text()?)?;
+                self.virtual_key = Some(slug.strip_prefix('@').unwrap_or(slug).into());
+            }
+            "config" => {
+                if std::str::from_utf8(value.as_bytes()).is_ok_and(|v| v.trim().is_empty()) {
+                    return Err(bad(name, "must not be empty"));
+                }
+                self.config = Some(value.clone());
+            }
+            "custom-host" => {
+                let base = check_custom_host(text()?, trusted).map_err(|why| {
+                    Fault::new(FaultKind::BadHost, format!("Invalid custom host: {name} {why}")).on(name)
+                })?;
+                self.custom_host = Some(Arc::new(base));
+            }
+            "trace-id" => {
+                let id = text()?;
+                if id.is_empty() || id.len() > 255 {
+                    return Err(bad(name, "must be of 1..255 characters"));
+                }
+                self.trace_id = Some(id.into());
+            }
+            "metadata" => self.metadata = metadata(name, value)?,
+            "cache-force-refresh" => {
+                flag(name, text()?)?;
+            }
+            "cache-namespace" => {
+                text()?;
+            }
+            "request-timeout" => match text()?.parse() {
+                Ok(ms) if ms > 0 => self.request_timeout_ms = Some(ms),
+                _ => return Err(bad(name, "must be an integer of at least 1 (milliseconds)")),
+            },
+            "fetch-integrated-models" | "models-endpoint" => self.integrated_models = flag(name, text()?)?,
+            "forward-headers" => {
+                let names: Result<Vec<String>, Fault> = list(name, text()?)?
+                    .iter()
+                    .map(|n| check_forward_header(n).map_err(|why| bad(name, &format!("`{n}` {why}"))))
+                    .collect();
+                self.forward_headers = Some(names?.into());
+            }
+            "sensitive-headers" => {
+                for listed in list(name, text()?)? {
+                    http::HeaderName::from_bytes(listed.to_ascii_lowercase().as_bytes())
+                        .map_err(|_| bad(name, &format!("`{listed}` is not a valid header name")))?;
+                }
+            }
+            "strict-open-ai-compliance" | "strict-openai-compliance" => self.lenient = !flag(name, text()?)?,
+            "debug" => {
+                flag(name, text()?)?;
+            }
+            other => {
+                if let Some(known) = PROVIDER_HEADERS.iter().find(|n| **n == other) {
+                    self.provider_headers.retain(|(n, _)| n != known);
+                    self.provider_headers.push((known, value.clone()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What stands behind the gateway's prefix or one of its aliases.
+pub(crate) fn suffix_of<'a>(name: &'a str, aliases: &[String]) -> Option<&'a str> {
+    name.strip_prefix(PREFIX).or_else(|| aliases.iter().find_map(|a| name.strip_prefix(a.as_str())))
+}
+
+fn bad(name: &str, rule: &str) -> Fault {
+    Fault::new(FaultKind::BadHeader, format!("{name} {rule}")).on(name)
+}
+
+fn word<'a>(name: &str, text: &'a str) -> Result<&'a str, Fault> {
+    if text.is_empty() || text.len() > 256 || text.contains(char::is_whitespace) {
+        return Err(bad(name, "must be a slug of 1..256 characters"));
+    }
+    Ok(text)
+}
+
+fn flag(name: &str, text: &str) -> Result<bool, Fault> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(bad(name, "must be true or false")),
+    }
+}
+
+/// `a, b` or `["a","b"]`: the documents show both.
+fn list(name: &str, text: &str) -> Result<Vec<String>, Fault> {
+    if text.starts_with('[') {
+        return serde_json::from_str(text).map_err(|_| bad(name, "must be an array of strings"));
+    }
+    let names: Vec<String> = text.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect();
+    if names.is_empty() { Err(bad(name, "must name at least one header")) } else { Ok(names) }
+}
+
+/// A JSON object of strings, each at most 128 characters (`spec/logs-analytics.md`, metadata).
+fn metadata(name: &str, value: &HeaderValue) -> Result<Vec<(String, String)>, Fault> {
+    let Ok(Value::Object(map)) = serde_json::from_slice(value.as_bytes()) else {
+        return Err(bad(name, "must be a JSON object"));
+    };
+    map.into_iter()
+        .map(|(k, v)| match v {
+            Value::String(s) if s.chars().count() <= 128 => Ok((k, s)),
+            Value::String(_) => Err(bad(name, &format!("`{k}` must be at most 128 characters"))),
+            _ => Err(bad(name, &format!("`{k}` must be a string"))),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderName;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<GatewayHeaders, Fault> {
+        let mut map = HeaderMap::new();
+        for (k, v) in pairs {
+            let name = HeaderName::from_bytes(k.as_bytes()).expect("a name");
+            map.append(name, HeaderValue::from_str(v).expect("a value"));
+        }
+        GatewayHeaders::parse(&map, &["x-acme-".into()], &Trusted::default())
+    }
+
+    #[test]
+    fn each_bad_value_names_its_header() {
+        for (name, value) in [
+            ("x-gateway-provider", "open ai"),
+            ("x-gateway-virtual-key", ""),
+            ("x-gateway-config", " "),
+            ("x-gateway-custom-host", "http://127.0.0.1"),
+            ("x-gateway-trace-id", ""),
+            ("x-gateway-metadata", "{"),
+            ("x-gateway-metadata", r#"{"a":1}"#),
+            ("x-gateway-cache-force-refresh", "maybe"),
+            ("x-gateway-request-timeout", "soon"),
+            ("x-gateway-request-timeout", "0"),
+            ("x-gateway-fetch-integrated-models", "y"),
+            ("x-gateway-forward-headers", "x-gateway-forward-headers"),
+            ("x-gateway-forward-headers", "[1]"),
+            ("x-gateway-sensitive-headers", "a b"),
+            ("x-gateway-strict-open-ai-compliance", "no"),
+            ("x-acme-request-timeout", "-1"),
+        ] {
+            let fault = parse(&[(name, value)]).expect_err(name);
+            assert_eq!((fault.status(), fault.param()), (400, Some(name)), "{}", fault.message());
+        }
+    }
+
+    #[test]
+    fn good_values_and_aliases() {
+        let h = parse(&[
+            ("x-acme-provider", "@main"),
+            ("x-gateway-metadata", r#"{"_user":"ann"}"#),
+            ("x-gateway-forward-headers", r#"["X-A","x-b"]"#),
+            ("x-gateway-request-timeout", "1500"),
+            ("x-gateway-strict-open-ai-compliance", "false"),
+            ("openai-beta", "bare"),
+            ("x-gateway-openai-beta", "prefixed"),
+        ])
+        .expect("valid");
+        assert_eq!(h.provider.as_deref(), Some("@main"));
+        assert_eq!(h.metadata, [("_user".to_owned(), "ann".to_owned())]);
+        assert_eq!(h.forward_headers.as_deref(), Some(&["x-a".to_owned(), "x-b".to_owned()][..]));
+        assert!(h.lenient && h.request_timeout_ms == Some(1500));
+        assert_eq!(h.provider_headers, [("openai-beta", HeaderValue::from_static("prefixed"))]);
+    }
+}

@@ -1,0 +1,285 @@
+//! The first step: who asks, for which operation, with which headers and body. Nothing is looked up in a
+//! database and nothing of the body is read before the key is known to be good.
+
+use super::Gateway;
+use super::body::{self, BodyError, BodyLimits, Permit};
+use super::headers::{GatewayHeaders, suffix_of};
+use super::request::{Content, Request, Route, Tenant};
+use gateway_domain::bounds::peek;
+use gateway_domain::keys::{KeyHash, looks_minted};
+use gateway_domain::operation::{self, Body};
+use gateway_domain::resource::api_key::KeyKind;
+use gateway_domain::scope::Scope;
+use gateway_domain::{Dialect, Fault, FaultKind, Operation, Secret, Timestamp};
+use http::{HeaderMap, Method, header};
+use pingora::proxy::Session;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How the bytes of this request travel (`design.md` §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Exchange,
+    Relay,
+}
+
+/// A refusal, with the tenant when it was known by then (its refusals are recorded).
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) fault: Fault,
+    pub(crate) request: Option<Box<Request>>,
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self { fault, request: None }
+    }
+}
+
+/// The dialect that errors about this path are told in.
+pub(crate) fn dialect(method: &Method, path: &str) -> Dialect {
+    operation::route(method, path).map_or(Dialect::OpenAi, |r| r.dialect)
+}
+
+pub(crate) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<Route, Fault> {
+    let routed = operation::route(method, path)
+        .filter(|_| matches!(*method, Method::GET | Method::POST | Method::PUT | Method::DELETE | Method::PATCH))
+        .ok_or_else(|| Fault::new(FaultKind::UnknownRoute, "Not Found"))?;
+    let start = path.len() - routed.tail.len();
+    Ok(Route {
+        operation: routed.operation,
+        dialect: routed.dialect,
+        raw: routed.raw,
+        tail: start..path.len(),
+        path: path.into(),
+        query: query.map(Into::into),
+    })
+}
+
+/// Everything up to the body. The request it gives has an empty [`Content`].
+pub(crate) fn receive(
+    gateway: &Gateway,
+    session: &Session,
+    started: Instant,
+    at: Timestamp,
+) -> Result<Request, Refused> {
+    let head = session.req_header();
+    let uri = &head.uri;
+    let route = route(&head.method, uri.path(), uri.query())?;
+    let client_ip = gateway.client_ip(session);
+    let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
+    let tenant = authenticate(gateway, key_text, at).map_err(|fault| gateway.count_unknown(fault, client_ip))?;
+    let credential = credential.filter(|c| !is_gateway_key(&tenant, c));
+    let parsed = GatewayHeaders::parse(&head.headers, &gateway.settings.header_alias, &gateway.settings.trusted);
+    let (headers, bad_header) = match parsed {
+        Ok(headers) => (headers, None),
+        Err(fault) => (GatewayHeaders::default(), Some(fault)),
+    };
+    let trace = headers.trace_id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string().into());
+    let metadata = merge_metadata(&tenant, &headers.metadata);
+    let request = Request {
+        started,
+        at,
+        tenant,
+        headers,
+        method: head.method.clone(),
+        route,
+        trace,
+        client_ip,
+        metadata,
+        credential: credential.map(|c| Secret::new(c.to_owned())),
+        content: Content::default(),
+    };
+    let refusal = bad_header.or_else(|| permit(&request)).or_else(|| saved_only(gateway, &request));
+    match refusal {
+        Some(fault) => Err(Refused { fault, request: Some(Box::new(request)) }),
+        None => Ok(request),
+    }
+}
+
+/// The gateway key, and what is meant for the upstream: with `x-gateway-api-key` present the other two
+/// places hold the upstream's credential (`design.md` §7, keys).
+fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a str, Option<&'a str>), Fault> {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim);
+    let bearer = text(header::AUTHORIZATION).map(|v| {
+        let cut = v.get(..7).filter(|p| p.eq_ignore_ascii_case("bearer "));
+        cut.map_or(v, |_| v[7..].trim())
+    });
+    let x_api_key = text(header::HeaderName::from_static("x-api-key"));
+    let own = headers
+        .get("x-gateway-api-key")
+        .or_else(|| headers.iter().find(|(n, _)| suffix_of(n.as_str(), aliases) == Some("api-key")).map(|(_, v)| v));
+    match own {
+        Some(own) => {
+            let own = own.to_str().map_err(|_| unauthenticated("The gateway key must be visible ASCII"))?;
+            Ok((own.trim(), bearer.or(x_api_key).filter(|c| !c.is_empty())))
+        }
+        None => match bearer.or(x_api_key).filter(|k| !k.is_empty()) {
+            Some(key) => Ok((key, None)),
+            None => {
+                Err(unauthenticated("No gateway key: send it in x-gateway-api-key, Authorization: Bearer or x-api-key"))
+            }
+        },
+    }
+}
+
+fn unauthenticated(message: &'static str) -> Fault {
+    Fault::new(FaultKind::Unauthenticated, message)
+}
+
+/// A gateway key found where an upstream credential belongs is dropped, never forwarded.
+fn is_gateway_key(tenant: &Tenant, text: &str) -> bool {
+    looks_minted(text) || tenant.world.snapshot.key(&KeyHash::of(text)).is_some()
+}
+
+fn authenticate(gateway: &Gateway, key: &str, now: Timestamp) -> Result<Tenant, Fault> {
+    let world = gateway.live.world();
+    let unknown = || unauthenticated("The gateway key is not valid");
+    let key = world.snapshot.key(&KeyHash::of(key)).ok_or_else(unknown)?.clone();
+    if !key.active || key.expires_at.is_some_and(|t| t <= now) {
+        return Err(unauthenticated("The gateway key has expired or is not active"));
+    }
+    let workspace = match (key.kind, key.workspace) {
+        (KeyKind::WorkspaceService | KeyKind::WorkspaceUser, Some(id)) => id,
+        _ => return Err(Fault::new(FaultKind::Forbidden, "Admin keys cannot call models; use a workspace key")),
+    };
+    let workspace = world.snapshot.workspace(workspace).filter(|w| w.active).ok_or_else(unknown)?.clone();
+    let org = world.snapshot.org(key.org).ok_or_else(unknown)?.clone();
+    Ok(Tenant { world, key, org, workspace })
+}
+
+/// Scope of the data-plane route (`spec/auth.md`).
+fn permit(request: &Request) -> Option<Fault> {
+    let scopes = &request.tenant.key.scopes;
+    let listing = request.route.operation == Operation::ListModels
+        && (scopes.has(Scope::MODELS_LIST) || scopes.has(Scope::VIRTUAL_KEYS_LIST));
+    if listing || scopes.has(Scope::COMPLETIONS_WRITE) {
+        return None;
+    }
+    Some(Fault::new(FaultKind::Forbidden, "The key lacks the scope completions.write"))
+}
+
+/// Saved-only mode: the first violation in the order of `spec/errors.md`.
+fn saved_only(gateway: &Gateway, request: &Request) -> Option<Fault> {
+    if !gateway.settings.block_inline_config && !request.tenant.org.block_inline_config {
+        return None;
+    }
+    let headers = &request.headers;
+    let inline_config = headers.config.as_ref().is_some_and(|c| c.as_bytes().trim_ascii_start().starts_with(b"{"));
+    let inline_provider = headers.provider.as_deref().is_some_and(|p| !p.starts_with('@'));
+    let (code, field, what) = if inline_config {
+        ("inline_config_blocked", "x-gateway-config", "Inline configs are")
+    } else if inline_provider {
+        ("inline_provider_blocked", "x-gateway-provider", "Providers that are not saved are")
+    } else if headers.custom_host.is_some() {
+        ("inline_custom_host_blocked", "x-gateway-custom-host", "Custom hosts by header are")
+    } else if headers.forward_headers.is_some() {
+        ("inline_forward_headers_blocked", "x-gateway-forward-headers", "Forwarded headers by header are")
+    } else {
+        return None;
+    };
+    Some(Fault::new(FaultKind::InlineBlocked, format!("{what} blocked in this organisation")).code(code).on(field))
+}
+
+fn merge_metadata(tenant: &Tenant, request: &[(String, String)]) -> Vec<(String, String)> {
+    let mut merged = request.to_vec();
+    let key = tenant.key.defaults.iter().flat_map(|d| d.metadata.iter().map(|(k, v)| (k, v)));
+    for (k, v) in key.chain(tenant.workspace.metadata.iter()) {
+        merged.retain(|(have, _)| have != k);
+        merged.push((k.clone(), v.clone()));
+    }
+    merged
+}
+
+/// Whether the request is exchanged or relayed, from its head alone.
+pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fault> {
+    if session.downstream_session.is_upgrade_req() {
+        return Ok(Way::Relay);
+    }
+    if session.downstream_session.is_body_empty() {
+        return Ok(Way::Exchange);
+    }
+    let content_type = session.get_header(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase());
+    let row =
+        operation::TABLE.iter().find(|r| r.operation == route.operation && r.method == session.req_header().method);
+    let Some(content_type) = content_type else {
+        return Ok(if row.is_some_and(|r| r.body == Body::Json) { Way::Exchange } else { Way::Relay });
+    };
+    let essence = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    if essence == b"application/json" || essence.ends_with(b"+json") {
+        return Ok(Way::Exchange);
+    }
+    let relayed = essence == b"multipart/form-data" || essence.starts_with(b"audio/") || route.raw;
+    if !relayed || row.is_some_and(|r| r.body == Body::Json) {
+        return Err(Fault::new(FaultKind::BadHeader, "Invalid content type passed").on("content-type"));
+    }
+    Ok(Way::Relay)
+}
+
+/// Reads and bounds the body of an exchanged request.
+pub(crate) async fn read_content(
+    gateway: &Gateway,
+    session: &mut Session,
+    route: &Route,
+    held: &mut Permit,
+) -> Result<Content, BodyError> {
+    let limits = BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout };
+    let bytes = body::read(&mut session.downstream_session, limits, held).await?;
+    let has_body = operation::TABLE.iter().any(|r| r.operation == route.operation && r.body == Body::Json);
+    if bytes.is_empty() && !has_body {
+        return Ok(Content::default());
+    }
+    // Parsing a large body takes long enough to hold up the other connections of this worker.
+    let found = if bytes.len() > 256 * 1024 {
+        tokio::task::block_in_place(|| peek(route.operation, &bytes).map(|p| own(&p)))
+    } else {
+        peek(route.operation, &bytes).map(|p| own(&p))
+    };
+    let found = found.map_err(BodyError::Refused)?;
+    Ok(Content { bytes, ..found })
+}
+
+fn own(peek: &gateway_domain::bounds::Peek<'_>) -> Content {
+    Content {
+        model: peek.model.as_deref().map(Arc::from),
+        model_span: peek.model_span.clone(),
+        stream: peek.stream,
+        wants_usage: peek.wants_usage,
+        ..Content::default()
+    }
+}
+
+impl Gateway {
+    /// The client's address; `X-Forwarded-For` counts only from a trusted proxy, read from its right end.
+    pub(crate) fn client_ip(&self, session: &Session) -> Option<IpAddr> {
+        let peer = session.client_addr()?.as_inet()?.ip();
+        let trusted = &self.settings.trusted_proxies;
+        if trusted.is_empty() || !trusted.iter().any(|n| n.contains(&peer)) {
+            return Some(peer);
+        }
+        let forwarded = session.get_header("x-forwarded-for").and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let hops = forwarded.rsplit(',').filter_map(|h| h.trim().parse::<IpAddr>().ok());
+        let mut outermost = peer;
+        for hop in hops {
+            outermost = hop;
+            if !trusted.iter().any(|n| n.contains(&hop)) {
+                break;
+            }
+        }
+        Some(outermost)
+    }
+
+    /// A flood of unknown keys from one address is shed without a further look.
+    fn count_unknown(&self, fault: Fault, ip: Option<IpAddr>) -> Refused {
+        if fault.kind() == FaultKind::Unauthenticated {
+            let seen = self.unknown_keys.observe(&ip, 1);
+            if seen > super::UNKNOWN_KEYS_PER_SECOND {
+                return Fault::new(FaultKind::Flooded, "Too many requests with unknown keys from this address")
+                    .retry_after_ms(1000)
+                    .into();
+            }
+        }
+        fault.into()
+    }
+}

@@ -1,0 +1,163 @@
+//! What the gateway answers itself on the proxy port: greeting, health, the model catalogue, and the
+//! control-plane routes, which are handed to the admin service (`design.md` §7, one base URL).
+
+use super::exchange::Routing;
+use super::request::Request;
+use super::{Gateway, body, json_bytes, record, reply, wire};
+use bytes::Bytes;
+use gateway_admin::ClientAddr;
+use gateway_domain::config::ProviderRef;
+use gateway_domain::price::PriceBook;
+use gateway_domain::record::LogRecord;
+use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
+use http::{HeaderValue, Method, header};
+use pingora::Error;
+use pingora::proxy::Session;
+use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr};
+use tower::ServiceExt;
+
+/// Where control-plane requests on the proxy port go.
+pub(crate) enum ControlPlane {
+    /// In this process, on its own runtime: the database never sits on a proxy worker.
+    Here { router: axum::Router, runtime: tokio::runtime::Handle },
+    /// Role `proxy` without `--admin-upstream`: 404.
+    Nowhere,
+}
+
+/// Answers what needs no upstream and no tenant. `None`: not such a request.
+pub(crate) async fn serve(gateway: &Gateway, session: &mut Session, now: Timestamp) -> pingora::Result<Option<bool>> {
+    let head = session.req_header();
+    let path = head.uri.path();
+    if head.method == Method::GET && path == "/" {
+        return text(session, "The gateway is running. Its API is below /v1.\n").await;
+    }
+    if head.method == Method::GET && path == "/v1/health" {
+        let body = json_bytes(&json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }));
+        return answer(session, 200, "application/json", body).await;
+    }
+    let full = gateway.settings.max_connections;
+    if full > 0 && gateway.flight.count() > full {
+        let fault = Fault::new(FaultKind::Busy, "The gateway serves as many requests as it may").retry_after_ms(1000);
+        reply::refuse(gateway, session, &fault, Dialect::OpenAi, None).await?;
+        return Ok(Some(true));
+    }
+    // Upgrades and pass-through are never control-plane; the table of the admin crate decides.
+    if !gateway_admin::is_control_plane(&head.method, path) {
+        return Ok(None);
+    }
+    let _ = now;
+    match &gateway.control {
+        ControlPlane::Here { router, runtime } => hand_over(gateway, session, router.clone(), runtime).await,
+        ControlPlane::Nowhere => {
+            let fault = Fault::new(FaultKind::UnknownRoute, "Not Found: this node serves no control plane");
+            reply::refuse(gateway, session, &fault, Dialect::OpenAi, None).await?;
+            Ok(Some(true))
+        }
+    }
+}
+
+async fn text(session: &mut Session, text: &'static str) -> pingora::Result<Option<bool>> {
+    answer(session, 200, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes())).await
+}
+
+async fn answer(session: &mut Session, status: u16, media: &'static str, body: Bytes) -> pingora::Result<Option<bool>> {
+    let mut head = reply::bare_head(status);
+    head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static(media))?;
+    reply::json(session, head, body).await?;
+    Ok(Some(true))
+}
+
+async fn hand_over(
+    gateway: &Gateway,
+    session: &mut Session,
+    router: axum::Router,
+    runtime: &tokio::runtime::Handle,
+) -> pingora::Result<Option<bool>> {
+    let limits = body::BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout };
+    let mut held = body::Permit::new(&gateway.budget);
+    let content = match body::read(&mut session.downstream_session, limits, &mut held).await {
+        Ok(content) => content,
+        Err(body::BodyError::Gone(e)) => return Err(e.into_down()),
+        Err(body::BodyError::Refused(fault)) => {
+            session.downstream_session.set_keepalive(None);
+            reply::refuse(gateway, session, &fault, Dialect::OpenAi, None).await?;
+            return Ok(Some(true));
+        }
+    };
+    let client = gateway.client_ip(session).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let head = session.req_header();
+    let mut request = http::Request::new(axum::body::Body::from(content));
+    *request.method_mut() = head.method.clone();
+    *request.uri_mut() = head.uri.clone();
+    *request.headers_mut() = head.headers.clone();
+    request.extensions_mut().insert(ClientAddr(client));
+    let served = runtime.spawn(async move {
+        let Ok(response) = router.oneshot(request).await;
+        let (parts, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await;
+        (parts, body)
+    });
+    let internal = || Error::explain(pingora::ErrorType::InternalError, "the control plane gave no answer");
+    let (parts, body) = served.await.map_err(|_| internal())?;
+    let mut out = reply::bare_head(parts.status.as_u16());
+    for (name, value) in &parts.headers {
+        out.append_header(name.clone(), value.clone())?;
+    }
+    out.set_content_length(body.as_ref().map_or(0, Bytes::len))?;
+    let body = body.map_err(|_| internal())?;
+    wire::write_head(session, out, (!body.is_empty()).then_some(body), true).await?;
+    Ok(Some(true))
+}
+
+/// The catalogue is listed when it is asked for, or when nothing names a provider to ask.
+pub(crate) fn lists_models(request: &Request) -> bool {
+    request.route.operation == Operation::ListModels
+        && (request.headers.integrated_models
+            || (request.headers.config.is_none()
+                && request.headers.provider.is_none()
+                && request.headers.virtual_key.is_none()))
+}
+
+/// Models that the workspace's providers are known to have: those with a price, as `@slug/model`.
+pub(crate) async fn models(
+    gateway: &Gateway,
+    session: &mut Session,
+    request: &Request,
+    routing: &Routing,
+    records: &mut Vec<LogRecord>,
+) -> pingora::Result<bool> {
+    let tenant = &request.tenant;
+    // A config narrows the catalogue to the providers that it names.
+    let named: Vec<&str> = routing
+        .plan
+        .attempts
+        .iter()
+        .filter_map(|a| match &a.leaf.provider {
+            ProviderRef::Managed(slug) => Some(&**slug),
+            _ => None,
+        })
+        .collect();
+    let mut data = Vec::new();
+    for provider in tenant.workspace.providers().filter(|p| named.is_empty() || named.contains(&&*p.slug)) {
+        let Some(upstream) = tenant.world.snapshot.upstream(provider.integration) else { continue };
+        for model in PriceBook::builtin().models(upstream.provider.slug) {
+            data.push(json!({
+                "id": format!("@{}/{model}", provider.slug), "object": "model", "created": 0,
+                "owned_by": upstream.provider.slug, "slug": model, "provider": provider.slug,
+            }));
+        }
+    }
+    data.sort_by_key(|m| m["id"].as_str().unwrap_or_default().to_owned());
+    let body = json_bytes(&json!({ "object": "list", "total_count": data.len(), "data": data }));
+    let mut record = record::of(request, routing, None, 1);
+    record.status = 200;
+    record.response_bytes = body.len() as u64;
+    record::finish(&mut record, request);
+    records.push(record);
+    let mut head = reply::bare_head(200);
+    head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))?;
+    let facts = super::attempt::Facts::default();
+    reply::decorate(gateway, &mut head, request, &facts);
+    reply::json(session, head, body).await.map(|()| true)
+}

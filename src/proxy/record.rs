@@ -1,0 +1,102 @@
+//! Builds the record of each target tried. Names are shared with the snapshot, so this copies little; pricing
+//! and encoding are the writer's work.
+
+use super::answer::usage_of;
+use super::attempt::Tried;
+use super::exchange::Routing;
+use super::reply::{micros, own_work};
+use super::request::Request;
+use gateway_domain::config::plan::Plan;
+use gateway_domain::record::{LogRecord, Timings};
+use gateway_domain::{Fault, Timestamp};
+use gateway_providers::Ending;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A record of `request`, for the target that was tried if one was.
+pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tried)>, attempt: u32) -> LogRecord {
+    let facts = tried.map(|(_, t)| &t.facts);
+    let tenant = &request.tenant;
+    let asked = request.content.model.clone();
+    LogRecord {
+        id: Uuid::now_v7(),
+        created_at: request.at.plus_micros(i64::try_from(micros(request.started.elapsed())).unwrap_or(0)),
+        trace_id: request.trace.clone(),
+        attempt,
+        last: false,
+        org: tenant.org.id,
+        workspace: tenant.workspace.id,
+        workspace_slug: tenant.workspace.slug.clone(),
+        key: Some(tenant.key.id),
+        owner: tenant.key.owner,
+        config: routing.config.clone(),
+        virtual_key: facts.map_or_else(Arc::default, |f| f.virtual_key.clone()),
+        provider: facts.map_or("", |f| f.provider).into(),
+        model: facts.and_then(|f| f.model.clone()).or(asked).unwrap_or_default(),
+        response_model: None,
+        operation: request.route.operation.name(),
+        method: request.method.as_str().into(),
+        path: request.route.path.clone(),
+        status: tried.map_or(0, |(_, t)| t.status()),
+        fault: tried.and_then(|(_, t)| fault_label(t)),
+        stream: facts.map_or(request.content.stream, |f| f.stream),
+        retries: facts.map_or(0, |f| f.retries),
+        option_index: facts.map_or_else(Arc::default, |f| f.option_index.clone()),
+        strategy: routing.plan.strategy,
+        usage: None,
+        cost: None,
+        timings: Timings {
+            total_us: micros(request.started.elapsed()),
+            upstream_us: facts.map_or(0, |f| micros(f.upstream)),
+            first_byte_us: 0,
+            gateway_us: facts.map_or_else(|| micros(request.started.elapsed()), |f| own_work(request, f)),
+        },
+        request_bytes: facts.map_or(request.content.bytes.len() as u64, |f| f.request_bytes),
+        response_bytes: 0,
+        client_ip: request.client_ip.map(|ip| ip.to_string()).unwrap_or_default().into(),
+        metadata: metadata(&request.metadata),
+        adjusted: facts.map(|f| f.adjusted.join(",")).unwrap_or_default().into(),
+    }
+}
+
+fn fault_label(tried: &Tried) -> Option<&'static str> {
+    match &tried.answer {
+        Ok(super::answer::Answer::Fault(fault)) => Some(fault.kind().row().label),
+        _ => None,
+    }
+}
+
+fn metadata(pairs: &[(String, String)]) -> Arc<str> {
+    if pairs.is_empty() {
+        return Arc::from("{}");
+    }
+    let map: serde_json::Map<String, serde_json::Value> =
+        pairs.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
+    serde_json::Value::Object(map).to_string().into()
+}
+
+/// A request of a known tenant that never reached a target.
+pub(crate) fn refused(request: &Request, fault: &Fault, sent: u64) -> LogRecord {
+    let none = Routing { plan: Plan { attempts: Vec::new(), strategy: "" }, inline: false, config: Arc::default() };
+    let mut record = of(request, &none, None, 1);
+    record.status = fault.status();
+    record.fault = Some(fault.kind().row().label);
+    record.response_bytes = sent;
+    finish(&mut record, request);
+    record
+}
+
+/// The client left before an answer was there; what was used is still kept.
+pub(crate) fn abandoned(record: &mut LogRecord, request: &Request, ending: Option<Ending>) {
+    record.status = 499;
+    record.fault = Some("client_gone");
+    record.usage = ending.as_ref().and_then(|e| usage_of(e, request.content.bytes.len()));
+    finish(record, request);
+}
+
+/// The last word on the record that the client's answer came from.
+pub(crate) fn finish(record: &mut LogRecord, request: &Request) {
+    record.last = true;
+    record.timings.total_us = micros(request.started.elapsed());
+    record.created_at = Timestamp(request.at.0.saturating_add(i64::try_from(record.timings.total_us).unwrap_or(0)));
+}

@@ -1,0 +1,291 @@
+//! Bodies that are not JSON, and upgrades: Pingora's phases stream them both ways, by the same plan and limits.
+//! Retry and fallback work only while Pingora's 64 KiB buffer still holds the whole body; nothing is rewritten.
+
+use super::admit;
+use super::attempt::Facts;
+use super::exchange::Routing;
+use super::head;
+use super::headers::suffix_of;
+use super::record;
+use super::reply;
+use super::request::Request;
+use super::target::{self, Aim, Credential};
+use super::{Ctx, Gateway};
+use crate::upstream::DialError;
+use gateway_domain::{Fault, FaultKind, Operation};
+use http::{HeaderName, header};
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::proxy::{FailToProxy, Session};
+use pingora::upstreams::peer::HttpPeer;
+use pingora::{Error, ErrorSource, ErrorType};
+use std::time::Duration;
+
+/// A relayed request between its phases.
+pub(crate) struct Relay {
+    request: Request,
+    routing: Routing,
+    at: usize,
+    tries: u32,
+    wait: Duration,
+    aim: Option<Aim>,
+    facts: Facts,
+    /// Why the current target gave no answer.
+    fault: Option<Fault>,
+    upgrade: bool,
+}
+
+impl Relay {
+    pub(crate) fn new(request: Request, routing: Routing) -> Self {
+        Self {
+            request,
+            routing,
+            at: 0,
+            tries: 0,
+            wait: Duration::ZERO,
+            aim: None,
+            facts: Facts::default(),
+            fault: None,
+            upgrade: false,
+        }
+    }
+
+    /// Moves to the next try or target after `status`. Returns the record of a target that is left behind.
+    fn advance(
+        &mut self,
+        status: u16,
+        exception: bool,
+        network: bool,
+    ) -> Option<Option<gateway_domain::record::LogRecord>> {
+        let retry = &self.routing.plan.attempts.get(self.at)?.leaf.retry;
+        if !exception && self.tries < retry.attempts && (network || retry.statuses.contains(&status)) {
+            self.wait = Duration::from_secs(1 << self.tries.min(6));
+            self.tries += 1;
+            return Some(None);
+        }
+        let next = self.routing.plan.next(self.at, status, exception)?;
+        let left = self.record(status);
+        self.at = next;
+        self.tries = 0;
+        self.aim = None;
+        Some(Some(left))
+    }
+
+    fn record(&self, status: u16) -> gateway_domain::record::LogRecord {
+        let number = u32::try_from(self.at + 1).unwrap_or(u32::MAX);
+        let mut record = record::of(&self.request, &self.routing, None, number);
+        record.status = status;
+        record.fault = self.fault.as_ref().map(|f| f.kind().row().label);
+        record.option_index.clone_from(&self.facts.option_index);
+        record.provider = self.facts.provider.into();
+        record.virtual_key.clone_from(&self.facts.virtual_key);
+        record.retries = self.facts.retries;
+        record
+    }
+}
+
+fn relayed(ctx: &mut Ctx) -> pingora::Result<&mut Relay> {
+    let none = || Error::explain(ErrorType::InternalError, "a phase of the relay without a relayed request");
+    ctx.relay.as_deref_mut().ok_or_else(none)
+}
+
+/// What must be known of the connection before Pingora takes over.
+pub(crate) fn start(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
+    if let Some(relay) = ctx.relay.as_deref_mut() {
+        relay.upgrade = session.downstream_session.is_upgrade_req();
+        let idle = (!relay.upgrade).then_some(gateway.settings.idle_timeout);
+        session.downstream_session.set_read_timeout(idle);
+        session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
+    }
+}
+
+/// The current target's peer; a target that cannot be used is passed over as the plan says.
+pub(crate) async fn peer(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<Box<HttpPeer>> {
+    loop {
+        let relay = relayed(ctx)?;
+        let wait = std::mem::take(&mut relay.wait);
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        match find(gateway, relay).await {
+            Ok(peer) => return Ok(peer),
+            Err(fault) => {
+                let (status, exception) = (fault.status(), fault.kind().row().exception);
+                let network = fault.kind() == FaultKind::Unreachable;
+                relay.fault = Some(fault);
+                match relay.advance(status, exception, network) {
+                    Some(left) => ctx.records.extend(left),
+                    None => return Err(Error::explain(ErrorType::HTTPStatus(status), "no target left")),
+                }
+            }
+        }
+    }
+}
+
+async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fault> {
+    let leaf = relay.routing.plan.attempts[relay.at].leaf.clone();
+    relay.facts = Facts { option_index: leaf.path.clone(), ..Facts::default() };
+    relay.facts.retries = i32::try_from(relay.tries).unwrap_or(0);
+    let aim = target::resolve(&leaf, relay.routing.inline, &relay.request)?;
+    relay.facts.provider = aim.adapter.info().slug;
+    relay.facts.virtual_key.clone_from(&aim.virtual_key);
+    if relay.tries == 0 {
+        admit::target(gateway, &relay.request, &relay.routing, &aim)?.keep();
+    }
+    let origin = gateway.dialer.origin(&aim.base).await.map_err(|e| match e {
+        DialError::Forbidden(why) => Fault::new(FaultKind::BadHost, format!("The provider's host {why}")),
+        DialError::Failed(why) => Fault::new(FaultKind::Unreachable, why),
+    })?;
+    let (address, _) = gateway.dialer.address(&origin);
+    let mut peer = gateway.dialer.peer(&origin, address);
+    // An open WebSocket may be silent for as long as both sides like.
+    peer.options.read_timeout = (!relay.upgrade).then_some(gateway.settings.first_byte_timeout);
+    peer.options.write_timeout = Some(gateway.settings.idle_timeout);
+    peer.options.idle_timeout = Some(Duration::from_secs(55));
+    relay.aim = Some(aim);
+    Ok(Box::new(peer))
+}
+
+/// Turns the client's head into the target's: path, host and credential are the target's, the gateway's own
+/// headers stay here.
+pub(crate) fn aim(gateway: &Gateway, session: &Session, out: &mut RequestHeader, ctx: &mut Ctx) -> pingora::Result<()> {
+    let relay = relayed(ctx)?;
+    let internal = || Error::explain(ErrorType::InternalError, "the request could not be aimed at its target");
+    let aim = relay.aim.as_ref().ok_or_else(internal)?;
+    let route = &relay.request.route;
+    let endpoint = if route.raw { None } else { aim.adapter.endpoint(route.operation, route.dialect) };
+    let path = match endpoint {
+        Some(endpoint) => endpoint.path.into_owned(),
+        None if route.raw || route.operation == Operation::Realtime => route.tail().to_owned(),
+        None => {
+            let why = format!("{} is not supported by {}", route.operation.name(), aim.adapter.info().slug);
+            relay.fault = Some(Fault::new(FaultKind::Unsupported, why));
+            return Err(Error::explain(ErrorType::HTTPStatus(500), "unsupported operation"));
+        }
+    };
+    let query = route.query.as_ref().map(|q| format!("?{q}")).unwrap_or_default();
+    let whole = format!("{}{path}{query}", aim.base.path);
+    out.set_uri(whole.parse().map_err(|_| internal())?);
+    let client = &session.req_header().headers;
+    for name in client.keys() {
+        let text = name.as_str();
+        let own = suffix_of(text, &gateway.settings.header_alias).is_some();
+        if own
+            || matches!(text, "authorization" | "x-api-key" | "cookie" | "forwarded" | "x-real-ip")
+            || text.starts_with("x-forwarded-")
+        {
+            out.remove_header(name);
+        }
+    }
+    out.insert_header(header::HOST, aim.base.authority())?;
+    head::authorize(out, aim).map_err(|_| internal())?;
+    if let Credential::Managed(upstream) = &aim.credential {
+        for (name, text) in &upstream.headers {
+            out.insert_header(
+                HeaderName::from_bytes(name.as_bytes()).map_err(|_| internal())?,
+                text.expose().as_str(),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// While the body is still whole in Pingora's buffer, and nothing went down, another try is possible.
+fn can_repeat(session: &Session) -> bool {
+    let down = &session.downstream_session;
+    let untouched = down.response_written().is_none_or(|h| h.status.is_informational());
+    untouched && !down.retry_buffer_truncated()
+}
+
+pub(crate) fn judge(session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> pingora::Result<()> {
+    let status = head.status.as_u16();
+    let repeatable = can_repeat(session);
+    let relay = relayed(ctx)?;
+    relay.fault = None;
+    if status < 200 || !repeatable {
+        return Ok(());
+    }
+    let Some(left) = relay.advance(status, false, false) else { return Ok(()) };
+    ctx.records.extend(left);
+    let mut e = Error::explain(ErrorType::HTTPStatus(status), "another target is tried").into_up();
+    e.set_retry(true);
+    Err(e)
+}
+
+pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, ctx: &mut Ctx) -> pingora::Result<()> {
+    if let Some(relay) = ctx.relay.as_deref_mut()
+        && head.status != 101
+    {
+        reply::decorate(gateway, head, &relay.request, &relay.facts);
+    }
+    Ok(())
+}
+
+pub(crate) fn not_reached(session: &Session, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
+    let why = e.etype().as_str().to_owned();
+    settle(session, ctx, e, |provider| {
+        Fault::new(FaultKind::Unreachable, format!("{provider} could not be reached: {why}"))
+    })
+}
+
+pub(crate) fn broke_off(session: &Session, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
+    if *e.esource() == ErrorSource::Downstream || matches!(e.etype(), ErrorType::HTTPStatus(_)) {
+        return e;
+    }
+    let silent = matches!(e.etype(), ErrorType::ReadTimedout | ErrorType::WriteTimedout);
+    let why = e.etype().as_str().to_owned();
+    settle(session, ctx, e, |provider| {
+        if silent {
+            Fault::new(FaultKind::UpstreamSilent, format!("{provider} did not answer in time"))
+        } else {
+            Fault::new(FaultKind::UpstreamBroken, format!("{provider} broke off: {why}"))
+        }
+    })
+}
+
+fn settle(session: &Session, ctx: &mut Ctx, mut e: Box<Error>, fault: impl FnOnce(&str) -> Fault) -> Box<Error> {
+    let repeatable = can_repeat(session);
+    let mut again = false;
+    if let Some(relay) = ctx.relay.as_deref_mut() {
+        let fault = fault(relay.facts.provider);
+        let status = fault.status();
+        relay.fault = Some(fault);
+        if repeatable && let Some(left) = relay.advance(status, false, true) {
+            ctx.records.extend(left);
+            again = true;
+        }
+    }
+    e.set_retry(again);
+    e
+}
+
+/// The last word when no target gave an answer.
+pub(crate) async fn failed(gateway: &Gateway, session: &mut Session, e: &Error, ctx: &mut Ctx) -> FailToProxy {
+    let gone = *e.esource() == ErrorSource::Downstream;
+    let untouched = session.response_written().is_none_or(|h| h.status.is_informational());
+    let relay = ctx.relay.as_deref();
+    let fault = relay
+        .and_then(|r| r.fault.clone())
+        .unwrap_or_else(|| Fault::new(FaultKind::Internal, "The request could not be proxied"));
+    if untouched && !gone {
+        let dialect = relay.map_or(gateway_domain::Dialect::OpenAi, |r| r.request.route.dialect);
+        session.downstream_session.set_keepalive(None);
+        // A client that cannot be written to is gone; the record says so.
+        let _ = reply::refuse(gateway, session, &fault, dialect, relay.map(|r| &r.request)).await;
+    }
+    FailToProxy { error_code: if gone { 499 } else { fault.status() }, can_reuse_downstream: false }
+}
+
+/// The record of the target whose answer the client got.
+pub(crate) fn finish(session: &Session, e: Option<&Error>, ctx: &mut Ctx) {
+    let Some(relay) = ctx.relay.take() else { return };
+    let status = session.response_written().map_or(499, |h| h.status.as_u16());
+    let gone = e.is_some_and(|e| *e.esource() == ErrorSource::Downstream);
+    let mut record = relay.record(if gone { 499 } else { status });
+    if gone {
+        record.fault = Some("client_gone");
+    }
+    record.request_bytes = session.body_bytes_read() as u64;
+    record.response_bytes = session.body_bytes_sent() as u64;
+    record::finish(&mut record, &relay.request);
+    ctx.records.push(record);
+}

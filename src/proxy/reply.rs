@@ -1,0 +1,163 @@
+//! Heads of answers: what is copied from upstream, and the gateway's own headers beside it, under every
+//! prefix that clients know (`spec/config-object.md`, response headers).
+
+use super::Gateway;
+use super::attempt::Facts;
+use super::headers::PREFIX;
+use super::request::Request;
+use super::wire;
+use bytes::Bytes;
+use gateway_domain::record::LogRecord;
+use gateway_domain::{Dialect, Fault};
+use http::{HeaderName, HeaderValue, header};
+use pingora::http::ResponseHeader;
+use pingora::proxy::Session;
+use std::time::Duration;
+
+/// One header name for each prefix.
+type Names = Vec<HeaderName>;
+
+/// Names made once at start.
+#[derive(Debug)]
+pub(crate) struct ReplyNames {
+    trace_id: Names,
+    retries: Names,
+    option_index: Names,
+    provider: Names,
+    cache_status: Names,
+    processing: Names,
+    adjusted: Names,
+    exception: Names,
+}
+
+impl ReplyNames {
+    pub(crate) fn new(aliases: &[String]) -> Self {
+        let prefixes: Vec<&str> = std::iter::once(PREFIX).chain(aliases.iter().map(String::as_str)).collect();
+        let names = |suffix: &str| {
+            prefixes.iter().filter_map(|p| HeaderName::from_bytes(format!("{p}{suffix}").as_bytes()).ok()).collect()
+        };
+        Self {
+            trace_id: names("trace-id"),
+            retries: names("retry-attempt-count"),
+            option_index: names("last-used-option-index"),
+            provider: names("provider"),
+            cache_status: names("cache-status"),
+            processing: names("processing-us"),
+            adjusted: names("adjusted-params"),
+            exception: names("gateway-exception"),
+        }
+    }
+}
+
+/// A head without names' casing (cheaper to write), never failing for a valid status.
+pub(crate) fn bare_head(status: u16) -> ResponseHeader {
+    ResponseHeader::build_no_case(status, Some(12))
+        .unwrap_or_else(|_| ResponseHeader::from(http::Response::new(()).into_parts().0))
+}
+
+/// The upstream's head without what belongs to the hop; `remade` drops what no longer fits a body that the
+/// gateway wrote anew.
+pub(crate) fn copy_head(from: &ResponseHeader, remade: bool) -> ResponseHeader {
+    let mut head = bare_head(from.status.as_u16());
+    for (name, value) in &from.headers {
+        let hop = *name == header::CONNECTION
+            || *name == header::TRANSFER_ENCODING
+            || *name == header::UPGRADE
+            || *name == header::TRAILER
+            || *name == header::PROXY_AUTHENTICATE
+            || matches!(name.as_str(), "keep-alive" | "proxy-connection");
+        if hop || (remade && *name == header::CONTENT_LENGTH) || name.as_str().starts_with(PREFIX) {
+            continue;
+        }
+        let appended = head.append_header(name.clone(), value.clone());
+        debug_assert!(appended.is_ok(), "the name and value were parsed before");
+    }
+    head
+}
+
+fn put(head: &mut ResponseHeader, names: &Names, value: &HeaderValue) {
+    for name in names {
+        let inserted = head.insert_header(name.clone(), value.clone());
+        debug_assert!(inserted.is_ok(), "the name and value were made as such");
+    }
+}
+
+fn text(value: &str) -> HeaderValue {
+    HeaderValue::from_str(value).unwrap_or_else(|_| HeaderValue::from_static("?"))
+}
+
+/// The gateway's own headers on an answer of a target.
+pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: &Facts) {
+    let names = &gateway.names;
+    put(head, &names.trace_id, &text(&request.trace));
+    put(head, &names.retries, &HeaderValue::from(i64::from(facts.retries)));
+    put(head, &names.option_index, &text(&facts.option_index));
+    if !facts.provider.is_empty() {
+        put(head, &names.provider, &HeaderValue::from_static(facts.provider));
+    }
+    put(head, &names.cache_status, &HeaderValue::from_static("DISABLED"));
+    put(head, &names.processing, &HeaderValue::from(own_work(request, facts)));
+    if !facts.adjusted.is_empty() {
+        put(head, &names.adjusted, &text(&facts.adjusted.join(",")));
+    }
+}
+
+/// Microseconds that the gateway itself took so far.
+pub(crate) fn own_work(request: &Request, facts: &Facts) -> u64 {
+    micros(request.started.elapsed().saturating_sub(facts.upstream + facts.paused))
+}
+
+pub(crate) fn micros(d: Duration) -> u64 {
+    u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn first_byte(record: &mut LogRecord, request: &Request) {
+    record.timings.first_byte_us = micros(request.started.elapsed());
+}
+
+pub(crate) fn fault_head(gateway: &Gateway, request: &Request, fault: &Fault, facts: &Facts) -> ResponseHeader {
+    let mut head = plain_fault_head(gateway, fault);
+    decorate(gateway, &mut head, request, facts);
+    head
+}
+
+fn plain_fault_head(gateway: &Gateway, fault: &Fault) -> ResponseHeader {
+    let mut head = bare_head(fault.status());
+    let mut set = |name: HeaderName, value: HeaderValue| {
+        let inserted = head.insert_header(name, value);
+        debug_assert!(inserted.is_ok(), "the name and value were made as such");
+    };
+    set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(ms) = fault.retry_after() {
+        set(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
+        set(HeaderName::from_static("retry-after-ms"), HeaderValue::from(ms));
+    }
+    if fault.kind().row().exception {
+        put(&mut head, &gateway.names.exception, &HeaderValue::from_static("true"));
+    }
+    head
+}
+
+/// Answers a request that never reached a target.
+pub(crate) async fn refuse(
+    gateway: &Gateway,
+    session: &mut Session,
+    fault: &Fault,
+    dialect: Dialect,
+    request: Option<&Request>,
+) -> pingora::Result<u64> {
+    let mut head = plain_fault_head(gateway, fault);
+    if let Some(request) = request {
+        put(&mut head, &gateway.names.trace_id, &text(&request.trace));
+    }
+    let body = Bytes::from(fault.body(dialect));
+    let length = body.len() as u64;
+    json(session, head, body).await.map(|()| length)
+}
+
+/// Any small local answer, with the rest of the request's body out of the way first.
+pub(crate) async fn json(session: &mut Session, mut head: ResponseHeader, body: Bytes) -> pingora::Result<()> {
+    wire::settle_unread_body(session).await;
+    head.set_content_length(body.len())?;
+    wire::write_head(session, head, Some(body), true).await
+}

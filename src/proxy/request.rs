@@ -1,0 +1,73 @@
+//! One request as intake leaves it: who asks, for what, with which body. Not changed afterwards.
+
+use super::headers::GatewayHeaders;
+use crate::live::World;
+use bytes::Bytes;
+use gateway_domain::snapshot::{Key, Org, Workspace};
+use gateway_domain::{Dialect, Operation, Secret, Timestamp};
+use http::Method;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The caller and everything that is decided by who it is; holds the one snapshot of the request.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    pub(crate) world: Arc<World>,
+    pub(crate) key: Arc<Key>,
+    pub(crate) org: Arc<Org>,
+    pub(crate) workspace: Arc<Workspace>,
+}
+
+/// The route, with the tail as a place in the path so that nothing borrows.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) operation: Operation,
+    pub(crate) dialect: Dialect,
+    pub(crate) raw: bool,
+    pub(crate) path: Arc<str>,
+    pub(crate) tail: Range<usize>,
+    pub(crate) query: Option<Arc<str>>,
+}
+
+impl Route {
+    pub(crate) fn tail(&self) -> &str {
+        &self.path[self.tail.clone()]
+    }
+}
+
+/// What of the body matters to routing; the whole of it for a relayed call is "unread".
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Content {
+    pub(crate) bytes: Bytes,
+    pub(crate) model: Option<Arc<str>>,
+    pub(crate) model_span: Option<Range<usize>>,
+    pub(crate) stream: bool,
+    pub(crate) wants_usage: bool,
+    pub(crate) unread: bool,
+}
+
+impl Request {
+    /// The time now, by the request's own clock: limits are counted when they are taken, not at intake.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.at.plus_micros(i64::try_from(self.started.elapsed().as_micros()).unwrap_or(0))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) started: Instant,
+    pub(crate) at: Timestamp,
+    pub(crate) tenant: Tenant,
+    pub(crate) headers: GatewayHeaders,
+    pub(crate) method: Method,
+    pub(crate) route: Route,
+    pub(crate) trace: Arc<str>,
+    pub(crate) client_ip: Option<IpAddr>,
+    /// Workspace over key over request (`spec/logs-analytics.md`, metadata).
+    pub(crate) metadata: Vec<(String, String)>,
+    /// The upstream credential that came with the request.
+    pub(crate) credential: Option<Secret<String>>,
+    pub(crate) content: Content,
+}

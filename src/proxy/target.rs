@@ -1,0 +1,144 @@
+//! From a leaf of the plan to where and as whom to call: provider, address, credential, model.
+
+use super::request::Request;
+use gateway_domain::config::{Leaf, ProviderRef, split_model};
+use gateway_domain::egress::BaseUrl;
+use gateway_domain::snapshot::Upstream;
+use gateway_domain::{Fault, FaultKind, Secret};
+use gateway_providers::Adapter;
+use std::sync::Arc;
+
+/// Whose credential goes upstream.
+#[derive(Clone, Debug)]
+pub(crate) enum Credential {
+    None,
+    /// The integration's; with it come its fixed headers, prepared once per state of the integration.
+    Managed(Arc<Upstream>),
+    /// Of the request or of a config.
+    Own(Secret<String>),
+}
+
+/// One target, ready to be called.
+#[derive(Clone)]
+pub(crate) struct Aim {
+    pub(crate) adapter: &'static dyn Adapter,
+    pub(crate) base: Arc<BaseUrl>,
+    pub(crate) credential: Credential,
+    /// Slug of the managed provider, or empty.
+    pub(crate) virtual_key: Arc<str>,
+    /// What to ask the provider for; `None` when no model is named.
+    pub(crate) model: Option<Arc<str>>,
+}
+
+impl std::fmt::Debug for Aim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let provider = self.adapter.info().slug;
+        f.debug_struct("Aim")
+            .field("provider", &provider)
+            .field("virtual_key", &self.virtual_key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The provider that applies: the leaf's, else the headers', else the model's `@slug/`.
+fn choose(leaf: &Leaf, request: &Request) -> Result<ProviderRef, Fault> {
+    if !matches!(leaf.provider, ProviderRef::FromRequest) {
+        return Ok(leaf.provider.clone());
+    }
+    if let Some(slug) = &request.headers.virtual_key {
+        return Ok(ProviderRef::Managed(slug.clone()));
+    }
+    if let Some(name) = &request.headers.provider {
+        return Ok(match name.strip_prefix('@') {
+            Some(slug) => ProviderRef::Managed(slug.into()),
+            None => ProviderRef::Family { slug: name.clone(), key: None },
+        });
+    }
+    let model = leaf.model.as_deref().or(request.content.model.as_deref());
+    match model.and_then(split_model) {
+        Some((slug, _)) => Ok(ProviderRef::Managed(slug.into())),
+        None => Err(no_provider(request)),
+    }
+}
+
+fn no_provider(request: &Request) -> Fault {
+    let message = if request.headers.config.is_some() {
+        "The config names no provider: give `provider` or `targets` in it, x-gateway-provider, or a model written @slug/model"
+    } else {
+        "Either x-gateway-config or x-gateway-provider header is required (or a model written @slug/model)"
+    };
+    Fault::new(FaultKind::NoProvider, message)
+}
+
+pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
+    let asked = leaf.model.as_ref().or(request.content.model.as_ref());
+    match choose(leaf, request)? {
+        ProviderRef::Managed(slug) => managed(&slug, leaf, inline, request, asked),
+        ProviderRef::Family { slug, key } => family(&slug, key, leaf, request, asked),
+        ProviderRef::FromRequest => Err(no_provider(request)),
+    }
+}
+
+fn managed(
+    slug: &Arc<str>,
+    leaf: &Leaf,
+    inline: bool,
+    request: &Request,
+    asked: Option<&Arc<str>>,
+) -> Result<Aim, Fault> {
+    let tenant = &request.tenant;
+    let unknown = || Fault::new(FaultKind::NoProvider, format!("No provider @{slug} in this workspace")).on("provider");
+    let provider = tenant.workspace.provider(slug).ok_or_else(unknown)?;
+    if !provider.active || provider.expires_at.is_some_and(|t| t <= request.at) {
+        return Err(Fault::new(FaultKind::NoProvider, format!("Provider @{slug} has expired or is not active")));
+    }
+    let upstream = tenant.world.snapshot.upstream(provider.integration).ok_or_else(unknown)?.clone();
+    if request.headers.custom_host.is_some() || (inline && leaf.custom_host.is_some()) {
+        return Err(Fault::new(
+            FaultKind::BadHost,
+            "A custom host from the request must come with its own credential, never with a managed one",
+        )
+        .on("custom_host"));
+    }
+    let base = leaf.custom_host.clone().or_else(|| upstream.base.clone());
+    let base = base.ok_or_else(|| no_host(upstream.provider.slug))?;
+    // `@slug/` is taken off only where it names this very provider.
+    let model = asked.map(|m| match split_model(m) {
+        Some((named, rest)) if named == &*provider.slug || named == &**slug => rest.into(),
+        _ => m.clone(),
+    });
+    let adapter = adapter(upstream.provider.slug)?;
+    Ok(Aim { adapter, base, credential: Credential::Managed(upstream), virtual_key: provider.slug.clone(), model })
+}
+
+fn family(
+    slug: &str,
+    key: Option<Secret<String>>,
+    leaf: &Leaf,
+    request: &Request,
+    asked: Option<&Arc<str>>,
+) -> Result<Aim, Fault> {
+    let adapter = adapter(slug)?;
+    let host = request.headers.custom_host.clone().or_else(|| leaf.custom_host.clone());
+    let base = match (host, adapter.info().base_url) {
+        (Some(host), _) => host,
+        (None, Some(url)) => Arc::new(
+            BaseUrl::parse(url)
+                .map_err(|why| Fault::new(FaultKind::Internal, format!("The built-in base URL of {slug} {why}")))?,
+        ),
+        (None, None) => return Err(no_host(slug)),
+    };
+    let credential = key.or_else(|| request.credential.clone()).map_or(Credential::None, Credential::Own);
+    Ok(Aim { adapter, base, credential, virtual_key: Arc::default(), model: asked.cloned() })
+}
+
+fn adapter(slug: &str) -> Result<&'static dyn Adapter, Fault> {
+    gateway_providers::adapter(slug).ok_or_else(|| {
+        Fault::new(FaultKind::NoProvider, format!("Invalid provider passed: `{slug}`")).on("x-gateway-provider")
+    })
+}
+
+fn no_host(slug: &str) -> Fault {
+    Fault::new(FaultKind::BadHost, format!("Provider {slug} has no address of its own: a custom host is required"))
+        .on("custom_host")
+}

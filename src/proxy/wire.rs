@@ -1,0 +1,271 @@
+//! Every call on a Pingora session that the exchange makes, in one file: pingora is pinned exactly, and what
+//! its sessions promise about cancellation and framing is relied on here and nowhere else.
+
+use crate::upstream::{DialError, Dialer, Origin, check_in, check_out};
+use bytes::Bytes;
+use gateway_providers::Pieces;
+use http::{Method, header};
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::protocols::Stream;
+use pingora::protocols::http::v1::client::HttpSession;
+use pingora::protocols::http::{HttpTask, ServerSession};
+use pingora::proxy::Session;
+use pingora::{Error, ErrorType};
+use std::time::Duration;
+
+/// A body larger than this is written in pieces, so that an early answer is noticed between them.
+const PIECE: usize = 64 * 1024;
+
+/// Why an upstream gave no head, or broke off.
+#[derive(Debug)]
+pub(crate) enum WireError {
+    /// The client is gone: nobody is left to answer.
+    ClientGone(Box<Error>),
+    NoConnection(DialError),
+    /// Reset, closed or not HTTP.
+    Broken(String),
+    /// No byte within the clock in force.
+    Silent,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clocks {
+    pub(crate) first_byte: Duration,
+    pub(crate) idle: Duration,
+}
+
+/// An upstream that has answered with a head.
+pub(crate) struct Answering {
+    session: HttpSession,
+    key: u64,
+    /// The request did not go out whole: the connection can never be used again.
+    cut_short: bool,
+}
+
+/// Sends one request and reads the head of the answer. A pooled connection that died before any byte came
+/// back is replaced by a fresh one, once and silently (invariant 4).
+pub(crate) async fn send(
+    down: &mut ServerSession,
+    dialer: &Dialer,
+    origin: &Origin,
+    head: &RequestHeader,
+    body: &Pieces,
+    clocks: Clocks,
+) -> Result<Answering, WireError> {
+    let (address, key) = dialer.address(origin);
+    if let Some(stream) = check_out(key) {
+        match converse(down, stream, key, head, body, clocks).await {
+            Err(Failed::Stale) => {}
+            Err(Failed::Final(e)) => return Err(e),
+            Ok(answering) => return Ok(answering),
+        }
+    }
+    let dialled = {
+        let dial = dialer.dial(origin, address, key);
+        tokio::select! { biased;
+            r = dial => r.map_err(WireError::NoConnection)?,
+            gone = client_gone(down) => return Err(WireError::ClientGone(gone)),
+        }
+    };
+    let (stream, key) = dialled;
+    converse(down, stream, key, head, body, clocks).await.map_err(|f| match f {
+        Failed::Stale => WireError::Broken("the upstream closed the connection without an answer".into()),
+        Failed::Final(e) => e,
+    })
+}
+
+enum Failed {
+    /// No byte of an answer came; on a pooled connection that is the race with the peer's keep-alive.
+    Stale,
+    Final(WireError),
+}
+
+async fn converse(
+    down: &mut ServerSession,
+    stream: Stream,
+    key: u64,
+    head: &RequestHeader,
+    body: &Pieces,
+    clocks: Clocks,
+) -> Result<Answering, Failed> {
+    let mut session = HttpSession::new(stream);
+    session.read_timeout = Some(clocks.first_byte);
+    session.write_timeout = Some(clocks.idle);
+    let mut cut_short = false;
+    let talk = async {
+        session.write_request_header(Box::new(head.clone())).await?;
+        cut_short = write_body(&mut session, body).await.is_err();
+        loop {
+            session.read_response().await?;
+            match session.resp_header() {
+                Some(h) if h.status.is_informational() && h.status != 101 => {}
+                _ => return Ok(()),
+            }
+        }
+    };
+    let outcome: pingora::Result<()> = tokio::select! { biased;
+        r = talk => r,
+        gone = client_gone(down) => return Err(Failed::Final(WireError::ClientGone(gone))),
+    };
+    match outcome {
+        Ok(()) => {
+            session.read_timeout = Some(clocks.idle);
+            Ok(Answering { session, key, cut_short })
+        }
+        Err(e) => {
+            let nothing_came = session.resp_header().is_none() && *e.etype() != ErrorType::InvalidHTTPHeader;
+            session.shutdown().await;
+            Err(match e.etype() {
+                ErrorType::ReadTimedout | ErrorType::WriteTimedout => Failed::Final(WireError::Silent),
+                _ if nothing_came && closed_before_any_byte(&e) => Failed::Stale,
+                _ => Failed::Final(WireError::Broken(e.etype().as_str().to_owned())),
+            })
+        }
+    }
+}
+
+/// Pingora marks the errors of a read that found the peer gone; a partial head is not among them here.
+fn closed_before_any_byte(e: &Error) -> bool {
+    let text = e.context.as_ref().map(|c| c.as_str()).unwrap_or_default();
+    matches!(e.etype(), ErrorType::ConnectionClosed | ErrorType::ReadError) && text.ends_with("bytes already read: 0")
+        || matches!(e.etype(), ErrorType::WriteError)
+}
+
+/// A failed write is not the end: the upstream may have answered early (413, 401) and closed.
+async fn write_body(session: &mut HttpSession, body: &Pieces) -> pingora::Result<()> {
+    for piece in body.iter() {
+        let mut rest: &[u8] = piece;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(PIECE));
+            session.write_body(now).await?;
+            rest = later;
+        }
+    }
+    session.finish_body().await?;
+    Ok(())
+}
+
+/// Resolves when the client has closed. A half-close counts as leaving, as it does in Pingora's own proxy.
+pub(crate) async fn client_gone(down: &mut ServerSession) -> Box<Error> {
+    loop {
+        match down.read_body_or_idle(true).await {
+            Err(e) => return e,
+            Ok(None) => return Error::explain(ErrorType::ConnectionClosed, "client closed"),
+            Ok(Some(_)) => {}
+        }
+    }
+}
+
+impl Answering {
+    pub(crate) fn status(&self) -> u16 {
+        self.session.get_status().map_or(502, |s| s.as_u16())
+    }
+
+    pub(crate) fn head(&self) -> Option<&ResponseHeader> {
+        self.session.resp_header()
+    }
+
+    pub(crate) fn done(&mut self) -> bool {
+        self.session.is_body_done()
+    }
+
+    /// The next piece of the body; `None` at its end. Cancel-safe.
+    pub(crate) async fn read(&mut self, down: &mut ServerSession) -> Result<Option<Bytes>, WireError> {
+        tokio::select! { biased;
+            r = self.session.read_body_bytes() => r.map_err(|e| match e.etype() {
+                ErrorType::ReadTimedout => WireError::Silent,
+                _ => WireError::Broken(e.etype().as_str().to_owned()),
+            }),
+            gone = client_gone(down) => Err(WireError::ClientGone(gone)),
+        }
+    }
+
+    /// The whole body, up to `most` bytes; `Ok(None)` when it is larger.
+    pub(crate) async fn read_whole(
+        &mut self,
+        down: &mut ServerSession,
+        most: usize,
+    ) -> Result<Option<Bytes>, WireError> {
+        let mut whole: Option<bytes::BytesMut> = None;
+        let mut first = Bytes::new();
+        while !self.done() {
+            let Some(piece) = self.read(down).await? else { break };
+            let have = whole.as_ref().map_or(first.len(), |w| w.len());
+            if have + piece.len() > most {
+                return Ok(None);
+            }
+            match &mut whole {
+                Some(whole) => whole.extend_from_slice(&piece),
+                None if first.is_empty() => first = piece,
+                None => {
+                    let mut joined = bytes::BytesMut::with_capacity((have + piece.len()) * 2);
+                    joined.extend_from_slice(&first);
+                    joined.extend_from_slice(&piece);
+                    whole = Some(joined);
+                }
+            }
+        }
+        Ok(Some(whole.map_or(first, bytes::BytesMut::freeze)))
+    }
+
+    /// Keeps the connection when the answer was read to its end, closes it otherwise.
+    pub(crate) async fn release(mut self, pool_size: usize) {
+        if self.cut_short {
+            self.session.shutdown().await;
+            return;
+        }
+        self.session.respect_keepalive();
+        if let Some(stream) = self.session.reuse().await {
+            check_in(self.key, stream, pool_size);
+        }
+    }
+
+    /// Reads what is left of an answer nobody wants, within reason, so that its connection can be kept.
+    pub(crate) async fn discard(mut self, down: &mut ServerSession, pool_size: usize) {
+        const WORTH_READING: usize = 64 * 1024;
+        let read = tokio::time::timeout(Duration::from_millis(500), self.read_whole(down, WORTH_READING)).await;
+        if matches!(read, Ok(Ok(Some(_)))) {
+            self.release(pool_size).await;
+        }
+    }
+}
+
+/// Head and first bytes of an answer in one write.
+pub(crate) async fn write_head(
+    session: &mut Session,
+    head: ResponseHeader,
+    body: Option<Bytes>,
+    end: bool,
+) -> pingora::Result<()> {
+    let mut tasks = Vec::with_capacity(2);
+    let bare = body.is_none() && end;
+    tasks.push(HttpTask::Header(Box::new(head), bare));
+    if body.is_some() {
+        tasks.push(HttpTask::Body(body, end));
+    } else if bare {
+        tasks.push(HttpTask::Done);
+    }
+    session.write_response_tasks(tasks).await.map(drop)
+}
+
+pub(crate) async fn write_body_piece(session: &mut Session, body: Option<Bytes>, end: bool) -> pingora::Result<()> {
+    session.write_response_tasks(vec![HttpTask::Body(body, end)]).await.map(drop)
+}
+
+/// Small unread bodies are read and dropped before an early answer, so that the connection survives it.
+pub(crate) async fn settle_unread_body(session: &mut Session) {
+    const SMALL: usize = 64 * 1024;
+    let down = &mut session.downstream_session;
+    if down.is_body_done() || down.is_body_empty() {
+        return;
+    }
+    let length = down.get_header(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+    let expects = down.get_header(header::EXPECT).is_some();
+    if !expects && length.is_some_and(|n| n <= SMALL) && down.req_header().method != Method::GET {
+        down.set_total_drain_timeout(Some(Duration::from_secs(1)));
+        if down.drain_request_body().await.is_ok() {
+            return;
+        }
+    }
+    down.set_keepalive(None);
+}

@@ -1,0 +1,215 @@
+//! Wiring: settings to stores, stores to snapshot, snapshot to proxy and admin port. The one place that chooses
+//! backends, and the order in which a process comes up and goes down.
+
+mod admin_port;
+mod boot;
+mod process;
+mod shutdown;
+mod watcher;
+
+use crate::cli::Resolved;
+use crate::flight::Flight;
+use crate::metrics::Metrics;
+use crate::mock::MockArgs;
+use crate::proxy::{Budget, ControlPlane, Gateway, ProxySettings, ReplyNames};
+use crate::settings::{Role, Settings};
+use crate::telemetry;
+use crate::upstream::{Dialer, Dns};
+use crate::writer::Writer;
+use boot::Booted;
+use gateway_policies::Engine;
+use pingora::server::configuration::{Opt, ServerConf};
+use pingora::server::{RunArgs, Server};
+use pingora::services::listening::Service;
+use pingora_limits::rate::Rate;
+use process::Process;
+use shutdown::{Drain, Signals};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Compiled inline configs kept, by their text.
+const INLINE_CONFIGS: usize = 4096;
+
+/// The control plane, the watcher and the stores run here, apart from the proxy's workers.
+fn control_runtime() -> Result<Runtime, String> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start the control runtime: {e}"))
+}
+
+/// `gateway serve`: returns only when start-up failed; a running gateway ends by its signals.
+pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
+    let Resolved { settings, upgrade, .. } = resolved;
+    telemetry::init(settings.log_format, &settings.log_level)?;
+    if !upgrade {
+        settings.listen.iter().try_for_each(|a| claim("--listen", *a))?;
+        claim("--admin-listen", settings.admin_listen)?;
+    }
+    let control = control_runtime()?;
+    let metrics = Metrics::new().map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    let booted = control.block_on(boot::boot(&settings))?;
+    let flight = Flight::default();
+    let (records, writer) =
+        Writer::start(booted.logs.clone(), control.handle().clone(), metrics.clone(), settings.access_log)
+            .map_err(|e| format!("cannot start the record writer: {e}"))?;
+    let budget = Budget::new(settings.max_buffered_bytes.0);
+    let engine = Arc::new(Engine::default());
+    let process = Arc::new(Process::new(booted.live.clone(), metrics, flight.clone(), budget.clone(), engine.clone()));
+    let app = boot::app(&booted, process.clone(), &settings);
+    if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
+        telemetry::print(&keys);
+    }
+    let router = gateway_admin::router(app);
+    let stop_admin = admin_port::start(&control, settings.admin_listen, router.clone())?;
+    watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), engine.clone());
+    let dialer = Dialer::new(Dns::new(booted.trusted.clone()), settings.connect_timeout.0, control.handle().clone());
+    let gateway = Gateway {
+        names: ReplyNames::new(&aliases(&settings)),
+        settings: proxy_settings(&settings, &booted)?,
+        live: booted.live,
+        dialer,
+        engine,
+        budget,
+        records,
+        inline: quick_cache::sync::Cache::new(INLINE_CONFIGS),
+        unknown_keys: Rate::new(Duration::from_secs(1)),
+        control: match settings.role {
+            Role::Proxy => ControlPlane::Nowhere,
+            _ => ControlPlane::Here { router, runtime: control.handle().clone() },
+        },
+        flight: flight.clone(),
+    };
+    let drain = Drain::new(flight, process, writer, stop_admin, &settings);
+    serve(gateway, &settings, upgrade, drain)
+}
+
+/// A port that is taken must be told before anything else happens, with its name.
+fn claim(flag: &str, address: SocketAddr) -> Result<(), String> {
+    TcpListener::bind(address).map(drop).map_err(|e| format!("{flag} {address}: cannot listen: {e}"))
+}
+
+pub(crate) fn aliases(settings: &Settings) -> Vec<String> {
+    settings.header_alias.iter().map(|a| a.to_ascii_lowercase()).filter(|a| a != "x-gateway-").collect()
+}
+
+fn proxy_settings(settings: &Settings, booted: &Booted) -> Result<ProxySettings, String> {
+    let nets = settings.trusted_proxies.iter().flat_map(|s| s.split(',')).map(str::trim).filter(|s| !s.is_empty());
+    let nets: Result<Vec<ipnet::IpNet>, String> = nets
+        .map(|s| {
+            let host = || s.parse::<std::net::IpAddr>().map(ipnet::IpNet::from);
+            s.parse::<ipnet::IpNet>()
+                .or_else(|_| host())
+                .map_err(|_| format!("--trusted-proxies `{s}` is not an address or CIDR"))
+        })
+        .collect();
+    Ok(ProxySettings {
+        header_alias: aliases(settings),
+        trusted: booted.trusted.clone(),
+        trusted_proxies: nets?,
+        block_inline_config: settings.block_inline_config,
+        max_body: settings.max_body.0,
+        body_timeout: settings.body_timeout.0,
+        first_byte_timeout: settings.first_byte_timeout.0,
+        idle_timeout: settings.idle_timeout.0,
+        total_timeout: settings.total_timeout.limit(),
+        stream_hold: settings.stream_hold.0,
+        upstream_pool_size: settings.upstream_pool_size,
+        max_connections: settings.max_connections,
+    })
+}
+
+fn serve(gateway: Gateway, settings: &Settings, upgrade: bool, drain: Drain) -> Result<(), String> {
+    let mut conf = ServerConf {
+        threads: settings.threads,
+        upgrade_sock: settings.upgrade_sock.display().to_string(),
+        // The drain ends the process itself, as soon as nothing is in flight; this is only the last resort.
+        grace_period_seconds: Some(settings.drain_timeout.0.as_secs() + 30),
+        graceful_shutdown_timeout_seconds: Some(1),
+        max_retries: 64,
+        ..ServerConf::default()
+    };
+    conf.upstream_keepalive_pool_size = settings.upstream_pool_size * settings.threads;
+    let mut opt = Opt::default();
+    opt.upgrade = upgrade;
+    let mut server = Server::new_with_opt_and_conf(Some(opt), conf);
+    server.bootstrap();
+    let mut proxy = pingora::proxy::http_proxy(&server.configuration, gateway);
+    let mut options = pingora::apps::HttpServerOptions::default();
+    options.h2c = true;
+    proxy.server_options = Some(options);
+    let mut service = Service::new("proxy".to_owned(), proxy);
+    for address in &settings.listen {
+        listen(&mut service, *address, settings)?;
+    }
+    server.add_service(service);
+    tracing::info!(listen = ?settings.listen, admin = %settings.admin_listen, "ready");
+    drain.ready();
+    server.run(RunArgs { shutdown_signal: Box::new(Signals::new(drain)) });
+    Ok(())
+}
+
+fn listen<A>(service: &mut Service<A>, address: SocketAddr, settings: &Settings) -> Result<(), String>
+where
+    A: pingora::apps::ServerApp + Send + Sync + 'static,
+{
+    match (&settings.tls_cert, &settings.tls_key) {
+        (Some(cert), Some(key)) => {
+            let (cert, key) = (cert.display().to_string(), key.display().to_string());
+            let mut tls = pingora::listeners::tls::TlsSettings::intermediate(&cert, &key)
+                .map_err(|e| format!("--tls-cert {cert}, --tls-key {key}: {e}"))?;
+            tls.enable_h2();
+            service.add_tls_with_settings(&address.to_string(), None, tls);
+        }
+        _ => service.add_tcp(&address.to_string()),
+    }
+    Ok(())
+}
+
+/// `gateway check`: everything that start-up does short of listening.
+pub(crate) fn check(resolved: Resolved) -> Result<(), String> {
+    let mut text = String::new();
+    for e in &resolved.effective {
+        text.push_str(&format!("{:<26} {:<44} {}\n", e.name.replace('_', "-"), e.value, e.source));
+    }
+    telemetry::print(&text);
+    let control = control_runtime()?;
+    let booted = control.block_on(boot::boot(&resolved.settings))?;
+    let snapshot = gateway_domain::ports::Live::snapshot(&*booted.live);
+    telemetry::print(&format!("configuration compiles at revision {}\n", snapshot.revision));
+    if booted.problems.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("rows cannot be read: {}", booted.problems.join("; ")))
+    }
+}
+
+/// `gateway migrate`.
+pub(crate) fn migrate(resolved: Resolved) -> Result<(), String> {
+    let control = control_runtime()?;
+    control.block_on(boot::migrate(&resolved.settings))?;
+    telemetry::print("the database is at this version's schema\n");
+    Ok(())
+}
+
+/// `gateway keys new-admin`: for whoever can read the database and the master key.
+pub(crate) fn new_admin_key(resolved: Resolved) -> Result<(), String> {
+    let control = control_runtime()?;
+    let key = control.block_on(boot::new_admin_key(&resolved.settings))?;
+    telemetry::print(&format!("{key}\n"));
+    Ok(())
+}
+
+/// `gateway mock`.
+pub(crate) fn mock(args: MockArgs) -> Result<(), String> {
+    telemetry::init(None, "info")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start a runtime: {e}"))?;
+    runtime.block_on(crate::mock::run(args)).map_err(|e| e.to_string())
+}

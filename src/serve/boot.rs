@@ -1,0 +1,148 @@
+//! Opens the stores, the vault and the snapshot: the one `match` on backends.
+
+use super::aliases;
+use super::process::Process;
+use crate::live::Live;
+use crate::settings::Settings;
+use gateway_admin::{App, Status};
+use gateway_domain::egress::Trusted;
+use gateway_domain::ports::{ConfigStore, Live as _, LogStore, Vault};
+use gateway_store::{Database, DatabaseUrl, LastGood, MasterKey, Options, SealingVault};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A process with its stores open and a snapshot in force.
+pub(crate) struct Booted {
+    pub(crate) store: Arc<dyn ConfigStore>,
+    pub(crate) logs: Arc<dyn LogStore>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) trusted: Arc<Trusted>,
+    /// The sealed rows on disk, for a start without the database; SQLite needs none.
+    pub(crate) last_good: Option<Arc<LastGood>>,
+    /// Rows that could not be read, told by `gateway check`.
+    pub(crate) problems: Vec<String>,
+    database: Database,
+    vault: Arc<dyn Vault>,
+}
+
+fn url(settings: &Settings) -> Result<DatabaseUrl, String> {
+    match &settings.database_url {
+        Some(text) => DatabaseUrl::parse(text).map_err(|e| format!("--database-url: {e}")),
+        None => Ok(DatabaseUrl::sqlite_file(settings.data_dir.join("config.db"))),
+    }
+}
+
+fn options(settings: &Settings) -> Options {
+    Options { pool_size: u32::try_from(settings.db_pool_size).unwrap_or(u32::MAX).max(2), ..Options::default() }
+}
+
+fn make_data_dir(settings: &Settings) -> Result<(), String> {
+    let dir = &settings.data_dir;
+    std::fs::create_dir_all(dir).map_err(|e| format!("--data-dir {}: cannot be made: {e}", dir.display()))?;
+    let probe = dir.join(".writable");
+    std::fs::write(&probe, b"")
+        .and_then(|()| std::fs::remove_file(&probe))
+        .map_err(|e| format!("--data-dir {}: cannot be written: {e}", dir.display()))
+}
+
+pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
+    make_data_dir(settings)?;
+    let trusted = Trusted::parse(&settings.trusted_custom_hosts).map_err(|e| format!("--trusted-custom-hosts: {e}"))?;
+    let trusted = Arc::new(trusted);
+    let url = url(settings)?;
+    let database = gateway_store::open(&url, &options(settings)).await.map_err(|e| format!("database: {e}"))?;
+    // SQLite has one writer at a time: records get a file of their own, so that they never wait for admins.
+    let log_database = if url.is_sqlite() {
+        let url = DatabaseUrl::sqlite_file(log_file(settings));
+        gateway_store::open(&url, &options(settings)).await.map_err(|e| format!("log database: {e}"))?
+    } else {
+        database.clone()
+    };
+    let master_key = settings.master_key_file.clone().unwrap_or_else(|| settings.data_dir.join("master.key"));
+    let key = MasterKey::from_file(&master_key).map_err(|e| format!("--master-key-file: {e}"))?;
+    let vault: Arc<dyn Vault> = Arc::new(SealingVault::new(&key));
+    let live = Arc::new(Live::new(gateway_providers::catalog(), vault.clone(), trusted.clone()));
+    let last_good = if url.is_sqlite() {
+        None
+    } else {
+        let path = settings.data_dir.join("last-good.db");
+        Some(Arc::new(LastGood::open(&path, &*vault).await.map_err(|e| format!("last-good.db: {e}"))?))
+    };
+    database.check_key(&*vault).await.map_err(|e| format!("database: {e}"))?;
+    let changes = database.load().await.map_err(|e| format!("database: {e}"))?;
+    let problems = live.publish(&changes);
+    for p in &problems {
+        tracing::error!(kind = p.kind, id = %p.id, problem = p.message, "a row cannot be read and is not in force");
+    }
+    if let Some(last_good) = &last_good {
+        last_good.save(&changes).await.map_err(|e| format!("last-good.db: {e}"))?;
+    }
+    Ok(Booted {
+        store: Arc::new(database.clone()),
+        logs: Arc::new(log_database),
+        live,
+        trusted,
+        last_good,
+        problems: problems.iter().map(|p| format!("{} {}: {}", p.kind, p.id, p.message)).collect(),
+        database,
+        vault,
+    })
+}
+
+fn log_file(settings: &Settings) -> PathBuf {
+    settings.data_dir.join("logs.db")
+}
+
+pub(crate) fn app(booted: &Booted, process: Arc<Process>, settings: &Settings) -> App {
+    let status: Arc<dyn Status> = process;
+    App {
+        store: booted.store.clone(),
+        directory: Arc::new(booted.database.clone()),
+        history: Arc::new(booted.database.clone()),
+        logs: booted.logs.clone(),
+        live: booted.live.clone(),
+        vault: booted.vault.clone(),
+        catalog: gateway_providers::catalog(),
+        trusted: booted.trusted.clone(),
+        status,
+        check_policy: gateway_policies::supported,
+        header_aliases: aliases(settings).into(),
+        clock: gateway_admin::system_clock,
+        random: gateway_admin::system_random,
+    }
+}
+
+/// First start: organisation, workspace and keys. Returns what is printed once.
+pub(crate) async fn bootstrap(app: &App, settings: &Settings) -> Result<Option<String>, String> {
+    if !app.live.snapshot().is_empty() {
+        return Ok(None);
+    }
+    let admin = settings.bootstrap_admin_key.as_deref();
+    let workspace = settings.bootstrap_workspace_key.as_deref();
+    let made = gateway_admin::bootstrap(app, admin, workspace).await.map_err(|e| format!("first start: {e}"))?;
+    Ok(made.map(|keys| {
+        format!(
+            "First start: organisation `default` with workspace `default` was made.\n\
+             Admin key:     {}\nWorkspace key: {}\n\
+             They are shown this once and stored only as hashes. Inline configs are allowed in this organisation\n\
+             (block_inline_config is off; --block-inline-config turns it on for all).\n",
+            keys.admin_key.expose(),
+            keys.workspace_key.expose(),
+        )
+    }))
+}
+
+pub(crate) async fn migrate(settings: &Settings) -> Result<(), String> {
+    make_data_dir(settings)?;
+    let url = url(settings)?;
+    let database = gateway_store::open(&url, &options(settings)).await.map_err(|e| format!("database: {e}"))?;
+    gateway_store::migrate(&database).await.map_err(|e| format!("database: {e}"))
+}
+
+pub(crate) async fn new_admin_key(settings: &Settings) -> Result<String, String> {
+    let booted = boot(settings).await?;
+    let nobody = Arc::new(Process::detached(booted.live.clone())?);
+    let app = app(&booted, nobody, settings);
+    let key = gateway_admin::new_admin_key(&app).await.map_err(|e| e.to_string())?;
+    Ok(key.expose().clone())
+}

@@ -1,0 +1,83 @@
+//! What the process says of itself: readiness, version, metrics.
+
+use crate::flight::Flight;
+use crate::live::Live;
+use crate::metrics::{Metrics, Readings};
+use crate::proxy::Budget;
+use gateway_admin::Status;
+use gateway_domain::ports::Live as _;
+use gateway_policies::Engine;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug)]
+pub(crate) struct Process {
+    live: Arc<Live>,
+    metrics: Metrics,
+    flight: Flight,
+    budget: Arc<Budget>,
+    engine: Arc<Engine>,
+    ready: AtomicBool,
+    draining: AtomicBool,
+    stale: AtomicBool,
+}
+
+impl Process {
+    pub(crate) fn new(
+        live: Arc<Live>,
+        metrics: Metrics,
+        flight: Flight,
+        budget: Arc<Budget>,
+        engine: Arc<Engine>,
+    ) -> Self {
+        let off = || AtomicBool::new(false);
+        Self { live, metrics, flight, budget, engine, ready: off(), draining: off(), stale: off() }
+    }
+
+    /// For commands that serve nothing but need an [`gateway_admin::App`].
+    pub(crate) fn detached(live: Arc<Live>) -> Result<Self, String> {
+        let metrics = Metrics::new().map_err(|e| e.to_string())?;
+        Ok(Self::new(live, metrics, Flight::default(), Budget::new(0), Arc::new(Engine::default())))
+    }
+
+    /// Listeners are being opened and a snapshot is held.
+    pub(crate) fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// The database cannot be read, or holds rows that this version cannot.
+    pub(crate) fn set_stale(&self, stale: bool) {
+        self.stale.store(stale, Ordering::Relaxed);
+    }
+}
+
+impl Status for Process {
+    /// Independent of the database: a node with a snapshot serves.
+    fn ready(&self) -> Result<(), String> {
+        if self.draining.load(Ordering::Acquire) {
+            return Err("draining".into());
+        }
+        if !self.ready.load(Ordering::Acquire) {
+            return Err("starting".into());
+        }
+        if self.live.snapshot().is_empty() { Err("no configuration yet".into()) } else { Ok(()) }
+    }
+
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.encode(Readings {
+            revision: self.live.snapshot().revision,
+            stale: self.stale.load(Ordering::Relaxed),
+            in_flight: self.flight.count(),
+            buffered: self.budget.held(),
+            counters: self.engine.len(),
+        })
+    }
+}

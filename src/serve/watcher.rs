@@ -1,0 +1,76 @@
+//! Follows the database: wakes on a notice or a poll, reads what changed, swaps. The poll is the truth, the
+//! notice only speed. While the database cannot be read the last good state serves on.
+
+use super::boot::Booted;
+use super::process::Process;
+use gateway_domain::Timestamp;
+use gateway_domain::ports::{Changes, ConfigStore, Live as _};
+use gateway_policies::Engine;
+use gateway_store::LastGood;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+
+/// Ended rate-limit windows are forgotten this often on a quiet node.
+const SWEEP: Duration = Duration::from_secs(60);
+
+pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: Arc<Process>, engine: Arc<Engine>) {
+    let (store, live) = (booted.store.clone(), booted.live.clone());
+    let last_good = booted.last_good.clone();
+    runtime.spawn(async move {
+        let mut swept = Instant::now();
+        let mut unreadable = false;
+        loop {
+            tokio::select! {
+                () = store.wake() => {}
+                () = tokio::time::sleep(poll) => {}
+            }
+            match follow(&*store, &live).await {
+                Ok(changed) => {
+                    // Without new rows the ones that could not be read are still the same.
+                    unreadable = if changed.rows.is_some() { changed.problems } else { unreadable };
+                    process.set_stale(unreadable);
+                    keep(last_good.as_deref(), changed.rows).await;
+                }
+                Err(e) => {
+                    tracing::warn!(error = %e, "the database cannot be read; serving the last good configuration");
+                    process.set_stale(true);
+                }
+            }
+            if swept.elapsed() >= SWEEP {
+                swept = Instant::now();
+                engine.sweep(now());
+            }
+        }
+    });
+}
+
+struct Changed {
+    rows: Option<Changes>,
+    problems: bool,
+}
+
+async fn keep(last_good: Option<&LastGood>, rows: Option<Changes>) {
+    if let (Some(last_good), Some(rows)) = (last_good, rows)
+        && let Err(e) = last_good.apply(&rows).await
+    {
+        tracing::warn!(error = %e, "last-good.db could not be written");
+    }
+}
+
+async fn follow(
+    store: &dyn ConfigStore,
+    live: &crate::live::Live,
+) -> Result<Changed, gateway_domain::ports::StoreError> {
+    let changes = store.since(live.snapshot().revision).await?;
+    let problems = live.publish(&changes);
+    for p in &problems {
+        tracing::error!(kind = p.kind, id = %p.id, problem = p.message, "a row cannot be read; what stood before stays in force");
+    }
+    let rows = (!changes.rows.is_empty()).then_some(changes);
+    Ok(Changed { rows, problems: !problems.is_empty() })
+}
+
+pub(crate) fn now() -> Timestamp {
+    gateway_admin::system_clock()
+}

@@ -1,0 +1,265 @@
+//! Every setting once: flag, environment variable, key of the settings file, default and help are one line.
+//! Precedence: flag, environment, file, default. The only place that reads the environment.
+
+use crate::units::{Size, Span};
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Which of the gateway's two halves a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    All,
+    Proxy,
+    Admin,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// How a value is shown by `gateway check`: lists with commas, secrets never.
+trait Shown {
+    fn shown(&self) -> String;
+}
+
+macro_rules! shown_by_display {
+    ($($ty:ty),+) => { $(impl Shown for $ty { fn shown(&self) -> String { self.to_string() } })+ };
+}
+shown_by_display!(String, Span, Size, u64, usize, bool);
+
+impl Shown for PathBuf {
+    fn shown(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+impl Shown for Vec<SocketAddr> {
+    fn shown(&self) -> String {
+        self.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl Shown for SocketAddr {
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Shown for Vec<String> {
+    fn shown(&self) -> String {
+        self.join(",")
+    }
+}
+
+impl Shown for Role {
+    fn shown(&self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+impl Shown for LogFormat {
+    fn shown(&self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+impl<T: Shown> Shown for Option<T> {
+    fn shown(&self) -> String {
+        self.as_ref().map_or_else(|| "none".to_owned(), Shown::shown)
+    }
+}
+
+/// One line of `gateway check`.
+#[derive(Debug)]
+pub(crate) struct Effective {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) source: &'static str,
+}
+
+macro_rules! settings {
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident: [$($flag:tt)+] as $ty:ty = $default:expr, $env:literal in $heading:literal $(, secret $secret:literal)? ;
+    )+) => {
+        /// What the command line, the environment or the file may say; all optional.
+        #[derive(Debug, Default, clap::Args, Deserialize)]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+        pub(crate) struct Flags {
+            $(
+                $(#[doc = $doc])+
+                #[arg(long, env = $env, hide_env_values = true, help_heading = $heading, value_delimiter = None)]
+                pub(crate) $name: $($flag)+,
+            )+
+        }
+
+        /// What is in force.
+        #[derive(Clone, Debug)]
+        pub(crate) struct Settings {
+            $($(#[doc = $doc])+ pub(crate) $name: $ty,)+
+        }
+
+        impl Settings {
+            /// Merges what was given over the defaults, and tells where each value came from.
+            pub(crate) fn resolve(flags: Flags, file: Flags, matches: Option<&ArgMatches>) -> (Self, Vec<Effective>) {
+                let mut effective = Vec::new();
+                let settings = Self {$(
+                    $name: {
+                        let given = flags.$name.is_some();
+                        let from_file = file.$name.is_some();
+                        let value: $ty = match flags.$name.or(file.$name) {
+                            Some(v) => v.into(),
+                            None => $default,
+                        };
+                        let source = match matches.and_then(|m| m.value_source(stringify!($name))) {
+                            Some(ValueSource::EnvVariable) if given => "environment",
+                            _ if given => "flag",
+                            _ if from_file => "file",
+                            _ => "default",
+                        };
+                        let hidden = false $(|| $secret)?;
+                        let value_shown = if hidden && given | from_file { "***".to_owned() } else { value.shown() };
+                        effective.push(Effective { name: stringify!($name), value: value_shown, source });
+                        value
+                    },
+                )+};
+                (settings, effective)
+            }
+        }
+    };
+}
+
+settings! {
+    /// Proxy port (repeatable)
+    listen: [Option<Vec<SocketAddr>>] as Vec<SocketAddr> = vec![SocketAddr::from(([127, 0, 0, 1], 8787))], "GATEWAY_LISTEN" in "Listening";
+    /// Admin API, console, /metrics, /health/live and /health/ready
+    admin_listen: [Option<SocketAddr>] as SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8790)), "GATEWAY_ADMIN_LISTEN" in "Listening";
+    /// Certificate chain (PEM) of the proxy port; turns on HTTPS and HTTP/2
+    tls_cert: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_TLS_CERT" in "Listening";
+    /// Private key (PEM) of the proxy port
+    tls_key: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_TLS_KEY" in "Listening";
+    /// What this process runs
+    role: [Option<Role>] as Role = Role::All, "GATEWAY_ROLE" in "Listening";
+    /// Proxy worker threads [default: number of cores]
+    threads: [Option<usize>] as usize = std::thread::available_parallelism().map_or(1, usize::from), "GATEWAY_THREADS" in "Listening";
+    /// Further header prefix accepted and answered beside x-gateway- (repeatable), e.g. x-acme-
+    header_alias: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_HEADER_ALIAS" in "Listening";
+    /// Addresses or CIDRs whose X-Forwarded-For is believed (repeatable)
+    trusted_proxies: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_PROXIES" in "Listening";
+    /// Admin service that role `proxy` hands control-plane routes to; without it they are 404
+    admin_upstream: [Option<String>] as Option<String> = None, "GATEWAY_ADMIN_UPSTREAM" in "Listening";
+
+    /// SQLite files, last-good.db, master key
+    data_dir: [Option<PathBuf>] as PathBuf = PathBuf::from("./data"), "GATEWAY_DATA_DIR" in "Storage";
+    /// sqlite:<path> or postgres://… [default: SQLite in the data dir]
+    database_url: [Option<String>] as Option<String> = None, "GATEWAY_DATABASE_URL" in "Storage", secret true;
+    /// Connections to Postgres (DB_POOL_SIZE is honoured too)
+    db_pool_size: [Option<u64>] as u64 = 12, "GATEWAY_DB_POOL_SIZE" in "Storage";
+    /// File with the 32-byte key that secrets are sealed with [default: master.key in the data dir]
+    master_key_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_MASTER_KEY_FILE" in "Storage";
+    /// How often a node asks the database for changes
+    config_poll: [Option<Span>] as Span = Span::millis(500), "GATEWAY_CONFIG_POLL" in "Storage";
+    /// Admin key of the first organisation, first run only, at least 32 characters [default: generated, printed once]
+    bootstrap_admin_key: [Option<String>] as Option<String> = None, "GATEWAY_BOOTSTRAP_ADMIN_KEY" in "Storage", secret true;
+    /// Workspace key of the first workspace, first run only, at least 32 characters [default: generated, printed once]
+    bootstrap_workspace_key: [Option<String>] as Option<String> = None, "GATEWAY_BOOTSTRAP_WORKSPACE_KEY" in "Storage", secret true;
+    /// Days that request records are kept
+    log_retention_days: [Option<u64>] as u64 = 90, "GATEWAY_LOG_RETENTION_DAYS" in "Storage";
+
+    /// Largest JSON body; more is 413. Relayed bodies stream and are not capped
+    max_body: [Option<Size>] as Size = Size::mib(64), "GATEWAY_MAX_BODY" in "Limits";
+    /// Bytes of bodies held in memory at once; more is 503 before reading
+    max_buffered_bytes: [Option<Size>] as Size = Size::mib(1024), "GATEWAY_MAX_BUFFERED_BYTES" in "Limits";
+    /// Downstream connections at once; more are 503. 0 is no limit
+    max_connections: [Option<usize>] as usize = 0, "GATEWAY_MAX_CONNECTIONS" in "Limits";
+    /// Idle upstream connections kept for each target and thread
+    upstream_pool_size: [Option<usize>] as usize = 256, "GATEWAY_UPSTREAM_POOL_SIZE" in "Limits";
+    /// Refuse inline config, provider and host selection for every organisation
+    block_inline_config: [Option<bool>] as bool = false, "GATEWAY_BLOCK_INLINE_CONFIG" in "Limits";
+    /// Hosts or CIDRs that custom hosts may reach though private (repeatable, or with commas)
+    trusted_custom_hosts: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_CUSTOM_HOSTS" in "Limits";
+
+    /// Longest wait for a body from the client
+    body_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_BODY_TIMEOUT" in "Clocks";
+    /// Longest wait for a connection to an upstream
+    connect_timeout: [Option<Span>] as Span = Span::secs(5), "GATEWAY_CONNECT_TIMEOUT" in "Clocks";
+    /// Longest wait for the head of an upstream's answer
+    first_byte_timeout: [Option<Span>] as Span = Span::secs(300), "GATEWAY_FIRST_BYTE_TIMEOUT" in "Clocks";
+    /// Longest silence inside an upstream's answer, and of a client that does not read
+    idle_timeout: [Option<Span>] as Span = Span::secs(120), "GATEWAY_IDLE_TIMEOUT" in "Clocks";
+    /// Longest time for a whole request, all attempts together. 0 is no limit
+    total_timeout: [Option<Span>] as Span = Span::secs(0), "GATEWAY_TOTAL_TIMEOUT" in "Clocks";
+    /// Longest time that a stream's head is held back for its first content
+    stream_hold: [Option<Span>] as Span = Span::secs(10), "GATEWAY_STREAM_HOLD" in "Clocks";
+
+    /// After SIGTERM: how long listeners stay open with readiness at 503
+    shutdown_delay: [Option<Span>] as Span = Span::secs(0), "GATEWAY_SHUTDOWN_DELAY" in "Shutdown and upgrade";
+    /// After listeners closed: longest wait for requests in flight
+    drain_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_DRAIN_TIMEOUT" in "Shutdown and upgrade";
+    /// Socket that listeners are handed over on
+    upgrade_sock: [Option<PathBuf>] as PathBuf = PathBuf::from("/tmp/gateway-upgrade.sock"), "GATEWAY_UPGRADE_SOCK" in "Shutdown and upgrade";
+
+    /// Log lines as text or JSON [default: text on a terminal, else json]
+    log_format: [Option<LogFormat>] as Option<LogFormat> = None, "GATEWAY_LOG_FORMAT" in "Logging";
+    /// Filter of log lines, as tracing-subscriber reads it
+    log_level: [Option<String>] as String = "info".to_owned(), "GATEWAY_LOG_LEVEL" in "Logging";
+    /// One line on standard output for each request
+    access_log: [Option<bool>] as bool = true, "GATEWAY_ACCESS_LOG" in "Logging";
+}
+
+/// Reads a settings file; `None` gives an empty one.
+pub(crate) fn read_file(path: Option<&Path>) -> Result<Flags, String> {
+    let Some(path) = path else { return Ok(Flags::default()) };
+    let text =
+        std::fs::read_to_string(path).map_err(|e| format!("cannot read settings file {}: {e}", path.display()))?;
+    toml::from_str(&text).map_err(|e| format!("settings file {}: {e}", path.display()))
+}
+
+/// The contract's own spelling of the pool size counts as an environment value of the flag.
+pub(crate) fn contract_pool_size() -> Result<Option<u64>, String> {
+    #[expect(clippy::disallowed_methods, reason = "this module is the one that reads the environment")]
+    let Ok(text) = std::env::var("DB_POOL_SIZE") else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| format!("DB_POOL_SIZE must be a number, not `{text}`"))
+}
+
+impl Settings {
+    /// What cannot be said by a type.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return Err("--tls-cert and --tls-key must be given together".into());
+        }
+        if self.threads == 0 {
+            return Err("--threads must be at least 1".into());
+        }
+        let sqlite = self.database_url.as_deref().is_none_or(|u| u.starts_with("sqlite:"));
+        if self.role != Role::All && sqlite {
+            return Err(format!(
+                "--role {} needs a shared database: give --database-url postgres://…",
+                self.role.shown()
+            ));
+        }
+        for (name, key) in [("admin", &self.bootstrap_admin_key), ("workspace", &self.bootstrap_workspace_key)] {
+            if key.as_ref().is_some_and(|k| k.len() < 32) {
+                return Err(format!("--bootstrap-{name}-key must be at least 32 characters"));
+            }
+        }
+        for alias in &self.header_alias {
+            let valid = alias.len() >= 3
+                && alias.ends_with('-')
+                && alias.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+            if !valid {
+                return Err(format!(
+                    "--header-alias `{alias}` must be a header prefix that ends in `-`, such as x-acme-"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

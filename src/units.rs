@@ -1,0 +1,139 @@
+//! Durations and sizes as people write them on a command line: `500ms`, `30s`, `64MiB`.
+
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A duration; `0` where a setting allows it means "no limit".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl Span {
+    pub(crate) const fn secs(n: u64) -> Self {
+        Self(Duration::from_secs(n))
+    }
+
+    pub(crate) const fn millis(n: u64) -> Self {
+        Self(Duration::from_millis(n))
+    }
+
+    /// `None` for zero.
+    pub(crate) fn limit(self) -> Option<Duration> {
+        (!self.0.is_zero()).then_some(self.0)
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let split = s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
+        let wrong = || format!("`{s}` is not a duration such as 500ms, 30s, 5m or 2h");
+        let n: u64 = s[..split].parse().map_err(|_| wrong())?;
+        let ms = match &s[split..] {
+            "ms" => Some(n),
+            "s" | "" => n.checked_mul(1_000),
+            "m" => n.checked_mul(60_000),
+            "h" => n.checked_mul(3_600_000),
+            _ => None,
+        };
+        ms.map(|ms| Self(Duration::from_millis(ms))).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.0.as_millis();
+        if ms.is_multiple_of(1000) { write!(f, "{}s", ms / 1000) } else { write!(f, "{ms}ms") }
+    }
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(pub(crate) usize);
+
+impl Size {
+    pub(crate) const fn mib(n: usize) -> Self {
+        Self(n << 20)
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let split = s.find(|c: char| !c.is_ascii_digit()).unwrap_or(s.len());
+        let wrong = || format!("`{s}` is not a size such as 4096, 64KiB, 64MiB or 1GiB");
+        let n: usize = s[..split].parse().map_err(|_| wrong())?;
+        let shift = match s[split..].trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 0,
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            _ => return Err(wrong()),
+        };
+        n.checked_mul(1 << shift).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            n if n >= 1 << 30 && n % (1 << 30) == 0 => write!(f, "{}GiB", n >> 30),
+            n if n >= 1 << 20 && n % (1 << 20) == 0 => write!(f, "{}MiB", n >> 20),
+            n if n >= 1 << 10 && n % (1 << 10) == 0 => write!(f, "{}KiB", n >> 10),
+            n => write!(f, "{n}"),
+        }
+    }
+}
+
+/// A settings file may write either as text or, for seconds and bytes, as a bare number.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TextOrNumber {
+    Text(String),
+    Number(u64),
+}
+
+fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(d: D) -> Result<T, D::Error> {
+    let text = match TextOrNumber::deserialize(d)? {
+        TextOrNumber::Text(s) => s,
+        TextOrNumber::Number(n) => n.to_string(),
+    };
+    text.parse().map_err(serde::de::Error::custom)
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        from_text(d)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        from_text(d)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans() {
+        assert_eq!("500ms".parse(), Ok(Span::millis(500)));
+        assert_eq!("30".parse(), Ok(Span::secs(30)));
+        assert_eq!("2h".parse(), Ok(Span::secs(7200)));
+        assert!("soon".parse::<Span>().is_err() && "5d".parse::<Span>().is_err() && "".parse::<Span>().is_err());
+        assert_eq!(Span::millis(1500).to_string(), "1500ms");
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!("64MiB".parse(), Ok(Size::mib(64)));
+        assert_eq!("4096".parse(), Ok(Size(4096)));
+        assert_eq!(Size(4096).to_string(), "4KiB");
+        assert!("many".parse::<Size>().is_err() && "99999999999999999999G".parse::<Size>().is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! The client half of the exchange: names to checked addresses, connections, and a pool of them per thread.
+//! Knows nothing of requests' meaning; TLS, verification and dialling are Pingora's.
+
+mod cork;
+mod dial;
+mod dns;
+mod peer;
+mod pool;
+
+pub(crate) use dial::{DialError, Dialer, Origin};
+pub(crate) use dns::Dns;
+pub(crate) use pool::{check_in, check_out};

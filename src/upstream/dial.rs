@@ -1,0 +1,174 @@
+//! From a base URL to a connection: resolves, checks, dials by Pingora's connector. The built-in `mock`
+//! provider is dialled in process, over a pipe, by the same road.
+
+use super::cork::Cork;
+use super::dns::{Dns, DnsError, Resolved};
+use super::peer::PooledPeer;
+use crate::mock;
+use async_trait::async_trait;
+use gateway_domain::egress::BaseUrl;
+use pingora::connectors::{ConnectorOptions, L4Connect, TransportConnector};
+use pingora::protocols::Stream;
+use pingora::protocols::l4::socket::SocketAddr as PeerAddr;
+use pingora::protocols::l4::stream::Stream as L4Stream;
+use pingora::protocols::l4::virt::{VirtualSockOpt, VirtualSocket, VirtualSocketStream};
+use pingora::upstreams::peer::HttpPeer;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::runtime::Handle;
+
+/// Host of the built-in provider; no DNS knows it.
+pub(crate) const MOCK_HOST: &str = "mock.internal";
+
+/// Where connections of one target go, resolved and checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    base: Arc<BaseUrl>,
+    /// `None`: in process.
+    resolved: Option<Arc<Resolved>>,
+    tls_key: u64,
+}
+
+/// Why no connection could be had, for the fault that the client sees.
+#[derive(Debug)]
+pub(crate) enum DialError {
+    Forbidden(&'static str),
+    Failed(String),
+}
+
+pub(crate) struct Dialer {
+    connector: TransportConnector,
+    dns: Dns,
+    connect_timeout: Duration,
+    in_process: Arc<InProcess>,
+    hasher: ahash::RandomState,
+}
+
+impl std::fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dialer").field("connect_timeout", &self.connect_timeout).finish_non_exhaustive()
+    }
+}
+
+impl Dialer {
+    /// `tasks` is where the in-process provider's side of a pipe runs.
+    pub(crate) fn new(dns: Dns, connect_timeout: Duration, tasks: Handle) -> Self {
+        Self {
+            // Pingora's own pool stays empty: connections are kept in `pool`.
+            connector: TransportConnector::new(Some(ConnectorOptions::new(1))),
+            dns,
+            connect_timeout,
+            in_process: Arc::new(InProcess { tasks }),
+            hasher: ahash::RandomState::new(),
+        }
+    }
+
+    pub(crate) async fn origin(&self, base: &Arc<BaseUrl>) -> Result<Origin, DialError> {
+        let resolved = if base.host == MOCK_HOST {
+            None
+        } else {
+            Some(self.dns.resolve(base).await.map_err(|e| match e {
+                DnsError::Forbidden(why) => DialError::Forbidden(why),
+                DnsError::Unresolved(why) => DialError::Failed(format!("cannot resolve {}: {why}", base.host)),
+            })?)
+        };
+        let tls_key = self.hasher.hash_one((base.tls, &base.host, base.port));
+        Ok(Origin { base: base.clone(), resolved, tls_key })
+    }
+
+    /// An address to use, and the pool key of connections to it: address, TLS and name together.
+    pub(crate) fn address(&self, origin: &Origin) -> (SocketAddr, u64) {
+        let Some(resolved) = &origin.resolved else {
+            return (SocketAddr::from(([0, 0, 0, 0], 0)), origin.tls_key);
+        };
+        let address = resolved.pick();
+        let mut h = self.hasher.build_hasher();
+        address.hash(&mut h);
+        (address, h.finish() ^ origin.tls_key)
+    }
+
+    /// Pingora's description of the peer, also for the relay.
+    pub(crate) fn peer(&self, origin: &Origin, address: SocketAddr) -> HttpPeer {
+        let mut peer = HttpPeer::new(address, origin.base.tls, origin.base.host.clone());
+        peer.options.connection_timeout = Some(self.connect_timeout);
+        peer.options.total_connection_timeout = Some(self.connect_timeout);
+        peer.options.set_http_version(1, 1);
+        peer.group_key = origin.tls_key;
+        if origin.resolved.is_none() {
+            peer.options.custom_l4 = Some(self.in_process.clone());
+        }
+        peer
+    }
+
+    /// A new connection. When the name has several addresses each is tried once.
+    pub(crate) async fn dial(
+        &self,
+        origin: &Origin,
+        address: SocketAddr,
+        key: u64,
+    ) -> Result<(Stream, u64), DialError> {
+        let mut tried = 1;
+        let (mut address, mut key) = (address, key);
+        loop {
+            let peer = PooledPeer::new(self.peer(origin, address), key);
+            match self.connector.new_stream(&peer).await {
+                Ok(stream) => return Ok((Box::new(Cork::new(stream)), key)),
+                Err(e) if tried >= origin.resolved.as_ref().map_or(1, |r| r.len().min(4)) => {
+                    return Err(DialError::Failed(e.etype().as_str().to_owned()));
+                }
+                Err(_) => tried += 1,
+            }
+            (address, key) = self.address(origin);
+        }
+    }
+}
+
+/// Connects to the mock upstream in this process.
+#[derive(Debug)]
+struct InProcess {
+    tasks: Handle,
+}
+
+#[async_trait]
+impl L4Connect for InProcess {
+    async fn connect(&self, _: &PeerAddr) -> pingora::Result<L4Stream> {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        self.tasks.spawn(mock::serve_connection(far, Arc::default()));
+        Ok(VirtualSocketStream::new(Box::new(Pipe(near))).into())
+    }
+}
+
+#[derive(Debug)]
+struct Pipe(DuplexStream);
+
+impl VirtualSocket for Pipe {
+    fn set_socket_option(&self, _: VirtualSockOpt) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsyncRead for Pipe {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

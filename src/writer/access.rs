@@ -1,0 +1,65 @@
+//! The access log: one JSON line for each request on standard output, a batch in one write.
+//! Holds what the record holds of names, numbers and times; never a body or a header.
+
+use gateway_domain::record::LogRecord;
+use serde::Serialize;
+use std::io::Write;
+
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    trace_id: &'a str,
+    method: &'a str,
+    path: &'a str,
+    status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fault: Option<&'static str>,
+    client: &'a str,
+    workspace: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    provider: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    model: &'a str,
+    attempt: u32,
+    stream: bool,
+    total_ms: f64,
+    upstream_ms: f64,
+    gateway_ms: f64,
+    request_bytes: u64,
+    response_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<u64>,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds for people")]
+pub(super) fn write(records: &[LogRecord]) {
+    let mut text = Vec::with_capacity(records.len() * 384);
+    let ms = |us: u64| us as f64 / 1e3;
+    for r in records.iter().filter(|r| r.last) {
+        let line = Line {
+            time: r.created_at.to_string(),
+            trace_id: &r.trace_id,
+            method: &r.method,
+            path: &r.path,
+            status: r.status,
+            fault: r.fault,
+            client: &r.client_ip,
+            workspace: &r.workspace_slug,
+            provider: &r.provider,
+            model: &r.model,
+            attempt: r.attempt,
+            stream: r.stream,
+            total_ms: ms(r.timings.total_us),
+            upstream_ms: ms(r.timings.upstream_us),
+            gateway_ms: ms(r.timings.gateway_us),
+            request_bytes: r.request_bytes,
+            response_bytes: r.response_bytes,
+            tokens: r.usage.map(|u| u.total()),
+        };
+        if serde_json::to_writer(&mut text, &line).is_ok() {
+            text.push(b'\n');
+        }
+    }
+    // A closed standard output must not stop the records themselves.
+    let _ = std::io::stdout().lock().write_all(&text);
+}
