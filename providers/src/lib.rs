@@ -8,6 +8,8 @@ mod compat;
 mod convert;
 pub mod edit;
 mod failure;
+#[cfg(test)]
+mod golden;
 mod model;
 mod passthrough;
 mod raw;

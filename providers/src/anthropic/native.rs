@@ -79,7 +79,7 @@ pub(crate) fn stream(slug: &'static str) -> Box<dyn StreamTranslator> {
 }
 
 static SAID: LazyLock<[Finder<'static>; 3]> =
-    LazyLock::new(|| [Finder::new("\"text\":\""), Finder::new("\"thinking\":\""), Finder::new("\"partial_json\":\"")]);
+    LazyLock::new(|| [Finder::new("\"text\""), Finder::new("\"thinking\""), Finder::new("\"partial_json\"")]);
 
 struct MessagesGrammar {
     slug: &'static str,

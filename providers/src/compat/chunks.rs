@@ -27,9 +27,9 @@ struct Names {
 static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
     usage: Finder::new("\"usage\""),
     error: Finder::new("\"error\""),
-    content: Finder::new("\"content\":\""),
-    text: Finder::new("\"text\":\""),
-    arguments: Finder::new("\"arguments\":\""),
+    content: Finder::new("\"content\""),
+    text: Finder::new("\"text\""),
+    arguments: Finder::new("\"arguments\""),
 });
 
 #[derive(Deserialize)]

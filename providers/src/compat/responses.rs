@@ -22,7 +22,7 @@ struct Names {
 }
 
 static NAMES: LazyLock<Names> =
-    LazyLock::new(|| Names { kind: Finder::new("\"type\":"), delta: Finder::new("\"delta\":\"") });
+    LazyLock::new(|| Names { kind: Finder::new("\"type\":"), delta: Finder::new("\"delta\"") });
 
 #[derive(Deserialize)]
 struct Event<'a> {

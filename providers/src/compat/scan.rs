@@ -13,14 +13,20 @@ pub(crate) fn says(json: &[u8], key: &Finder<'_>) -> bool {
     })
 }
 
-/// Characters in the first string that follows `opening` (`"content":"`).
-pub(crate) fn chars_after(json: &[u8], opening: &Finder<'_>) -> Option<u64> {
-    string_chars(&json[opening.find(json)? + opening.needle().len()..])
+/// Characters in the first string that is the value of `key` (quotes included).
+pub(crate) fn chars_after(json: &[u8], key: &Finder<'_>) -> Option<u64> {
+    key.find_iter(json).find_map(|at| string_at(&json[at + key.needle().len()..]))
 }
 
-/// Characters in all strings that follow `opening`.
-pub(crate) fn chars_after_each(json: &[u8], opening: &Finder<'_>) -> u64 {
-    opening.find_iter(json).filter_map(|at| string_chars(&json[at + opening.needle().len()..])).sum()
+/// Characters in all strings that are values of `key`.
+pub(crate) fn chars_after_each(json: &[u8], key: &Finder<'_>) -> u64 {
+    key.find_iter(json).filter_map(|at| string_at(&json[at + key.needle().len()..])).sum()
+}
+
+/// What follows a name: a colon and a string, with or without space around them.
+fn string_at(rest: &[u8]) -> Option<u64> {
+    let value = rest.trim_ascii_start().strip_prefix(b":")?;
+    string_chars(value.trim_ascii_start().strip_prefix(b"\"")?)
 }
 
 /// Characters up to the closing quote; an escape counts as one.
@@ -55,10 +61,12 @@ mod tests {
 
     #[test]
     fn characters_not_bytes() {
-        let content = Finder::new("\"content\":\"");
+        let content = Finder::new("\"content\"");
         assert_eq!(chars_after("{\"content\":\"h\u{e9}\\n\\u00e9\\\"!\"}".as_bytes(), &content), Some(6));
         assert_eq!(chars_after(br#"{"content":""}"#, &content), Some(0));
         assert_eq!(chars_after(br#"{"content":"cut"#, &content), None);
         assert_eq!(chars_after(br#"{}"#, &content), None);
+        assert_eq!(chars_after(br#"{"x":"content","content" : "ab"}"#, &content), Some(2));
+        assert_eq!(chars_after(br#"{"content":null}"#, &content), None);
     }
 }

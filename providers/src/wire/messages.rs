@@ -136,6 +136,8 @@ pub(crate) enum Content<'a> {
 pub(crate) enum Part<'a> {
     Made(Made<'a>),
     Raw(&'a RawValue),
+    /// The same, put together from what was streamed.
+    Rebuilt(Box<RawValue>),
 }
 
 #[derive(Debug, Serialize)]

@@ -4,9 +4,11 @@
 use super::parts::{Place, part};
 use super::tools::owned;
 use super::{Adjusted, refused};
+use crate::edit;
 use crate::wire::chat::{Message, ToolCall};
 use crate::wire::messages::{Content, Made, Part, Turn};
 use crate::wire::{Text, speaks};
+use bytes::Bytes;
 use gateway_domain::Fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -151,13 +153,14 @@ fn answer<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Resul
     Ok((all, thinks))
 }
 
-/// An entry of `content_blocks`, whole or as the merged deltas of a stream.
+/// A block of `content_blocks`; merged deltas of a stream may lack its type.
 #[derive(Deserialize)]
 struct Carried<'a> {
     #[serde(rename = "type", borrow)]
     kind: Option<Text<'a>>,
+    /// Around the merged deltas of a stream.
     #[serde(borrow)]
-    delta: Option<Box<Carried<'a>>>,
+    delta: Option<&'a RawValue>,
     #[serde(borrow)]
     text: Option<Text<'a>>,
     #[serde(borrow)]
@@ -166,6 +169,9 @@ struct Carried<'a> {
     signature: Option<Text<'a>>,
     #[serde(borrow)]
     data: Option<Text<'a>>,
+    /// Input of the provider's own tool as it was streamed.
+    #[serde(borrow)]
+    partial_json: Option<Text<'a>>,
 }
 
 /// Blocks that an earlier answer carried beside its text; whether text was among them, and thinking.
@@ -177,12 +183,12 @@ fn carried<'a>(
 ) -> Result<(Vec<Part<'a>>, bool, bool), Fault> {
     let (mut all, mut text_told, mut thinks) = (Vec::new(), false, false);
     for (j, raw) in message.content_blocks.iter().flatten().enumerate() {
-        let entry: Carried<'a> = serde_json::from_str(raw.get())
-            .map_err(|e| refused(format!("messages[{i}].content_blocks[{j}]"), format!("is no content block: {e}")))?;
-        let whole = entry.delta.is_none();
-        let block = match entry.delta {
-            Some(delta) => *delta,
-            None => entry,
+        let field = || format!("messages[{i}].content_blocks[{j}]");
+        let read = |raw: &'a RawValue| serde_json::from_str::<Carried<'a>>(raw.get());
+        let outer = read(raw).map_err(|e| refused(field(), format!("is no content block: {e}")))?;
+        let (raw, block) = match outer.delta {
+            Some(inner) => (inner, read(inner).map_err(|e| refused(field(), format!("is no content block: {e}")))?),
+            None => (*raw, outer),
         };
         match (block.kind.as_ref().map(|k| &*k.0), block.thinking, block.signature, block.data, block.text) {
             (Some("thinking") | None, Some(thinking), Some(signature), ..) => {
@@ -201,11 +207,22 @@ fn carried<'a>(
             }
             (Some("thinking" | "redacted_thinking" | "text") | None, ..) => adjusted.note("messages.content_blocks"),
             (Some("tool_use"), ..) if !keep_calls => {}
-            _ if whole => all.push(Part::Raw(raw)),
-            _ => adjusted.note("messages.content_blocks"),
+            _ => all.push(match block.partial_json {
+                Some(input) => {
+                    Part::Rebuilt(with_input(raw, &input.0).ok_or_else(|| refused(field(), "is incomplete"))?)
+                }
+                None => Part::Raw(raw),
+            }),
         }
     }
     Ok((all, text_told, thinks))
+}
+
+/// The block with its streamed input in place.
+fn with_input(raw: &RawValue, input: &str) -> Option<Box<RawValue>> {
+    let raw = Bytes::copy_from_slice(raw.get().as_bytes());
+    let whole = edit::set_top_level(&raw, &[("partial_json", None), ("input", Some(input))]).ok()?;
+    RawValue::from_string(String::from_utf8(whole.to_vec()).ok()?).ok()
 }
 
 fn called<'a>(call: &ToolCall<'a>, i: usize, j: usize) -> Result<Made<'a>, Fault> {
