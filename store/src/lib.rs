@@ -7,7 +7,7 @@ mod database;
 mod directory;
 mod filter;
 mod last_good;
-//mod logs;
+mod logs;
 mod master_key;
 mod migration;
 mod notices;

@@ -5,6 +5,7 @@
 mod configs;
 mod history;
 mod keys;
+mod logs;
 mod migrations;
 mod outage;
 

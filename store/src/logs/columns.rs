@@ -1,0 +1,208 @@
+//! The one order of a record's columns: for the tables' text, for writing and for reading.
+//! Adding a field: a column in a new migration, a line in each of the three lists here.
+
+use super::label::label;
+use crate::configs::narrow;
+use crate::session::{Columns, Row};
+use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
+use gateway_domain::record::{LogRecord, Timings};
+use gateway_domain::{NanoUsd, Usage};
+use sqlx::Error;
+use std::sync::Arc;
+use uuid::Uuid;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Int,
+}
+
+use Kind::{Int, Text};
+
+pub(super) const COLUMNS: [(&str, Kind); 44] = [
+    ("id", Text),
+    ("created_at", Int),
+    ("trace_id", Text),
+    ("attempt", Int),
+    ("last", Int),
+    ("org", Text),
+    ("workspace", Text),
+    ("workspace_slug", Text),
+    ("key_id", Text),
+    ("owner", Text),
+    ("config", Text),
+    ("virtual_key", Text),
+    ("provider", Text),
+    ("model", Text),
+    ("response_model", Text),
+    ("operation", Text),
+    ("method", Text),
+    ("path", Text),
+    ("status", Int),
+    ("fault", Text),
+    ("stream", Int),
+    ("retries", Int),
+    ("option_index", Text),
+    ("strategy", Text),
+    ("total_tokens", Int),
+    ("input_tokens", Int),
+    ("cache_read_tokens", Int),
+    ("cache_write_tokens", Int),
+    ("output_tokens", Int),
+    ("reasoning_tokens", Int),
+    ("audio_in_tokens", Int),
+    ("audio_out_tokens", Int),
+    ("images", Int),
+    ("estimated", Int),
+    ("cost", Int),
+    ("total_us", Int),
+    ("upstream_us", Int),
+    ("first_byte_us", Int),
+    ("gateway_us", Int),
+    ("request_bytes", Int),
+    ("response_bytes", Int),
+    ("client_ip", Text),
+    ("metadata", Text),
+    ("adjusted", Text),
+];
+
+/// Takes a record's values from left to right.
+pub(super) trait Sink<'r> {
+    fn shared(&mut self, text: &'r Arc<str>);
+    fn text(&mut self, text: Option<&'r str>);
+    fn id(&mut self, id: Option<Uuid>);
+    fn int(&mut self, number: Option<i64>);
+}
+
+pub(super) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
+    sink.id(Some(record.id));
+    sink.int(Some(record.created_at.micros()));
+    match clipped(&record.trace_id) {
+        short if short.len() == record.trace_id.len() => sink.shared(&record.trace_id),
+        short => sink.text(Some(short)),
+    }
+    sink.int(Some(record.attempt.into()));
+    sink.int(Some(record.last.into()));
+    sink.id(Some(record.org.0));
+    sink.id(Some(record.workspace.0));
+    sink.shared(&record.workspace_slug);
+    sink.id(record.key.map(|key| key.0));
+    sink.id(record.owner);
+    sink.shared(&record.config);
+    sink.shared(&record.virtual_key);
+    sink.shared(&record.provider);
+    sink.shared(&record.model);
+    match &record.response_model {
+        Some(model) => sink.shared(model),
+        None => sink.text(None),
+    }
+    sink.text(Some(record.operation));
+    sink.shared(&record.method);
+    sink.shared(&record.path);
+    sink.int(Some(record.status.into()));
+    sink.text(record.fault);
+    sink.int(Some(record.stream.into()));
+    sink.int(Some(record.retries.into()));
+    sink.shared(&record.option_index);
+    sink.text(Some(record.strategy));
+    encode_usage(record.usage.as_ref(), sink);
+    sink.int(record.cost.map(|cost| cost.0));
+    let Timings { total_us, upstream_us, first_byte_us, gateway_us } = record.timings;
+    for number in [total_us, upstream_us, first_byte_us, gateway_us, record.request_bytes, record.response_bytes] {
+        sink.int(Some(whole(number)));
+    }
+    sink.shared(&record.client_ip);
+    sink.shared(&record.metadata);
+    sink.shared(&record.adjusted);
+}
+
+fn encode_usage<'r>(usage: Option<&Usage>, sink: &mut impl Sink<'r>) {
+    let count = |of: fn(&Usage) -> u64| usage.map(|u| whole(of(u)));
+    sink.int(count(|u| u.total()));
+    sink.int(count(|u| u.input));
+    sink.int(count(|u| u.cache_read));
+    sink.int(count(|u| u.cache_write));
+    sink.int(count(|u| u.output));
+    sink.int(count(|u| u.reasoning));
+    sink.int(count(|u| u.audio_in));
+    sink.int(count(|u| u.audio_out));
+    sink.int(count(|u| u.images));
+    sink.int(usage.map(|u| u.estimated.into()));
+}
+
+pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
+    let mut columns = row.columns();
+    let c = &mut columns;
+    Ok(LogRecord {
+        id: c.uuid()?,
+        created_at: c.time()?,
+        trace_id: c.text()?.into(),
+        attempt: narrow(c.int()?)?,
+        last: c.int()? != 0,
+        org: OrgId(c.uuid()?),
+        workspace: WorkspaceId(c.uuid()?),
+        workspace_slug: c.text()?.into(),
+        key: c.opt_uuid()?.map(KeyId),
+        owner: c.opt_uuid()?,
+        config: c.text()?.into(),
+        virtual_key: c.text()?.into(),
+        provider: c.text()?.into(),
+        model: c.text()?.into(),
+        response_model: c.opt_text()?.map(Arc::from),
+        operation: label(c.text()?),
+        method: c.text()?.into(),
+        path: c.text()?.into(),
+        status: narrow(c.int()?)?,
+        fault: c.opt_text()?.map(label),
+        stream: c.int()? != 0,
+        retries: narrow(c.int()?)?,
+        option_index: c.text()?.into(),
+        strategy: label(c.text()?),
+        usage: decode_usage(c)?,
+        cost: c.opt_int()?.map(NanoUsd),
+        timings: Timings {
+            total_us: narrow(c.int()?)?,
+            upstream_us: narrow(c.int()?)?,
+            first_byte_us: narrow(c.int()?)?,
+            gateway_us: narrow(c.int()?)?,
+        },
+        request_bytes: narrow(c.int()?)?,
+        response_bytes: narrow(c.int()?)?,
+        client_ip: c.text()?.into(),
+        metadata: c.text()?.into(),
+        adjusted: c.text()?.into(),
+    })
+}
+
+fn decode_usage(c: &mut Columns<'_>) -> Result<Option<Usage>, Error> {
+    let known = c.opt_int()?.is_some();
+    let mut count = || c.opt_int().and_then(|n| narrow::<u64>(n.unwrap_or_default()));
+    let usage = Usage {
+        input: count()?,
+        cache_read: count()?,
+        cache_write: count()?,
+        output: count()?,
+        reasoning: count()?,
+        audio_in: count()?,
+        audio_out: count()?,
+        images: count()?,
+        estimated: count()? != 0,
+    };
+    Ok(known.then_some(usage))
+}
+
+/// What both engines can count to.
+pub(super) fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Trace ids come from clients and are indexed: Postgres refuses entries above a few kilobytes, and one such
+/// record would fail its whole batch.
+pub(super) fn clipped(trace: &str) -> &str {
+    const LONGEST: usize = 512;
+    if trace.len() <= LONGEST {
+        return trace;
+    }
+    let end = (0..=LONGEST).rev().find(|at| trace.is_char_boundary(*at)).unwrap_or_default();
+    &trace[..end]
+}

@@ -1,0 +1,259 @@
+//! Log records: kept once, whole, found by every filter, a page at a time, newest first.
+
+use crate::{House, id, on_every_engine};
+use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
+use gateway_domain::ports::{LogStore, StoreError};
+use gateway_domain::record::{LogQuery, LogRecord, Timings};
+use gateway_domain::{NanoUsd, Timestamp, Usage};
+
+on_every_engine!(
+    a_record_comes_back_whole,
+    appending_twice_keeps_one,
+    batches_of_every_length,
+    every_filter,
+    metadata_is_matched_exactly,
+    pages_newest_first,
+    one_record_by_id,
+    what_clients_send_cannot_fail_a_batch,
+    too_many_values_are_refused,
+);
+
+fn record(n: u128) -> LogRecord {
+    LogRecord {
+        id: id(n),
+        created_at: Timestamp(n as i64 * 1_000),
+        trace_id: format!("trace-{n}").into(),
+        attempt: 1,
+        last: true,
+        org: OrgId(id(1)),
+        workspace: WorkspaceId(id(2)),
+        workspace_slug: "default".into(),
+        key: None,
+        owner: None,
+        config: "".into(),
+        virtual_key: "".into(),
+        provider: "openai".into(),
+        model: "gpt-4o".into(),
+        response_model: None,
+        operation: "chatComplete",
+        method: "POST".into(),
+        path: "/v1/chat/completions".into(),
+        status: 200,
+        fault: None,
+        stream: false,
+        retries: 0,
+        option_index: "".into(),
+        strategy: "single",
+        usage: None,
+        cost: None,
+        timings: Timings::default(),
+        request_bytes: 0,
+        response_bytes: 0,
+        client_ip: "10.0.0.1".into(),
+        metadata: "{}".into(),
+        adjusted: "".into(),
+    }
+}
+
+fn full(n: u128) -> LogRecord {
+    LogRecord {
+        attempt: 3,
+        last: false,
+        key: Some(KeyId(id(3))),
+        owner: Some(id(4)),
+        config: "my-config".into(),
+        virtual_key: "my-provider".into(),
+        response_model: Some("gpt-4o-2026-01-01".into()),
+        status: 429,
+        fault: Some("rate_limited"),
+        stream: true,
+        retries: -1,
+        option_index: "targets[1].targets[0]".into(),
+        strategy: "fallback",
+        usage: Some(Usage {
+            input: 1,
+            cache_read: 2,
+            cache_write: 3,
+            output: 4,
+            reasoning: 5,
+            audio_in: 6,
+            audio_out: 7,
+            images: 8,
+            estimated: true,
+        }),
+        cost: Some(NanoUsd(-5)),
+        timings: Timings { total_us: 1, upstream_us: 2, first_byte_us: 3, gateway_us: 4 },
+        request_bytes: 9,
+        response_bytes: i64::MAX as u64,
+        metadata: r#"{"_user":"é'\"🦀"}"#.into(),
+        adjusted: "logit_bias,n".into(),
+        ..record(n)
+    }
+}
+
+fn mixed(n: u128) -> LogRecord {
+    if n.is_multiple_of(2) { record(n) } else { full(n) }
+}
+
+fn any() -> LogQuery {
+    LogQuery { page_size: 1_000, ..LogQuery::default() }
+}
+
+async fn a_record_comes_back_whole(house: House) {
+    let database = house.open().await;
+    database.append(&[record(1), full(2)]).await.unwrap();
+    let page = database.query(&any()).await.unwrap();
+    assert_eq!(page.rows, vec![full(2), record(1)]);
+}
+
+async fn appending_twice_keeps_one(house: House) {
+    let database = house.open().await;
+    database.append(&[record(1), record(2), record(1)]).await.unwrap();
+    let mut late = record(2);
+    late.status = 500;
+    database.append(&[late, record(3)]).await.unwrap();
+    let page = database.query(&any()).await.unwrap();
+    assert_eq!((page.total, page.rows), (3, vec![record(3), record(2), record(1)]));
+    database.append(&[]).await.unwrap();
+}
+
+async fn batches_of_every_length(house: House) {
+    let database = house.open().await;
+    let mut next = 0;
+    for length in [1, 2, 3, 127, 128, 129, 255, 1_300] {
+        let batch: Vec<_> = (next..next + length).map(mixed).collect();
+        database.append(&batch).await.unwrap();
+        next += length;
+        assert_eq!(u128::from(database.query(&any()).await.unwrap().total), next);
+    }
+    let newest = database.query(&LogQuery { page_size: 3, ..any() }).await.unwrap().rows;
+    assert_eq!(newest, vec![mixed(next - 1), mixed(next - 2), mixed(next - 3)]);
+}
+
+async fn every_filter(house: House) {
+    let database = house.open().await;
+    let mut odd = full(2);
+    odd.org = OrgId(id(11));
+    odd.workspace = WorkspaceId(id(12));
+    odd.provider = "anthropic".into();
+    odd.model = "claude".into();
+    odd.operation = "messages";
+    odd.cost = Some(NanoUsd(500));
+    let mut cheap = record(3);
+    cheap.usage = Some(Usage { input: 10, ..Usage::default() });
+    cheap.cost = Some(NanoUsd(5));
+    database.append(&[record(1), odd, cheap]).await.unwrap();
+
+    let found = async |query: LogQuery| {
+        let page = database.query(&query).await.unwrap();
+        assert_eq!(page.total, page.rows.len() as u64, "{query:?}");
+        page.rows.iter().map(|r| r.id.as_u128()).collect::<Vec<_>>()
+    };
+    let text = |s: &str| vec![s.to_owned()];
+    for (query, want) in [
+        (any(), vec![3, 2, 1]),
+        (LogQuery { org: Some(OrgId(id(11))), ..any() }, vec![2]),
+        (LogQuery { workspace: Some(WorkspaceId(id(2))), ..any() }, vec![3, 1]),
+        (LogQuery { from: Some(Timestamp(2_000)), ..any() }, vec![3, 2]),
+        (LogQuery { to: Some(Timestamp(2_000)), ..any() }, vec![2, 1]),
+        (LogQuery { trace_id: Some("trace-3".into()), ..any() }, vec![3]),
+        (LogQuery { statuses: vec![429, 500], ..any() }, vec![2]),
+        (LogQuery { statuses: vec![200, 429], ..any() }, vec![3, 2, 1]),
+        (LogQuery { providers: text("anthropic"), ..any() }, vec![2]),
+        (LogQuery { virtual_keys: text("my-provider"), ..any() }, vec![2]),
+        (LogQuery { models: vec!["claude".into(), "gpt-4o".into()], ..any() }, vec![3, 2, 1]),
+        (LogQuery { models: text("claude"), ..any() }, vec![2]),
+        (LogQuery { configs: text("my-config"), ..any() }, vec![2]),
+        (LogQuery { keys: vec![KeyId(id(3)), KeyId(id(99))], ..any() }, vec![2]),
+        (LogQuery { operations: text("chatComplete"), ..any() }, vec![3, 1]),
+        (LogQuery { min_tokens: Some(10), ..any() }, vec![3, 2]),
+        (LogQuery { min_tokens: Some(11), ..any() }, vec![2]),
+        (LogQuery { max_tokens: Some(10), ..any() }, vec![3]),
+        (LogQuery { min_cost: Some(NanoUsd(6)), ..any() }, vec![2]),
+        (LogQuery { max_cost: Some(NanoUsd(5)), ..any() }, vec![3]),
+        (LogQuery { providers: text("openai"), statuses: vec![429], ..any() }, vec![]),
+        (LogQuery { providers: text("' OR 1=1 --"), ..any() }, vec![]),
+    ] {
+        assert_eq!(found(query.clone()).await, want, "{query:?}");
+    }
+}
+
+async fn metadata_is_matched_exactly(house: House) {
+    let database = house.open().await;
+    let texts = [
+        r#"{"_user":"ann","team":"a_b"}"#,
+        r#"{"_user":"ANN","team":"aXb"}"#,
+        r#"{"note":"\"_user\":\"ann\"","team":"50%"}"#,
+        r#"{"_user":"ann 🦀 \"x\"","team":"50 percent"}"#,
+    ];
+    let batch: Vec<_> = (1..).zip(texts).map(|(n, text)| LogRecord { metadata: text.into(), ..record(n) }).collect();
+    database.append(&batch).await.unwrap();
+    for (pairs, want) in [
+        (vec![("_user", "ann")], vec![1]),
+        (vec![("_user", "ANN")], vec![2]),
+        (vec![("team", "a_b")], vec![1]),
+        (vec![("team", "50%")], vec![3]),
+        (vec![("_user", "ann 🦀 \"x\"")], vec![4]),
+        (vec![("_user", "ann"), ("team", "a_b")], vec![1]),
+        (vec![("_user", "ann"), ("team", "50%")], vec![]),
+        (vec![("user", "ann")], vec![]),
+    ] {
+        let metadata = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let page = database.query(&LogQuery { metadata, ..any() }).await.unwrap();
+        assert_eq!(page.rows.iter().map(|r| r.id.as_u128()).collect::<Vec<_>>(), want, "{pairs:?}");
+    }
+}
+
+async fn pages_newest_first(house: House) {
+    let database = house.open().await;
+    // Two at the same instant: the id decides, so that no page repeats or skips one.
+    let mut batch: Vec<_> = (1..=7).map(record).collect();
+    batch[3].created_at = batch[4].created_at;
+    database.append(&batch).await.unwrap();
+    let mut seen = Vec::new();
+    for page in 0..4 {
+        let found = database.query(&LogQuery { page, page_size: 2, ..any() }).await.unwrap();
+        assert_eq!(found.total, 7);
+        seen.extend(found.rows.iter().map(|r| r.id.as_u128()));
+    }
+    assert_eq!(seen, [7, 6, 5, 4, 3, 2, 1]);
+    for page in [4, u64::MAX] {
+        let past = database.query(&LogQuery { page, page_size: 2, ..any() }).await.unwrap();
+        assert_eq!((past.total, past.rows.len()), (7, 0));
+    }
+    let counted = database.query(&LogQuery::default()).await.unwrap();
+    assert_eq!((counted.total, counted.rows.len()), (7, 0));
+}
+
+async fn one_record_by_id(house: House) {
+    let database = house.open().await;
+    database.append(&[record(1), full(2)]).await.unwrap();
+    assert_eq!(database.get(id(2), None).await.unwrap(), Some(full(2)));
+    assert_eq!(database.get(id(2), Some(WorkspaceId(id(2)))).await.unwrap(), Some(full(2)));
+    assert_eq!(database.get(id(2), Some(WorkspaceId(id(3)))).await.unwrap(), None);
+    assert_eq!(database.get(id(9), None).await.unwrap(), None);
+}
+
+async fn what_clients_send_cannot_fail_a_batch(house: House) {
+    let database = house.open().await;
+    // Incompressible, so that Postgres cannot shrink it below what its index takes.
+    let noise: String = (0..40_000u64).map(|n| char::from(b'!' + (n.wrapping_mul(n) % 89) as u8)).collect();
+    let mut hostile = record(1);
+    hostile.trace_id = noise.as_str().into();
+    hostile.model = "gpt\0-4o".into();
+    hostile.path = "/v1/\0".into();
+    hostile.metadata = noise.as_str().into();
+    hostile.request_bytes = u64::MAX;
+    database.append(&[hostile, record(2)]).await.unwrap();
+    let by_trace = database.query(&LogQuery { trace_id: Some(noise.clone()), ..any() }).await.unwrap();
+    let kept = &by_trace.rows[0];
+    assert_eq!((by_trace.total, &*kept.model, &*kept.metadata), (1, "gpt\u{FFFD}-4o", noise.as_str()));
+    assert_eq!(database.query(&any()).await.unwrap().total, 2);
+}
+
+async fn too_many_values_are_refused(house: House) {
+    let database = house.open().await;
+    let keys = (0..40_000).map(|n| KeyId(id(n))).collect();
+    let refused = database.query(&LogQuery { keys, ..any() }).await.unwrap_err();
+    assert!(matches!(&refused, StoreError::Broken(why) if why.contains("values to filter by")), "{refused}");
+}
