@@ -91,3 +91,6 @@ impl Adapter for Anthropic {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

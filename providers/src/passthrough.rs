@@ -163,3 +163,6 @@ impl<'w> Kept<'w> {
         self.copied.freeze()
     }
 }
+
+#[cfg(test)]
+mod tests;

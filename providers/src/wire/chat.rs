@@ -45,6 +45,8 @@ pub(crate) struct Request<'a> {
     pub(crate) audio: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(crate) web_search_options: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) moderation: Option<&'a RawValue>,
 
     // Without a counterpart elsewhere, and without meaning for the answer's content.
     #[serde(borrow)]
@@ -70,6 +72,8 @@ pub(crate) struct Request<'a> {
     #[serde(borrow)]
     pub(crate) prompt_cache_key: Option<&'a RawValue>,
     #[serde(borrow)]
+    pub(crate) prompt_cache_options: Option<&'a RawValue>,
+    #[serde(borrow)]
     pub(crate) prompt_cache_retention: Option<&'a RawValue>,
 
     // Anthropic's own, which clients of gateways send beside OpenAI's.
@@ -85,6 +89,10 @@ pub(crate) struct Request<'a> {
     pub(crate) context_management: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(crate) cache_control: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) inference_geo: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) speed: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]

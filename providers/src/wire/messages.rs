@@ -113,6 +113,10 @@ pub(crate) struct Request<'a> {
     pub(crate) context_management: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cache_control: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) inference_geo: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) speed: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) stream: bool,
 }

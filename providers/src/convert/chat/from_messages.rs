@@ -92,7 +92,6 @@ impl Reader {
     /// A block may come with content in it: in a whole message it has all of it.
     fn block<'a>(&mut self, index: u64, raw: &'a RawValue, steps: &mut Vec<Step<'a>>) {
         let Some(block) = read::<Block<'a>>(raw.get().as_bytes()) else { return };
-        let some = |text: Option<Text<'a>>| text.map(|t| t.0).filter(|t| !t.is_empty());
         let mut kind = Kind::Said;
         match &*block.kind.0 {
             "text" => {
@@ -130,19 +129,13 @@ impl Reader {
     fn delta<'a>(&mut self, index: u64, delta: Delta<'a>, steps: &mut Vec<Step<'a>>) {
         let kind = self.open.iter_mut().find(|(open, _)| *open == index).map(|(_, kind)| kind);
         let aside = |aside| Step::Aside { block: index, aside };
-        if let Some(text) = delta.text {
-            steps.push(Step::Text { block: index, text: text.0 });
-        }
-        if let Some(thinking) = delta.thinking {
-            steps.push(Step::Reasoning { block: index, text: thinking.0 });
-        }
-        if let Some(signature) = delta.signature {
-            steps.push(aside(Aside::Signature(signature.0)));
-        }
+        steps.extend(some(delta.text).map(|text| Step::Text { block: index, text }));
+        steps.extend(some(delta.thinking).map(|text| Step::Reasoning { block: index, text }));
+        steps.extend(some(delta.signature).map(|signature| aside(Aside::Signature(signature))));
         if let Some(citation) = delta.citation {
             steps.push(aside(Aside::Citation(citation)));
         }
-        let Some(fragment) = delta.partial_json.map(|p| p.0).filter(|p| !p.is_empty()) else { return };
+        let Some(fragment) = some(delta.partial_json) else { return };
         match kind {
             Some(Kind::Tool { call, argued }) => {
                 *argued = true;
@@ -178,6 +171,11 @@ impl Reader {
         let usage = self.usage.split().unwrap_or_default();
         steps.push(Step::Finish { standard: standard(&reason), reason: Cow::Owned(reason), usage });
     }
+}
+
+/// Text that says something: an empty piece is no step.
+fn some(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
+    text.map(|t| t.0).filter(|t| !t.is_empty())
 }
 
 fn finish_call(kind: Kind, steps: &mut Vec<Step<'_>>) {

@@ -68,6 +68,8 @@ pub(crate) fn request(body: &[u8], model: Option<&str>, stream: bool) -> Result<
         container: ask.container,
         context_management: ask.context_management,
         cache_control: ask.cache_control,
+        inference_geo: ask.inference_geo,
+        speed: ask.speed,
         stream,
         ..Request::default()
     };
@@ -101,12 +103,15 @@ fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
     if ask.web_search_options.is_some() {
         return Err(refused("web_search_options", "is not translated; send Anthropic's web search tool in `tools`"));
     }
+    if ask.moderation.is_some() {
+        return Err(refused("moderation", "would not happen: Anthropic has no such field"));
+    }
     Ok(())
 }
 
 fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
     let neutral = |raw: &RawValue| matches!(raw.get(), "0" | "0.0" | "-0" | "-0.0");
-    let fields: [(&str, Option<&RawValue>); 12] = [
+    let fields: [(&str, Option<&RawValue>); 13] = [
         ("frequency_penalty", ask.frequency_penalty.filter(|raw| !neutral(raw))),
         ("presence_penalty", ask.presence_penalty.filter(|raw| !neutral(raw))),
         ("logit_bias", ask.logit_bias),
@@ -118,6 +123,7 @@ fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
         ("prediction", ask.prediction),
         ("verbosity", ask.verbosity),
         ("prompt_cache_key", ask.prompt_cache_key),
+        ("prompt_cache_options", ask.prompt_cache_options),
         ("prompt_cache_retention", ask.prompt_cache_retention),
     ];
     for (name, raw) in fields {

@@ -72,7 +72,7 @@ pub(super) fn plan<'a>(
     let fitting = if budget > room {
         // Half of the limit stays for the answer.
         adjusted.note("reasoning_effort");
-        (room / 2).max(MIN_BUDGET)
+        room.div_ceil(2).max(MIN_BUDGET)
     } else {
         budget
     };
