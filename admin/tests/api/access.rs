@@ -1,0 +1,197 @@
+//! Who may call what: every route of the table by every kind of actor, and what belongs to others.
+
+use crate::harness::{ADMIN, Answer, House, text};
+use gateway_admin::{RouteInfo, routes};
+use http::Method;
+use serde_json::{Value, json};
+
+/// Things of the default workspace, by the name of their list.
+struct Things {
+    config: String,
+    integration: String,
+    provider: String,
+    key: String,
+    policy: String,
+}
+
+impl Things {
+    async fn of(house: &House, key: &str, tag: &str) -> Self {
+        let post = |path: &'static str, body: Value| async move { house.with(key).post(path, body).await.expect(200) };
+        let slug = |v: Value| text(&v["slug"]);
+        let integration = json!({"name": tag, "slug": tag, "ai_provider_id": "openai", "key": "k"});
+        let integration = slug(post("/integrations", integration).await);
+        let provider = json!({"name": "p", "slug": format!("{tag}-p"), "integration_id": tag});
+        let provider = slug(post("/providers", provider).await);
+        let config = slug(post("/configs", json!({"name": "c", "config": {"provider": "openai"}})).await);
+        let made = post("/api-keys/workspace/service", json!({"name": "k", "scopes": ["configs.list"]})).await;
+        let policy =
+            json!({"type": "requests", "unit": "rpm", "value": 1, "conditions": [{"key": "api_key", "value": "*"}]});
+        let policy = text(&post("/policies/rate-limits", policy).await["id"]);
+        Self { config, integration, provider, key: text(&made["id"]), policy }
+    }
+
+    /// The route's path with its variables filled in.
+    fn fill(&self, path: &str) -> String {
+        let id = match path.split('/').nth(1) {
+            Some("configs") => self.config.as_str(),
+            Some("integrations") => self.integration.as_str(),
+            Some("providers") => self.provider.as_str(),
+            Some("api-keys") => self.key.as_str(),
+            Some("policies") => self.policy.as_str(),
+            _ => "0194f1f2-0000-7000-8000-000000000000",
+        };
+        path.replace("{id}", id).replace("{type}", "workspace").replace("{sub_type}", "service")
+    }
+}
+
+/// Empty bodies are enough: who may go on is told what is missing, or nothing changes.
+async fn call(house: &House, key: Option<&str>, route: &RouteInfo, things: &Things) -> Answer {
+    let asker = key.map_or_else(|| house.nobody(), |k| house.with(k));
+    let body = matches!(route.method, Method::POST | Method::PUT).then(|| json!({}));
+    asker.ask(route.method.clone(), &things.fill(route.path), body).await
+}
+
+fn guarded() -> Vec<RouteInfo> {
+    let mut all = routes();
+    all.retain(|r| !r.public);
+    // What deletes comes last, so that the rest still finds its things.
+    all.sort_by_key(|r| r.method == Method::DELETE);
+    assert!(all.len() >= 28, "the table is walked whole");
+    all
+}
+
+#[tokio::test]
+async fn every_route_asks_for_a_key_and_its_scope() {
+    let house = House::new().await;
+    let things = Things::of(&house, ADMIN, "matrix").await;
+    for route in guarded() {
+        call(&house, None, &route, &things).await.refused(401, "AB05");
+        call(&house, Some("gw_svc_unknown"), &route, &things).await.refused(401, "AB05");
+        let bare = house.key("workspace/service", json!({"scopes": []})).await.1;
+        let said = call(&house, Some(&bare), &route, &things).await.refused(403, "AB03");
+        assert!(said.contains(route.scopes[0]), "{} {}: {said}", route.method, route.path);
+    }
+}
+
+#[tokio::test]
+async fn one_scope_opens_its_routes_and_no_other() {
+    let house = House::new().await;
+    let things = Things::of(&house, ADMIN, "matrix").await;
+    let all = guarded();
+    let mut scopes: Vec<&str> = all.iter().flat_map(|r| r.scopes.clone()).collect();
+    scopes.sort_unstable();
+    scopes.dedup();
+    for scope in scopes {
+        let body = json!({"name": "k", "scopes": [scope]});
+        let made = house.as_admin().post("/api-keys/workspace/service", body).await;
+        let admins_only = made.status == 400;
+        let key = if admins_only {
+            house.key("organisation/service", json!({"scopes": [scope]})).await.1
+        } else {
+            text(&made.expect(200)["key"])
+        };
+        for route in &all {
+            let answer = call(&house, Some(&key), route, &things).await;
+            let opens = route.scopes.contains(&scope);
+            let let_in = answer.status != 401 && !(answer.status == 403 && answer.text.contains("lacks the scope"));
+            // A handler may ask for the one scope of a row's own kind after the gate.
+            assert!(
+                let_in || !opens || route.scopes.len() > 1,
+                "{scope} on {} {}: {}",
+                route.method,
+                route.path,
+                answer.text
+            );
+            assert!(opens || !let_in, "{scope} on {} {}: {}", route.method, route.path, answer.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
+    let house = House::new().await;
+    let (_, user) =
+        house.key("workspace/user", json!({"scopes": ["configs.list", "providers.read", "policies.list"]})).await;
+    for (key, tag) in [(ADMIN, "by-admin"), (crate::harness::SERVICE, "by-service")] {
+        let things = Things::of(&house, key, tag).await;
+        for route in guarded() {
+            let answer = call(&house, Some(key), &route, &things).await;
+            let fine = match (route.method.as_str(), route.path) {
+                ("POST", _) => answer.status == 400,
+                (_, "/logs/{id}") => answer.status == 404,
+                ("DELETE", "/integrations/{id}") => answer.status == 200 || answer.status == 409,
+                _ => answer.status == 200,
+            };
+            assert!(fine, "{tag} {} {}: {} {}", route.method, route.path, answer.status, answer.text);
+        }
+    }
+    house.with(&user).get("/configs").await.expect(200);
+    house.with(&user).get("/api-keys").await.refused(403, "AB03");
+}
+
+#[tokio::test]
+async fn what_belongs_elsewhere_is_answered_like_what_does_not_exist() {
+    let house = House::new().await;
+    let other = house.workspace("other").await;
+    let scopes: Vec<&str> =
+        guarded().iter().flat_map(|r| r.scopes.clone()).filter(|s| !s.starts_with("organisation_")).collect();
+    let (_, foreign) = house.key("workspace/service", json!({"scopes": scopes, "workspace_id": other})).await;
+    let things = Things::of(&house, crate::harness::SERVICE, "mine").await;
+    let nothing = Things {
+        config: "pc-none".into(),
+        integration: "none".into(),
+        provider: "none".into(),
+        key: "0194f1f2-0000-7000-8000-000000000001".into(),
+        policy: "0194f1f2-0000-7000-8000-000000000002".into(),
+    };
+    let plain = |answer: Answer| {
+        let mut body = answer.json();
+        body.as_object_mut().expect("an object").remove("request_id");
+        (answer.status, body)
+    };
+    for route in guarded().iter().filter(|r| r.path.contains("{id}")) {
+        let theirs = call(&house, Some(&foreign), route, &things).await;
+        let missing = call(&house, Some(&foreign), route, &nothing).await;
+        assert_eq!(theirs.status, 404, "{} {}", route.method, route.path);
+        assert_eq!(plain(theirs), plain(missing), "{} {}", route.method, route.path);
+    }
+    for path in ["/configs", "/providers", "/integrations", "/policies/rate-limits", "/logs"] {
+        assert_eq!(house.with(&foreign).get(path).await.expect(200)["total"], 0, "{path}");
+        for named in ["default", &house.default_workspace().to_string()] {
+            house.with(&foreign).get(&format!("{path}?workspace_id={named}")).await.refused(404, "AB08");
+        }
+    }
+    let elsewhere = json!({"name": "c", "config": {"provider": "openai"}, "workspace_id": "default"});
+    house.with(&foreign).post("/configs", elsewhere).await.refused(404, "AB08");
+    house.as_service().get(&format!("/configs/{}", things.config)).await.expect(200);
+}
+
+#[tokio::test]
+async fn organisations_do_not_see_each_other() {
+    let house = House::new().await;
+    let theirs = house.organisation("rival").await;
+    let things = Things::of(&house, ADMIN, "mine").await;
+    for route in guarded().iter().filter(|r| r.path.contains("{id}")) {
+        call(&house, Some(&theirs), route, &things).await.refused(404, "AB08");
+    }
+    assert_eq!(house.with(&theirs).get("/api-keys").await.expect(200)["total"], 1);
+    assert_eq!(house.with(&theirs).get("/integrations").await.expect(200)["total"], 0);
+    let workspace = house.default_workspace();
+    house.with(&theirs).get(&format!("/configs?workspace_id={workspace}")).await.refused(404, "AB08");
+    let borrowed = json!({"name": "p", "integration_id": house.integration_id("mine")});
+    house.with(&theirs).post("/providers", borrowed).await.refused(400, "AB01");
+}
+
+#[tokio::test]
+async fn an_admin_key_that_means_one_of_several_is_asked_which() {
+    let house = House::new().await;
+    for name in ["a", "b"] {
+        let workspace = house.workspace(name).await;
+        let integration = json!({"name": name, "slug": format!("i-{name}"), "ai_provider_id": "openai", "key": "k",
+            "workspace_id": workspace, "default_provider_slug": "twin"});
+        house.as_admin().post("/integrations", integration).await.expect(200);
+    }
+    let said = house.as_admin().get("/providers/twin").await.refused(400, "AB01");
+    assert!(said.starts_with("workspace_id is required"), "{said}");
+    house.as_admin().get("/providers/twin?workspace_id=a").await.expect(200);
+}

@@ -1,0 +1,165 @@
+//! Saved configs: forms of answers, versions, references, credentials.
+
+use crate::harness::{House, list, text};
+use serde_json::{Value, json};
+
+fn openai(key: &str) -> Value {
+    json!({"provider": "openai", "api_key": key})
+}
+
+async fn save(house: &House, config: Value) -> Value {
+    house.as_admin().post("/configs", json!({"name": "routes", "config": config})).await.expect(200)
+}
+
+#[tokio::test]
+async fn a_config_lives_from_create_to_delete() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let made = save(&house, openai("sk-0123456789abcdef")).await;
+    assert_eq!(made["success"], true);
+    for field in ["id", "slug", "version_id"] {
+        assert_eq!(made[field], made["data"][field], "flat and enveloped alike");
+    }
+    let slug = text(&made["slug"]);
+    assert!(slug.starts_with("pc-"), "{slug}");
+    let read = admin.get(&format!("/configs/{slug}")).await.expect(200);
+    assert_eq!(read["data"]["config"], json!({"provider": "openai", "api_key": "****cdef"}));
+    assert_eq!((&read["is_default"], &read["status"], &read["format"]), (&json!(0), &json!("active"), &json!("json")));
+    assert_eq!(read["workspace_id"], json!(house.default_workspace()));
+    assert_eq!(admin.get(&format!("/configs/{}", text(&made["id"]))).await.expect(200)["slug"], slug);
+
+    let listed = admin.get("/configs").await.expect(200);
+    assert_eq!((&listed["success"], &listed["object"], &listed["total"]), (&json!(true), &json!("list"), &json!(1)));
+    assert_eq!(list(&listed, "slug"), [slug.as_str()]);
+
+    assert_eq!(admin.delete(&format!("/configs/{slug}")).await.expect(200), json!({}));
+    admin.get(&format!("/configs/{slug}")).await.refused(404, "AB08");
+    admin.delete(&format!("/configs/{slug}")).await.refused(404, "AB08");
+    assert_eq!(admin.get("/configs").await.expect(200)["total"], 0);
+}
+
+#[tokio::test]
+async fn updates_keep_what_is_absent_and_version_the_document() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let made = save(&house, openai("sk-0123456789abcdef")).await;
+    let path = format!("/configs/{}", text(&made["slug"]));
+    let renamed = admin.put(&path, json!({"name": "other", "isDefault": 1})).await.expect(200);
+    assert_eq!(renamed["version_id"], made["version_id"], "a name is no new version");
+    let changed = json!({"provider": "openai", "api_key": "****cdef", "request_timeout": 5000});
+    let changed = admin.put(&path, json!({"config": changed.to_string(), "status": "active"})).await.expect(200);
+    assert_ne!(changed["data"]["version_id"], made["version_id"]);
+    let read = admin.get(&path).await.expect(200);
+    assert_eq!((&read["name"], &read["is_default"]), (&json!("other"), &json!(1)));
+    assert_eq!(read["config"]["request_timeout"], 5000);
+
+    let versions = admin.get(&format!("{path}/versions")).await.expect(200);
+    assert_eq!((&versions["object"], &versions["total"]), (&json!("list"), &json!(2)));
+    assert_eq!(versions["data"][0]["version_id"], changed["version_id"], "newest first");
+    let oldest: Value = serde_json::from_str(versions["data"][1]["config"].as_str().expect("text")).expect("JSON");
+    assert_eq!(oldest, json!({"provider": "openai", "api_key": "****cdef"}));
+
+    // The mask stood for the stored credential: the hot path still has it.
+    let snapshot = house.app.live.snapshot();
+    let workspace = snapshot.workspace(house.default_workspace()).expect("the default one");
+    let saved = workspace.config(&text(&made["slug"])).expect("in force");
+    assert!(format!("{:?}", saved.config.root).contains("openai"));
+    assert_eq!(secret_of(&saved.config.root).as_deref(), Some("sk-0123456789abcdef"));
+}
+
+fn secret_of(node: &gateway_domain::config::Node) -> Option<String> {
+    use gateway_domain::config::{NodeKind, ProviderRef};
+    match &node.kind {
+        NodeKind::Leaf(leaf) => match &leaf.provider {
+            ProviderRef::Family { key, .. } => key.as_ref().map(|k| k.expose().clone()),
+            _ => None,
+        },
+        NodeKind::Branch { targets, .. } => targets.iter().find_map(secret_of),
+    }
+}
+
+#[tokio::test]
+async fn broken_bodies_are_named() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    for (body, says) in [
+        (json!({"config": {}}), "name is required"),
+        (json!({"name": "x"}), "config is required"),
+        (json!({"name": " ", "config": {}}), "name must not be empty"),
+        (json!({"name": "x".repeat(256), "config": {}}), "name must be at most 255 characters"),
+        (json!({"name": "x", "config": 5}), "config must be an object or the JSON text of one"),
+        (json!({"name": "x", "config": "{"}), "config must be an object or the JSON text of one"),
+        (json!({"name": "x", "config": {}, "colour": 1}), "colour is not a known field"),
+        (json!({"name": "x", "config": {}, "isDefault": 2}), "isDefault must be true or false"),
+        (json!({"name": "x", "config": {"provider": "openai", "api_key": "****cdef"}}), "stands for no stored one"),
+        (json!({"name": "x", "config": {"provider": "openai", "api_key": ""}}), "api_key"),
+        (
+            json!({"name": "x", "config": {"cache": {"mode": "simple"}}}),
+            "path: cache, message: is not available in this version",
+        ),
+    ] {
+        let said = admin.post("/configs", body.clone()).await.refused(400, "AB01");
+        assert!(said.contains(says), "{body}: {said}");
+    }
+    let made = text(&save(&house, openai("k")).await["slug"]);
+    for (body, says) in [
+        (json!({"name": null}), "name must not be null"),
+        (json!({"config": null}), "config must not be null"),
+        (json!({"status": "archived"}), "status must be active"),
+        (json!({"slug": "mine"}), "slug is not a known field"),
+    ] {
+        let said = admin.put(&format!("/configs/{made}"), body.clone()).await.refused(400, "AB01");
+        assert!(said.contains(says), "{body}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn every_problem_is_listed_at_once_with_its_path() {
+    let house = House::new().await;
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": [
+        {"provider": "nobody"}, {"provider": "openai", "retry": {"attempts": 9}},
+    ]});
+    let answer = house.as_admin().post("/configs", json!({"name": "x", "config": config})).await;
+    answer.refused(400, "AB01");
+    let errors = answer.json()["data"]["errors"].clone();
+    assert_eq!(errors.as_array().map(Vec::len), Some(2), "{errors}");
+    assert!(errors[0].as_str().expect("a line").starts_with("path: targets,0,provider"), "{errors}");
+}
+
+#[tokio::test]
+async fn managed_providers_must_exist_and_stay() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let named = json!({"strategy": {"mode": "fallback"}, "targets": [{"provider": "@main"}, {"virtual_key": "spare"}]});
+    let said = admin.post("/configs", json!({"name": "x", "config": named})).await.refused(400, "AB01");
+    assert!(said.contains("`@main`") && said.contains("`@spare`"), "{said}");
+
+    let integration =
+        json!({"name": "Main", "ai_provider_id": "openai", "key": "sk-x", "create_default_provider": false});
+    let integration = admin.post("/integrations", integration).await.expect(200);
+    for slug in ["main", "spare"] {
+        let provider = json!({"name": slug, "slug": slug, "integration_id": integration["id"]});
+        admin.post("/providers", provider).await.expect(200);
+    }
+    let config = text(&save(&house, named).await["slug"]);
+    let said = admin.delete("/providers/spare").await.refused(409, "AB07");
+    assert!(said.contains(&config), "{said}");
+    admin.put(&format!("/configs/{config}"), json!({"config": {"provider": "@main"}})).await.expect(200);
+    admin.delete("/providers/spare").await.expect(200);
+    admin.delete("/providers/main").await.refused(409, "AB07");
+}
+
+#[tokio::test]
+async fn the_default_of_a_key_is_not_deleted() {
+    let house = House::new().await;
+    let config = save(&house, openai("k")).await;
+    for named in [&config["id"], &config["slug"]] {
+        let fields = json!({"scopes": ["completions.write"], "defaults": {"config_id": named}});
+        let (id, _) = house.key("workspace/service", fields).await;
+        let path = format!("/configs/{}", text(&config["slug"]));
+        let said = house.as_admin().delete(&path).await.refused(409, "AB07");
+        assert!(said.contains(&id), "{said}");
+        house.as_admin().put(&format!("/api-keys/{id}"), json!({"defaults": {"config_id": null}})).await.expect(200);
+    }
+    house.as_admin().delete(&format!("/configs/{}", text(&config["slug"]))).await.expect(200);
+}

@@ -1,0 +1,340 @@
+//! A house of one or more nodes over a real SQLite file: requests go in as the ports hand them over, answers
+//! come out parsed. Time stands still unless a test moves it.
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use gateway_admin::{App, Bootstrapped, ClientAddr, Status, bootstrap, router, system_clock, system_random};
+use gateway_domain::egress::Trusted;
+use gateway_domain::keys::KeyHash;
+use gateway_domain::ports::{Batch, Changes, Live, LogStore, Vault};
+use gateway_domain::resource::{Kind, Stored};
+use gateway_domain::scope::SCOPES;
+use gateway_domain::snapshot::{Build, RowProblem, Snapshot};
+use gateway_domain::{IntegrationId, OrgId, Timestamp, WorkspaceId};
+use gateway_store::{Database, DatabaseUrl, MasterKey, Options, SealingVault, open};
+use http::{HeaderMap, Method, Request, StatusCode};
+use serde_json::{Value, json};
+use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use tower::ServiceExt;
+use uuid::Uuid;
+
+pub(crate) const ADMIN: &str = "test-admin-key-test-admin-key-0001";
+pub(crate) const SERVICE: &str = "test-service-key-test-service-key-0001";
+pub(crate) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9));
+
+thread_local! {
+    static AHEAD: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Moves the clock of this test's nodes; the test runs on one thread.
+pub(crate) fn pass_seconds(seconds: i64) {
+    AHEAD.set(AHEAD.get() + seconds * 1_000_000);
+}
+
+pub(crate) fn now() -> Timestamp {
+    system_clock().plus_micros(AHEAD.get())
+}
+
+pub(crate) fn in_seconds(seconds: i64) -> String {
+    now().plus_micros(seconds * 1_000_000).to_string()
+}
+
+pub(crate) struct Process {
+    pub(crate) ready: Mutex<Result<(), String>>,
+}
+
+impl Status for Process {
+    fn ready(&self) -> Result<(), String> {
+        self.ready.lock().expect("unpoisoned").clone()
+    }
+    fn version(&self) -> &str {
+        "9.9.9"
+    }
+    fn metrics(&self) -> String {
+        "# TYPE request_count counter\nrequest_count 3\n".to_owned()
+    }
+}
+
+/// The snapshot of one node, swapped as the program does it.
+pub(crate) struct Node {
+    snapshot: ArcSwap<Snapshot>,
+    writing: Mutex<()>,
+    vault: Arc<dyn Vault>,
+    trusted: Arc<Trusted>,
+}
+
+impl Live for Node {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    fn publish(&self, changes: &Changes) -> Vec<RowProblem> {
+        let _one = self.writing.lock().expect("unpoisoned");
+        let current = self.snapshot.load_full();
+        if changes.revision <= current.revision {
+            return Vec::new();
+        }
+        let catalog = gateway_providers::catalog();
+        let build = Build { catalog, vault: &*self.vault, trusted: &self.trusted };
+        let (next, problems) = current.apply(changes, &build);
+        self.snapshot.store(Arc::new(next));
+        problems
+    }
+}
+
+/// One node; `beside` opens another on the same store.
+pub(crate) struct House {
+    pub(crate) app: App,
+    pub(crate) database: Database,
+    pub(crate) process: Arc<Process>,
+    pub(crate) folder: Arc<TempDir>,
+    router: Router,
+}
+
+impl House {
+    /// Set up with [`ADMIN`] and [`SERVICE`].
+    pub(crate) async fn new() -> Self {
+        let house = Self::empty().await;
+        house.bootstrap(Some(ADMIN), Some(SERVICE)).await.expect("an empty store");
+        house
+    }
+
+    pub(crate) async fn empty() -> Self {
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+        let url = DatabaseUrl::sqlite_file(folder.path().join("gateway.db"));
+        let database = open(&url, &Options::default()).await.expect("a database");
+        Self::over(database, folder)
+    }
+
+    fn over(database: Database, folder: Arc<TempDir>) -> Self {
+        let vault: Arc<dyn Vault> = Arc::new(SealingVault::new(&master_key()));
+        let trusted = Arc::new(Trusted::parse(&["10.1.0.0/16"]).expect("a range"));
+        let live = Arc::new(Node {
+            snapshot: ArcSwap::default(),
+            writing: Mutex::new(()),
+            vault: vault.clone(),
+            trusted: trusted.clone(),
+        });
+        let process = Arc::new(Process { ready: Mutex::new(Ok(())) });
+        let store = Arc::new(database.clone());
+        let app = App {
+            store: store.clone(),
+            directory: store.clone(),
+            history: store.clone(),
+            logs: store,
+            live,
+            vault,
+            catalog: gateway_providers::catalog(),
+            trusted,
+            status: process.clone(),
+            check_policy: gateway_policies::supported,
+            header_aliases: Arc::from(["x-acme-".to_owned()]),
+            clock: now,
+            random: system_random,
+        };
+        Self { router: router(app.clone()), app, database, process, folder }
+    }
+
+    pub(crate) async fn bootstrap(&self, admin: Option<&str>, service: Option<&str>) -> Option<Bootstrapped> {
+        bootstrap(&self.app, admin, service).await.expect("a first start")
+    }
+
+    /// Another node on the same store, which has read it once.
+    pub(crate) async fn beside(&self) -> Self {
+        let other = Self::over(self.database.clone(), self.folder.clone());
+        other.catch_up().await;
+        other
+    }
+
+    /// What the watcher does.
+    pub(crate) async fn catch_up(&self) {
+        let changes = self.app.store.since(self.app.live.snapshot().revision).await.expect("a readable store");
+        assert_eq!(self.app.live.publish(&changes), []);
+    }
+
+    pub(crate) fn as_admin(&self) -> Asker<'_> {
+        self.with(ADMIN)
+    }
+
+    pub(crate) fn as_service(&self) -> Asker<'_> {
+        self.with(SERVICE)
+    }
+
+    pub(crate) fn with<'a>(&'a self, key: &'a str) -> Asker<'a> {
+        Asker { house: self, key: Some(key) }
+    }
+
+    pub(crate) fn nobody(&self) -> Asker<'_> {
+        Asker { house: self, key: None }
+    }
+
+    /// Another workspace of the organisation, stored directly: there is no route for it yet.
+    pub(crate) async fn workspace(&self, slug: &str) -> WorkspaceId {
+        let org = self.app.live.snapshot().orgs().next().expect("an organisation").id;
+        self.workspace_of(org, slug).await
+    }
+
+    pub(crate) async fn workspace_of(&self, org: OrgId, slug: &str) -> WorkspaceId {
+        let id = Uuid::now_v7();
+        self.store(vec![row(Kind::Workspace, id, org, slug, &json!({}))]).await;
+        WorkspaceId(id)
+    }
+
+    /// Another organisation with a workspace and an Admin key, whose text is returned.
+    pub(crate) async fn organisation(&self, slug: &str) -> String {
+        let (org, workspace, key) = (OrgId(Uuid::now_v7()), Uuid::now_v7(), format!("admin-of-{slug}"));
+        let scopes = SCOPES.iter().filter(|s| !s.starts_with("completions"));
+        let doc = json!({"type": "organisation-service", "hash": KeyHash::of(&key).to_string(), "masked": "****",
+            "scopes": scopes.collect::<Vec<_>>(), "creation_mode": "api"});
+        self.store(vec![
+            row(Kind::Organisation, org.0, org, slug, &json!({"default_workspace": workspace})),
+            row(Kind::Workspace, workspace, org, "default", &json!({})),
+            row(Kind::ApiKey, Uuid::now_v7(), org, "", &doc),
+        ])
+        .await;
+        key
+    }
+
+    pub(crate) fn integration_id(&self, slug: &str) -> IntegrationId {
+        let snapshot = self.app.live.snapshot();
+        snapshot.upstreams().find(|u| &*u.slug == slug).expect("in force").integration
+    }
+
+    /// Rows as another node would have written them, read at once.
+    pub(crate) async fn store(&self, rows: Vec<Stored>) {
+        let batch = Batch { rows, ..Batch::default() };
+        self.app.store.write(0, Box::new(|_| Ok(batch))).await.expect("written");
+        self.catch_up().await;
+    }
+
+    /// A key made through the API, with its id.
+    pub(crate) async fn key(&self, kind: &str, fields: Value) -> (String, String) {
+        let mut body = json!({"name": "a key"});
+        merge(&mut body, fields);
+        let made = self.as_admin().post(&format!("/api-keys/{kind}"), body).await.expect(200);
+        (text(&made["id"]), text(&made["key"]))
+    }
+
+    /// Whether a key would be let in on the proxy, by what the hot path reads.
+    pub(crate) fn in_force(&self, key: &str) -> bool {
+        self.app.live.snapshot().key(&KeyHash::of(key)).is_some_and(|k| k.active)
+    }
+
+    pub(crate) fn default_workspace(&self) -> WorkspaceId {
+        let snapshot = self.app.live.snapshot();
+        snapshot.orgs().next().expect("an organisation").default_workspace
+    }
+
+    pub(crate) fn logs(&self) -> &dyn LogStore {
+        &self.database
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.expect("infallible");
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.expect("a whole body");
+        Answer { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.to_vec()).expect("text") }
+    }
+}
+
+pub(crate) fn row(kind: Kind, id: Uuid, org: OrgId, slug: &str, doc: &Value) -> Stored {
+    Stored {
+        kind: kind.name().into(),
+        id,
+        org: org.0,
+        workspace: None,
+        slug: slug.into(),
+        name: slug.into(),
+        status: "active".into(),
+        owner: None,
+        schema: 1,
+        version: 1,
+        revision: 0,
+        doc: doc.to_string(),
+        created_at: now(),
+        updated_at: now(),
+        deleted_at: None,
+    }
+}
+
+fn master_key() -> MasterKey {
+    MasterKey::from_text(&"07".repeat(32)).expect("a key")
+}
+
+pub(crate) struct Asker<'a> {
+    house: &'a House,
+    key: Option<&'a str>,
+}
+
+impl Asker<'_> {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path, None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        self.ask(Method::POST, path, Some(body)).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
+        self.ask(Method::PUT, path, Some(body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.ask(Method::DELETE, path, None).await
+    }
+
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
+        let path = if path.starts_with("/v") { path.to_owned() } else { format!("/v1{path}") };
+        let mut request = Request::builder().method(method).uri(path).extension(ClientAddr(CLIENT));
+        if let Some(key) = self.key {
+            request = request.header("x-gateway-api-key", key);
+        }
+        let body = body.map_or_else(Body::empty, |b| Body::from(b.to_string()));
+        self.house.send(request.body(body).expect("a request")).await
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("not JSON: {}", self.text))
+    }
+
+    pub(crate) fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        self.json()
+    }
+
+    /// A refusal in its documented form; returns the message.
+    pub(crate) fn refused(&self, status: u16, code: &str) -> String {
+        let body = self.expect(status);
+        assert_eq!(body["success"], false, "{body}");
+        assert_eq!(body["data"]["errorCode"], code, "{body}");
+        assert!(body["request_id"].is_string(), "{body}");
+        text(&body["data"]["message"])
+    }
+}
+
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+}
+
+pub(crate) fn merge(base: &mut Value, fields: Value) {
+    let Value::Object(fields) = fields else { panic!("not an object") };
+    base.as_object_mut().expect("an object").extend(fields);
+}
+
+pub(crate) fn list(answer: &Value, field: &str) -> Vec<String> {
+    let rows = answer["data"].as_array().unwrap_or_else(|| panic!("no list: {answer}"));
+    rows.iter().map(|r| text(&r[field])).collect()
+}

@@ -1,0 +1,206 @@
+//! Integrations: levels, settings, credentials, and the providers that come and go with them.
+
+use crate::harness::{House, list, text};
+use gateway_domain::IntegrationId;
+use serde_json::{Value, json};
+
+fn openai(fields: Value) -> Value {
+    let mut body = json!({"name": "Open AI", "ai_provider_id": "openai", "key": "sk-0123456789abcdef"});
+    crate::harness::merge(&mut body, fields);
+    body
+}
+
+fn alone() -> Value {
+    openai(json!({"create_default_provider": false}))
+}
+
+#[tokio::test]
+async fn an_integration_lives_from_create_to_delete() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let made = admin.post("/integrations", alone()).await.expect(200);
+    assert_eq!(made["slug"], "open-ai", "derived from the name");
+    let read = admin.get("/integrations/open-ai").await.expect(200);
+    assert_eq!((&read["masked_key"], &read["workspace_id"]), (&json!("****cdef"), &Value::Null));
+    assert_eq!((&read["object"], &read["ai_provider_id"]), (&json!("integration"), &json!("openai")));
+    assert_eq!((&read["configurations"], &read["workspace_count"]), (&json!({}), &json!(1)));
+    assert!(read.get("key").is_none());
+    assert_eq!(admin.get(&format!("/integrations/{}", text(&made["id"]))).await.expect(200)["slug"], "open-ai");
+    assert_eq!(admin.get("/integrations").await.expect(200)["total"], 1);
+    assert_eq!(admin.delete("/integrations/open-ai").await.expect(200), json!({}));
+    admin.get("/integrations/open-ai").await.refused(404, "AB08");
+    assert!(house.app.live.snapshot().upstreams().next().is_none());
+}
+
+#[tokio::test]
+async fn slugs_are_unique_in_the_organisation() {
+    let house = House::new().await;
+    admin_twice(&house).await;
+    let taken = openai(json!({"slug": "open-ai", "create_default_provider": false}));
+    let said = house.as_service().post("/integrations", taken).await.refused(409, "AB07");
+    assert!(said.contains("open-ai"), "{said}");
+    for slug in ["a b", "", "0194f1f2-0000-7000-8000-000000000000"] {
+        house.as_admin().post("/integrations", openai(json!({"slug": slug}))).await.refused(400, "AB01");
+    }
+}
+
+async fn admin_twice(house: &House) {
+    let first = house.as_admin().post("/integrations", alone()).await.expect(200);
+    let second = house.as_admin().post("/integrations", alone()).await.expect(200);
+    assert_eq!(first["slug"], "open-ai");
+    assert!(text(&second["slug"]).starts_with("open-ai-"), "{second}");
+}
+
+#[tokio::test]
+async fn settings_merge_and_masks_keep_what_they_stand_for() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let configurations = json!({
+        "custom_host": "https://llm.example.com/v1", "openai_project": "proj-1",
+        "custom_headers": {"X-Team": "header-secret-0123456789", "x-other": "plain"},
+    });
+    let made = admin
+        .post("/integrations", openai(json!({"configurations": configurations, "tags": {"team": "a"}})))
+        .await
+        .expect(200);
+    let path = format!("/integrations/{}", text(&made["slug"]));
+    let read = admin.get(&path).await.expect(200);
+    assert_eq!(read["configurations"]["custom_headers"], json!({"x-other": "****", "x-team": "****6789"}));
+    assert_eq!(read["tags"], json!({"team": "a"}));
+
+    let change = json!({"description": "d", "key": "****cdef",
+        "configurations": {"custom_host": null, "custom_headers": {"x-team": "****6789"}}});
+    assert_eq!(admin.put(&path, change).await.expect(200), json!({}));
+    let read = admin.get(&path).await.expect(200);
+    let expected = json!({"openai_project": "proj-1", "custom_headers": {"x-team": "****6789"}});
+    assert_eq!((&read["configurations"], &read["description"]), (&expected, &json!("d")));
+
+    let snapshot = house.app.live.snapshot();
+    let id = IntegrationId(text(&made["id"]).parse().expect("an id"));
+    let upstream = snapshot.upstream(id).expect("in force");
+    assert_eq!(upstream.credential.as_ref().map(|c| c.expose().as_str()), Some("sk-0123456789abcdef"));
+    assert_eq!(upstream.base.as_ref().map(|b| b.host.as_str()), Some("api.openai.com"));
+    let headers: Vec<(&str, &str)> = upstream.headers.iter().map(|(n, v)| (n.as_str(), v.expose().as_str())).collect();
+    assert_eq!(headers, [("x-team", "header-secret-0123456789"), ("openai-project", "proj-1")]);
+
+    admin.put(&path, json!({"key": null, "configurations": null, "description": null})).await.expect(200);
+    let read = admin.get(&path).await.expect(200);
+    assert_eq!(
+        (&read["masked_key"], &read["configurations"], &read["description"]),
+        (&Value::Null, &json!({}), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn broken_settings_are_named() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    for (fields, says) in [
+        (json!({"ai_provider_id": "nobody"}), "ai_provider_id names `nobody`"),
+        (json!({"ai_provider_id": "ollama"}), "configurations.custom_host is required"),
+        (
+            json!({"configurations": {"custom_host": "http://169.254.169.254"}}),
+            "configurations.custom_host is a cloud metadata address",
+        ),
+        (json!({"configurations": {"custom_host": "http://127.0.0.1:1"}}), "configurations.custom_host is a private"),
+        (
+            json!({"configurations": {"custom_host": "ftp://x.example"}}),
+            "configurations.custom_host must start with http",
+        ),
+        (
+            json!({"configurations": {"custom_headers": {"host": "x"}}}),
+            "configurations.custom_headers.host belongs to one connection",
+        ),
+        (json!({"configurations": {"custom_headers": {"a b": "x"}}}), "is not a valid header name"),
+        (
+            json!({"configurations": {"custom_headers": {"x-a": "a\nb"}}}),
+            "configurations.custom_headers.x-a must be 1..16384 printable",
+        ),
+        (json!({"configurations": {"custom_headers": {"x-a": "1", "X-A": "2"}}}), "is given twice"),
+        (json!({"configurations": {"custom_headers": {"x-a": "****"}}}), "is a masked value"),
+        (json!({"configurations": {"custom_headers": "x"}}), "configurations.custom_headers must be an object"),
+        (json!({"configurations": {"openai_project": "a\rb"}}), "configurations.openai_project must be"),
+        (
+            json!({"configurations": {"aws_region": "eu-west-1"}}),
+            "configurations.aws_region is not available in this version",
+        ),
+        (json!({"configurations": {"colour": "red"}}), "configurations.colour is not a known field"),
+        (json!({"key": "****cdef"}), "key is a masked value"),
+        (json!({"key": "a\nb"}), "key must be 1..16384 printable"),
+        (json!({"key": ""}), "key must be"),
+        (json!({"secret_mappings": [{"target_field": "key"}]}), "secret_mappings is not available in this version"),
+        (json!({"pricing_adjustments": {"multiplier": {"default": 2}}}), "pricing_adjustments is not available"),
+        (json!({"create_default_provider": "maybe"}), "create_default_provider must be true or false"),
+        (json!({"default_provider_slug": "a b"}), "default_provider_slug may hold"),
+    ] {
+        let said = admin.post("/integrations", openai(fields.clone())).await.refused(400, "AB01");
+        assert!(said.contains(says), "{fields}: {said}");
+    }
+    assert_eq!(admin.get("/integrations").await.expect(200)["total"], 0);
+    // What is trusted may be private; defaults of what is not in force pass.
+    let fine = json!({"ai_provider_id": "ollama", "key": null, "secret_mappings": [], "pricing_adjustments": null,
+        "configurations": {"custom_host": "http://10.1.2.3:11434", "aws_region": ""}});
+    admin.post("/integrations", openai(fine)).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_default_provider_comes_and_goes_with_it() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    admin.post("/integrations", openai(json!({"slug": "oa"}))).await.expect(200);
+    let provider = admin.get("/providers/oa").await.expect(200);
+    assert_eq!(
+        (&provider["integration_slug"], &provider["workspace_id"]),
+        (&json!("oa"), &json!(house.default_workspace()))
+    );
+    admin.delete("/integrations/oa").await.expect(200);
+    admin.get("/providers/oa").await.refused(404, "AB08");
+
+    admin.post("/integrations", openai(json!({"slug": "oa", "default_provider_slug": "mine"}))).await.expect(200);
+    // Somebody made it theirs, so it stands in the way from now on.
+    admin.put("/providers/mine", json!({"note": "ours"})).await.expect(200);
+    let said = admin.delete("/integrations/oa").await.refused(409, "AB07");
+    assert!(said.contains("`mine`"), "{said}");
+    let again = openai(json!({"slug": "ob", "default_provider_slug": "mine"}));
+    admin.post("/integrations", again).await.refused(409, "AB07");
+    admin.get("/integrations/ob").await.refused(404, "AB08");
+}
+
+#[tokio::test]
+async fn a_default_provider_in_use_keeps_its_integration() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    admin.post("/integrations", openai(json!({"slug": "oa"}))).await.expect(200);
+    let config = admin.post("/configs", json!({"name": "c", "config": {"provider": "@oa"}})).await.expect(200);
+    admin.delete("/integrations/oa").await.refused(409, "AB07");
+    admin.delete(&format!("/configs/{}", text(&config["slug"]))).await.expect(200);
+    admin.delete("/integrations/oa").await.expect(200);
+}
+
+#[tokio::test]
+async fn levels_are_kept_apart() {
+    let house = House::new().await;
+    let (admin, service) = (house.as_admin(), house.as_service());
+    admin.post("/integrations", openai(json!({"slug": "shared"}))).await.expect(200);
+    service.post("/integrations", openai(json!({"slug": "own"}))).await.expect(200);
+    assert_eq!(admin.get("/integrations/own").await.expect(200)["workspace_id"], json!(house.default_workspace()));
+    let slugs = |answer: Value| {
+        let mut slugs = list(&answer, "slug");
+        slugs.sort();
+        slugs
+    };
+    assert_eq!(slugs(service.get("/integrations").await.expect(200)), ["own", "shared"]);
+    assert_eq!(slugs(service.get("/integrations?type=workspace").await.expect(200)), ["own"]);
+    assert_eq!(slugs(admin.get("/integrations?type=organisation").await.expect(200)), ["shared"]);
+    assert_eq!(admin.get("/integrations?page_size=1&current_page=1").await.expect(200)["data"][0]["slug"], "shared");
+    admin.get("/integrations?type=all&page_size=x").await.refused(400, "AB01");
+    // A workspace key may list the organisation's, and no more than that.
+    service.get("/integrations/shared").await.refused(403, "AB03");
+    service.put("/integrations/shared", json!({"name": "mine"})).await.refused(403, "AB03");
+    service.delete("/integrations/shared").await.refused(403, "AB03");
+    service.get("/integrations/own").await.expect(200);
+
+    let (_, narrow) = house.key("workspace/service", json!({"scopes": ["workspace_integrations.list"]})).await;
+    assert_eq!(slugs(house.with(&narrow).get("/integrations").await.expect(200)), ["own"]);
+    house.with(&narrow).get("/integrations?type=organisation").await.refused(403, "AB03");
+}

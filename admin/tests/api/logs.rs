@@ -1,0 +1,159 @@
+//! Request logs: filters, paging, the documented form, and nobody else's records.
+
+use crate::harness::{House, in_seconds, list, now};
+use gateway_domain::money::NanoUsd;
+use gateway_domain::record::{LogRecord, Timings};
+use gateway_domain::{OrgId, Usage, WorkspaceId};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
+
+fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord {
+    let none: Arc<str> = Arc::from("");
+    LogRecord {
+        id: Uuid::now_v7(),
+        created_at: now().plus_micros(at * 1_000_000),
+        trace_id: trace.into(),
+        attempt: 1,
+        last: true,
+        org,
+        workspace,
+        workspace_slug: "default".into(),
+        key: None,
+        owner: None,
+        config: "pc-1".into(),
+        virtual_key: "main".into(),
+        provider: "openai".into(),
+        model: "gpt-x".into(),
+        response_model: None,
+        operation: "chat",
+        method: "POST".into(),
+        path: "/v1/chat/completions".into(),
+        status: 200,
+        fault: None,
+        stream: true,
+        retries: 0,
+        option_index: none.clone(),
+        strategy: "single",
+        usage: Some(Usage { input: 7, output: 3, ..Usage::default() }),
+        cost: Some(NanoUsd(25_000_000)),
+        timings: Timings { total_us: 1_500_000, ..Timings::default() },
+        request_bytes: 10,
+        response_bytes: 20,
+        client_ip: none.clone(),
+        metadata: r#"{"_user":"ann"}"#.into(),
+        adjusted: none,
+    }
+}
+
+/// Three records of the default workspace, oldest first, and one of another.
+async fn filled() -> (House, Vec<LogRecord>) {
+    let house = House::new().await;
+    let other = house.workspace("other").await;
+    let org = house.app.live.snapshot().orgs().next().expect("an organisation").id;
+    let home = house.default_workspace();
+    let mut records: Vec<LogRecord> = vec![
+        record(org, home, 1, "one"),
+        record(org, home, 2, "two"),
+        record(org, home, 3, "three"),
+        record(org, other, 4, "far"),
+    ];
+    records[1].status = 429;
+    records[1].model = "other-model".into();
+    records[2].provider = "anthropic".into();
+    records[2].cost = Some(NanoUsd(5));
+    house.logs().append(&records).await.expect("appended");
+    (house, records)
+}
+
+#[tokio::test]
+async fn the_list_is_filtered_and_paged() {
+    let (house, _) = filled().await;
+    let traces = async |query: &str| {
+        let path = format!("/logs?{query}");
+        list(&house.as_admin().get(&path).await.expect(200), "trace_id")
+    };
+    assert_eq!(traces("").await, ["three", "two", "one"]);
+    for (query, expected) in [
+        ("page_size=1&current_page=1", vec!["two"]),
+        ("status_code=429", vec!["two"]),
+        ("status_code=429,200&ai_model=gpt-x", vec!["three", "one"]),
+        ("ai_org_model=openai__gpt-x", vec!["one"]),
+        ("ai_org_model=openai__gpt-x,openai__other-model", vec!["two", "one"]),
+        ("trace_id=one", vec!["one"]),
+        ("cost_min=2.5", vec!["two", "one"]),
+        ("cost_max=1", vec!["three"]),
+        ("total_units_min=11", vec![]),
+        ("virtual_keys=main&configs=pc-1&total_units_max=10", vec!["three", "two", "one"]),
+        ("metadata=%7B%22_user%22%3A%22bob%22%7D", vec![]),
+        ("metadata=%7B%22_user%22%3A%22ann%22%7D&trace_id=two", vec!["two"]),
+        ("workspace_slug=other", vec!["far"]),
+        ("time_of_generation_max=2020-01-01", vec![]),
+    ] {
+        assert_eq!(traces(query).await, expected, "{query}");
+    }
+    let since = in_seconds(2).replace('+', "%2B");
+    assert!(!traces(&format!("time_of_generation_min={since}")).await.contains(&"one".to_owned()));
+}
+
+#[tokio::test]
+async fn broken_filters_are_named() {
+    let (house, _) = filled().await;
+    for (query, says) in [
+        ("colour=red", "colour is not a known filter"),
+        ("prompt_token_min=5", "prompt_token_min is not available in this version"),
+        ("status_code=ok", "status_code must be comma-separated status codes"),
+        ("cost_min=-1", "cost_min must be a number"),
+        ("cost_min=NaN", "cost_min must be a number"),
+        ("time_of_generation_min=soon", "time_of_generation_min must be an RFC 3339"),
+        ("metadata=x", "metadata must be a JSON object of strings"),
+        ("ai_org_model=openai", "ai_org_model must be comma-separated provider__model"),
+        ("ai_org_model=a__b,c__d", "ai_org_model must share"),
+        ("page_size=5000", "page_size must be at most 1000"),
+    ] {
+        let said = house.as_admin().get(&format!("/logs?{query}")).await.refused(400, "AB01");
+        assert!(said.contains(says), "{query}: {said}");
+    }
+    house.as_admin().get("/logs?workspace_id=nowhere").await.refused(404, "AB08");
+}
+
+#[tokio::test]
+async fn one_record_in_its_documented_form() {
+    let (house, records) = filled().await;
+    let read = house.as_service().get(&format!("/logs/{}", records[0].id)).await.expect(200);
+    assert_eq!((&read["_id"], &read["response"]["status"]), (&json!(records[0].id), &json!(200)));
+    assert_eq!(read["response"]["responseTime"], 1500);
+    let metrics = &read["metrics"];
+    for (field, value) in [
+        ("cost", json!(2.5)),
+        ("cost_currency", json!("USD")),
+        ("req_units", json!(7)),
+        ("res_units", json!(3)),
+        ("total_units", json!(10)),
+        ("ai_org", json!("openai")),
+        ("is_success", json!(true)),
+        ("stream_mode", json!(1)),
+        ("metadata.key", json!(["_user"])),
+        ("metadata.value", json!(["ann"])),
+        ("response_status_code", json!(200)),
+    ] {
+        assert_eq!(metrics[field], value, "{field}");
+    }
+    assert_eq!(read["fault"], Value::Null);
+}
+
+#[tokio::test]
+async fn records_of_others_do_not_exist() {
+    let (house, records) = filled().await;
+    let far = format!("/logs/{}", records[3].id);
+    house.as_service().get(&far).await.refused(404, "AB08");
+    house.as_admin().get(&far).await.expect(200);
+    house.as_admin().get(&format!("{far}?workspace_id=default")).await.refused(404, "AB08");
+    house.as_admin().get("/logs/x").await.refused(400, "AB01");
+    house.as_service().get("/logs?workspace_id=other").await.refused(404, "AB08");
+    let mut theirs = record(OrgId(Uuid::now_v7()), WorkspaceId(Uuid::now_v7()), 9, "theirs");
+    theirs.provider = "openai".into();
+    let path = format!("/logs/{}", theirs.id);
+    house.logs().append(&[theirs]).await.expect("appended");
+    house.as_admin().get(&path).await.refused(404, "AB08");
+}

@@ -1,0 +1,15 @@
+//! The Admin API over a real SQLite store, one file per part of it.
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says why")]
+
+mod access;
+mod api_keys;
+mod bootstrap;
+mod configs;
+mod harness;
+mod integrations;
+mod logs;
+mod policies;
+mod providers;
+mod public;
+mod secrets;
+mod writes;

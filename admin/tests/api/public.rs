@@ -1,0 +1,65 @@
+//! What is answered without a key, and how the unknown is refused.
+
+use crate::harness::House;
+use axum::body::Body;
+use http::{Method, Request, StatusCode, header};
+use serde_json::json;
+
+#[tokio::test]
+async fn greeting_health_and_metrics_need_no_key() {
+    let house = House::new().await;
+    let get = |path: &str| Request::get(path).body(Body::empty()).expect("a request");
+    let greeting = house.send(get("/")).await;
+    assert_eq!(greeting.status, StatusCode::OK);
+    assert!(greeting.text.contains("gateway"), "{}", greeting.text);
+    let health = house.send(get("/v1/health")).await.expect(200);
+    assert_eq!((&health["status"], &health["version"]), (&json!("success"), &json!("9.9.9")));
+    assert_eq!(house.send(get("/health/live")).await.expect(200)["status"], "alive");
+    let metrics = house.send(get("/metrics")).await;
+    assert_eq!(metrics.headers[header::CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
+    assert!(metrics.text.contains("request_count 3"), "{}", metrics.text);
+}
+
+#[tokio::test]
+async fn readiness_says_why_not() {
+    let house = House::new().await;
+    let ready = || Request::get("/health/ready").body(Body::empty()).expect("a request");
+    assert_eq!(house.send(ready()).await.expect(200)["revision"], 1);
+    *house.process.ready.lock().expect("unpoisoned") = Err("draining".to_owned());
+    let body = house.send(ready()).await.expect(503);
+    assert_eq!((&body["status"], &body["reason"]), (&json!("not ready"), &json!("draining")));
+}
+
+#[tokio::test]
+async fn unknown_routes_and_methods() {
+    let house = House::new().await;
+    let lost = house.as_admin().get("/no-such-thing").await;
+    lost.refused(404, "AB02");
+    assert_eq!((&lost.json()["message"], &lost.json()["ok"]), (&json!("Not Found"), &json!(false)));
+    let patched = house.as_admin().ask(Method::PATCH, "/configs", Some(json!({}))).await;
+    patched.refused(405, "AB01");
+    assert!(patched.headers.contains_key(header::ALLOW), "{:?}", patched.headers);
+}
+
+#[tokio::test]
+async fn each_version_prefix_serves_the_same() {
+    let house = House::new().await;
+    for prefix in ["/v1", "/v2", "/v1/v2"] {
+        house.as_admin().get(&format!("{prefix}/configs")).await.expect(200);
+    }
+    let request = |key: &str| {
+        let request = Request::get("/v1/configs").header("x-acme-api-key", key);
+        request.body(Body::empty()).expect("a request")
+    };
+    house.send(request(crate::harness::SERVICE)).await.expect(200);
+    house.send(request("nobody")).await.refused(401, "AB05");
+}
+
+#[tokio::test]
+async fn bodies_over_the_cap_are_refused_before_they_are_read() {
+    let house = House::new().await;
+    let long = json!({"name": "x".repeat(5 * 1024 * 1024), "config": {}});
+    house.as_admin().post("/configs", long.clone()).await.refused(413, "AB01");
+    // Who may not write is told that first.
+    house.nobody().post("/configs", long).await.refused(401, "AB05");
+}

@@ -1,0 +1,113 @@
+//! One canary per secret: none may appear in an answer, in the audit trail or in the database's files.
+
+use crate::harness::{House, text};
+use gateway_domain::keys::KeyHash;
+use gateway_domain::resource::AuditQuery;
+use serde_json::{Value, json};
+
+const CREDENTIAL: &str = "canary-credential-4c1d9e";
+const HEADER: &str = "canary-header-77ab02";
+const IN_CONFIG: &str = "canary-config-e19f55";
+const REFUSED: &str = "canary-refused-0b3d7a";
+
+async fn answers(house: &House) -> Vec<String> {
+    let admin = house.as_admin();
+    let mut seen = Vec::new();
+    let integration = json!({"name": "i", "slug": "i", "ai_provider_id": "openai", "key": CREDENTIAL,
+        "configurations": {"custom_headers": {"x-team": HEADER}}});
+    let config = json!({"provider": "openai", "api_key": IN_CONFIG});
+    let made = admin.post("/configs", json!({"name": "c", "config": config})).await;
+    let slug = text(&made.expect(200)["slug"]);
+    seen.push(made.text);
+    for (path, body) in [
+        ("/integrations", integration),
+        ("/configs", json!({"name": "c", "config": config.to_string()})),
+        ("/integrations", json!({"name": "x", "ai_provider_id": "openai", "key": {"deep": REFUSED}})),
+        ("/integrations", json!({"name": "x", "ai_provider_id": "openai", "key": format!("{REFUSED}\n")})),
+        (
+            "/integrations",
+            json!({"name": "x", "ai_provider_id": "openai", "configurations": {"custom_headers": REFUSED}}),
+        ),
+        ("/configs", json!({"name": "x", "config": {"provider": "openai", "api_key": [REFUSED]}})),
+        ("/configs", json!({"name": "x", "config": format!("{{\"api_key\": \"{REFUSED}\"")})),
+        ("/api-keys/workspace/service", json!({"name": "x", "scopes": REFUSED})),
+    ] {
+        seen.push(admin.post(path, body).await.text);
+    }
+    let change = json!({"key": format!("{CREDENTIAL}-2"), "configurations": {"custom_headers": {"x-team": format!("{HEADER}-2")}}});
+    seen.push(admin.put("/integrations/i", change).await.text);
+    let change = json!({"config": {"provider": "openai", "api_key": format!("{IN_CONFIG}-2")}});
+    seen.push(admin.put(&format!("/configs/{slug}"), change).await.text);
+    for path in ["/integrations", "/integrations/i", "/configs", "/providers", "/providers/i", "/api-keys"] {
+        seen.push(admin.get(path).await.text);
+    }
+    seen.push(admin.get(&format!("/configs/{slug}")).await.text);
+    seen.push(admin.get(&format!("/configs/{slug}/versions")).await.text);
+    seen
+}
+
+#[tokio::test]
+async fn secrets_stay_where_they_belong() {
+    let house = House::new().await;
+    let (id, key) = house.key("workspace/service", json!({"scopes": ["completions.write"]})).await;
+    let mut seen = answers(&house).await;
+    seen.push(house.as_admin().get(&format!("/api-keys/{id}")).await.text);
+    seen.push(house.as_admin().get("/api-keys").await.text);
+    seen.push(house.as_admin().delete("/integrations/i").await.text);
+    let query = AuditQuery { page_size: 100, ..AuditQuery::default() };
+    let trail = house.app.history.audit(&query).await.expect("readable");
+    assert!(trail.rows.iter().any(|r| r.details.contains("****")), "requests are told, masked");
+    seen.extend(trail.rows.iter().map(|r| format!("{r:?}")));
+    for secret in [CREDENTIAL, HEADER, IN_CONFIG, REFUSED, &key] {
+        assert!(
+            seen.iter().all(|text| !text.contains(secret)),
+            "{secret} in {:?}",
+            seen.iter().find(|t| t.contains(secret))
+        );
+    }
+    // Hashes open nothing, but they are nobody's business either.
+    let hash = KeyHash::of(&key).to_string();
+    assert!(seen.iter().all(|text| !text.contains(&hash)));
+
+    house.database.close().await;
+    let files: Vec<_> =
+        std::fs::read_dir(house.folder.path()).expect("a folder").map(|f| f.expect("a file").path()).collect();
+    assert!(!files.is_empty());
+    for file in files {
+        let bytes = std::fs::read(&file).expect("readable");
+        for secret in [CREDENTIAL, HEADER, IN_CONFIG, REFUSED, &key] {
+            let found = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
+            assert!(!found, "{secret} in {}", file.display());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_trail_says_who_did_what_from_where() {
+    let house = House::new().await;
+    let made = house
+        .as_admin()
+        .post("/v2/configs", json!({"name": "c", "config": {"provider": "openai", "api_key": "k"}}))
+        .await
+        .expect(200);
+    let slug = text(&made["slug"]);
+    house.as_admin().put(&format!("/configs/{slug}"), json!({"name": "d"})).await.expect(200);
+    house.as_admin().put(&format!("/configs/{slug}"), json!({"name": ""})).await.refused(400, "AB01");
+    house.as_admin().delete(&format!("/configs/{slug}")).await.expect(200);
+    let query = AuditQuery { resource_kind: Some("config".into()), page_size: 10, ..AuditQuery::default() };
+    let mut rows = house.app.history.audit(&query).await.expect("readable").rows;
+    rows.sort_by_key(|r| r.id);
+    let told: Vec<(&str, &str, &str)> =
+        rows.iter().map(|r| (r.action.as_str(), r.method.as_str(), r.uri.as_str())).collect();
+    let path = format!("/v1/configs/{slug}");
+    assert_eq!(told.len(), 3, "what was refused is not told");
+    for expected in [("create", "POST", "/v2/configs"), ("update", "PUT", &path), ("delete", "DELETE", &path)] {
+        assert!(told.contains(&expected), "{expected:?} in {told:?}");
+    }
+    let first = rows.iter().find(|r| r.action == "create").expect("told");
+    assert_eq!((first.client_ip.as_str(), first.actor_kind.as_str()), ("203.0.113.9", "api_key"));
+    assert_eq!(first.resource_id, text(&made["id"]));
+    assert_eq!(first.workspace, Some(house.default_workspace().0));
+    let details: Value = serde_json::from_str(&first.details).expect("JSON");
+    assert_eq!(details["request"], json!({"name": "c", "config": {"provider": "openai", "api_key": "****"}}));
+}
