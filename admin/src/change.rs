@@ -100,6 +100,18 @@ impl Action {
     }
 }
 
+/// Longer requests are told by the names of their fields: the trail must not outgrow what it tells of.
+const MAX_TOLD: usize = 64 * 1024;
+
+fn told(row: &Stored, request: &Map<String, Value>) -> String {
+    let details = json!({"name": row.name, "slug": row.slug, "request": request}).to_string();
+    if details.len() <= MAX_TOLD {
+        return details;
+    }
+    let fields: Vec<&String> = request.keys().collect();
+    json!({"name": row.name, "slug": row.slug, "fields": fields, "omitted_bytes": details.len()}).to_string()
+}
+
 /// The audit row of a call; `request` is the body with its secrets masked.
 pub(crate) fn audit(call: &Call, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
     Audit {
@@ -115,6 +127,6 @@ pub(crate) fn audit(call: &Call, action: Action, row: &Stored, request: &Map<Str
         method: call.method.to_string(),
         uri: call.uri.path_and_query().map_or_else(String::new, ToString::to_string),
         client_ip: call.client.map_or_else(String::new, |ip| ip.to_string()),
-        details: json!({"name": row.name, "slug": row.slug, "request": request}).to_string(),
+        details: told(row, request),
     }
 }

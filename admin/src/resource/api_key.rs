@@ -7,7 +7,7 @@ use crate::change::{Action, Around, audit, commit};
 use crate::grant;
 use crate::input::{Edit, Flag, Paging};
 use crate::problem::{Problem, bad, forbidden};
-use crate::resource::provider::check_future;
+use crate::resource::provider::{check_count, check_future};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::keys::{KeyHash, mint};
@@ -238,6 +238,7 @@ fn person(kind: KeyKind, named: Option<Uuid>, by: &Actor) -> Result<Option<Uuid>
 
 fn merge(stored: &mut KeyDefaults, given: Defaults) -> Result<(), Problem> {
     if let Some(metadata) = given.metadata.or_default() {
+        check_count("defaults.metadata", metadata.len())?;
         for (key, value) in &metadata {
             check_name("defaults.metadata", key)?;
             if value.chars().count() > 128 {
@@ -258,16 +259,24 @@ fn merge(stored: &mut KeyDefaults, given: Defaults) -> Result<(), Problem> {
     Ok(())
 }
 
+/// The kind that the path names.
+fn asked(call: &Call) -> Result<KeyKind, Problem> {
+    match (call.var("type"), call.var("sub_type")) {
+        ("organisation", "service") => Ok(KeyKind::OrganisationService),
+        ("workspace", "service") => Ok(KeyKind::WorkspaceService),
+        ("workspace", "user") => Ok(KeyKind::WorkspaceUser),
+        ("organisation", "user") => Err(bad("sub-type", "must be service for an organisation key")),
+        _ => Err(bad("type and sub-type", "must be organisation/service, workspace/service or workspace/user")),
+    }
+}
+
 async fn create(call: Call) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
-    let kind = match (call.var("type"), call.var("sub_type")) {
-        ("organisation", "service") => KeyKind::OrganisationService,
-        ("workspace", "service") => KeyKind::WorkspaceService,
-        ("workspace", "user") => KeyKind::WorkspaceUser,
-        ("organisation", "user") => return Err(bad("sub-type", "must be service for an organisation key")),
-        _ => return Err(bad("type and sub-type", "must be organisation/service, workspace/service or workspace/user")),
-    };
+    let kind = asked(&call)?;
     let mut body = call.body()?;
+    if kind == KeyKind::OrganisationService && body.0.get("workspace_id").is_some_and(|w| !w.is_null()) {
+        return Err(bad("workspace_id", "would not bound an organisation key: it acts on every workspace"));
+    }
     body.0.insert("type".into(), kind.name().into());
     let (mut new, told) = draft::<ApiKey>(&call, body)?;
     let key = mint(kind.tag(), &call.app.bytes());

@@ -176,12 +176,19 @@ pub(crate) fn check_future(at: Option<Timestamp>, now: Timestamp) -> Result<(), 
     if at.is_some_and(|at| at <= now) { Err(bad("expires_at", "must be in the future")) } else { Ok(()) }
 }
 
+/// Maps of names and values stay small: some of them ride on every request.
+pub(crate) fn check_count(field: &str, count: usize) -> Result<(), Problem> {
+    const MOST: usize = 64;
+    if count > MOST { Err(bad(field, format_args!("must hold at most {MOST} items"))) } else { Ok(()) }
+}
+
 /// Puts key-value tags among the fields that a document carries along; they mean nothing to the gateway.
 pub(crate) fn tagged(
     mut rest: Map<String, Value>,
     tags: Option<BTreeMap<String, String>>,
 ) -> Result<Map<String, Value>, Problem> {
     let Some(tags) = tags else { return Ok(rest) };
+    check_count("tags", tags.len())?;
     for (key, value) in &tags {
         check_name("tags", key)?;
         if value.chars().count() > 255 {

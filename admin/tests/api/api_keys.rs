@@ -93,6 +93,11 @@ async fn broken_bodies_are_named() {
             json!({"rotation_policy": {"rotation_period": "weekly"}}),
             "rotation_policy is not available in this version",
         ),
+        (
+            "organisation/service",
+            json!({"workspace_id": "default"}),
+            "workspace_id would not bound an organisation key",
+        ),
         (service, json!({"name": ""}), "name must not be empty"),
         (service, json!({"key": "mine"}), "key is not a known field"),
     ] {

@@ -61,5 +61,8 @@ async fn bodies_over_the_cap_are_refused_before_they_are_read() {
     let long = json!({"name": "x".repeat(5 * 1024 * 1024), "config": {}});
     house.as_admin().post("/configs", long.clone()).await.refused(413, "AB01");
     // Who may not write is told that first.
-    house.nobody().post("/configs", long).await.refused(401, "AB05");
+    let answer = house.nobody().post("/configs", long).await;
+    answer.refused(401, "AB05");
+    assert_eq!(answer.headers[header::WWW_AUTHENTICATE], "Bearer");
+    assert_eq!(answer.headers[header::CACHE_CONTROL], "no-store");
 }

@@ -111,3 +111,15 @@ async fn the_trail_says_who_did_what_from_where() {
     let details: Value = serde_json::from_str(&first.details).expect("JSON");
     assert_eq!(details["request"], json!({"name": "c", "config": {"provider": "openai", "api_key": "****"}}));
 }
+
+#[tokio::test]
+async fn long_requests_are_told_by_their_fields() {
+    let house = House::new().await;
+    let config = json!({"provider": "openai", "override_params": {"user": "x".repeat(100_000)}});
+    house.as_admin().post("/configs", json!({"name": "long", "config": config})).await.expect(200);
+    let query = AuditQuery { resource_kind: Some("config".into()), page_size: 10, ..AuditQuery::default() };
+    let rows = house.app.history.audit(&query).await.expect("readable").rows;
+    let details: Value = serde_json::from_str(&rows[0].details).expect("JSON");
+    assert_eq!((&details["fields"], &details["name"]), (&json!(["name", "config"]), &json!("long")));
+    assert!(rows[0].details.len() < 1000);
+}
