@@ -16,12 +16,15 @@ async fn answers(house: &House) -> Vec<String> {
     let integration = json!({"name": "i", "slug": "i", "ai_provider_id": "openai", "key": CREDENTIAL,
         "configurations": {"custom_headers": {"x-team": HEADER}}});
     let config = json!({"provider": "openai", "api_key": IN_CONFIG});
-    let made = admin.post("/configs", json!({"name": "c", "config": config})).await;
-    let slug = text(&made.expect(200)["slug"]);
-    seen.push(made.text);
+    let mut kept = async |path: &str, body: Value| {
+        let answer = admin.post(path, body).await;
+        seen.push(answer.text.clone());
+        answer.expect(200)
+    };
+    kept("/integrations", integration).await;
+    kept("/configs", json!({"name": "c", "config": config.to_string()})).await;
+    let slug = text(&kept("/configs", json!({"name": "c", "config": config})).await["slug"]);
     for (path, body) in [
-        ("/integrations", integration),
-        ("/configs", json!({"name": "c", "config": config.to_string()})),
         ("/integrations", json!({"name": "x", "ai_provider_id": "openai", "key": {"deep": REFUSED}})),
         ("/integrations", json!({"name": "x", "ai_provider_id": "openai", "key": format!("{REFUSED}\n")})),
         (
@@ -32,12 +35,18 @@ async fn answers(house: &House) -> Vec<String> {
         ("/configs", json!({"name": "x", "config": format!("{{\"api_key\": \"{REFUSED}\"")})),
         ("/api-keys/workspace/service", json!({"name": "x", "scopes": REFUSED})),
     ] {
-        seen.push(admin.post(path, body).await.text);
+        let answer = admin.post(path, body).await;
+        answer.refused(400, "AB01");
+        seen.push(answer.text);
     }
     let change = json!({"key": format!("{CREDENTIAL}-2"), "configurations": {"custom_headers": {"x-team": format!("{HEADER}-2")}}});
-    seen.push(admin.put("/integrations/i", change).await.text);
+    let answer = admin.put("/integrations/i", change).await;
+    answer.expect(200);
+    seen.push(answer.text);
     let change = json!({"config": {"provider": "openai", "api_key": format!("{IN_CONFIG}-2")}});
-    seen.push(admin.put(&format!("/configs/{slug}"), change).await.text);
+    let answer = admin.put(&format!("/configs/{slug}"), change).await;
+    answer.expect(200);
+    seen.push(answer.text);
     for path in ["/integrations", "/integrations/i", "/configs", "/providers", "/providers/i", "/api-keys"] {
         seen.push(admin.get(path).await.text);
     }
