@@ -1,7 +1,7 @@
 //! Reads streams of chat and text completions: `data:` chunks and a closing `[DONE]`.
 //! Once a stream has begun, an event is only searched for the few names that matter, not parsed.
 
-use super::scan::{chars_after, chars_after_each, says, string_chars};
+use super::scan::{chars_after_each, says};
 use crate::adapter::{Failure, Progress};
 use crate::failure::{self, Trouble};
 use crate::passthrough::{Grammar, Seen, Verdict};
@@ -19,17 +19,15 @@ use std::sync::LazyLock;
 struct Names {
     usage: Finder<'static>,
     error: Finder<'static>,
-    content: Finder<'static>,
-    text: Finder<'static>,
-    arguments: Finder<'static>,
+    /// Keys of what is written, the commonest first.
+    written: [Finder<'static>; 6],
 }
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
     usage: Finder::new("\"usage\""),
     error: Finder::new("\"error\""),
-    content: Finder::new("\"content\""),
-    text: Finder::new("\"text\""),
-    arguments: Finder::new("\"arguments\""),
+    written: ["\"content\"", "\"reasoning_content\"", "\"reasoning\"", "\"arguments\"", "\"text\"", "\"refusal\""]
+        .map(Finder::new),
 });
 
 #[derive(Deserialize)]
@@ -92,25 +90,6 @@ impl Choice<'_> {
         };
         speaks(self.text) || speaks(self.finish_reason) || self.delta.as_ref().is_some_and(said)
     }
-
-    fn chars(&self) -> u64 {
-        let written = |raw: Option<&RawValue>| raw.map_or(0, |raw| raw_chars(raw.get()));
-        let called =
-            |raw: Option<&RawValue>| raw.map_or(0, |raw| chars_after_each(raw.get().as_bytes(), &NAMES.arguments));
-        let said = self.delta.as_ref().map_or(0, |d| {
-            // Some providers send the same reasoning under both names.
-            let reasoning = written(d.reasoning_content).max(written(d.reasoning));
-            written(d.content) + reasoning + written(d.refusal) + called(d.tool_calls) + called(d.function_call)
-        });
-        written(self.text) + said
-    }
-}
-
-fn raw_chars(json: &str) -> u64 {
-    match json.strip_prefix('"') {
-        Some(rest) => string_chars(rest.as_bytes()).unwrap_or(0),
-        None => chars_after_each(json.as_bytes(), &NAMES.text),
-    }
 }
 
 pub(crate) struct ChunkGrammar {
@@ -129,15 +108,10 @@ impl ChunkGrammar {
         event.len() > 40 && !says(event, &NAMES.usage) && !says(event, &NAMES.error)
     }
 
-    /// The common chunk carries one string; anything else is parsed.
+    /// A chunk writes text, or reasoning, or arguments; some providers send the same reasoning under two names,
+    /// so only the first name that carries anything counts.
     fn chars(event: &[u8]) -> u64 {
-        let quick = chars_after(event, &NAMES.content).or_else(|| chars_after(event, &NAMES.text));
-        quick.filter(|n| *n > 0).unwrap_or_else(|| {
-            let data = sse::data(event).unwrap_or_default();
-            read::<Chunk<'_>>(&data)
-                .and_then(|c| c.choices)
-                .map_or(0, |choices| choices.iter().map(Choice::chars).sum())
-        })
+        NAMES.written.iter().map(|key| chars_after_each(event, key)).find(|n| *n > 0).unwrap_or(0)
     }
 
     fn take(&self, chunk: &Chunk<'_>, data: &[u8], seen: &mut Seen) -> Verdict {

@@ -30,7 +30,7 @@ fn string_at(rest: &[u8]) -> Option<u64> {
 }
 
 /// Characters up to the closing quote; an escape counts as one.
-pub(crate) fn string_chars(mut json: &[u8]) -> Option<u64> {
+fn string_chars(mut json: &[u8]) -> Option<u64> {
     let mut count = 0;
     loop {
         let at = memchr2(b'"', b'\\', json)?;

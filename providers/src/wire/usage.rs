@@ -40,7 +40,7 @@ pub(crate) struct OpenAiUsage {
 struct Details {
     #[serde(deserialize_with = "count")]
     cached_tokens: Option<u64>,
-    /// OpenRouter's name for tokens written to a cache.
+    /// Written to a cache.
     #[serde(deserialize_with = "count")]
     cache_write_tokens: Option<u64>,
     #[serde(deserialize_with = "count")]
@@ -158,6 +158,8 @@ pub(crate) struct ChatUsage {
 #[derive(Clone, Copy, Debug, Serialize)]
 struct PromptDetails {
     cached_tokens: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    cache_write_tokens: u64,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -172,12 +174,20 @@ impl ChatUsage {
             prompt_tokens: usage.prompt(),
             completion_tokens: usage.completion(),
             total_tokens: usage.total(),
-            prompt_tokens_details: PromptDetails { cached_tokens: usage.cache_read },
+            prompt_tokens_details: PromptDetails {
+                cached_tokens: usage.cache_read,
+                cache_write_tokens: usage.cache_write,
+            },
             completion_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning },
             cache_read_input_tokens: (!strict).then_some(usage.cache_read),
             cache_creation_input_tokens: (!strict).then_some(usage.cache_write),
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form serde asks for")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Counts come as integers, now and then as `12.0` or null; a nonsense count is no reason to lose an answer.
