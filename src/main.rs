@@ -25,10 +25,10 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         None => cli.serve.resolve(&matches).and_then(serve::run),
         Some(Command::Serve(args)) => args.resolve(&matches).and_then(serve::run),
-        Some(Command::Check(args)) => args.resolve(&matches).and_then(serve::check),
-        Some(Command::Migrate(args)) => args.resolve(&matches).and_then(serve::migrate),
+        Some(Command::Check(args)) => args.resolve(&matches).and_then(|r| serve::check(&r)),
+        Some(Command::Migrate(args)) => args.resolve(&matches).and_then(|r| serve::migrate(&r)),
         Some(Command::Keys { command: KeysCommand::NewAdmin(args) }) => {
-            args.resolve(&matches).and_then(serve::new_admin_key)
+            args.resolve(&matches).and_then(|r| serve::new_admin_key(&r))
         }
         Some(Command::Mock(args)) => serve::mock(args),
     };

@@ -205,8 +205,9 @@ impl Gateway {
         if local::lists_models(&request) {
             return local::models(self, session, &request, &routing, &mut ctx.records).await;
         }
-        if let Err(fault) = admit::caller(self, &request, &routing) {
-            return self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await;
+        match admit::caller(self, &request, &routing) {
+            Ok(hold) => hold.keep(),
+            Err(fault) => return self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await,
         }
         exchange::run(self, session, &request, &routing, &mut ctx.records).await.map(|()| true)
     }
@@ -214,7 +215,7 @@ impl Gateway {
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Request) -> pingora::Result<bool> {
         request.content.unread = true;
         let prepared = self.prepare(&mut request).and_then(|routing| {
-            admit::caller(self, &request, &routing)?;
+            admit::caller(self, &request, &routing)?.keep();
             Ok(routing)
         });
         match prepared {

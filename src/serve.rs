@@ -134,8 +134,7 @@ fn serve(gateway: Gateway, settings: &Settings, upgrade: bool, drain: Drain) -> 
         ..ServerConf::default()
     };
     conf.upstream_keepalive_pool_size = settings.upstream_pool_size * settings.threads;
-    let mut opt = Opt::default();
-    opt.upgrade = upgrade;
+    let opt = Opt { upgrade, ..Opt::default() };
     let mut server = Server::new_with_opt_and_conf(Some(opt), conf);
     server.bootstrap();
     let mut proxy = pingora::proxy::http_proxy(&server.configuration, gateway);
@@ -171,7 +170,7 @@ where
 }
 
 /// `gateway check`: everything that start-up does short of listening.
-pub(crate) fn check(resolved: Resolved) -> Result<(), String> {
+pub(crate) fn check(resolved: &Resolved) -> Result<(), String> {
     let mut text = String::new();
     for e in &resolved.effective {
         text.push_str(&format!("{:<26} {:<44} {}\n", e.name.replace('_', "-"), e.value, e.source));
@@ -189,7 +188,7 @@ pub(crate) fn check(resolved: Resolved) -> Result<(), String> {
 }
 
 /// `gateway migrate`.
-pub(crate) fn migrate(resolved: Resolved) -> Result<(), String> {
+pub(crate) fn migrate(resolved: &Resolved) -> Result<(), String> {
     let control = control_runtime()?;
     control.block_on(boot::migrate(&resolved.settings))?;
     telemetry::print("the database is at this version's schema\n");
@@ -197,7 +196,7 @@ pub(crate) fn migrate(resolved: Resolved) -> Result<(), String> {
 }
 
 /// `gateway keys new-admin`: for whoever can read the database and the master key.
-pub(crate) fn new_admin_key(resolved: Resolved) -> Result<(), String> {
+pub(crate) fn new_admin_key(resolved: &Resolved) -> Result<(), String> {
     let control = control_runtime()?;
     let key = control.block_on(boot::new_admin_key(&resolved.settings))?;
     telemetry::print(&format!("{key}\n"));

@@ -153,8 +153,6 @@ settings! {
     header_alias: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_HEADER_ALIAS" in "Listening";
     /// Addresses or CIDRs whose X-Forwarded-For is believed (repeatable)
     trusted_proxies: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_PROXIES" in "Listening";
-    /// Admin service that role `proxy` hands control-plane routes to; without it they are 404
-    admin_upstream: [Option<String>] as Option<String> = None, "GATEWAY_ADMIN_UPSTREAM" in "Listening";
 
     /// SQLite files, last-good.db, master key
     data_dir: [Option<PathBuf>] as PathBuf = PathBuf::from("./data"), "GATEWAY_DATA_DIR" in "Storage";
@@ -170,8 +168,6 @@ settings! {
     bootstrap_admin_key: [Option<String>] as Option<String> = None, "GATEWAY_BOOTSTRAP_ADMIN_KEY" in "Storage", secret true;
     /// Workspace key of the first workspace, first run only, at least 32 characters [default: generated, printed once]
     bootstrap_workspace_key: [Option<String>] as Option<String> = None, "GATEWAY_BOOTSTRAP_WORKSPACE_KEY" in "Storage", secret true;
-    /// Days that request records are kept
-    log_retention_days: [Option<u64>] as u64 = 90, "GATEWAY_LOG_RETENTION_DAYS" in "Storage";
 
     /// Largest JSON body; more is 413. Relayed bodies stream and are not capped
     max_body: [Option<Size>] as Size = Size::mib(64), "GATEWAY_MAX_BODY" in "Limits";

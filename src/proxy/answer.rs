@@ -20,15 +20,26 @@ const MOST_HELD: usize = 64 * 1024;
 /// Error bodies larger than this are not worth translating.
 const MOST_ERROR: usize = 1 << 20;
 
+#[expect(clippy::large_enum_variant, reason = "the whole answer is the common case and moves once")]
 pub(crate) enum Answer {
     /// Made by the gateway.
     Fault(Fault),
     /// Read to its end, in the client's dialect.
     Whole { status: u16, head: ResponseHeader, body: Bytes, reply: Told },
     /// A stream whose first content has been seen.
-    Stream { head: ResponseHeader, up: Answering, translator: Box<dyn StreamTranslator>, held: Bytes, ended: bool },
+    Stream(Box<Begun>),
     /// To be passed on as it comes.
-    Raw { up: Answering },
+    Raw(Box<Answering>),
+}
+
+/// A stream at its first content: nothing of it has gone down yet.
+pub(crate) struct Begun {
+    pub(crate) head: ResponseHeader,
+    pub(crate) up: Answering,
+    pub(crate) translator: Box<dyn StreamTranslator>,
+    pub(crate) held: Bytes,
+    /// The upstream's body is over.
+    pub(crate) ended: bool,
 }
 
 /// What a whole answer told beside its body.
@@ -50,7 +61,8 @@ impl Answer {
         match self {
             Self::Fault(fault) => fault.status(),
             Self::Whole { status, .. } => *status,
-            Self::Stream { up, .. } | Self::Raw { up } => up.status(),
+            Self::Stream(begun) => begun.up.status(),
+            Self::Raw(up) => up.status(),
         }
     }
 
@@ -62,8 +74,9 @@ impl Answer {
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let head = match self {
             Self::Fault(fault) => return fault.retry_after().map(Duration::from_millis),
-            Self::Whole { head, .. } | Self::Stream { head, .. } => head,
-            Self::Raw { up } => up.head()?,
+            Self::Whole { head, .. } => head,
+            Self::Stream(begun) => &begun.head,
+            Self::Raw(up) => up.head()?,
         };
         let number = |name: &str| head.headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
         let ms = number("retry-after-ms").or_else(|| number("x-ms-retry-after-ms"));
@@ -73,8 +86,8 @@ impl Answer {
     /// Not wanted: frees the connection.
     pub(crate) async fn discard(self, session: &mut Session, pool_size: usize) {
         match self {
-            Self::Raw { up } => up.discard(&mut session.downstream_session, pool_size).await,
-            Self::Stream { .. } | Self::Fault(_) | Self::Whole { .. } => {}
+            Self::Raw(up) => up.discard(&mut session.downstream_session, pool_size).await,
+            Self::Stream(_) | Self::Fault(_) | Self::Whole { .. } => {}
         }
     }
 }
@@ -104,12 +117,12 @@ pub(crate) async fn read(
     up: Answering,
 ) -> Result<Answer, WireError> {
     let status = up.status();
-    let Some(head) = up.head() else { return Ok(Answer::Raw { up }) };
+    let Some(head) = up.head() else { return Ok(Answer::Raw(Box::new(up))) };
     let encoded =
         head.headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
     let translated = prepared.aim.adapter.info().dialect != request.route.dialect;
     if request.route.raw || ((encoded || status == 204 || status == 304) && !translated) {
-        return Ok(Answer::Raw { up });
+        return Ok(Answer::Raw(Box::new(up)));
     }
     if encoded {
         let fault = Fault::new(FaultKind::UpstreamBroken, "The provider compressed an answer that must be translated");
@@ -121,7 +134,7 @@ pub(crate) async fn read(
         return hold(gateway, down, request, prepared, up).await;
     }
     if success && !translated && !media.is_empty() && !is_json(&media) {
-        return Ok(Answer::Raw { up });
+        return Ok(Answer::Raw(Box::new(up)));
     }
     whole(gateway, down, request, prepared, up).await
 }
@@ -192,7 +205,7 @@ async fn hold(
         let piece = match pingora_timeout::timeout(left, up.read(down)).await {
             Ok(Ok(piece)) => piece,
             Ok(Err(e)) => return ended_by(e, prepared).map(Answer::Fault),
-            Err(_) => return Ok(Answer::Stream { head, up, translator, held: held.take(), ended: false }),
+            Err(_) => return Ok(Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), ended: false }))),
         };
         let Some(piece) = piece else { continue };
         match translator.push(piece) {
@@ -200,11 +213,10 @@ async fn hold(
             Err(failure) => return Ok(failed(failure, head)),
         }
         if translator.progress() != Progress::Quiet || held.len() > MOST_HELD {
-            let ended = up.done();
-            if ended {
+            if up.done() {
                 return Ok(ended_while_held(head, up, translator, held, request.route.dialect));
             }
-            return Ok(Answer::Stream { head, up, translator, held: held.take(), ended });
+            return Ok(Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), ended: false })));
         }
     }
 }
@@ -219,14 +231,14 @@ fn ended_while_held(
 ) -> Answer {
     held.add(translator.finish());
     if translator.ending().complete || translator.ending().failed.is_some() {
-        return Answer::Stream { head, up, translator, held: held.take(), ended: true };
+        return Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), ended: true }));
     }
     if translator.progress() == Progress::Quiet {
         return Answer::Fault(Fault::new(FaultKind::UpstreamBroken, "The provider's stream ended before any content"));
     }
     let failure = broken(dialect, "The provider's stream ended before it was complete");
     held.add(translator.abort(&failure));
-    Answer::Stream { head, up, translator, held: held.take(), ended: true }
+    Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), ended: true }))
 }
 
 /// A failure for a stream that broke off, ready for [`StreamTranslator::abort`].

@@ -1,7 +1,7 @@
 //! Takes an answer to the client: in one piece, or as a stream that ends well or says that it broke.
 
 use super::Gateway;
-use super::answer::{Answer, broken, usage_of};
+use super::answer::{Answer, Begun, broken, usage_of};
 use super::attempt::Facts;
 use super::reply;
 use super::request::Request;
@@ -44,15 +44,16 @@ pub(crate) async fn answer(
             record.response_bytes = body.len() as u64;
             send_whole(session, head, body).await
         }
-        Answer::Stream { mut head, up, translator, held, ended } => {
+        Answer::Stream(begun) => {
+            let Begun { mut head, up, translator, held, ended } = *begun;
             reply::decorate(gateway, &mut head, request, facts);
             reply::first_byte(record, request);
             let mut stream = Streaming { up, translator, record, sent: 0 };
             let outcome = stream.run(session, head, held, ended, request).await;
-            stream.close(gateway, outcome.is_ok(), request);
+            stream.close(gateway, outcome.is_ok(), request).await;
             outcome
         }
-        Answer::Raw { up } => raw(gateway, session, request, up, facts, record).await,
+        Answer::Raw(up) => raw(gateway, session, request, *up, facts, record).await,
     }
 }
 
@@ -140,7 +141,7 @@ impl Streaming<'_> {
     }
 
     /// Books what the stream used, also when the client left in the middle.
-    fn close(self, gateway: &Gateway, delivered: bool, request: &Request) {
+    async fn close(mut self, gateway: &Gateway, delivered: bool, request: &Request) {
         let ending = self.translator.ending();
         self.record.usage = usage_of(&ending, request.content.bytes.len());
         self.record.response_bytes = self.sent;
@@ -150,9 +151,9 @@ impl Streaming<'_> {
         self.record.response_model = ending.model.map(Into::into);
         if !delivered {
             self.record.fault = Some("client_gone");
-            return;
+        } else if self.up.done() {
+            self.up.release(gateway.settings.upstream_pool_size).await;
         }
-        let _ = gateway;
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn run(
         };
         match (tried.answer, next) {
             (Err(gone), _) => {
-                record::abandoned(&mut record, request, tried.ending.take());
+                record::abandoned(&mut record, request, tried.ending.as_ref());
                 records.push(record);
                 return Err(match gone {
                     WireError::ClientGone(e) => e.into_down(),

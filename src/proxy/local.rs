@@ -21,7 +21,7 @@ use tower::ServiceExt;
 pub(crate) enum ControlPlane {
     /// In this process, on its own runtime: the database never sits on a proxy worker.
     Here { router: axum::Router, runtime: tokio::runtime::Handle },
-    /// Role `proxy` without `--admin-upstream`: 404.
+    /// Role `proxy`: 404.
     Nowhere,
 }
 

@@ -87,10 +87,10 @@ pub(crate) fn refused(request: &Request, fault: &Fault, sent: u64) -> LogRecord 
 }
 
 /// The client left before an answer was there; what was used is still kept.
-pub(crate) fn abandoned(record: &mut LogRecord, request: &Request, ending: Option<Ending>) {
+pub(crate) fn abandoned(record: &mut LogRecord, request: &Request, ending: Option<&Ending>) {
     record.status = 499;
     record.fault = Some("client_gone");
-    record.usage = ending.as_ref().and_then(|e| usage_of(e, request.content.bytes.len()));
+    record.usage = ending.and_then(|e| usage_of(e, request.content.bytes.len()));
     finish(record, request);
 }
 

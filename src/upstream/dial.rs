@@ -13,7 +13,6 @@ use pingora::protocols::l4::socket::SocketAddr as PeerAddr;
 use pingora::protocols::l4::stream::Stream as L4Stream;
 use pingora::protocols::l4::virt::{VirtualSockOpt, VirtualSocket, VirtualSocketStream};
 use pingora::upstreams::peer::HttpPeer;
-use std::hash::{BuildHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -88,9 +87,7 @@ impl Dialer {
             return (SocketAddr::from(([0, 0, 0, 0], 0)), origin.tls_key);
         };
         let address = resolved.pick();
-        let mut h = self.hasher.build_hasher();
-        address.hash(&mut h);
-        (address, h.finish() ^ origin.tls_key)
+        (address, self.hasher.hash_one(address) ^ origin.tls_key)
     }
 
     /// Pingora's description of the peer, also for the relay.
