@@ -1,5 +1,5 @@
 //! Translation between dialects: bytes in, bytes out. Floor 1: no I/O, no clock, no environment, no async.
-//! A provider that speaks OpenAI is a row in [`compat`]; one with a dialect of its own is a file.
+//! A provider that speaks OpenAI is a row in `compat`; one with a dialect of its own is a file.
 
 pub mod adapter;
 mod answer;

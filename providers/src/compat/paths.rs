@@ -88,18 +88,19 @@ pub(super) fn base_model(model: &str) -> (&str, &str) {
 
 fn model_path<'c>(call: &Call<'c>) -> Result<&'c str, Fault> {
     let model = call.model.ok_or_else(|| refused("model", "is needed: it is part of this provider's path"))?;
-    let bare = base_model(model).0;
-    if safe(bare) {
-        Ok(model)
-    } else {
-        Err(refused("model", "does not fit into a path: only letters, digits, `-`, `_`, `.` and single `/`"))
+    if !safe(model) || !safe(base_model(model).0) {
+        return Err(refused(
+            "model",
+            "does not fit into a path: only letters, digits, `-`, `_`, `.`, `:` and single `/`",
+        ));
     }
+    Ok(model)
 }
 
 /// Cannot leave its place in a path: no dot segments, no empty ones, nothing that needs an escape.
 fn safe(part: &str) -> bool {
     part.split('/').all(|segment| !segment.is_empty() && segment.bytes().any(|b| b != b'.'))
-        && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'))
+        && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':' | b'/'))
 }
 
 fn refused(field: &'static str, rule: &str) -> Fault {

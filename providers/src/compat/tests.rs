@@ -3,7 +3,7 @@ use crate::adapter::{Adapter, Call, Outgoing, Pieces};
 use crate::{adapter, catalog, edit};
 use bytes::Bytes;
 use gateway_domain::catalog::AuthStyle::{self, Bearer, BearerIn, Header, Scheme};
-use gateway_domain::{Dialect, Operation};
+use gateway_domain::{Dialect, Fault, Operation};
 use http::Method;
 
 /// Slug, base URL, chat path, auth: `spec/providers.md`. Empty path: chat is not served.
@@ -126,6 +126,10 @@ fn operations_are_served_or_not() {
 }
 
 fn sent(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool) -> Outgoing {
+    asked(slug, body, model, wants_usage).expect("translatable")
+}
+
+fn asked(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool) -> Result<Outgoing, Fault> {
     let body = Bytes::from_static(body.as_bytes());
     let span = edit::members(&body).expect("JSON").iter().find(|m| m.key == "model").map(|m| m.value.clone());
     let call = Call {
@@ -144,7 +148,22 @@ fn sent(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool) 
         now_ms: 0,
         dice: 0,
     };
-    adapter(slug).expect("known").request(&call).expect("translatable")
+    adapter(slug).expect("known").request(&call)
+}
+
+#[test]
+fn nothing_leaves_its_place_in_a_path() {
+    for model in ["..", "a/../b", "/a", "a/", "a//b", "a?b", "a#b", "a%2fb", "a b", "a\\b", "a\r\nb", "", "é", "..:x"]
+    {
+        let refusal = asked("huggingface", r#"{"messages":[]}"#, Some(model), false).expect_err(model);
+        assert_eq!((refusal.status(), refusal.param()), (400, Some("model")), "{model}");
+    }
+    for user in [r#"{"user":"a/b"}"#, r#"{"user":".."}"#, r#"{"user":""}"#, r#"{"user":3}"#, "{}"] {
+        let refusal = asked("predibase", user, Some("m"), false).expect_err(user);
+        assert_eq!(refusal.param(), Some("user"), "{user}");
+    }
+    let out = asked("huggingface", r#"{"messages":[]}"#, Some("org/model.v1:fast"), false).expect("fits");
+    assert_eq!(out.path.as_deref(), Some("/models/org/model.v1:fast/v1/chat/completions"));
 }
 
 /// Columns of the table that change a body, on every row that serves chat.
