@@ -175,6 +175,7 @@ fn tuned(options: SqliteConnectOptions) -> SqliteConnectOptions {
         .busy_timeout(Duration::from_secs(5))
         .synchronous(SqliteSynchronous::Normal)
         .pragma("cache_size", "-16000")
+        .pragma("wal_autocheckpoint", "4000")
         .pragma("temp_store", "memory")
         .row_buffer_size(512)
         .disable_statement_logging()
