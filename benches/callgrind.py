@@ -19,6 +19,7 @@ def settings():
     parser.add_argument("--contenders", default="bare,gateway")
     parser.add_argument("--warm-up", type=int, default=300)
     parser.add_argument("--requests", type=int, default=1000)
+    parser.add_argument("--functions", type=int, default=0, help="also print this many functions of the heaviest thread")
     parser.add_argument("--stream", action="store_true", help="streams instead of plain answers")
     add_build_options(parser, base_port=19400)
     rig = parser.parse_args()
@@ -46,7 +47,7 @@ def thread_names(pid):
 
 
 def count(rig, contender):
-    """{thread: instructions per request}, heaviest first."""
+    """{thread: (instructions per request, file with the details)}, heaviest first."""
     pid = contender.process.popen.pid
     send(rig, contender, rig.warm_up)
     control("--zero", pid)
@@ -58,10 +59,20 @@ def count(rig, contender):
         number = int(path.rpartition("-")[2])
         with open(path) as file:
             total = re.search(r"^(?:totals|summary): (\d+)", file.read(), re.MULTILINE)
-        out[f"{number} {names.get(number, '?')}"] = int(total.group(1)) / rig.requests if total else 0.0
+        out[f"{number} {names.get(number, '?')}"] = (int(total.group(1)) / rig.requests if total else 0.0, path)
     if not out:
         raise SystemExit(f"callgrind wrote no figures for {contender.name}; see {contender.process.log}")
-    return dict(sorted(out.items(), key=lambda item: -item[1]))
+    return dict(sorted(out.items(), key=lambda item: -item[1][0]))
+
+
+def functions(rig, path):
+    """Where the instructions went, callees included."""
+    done = subprocess.run(["callgrind_annotate", "--inclusive=yes", "--threshold=100", path],
+                          check=True, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if re.match(r"\s*[\d,]+ \(", line)]
+    for line in lines[1:rig.functions + 1]:
+        number, name = re.match(r"\s*([\d,]+) \(.*?\)\s+\S*?:(.*?)(?: \[.*)?$", line).groups()
+        print(f"{int(number.replace(',', '')) / rig.requests / 1e3:8.1f}k  {name}")
 
 
 def main():
@@ -71,12 +82,17 @@ def main():
                 f"--callgrind-out-file={rig.dir}/callgrind.out.%p"]
     Upstream(rig.base_port, rig)
     print("| | user instructions per request | of which by thread |\n|---|---:|---|")
+    details = []
     for at, kind in enumerate(k for k in (Bare, Gateway) if k.__name__.lower() in rig.contenders):
         contender = kind(rig.base_port + 1 + at, rig)
         threads = count(rig, contender)
-        parts = ", ".join(f"{name}: {n / 1e3:.1f}k" for name, n in threads.items() if n >= 100)
-        print(f"| {contender.name} | {sum(threads.values()) / 1e3:.1f}k | {parts} |", flush=True)
+        parts = ", ".join(f"{name}: {n / 1e3:.1f}k" for name, (n, _) in threads.items() if n >= 100)
+        print(f"| {contender.name} | {sum(n for n, _ in threads.values()) / 1e3:.1f}k | {parts} |", flush=True)
+        details.append((contender.name, next(iter(threads.values()))[1]))
         contender.process.stop()
+    for name, path in details if rig.functions else ():
+        print(f"\n{name}: {path}")
+        functions(rig, path)
     stop_all()
 
 

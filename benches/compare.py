@@ -234,11 +234,13 @@ def main():
     head = (f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, {len(CPUS)} cores, {rig.threads} worker threads "
             f"each, medians of {rig.rounds} interleaved rounds of {rig.seconds:g} s.\n")
     tables = [table(f"{s.name}: {s.title}", results[s.name], shown, s.streaming) for s in SCENARIOS if s.name in results]
-    print("\n".join([head, *tables, rest, records]))
-    raw = os.path.join(rig.dir, "results.json")
-    with open(raw, "w") as file:
-        json.dump({"settings": {k: v for k, v in vars(rig).items()}, "rounds": results}, file, indent=1)
-    note(f"raw figures: {raw}")
+    text = "\n".join([head, *tables, rest, records])
+    print(text)
+    with open(os.path.join(rig.dir, "tables.md"), "w") as file:
+        file.write(text)
+    with open(os.path.join(rig.dir, "results.json"), "w") as file:
+        json.dump({"settings": vars(rig), "rounds": results}, file, indent=1)
+    note(f"tables, raw figures and logs: {rig.dir}")
     stop_all()
     broken = broken_bounds(results, complete) if rig.check else []
     if broken:
