@@ -80,14 +80,19 @@ async fn expect_continue_is_answered_before_the_body() {
 }
 
 #[tokio::test]
-async fn a_refused_expectation_saves_the_body() {
+async fn what_the_head_alone_refuses_is_refused_without_the_body() {
     let gateway = Gateway::start().await;
-    let mut client = Raw::connect(gateway.proxy).await;
     let body = hello().to_string();
-    let headers = [("x-gateway-config", "{"), ("expect", "100-continue")];
-    let request = raw::post("/v1/chat/completions", &headers, &body);
-    client.send(&request[..request.len() - body.len()]).await;
-    assert_eq!(client.head().await.status, 400, "the answer comes without the body");
+    for (headers, status) in [
+        ([("x-other", "1"), ("expect", "100-continue")], 401),
+        ([("x-gateway-request-timeout", "soon"), ("expect", "100-continue")], 400),
+    ] {
+        let mut client = Raw::connect(gateway.proxy).await;
+        let request = raw::post("/v1/chat/completions", &headers, &body);
+        let request = if status == 401 { request.replacen(WORKSPACE_KEY, "unknown", 1) } else { request };
+        client.send(&request[..request.len() - body.len()]).await;
+        assert_eq!(client.head().await.status, status, "the answer comes without the body");
+    }
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn integrations_and_providers_are_made_listed_read_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn api_keys_are_made_listed_read_changed_rotated_and_deleted() {
+async fn api_keys_are_made_listed_read_changed_and_deleted() {
     let gateway = Gateway::start().await;
     let admin = gateway.admin();
     let (id, key) = admin.workspace_key("service", json!({ "description": "d" })).await;
@@ -119,19 +119,9 @@ async fn api_keys_are_made_listed_read_changed_rotated_and_deleted() {
     admin.put(&path, &json!({ "scopes": ["completions.write"] })).await.expect(200);
     ask(&key).await.expect(200);
 
-    let rotated = admin.post(&format!("{path}/rotate"), &json!({ "key_transition_period_ms": 1_800_000 })).await;
-    let rotated = rotated.expect(200).json();
-    let new = rotated["key"].as_str().expect("a new secret").to_owned();
-    assert_eq!(rotated["id"], json!(id));
-    assert_ne!(new, key);
-    ask(&new).await.expect(200);
-    ask(&key).await.expect(200);
-
     let started = Instant::now();
     admin.delete(&path).await.expect(200);
-    for key in [&key, &new] {
-        ask(key).await.expect(401);
-    }
+    ask(&key).await.expect(401);
     assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
     admin.get(&path).await.expect(404);
 }
@@ -246,7 +236,7 @@ async fn who_may_not_is_told_so() {
         narrow.post("/configs", &json!({ "name": "c", "config": { "provider": "mock" } })).await,
         narrow.get("/api-keys").await,
         narrow.get("/logs").await,
-        narrow.post("/admin/workspaces", &json!({ "name": "w" })).await,
+        narrow.delete("/providers/any").await,
     ] {
         let answer = answer.expect(403);
         assert_eq!(answer.json()["data"]["errorCode"], "AB03");
@@ -255,30 +245,6 @@ async fn who_may_not_is_told_so() {
     let (_, maker) = admin.workspace_key("maker", json!({ "scopes": ["workspace_service_api_keys.create"] })).await;
     let more = json!({ "name": "k", "scopes": ["configs.create"] });
     admin.with_key(&maker).post("/api-keys/workspace/service", &more).await.expect(403);
-}
-
-#[tokio::test]
-async fn another_workspaces_things_are_answered_like_missing_ones() {
-    let gateway = Gateway::start().await;
-    let admin = gateway.admin();
-    let slug = admin.config("mine", &json!({ "provider": "openai", "api_key": "k" })).await;
-    let other = admin.post("/admin/workspaces", &json!({ "name": "other" })).await.expect(200).json();
-    let fields = json!({ "workspace_id": other["id"], "scopes": ["configs.read", "configs.update", "configs.delete"] });
-    let (_, key) = admin.workspace_key("foreign", fields).await;
-    let foreign = admin.with_key(&key);
-    let blank = |answer: &Answer, slug: &str| (answer.status, answer.text().replace(slug, "X"));
-    for method in ["GET", "PUT", "DELETE"] {
-        let ask = |slug: &str| foreign.call(method, &format!("/configs/{slug}")).json(&json!({ "name": "n" })).send();
-        let (theirs, missing) = (ask(&slug).await, ask("pc-missing-0").await);
-        let strip = |(status, text): (u16, String)| {
-            let mut body: Value = serde_json::from_str(&text).unwrap_or_default();
-            body.as_object_mut().map(|o| o.remove("request_id"));
-            (status, body)
-        };
-        assert_eq!(strip(blank(&theirs, &slug)), strip(blank(&missing, "pc-missing-0")), "{method}");
-        assert!(matches!(theirs.status, 403 | 404), "{method}: {}", theirs.text());
-    }
-    admin.get(&format!("/configs/{slug}")).await.expect(200);
 }
 
 #[tokio::test]

@@ -253,7 +253,6 @@ async fn trailers_do_no_harm() {
             assert_eq!(answer.said(), "You said: hello there");
         }
     }
-    assert_eq!(mock.stats().await["connections_open"], 2, "the connection was kept: one of ours, one of the gateway");
 }
 
 #[tokio::test]

@@ -76,7 +76,11 @@ async fn a_record_tells_model_usage_cost_and_times() {
         let detail = if detail["data"].is_object() { detail["data"].clone() } else { detail };
         let metrics = &detail["metrics"];
         assert_eq!((&metrics["ai_org"], &metrics["ai_model"]), (&json!("openai"), &json!("gpt-4o-mini")), "{detail}");
-        assert_eq!((&metrics["is_success"], &metrics["stream_mode"]), (&json!(true), &json!(stream)), "{detail}");
+        assert_eq!(
+            (&metrics["is_success"], &metrics["stream_mode"]),
+            (&json!(true), &json!(u8::from(stream))),
+            "{detail}"
+        );
         assert_eq!(
             (&metrics["cost_currency"], &metrics["request_method"]),
             (&json!("USD"), &json!("POST")),

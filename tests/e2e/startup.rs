@@ -154,6 +154,13 @@ async fn the_environment_and_the_settings_file_count_below_flags() {
     assert!(!text.contains(ADMIN_KEY) && !text.contains(WORKSPACE_KEY), "keys are shown:\n{text}");
 }
 
+#[tokio::test]
+async fn ready_means_that_the_proxy_port_is_open() {
+    for _ in 0..8 {
+        assert!(Gateway::listens_when_ready().await, "told ready, and the proxy port refused");
+    }
+}
+
 #[test]
 fn help_and_version_are_there() {
     let help = String::from_utf8_lossy(&run(&["--help"]).stdout).into_owned();

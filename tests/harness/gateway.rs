@@ -22,6 +22,7 @@ pub(crate) struct Gateway {
     pub(crate) process: Process,
     client: reqwest::Client,
     place: Arc<Place>,
+    is_admin_only: bool,
 }
 
 /// Ports and data folder: kept when a second process takes over.
@@ -81,6 +82,13 @@ impl Gateway {
         gateway
     }
 
+    /// Whether the proxy port took a connection at the moment when readiness was first told.
+    pub(crate) async fn listens_when_ready() -> bool {
+        let mut gateway = Self::spawn(Place::new(), &usual(&[]));
+        gateway.admits().await;
+        tokio::net::TcpStream::connect(gateway.proxy).await.is_ok()
+    }
+
     fn spawn(place: Arc<Place>, flags: &[&str]) -> Self {
         let mut command = program();
         command.args(["serve"]);
@@ -90,10 +98,20 @@ impl Gateway {
         let log = place.folder.path().join("log");
         let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build();
         let client = client.expect("a client");
-        Self { proxy, admin, process: Process::spawn(command, &log), client, place }
+        let is_admin_only = flags.windows(2).any(|w| w == ["--role", "admin"]);
+        Self { proxy, admin, process: Process::spawn(command, &log), client, place, is_admin_only }
     }
 
+    /// Ready, and listening: `listens_when_ready` holds the one to the other.
     async fn ready(&mut self) {
+        self.admits().await;
+        while !self.is_admin_only && tokio::net::TcpStream::connect(self.proxy).await.is_err() {
+            assert!(self.process.exited().is_none(), "the gateway ended:\n{}", self.process.output());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn admits(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let answer = self.client.get(self.admin_url("/health/ready")).send().await;

@@ -54,6 +54,15 @@ impl Raw {
         self.stream.write_all(bytes.as_ref()).await.is_ok()
     }
 
+    /// How much was taken of it; `None` when nothing was for so long.
+    pub(crate) async fn send_some(&mut self, bytes: &[u8], within: Duration) -> Option<usize> {
+        if bytes.is_empty() {
+            return None;
+        }
+        let written = tokio::time::timeout(within, self.stream.write(bytes)).await.ok()?;
+        Some(written.expect("the gateway reads"))
+    }
+
     pub(crate) async fn head(&mut self) -> Head {
         loop {
             let mut headers = [httparse::EMPTY_HEADER; 128];
@@ -145,8 +154,10 @@ impl Raw {
     }
 
     async fn fill(&mut self) -> bool {
+        // Without it a read into an empty buffer takes 64 bytes.
+        self.buffer.reserve(64 << 10);
         let read = self.stream.read_buf(&mut self.buffer);
-        let read = tokio::time::timeout(Duration::from_secs(30), read).await.expect("bytes within half a minute");
+        let read = tokio::time::timeout(Duration::from_secs(60), read).await.expect("bytes within a minute");
         matches!(read, Ok(n) if n > 0)
     }
 }
