@@ -83,8 +83,8 @@ impl Resource for SavedConfig {
         check_name("name", &input.name)?;
         let config = secrets::seal(document(input.config)?, None, &*call.app.vault)?;
         let author = Some(call.actor.key.0);
-        let (is_default, version_id, rest) = (input.is_default.0, call.app.id(), Map::new());
-        let doc = Self { config, is_default, version_id, updated_by: author, rest };
+        refuse_default(input.is_default)?;
+        let doc = Self { config, is_default: false, version_id: call.app.id(), updated_by: author, rest: Map::new() };
         let mut row = Row::fresh(&call.app, call.actor.org, home, author, doc);
         row.name = input.name;
         Ok(Draft { row, slug: Slug::Derived(format!("pc-{}", call.app.tail::<8>())) })
@@ -103,7 +103,8 @@ impl Resource for SavedConfig {
             return Err(bad("status", "must be active; delete the config to take it out of use"));
         }
         if let Some(flag) = input.is_default.or_default() {
-            row.doc.is_default = flag.0;
+            refuse_default(flag)?;
+            row.doc.is_default = false;
         }
         row.doc.updated_by = Some(call.actor.key.0);
         Ok(())
@@ -184,6 +185,12 @@ impl Resource for SavedConfig {
     fn listed(total: u64, data: Vec<Value>) -> Value {
         json!({"success": true, "object": "list", "total": total, "data": data})
     }
+}
+
+/// No default of a workspace is in force: keys name theirs in `defaults.config_id`, and a workspace names the
+/// one of its user keys. A flag that changes nothing is not stored.
+fn refuse_default(flag: Flag) -> Result<(), Problem> {
+    if flag.0 { Err(bad("isDefault", "is not available in this version")) } else { Ok(()) }
 }
 
 /// Two forms are documented, flat and enveloped: one body that satisfies both.

@@ -44,13 +44,13 @@ async fn updates_keep_what_is_absent_and_version_the_document() {
     let admin = house.as_admin();
     let made = save(&house, openai("sk-0123456789abcdef")).await;
     let path = format!("/configs/{}", text(&made["slug"]));
-    let renamed = admin.put(&path, json!({"name": "other", "isDefault": 1})).await.expect(200);
+    let renamed = admin.put(&path, json!({"name": "other", "isDefault": 0})).await.expect(200);
     assert_eq!(renamed["version_id"], made["version_id"], "a name is no new version");
     let changed = json!({"provider": "openai", "api_key": "****cdef", "request_timeout": 5000});
     let changed = admin.put(&path, json!({"config": changed.to_string(), "status": "active"})).await.expect(200);
     assert_ne!(changed["data"]["version_id"], made["version_id"]);
     let read = admin.get(&path).await.expect(200);
-    assert_eq!((&read["name"], &read["is_default"]), (&json!("other"), &json!(1)));
+    assert_eq!((&read["name"], &read["is_default"]), (&json!("other"), &json!(0)));
     assert_eq!(read["config"]["request_timeout"], 5000);
 
     let versions = admin.get(&format!("{path}/versions")).await.expect(200);
@@ -91,6 +91,7 @@ async fn broken_bodies_are_named() {
         (json!({"name": "x", "config": "{"}), "config must be an object or the JSON text of one"),
         (json!({"name": "x", "config": {}, "colour": 1}), "colour is not a known field"),
         (json!({"name": "x", "config": {}, "isDefault": 2}), "isDefault must be true or false"),
+        (json!({"name": "x", "config": {}, "isDefault": 1}), "isDefault is not available in this version"),
         (json!({"name": "x", "config": {"provider": "openai", "api_key": "****cdef"}}), "stands for no stored one"),
         (json!({"name": "x", "config": {"provider": "openai", "api_key": ""}}), "api_key"),
         (

@@ -13,11 +13,11 @@ async fn a_write_builds_on_what_other_nodes_wrote() {
     let path = format!("/configs/{}", text(&made["slug"]));
     one.as_admin().put(&path, json!({"name": "b"})).await.expect(200);
     // The second node has not polled since; its write must not undo the first one's.
-    let answer = two.as_admin().put(&path, json!({"isDefault": true})).await;
+    let answer = two.as_admin().put(&path, json!({"config": {"provider": "groq"}})).await;
     assert_eq!(answer.headers["x-config-revision"], "4");
     answer.expect(200);
     let read = two.as_admin().get(&path).await.expect(200);
-    assert_eq!((&read["name"], &read["is_default"]), (&json!("b"), &json!(1)));
+    assert_eq!((&read["name"], &read["config"]["provider"]), (&json!("b"), &json!("groq")));
     one.catch_up().await;
     assert_eq!(one.app.live.snapshot().revision, two.app.live.snapshot().revision);
 }
