@@ -126,6 +126,8 @@ impl RateLimitPolicy {
         if self.conditions.is_empty() {
             return Err(Invalid::new("conditions", "must hold at least 1 item"));
         }
+        check_length("conditions", self.conditions.len(), MOST_CONDITIONS)?;
+        check_length("group_by", self.group_by.len(), MOST_GROUPS)?;
         for (i, c) in self.conditions.iter().enumerate() {
             self.check_key(&format!("conditions[{i}].key"), &c.key)?;
             c.check(&format!("conditions[{i}]"))?;
@@ -137,6 +139,7 @@ impl RateLimitPolicy {
     }
 
     fn check_key(&self, field: &str, key: &str) -> Result<(), Invalid> {
+        check_text(field, key)?;
         let known = if self.target == Target::Llm { LLM_KEYS } else { MCP_KEYS };
         let metadata = key.strip_prefix("metadata.").is_some_and(|k| !k.is_empty());
         if metadata || known.contains(&key) {
@@ -144,6 +147,21 @@ impl RateLimitPolicy {
         }
         Err(Invalid::new(field, format!("must be metadata.<key> or one of {}", known.join(", "))))
     }
+}
+
+/// Every request is held against every policy of its workspace: what one may hold is bounded.
+const MOST_CONDITIONS: usize = 50;
+const MOST_VALUES: usize = 500;
+const MOST_GROUPS: usize = 10;
+const LONGEST: usize = 255;
+
+fn check_length(field: &str, length: usize, most: usize) -> Result<(), Invalid> {
+    if length > most { Err(Invalid::new(field, format!("must hold at most {most} items"))) } else { Ok(()) }
+}
+
+fn check_text(field: &str, text: &str) -> Result<(), Invalid> {
+    let long = text.chars().count() > LONGEST;
+    if long { Err(Invalid::new(field, format!("must be at most {LONGEST} characters"))) } else { Ok(()) }
 }
 
 impl Condition {
@@ -158,6 +176,8 @@ impl Condition {
             if items.is_empty() || items.iter().any(String::is_empty) {
                 return Err(Invalid::new(format!("{field}.{name}"), "must not be empty"));
             }
+            check_length(&format!("{field}.{name}"), items.len(), MOST_VALUES)?;
+            items.iter().try_for_each(|item| check_text(&format!("{field}.{name}"), item))?;
         }
         Ok(())
     }
@@ -186,6 +206,15 @@ mod tests {
             ("conditions", json!([{"key": "model"}]), "conditions[0].value"),
             ("conditions", json!([{"key": "model", "value": []}]), "conditions[0].value"),
             ("group_by", json!([{"key": "mcp_tool"}]), "group_by[0].key"),
+            ("conditions", json!(vec![json!({"key": "model", "value": "a"}); 51]), "conditions"),
+            ("conditions", json!([{"key": "model", "value": vec!["a"; 501]}]), "conditions[0].value"),
+            ("conditions", json!([{"key": "model", "excludes": "a".repeat(256)}]), "conditions[0].excludes"),
+            (
+                "conditions",
+                json!([{"key": format!("metadata.{}", "a".repeat(255)), "value": "a"}]),
+                "conditions[0].key",
+            ),
+            ("group_by", json!(vec![json!({"key": "model"}); 11]), "group_by"),
         ] {
             let mut v = base.clone();
             v[key] = value;
