@@ -2,18 +2,20 @@
 
 use super::provider::slug_of;
 use super::{Draft, Resource, Row, Slug, collect, create, edit, everything, locate, update};
+use crate::actor::Actor;
 use crate::change::{Action, Around};
 use crate::input::{Body, Edit, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::resource::policy::{Condition, GroupBy, Measure, RateLimitPolicy, Target, Unit};
+use gateway_domain::resource::policy::{Condition, GroupBy, Measure, OneOrMany, RateLimitPolicy, Target, Unit};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
-use gateway_domain::snapshot::Workspace;
+use gateway_domain::snapshot::{Snapshot, Workspace};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 const STATUSES: &[&str] = &["active", "archived"];
 const UNITS: &[&str] = &["rpm", "rph", "rpd", "rpw", "tpm", "tph", "tpd", "tpw"];
@@ -100,7 +102,7 @@ impl Resource for RateLimitPolicy {
             measure: input.measure,
             unit: input.unit,
             value: input.value.0,
-            conditions: input.conditions,
+            conditions: named(input.conditions, call)?,
             group_by: input.group_by,
             rest: Map::new(),
         };
@@ -110,7 +112,7 @@ impl Resource for RateLimitPolicy {
         Ok(Draft { row, slug: Slug::Derived(slug) })
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, _call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
         input.refuse_fixed(&row.doc)?;
         match input.name {
             Edit::Keep => {}
@@ -128,7 +130,7 @@ impl Resource for RateLimitPolicy {
             row.doc.value = value.0;
         }
         if let Some(conditions) = input.conditions.required("conditions")? {
-            row.doc.conditions = conditions;
+            row.doc.conditions = named(conditions, call)?;
         }
         if let Some(status) = input.status.required("status")? {
             if !STATUSES.contains(&status.as_str()) {
@@ -186,6 +188,42 @@ impl Patch {
             None => Ok(()),
         }
     }
+}
+
+/// Keys and workspaces are matched by their ids. A workspace may be named by its slug, which is looked up here;
+/// any other text could never match, and a limit that never matches is no limit.
+fn named(mut conditions: Vec<Condition>, call: &Call) -> Result<Vec<Condition>, Problem> {
+    let snapshot = call.snapshot();
+    for (i, condition) in conditions.iter_mut().enumerate() {
+        let workspace = match condition.key.as_str() {
+            "workspace_id" => true,
+            "api_key" => false,
+            _ => continue,
+        };
+        for (name, list) in [("value", &mut condition.value), ("excludes", &mut condition.excludes)] {
+            let items: &mut [String] = match list {
+                None => continue,
+                Some(OneOrMany::One(one)) => std::slice::from_mut(one),
+                Some(OneOrMany::Many(many)) => many,
+            };
+            for item in items.iter_mut().filter(|item| *item != "*") {
+                *item = id_of(item, workspace, &call.actor, &snapshot)
+                    .map_err(|rule| bad(format_args!("conditions[{i}].{name}"), rule))?;
+            }
+        }
+    }
+    Ok(conditions)
+}
+
+fn id_of(text: &str, workspace: bool, actor: &Actor, snapshot: &Snapshot) -> Result<String, &'static str> {
+    if let Ok(id) = Uuid::parse_str(text) {
+        return Ok(id.to_string());
+    }
+    if !workspace {
+        return Err("must hold ids of API keys, or *");
+    }
+    let found = actor.named(snapshot, Some(text)).ok().flatten();
+    found.map(|id| id.to_string()).ok_or("must hold ids or slugs of workspaces, or *")
 }
 
 /// The filters look into documents, which the store does not: policies are few, so they are sifted here.

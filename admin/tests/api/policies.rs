@@ -95,6 +95,18 @@ async fn broken_bodies_are_named() {
         ),
         (json!({"conditions": [{"key": "model"}]}), "conditions[0].value is required"),
         (json!({"conditions": [{"key": "model", "value": 5}]}), "conditions[0].value has a type"),
+        (
+            json!({"conditions": [{"key": "api_key", "value": ["*", "my-key"]}]}),
+            "conditions[0].value must hold ids of API keys, or *",
+        ),
+        (
+            json!({"conditions": [{"key": "workspace_id", "excludes": "nowhere"}]}),
+            "conditions[0].excludes must hold ids or slugs of workspaces, or *",
+        ),
+        (
+            json!({"conditions": [{"key": "model", "value": "x".repeat(256)}]}),
+            "conditions[0].value must be at most 255",
+        ),
         (json!({"group_by": [{"key": "mcp_tool"}]}), "group_by[0].key must be"),
         (json!({"description": "x".repeat(501)}), "description must be at most 500"),
         (json!({"name": "x".repeat(256)}), "name must be at most 255"),
@@ -104,6 +116,14 @@ async fn broken_bodies_are_named() {
         assert!(said.contains(says), "{fields}: {said}");
     }
     assert_eq!(house.as_admin().get(PATH).await.expect(200)["total"], 0);
+}
+
+#[tokio::test]
+async fn a_workspace_named_by_its_slug_is_matched_by_its_id() {
+    let house = House::new().await;
+    let id = make(&house, json!({"conditions": [{"key": "workspace_id", "value": ["default", "*"]}]})).await;
+    let read = house.as_admin().get(&format!("{PATH}/{id}")).await.expect(200);
+    assert_eq!(read["conditions"][0]["value"], json!([house.default_workspace(), "*"]));
 }
 
 #[tokio::test]
