@@ -8,6 +8,7 @@ use gateway_domain::ports::{Batch, Changes, ConfigStore, Decide, Fut, Revision, 
 use gateway_domain::resource::{Audit, Stored, StoredVersion};
 use sqlx::Error;
 use std::collections::HashSet;
+use std::time::Duration;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -51,11 +52,12 @@ const PUT_AUDIT: &str = "INSERT INTO audit (id, at, org, workspace, actor, actor
 
 impl ConfigStore for Database {
     fn load(&self) -> Fut<'_, Result<Changes, StoreError>> {
-        Box::pin(self.changes(LOAD, vec![]))
+        // A million rows take a while.
+        Box::pin(self.changes(LOAD, vec![], self.call_timeout() * 10))
     }
 
     fn since(&self, revision: Revision) -> Fut<'_, Result<Changes, StoreError>> {
-        Box::pin(self.changes(SINCE, vec![revision.into()]))
+        Box::pin(self.changes(SINCE, vec![revision.into()], self.call_timeout()))
     }
 
     fn write<'a>(&'a self, seen: Revision, decide: Decide<'a>) -> Fut<'a, Result<Changes, WriteError>> {
@@ -74,8 +76,14 @@ impl ConfigStore for Database {
 }
 
 impl Database {
-    async fn changes(&self, sql: &'static str, values: Vec<Value<'static>>) -> Result<Changes, StoreError> {
-        gathered(self.rows(sql, values, change).await?).ok_or_else(no_meta)
+    async fn changes(
+        &self,
+        sql: &'static str,
+        values: Vec<Value<'static>>,
+        limit: Duration,
+    ) -> Result<Changes, StoreError> {
+        let found = self.rows_within(limit, sql, values, change).await?;
+        gathered(found).ok_or_else(|| StoreError::Broken("the table 'meta' is empty".to_owned()))
     }
 }
 
@@ -105,10 +113,6 @@ async fn keep(mut session: Session<'_>, changes: &Changes, whole: bool) -> Resul
     }
     inside.run("UPDATE meta SET revision = $1", vec![changes.revision.into()]).await?;
     transaction.commit().await
-}
-
-fn no_meta() -> StoreError {
-    StoreError::Broken("the table 'meta' is empty".to_owned())
 }
 
 /// The revision of the whole, and a row of the configuration if any.

@@ -84,22 +84,33 @@ pub(crate) enum Side {
     Write,
 }
 
+/// Connects, and sees to it that the tables have the shape this program knows.
 pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Database, OpenError> {
+    if let Engine::Postgres(connect) = &url.0 {
+        dial(&dressed(connect), options, url).await?;
+    }
+    let database = open_later(url, options).await?;
+    let ready = if options.migrate { migration::migrate(&database).await } else { migration::verify(&database).await };
+    ready.map_err(|source| OpenError::Migrate { database: url.clone(), source })?;
+    Ok(database)
+}
+
+/// A handle to a server that may be away: nothing is dialled or checked, and calls fail as unavailable until
+/// the server is there. The caller then runs [`migrate`](crate::migrate) and checks the key before it writes.
+/// A SQLite file is opened as by [`open`], save for its tables.
+pub async fn open_later(url: &DatabaseUrl, options: &Options) -> Result<Database, OpenError> {
     let (pools, notices) = match &url.0 {
         Engine::File(path) => (sqlite_file(path, options, url).await?, Notices::local()),
         Engine::Memory => (sqlite_memory(options, url).await?, Notices::local()),
         Engine::Postgres(connect) => {
             let connect = dressed(connect);
-            (
-                Pools::Postgres(postgres(&connect, options, url).await?),
-                Notices::listen(connect, options.connect_timeout),
-            )
+            let size = options.pool_size.max(1);
+            let pool = PgPoolOptions::new().max_connections(size).acquire_timeout(options.connect_timeout);
+            let pool = pool.connect_lazy_with(connect.clone());
+            (Pools::Postgres(pool), Notices::listen(connect, options.connect_timeout))
         }
     };
-    let database = Database(Arc::new(Inner { pools, notices, shown: url.clone(), call_timeout: options.call_timeout }));
-    let ready = if options.migrate { migration::migrate(&database).await } else { migration::verify(&database).await };
-    ready.map_err(|source| OpenError::Migrate { database: url.clone(), source })?;
-    Ok(database)
+    Ok(Database(Arc::new(Inner { pools, notices, shown: url.clone(), call_timeout: options.call_timeout })))
 }
 
 impl Database {
@@ -119,9 +130,19 @@ impl Database {
         values: Vec<Value<'_>>,
         decode: impl Fn(&Row) -> Result<T, Error> + Send,
     ) -> Result<Vec<T>, StoreError> {
+        self.rows_within(self.call_timeout(), sql, values, decode).await
+    }
+
+    pub(crate) async fn rows_within<T: Send>(
+        &self,
+        limit: Duration,
+        sql: impl Into<Cow<'static, str>> + Send,
+        values: Vec<Value<'_>>,
+        decode: impl Fn(&Row) -> Result<T, Error> + Send,
+    ) -> Result<Vec<T>, StoreError> {
         let mut lease = self.lease(Side::Read).await?;
         let read = async { lease.session().fetch(sql, values, decode).await.map_err(|e| failure(&e)) };
-        let outcome = timeout(self.call_timeout(), read).await;
+        let outcome = timeout(limit, read).await;
         lease.finish(outcome)
     }
 
@@ -213,8 +234,8 @@ fn dressed(connect: &PgConnectOptions) -> PgConnectOptions {
     named.disable_statement_logging()
 }
 
-async fn postgres(connect: &PgConnectOptions, options: &Options, url: &DatabaseUrl) -> Result<PgPool, OpenError> {
-    // The pool repeats a refused connection until its time is up and forgets why: so look first.
+/// The pool repeats a refused connection until its time is up and forgets why: so look first.
+async fn dial(connect: &PgConnectOptions, options: &Options, url: &DatabaseUrl) -> Result<(), OpenError> {
     let first = timeout(options.connect_timeout, connect.connect()).await;
     let first = first.map_err(|_| OpenError::Unreachable {
         database: url.clone(),
@@ -222,8 +243,7 @@ async fn postgres(connect: &PgConnectOptions, options: &Options, url: &DatabaseU
     })?;
     let first = first.map_err(|e| refusal(&e, url))?;
     let _ = first.close().await;
-    let pool = PgPoolOptions::new().max_connections(options.pool_size.max(1)).acquire_timeout(options.connect_timeout);
-    Ok(pool.connect_lazy_with(connect.clone()))
+    Ok(())
 }
 
 fn refusal(error: &Error, url: &DatabaseUrl) -> OpenError {

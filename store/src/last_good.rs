@@ -7,7 +7,11 @@ use crate::master_key::KeyError;
 use crate::url::DatabaseUrl;
 use gateway_domain::ports::{Changes, ConfigStore, StoreError, Vault};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, io};
+
+/// Nobody waits for this file but its own writer, and a whole configuration may hold a million rows.
+const LIMIT: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub struct LastGood {
@@ -54,7 +58,8 @@ impl LastGood {
     }
 
     async fn try_open(path: &Path, vault: &dyn Vault) -> Result<Self, LastGoodError> {
-        let file = open(&DatabaseUrl::sqlite_file(path), &Options::default()).await?;
+        let patient = Options { call_timeout: LIMIT, ..Options::default() };
+        let file = open(&DatabaseUrl::sqlite_file(path), &patient).await?;
         if let Err(error) = file.check_key(vault).await {
             file.close().await;
             return Err(error.into());

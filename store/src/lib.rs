@@ -15,7 +15,7 @@ mod session;
 mod url;
 mod vault;
 
-pub use database::{Database, OpenError, Options, open};
+pub use database::{Database, OpenError, Options, open, open_later};
 pub use last_good::{LastGood, LastGoodError};
 pub use master_key::{BadKey, KeyError, MasterKey};
 pub use migration::{MigrateError, migrate};

@@ -2,7 +2,7 @@
 
 use crate::{options, put, row};
 use gateway_domain::ports::{ConfigStore, StoreError, WriteError};
-use gateway_store::{DatabaseUrl, Options, open};
+use gateway_store::{DatabaseUrl, OpenError, Options, migrate, open, open_later};
 use gateway_testing::Postgres;
 use sqlx::{Connection, Executor, PgConnection};
 use std::time::{Duration, Instant};
@@ -57,4 +57,39 @@ async fn a_slow_call_is_given_up_and_blocks_nobody() {
     }
     holder.execute("ROLLBACK").await.unwrap();
     assert_eq!(put(&database, 0, vec![row(2, "later")]).await.unwrap().revision, 1);
+}
+
+/// A node that starts while the server is away: it serves its last good state and catches up later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_may_start_before_its_server() {
+    let mut server = Postgres::start();
+    let url = DatabaseUrl::parse(&server.url()).unwrap();
+    let limits = Options { connect_timeout: Duration::from_millis(500), ..options() };
+    server.stop();
+    let refused = open(&url, &limits).await.unwrap_err();
+    assert!(matches!(refused, OpenError::Unreachable { .. }), "{refused}");
+    let database = open_later(&url, &limits).await.unwrap();
+    let read = database.since(0).await;
+    assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
+    server.resume();
+    migrate(&database).await.unwrap();
+    assert_eq!(put(&database, 0, vec![row(1, "a")]).await.unwrap().revision, 1);
+}
+
+/// At the end of a program the last handle may outlive the runtime that its connections ran on.
+#[test]
+fn a_handle_may_outlive_its_runtime() {
+    let server = Postgres::shared();
+    let dir = tempfile::tempdir().unwrap();
+    for url in [server.create("outlived"), format!("sqlite:{}", dir.path().join("outlived.db").display())] {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let database = runtime.block_on(async {
+            let database = open(&DatabaseUrl::parse(&url).unwrap(), &options()).await.unwrap();
+            let _ = timeout(Duration::from_millis(500), database.wake()).await;
+            put(&database, 0, vec![row(1, "a")]).await.unwrap();
+            database
+        });
+        drop(runtime);
+        drop(database);
+    }
 }
