@@ -94,7 +94,6 @@ async fn python_anthropic() {
     let stage = stage().await;
     stage.python("anthropic_sdk.py", MOCK, "anthropic").await;
     stage.python("anthropic_sdk.py", CLAUDE, "anthropic").await;
-    stage.python("anthropic_sdk.py", OPENAI, "openai").await;
 }
 
 #[tokio::test]
@@ -110,5 +109,4 @@ async fn node_anthropic() {
     let stage = stage().await;
     stage.node("anthropic_sdk.mjs", MOCK, "anthropic").await;
     stage.node("anthropic_sdk.mjs", CLAUDE, "anthropic").await;
-    stage.node("anthropic_sdk.mjs", OPENAI, "openai").await;
 }

@@ -65,7 +65,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let output = self.output();
-            let from = output.char_indices().nth_back(20_000).map_or(0, |(at, _)| at);
+            let from = output.char_indices().nth_back(6_000).map_or(0, |(at, _)| at);
             eprintln!("--- output of process {}\n{}\n---", self.id(), &output[from..]);
         }
         if self.exited().is_none() {
