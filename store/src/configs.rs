@@ -85,9 +85,7 @@ impl Database {
         let found = self.rows_within(limit, sql, values, change).await?;
         gathered(found).ok_or_else(|| StoreError::Broken("the table 'meta' is empty".to_owned()))
     }
-}
 
-impl Database {
     /// Takes over rows as they stand elsewhere, their revisions included; tombstones need no keeping.
     pub(crate) async fn keep(&self, changes: &Changes, whole: bool) -> Result<(), StoreError> {
         let mut lease = self.lease(Side::Write).await?;
@@ -102,13 +100,14 @@ async fn keep(mut session: Session<'_>, changes: &Changes, whole: bool) -> Resul
     let mut inside = transaction.session();
     if whole {
         inside.run("DELETE FROM resource", vec![]).await?;
+    } else {
+        // All of them before any is put: between two looks a slug may have passed from one to another.
+        for row in &changes.rows {
+            let one = vec![row.kind.as_str().into(), row.id.into()];
+            inside.run("DELETE FROM resource WHERE kind = $1 AND id = $2", one).await?;
+        }
     }
-    let (gone, live): (Vec<_>, Vec<_>) = changes.rows.iter().partition(|row| row.deleted_at.is_some());
-    for row in gone {
-        let one = vec![row.kind.as_str().into(), row.id.into()];
-        inside.run("DELETE FROM resource WHERE kind = $1 AND id = $2", one).await?;
-    }
-    for row in live {
+    for row in changes.rows.iter().filter(|row| row.deleted_at.is_none()) {
         inside.run(PUT, row_values(row, row.revision)).await?;
     }
     inside.run("UPDATE meta SET revision = $1", vec![changes.revision.into()]).await?;

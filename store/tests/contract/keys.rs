@@ -70,6 +70,11 @@ async fn the_last_good_state_follows_the_database() {
     let (mine, theirs) = (sorted(kept.load().await.unwrap().unwrap()), sorted(database.load().await.unwrap()));
     assert_eq!((mine.revision, mine.rows), (theirs.revision, theirs.rows));
 
+    // A slug that passed on while nobody looked, the heir first.
+    let handed = Changes { revision: 3, rows: vec![row(2, "a"), row(3, "b")] };
+    kept.apply(&handed).await.unwrap();
+    assert_eq!(sorted(kept.load().await.unwrap().unwrap()).rows, handed.rows);
+
     // A whole state takes the place of what was there, also an older one: a restored database.
     kept.save(&Changes { revision: 1, rows: vec![row(7, "z")] }).await.unwrap();
     let again = LastGood::open(&house.path("last-good.db"), &vault).await.unwrap();
