@@ -5,6 +5,7 @@ mod admit;
 mod answer;
 mod attempt;
 mod body;
+mod control;
 mod deliver;
 mod exchange;
 mod head;
@@ -21,7 +22,7 @@ mod target;
 mod wire;
 
 pub(crate) use body::Budget;
-pub(crate) use local::ControlPlane;
+pub(crate) use control::ControlPlane;
 pub(crate) use reply::ReplyNames;
 
 use crate::flight::Flight;
@@ -116,7 +117,7 @@ impl ProxyHttp for Gateway {
 
     /// `Ok(true)`: answered here. `Ok(false)`: relayed by the phases below.
     async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<bool> {
-        if let Some(answered) = local::serve(self, session, ctx.at).await? {
+        if let Some(answered) = local::serve(self, session).await? {
             return Ok(answered);
         }
         let request = match intake::receive(self, session, ctx.started, ctx.at) {

@@ -17,6 +17,7 @@ use crate::telemetry;
 use crate::upstream::{Dialer, Dns};
 use crate::writer::Writer;
 use boot::Booted;
+use gateway_domain::egress::{BaseUrl, Trusted};
 use gateway_policies::Engine;
 use pingora::server::configuration::{Opt, ServerConf};
 use pingora::server::{RunArgs, Server};
@@ -79,13 +80,22 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         inline: quick_cache::sync::Cache::new(INLINE_CONFIGS),
         unknown_keys: Rate::new(Duration::from_secs(1)),
         control: match settings.role {
-            Role::Proxy => ControlPlane::Nowhere,
+            Role::Proxy => elsewhere(&settings, &control)?,
             _ => ControlPlane::Here { router, runtime: control.handle().clone() },
         },
         flight: flight.clone(),
     };
     let drain = Drain::new(flight, process, writer, stop_admin, &settings);
     serve(gateway, &settings, upgrade, drain)
+}
+
+/// Where role `proxy` sends control-plane routes. The operator named the host, so it may be private.
+fn elsewhere(settings: &Settings, control: &Runtime) -> Result<ControlPlane, String> {
+    let Some(url) = &settings.admin_upstream else { return Ok(ControlPlane::Nowhere) };
+    let base = BaseUrl::parse(url).map_err(|why| format!("--admin-upstream `{url}` {why}"))?;
+    let anywhere = Trusted::parse(&["0.0.0.0/0", "::/0"])?;
+    let dialer = Dialer::new(Dns::new(Arc::new(anywhere)), settings.connect_timeout.0, control.handle().clone());
+    Ok(ControlPlane::There { base: Arc::new(base), dialer })
 }
 
 /// A port that is taken must be told before anything else happens, with its name.
@@ -159,6 +169,12 @@ where
     match (&settings.tls_cert, &settings.tls_key) {
         (Some(cert), Some(key)) => {
             let (cert, key) = (cert.display().to_string(), key.display().to_string());
+            // Pingora panics later on what it cannot load.
+            match pingora::tls::load_certs_and_key_files(&cert, &key) {
+                Ok(Some((certs, _))) if !certs.is_empty() => {}
+                Ok(_) => return Err(format!("--tls-cert {cert}, --tls-key {key}: no PEM certificate or key in there")),
+                Err(e) => return Err(format!("--tls-cert {cert}, --tls-key {key}: {e}")),
+            }
             let mut tls = pingora::listeners::tls::TlsSettings::intermediate(&cert, &key)
                 .map_err(|e| format!("--tls-cert {cert}, --tls-key {key}: {e}"))?;
             tls.enable_h2();

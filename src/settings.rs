@@ -153,6 +153,8 @@ settings! {
     header_alias: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_HEADER_ALIAS" in "Listening";
     /// Addresses or CIDRs whose X-Forwarded-For is believed (repeatable)
     trusted_proxies: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_PROXIES" in "Listening";
+    /// Base URL of the admin service that role `proxy` hands control-plane routes to; without it they are 404
+    admin_upstream: [Option<String>] as Option<String> = None, "GATEWAY_ADMIN_UPSTREAM" in "Listening";
 
     /// SQLite files, last-good.db, master key
     data_dir: [Option<PathBuf>] as PathBuf = PathBuf::from("./data"), "GATEWAY_DATA_DIR" in "Storage";

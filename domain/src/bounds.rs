@@ -92,6 +92,9 @@ impl<'de> Visitor<'de> for Body {
         let mut seen = 0u64;
         while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
             let Some(i) = self.rules.iter().position(|r| r.field == key) else {
+                if rules::is_closed(self.rules) {
+                    return Err(serde::de::Error::custom(format!("`{key}` is not allowed here")));
+                }
                 map.next_value::<serde::de::IgnoredAny>()?;
                 continue;
             };

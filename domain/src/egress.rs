@@ -162,7 +162,7 @@ fn looks_numeric(labels: &[&str]) -> bool {
             |h| h.bytes().all(|b| b.is_ascii_hexdigit()),
         )
     };
-    labels.iter().all(|l| number(&l)) || labels.last().is_some_and(|l| number(l))
+    labels.iter().all(number) || labels.last().is_some_and(number)
 }
 
 fn is_or_under(host: &str, domain: &str) -> bool {

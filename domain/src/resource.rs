@@ -5,8 +5,11 @@ pub mod api_key;
 pub mod config;
 pub mod integration;
 pub mod organisation;
+pub mod person;
 pub mod policy;
 pub mod provider;
+pub mod rotation;
+pub mod security;
 pub mod workspace;
 
 use crate::time::Timestamp;
@@ -39,6 +42,9 @@ kinds! {
     Integration = "integration",
     Provider = "provider",
     RateLimitPolicy = "rate_limit_policy",
+    User = "user",
+    Member = "member",
+    Invite = "invite",
 }
 
 /// A row of the `resource` table. `doc` is JSON text, kept byte for byte.

@@ -218,6 +218,29 @@ impl Scopes {
         self.0[usize::from(scope.0) / 64] |= 1 << (scope.0 % 64);
     }
 
+    pub fn remove(&mut self, scope: Scope) {
+        self.0[usize::from(scope.0) / 64] &= !(1 << (scope.0 % 64));
+    }
+
+    /// What both hold.
+    #[must_use]
+    pub fn meet(&self, other: &Self) -> Self {
+        let mut both = *self;
+        both.0.iter_mut().zip(other.0).for_each(|(a, b)| *a &= b);
+        both
+    }
+
+    /// What changes no setting: looking, and using the data plane.
+    pub fn for_reading() -> Self {
+        let reads = |name: &&&str| {
+            let (resource, action) = name.split_once('.').unwrap_or_default();
+            matches!(action, "read" | "list" | "view" | "export" | "render" | "invoke")
+                || matches!(resource, "completions" | "feedbacks")
+                || **name == "logs.write"
+        };
+        SCOPES.iter().filter(reads).filter_map(|name| Scope::parse(name)).collect()
+    }
+
     pub const fn has(&self, scope: Scope) -> bool {
         self.0[scope.0 as usize / 64] & (1 << (scope.0 % 64)) != 0
     }
@@ -269,6 +292,11 @@ mod tests {
         s.insert(Scope::COMPLETIONS_WRITE);
         assert!(s.has(Scope::COMPLETIONS_WRITE) && !s.has(Scope::MODELS_LIST));
         assert!(s.within(&Scopes::all()) && !Scopes::all().within(&s));
+        assert_eq!(s.meet(&Scopes::all()), s);
+        assert!(Scopes::for_reading().has(Scope::COMPLETIONS_WRITE));
+        assert!(!Scopes::for_reading().has(Scope::named("configs.create")));
+        s.remove(Scope::COMPLETIONS_WRITE);
+        assert_eq!(s, Scopes::default());
         assert_eq!(Scope::parse("completions:write"), Some(Scope::COMPLETIONS_WRITE));
         assert_eq!(Scopes::all().names().len(), SCOPES.len());
     }

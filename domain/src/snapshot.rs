@@ -4,12 +4,12 @@
 mod entries;
 mod keys;
 
-pub use entries::{Defaults, Key, ManagedProvider, Org, Policy, SavedConfig, Upstream, Workspace};
+pub use entries::{Defaults, Key, ManagedProvider, Org, Person, Policy, Rotation, SavedConfig, Upstream, Workspace};
 use keys::Keys;
 
 use crate::catalog::Catalog;
 use crate::egress::Trusted;
-use crate::id::{IntegrationId, KeyId, OrgId, WorkspaceId};
+use crate::id::{IntegrationId, KeyId, OrgId, UserId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::ports::{Changes, Revision, Vault};
 use crate::resource::{Kind, Stored};
@@ -45,6 +45,7 @@ pub struct Snapshot {
     orgs: Arc<HashMap<OrgId, Arc<Org>>>,
     workspaces: Arc<HashMap<WorkspaceId, Arc<Workspace>>>,
     upstreams: Arc<HashMap<IntegrationId, Arc<Upstream>>>,
+    people: Arc<HashMap<UserId, Arc<Person>>>,
     keys: Keys,
 }
 
@@ -67,6 +68,14 @@ impl Snapshot {
 
     pub fn workspaces(&self) -> impl Iterator<Item = &Arc<Workspace>> {
         self.workspaces.values()
+    }
+
+    pub fn person(&self, id: UserId) -> Option<&Arc<Person>> {
+        self.people.get(&id)
+    }
+
+    pub fn people(&self) -> impl Iterator<Item = &Arc<Person>> {
+        self.people.values()
     }
 
     /// Credential and address behind a managed provider.
@@ -152,6 +161,20 @@ impl Draft {
                     upstreams.remove(&IntegrationId(row.id));
                 }
             }
+            Kind::User => {
+                let people = Arc::make_mut(&mut self.next.people);
+                if live {
+                    people.insert(UserId(row.id), Arc::new(entries::person(row)?));
+                } else {
+                    people.remove(&UserId(row.id));
+                }
+            }
+            // A deleted workspace took everything in it along.
+            _ if !live && !self.exists(row) => {}
+            Kind::Member => {
+                let (user, role) = entries::member(row)?;
+                self.workspace(row)?.put_member(user, live.then_some(role));
+            }
             Kind::Config => {
                 let made = live.then(|| entries::config(row, build)).transpose()?;
                 self.workspace(row)?.put_config(row.id, made.map(Arc::new));
@@ -165,9 +188,14 @@ impl Draft {
                 let made = active.then(|| entries::policy(row)).transpose()?;
                 self.workspace(row)?.put_policy(row.id, made.map(Arc::new));
             }
-            Kind::ApiKey => {}
+            Kind::ApiKey | Kind::Invite => {}
         }
         Ok(())
+    }
+
+    fn exists(&self, row: &Stored) -> bool {
+        let id = row.workspace.map(WorkspaceId);
+        id.is_some_and(|id| self.touched.contains_key(&id) || self.next.workspaces.contains_key(&id))
     }
 
     fn workspace(&mut self, row: &Stored) -> Result<&mut Workspace, String> {

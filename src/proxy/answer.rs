@@ -179,7 +179,12 @@ async fn whole(
     })
 }
 
-fn failed(failure: Failure, head: ResponseHeader) -> Answer {
+/// The head may be that of a 200 or of an HTML page: what is told is always JSON, with the failure's status.
+fn failed(failure: Failure, mut head: ResponseHeader) -> Answer {
+    let told = head
+        .set_status(failure.status)
+        .and_then(|()| head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json")));
+    debug_assert!(told.is_ok(), "a failure has a valid status");
     let told = Told { failure: Some(failure.message), ..Told::default() };
     Answer::Whole { status: failure.status, head, body: failure.body, reply: told }
 }
@@ -205,7 +210,9 @@ async fn hold(
         let piece = match pingora_timeout::timeout(left, up.read(down)).await {
             Ok(Ok(piece)) => piece,
             Ok(Err(e)) => return ended_by(e, prepared).map(Answer::Fault),
-            Err(_) => return Ok(Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), ended: false }))),
+            Err(_) => {
+                return Ok(Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), ended: false })));
+            }
         };
         let Some(piece) = piece else { continue };
         match translator.push(piece) {

@@ -3,30 +3,18 @@
 
 use super::exchange::Routing;
 use super::request::Request;
-use super::{Gateway, body, json_bytes, record, reply, wire};
+use super::{Gateway, control, json_bytes, record, reply};
 use bytes::Bytes;
-use gateway_admin::ClientAddr;
 use gateway_domain::config::ProviderRef;
 use gateway_domain::price::PriceBook;
 use gateway_domain::record::LogRecord;
-use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
+use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use http::{HeaderValue, Method, header};
-use pingora::Error;
 use pingora::proxy::Session;
 use serde_json::json;
-use std::net::{IpAddr, Ipv4Addr};
-use tower::ServiceExt;
-
-/// Where control-plane requests on the proxy port go.
-pub(crate) enum ControlPlane {
-    /// In this process, on its own runtime: the database never sits on a proxy worker.
-    Here { router: axum::Router, runtime: tokio::runtime::Handle },
-    /// Role `proxy`: 404.
-    Nowhere,
-}
 
 /// Answers what needs no upstream and no tenant. `None`: not such a request.
-pub(crate) async fn serve(gateway: &Gateway, session: &mut Session, now: Timestamp) -> pingora::Result<Option<bool>> {
+pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::Result<Option<bool>> {
     let head = session.req_header();
     let path = head.uri.path();
     if head.method == Method::GET && path == "/" {
@@ -42,19 +30,11 @@ pub(crate) async fn serve(gateway: &Gateway, session: &mut Session, now: Timesta
         reply::refuse(gateway, session, &fault, Dialect::OpenAi, None).await?;
         return Ok(Some(true));
     }
-    // Upgrades and pass-through are never control-plane; the table of the admin crate decides.
+    // The table of the admin crate decides; pass-through is never in it.
     if !gateway_admin::is_control_plane(&head.method, path) {
         return Ok(None);
     }
-    let _ = now;
-    match &gateway.control {
-        ControlPlane::Here { router, runtime } => hand_over(gateway, session, router.clone(), runtime).await,
-        ControlPlane::Nowhere => {
-            let fault = Fault::new(FaultKind::UnknownRoute, "Not Found: this node serves no control plane");
-            reply::refuse(gateway, session, &fault, Dialect::OpenAi, None).await?;
-            Ok(Some(true))
-        }
-    }
+    control::hand_over(gateway, session).await.map(Some)
 }
 
 async fn text(session: &mut Session, text: &'static str) -> pingora::Result<Option<bool>> {
@@ -65,48 +45,6 @@ async fn answer(session: &mut Session, status: u16, media: &'static str, body: B
     let mut head = reply::bare_head(status);
     head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static(media))?;
     reply::json(session, head, body).await?;
-    Ok(Some(true))
-}
-
-async fn hand_over(
-    gateway: &Gateway,
-    session: &mut Session,
-    router: axum::Router,
-    runtime: &tokio::runtime::Handle,
-) -> pingora::Result<Option<bool>> {
-    let limits = body::BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout };
-    let mut held = body::Permit::new(&gateway.budget);
-    let content = match body::read(&mut session.downstream_session, limits, &mut held).await {
-        Ok(content) => content,
-        Err(body::BodyError::Gone(e)) => return Err(e.into_down()),
-        Err(body::BodyError::Refused(fault)) => {
-            session.downstream_session.set_keepalive(None);
-            reply::refuse(gateway, session, &fault, Dialect::OpenAi, None).await?;
-            return Ok(Some(true));
-        }
-    };
-    let client = gateway.client_ip(session).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    let head = session.req_header();
-    let mut request = http::Request::new(axum::body::Body::from(content));
-    *request.method_mut() = head.method.clone();
-    *request.uri_mut() = head.uri.clone();
-    *request.headers_mut() = head.headers.clone();
-    request.extensions_mut().insert(ClientAddr(client));
-    let served = runtime.spawn(async move {
-        let Ok(response) = router.oneshot(request).await;
-        let (parts, body) = response.into_parts();
-        let body = axum::body::to_bytes(body, usize::MAX).await;
-        (parts, body)
-    });
-    let internal = || Error::explain(pingora::ErrorType::InternalError, "the control plane gave no answer");
-    let (parts, body) = served.await.map_err(|_| internal())?;
-    let mut out = reply::bare_head(parts.status.as_u16());
-    for (name, value) in &parts.headers {
-        out.append_header(name.clone(), value.clone())?;
-    }
-    out.set_content_length(body.as_ref().map_or(0, Bytes::len))?;
-    let body = body.map_err(|_| internal())?;
-    wire::write_head(session, out, (!body.is_empty()).then_some(body), true).await?;
     Ok(Some(true))
 }
 

@@ -6,9 +6,8 @@ use crate::live::Live;
 use crate::settings::Settings;
 use gateway_admin::{App, Status};
 use gateway_domain::egress::Trusted;
-use gateway_domain::ports::{ConfigStore, Live as _, LogStore, Vault};
-use gateway_store::{Database, DatabaseUrl, LastGood, MasterKey, Options, SealingVault};
-use std::path::PathBuf;
+use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Vault};
+use gateway_store::{Database, DatabaseUrl, LastGood, MasterKey, OpenError, Options, SealingVault};
 use std::sync::Arc;
 
 /// A process with its stores open and a snapshot in force.
@@ -19,10 +18,12 @@ pub(crate) struct Booted {
     pub(crate) trusted: Arc<Trusted>,
     /// The sealed rows on disk, for a start without the database; SQLite needs none.
     pub(crate) last_good: Option<Arc<LastGood>>,
+    /// The database did not answer at start; it must be looked at before it is used.
+    pub(crate) away: bool,
     /// Rows that could not be read, told by `gateway check`.
     pub(crate) problems: Vec<String>,
-    database: Database,
-    vault: Arc<dyn Vault>,
+    pub(crate) database: Database,
+    pub(crate) vault: Arc<dyn Vault>,
 }
 
 fn url(settings: &Settings) -> Result<DatabaseUrl, String> {
@@ -50,14 +51,6 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
     let trusted = Trusted::parse(&settings.trusted_custom_hosts).map_err(|e| format!("--trusted-custom-hosts: {e}"))?;
     let trusted = Arc::new(trusted);
     let url = url(settings)?;
-    let database = gateway_store::open(&url, &options(settings)).await.map_err(|e| format!("database: {e}"))?;
-    // SQLite has one writer at a time: records get a file of their own, so that they never wait for admins.
-    let log_database = if url.is_sqlite() {
-        let url = DatabaseUrl::sqlite_file(log_file(settings));
-        gateway_store::open(&url, &options(settings)).await.map_err(|e| format!("log database: {e}"))?
-    } else {
-        database.clone()
-    };
     let master_key = settings.master_key_file.clone().unwrap_or_else(|| settings.data_dir.join("master.key"));
     let key = MasterKey::from_file(&master_key).map_err(|e| format!("--master-key-file: {e}"))?;
     let vault: Arc<dyn Vault> = Arc::new(SealingVault::new(&key));
@@ -68,16 +61,20 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         let path = settings.data_dir.join("last-good.db");
         Some(Arc::new(LastGood::open(&path, &*vault).await.map_err(|e| format!("last-good.db: {e}"))?))
     };
-    database.check_key(&*vault).await.map_err(|e| format!("database: {e}"))?;
-    let changes = database.load().await.map_err(|e| format!("database: {e}"))?;
+    let (database, changes, away) = read(&url, &options(settings), &*vault, last_good.as_deref()).await?;
+    // SQLite has one writer at a time: records get a file of their own, so that they never wait for admins.
+    let log_database = if url.is_sqlite() {
+        let url = DatabaseUrl::sqlite_file(settings.data_dir.join("logs.db"));
+        gateway_store::open(&url, &options(settings)).await.map_err(|e| format!("log database: {e}"))?
+    } else {
+        database.clone()
+    };
     let problems = live.publish(&changes);
     for p in &problems {
         tracing::error!(kind = p.kind, id = %p.id, problem = p.message, "a row cannot be read and is not in force");
     }
-    if let Some(last_good) = &last_good {
-        last_good.save(&changes).await.map_err(|e| format!("last-good.db: {e}"))?;
-    }
     Ok(Booted {
+        away,
         store: Arc::new(database.clone()),
         logs: Arc::new(log_database),
         live,
@@ -89,8 +86,40 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
     })
 }
 
-fn log_file(settings: &Settings) -> PathBuf {
-    settings.data_dir.join("logs.db")
+/// The database and its rows; when it does not answer, the rows that this node read last (`true`).
+async fn read(
+    url: &DatabaseUrl,
+    options: &Options,
+    vault: &dyn Vault,
+    last_good: Option<&LastGood>,
+) -> Result<(Database, Changes, bool), String> {
+    match gateway_store::open(url, options).await {
+        Ok(database) => {
+            database.check_key(vault).await.map_err(|e| format!("database: {e}"))?;
+            let changes = database.load().await.map_err(|e| format!("database: {e}"))?;
+            if let Some(last_good) = last_good {
+                last_good.save(&changes).await.map_err(|e| format!("last-good.db: {e}"))?;
+            }
+            Ok((database, changes, false))
+        }
+        Err(e @ OpenError::Unreachable { .. }) => {
+            let kept = match last_good {
+                Some(last_good) => last_good.load().await.map_err(|e| format!("last-good.db: {e}"))?,
+                None => None,
+            };
+            let Some(changes) = kept else { return Err(format!("database: {e}")) };
+            tracing::error!(error = %e, revision = changes.revision, "starting from last-good.db");
+            let database = gateway_store::open_later(url, options).await.map_err(|e| format!("database: {e}"))?;
+            Ok((database, changes, true))
+        }
+        Err(e) => Err(format!("database: {e}")),
+    }
+}
+
+/// Waits for a database that was away at start, then makes sure that it is ours and of this version.
+pub(crate) async fn rejoin(database: &Database, vault: &dyn Vault) -> Result<(), String> {
+    gateway_store::migrate(database).await.map_err(|e| e.to_string())?;
+    database.check_key(vault).await.map_err(|e| e.to_string())
 }
 
 pub(crate) fn app(booted: &Booted, process: Arc<Process>, settings: &Settings) -> App {

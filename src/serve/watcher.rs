@@ -1,7 +1,7 @@
 //! Follows the database: wakes on a notice or a poll, reads what changed, swaps. The poll is the truth, the
 //! notice only speed. While the database cannot be read the last good state serves on.
 
-use super::boot::Booted;
+use super::boot::{self, Booted};
 use super::process::Process;
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{Changes, ConfigStore, Live as _};
@@ -13,11 +13,21 @@ use tokio::runtime::Handle;
 
 /// Ended rate-limit windows are forgotten this often on a quiet node.
 const SWEEP: Duration = Duration::from_secs(60);
+/// Between looks at a database that was away at start.
+const REJOIN: Duration = Duration::from_secs(1);
 
 pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: Arc<Process>, engine: Arc<Engine>) {
     let (store, live) = (booted.store.clone(), booted.live.clone());
     let last_good = booted.last_good.clone();
+    let (database, vault, away) = (booted.database.clone(), booted.vault.clone(), booted.away);
     runtime.spawn(async move {
+        if away {
+            process.set_stale(true);
+            while let Err(why) = boot::rejoin(&database, &*vault).await {
+                tracing::warn!(%why, "the database cannot be used yet; serving the last good configuration");
+                tokio::time::sleep(poll.max(REJOIN)).await;
+            }
+        }
         let mut swept = Instant::now();
         let mut unreadable = false;
         loop {

@@ -108,6 +108,11 @@ static MODERATIONS: &[Rule] = &[must("input", TextOrArray(usize::MAX)), may("mod
 /// `spec/service.md`, POST /threads/{thread_id}/runs/{run_id}.
 static MODIFY_RUN: &[Rule] = &[may("metadata", Object)];
 
+/// The one body of the contract that allows no further properties.
+pub(super) fn is_closed(rules: &[Rule]) -> bool {
+    std::ptr::eq(rules, MODIFY_RUN)
+}
+
 static CREATE_RUN: &[Rule] = &[
     may("model", Text),
     may("stream", Flag),

@@ -66,6 +66,8 @@ fn sizes() {
     assert_eq!(tools(129).expect_err("too many").message(), "tools must be an array of 1..128 items");
     assert!(peek(CreateRun, br#"{"tools":[],"max_prompt_tokens":256}"#).is_ok());
     assert!(peek(CreateRun, br#"{"max_prompt_tokens":255}"#).is_err());
+    assert!(peek(Operation::ModifyRun, br#"{"metadata":{}}"#).is_ok());
+    assert!(peek(Operation::ModifyRun, br#"{"metadata":{},"model":"x"}"#).is_err());
     assert!(peek(ImagesGenerate, br#"{"prompt":"x","n":11}"#).is_err());
     assert!(peek(ImagesGenerate, br#"{"prompt":"x","n":10,"size":"1536x1024","quality":"high"}"#).is_ok());
     assert!(peek(Embeddings, br#"{"input":[[1,2],[3]]}"#).is_ok());

@@ -3,6 +3,7 @@
 use super::*;
 use serde_json::json;
 
+#[expect(clippy::needless_pass_by_value, reason = "called with literals")]
 fn compiled(v: Value) -> Result<Config, Vec<Problem>> {
     let trusted = Trusted::default();
     let open = |s: &str| Some(Secret::new(s.to_owned()));

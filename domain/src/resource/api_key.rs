@@ -1,5 +1,6 @@
 //! Gateway keys. Only the hash of the secret is kept; it is shown once, when it is made.
 
+use super::rotation::{RotationPolicy, Transition};
 use crate::scope::Scopes;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,13 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
     /// `ui`, `api` or `auto`.
     pub creation_mode: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation_policy: Option<RotationPolicy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transition: Option<Transition>,
+    /// The secret that an automatic rotation made, sealed, until somebody fetches it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed_key: Option<String>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -1,16 +1,53 @@
 //! The organisation: the tenant. Holds what is set once for all its workspaces.
 
+use super::security::Security;
 use crate::id::WorkspaceId;
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Organisation {
     /// Acted on when an Admin key names no workspace.
     pub default_workspace: WorkspaceId,
-    /// Refuses inline provider, config and host selection (`spec/errors.md`, saved-only mode).
+    /// Refuses inline provider, config and host selection (`spec/errors.md`, saved-only mode). Never set: decided
+    /// by the day the organisation was made, see [`Self::BLOCKED_SINCE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_inline_config: Option<bool>,
+    /// Days after which the secret of a user key is replaced, for every new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_api_key_rotation_period: Option<u16>,
     #[serde(default)]
-    pub block_inline_config: bool,
+    pub security_settings: Security,
+    /// Sections of the security settings that workspaces may set for themselves.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub overridable_sections: BTreeSet<String>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+impl Organisation {
+    /// 2026-06-19: organisations made since then refuse inline selection unless told otherwise.
+    pub const BLOCKED_SINCE: Timestamp = Timestamp::from_secs(1_781_827_200);
+
+    pub fn blocks_inline(&self, made: Timestamp) -> bool {
+        self.block_inline_config.unwrap_or(made >= Self::BLOCKED_SINCE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inline_selection_is_blocked_by_the_day_unless_told() {
+        let day = |text: &str| text.parse::<Timestamp>().expect("a day");
+        let doc = |json: &str| serde_json::from_str::<Organisation>(json).expect("an organisation");
+        let plain = doc(r#"{"default_workspace": "00000000-0000-0000-0000-000000000000"}"#);
+        assert_eq!(Organisation::BLOCKED_SINCE, day("2026-06-19"));
+        assert!(plain.blocks_inline(day("2026-06-19")) && !plain.blocks_inline(day("2026-06-18T23:59:59Z")));
+        let told = Organisation { block_inline_config: Some(false), ..plain };
+        assert!(!told.blocks_inline(day("2026-12-01")));
+    }
 }

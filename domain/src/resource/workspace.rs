@@ -1,5 +1,7 @@
 //! A workspace: where keys, configs, providers and policies live.
 
+use super::security::Security;
+use crate::id::ConfigId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -10,6 +12,15 @@ pub struct Workspace {
     pub description: Option<String>,
     #[serde(default)]
     pub defaults: Defaults,
+    /// Shown before the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icon: Option<String>,
+    /// In force in the sections that the organisation opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security_settings: Option<Security>,
+    /// In days; wins over the organisation's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_api_key_rotation_period: Option<u16>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -19,6 +30,9 @@ pub struct Defaults {
     /// Wins over the key's and the request's metadata (`spec/logs-analytics.md`, metadata).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// Given to every new user key that names none itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_api_key_config: Option<ConfigId>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -4,19 +4,21 @@ use super::Build;
 use crate::catalog::ProviderInfo;
 use crate::config::{self, Config};
 use crate::egress::{BaseUrl, check_custom_host};
-use crate::id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
+use crate::id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, UserId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
 use crate::resource::integration::Integration;
 use crate::resource::organisation::Organisation;
+use crate::resource::person::{self, OrgRole, WorkspaceRole};
 use crate::resource::policy::RateLimitPolicy;
 use crate::resource::provider::Provider;
+use crate::resource::security::Security;
 use crate::resource::{self, Stored};
 use crate::scope::Scopes;
 use crate::secret::Secret;
 use crate::time::Timestamp;
 use serde::de::DeserializeOwned;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -27,9 +29,24 @@ pub struct Org {
     pub name: Arc<str>,
     pub default_workspace: WorkspaceId,
     pub block_inline_config: bool,
+    pub security: Security,
+    /// Sections of the security settings that workspaces may set for themselves.
+    pub overridable: BTreeSet<String>,
+    /// Days after which the secrets of user keys are replaced.
+    pub rotation_days: Option<u16>,
 }
 
+/// A user, as far as it bounds keys.
 #[derive(Debug)]
+pub struct Person {
+    pub id: UserId,
+    pub org: OrgId,
+    pub email: Arc<str>,
+    pub name: Arc<str>,
+    pub role: OrgRole,
+}
+
+#[derive(Clone, Debug)]
 pub struct Key {
     pub id: KeyId,
     pub org: OrgId,
@@ -42,9 +59,34 @@ pub struct Key {
     pub active: bool,
     /// `None` when nothing is set: most of a million keys.
     pub defaults: Option<Box<Defaults>>,
+    /// `None` for a key that never changes its secret: most of a million keys.
+    pub rotation: Option<Box<Rotation>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    pub next_at: Option<Timestamp>,
+    /// The secret before this one, and until when it opens; it stands as a key of its own that expires then.
+    pub previous: Option<(KeyHash, Timestamp)>,
+    /// This entry is the one under the secret before.
+    pub retiring: bool,
+}
+
+impl Key {
+    pub(super) fn retiring(&self) -> bool {
+        self.rotation.as_ref().is_some_and(|r| r.retiring)
+    }
+
+    /// The same key under the secret before, if that one still opens.
+    pub(super) fn before(&self) -> Option<(KeyHash, Self)> {
+        let (hash, until) = self.rotation.as_ref()?.previous?;
+        let expires_at = Some(self.expires_at.map_or(until, |at| at.min(until)));
+        let rotation = Some(Box::new(Rotation { next_at: None, previous: None, retiring: true }));
+        Some((hash, Self { expires_at, rotation, ..self.clone() }))
+    }
+}
+
+#[derive(Clone, Debug)]
 pub struct Defaults {
     pub config: Option<Arc<str>>,
     pub metadata: Vec<(String, String)>,
@@ -60,6 +102,12 @@ pub struct Workspace {
     pub name: Arc<str>,
     pub active: bool,
     pub metadata: Arc<BTreeMap<String, String>>,
+    /// Given to new user keys.
+    pub user_key_config: Option<ConfigId>,
+    /// Its own security settings, in force in the sections that the organisation opened.
+    pub security: Option<Security>,
+    pub rotation_days: Option<u16>,
+    members: Arc<BTreeMap<UserId, WorkspaceRole>>,
     configs: Slugged<SavedConfig>,
     providers: Slugged<ManagedProvider>,
     /// Active policies; a new allocation whenever one of them changed, so that an index can tell.
@@ -124,6 +172,18 @@ impl Workspace {
 
     pub fn providers(&self) -> impl Iterator<Item = &Arc<ManagedProvider>> {
         self.providers.by_id.values()
+    }
+
+    pub fn members(&self) -> &Arc<BTreeMap<UserId, WorkspaceRole>> {
+        &self.members
+    }
+
+    pub(super) fn put_member(&mut self, user: UserId, role: Option<WorkspaceRole>) {
+        let members = Arc::make_mut(&mut self.members);
+        match role {
+            Some(role) => members.insert(user, role),
+            None => members.remove(&user),
+        };
     }
 
     pub fn policies(&self) -> &Arc<BTreeMap<PolicyId, Arc<Policy>>> {
@@ -214,13 +274,17 @@ pub(super) fn org(row: &Stored) -> Result<Org, String> {
         slug: row.slug.as_str().into(),
         name: row.name.as_str().into(),
         default_workspace: o.default_workspace,
-        block_inline_config: o.block_inline_config,
+        block_inline_config: o.blocks_inline(row.created_at),
+        security: o.security_settings,
+        overridable: o.overridable_sections,
+        rotation_days: o.user_api_key_rotation_period,
     })
 }
 
 pub(super) fn workspace(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
     let w: resource::workspace::Workspace = doc(row)?;
-    let (configs, providers, policies) = old.map(|o| (o.configs, o.providers, o.policies)).unwrap_or_default();
+    let (configs, providers, policies, members) =
+        old.map(|o| (o.configs, o.providers, o.policies, o.members)).unwrap_or_default();
     Ok(Workspace {
         id: WorkspaceId(row.id),
         org: OrgId(row.org),
@@ -228,15 +292,49 @@ pub(super) fn workspace(row: &Stored, old: Option<Workspace>) -> Result<Workspac
         name: row.name.as_str().into(),
         active: row.status == "active",
         metadata: Arc::new(w.defaults.metadata),
+        user_key_config: w.defaults.user_api_key_config,
+        security: w.security_settings,
+        rotation_days: w.user_api_key_rotation_period,
+        members,
         configs,
         providers,
         policies,
     })
 }
 
+pub(super) fn person(row: &Stored) -> Result<Person, String> {
+    let u: person::User = doc(row)?;
+    Ok(Person {
+        id: UserId(row.id),
+        org: OrgId(row.org),
+        email: u.email.into(),
+        name: row.name.as_str().into(),
+        role: u.role,
+    })
+}
+
+pub(super) fn member(row: &Stored) -> Result<(UserId, WorkspaceRole), String> {
+    let m: person::Member = doc(row)?;
+    Ok((m.user_id, m.role))
+}
+
+fn rotation(k: &ApiKey) -> Result<Option<Box<Rotation>>, String> {
+    let previous = match &k.transition {
+        None => None,
+        Some(t) => {
+            let hash = KeyHash::parse(&t.previous_hash).ok_or("has no readable hash of the secret before")?;
+            Some((hash, t.previous_until))
+        }
+    };
+    let next_at = k.rotation_policy.as_ref().map(|p| p.next_rotation_at);
+    let some = previous.is_some() || next_at.is_some();
+    Ok(some.then(|| Box::new(Rotation { next_at, previous, retiring: false })))
+}
+
 pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
     let k: ApiKey = doc(row)?;
     let hash = KeyHash::parse(&k.hash).ok_or("has no readable hash")?;
+    let rotation = rotation(&k)?;
     let KeyDefaults { metadata, config_id, allow_config_override } = k.defaults;
     let plain = metadata.is_empty() && config_id.is_none() && allow_config_override;
     let key = Key {
@@ -256,6 +354,7 @@ pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
                 allow_config_override,
             })
         }),
+        rotation,
     };
     Ok((hash, key))
 }

@@ -39,7 +39,7 @@ impl Keys {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Key>> {
-        self.by_hash.iter().flat_map(|s| s.values())
+        self.by_hash.iter().flat_map(|s| s.values()).filter(|k| !k.retiring())
     }
 
     pub(super) fn edit(&self, expected: usize) -> Edit {
@@ -58,16 +58,24 @@ pub(super) struct Edit {
 }
 
 impl Edit {
-    /// Puts a live key in, takes a deleted one out. A rotated key leaves under its old hash.
+    /// Puts a live key in, takes a deleted one out. A rotated key leaves under its old hashes, and stays under
+    /// the one before while that still opens.
     pub(super) fn put(&mut self, row: &Stored, hash: KeyHash, key: Key) {
         let id = KeyId(row.id);
         let by_id = Arc::make_mut(&mut Arc::make_mut(&mut self.next.by_id)[shard_of_id(id)]);
         let old = if row.deleted_at.is_none() { by_id.insert(id, hash) } else { by_id.remove(&id) };
         let by_hash = Arc::make_mut(&mut self.next.by_hash);
-        if let Some(old) = old.filter(|o| *o != hash || row.deleted_at.is_some()) {
-            Arc::make_mut(&mut by_hash[shard_of_hash(&old)]).remove(&old);
+        if let Some(old) = old {
+            let shard = Arc::make_mut(&mut by_hash[shard_of_hash(&old)]);
+            let before = shard.remove(&old).and_then(|k| k.rotation.as_ref()?.previous);
+            if let Some((before, _)) = before {
+                Arc::make_mut(&mut by_hash[shard_of_hash(&before)]).remove(&before);
+            }
         }
         if row.deleted_at.is_none() {
+            if let Some((before, key)) = key.before() {
+                Arc::make_mut(&mut by_hash[shard_of_hash(&before)]).insert(before, Arc::new(key));
+            }
             Arc::make_mut(&mut by_hash[shard_of_hash(&hash)]).insert(hash, Arc::new(key));
         }
     }

@@ -118,6 +118,50 @@ fn deletes_renames_and_rotations_leave_nothing_behind() {
 }
 
 #[test]
+fn both_secrets_find_a_rotated_key_until_the_older_one_ends() {
+    let rotated = |until: Option<i64>| {
+        let mut row = key(9, "secret-b");
+        let mut doc: Value = serde_json::from_str(&row.doc).expect("json");
+        if let Some(until) = until {
+            doc["transition"] = json!({"previous_hash": KeyHash::of("secret-a").to_string(), "previous_masked": "",
+                "previous_until": Timestamp::from_secs(until)});
+        }
+        row.doc = doc.to_string();
+        row
+    };
+    let found = |s: &Snapshot, secret| s.key(&KeyHash::of(secret)).map(|k| (k.id.0.as_u128(), k.expires_at));
+    let (s, problems) = apply(&base(), 4, vec![rotated(Some(60))]);
+    assert_eq!(problems, []);
+    assert_eq!(found(&s, "secret-a"), Some((9, Some(Timestamp::from_secs(60)))));
+    assert_eq!(found(&s, "secret-b"), Some((9, None)));
+    assert_eq!(s.keys().count(), base().keys().count(), "still one key");
+    let (ended, _) = apply(&s, 5, vec![rotated(None)]);
+    assert_eq!((found(&ended, "secret-a"), found(&ended, "secret-b")), (None, Some((9, None))));
+    let mut gone = rotated(Some(60));
+    gone.deleted_at = Some(Timestamp(1));
+    let (gone, _) = apply(&s, 5, vec![gone]);
+    assert_eq!((found(&gone, "secret-a"), found(&gone, "secret-b")), (None, None));
+}
+
+#[test]
+fn a_deleted_workspace_takes_its_rows_along() {
+    let mut rows = vec![
+        row(Kind::Workspace, WS, "default", &json!({})),
+        row(Kind::Provider, 5, "main", &json!({"integration_id": Uuid::from_u128(4)})),
+        row(Kind::Member, 20, "u", &json!({"user_id": Uuid::from_u128(21), "role": "member"})),
+        key(9, "secret-a"),
+    ];
+    let (s, problems) = apply(&base(), 4, rows.clone());
+    assert_eq!(problems, []);
+    assert_eq!(s.workspace(WorkspaceId(Uuid::from_u128(WS))).expect("it exists").members().len(), 1);
+    rows.iter_mut().for_each(|r| r.deleted_at = Some(Timestamp(1)));
+    let (gone, problems) = apply(&s, 5, rows);
+    assert_eq!(problems, []);
+    assert!(gone.workspace(WorkspaceId(Uuid::from_u128(WS))).is_none());
+    assert!(gone.key(&KeyHash::of("secret-a")).is_none());
+}
+
+#[test]
 fn a_row_that_cannot_be_read_keeps_what_stood_before() {
     let s = base();
     let bad =
