@@ -2,6 +2,7 @@
 
 mod cli;
 mod flight;
+mod ids;
 mod live;
 mod metrics;
 mod mock;

@@ -26,6 +26,7 @@ pub(crate) use control::ControlPlane;
 pub(crate) use reply::ReplyNames;
 
 use crate::flight::Flight;
+use crate::ids;
 use crate::live::Live;
 use crate::upstream::Dialer;
 use crate::writer::Records;
@@ -47,6 +48,7 @@ use pingora_limits::rate::Rate;
 use quick_cache::sync::Cache;
 use relay::Relay;
 use request::Request;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -70,7 +72,7 @@ pub(crate) struct ProxySettings {
     pub(crate) max_connections: usize,
 }
 
-/// The proxy: one value, shared by all its connections.
+/// The proxy: one value, shared by all workers and their connections.
 pub(crate) struct Gateway {
     pub(crate) settings: ProxySettings,
     pub(crate) live: Arc<Live>,
@@ -91,13 +93,25 @@ pub(crate) struct Ctx {
     started: Instant,
     at: Timestamp,
     held: Permit,
-    records: Vec<LogRecord>,
+    records: Vec<Box<LogRecord>>,
     relay: Option<Box<Relay>>,
     _flight: crate::flight::Ticket,
 }
 
+/// One worker thread's handle on the gateway: each worker is a Pingora service of its own.
+#[derive(Clone)]
+pub(crate) struct Worker(pub(crate) Arc<Gateway>);
+
+impl Deref for Worker {
+    type Target = Gateway;
+
+    fn deref(&self) -> &Gateway {
+        &self.0
+    }
+}
+
 #[async_trait]
-impl ProxyHttp for Gateway {
+impl ProxyHttp for Worker {
     type CTX = Ctx;
 
     fn new_ctx(&self) -> Ctx {
@@ -127,7 +141,7 @@ impl ProxyHttp for Gateway {
         match intake::choose_way(session, &request.route) {
             Ok(Way::Exchange) => self.exchange(session, ctx, request).await,
             Ok(Way::Relay) => self.relay(session, ctx, request).await,
-            Err(fault) => self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await,
+            Err(fault) => self.refuse(session, ctx, Refused { fault, request: Some(request) }).await,
         }
     }
 
@@ -191,29 +205,29 @@ impl ProxyHttp for Gateway {
 }
 
 impl Gateway {
-    async fn exchange(&self, session: &mut Session, ctx: &mut Ctx, mut request: Request) -> pingora::Result<bool> {
+    async fn exchange(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         match intake::read_content(self, session, &request.route, &mut ctx.held).await {
             Ok(content) => request.content = content,
             Err(BodyError::Gone(e)) => return Err(e.into_down()),
             Err(BodyError::Refused(fault)) => {
-                return self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await;
+                return self.refuse(session, ctx, Refused { fault, request: Some(request) }).await;
             }
         }
         let routing = match self.prepare(&mut request) {
             Ok(routing) => routing,
-            Err(fault) => return self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await,
+            Err(fault) => return self.refuse(session, ctx, Refused { fault, request: Some(request) }).await,
         };
         if local::lists_models(&request) {
             return local::models(self, session, &request, &routing, &mut ctx.records).await;
         }
         match admit::caller(self, &request, &routing) {
             Ok(hold) => hold.keep(),
-            Err(fault) => return self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await,
+            Err(fault) => return self.refuse(session, ctx, Refused { fault, request: Some(request) }).await,
         }
         exchange::run(self, session, &request, &routing, &mut ctx.records).await.map(|()| true)
     }
 
-    async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Request) -> pingora::Result<bool> {
+    async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         request.content.unread = true;
         let prepared = self.prepare(&mut request).and_then(|routing| {
             admit::caller(self, &request, &routing)?.keep();
@@ -225,14 +239,14 @@ impl Gateway {
                 relay::start(self, session, ctx);
                 Ok(false)
             }
-            Err(fault) => self.refuse(session, ctx, Refused { fault, request: Some(Box::new(request)) }).await,
+            Err(fault) => self.refuse(session, ctx, Refused { fault, request: Some(request) }).await,
         }
     }
 
     /// Config and plan.
     fn prepare(&self, request: &mut Request) -> Result<exchange::Routing, Fault> {
         let chosen = routing::choose(self, &request.tenant, &request.headers)?;
-        Ok(routing::plan(&chosen, request, &mut || rand::random::<f64>()))
+        Ok(routing::plan(&chosen, request, &mut ids::dice))
     }
 
     /// Answers with a fault; of a known tenant it is a record too.

@@ -11,7 +11,7 @@ use crate::cli::Resolved;
 use crate::flight::Flight;
 use crate::metrics::Metrics;
 use crate::mock::MockArgs;
-use crate::proxy::{Budget, ControlPlane, Gateway, ProxySettings, ReplyNames};
+use crate::proxy::{Budget, ControlPlane, Gateway, ProxySettings, ReplyNames, Worker};
 use crate::settings::{Role, Settings};
 use crate::telemetry;
 use crate::upstream::{Dialer, Dns};
@@ -48,7 +48,9 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let Resolved { settings, upgrade, .. } = resolved;
     telemetry::init(settings.log_format, &settings.log_level)?;
     if !upgrade {
-        settings.listen.iter().try_for_each(|a| claim("--listen", *a))?;
+        if settings.role != Role::Admin {
+            settings.listen.iter().try_for_each(|a| claim("--listen", *a))?;
+        }
         claim("--admin-listen", settings.admin_listen)?;
     }
     let control = control_runtime()?;
@@ -135,7 +137,8 @@ fn proxy_settings(settings: &Settings, booted: &Booted) -> Result<ProxySettings,
 
 fn serve(gateway: Gateway, settings: &Settings, upgrade: bool, drain: Drain) -> Result<(), String> {
     let mut conf = ServerConf {
-        threads: settings.threads,
+        threads: 1,
+        work_stealing: false,
         upgrade_sock: settings.upgrade_sock.display().to_string(),
         // The drain ends the process itself, as soon as nothing is in flight; this is only the last resort.
         grace_period_seconds: Some(settings.drain_timeout.0.as_secs() + 30),
@@ -147,15 +150,23 @@ fn serve(gateway: Gateway, settings: &Settings, upgrade: bool, drain: Drain) -> 
     let opt = Opt { upgrade, ..Opt::default() };
     let mut server = Server::new_with_opt_and_conf(Some(opt), conf);
     server.bootstrap();
-    let mut proxy = pingora::proxy::http_proxy(&server.configuration, gateway);
-    let mut options = pingora::apps::HttpServerOptions::default();
-    options.h2c = true;
-    proxy.server_options = Some(options);
-    let mut service = Service::new("proxy".to_owned(), proxy);
-    for address in &settings.listen {
-        listen(&mut service, *address, settings)?;
+    if settings.role != Role::Admin {
+        let gateway = Worker(Arc::new(gateway));
+        // A service for each worker, all on the same listeners: a connection and its upstream connections stay on
+        // one thread, and nothing is handed between threads.
+        for _ in 0..settings.threads {
+            let mut proxy = pingora::proxy::http_proxy(&server.configuration, gateway.clone());
+            let mut options = pingora::apps::HttpServerOptions::default();
+            options.h2c = true;
+            proxy.server_options = Some(options);
+            let mut service = Service::new("proxy".to_owned(), proxy);
+            service.threads = Some(1);
+            for address in &settings.listen {
+                listen(&mut service, *address, settings)?;
+            }
+            server.add_service(service);
+        }
     }
-    server.add_service(service);
     tracing::info!(listen = ?settings.listen, admin = %settings.admin_listen, "ready");
     drain.ready();
     server.run(RunArgs { shutdown_signal: Box::new(Signals::new(drain)) });

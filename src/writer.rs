@@ -24,13 +24,13 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The hot path's end of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
-    queue: Sender<LogRecord>,
+    queue: Sender<Box<LogRecord>>,
     metrics: Metrics,
 }
 
 impl Records {
     /// Never waits: a full queue drops the record and counts it.
-    pub(crate) fn send(&self, record: LogRecord) {
+    pub(crate) fn send(&self, record: Box<LogRecord>) {
         if let Err(TrySendError::Full(_) | TrySendError::Closed(_)) = self.queue.try_send(record) {
             self.metrics.drop_records(1);
         }
@@ -45,7 +45,7 @@ pub(crate) struct Writer {
 }
 
 struct Work {
-    queue: Receiver<LogRecord>,
+    queue: Receiver<Box<LogRecord>>,
     store: Arc<dyn LogStore>,
     runtime: Handle,
     metrics: Metrics,
@@ -84,7 +84,7 @@ impl Work {
             let stopping = self.stopping.load(Ordering::Acquire);
             while batch.len() < BATCH {
                 match self.queue.try_recv() {
-                    Ok(record) => batch.push(record),
+                    Ok(record) => batch.push(*record),
                     Err(_) => break,
                 }
             }

@@ -25,7 +25,7 @@ pub(crate) enum Answer {
     /// Made by the gateway.
     Fault(Fault),
     /// Read to its end, in the client's dialect.
-    Whole { status: u16, head: ResponseHeader, body: Bytes, reply: Told },
+    Whole { status: u16, head: Box<ResponseHeader>, body: Bytes, reply: Told },
     /// A stream whose first content has been seen.
     Stream(Box<Begun>),
     /// To be passed on as it comes.
@@ -34,7 +34,7 @@ pub(crate) enum Answer {
 
 /// A stream at its first content: nothing of it has gone down yet.
 pub(crate) struct Begun {
-    pub(crate) head: ResponseHeader,
+    pub(crate) head: Box<ResponseHeader>,
     pub(crate) up: Answering,
     pub(crate) translator: Box<dyn StreamTranslator>,
     pub(crate) held: Bytes,
@@ -180,7 +180,7 @@ async fn whole(
 }
 
 /// The head may be that of a 200 or of an HTML page: what is told is always JSON, with the failure's status.
-fn failed(failure: Failure, mut head: ResponseHeader) -> Answer {
+fn failed(failure: Failure, mut head: Box<ResponseHeader>) -> Answer {
     let told = head
         .set_status(failure.status)
         .and_then(|()| head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json")));
@@ -230,7 +230,7 @@ async fn hold(
 
 /// The upstream's body is over before anything went down: a whole stream, or one that broke and can fall back.
 fn ended_while_held(
-    head: ResponseHeader,
+    head: Box<ResponseHeader>,
     up: Answering,
     mut translator: Box<dyn StreamTranslator>,
     mut held: Held,

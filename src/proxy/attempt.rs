@@ -5,7 +5,7 @@ use super::Gateway;
 use super::admit;
 use super::answer::{Answer, ended_by, read};
 use super::exchange::Routing;
-use super::head;
+use super::head::{self, HeadPlan};
 use super::request::{Content, Request};
 use super::shape;
 use super::target::{self, Aim};
@@ -13,7 +13,6 @@ use super::wire::{self, Clocks, WireError};
 use gateway_domain::config::{Leaf, Retry};
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::{Call, Ending, Endpoint, Outgoing};
-use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -97,7 +96,7 @@ pub(crate) struct Prepared<'a> {
     pub(crate) aim: &'a Aim,
     pub(crate) leaf: &'a Leaf,
     pub(crate) content: Cow<'a, Content>,
-    head: RequestHeader,
+    head: HeadPlan,
     pub(crate) out: Outgoing,
 }
 
@@ -121,7 +120,7 @@ impl<'a> Prepared<'a> {
         let client = &session.req_header().headers;
         let mut head = head::build(request, leaf, aim, &endpoint, &out, client, &gateway.settings.header_alias)?;
         if !out.body.is_empty() || matches!(request.method, http::Method::POST | http::Method::PUT) {
-            head::set(&mut head, http::header::CONTENT_LENGTH, out.body.len().into())?;
+            head.set_length(out.body.len());
         }
         Ok(Self { aim, leaf, content, head, out })
     }

@@ -1,6 +1,7 @@
 //! Control-plane requests that came in on the proxy port: handed to the admin service in this process, or to
 //! another one's admin port (`design.md` §7, one base URL).
 
+use super::head::HeadPlan;
 use super::wire::{self, Clocks};
 use super::{Gateway, body, reply};
 use crate::upstream::Dialer;
@@ -84,7 +85,7 @@ async fn here(
     write(session, out, body.map_err(|_| internal())?).await
 }
 
-async fn write(session: &mut Session, mut head: ResponseHeader, body: Bytes) -> pingora::Result<bool> {
+async fn write(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> pingora::Result<bool> {
     head.set_content_length(body.len())?;
     wire::write_head(session, head, (!body.is_empty()).then_some(body), true).await.map(|()| true)
 }
@@ -102,7 +103,7 @@ async fn there(
     let unreachable = || Fault::new(FaultKind::Unreachable, "The admin service could not be reached");
     let Ok(origin) = dialer.origin(base).await else { return refuse(gateway, session, &unreachable()).await };
     let down = &mut session.downstream_session;
-    let mut up = match wire::send(down, dialer, &origin, &head, &Pieces::One(content), clocks).await {
+    let mut up = match wire::send(down, dialer, &origin, &HeadPlan::new(head), &Pieces::One(content), clocks).await {
         Ok(up) => up,
         Err(wire::WireError::ClientGone(e)) => return Err(e.into_down()),
         Err(_) => return refuse(gateway, session, &unreachable()).await,

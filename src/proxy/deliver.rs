@@ -66,7 +66,7 @@ fn frame(session: &Session, head: &mut ResponseHeader) {
     }
 }
 
-async fn send_whole(session: &mut Session, mut head: ResponseHeader, body: Bytes) -> Result<(), Box<Error>> {
+async fn send_whole(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> Result<(), Box<Error>> {
     head.set_content_length(body.len())?;
     let head_only = session.req_header().method == http::Method::HEAD || body.is_empty();
     let body = (!head_only).then_some(body);
@@ -84,7 +84,7 @@ impl Streaming<'_> {
     async fn run(
         &mut self,
         session: &mut Session,
-        mut head: ResponseHeader,
+        mut head: Box<ResponseHeader>,
         held: Bytes,
         ended: bool,
         request: &Request,
@@ -202,7 +202,7 @@ async fn raw(
 async fn finish_bodyless(
     gateway: &Gateway,
     session: &mut Session,
-    mut head: ResponseHeader,
+    mut head: Box<ResponseHeader>,
     up: Answering,
 ) -> Result<(), Box<Error>> {
     let bodyless = head.status == 204 || head.status == 304;
@@ -216,7 +216,11 @@ async fn finish_bodyless(
 
 /// The upstream broke off inside a passed-through body: the client must not take what it has for the whole,
 /// so the connection is cut without an end.
-async fn cut(session: &mut Session, unsent: Option<ResponseHeader>, record: &mut LogRecord) -> Result<(), Box<Error>> {
+async fn cut(
+    session: &mut Session,
+    unsent: Option<Box<ResponseHeader>>,
+    record: &mut LogRecord,
+) -> Result<(), Box<Error>> {
     record.fault = Some("upstream_broken");
     if let Some(head) = unsent {
         wire::write_head(session, head, None, false).await.map_err(Error::into_down)?;

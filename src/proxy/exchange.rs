@@ -30,7 +30,7 @@ pub(crate) async fn run(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    records: &mut Vec<LogRecord>,
+    records: &mut Vec<Box<LogRecord>>,
 ) -> Result<(), Box<Error>> {
     let mut at = 0;
     loop {

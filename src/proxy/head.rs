@@ -13,6 +13,7 @@ use gateway_providers::{Endpoint, Outgoing};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use pingora::http::RequestHeader;
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Prepared heads of states that are gone are dropped all at once when this many have gathered.
 const MOST_PREPARED: usize = 4096;
@@ -20,7 +21,37 @@ const MOST_PREPARED: usize = 4096;
 type Key = (u64, Operation, Dialect);
 
 thread_local! {
-    static PREPARED: RefCell<AHashMap<Key, RequestHeader>> = RefCell::new(AHashMap::new());
+    static PREPARED: RefCell<AHashMap<Key, Arc<RequestHeader>>> = RefCell::new(AHashMap::new());
+}
+
+/// The head of one target's requests: what never changes is shared, the rest is put on top of each copy sent.
+#[derive(Clone, Debug)]
+pub(crate) struct HeadPlan {
+    base: Arc<RequestHeader>,
+    extra: Vec<(HeaderName, HeaderValue)>,
+    length: Option<usize>,
+}
+
+impl HeadPlan {
+    pub(crate) fn new(base: RequestHeader) -> Self {
+        Self { base: Arc::new(base), extra: Vec::new(), length: None }
+    }
+
+    /// Every request with a body has a Content-Length: bodies are held whole.
+    pub(crate) fn set_length(&mut self, length: usize) {
+        self.length = Some(length);
+    }
+
+    pub(crate) fn make(&self) -> pingora::Result<Box<RequestHeader>> {
+        let mut head = Box::new((*self.base).clone());
+        for (name, value) in &self.extra {
+            head.insert_header(name.clone(), value.clone())?;
+        }
+        if let Some(length) = self.length {
+            head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(length))?;
+        }
+        Ok(head)
+    }
 }
 
 /// The head of one upstream request, all but its framing.
@@ -32,38 +63,27 @@ pub(crate) fn build(
     out: &Outgoing,
     client: &HeaderMap,
     aliases: &[String],
-) -> Result<RequestHeader, Fault> {
-    let mut head = match (&aim.credential, request.route.raw || out.path.is_some() || leaf.custom_host.is_some()) {
-        (Credential::Managed(upstream), false) => {
+) -> Result<HeadPlan, Fault> {
+    let fixed = !request.route.raw && out.path.is_none() && leaf.custom_host.is_none();
+    let mut head = match &aim.credential {
+        Credential::Managed(upstream) if fixed => {
             let key = (upstream.generation, request.route.operation, request.route.dialect);
-            let found = PREPARED.with_borrow(|p| p.get(&key).cloned());
-            match found {
-                Some(head) => head,
-                None => {
-                    let head = prepare(request, aim, &endpoint.path, endpoint)?;
-                    PREPARED.with_borrow_mut(|p| {
-                        if p.len() >= MOST_PREPARED {
-                            p.clear();
-                        }
-                        p.insert(key, head.clone());
-                    });
-                    head
-                }
-            }
+            HeadPlan { base: prepared(key, request, aim, endpoint)?, extra: Vec::new(), length: None }
         }
-        _ => prepare(request, aim, out.path.as_deref().unwrap_or(&endpoint.path), endpoint)?,
+        _ => {
+            let mut head = prepare(request, aim, out.path.as_deref().unwrap_or(&endpoint.path), endpoint)?;
+            if request.route.raw {
+                pass_raw(&mut head, client, aim, aliases)?;
+            }
+            HeadPlan::new(head)
+        }
     };
-    for (name, value) in &out.headers {
-        set(&mut head, name.clone(), value.clone())?;
-    }
-    if request.route.raw {
-        pass_raw(&mut head, client, aim, aliases)?;
-    }
+    head.extra.extend(out.headers.iter().cloned());
     let slug = aim.adapter.info().slug;
     for (name, value) in &request.headers.provider_headers {
         let foreign = name.starts_with("anthropic-") != (slug == "anthropic");
         if !foreign {
-            set(&mut head, HeaderName::from_static(name), value.clone())?;
+            head.extra.push((HeaderName::from_static(name), value.clone()));
         }
     }
     let listed = request.headers.forward_headers.as_ref().unwrap_or(&leaf.forward_headers);
@@ -72,9 +92,24 @@ pub(crate) fn build(
         // Where the gateway key stood in one of these, it must not leave the house.
         let credential_place = matches!(name.as_str(), "authorization" | "x-api-key");
         if !credential_place || (request.headers.api_key.is_some() && !minted(value)) {
-            set(&mut head, HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, value.clone())?;
+            head.extra.push((HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, value.clone()));
         }
     }
+    Ok(head)
+}
+
+/// Made once per thread and state of the integration.
+fn prepared(key: Key, request: &Request, aim: &Aim, endpoint: &Endpoint) -> Result<Arc<RequestHeader>, Fault> {
+    if let Some(head) = PREPARED.with_borrow(|p| p.get(&key).cloned()) {
+        return Ok(head);
+    }
+    let head = Arc::new(prepare(request, aim, &endpoint.path, endpoint)?);
+    PREPARED.with_borrow_mut(|p| {
+        if p.len() >= MOST_PREPARED {
+            p.clear();
+        }
+        p.insert(key, head.clone());
+    });
     Ok(head)
 }
 
@@ -173,7 +208,7 @@ fn pass_raw(head: &mut RequestHeader, client: &HeaderMap, aim: &Aim, aliases: &[
     Ok(())
 }
 
-pub(crate) fn set(head: &mut RequestHeader, name: HeaderName, value: HeaderValue) -> Result<(), Fault> {
+fn set(head: &mut RequestHeader, name: HeaderName, value: HeaderValue) -> Result<(), Fault> {
     head.insert_header(name, value).map_err(internal)
 }
 

@@ -5,6 +5,8 @@ use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
 use super::headers::{GatewayHeaders, suffix_of};
 use super::request::{Content, Request, Route, Tenant};
+use crate::ids;
+use bytes::Bytes;
 use gateway_domain::bounds::peek;
 use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::operation::{self, Body};
@@ -63,7 +65,7 @@ pub(crate) fn receive(
     session: &Session,
     started: Instant,
     at: Timestamp,
-) -> Result<Request, Refused> {
+) -> Result<Box<Request>, Refused> {
     let head = session.req_header();
     let uri = &head.uri;
     let route = route(&head.method, uri.path(), uri.query())?;
@@ -76,9 +78,9 @@ pub(crate) fn receive(
         Ok(headers) => (headers, None),
         Err(fault) => (GatewayHeaders::default(), Some(fault)),
     };
-    let trace = headers.trace_id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string().into());
+    let trace = headers.trace_id.clone().unwrap_or_else(|| ids::next(at).to_string().into());
     let metadata = merge_metadata(&tenant, &headers.metadata);
-    let request = Request {
+    let request = Box::new(Request {
         started,
         at,
         tenant,
@@ -90,10 +92,10 @@ pub(crate) fn receive(
         metadata,
         credential: credential.map(|c| Secret::new(c.to_owned())),
         content: Content::default(),
-    };
+    });
     let refusal = bad_header.or_else(|| permit(&request)).or_else(|| saved_only(gateway, &request));
     match refusal {
-        Some(fault) => Err(Refused { fault, request: Some(Box::new(request)) }),
+        Some(fault) => Err(Refused { fault, request: Some(request) }),
         None => Ok(request),
     }
 }
@@ -217,6 +219,9 @@ pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fa
     Ok(Way::Relay)
 }
 
+/// Parsing a body above this takes long enough to hold up the other connections of a worker.
+const LARGE: usize = 256 * 1024;
+
 /// Reads and bounds the body of an exchanged request.
 pub(crate) async fn read_content(
     gateway: &Gateway,
@@ -230,11 +235,13 @@ pub(crate) async fn read_content(
     if bytes.is_empty() && !has_body {
         return Ok(Content::default());
     }
-    // Parsing a large body takes long enough to hold up the other connections of this worker.
-    let found = if bytes.len() > 256 * 1024 {
-        tokio::task::block_in_place(|| peek(route.operation, &bytes).map(|p| own(&p)))
+    let look = |bytes: &Bytes, operation| peek(operation, bytes).map(|p| own(&p));
+    let found = if bytes.len() > LARGE {
+        let (bytes, operation) = (bytes.clone(), route.operation);
+        let looked = tokio::task::spawn_blocking(move || look(&bytes, operation)).await;
+        looked.unwrap_or_else(|_| Err(Fault::new(FaultKind::Internal, "The request body could not be read")))
     } else {
-        peek(route.operation, &bytes).map(|p| own(&p))
+        look(&bytes, route.operation)
     };
     let found = found.map_err(BodyError::Refused)?;
     Ok(Content { bytes, ..found })

@@ -63,7 +63,7 @@ pub(crate) async fn models(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    records: &mut Vec<LogRecord>,
+    records: &mut Vec<Box<LogRecord>>,
 ) -> pingora::Result<bool> {
     let tenant = &request.tenant;
     // A config narrows the catalogue to the providers that it names.

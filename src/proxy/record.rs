@@ -6,20 +6,20 @@ use super::attempt::Tried;
 use super::exchange::Routing;
 use super::reply::{micros, own_work};
 use super::request::Request;
+use crate::ids;
 use gateway_domain::config::plan::Plan;
 use gateway_domain::record::{LogRecord, Timings};
 use gateway_domain::{Fault, Timestamp};
 use gateway_providers::Ending;
-use std::sync::Arc;
-use uuid::Uuid;
+use std::sync::{Arc, LazyLock};
 
 /// A record of `request`, for the target that was tried if one was.
-pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tried)>, attempt: u32) -> LogRecord {
+pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tried)>, attempt: u32) -> Box<LogRecord> {
     let facts = tried.map(|(_, t)| &t.facts);
     let tenant = &request.tenant;
     let asked = request.content.model.clone();
-    LogRecord {
-        id: Uuid::now_v7(),
+    Box::new(LogRecord {
+        id: ids::next(request.at),
         created_at: request.at.plus_micros(i64::try_from(micros(request.started.elapsed())).unwrap_or(0)),
         trace_id: request.trace.clone(),
         attempt,
@@ -56,7 +56,7 @@ pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tr
         client_ip: request.client_ip.map(|ip| ip.to_string()).unwrap_or_default().into(),
         metadata: metadata(&request.metadata),
         adjusted: facts.map(|f| f.adjusted.join(",")).unwrap_or_default().into(),
-    }
+    })
 }
 
 fn fault_label(tried: &Tried) -> Option<&'static str> {
@@ -68,7 +68,8 @@ fn fault_label(tried: &Tried) -> Option<&'static str> {
 
 fn metadata(pairs: &[(String, String)]) -> Arc<str> {
     if pairs.is_empty() {
-        return Arc::from("{}");
+        static NONE: LazyLock<Arc<str>> = LazyLock::new(|| "{}".into());
+        return NONE.clone();
     }
     let map: serde_json::Map<String, serde_json::Value> =
         pairs.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
@@ -76,7 +77,7 @@ fn metadata(pairs: &[(String, String)]) -> Arc<str> {
 }
 
 /// A request of a known tenant that never reached a target.
-pub(crate) fn refused(request: &Request, fault: &Fault, sent: u64) -> LogRecord {
+pub(crate) fn refused(request: &Request, fault: &Fault, sent: u64) -> Box<LogRecord> {
     let none = Routing { plan: Plan { attempts: Vec::new(), strategy: "" }, inline: false, config: Arc::default() };
     let mut record = of(request, &none, None, 1);
     record.status = fault.status();

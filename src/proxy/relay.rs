@@ -12,6 +12,7 @@ use super::request::Request;
 use super::target::{self, Aim, Credential};
 use super::{Ctx, Gateway};
 use crate::upstream::DialError;
+use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, FaultKind, Operation};
 use http::{HeaderName, header};
 use pingora::http::{RequestHeader, ResponseHeader};
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 /// A relayed request between its phases.
 pub(crate) struct Relay {
-    request: Request,
+    request: Box<Request>,
     routing: Routing,
     at: usize,
     tries: u32,
@@ -35,7 +36,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    pub(crate) fn new(request: Request, routing: Routing) -> Self {
+    pub(crate) fn new(request: Box<Request>, routing: Routing) -> Self {
         Self {
             request,
             routing,
@@ -50,12 +51,7 @@ impl Relay {
     }
 
     /// Moves to the next try or target after `status`. Returns the record of a target that is left behind.
-    fn advance(
-        &mut self,
-        status: u16,
-        exception: bool,
-        network: bool,
-    ) -> Option<Option<gateway_domain::record::LogRecord>> {
+    fn advance(&mut self, status: u16, exception: bool, network: bool) -> Option<Option<Box<LogRecord>>> {
         let retry = &self.routing.plan.attempts.get(self.at)?.leaf.retry;
         if !exception && self.tries < retry.attempts && (network || retry.statuses.contains(&status)) {
             self.wait = Duration::from_secs(1 << self.tries.min(6));
@@ -70,7 +66,7 @@ impl Relay {
         Some(Some(left))
     }
 
-    fn record(&self, status: u16) -> gateway_domain::record::LogRecord {
+    fn record(&self, status: u16) -> Box<LogRecord> {
         let number = u32::try_from(self.at + 1).unwrap_or(u32::MAX);
         let mut record = record::of(&self.request, &self.routing, None, number);
         record.status = status;

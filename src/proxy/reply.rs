@@ -57,7 +57,7 @@ pub(crate) fn bare_head(status: u16) -> ResponseHeader {
 
 /// The upstream's head without what belongs to the hop; `remade` drops what no longer fits a body that the
 /// gateway wrote anew.
-pub(crate) fn copy_head(from: &ResponseHeader, remade: bool) -> ResponseHeader {
+pub(crate) fn copy_head(from: &ResponseHeader, remade: bool) -> Box<ResponseHeader> {
     let mut head = bare_head(from.status.as_u16());
     for (name, value) in &from.headers {
         let hop = *name == header::CONNECTION
@@ -77,8 +77,9 @@ pub(crate) fn copy_head(from: &ResponseHeader, remade: bool) -> ResponseHeader {
 
 fn put(head: &mut ResponseHeader, names: &Names, value: &HeaderValue) {
     for name in names {
-        let inserted = head.insert_header(name.clone(), value.clone());
-        debug_assert!(inserted.is_ok(), "the name and value were made as such");
+        // Nothing of these names is ever copied from upstream, so there is nothing to replace.
+        let appended = head.append_header(name.clone(), value.clone());
+        debug_assert!(appended.is_ok(), "the name and value were made as such");
     }
 }
 
@@ -115,13 +116,13 @@ pub(crate) fn first_byte(record: &mut LogRecord, request: &Request) {
     record.timings.first_byte_us = micros(request.started.elapsed());
 }
 
-pub(crate) fn fault_head(gateway: &Gateway, request: &Request, fault: &Fault, facts: &Facts) -> ResponseHeader {
+pub(crate) fn fault_head(gateway: &Gateway, request: &Request, fault: &Fault, facts: &Facts) -> Box<ResponseHeader> {
     let mut head = plain_fault_head(gateway, fault);
     decorate(gateway, &mut head, request, facts);
     head
 }
 
-fn plain_fault_head(gateway: &Gateway, fault: &Fault) -> ResponseHeader {
+fn plain_fault_head(gateway: &Gateway, fault: &Fault) -> Box<ResponseHeader> {
     let mut head = bare_head(fault.status());
     let mut set = |name: HeaderName, value: HeaderValue| {
         let inserted = head.insert_header(name, value);
@@ -156,7 +157,7 @@ pub(crate) async fn refuse(
 }
 
 /// Any small local answer, with the rest of the request's body out of the way first.
-pub(crate) async fn json(session: &mut Session, mut head: ResponseHeader, body: Bytes) -> pingora::Result<()> {
+pub(crate) async fn json(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> pingora::Result<()> {
     wire::settle_unread_body(session).await;
     head.set_content_length(body.len())?;
     wire::write_head(session, head, Some(body), true).await

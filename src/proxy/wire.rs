@@ -1,11 +1,12 @@
 //! Every call on a Pingora session that the exchange makes, in one file: pingora is pinned exactly, and what
 //! its sessions promise about cancellation and framing is relied on here and nowhere else.
 
+use super::head::HeadPlan;
 use crate::upstream::{DialError, Dialer, Origin, check_in, check_out};
 use bytes::Bytes;
 use gateway_providers::Pieces;
 use http::{Method, header};
-use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::http::ResponseHeader;
 use pingora::protocols::Stream;
 use pingora::protocols::http::v1::client::HttpSession;
 use pingora::protocols::http::{HttpTask, ServerSession};
@@ -36,7 +37,7 @@ pub(crate) struct Clocks {
 
 /// An upstream that has answered with a head.
 pub(crate) struct Answering {
-    session: HttpSession,
+    session: Box<HttpSession>,
     key: u64,
     /// The request did not go out whole: the connection can never be used again.
     cut_short: bool,
@@ -48,7 +49,7 @@ pub(crate) async fn send(
     down: &mut ServerSession,
     dialer: &Dialer,
     origin: &Origin,
-    head: &RequestHeader,
+    head: &HeadPlan,
     body: &Pieces,
     clocks: Clocks,
 ) -> Result<Answering, WireError> {
@@ -84,16 +85,16 @@ async fn converse(
     down: &mut ServerSession,
     stream: Stream,
     key: u64,
-    head: &RequestHeader,
+    head: &HeadPlan,
     body: &Pieces,
     clocks: Clocks,
 ) -> Result<Answering, Failed> {
-    let mut session = HttpSession::new(stream);
+    let mut session = Box::new(HttpSession::new(stream));
     session.read_timeout = Some(clocks.first_byte);
     session.write_timeout = Some(clocks.idle);
     let mut cut_short = false;
     let talk = async {
-        session.write_request_header(Box::new(head.clone())).await?;
+        session.write_request_header(head.make()?).await?;
         cut_short = write_body(&mut session, body).await.is_err();
         loop {
             session.read_response().await?;
@@ -215,7 +216,7 @@ impl Answering {
             return;
         }
         self.session.respect_keepalive();
-        if let Some(stream) = self.session.reuse().await {
+        if let Some(stream) = (*self.session).reuse().await {
             check_in(self.key, stream, pool_size);
         }
     }
@@ -239,7 +240,7 @@ pub(crate) async fn write_head(
 ) -> pingora::Result<()> {
     let mut tasks = Vec::with_capacity(2);
     let bare = body.is_none() && end;
-    tasks.push(HttpTask::Header(Box::new(head), bare));
+    tasks.push(HttpTask::Header(head, bare));
     if body.is_some() {
         tasks.push(HttpTask::Body(body, end));
     } else if bare {
