@@ -131,6 +131,23 @@ async fn a_body_over_the_limit_is_a_413() {
     gateway.chat().provider("mock").bytes(just_fits).send().await.expect(200);
 }
 
+/// As many clients do it: write all, then read.
+#[tokio::test]
+async fn a_refusal_is_heard_by_a_client_that_sends_its_whole_body_first() {
+    let gateway = Gateway::with(&["--max-body", "1MiB"]).await;
+    let body = with(hello(), json!({ "filler": "x".repeat(3 << 20) })).to_string();
+    let request = raw::post("/v1/chat/completions", &[("x-gateway-provider", "mock")], &body);
+    for (request, status) in [(request.replacen(WORKSPACE_KEY, "unknown", 1), 401), (request, 413)] {
+        for _ in 0..5 {
+            let mut client = Raw::connect(gateway.proxy).await;
+            for piece in request.as_bytes().chunks(128 << 10) {
+                assert!(client.try_send(piece).await, "the connection was reset before {status} could be read");
+            }
+            assert_eq!(client.response().await.head.status, status);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_body_that_does_not_come_is_a_408() {
     let gateway = Gateway::with(&["--body-timeout", "300ms"]).await;

@@ -26,6 +26,8 @@ mod limits;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod matrix;
+#[cfg(test)]
 mod passthrough;
 #[cfg(test)]
 mod postgres;
@@ -41,3 +43,5 @@ mod startup;
 mod strategies;
 #[cfg(test)]
 mod tls;
+#[cfg(test)]
+mod workspaces;

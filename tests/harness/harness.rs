@@ -15,7 +15,7 @@ pub(crate) use call::Answer;
 pub(crate) use gateway::{ADMIN_KEY, Gateway, WORKSPACE_KEY};
 pub(crate) use mock::Mock;
 pub(crate) use raw::Raw;
-pub(crate) use upstream::{Peer, Upstream};
+pub(crate) use upstream::{Peer, Seen, Upstream};
 
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};

@@ -54,6 +54,26 @@ impl Raw {
         self.stream.write_all(bytes.as_ref()).await.is_ok()
     }
 
+    /// Sends while it listens: an answer that comes before all is sent ends the sending.
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> Response {
+        let mut left = request;
+        while !left.is_empty() && self.buffer.is_empty() {
+            self.buffer.reserve(64 << 10);
+            let (mut from, mut to) = self.stream.split();
+            tokio::select! {
+                biased;
+                read = from.read_buf(&mut self.buffer) => if matches!(read, Ok(0) | Err(_)) {
+                    break;
+                },
+                written = to.write(left) => match written {
+                    Ok(count) => left = &left[count..],
+                    Err(_) => break,
+                },
+            }
+        }
+        self.response().await
+    }
+
     /// How much was taken of it; `None` when nothing was for so long.
     pub(crate) async fn send_some(&mut self, bytes: &[u8], within: Duration) -> Option<usize> {
         if bytes.is_empty() {

@@ -1,0 +1,242 @@
+//! No side door: what holds on chat holds on every way through the gateway.
+
+use crate::harness::{Gateway, Raw, Seen, Upstream, eventually, gateway::target, hello, raw::Response, reply, with};
+use serde_json::{Value, json};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Chat,
+    ProxyChat,
+    UnknownJson,
+    Multipart,
+    WebSocket,
+}
+
+const WAYS: [Way; 5] = [Way::Chat, Way::ProxyChat, Way::UnknownJson, Way::Multipart, Way::WebSocket];
+
+impl Way {
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Chat => "/v1/chat/completions",
+            Self::ProxyChat => "/v1/proxy/chat/completions",
+            Self::UnknownJson => "/v1/brand/new",
+            Self::Multipart => "/v1/audio/transcriptions",
+            Self::WebSocket => "/v1/realtime?model=gpt-realtime",
+        }
+    }
+
+    /// The status of a success.
+    const fn success(self) -> u16 {
+        if matches!(self, Self::WebSocket) { 101 } else { 200 }
+    }
+
+    fn request(self, headers: &[(&str, &str)]) -> String {
+        let headers: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+        let (kind, body) = match self {
+            Self::WebSocket => {
+                return format!(
+                    "GET {} HTTP/1.1\r\nhost: g\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
+                     sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n",
+                    self.path()
+                );
+            }
+            Self::Multipart => (
+                "multipart/form-data; boundary=b",
+                "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nwhisper-1\r\n--b--\r\n".to_owned(),
+            ),
+            _ => ("application/json", hello().to_string()),
+        };
+        let (path, length) = (self.path(), body.len());
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: g\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+        )
+    }
+
+    async fn ask(self, gateway: &Gateway, headers: &[(&str, &str)]) -> Response {
+        let mut client = Raw::connect(gateway.proxy).await;
+        let named = headers.iter().any(|(n, _)| *n == "x-gateway-api-key");
+        let key = [("x-gateway-api-key", crate::harness::WORKSPACE_KEY)];
+        let all = if named { headers.to_vec() } else { [&key, headers].concat() };
+        client.send(self.request(&all)).await;
+        client.response().await
+    }
+}
+
+/// Answers every way's request.
+async fn upstream() -> Upstream {
+    Upstream::replying(answer).await
+}
+
+fn answer(seen: &Seen) -> Vec<u8> {
+    if seen.header("upgrade").is_some() {
+        let head = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n";
+        return format!("{head}sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n").into_bytes();
+    }
+    reply::chat("hi")
+}
+
+fn text(config: &Value) -> String {
+    config.to_string()
+}
+
+#[tokio::test]
+async fn who_may_not_is_refused_on_every_way() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    let (_, scopeless) = gateway.admin().workspace_key("k", json!({ "scopes": ["logs.view"] })).await;
+    let config = text(&target(&upstream));
+    for way in WAYS {
+        for (key, status) in [("unknown", 401), (crate::harness::ADMIN_KEY, 403), (scopeless.as_str(), 403)] {
+            let response = way.ask(&gateway, &[("x-gateway-api-key", key), ("x-gateway-config", &config)]).await;
+            assert_eq!(response.head.status, status, "{way:?}: {}", response.text());
+        }
+    }
+    assert_eq!(upstream.connections(), 0);
+}
+
+#[tokio::test]
+async fn bad_headers_and_missing_providers_are_refused_on_every_way() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    let config = text(&target(&upstream));
+    for way in WAYS {
+        for headers in [
+            &[("x-gateway-config", config.as_str()), ("x-gateway-request-timeout", "soon")][..],
+            &[("x-gateway-config", "{")],
+            &[("x-gateway-config", "pc-none")],
+            &[("x-gateway-provider", "nobody")],
+            &[("x-gateway-provider", "@nobody")],
+            &[],
+        ] {
+            let response = way.ask(&gateway, headers).await;
+            assert_eq!(response.head.status, 400, "{way:?} {headers:?}: {}", response.text());
+        }
+    }
+    assert_eq!(upstream.connections(), 0);
+}
+
+#[tokio::test]
+async fn saved_only_mode_holds_on_every_way() {
+    let gateway = Gateway::with(&["--block-inline-config", "true"]).await;
+    let upstream = upstream().await;
+    let config = text(&target(&upstream));
+    for way in WAYS {
+        for headers in [
+            &[("x-gateway-config", config.as_str())][..],
+            &[("x-gateway-provider", "openai"), ("authorization", "Bearer sk-own")],
+        ] {
+            let response = way.ask(&gateway, headers).await;
+            assert_eq!(response.head.status, 400, "{way:?}: {}", response.text());
+            assert!(response.text().contains("_blocked"), "{way:?}: {}", response.text());
+        }
+    }
+    assert_eq!(upstream.connections(), 0);
+}
+
+#[tokio::test]
+async fn credential_headers_and_answers_are_the_same_on_every_way() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    for way in WAYS {
+        let trace = format!("trace-{way:?}");
+        let headers = [
+            ("x-gateway-provider", "@main"),
+            ("x-gateway-trace-id", trace.as_str()),
+            ("x-gateway-forward-headers", "x-one"),
+            ("x-one", "1"),
+            ("x-two", "2"),
+        ];
+        let response = way.ask(&gateway, &headers).await;
+        assert_eq!(response.head.status, way.success(), "{way:?}: {}", response.text());
+        for (name, value) in [
+            ("x-gateway-trace-id", trace.as_str()),
+            ("x-gateway-provider", "openai"),
+            ("x-gateway-retry-attempt-count", "0"),
+            ("x-gateway-last-used-option-index", "config"),
+        ] {
+            // A handshake is passed on as the upstream gave it.
+            let expected = Some(value).filter(|_| way != Way::WebSocket);
+            assert_eq!(response.head.header(name), expected, "{way:?} {name}");
+        }
+        let seen = upstream.seen().pop().expect("it went up");
+        assert_eq!(seen.header("authorization"), Some("Bearer sk-managed"), "{way:?}");
+        assert_eq!(seen.header("x-one"), Some("1"), "{way:?}");
+        // Pass-through passes headers on as well.
+        let other = if way == Way::Chat { None } else { Some("2") };
+        assert_eq!(seen.header("x-two"), other, "{way:?}");
+        assert!(!seen.headers.iter().any(|(n, _)| n.to_lowercase().starts_with("x-gateway")), "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn fallback_and_its_index_hold_on_every_way() {
+    let gateway = Gateway::start().await;
+    let broken = Upstream::replying(|_| reply::error(503, &[])).await;
+    let nobody = crate::harness::ports::Port::reserve();
+    let refusing =
+        json!({ "provider": "openai", "api_key": "k", "custom_host": format!("http://{}/v1", nobody.address) });
+    let good = upstream().await;
+    for way in WAYS {
+        for first in [target(&broken), refusing.clone()] {
+            let config = json!({ "strategy": { "mode": "fallback" }, "targets": [first, target(&good)] });
+            let response = way.ask(&gateway, &[("x-gateway-config", &text(&config))]).await;
+            assert_eq!(response.head.status, way.success(), "{way:?}: {}", response.text());
+            if way != Way::WebSocket {
+                let index = response.head.header("x-gateway-last-used-option-index");
+                assert_eq!(index, Some("config.targets[1]"), "{way:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn timeouts_hold_on_every_way() {
+    let gateway = Gateway::start().await;
+    let silent = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        peer.gone().await;
+    })
+    .await;
+    let config = text(&with(target(&silent), json!({ "request_timeout": 150 })));
+    for way in WAYS {
+        let response = way.ask(&gateway, &[("x-gateway-config", &config)]).await;
+        assert_eq!(response.head.status, 408, "{way:?}: {}", response.text());
+        assert!(response.text().contains("150ms"), "{way:?}: {}", response.text());
+    }
+}
+
+#[tokio::test]
+async fn limits_that_need_an_unread_field_hold_too() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    let policy = json!({
+        "name": "by model", "type": "requests", "unit": "rph", "value": 1,
+        "conditions": [{ "key": "model", "value": "@main/whisper-1" }], "group_by": [{ "key": "api_key" }],
+    });
+    gateway.admin().post("/policies/rate-limits", &policy).await.expect(200);
+    let ask = async |way: Way| way.ask(&gateway, &[("x-gateway-provider", "@main")]).await.head.status;
+    assert_eq!((ask(Way::Multipart).await, ask(Way::Multipart).await), (200, 429), "the model was not read");
+    assert_eq!(ask(Way::Chat).await, 200, "this is another model");
+}
+
+#[tokio::test]
+async fn every_way_leaves_a_record() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    let config = text(&target(&upstream));
+    for way in WAYS {
+        let trace = format!("record-{way:?}");
+        let response = way.ask(&gateway, &[("x-gateway-config", &config), ("x-gateway-trace-id", &trace)]).await;
+        assert_eq!(response.head.status, way.success(), "{way:?}: {}", response.text());
+    }
+    for way in WAYS {
+        eventually(&format!("the record of {way:?}"), || async {
+            let list = gateway.admin().get(&format!("/logs?trace_id=record-{way:?}")).await.expect(200).json();
+            let found = list["data"].as_array().is_some_and(|rows| rows.len() == 1);
+            found.then(|| assert!(list.to_string().contains(&way.success().to_string()), "{way:?}: {list}"))
+        })
+        .await;
+    }
+}
