@@ -12,11 +12,13 @@ use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::{Batch, StoreError};
 use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
 use gateway_domain::resource::organisation::Organisation;
+use gateway_domain::resource::security::Security;
 use gateway_domain::resource::workspace::Workspace;
 use gateway_domain::resource::{Audit, Kind, Stored};
 use gateway_domain::secret::mask;
 use serde::Serialize;
 use serde_json::{Map, json};
+use std::collections::BTreeSet;
 use uuid::Uuid;
 
 const MIN_KEY: usize = 32;
@@ -125,7 +127,14 @@ impl First {
             "Bootstrap workspace key",
             self.made.workspace_key.expose(),
         );
-        let organisation = Organisation { default_workspace: workspace, block_inline_config: false, rest: Map::new() };
+        let organisation = Organisation {
+            default_workspace: workspace,
+            block_inline_config: Some(false),
+            user_api_key_rotation_period: None,
+            security_settings: Security::default(),
+            overridable_sections: BTreeSet::new(),
+            rest: Map::new(),
+        };
         let rows = vec![
             default_row(app, Kind::Organisation, org.0, org, &organisation),
             default_row(app, Kind::Workspace, workspace.0, org, &Workspace::default()),
@@ -157,6 +166,9 @@ fn key(app: &App, org: OrgId, workspace: Option<WorkspaceId>, kind: KeyKind, nam
         defaults: KeyDefaults::default(),
         expires_at: None,
         creation_mode: "auto".to_owned(),
+        rotation_policy: None,
+        transition: None,
+        sealed_key: None,
         rest: Map::new(),
     };
     let mut row = Row::fresh(app, org, workspace, None, doc);

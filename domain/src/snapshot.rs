@@ -12,6 +12,8 @@ use crate::egress::Trusted;
 use crate::id::{IntegrationId, KeyId, OrgId, UserId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::ports::{Changes, Revision, Vault};
+use crate::resource::person::{OrgRole, WorkspaceRole};
+use crate::resource::security::Security;
 use crate::resource::{Kind, Stored};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -76,6 +78,23 @@ impl Snapshot {
 
     pub fn people(&self) -> impl Iterator<Item = &Arc<Person>> {
         self.people.values()
+    }
+
+    /// The roles of a person in a workspace; `None` for somebody who is no user of its organisation.
+    pub fn standing(&self, user: UserId, workspace: &Workspace) -> Option<(OrgRole, Option<WorkspaceRole>)> {
+        let person = self.person(user).filter(|p| p.org == workspace.org)?;
+        Some((person.role, workspace.members().get(&user).copied()))
+    }
+
+    /// The security settings in force in a workspace.
+    pub fn security(&self, workspace: &Workspace) -> Security {
+        let Some(org) = self.org(workspace.org) else { return Security::default() };
+        workspace.security.map_or(org.security, |own| own.over(org.security, &org.overridable))
+    }
+
+    /// Days after which the secrets of user keys of a workspace are replaced.
+    pub fn rotation_days(&self, workspace: &Workspace) -> Option<u16> {
+        workspace.rotation_days.or_else(|| self.org(workspace.org)?.rotation_days)
     }
 
     /// Credential and address behind a managed provider.

@@ -42,7 +42,8 @@ pub struct Person {
     pub id: UserId,
     pub org: OrgId,
     pub email: Arc<str>,
-    pub name: Arc<str>,
+    pub first_name: Arc<str>,
+    pub last_name: Arc<str>,
     pub role: OrgRole,
 }
 
@@ -308,7 +309,8 @@ pub(super) fn person(row: &Stored) -> Result<Person, String> {
         id: UserId(row.id),
         org: OrgId(row.org),
         email: u.email.into(),
-        name: row.name.as_str().into(),
+        first_name: u.first_name.into(),
+        last_name: u.last_name.into(),
         role: u.role,
     })
 }
