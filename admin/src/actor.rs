@@ -4,7 +4,7 @@
 use crate::app::App;
 use crate::grant;
 use crate::problem::{Problem, forbidden, missing, unauthenticated};
-use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
+use gateway_domain::id::{KeyId, OrgId, UserId, WorkspaceId};
 use gateway_domain::keys::KeyHash;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::{Scope, Scopes};
@@ -23,7 +23,12 @@ pub struct Actor {
     pub workspace: Option<WorkspaceId>,
     /// The person behind a user key.
     pub user: Option<Uuid>,
+    /// Of the key, and no more than the role of the person behind it may do.
     pub scopes: Scopes,
+    /// Whether it sees the logs of others.
+    pub(crate) sees_all: bool,
+    /// Whether it sees the metadata of logs.
+    pub(crate) sees_metadata: bool,
 }
 
 impl Actor {
@@ -38,11 +43,13 @@ impl Actor {
         if !key.active || !home {
             return Err(unauthenticated("this API key is not active"));
         }
-        Ok(Self::of(key))
+        Ok(Self::of(key).bound(&snapshot))
     }
 
     fn of(key: &Arc<Key>) -> Self {
         Self {
+            sees_all: true,
+            sees_metadata: true,
             key: key.id,
             kind: key.kind,
             org: key.org,
@@ -50,6 +57,22 @@ impl Actor {
             user: key.owner,
             scopes: key.scopes,
         }
+    }
+
+    /// What a person lost with a role, their keys lost too; who is no user any more may nothing.
+    fn bound(mut self, snapshot: &Snapshot) -> Self {
+        let (Some(user), Some(workspace)) = (self.user, self.workspace.and_then(|w| snapshot.workspace(w))) else {
+            return self;
+        };
+        let Some((org, seat)) = snapshot.standing(UserId(user), workspace) else {
+            self.scopes = Scopes::default();
+            return self;
+        };
+        let security = snapshot.security(workspace);
+        self.scopes = self.scopes.meet(&security.bound(org, seat));
+        self.sees_all = security.sees_all(org, seat);
+        self.sees_metadata = security.sees_metadata(org, seat);
+        self
     }
 
     pub(crate) fn may(&self, scope: Scope) -> bool {

@@ -4,13 +4,17 @@
 use crate::app::App;
 use crate::problem::{Problem, bad, internal, missing};
 use crate::resource::{Resource, Row};
-use crate::route::Call;
-use gateway_domain::id::{OrgId, WorkspaceId};
+use crate::route::{Call, Visit};
+use gateway_domain::id::{OrgId, UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, Changes, Rejection, Revision, WriteError};
 use gateway_domain::resource::{Audit, Kind, Stored};
 use gateway_domain::snapshot::{Snapshot, Workspace};
+use gateway_domain::time::Timestamp;
+use http::Uri;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Everything that is committed when a write decides: what the writer knew and what others wrote since.
 pub(crate) struct Around<'a> {
@@ -28,6 +32,18 @@ impl Around<'_> {
             Some(stored) => Row::read(stored),
             None => Ok(row),
         }
+    }
+
+    /// Rows that may have changed or been made since they were read: as they are now, the deleted left out.
+    pub(crate) fn now(&self, read: Vec<Stored>, wanted: impl Fn(&Stored) -> bool) -> Vec<Stored> {
+        let mut rows: BTreeMap<(String, Uuid), Stored> = BTreeMap::new();
+        for row in read.into_iter().chain(self.changes.rows.iter().filter(|r| wanted(r)).cloned()) {
+            let key = (row.kind.clone(), row.id);
+            if rows.get(&key).is_none_or(|known| known.version < row.version) {
+                rows.insert(key, row);
+            }
+        }
+        rows.into_values().filter(|r| r.deleted_at.is_none()).collect()
     }
 
     /// Whether someone took the slug since it was looked up. `shelf` `None`: anywhere in the organisation.
@@ -87,6 +103,7 @@ pub(crate) enum Action {
     Read,
     Update,
     Delete,
+    Rotate,
 }
 
 impl Action {
@@ -96,6 +113,7 @@ impl Action {
             Self::Read => "read",
             Self::Update => "update",
             Self::Delete => "delete",
+            Self::Rotate => "rotate",
         }
     }
 }
@@ -103,30 +121,100 @@ impl Action {
 /// Longer requests are told by the names of their fields: the trail must not outgrow what it tells of.
 const MAX_TOLD: usize = 64 * 1024;
 
-fn told(row: &Stored, request: &Map<String, Value>) -> String {
-    let details = json!({"name": row.name, "slug": row.slug, "request": request}).to_string();
+fn told(row: &Stored, request: &Map<String, Value>, request_id: Uuid) -> String {
+    let details = json!({"request_id": request_id, "name": row.name, "slug": row.slug, "request": request}).to_string();
     if details.len() <= MAX_TOLD {
         return details;
     }
     let fields: Vec<&String> = request.keys().collect();
-    json!({"name": row.name, "slug": row.slug, "fields": fields, "omitted_bytes": details.len()}).to_string()
+    json!({
+        "request_id": request_id,
+        "name": row.name,
+        "slug": row.slug,
+        "fields": fields,
+        "omitted_bytes": details.len(),
+    })
+    .to_string()
+}
+
+/// Who does something, and by which request.
+pub(crate) struct Origin<'a> {
+    app: &'a App,
+    at: Timestamp,
+    actor: String,
+    actor_kind: &'static str,
+    method: String,
+    uri: String,
+    client_ip: String,
+    request_id: Uuid,
+}
+
+impl<'a> Origin<'a> {
+    fn of_call(call: &'a Call) -> Self {
+        Self {
+            app: &call.app,
+            at: call.now,
+            actor: call.actor.key.to_string(),
+            actor_kind: "api_key",
+            method: call.method.to_string(),
+            uri: path(&call.uri),
+            client_ip: call.client.map_or_else(String::new, |ip| ip.to_string()),
+            request_id: call.request_id,
+        }
+    }
+
+    pub(crate) fn of_visit(visit: &'a Visit, user: UserId) -> Self {
+        Self {
+            app: &visit.app,
+            at: visit.now,
+            actor: user.to_string(),
+            actor_kind: "user",
+            method: visit.method.to_string(),
+            uri: path(&visit.uri),
+            client_ip: visit.client.map_or_else(String::new, |ip| ip.to_string()),
+            request_id: visit.request_id,
+        }
+    }
+
+    /// The process itself, on its own account.
+    pub(crate) fn of_upkeep(app: &'a App) -> Self {
+        Self {
+            app,
+            at: app.now(),
+            actor: "upkeep".to_owned(),
+            actor_kind: "system",
+            method: String::new(),
+            uri: String::new(),
+            client_ip: String::new(),
+            request_id: app.id(),
+        }
+    }
+
+    /// `request` is the body with its secrets masked.
+    pub(crate) fn tell(&self, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
+        Audit {
+            id: self.app.id(),
+            at: self.at,
+            org: row.org,
+            workspace: row.workspace,
+            actor: self.actor.clone(),
+            actor_kind: self.actor_kind.to_owned(),
+            action: action.name().to_owned(),
+            resource_kind: row.kind.clone(),
+            resource_id: row.id.to_string(),
+            method: self.method.clone(),
+            uri: self.uri.clone(),
+            client_ip: self.client_ip.clone(),
+            details: told(row, request, self.request_id),
+        }
+    }
+}
+
+fn path(uri: &Uri) -> String {
+    uri.path_and_query().map_or_else(String::new, ToString::to_string)
 }
 
 /// The audit row of a call; `request` is the body with its secrets masked.
 pub(crate) fn audit(call: &Call, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
-    Audit {
-        id: call.app.id(),
-        at: call.now,
-        org: row.org,
-        workspace: row.workspace,
-        actor: call.actor.key.to_string(),
-        actor_kind: "api_key".to_owned(),
-        action: action.name().to_owned(),
-        resource_kind: row.kind.clone(),
-        resource_id: row.id.to_string(),
-        method: call.method.to_string(),
-        uri: call.uri.path_and_query().map_or_else(String::new, ToString::to_string),
-        client_ip: call.client.map_or_else(String::new, |ip| ip.to_string()),
-        details: told(row, request),
-    }
+    Origin::of_call(call).tell(action, row, request)
 }

@@ -20,9 +20,11 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {
-    let query = filter::read(&call)?;
+    let Some(query) = filter::read(&call)? else {
+        return Ok(Reply::json(json!({"object": "list", "total": 0, "data": []})));
+    };
     let page = call.app.logs.query(&query).await?;
-    let data: Vec<Value> = page.rows.iter().map(view::record).collect();
+    let data: Vec<Value> = page.rows.iter().map(|r| view::record(r, call.actor.sees_metadata)).collect();
     Ok(Reply::json(json!({"object": "list", "total": page.total, "data": data})))
 }
 
@@ -30,6 +32,7 @@ async fn get(call: Call) -> Result<Reply, Problem> {
     let id = call.var("id").parse().map_err(|_| bad("id", "must be a UUID"))?;
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
     let found = call.app.logs.get(id, named).await?.filter(|r| r.org == call.actor.org);
+    let found = found.filter(|r| call.actor.sees_all || r.owner == call.actor.user);
     let record = found.ok_or_else(|| missing("log"))?;
-    Ok(Reply::json(view::record(&record)))
+    Ok(Reply::json(view::record(&record, call.actor.sees_metadata)))
 }

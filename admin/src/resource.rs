@@ -5,9 +5,14 @@
 pub(crate) mod api_key;
 pub(crate) mod config;
 pub(crate) mod integration;
+pub(crate) mod invite;
+pub(crate) mod member;
+pub(crate) mod organisation;
 pub(crate) mod provider;
 pub(crate) mod rate_limit;
 mod row;
+pub(crate) mod user;
+pub(crate) mod workspace;
 
 pub(crate) use row::{Draft, Row, Slug};
 
@@ -18,8 +23,11 @@ use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, ResourceQuery, Revision};
+use gateway_domain::resource::api_key::ApiKey;
+use gateway_domain::resource::integration::Integration;
 use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::snapshot::{Snapshot, Workspace};
+use gateway_domain::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -161,6 +169,15 @@ pub(crate) async fn collect<R: Resource>(call: &Call, mut query: ResourceQuery) 
 
 pub(crate) fn views<R: Resource>(rows: &[Stored], call: &Call) -> Result<Vec<Value>, Problem> {
     rows.iter().map(|stored| Ok(R::view(&Row::read(stored)?, call))).collect()
+}
+
+/// The tombstone of a row that goes along with another.
+pub(crate) fn bury(row: Stored, now: Timestamp) -> Result<Stored, Problem> {
+    match Kind::parse(&row.kind) {
+        Some(Kind::Integration) => Row::<Integration>::read(&row)?.tombstone(now),
+        Some(Kind::ApiKey) => Row::<ApiKey>::read(&row)?.tombstone(now),
+        _ => Ok(Stored { version: row.version + 1, updated_at: now, deleted_at: Some(now), ..row }),
+    }
 }
 
 /// Reads a new row from a body, and says what the audit trail keeps of that body.

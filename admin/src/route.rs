@@ -34,9 +34,14 @@ pub(crate) enum Place {
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
 pub(crate) type AuthedFn = Box<dyn Fn(Call) -> Answer + Send + Sync>;
 pub(crate) type PublicFn = fn(&App) -> Reply;
+pub(crate) type GuestFn = Box<dyn Fn(Visit) -> Answer + Send + Sync>;
 
 pub(crate) enum Gate {
     Public(PublicFn),
+    /// Without a key, but with a body: the handler proves itself who asks.
+    Guest(GuestFn),
+    /// Any key opens it; it shows no more than the key's own.
+    AnyKey(AuthedFn),
     /// Any of these scopes opens it; a handler may ask for more.
     Scopes(&'static [Scope], AuthedFn),
 }
@@ -51,6 +56,24 @@ pub(crate) struct Route {
 
 pub(crate) fn public(place: Place, path: &'static str, summary: &'static str, run: PublicFn) -> Route {
     Route { method: Method::GET, path, place, summary, gate: Gate::Public(run) }
+}
+
+pub(crate) fn guest<F, A>(method: Method, path: &'static str, summary: &'static str, run: F) -> Route
+where
+    F: Fn(Visit) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
+{
+    let run: GuestFn = Box::new(move |visit| Box::pin(run(visit)));
+    Route { method, path, place: Place::Api, summary, gate: Gate::Guest(run) }
+}
+
+pub(crate) fn any_key<F, A>(method: Method, path: &'static str, summary: &'static str, run: F) -> Route
+where
+    F: Fn(Call) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
+{
+    let run: AuthedFn = Box::new(move |call| Box::pin(run(call)));
+    Route { method, path, place: Place::Api, summary, gate: Gate::AnyKey(run) }
 }
 
 pub(crate) fn authed<F, A>(
@@ -92,6 +115,20 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) bytes: Bytes,
     pub(crate) client: Option<IpAddr>,
+    pub(crate) request_id: Uuid,
+    /// What the client calls this server, for links.
+    pub(crate) host: Option<String>,
+}
+
+/// A request of somebody without a key.
+pub(crate) struct Visit {
+    pub(crate) app: Arc<App>,
+    pub(crate) now: Timestamp,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) bytes: Bytes,
+    pub(crate) client: Option<IpAddr>,
+    pub(crate) request_id: Uuid,
 }
 
 impl Call {

@@ -5,17 +5,18 @@ use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
 use crate::input::Query;
 use crate::problem::{Problem, too_large, unknown_route, unreadable, wrong_method};
-use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, stamp};
+use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
 use crate::{logs, public, resource};
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
-use http::Method;
 use http::request::Parts;
+use http::{Method, header};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
+use uuid::Uuid;
 
 /// Larger bodies are no configuration.
 const MAX_BODY: usize = 4 * 1024 * 1024;
@@ -29,6 +30,11 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::provider::routes(),
         resource::api_key::routes(),
         resource::rate_limit::routes(),
+        resource::organisation::routes(),
+        resource::workspace::routes(),
+        resource::member::routes(),
+        resource::user::routes(),
+        resource::invite::routes(),
         logs::routes(),
     ];
     parts.into_iter().flatten().collect()
@@ -45,7 +51,7 @@ pub struct RouteInfo {
     pub public: bool,
     /// Below `/v1`, `/v2` and `/v1/v2`, and not just as written.
     pub versioned: bool,
-    /// Any of these is enough to be let in.
+    /// Any of these is enough to be let in; without any, every key is.
     pub scopes: Vec<&'static str>,
 }
 
@@ -53,7 +59,8 @@ pub struct RouteInfo {
 pub fn routes() -> Vec<RouteInfo> {
     let info = |r: &Route| {
         let (public, scopes) = match &r.gate {
-            Gate::Public(_) => (true, Vec::new()),
+            Gate::Public(_) | Gate::Guest(_) => (true, Vec::new()),
+            Gate::AnyKey(_) => (false, Vec::new()),
             Gate::Scopes(any_of, _) => (false, any_of.iter().map(|s| s.name()).collect()),
         };
         let (method, versioned) = (r.method.clone(), r.place == Place::Api);
@@ -86,17 +93,19 @@ fn refuse(app: &App, problem: &Problem) -> Response {
 
 async fn serve(app: Arc<App>, route: &'static Route, request: Request) -> Response {
     let id = app.id();
-    match answer(app, route, request).await {
+    match answer(app, route, request, id).await {
         Ok(reply) => reply.answer(id),
         Err(problem) => stamp(problem.answer(id), id),
     }
 }
 
 /// Authentication and scope come before the body is read.
-async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply, Problem> {
+async fn answer(app: Arc<App>, route: &Route, request: Request, request_id: Uuid) -> Result<Reply, Problem> {
     let (any_of, run) = match &route.gate {
         Gate::Public(run) => return Ok(run(&app)),
-        Gate::Scopes(any_of, run) => (any_of, run),
+        Gate::Guest(run) => return run(visit(app, request, request_id).await?).await,
+        Gate::AnyKey(run) => (&[][..], run),
+        Gate::Scopes(any_of, run) => (*any_of, run),
     };
     let now = app.now();
     let (mut parts, body) = request.into_parts();
@@ -106,7 +115,17 @@ async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply,
     let query = Query::parse(&parts.uri)?;
     let bytes = read(body).await?;
     let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
-    run(Call { app, actor, now, method: parts.method, uri: parts.uri, vars, query, bytes, client }).await
+    let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok()).map(str::to_owned);
+    let (method, uri) = (parts.method, parts.uri);
+    run(Call { app, actor, now, method, uri, vars, query, bytes, client, request_id, host }).await
+}
+
+async fn visit(app: Arc<App>, request: Request, request_id: Uuid) -> Result<Visit, Problem> {
+    let now = app.now();
+    let (parts, body) = request.into_parts();
+    let bytes = read(body).await?;
+    let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
+    Ok(Visit { app, now, method: parts.method, uri: parts.uri, bytes, client, request_id })
 }
 
 async fn variables(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
@@ -199,7 +218,8 @@ mod tests {
         let all = routes();
         for (i, row) in all.iter().enumerate() {
             assert!(row.path.starts_with('/') && !row.summary.is_empty(), "{row:?}");
-            assert!(row.public || !row.scopes.is_empty(), "{row:?} opens to any key");
+            let own = row.path == "/api-keys/self/details";
+            assert!(row.public || own || !row.scopes.is_empty(), "{row:?} opens to any key");
             assert!(!all[..i].iter().any(|o| o.method == row.method && o.path == row.path), "{row:?}");
         }
     }

@@ -18,6 +18,15 @@ pub(crate) struct Paging {
     pub(crate) size: u64,
 }
 
+impl Paging {
+    /// Its page of rows that are all here.
+    pub(crate) fn cut<T>(self, rows: &[T]) -> &[T] {
+        let whole = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let start = whole(self.page.saturating_mul(self.size)).min(rows.len());
+        &rows[start..start.saturating_add(whole(self.size)).min(rows.len())]
+    }
+}
+
 impl Query {
     pub(crate) fn parse(uri: &Uri) -> Result<Self, Problem> {
         let pairs = Pairs::<Vec<(String, String)>>::try_from_uri(uri);
@@ -52,12 +61,17 @@ impl Query {
     }
 
     pub(crate) fn paging(&self) -> Result<Paging, Problem> {
-        let rule = "must be an integer of 0..4294967295";
-        let page = self.parsed::<u32>("current_page", rule)?.map_or(0, u64::from);
-        let size = self.parsed("page_size", "must be an integer of 0..1000")?.unwrap_or(DEFAULT_PAGE_SIZE);
-        if size > MAX_PAGE_SIZE {
-            return Err(bad("page_size", format_args!("must be at most {MAX_PAGE_SIZE}")));
+        self.paging_by("current_page", "page_size", MAX_PAGE_SIZE)
+    }
+
+    /// Some lists name their pages otherwise, or have smaller ones.
+    pub(crate) fn paging_by(&self, page: &str, size: &str, most: u64) -> Result<Paging, Problem> {
+        let at = self.parsed::<u32>(page, "must be an integer of 0..4294967295")?.map_or(0, u64::from);
+        let rule = format!("must be an integer of 0..{most}");
+        let length = self.parsed(size, &rule)?.unwrap_or(DEFAULT_PAGE_SIZE);
+        if length > most {
+            return Err(bad(size, format_args!("must be at most {most}")));
         }
-        Ok(Paging { page, size })
+        Ok(Paging { page: at, size: length })
     }
 }

@@ -2,8 +2,9 @@
 //! in force is refused: a list that silently ignores one shows more than was asked for.
 
 use crate::input::Query;
-use crate::problem::{Problem, bad};
+use crate::problem::{Problem, bad, forbidden};
 use crate::route::Call;
+use gateway_domain::id::KeyId;
 use gateway_domain::money::NanoUsd;
 use gateway_domain::record::LogQuery;
 use gateway_domain::time::Timestamp;
@@ -43,7 +44,8 @@ static LATER: &[&str] = &[
 
 const ANY: &str = "must be comma-separated names";
 
-pub(super) fn read(call: &Call) -> Result<LogQuery, Problem> {
+/// `None`: a reader who sees own logs only asks for those of others.
+pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
     let q = &call.query;
     check_names(q)?;
     let given = q.text("workspace_id").or_else(|| q.text("workspace_slug"));
@@ -71,7 +73,22 @@ pub(super) fn read(call: &Call) -> Result<LogQuery, Problem> {
         page_size: paging.size,
     };
     pairs(q, &mut query)?;
-    Ok(query)
+    if !call.actor.sees_metadata && !query.metadata.is_empty() {
+        return Err(forbidden("your role does not see the metadata of logs"));
+    }
+    if !call.actor.sees_all {
+        narrow(call, &mut query);
+        return Ok(Some(query).filter(|q| !q.keys.is_empty()));
+    }
+    Ok(Some(query))
+}
+
+/// To the keys of the person who reads.
+fn narrow(call: &Call, query: &mut LogQuery) {
+    let snapshot = call.snapshot();
+    let own = snapshot.keys().filter(|k| k.owner.is_some() && k.owner == call.actor.user).map(|k| k.id);
+    let own: Vec<KeyId> = own.filter(|id| query.keys.is_empty() || query.keys.contains(id)).collect();
+    query.keys = own;
 }
 
 fn check_names(q: &Query) -> Result<(), Problem> {

@@ -6,7 +6,8 @@ use gateway_domain::record::LogRecord;
 use gateway_domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
-pub(super) fn record(r: &LogRecord) -> Value {
+/// `open`: whether the reader may see the request's metadata.
+pub(super) fn record(r: &LogRecord, open: bool) -> Value {
     let millis = r.timings.total_us / 1000;
     json!({
         "_id": r.id,
@@ -30,17 +31,18 @@ pub(super) fn record(r: &LogRecord) -> Value {
             "lastUsedOptionJsonPath": r.option_index,
             "bytes": r.response_bytes,
         },
-        "metrics": metrics(r),
+        "metrics": metrics(r, open),
     })
 }
 
-fn metrics(r: &LogRecord) -> Value {
+fn metrics(r: &LogRecord, open: bool) -> Value {
     let usage = r.usage.unwrap_or_default();
     let mut out = Map::new();
     for part in [identity(r), outcome(r, &usage)] {
         out.extend(part.as_object().cloned().unwrap_or_default());
     }
-    let metadata: Map<String, Value> = serde_json::from_str(&r.metadata).unwrap_or_default();
+    let metadata: Map<String, Value> =
+        if open { serde_json::from_str(&r.metadata).unwrap_or_default() } else { Map::new() };
     let (keys, values): (Vec<String>, Vec<Value>) = metadata.into_iter().unzip();
     out.insert("metadata.key".into(), json!(keys));
     out.insert("metadata.value".into(), Value::Array(values));

@@ -1,21 +1,26 @@
 //! Gateway keys. The secret is made here and shown in one answer only; its hash and its mask are kept.
 //! What may be done to a key depends on its kind, so each kind has scopes of its own.
 
+pub(crate) mod rotation;
+
 use super::{Draft, Resource, Row, Slug, collect, delete, draft, everything, get, update, views};
 use crate::actor::Actor;
+use crate::app::App;
 use crate::change::{Action, Around, audit, commit};
 use crate::grant;
 use crate::input::{Edit, Flag, Paging};
-use crate::problem::{Problem, bad, forbidden};
+use crate::problem::{Problem, bad, forbidden, missing};
 use crate::resource::provider::{check_count, check_future};
-use crate::route::{Call, Reply, Route, authed};
-use gateway_domain::id::{KeyId, WorkspaceId};
+use crate::route::{Call, Reply, Route, any_key, authed};
+use gateway_domain::id::{KeyId, UserId, WorkspaceId};
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
+use gateway_domain::resource::person::OrgRole;
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::secret::mask;
+use gateway_domain::snapshot::{Snapshot, Workspace};
 use gateway_domain::time::Timestamp;
 use http::Method;
 use serde::Deserialize;
@@ -39,6 +44,7 @@ const CREATE: &[Scope] = scopes!("create");
 const READ: &[Scope] = scopes!("read");
 const UPDATE: &[Scope] = scopes!("update");
 const DELETE: &[Scope] = scopes!("delete");
+const ROTATE: &[Scope] = scopes!("rotate");
 
 const fn column(kind: KeyKind) -> usize {
     match kind {
@@ -58,9 +64,17 @@ pub(crate) fn routes() -> Vec<Route> {
             create,
         ),
         authed(Method::GET, "/api-keys", LIST, "List keys, their secrets masked", list),
+        any_key(Method::GET, "/api-keys/self/details", "Show the key that asks, and where it belongs", details),
         authed(Method::GET, "/api-keys/{id}", READ, "Show a key, its secret masked", get::<ApiKey>),
         authed(Method::PUT, "/api-keys/{id}", UPDATE, "Change a key", update::<ApiKey>),
         authed(Method::DELETE, "/api-keys/{id}", DELETE, "Delete a key; it stops working at once", delete::<ApiKey>),
+        authed(
+            Method::POST,
+            "/api-keys/{id}/rotate",
+            ROTATE,
+            "Give a key a new secret; the old one opens until the transition ends",
+            rotation::rotate,
+        ),
     ]
 }
 
@@ -76,6 +90,8 @@ pub(crate) struct Create {
     scopes: Vec<String>,
     defaults: Option<Defaults>,
     expires_at: Option<Timestamp>,
+    #[serde(default)]
+    rotation_policy: Edit<rotation::Policy>,
 }
 
 #[derive(Default, Deserialize)]
@@ -102,13 +118,14 @@ pub(crate) struct Patch {
     defaults: Edit<Defaults>,
     #[serde(default)]
     expires_at: Edit<Timestamp>,
+    #[serde(default)]
+    rotation_policy: Edit<rotation::Policy>,
 }
 
 impl Resource for ApiKey {
     const KIND: Kind = Kind::ApiKey;
     const NOUN: &'static str = "API key";
-    const LATER: &'static [&'static str] =
-        &["rate_limits", "usage_limits", "alert_emails", "rotation_policy", "reset_usage"];
+    const LATER: &'static [&'static str] = &["rate_limits", "usage_limits", "alert_emails", "reset_usage"];
     type Create = Create;
     type Patch = Patch;
 
@@ -117,9 +134,11 @@ impl Resource for ApiKey {
         check_name("name", &input.name)?;
         check_future(input.expires_at, call.now)?;
         let mut defaults = KeyDefaults::default();
-        merge(&mut defaults, input.defaults.unwrap_or_default())?;
+        let given = input.defaults.unwrap_or_default();
+        let inherits = given.config_id == Edit::Keep;
+        merge(&mut defaults, given)?;
         let home = home.filter(|_| input.kind != KeyKind::OrganisationService);
-        let doc = Self {
+        let mut doc = Self {
             kind: input.kind,
             hash: String::new(),
             masked: String::new(),
@@ -129,8 +148,15 @@ impl Resource for ApiKey {
             defaults,
             expires_at: input.expires_at,
             creation_mode: "api".to_owned(),
+            rotation_policy: None,
+            transition: None,
+            sealed_key: None,
             rest: Map::new(),
         };
+        let snapshot = call.snapshot();
+        let workspace = home.and_then(|w| snapshot.workspace(w));
+        let enforced = workspace.and_then(|w| inherit(&mut doc, w, &snapshot, inherits, call.now));
+        rotation::merge(&mut doc, input.rotation_policy, enforced, call.now)?;
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name;
         Ok(Draft { row, slug: Slug::None })
@@ -154,10 +180,14 @@ impl Resource for ApiKey {
             Edit::Clear => row.doc.defaults = KeyDefaults::default(),
             Edit::Set(given) => merge(&mut row.doc.defaults, given)?,
         }
-        Ok(())
+        let snapshot = call.snapshot();
+        let workspace = row.workspace.and_then(|w| snapshot.workspace(w));
+        let enforced = workspace.and_then(|w| cadence(row.doc.kind, w, &snapshot));
+        rotation::merge(&mut row.doc, input.rotation_policy, enforced, call.now)
     }
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        check_person(row, around)?;
         let Some(name) = &row.doc.defaults.config_id else { return Ok(()) };
         let Some(home) = row.workspace else {
             return Err(bad("defaults.config_id", "is of no use to an organisation key"));
@@ -194,7 +224,9 @@ impl Resource for ApiKey {
             "usage_limits": null,
             "reset_usage": null,
             "alert_emails": [],
-            "rotation_policy": null,
+            "rotation_policy": rotation::view(doc),
+            "key_transition_expires_at": rotation::ends(doc, call.now),
+            "new_key_waits": rotation::waits(row, call),
             "expires_at": doc.expires_at,
         });
         view.extend(more.as_object().cloned().unwrap_or_default());
@@ -207,6 +239,7 @@ impl Resource for ApiKey {
             Action::Read => READ,
             Action::Update => UPDATE,
             Action::Delete => DELETE,
+            Action::Rotate => ROTATE,
         };
         let kind = row.doc.kind;
         if kind == KeyKind::OrganisationService && actor.workspace.is_some() {
@@ -214,6 +247,77 @@ impl Resource for ApiKey {
         }
         actor.require(&scopes[column(kind)..=column(kind)])
     }
+
+    fn forget(&mut self) {
+        self.sealed_key = None;
+        self.transition = None;
+    }
+}
+
+/// The cadence that user keys of a workspace are held to.
+fn cadence(kind: KeyKind, workspace: &Workspace, snapshot: &Snapshot) -> Option<u16> {
+    (kind == KeyKind::WorkspaceUser).then(|| snapshot.rotation_days(workspace)).flatten()
+}
+
+/// What a workspace gives to its user keys: a config, unless they have their own, and a cadence.
+fn inherit(doc: &mut ApiKey, from: &Workspace, snapshot: &Snapshot, config: bool, now: Timestamp) -> Option<u16> {
+    if doc.kind == KeyKind::WorkspaceUser && config {
+        doc.defaults.config_id = from.user_key_config.map(|id| id.to_string());
+    }
+    let days = cadence(doc.kind, from, snapshot);
+    if let Some(days) = days {
+        rotation::enforce(doc, days, now);
+    }
+    days
+}
+
+/// A key of somebody may no more than that person, who must be of this workspace.
+fn check_person(row: &Row<ApiKey>, around: &Around<'_>) -> Result<(), Problem> {
+    let (Some(user), Some(home)) = (row.doc.user_id, row.workspace) else { return Ok(()) };
+    let workspace = around.workspace(Some(home))?;
+    let standing = around.snapshot.standing(UserId(user), workspace);
+    let standing = standing.filter(|(org, seat)| *org != OrgRole::Member || seat.is_some());
+    let Some((org, seat)) = standing else {
+        return Err(bad("user_id", "must be a user who belongs to this workspace"));
+    };
+    let bound = around.snapshot.security(workspace).bound(org, seat);
+    let over: Vec<&str> =
+        row.doc.scopes.names().into_iter().filter(|n| Scope::parse(n).is_none_or(|s| !bound.has(s))).collect();
+    if over.is_empty() {
+        return Ok(());
+    }
+    Err(forbidden(format!("scopes holds {}, which the role of this user does not allow", over.join(", "))))
+}
+
+/// A key for a new user, with its secret.
+pub(crate) fn for_user(
+    app: &App,
+    around: &Around<'_>,
+    workspace: &Workspace,
+    user: UserId,
+    scopes: Scopes,
+) -> Result<(Row<ApiKey>, String), Problem> {
+    let kind = KeyKind::WorkspaceUser;
+    let secret = mint(kind.tag(), &app.bytes());
+    let mut doc = ApiKey {
+        kind,
+        hash: KeyHash::of(&secret).to_string(),
+        masked: mask(&secret),
+        description: None,
+        user_id: Some(user.0),
+        scopes,
+        defaults: KeyDefaults::default(),
+        expires_at: None,
+        creation_mode: "auto".to_owned(),
+        rotation_policy: None,
+        transition: None,
+        sealed_key: None,
+        rest: Map::new(),
+    };
+    inherit(&mut doc, workspace, &around.snapshot, true, app.now());
+    let mut row = Row::fresh(app, workspace.org, Some(workspace.id), Some(user.0), doc);
+    "First key".clone_into(&mut row.name);
+    Ok((row, secret))
 }
 
 /// Known, right for the kind, and no more than the maker may give.
@@ -236,15 +340,20 @@ fn person(kind: KeyKind, named: Option<Uuid>, by: &Actor) -> Result<Option<Uuid>
     }
 }
 
+pub(crate) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Problem> {
+    check_count("defaults.metadata", metadata.len())?;
+    for (key, value) in metadata {
+        check_name("defaults.metadata", key)?;
+        if value.chars().count() > 128 {
+            return Err(bad(format_args!("defaults.metadata.{key}"), "must be at most 128 characters"));
+        }
+    }
+    Ok(())
+}
+
 fn merge(stored: &mut KeyDefaults, given: Defaults) -> Result<(), Problem> {
     if let Some(metadata) = given.metadata.or_default() {
-        check_count("defaults.metadata", metadata.len())?;
-        for (key, value) in &metadata {
-            check_name("defaults.metadata", key)?;
-            if value.chars().count() > 128 {
-                return Err(bad(format_args!("defaults.metadata.{key}"), "must be at most 128 characters"));
-            }
-        }
+        check_metadata(&metadata)?;
         stored.metadata = metadata;
     }
     if let Edit::Set(name) = &given.config_id {
@@ -290,6 +399,24 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     };
     let revision = commit(&call.app, seen, decide).await?;
     Ok(Reply::json(json!({"id": new.row.id, "key": key, "object": "api-key"})).at(revision))
+}
+
+async fn details(call: Call) -> Result<Reply, Problem> {
+    let actor = &call.actor;
+    let found = call.app.directory.get(Kind::ApiKey, actor.org, None, &actor.key.to_string()).await?;
+    let row = Row::<ApiKey>::read(&found.ok_or_else(|| missing(ApiKey::NOUN))?)?;
+    let snapshot = call.snapshot();
+    let org = snapshot.org(actor.org);
+    let workspace = actor.workspace.and_then(|w| snapshot.workspace(w));
+    let mut view = ApiKey::view(&row, &call);
+    // What it may do now, which a role can make less than what it was given.
+    view["scopes"] = json!(actor.scopes);
+    view["organisation"] = json!(org.map(|o| json!({"id": o.id, "slug": &*o.slug, "name": &*o.name})));
+    view["workspace"] =
+        json!(workspace.map(|w| {
+            json!({"id": w.id, "slug": &*w.slug, "name": &*w.name, "defaults": {"metadata": &*w.metadata}})
+        }));
+    Ok(Reply::json(view))
 }
 
 /// An Admin key that names no workspace sees the keys of the organisation and of all its workspaces.

@@ -137,6 +137,10 @@ impl Resource for SavedConfig {
             .filter(|k| k.workspace == row.workspace)
             .filter(|k| k.defaults.as_ref().and_then(|d| d.config.as_deref()).is_some_and(meant));
         let users: Vec<String> = defaults.take(10).map(|k| format!("`{}` ({})", k.name, KeyId(k.id.0))).collect();
+        let default = row.workspace.and_then(|w| around.snapshot.workspace(w)).and_then(|w| w.user_key_config);
+        if default.is_some_and(|c| c.0 == row.id) {
+            return Err(conflict("the config is the user_api_key_config of its workspace"));
+        }
         if users.is_empty() {
             return Ok(());
         }

@@ -164,7 +164,7 @@ impl Resource for Integration {
         let either = match action {
             Action::Create => CREATE,
             Action::Read => READ,
-            Action::Update => UPDATE,
+            Action::Update | Action::Rotate => UPDATE,
             Action::Delete => DELETE,
         };
         actor.require(if row.workspace.is_some() { either } else { &either[..1] })

@@ -89,11 +89,6 @@ async fn broken_bodies_are_named() {
         (service, json!({"usage_limits": {"credit_limit": 1}}), "usage_limits is not available in this version"),
         (service, json!({"alert_emails": ["a@example.com"]}), "alert_emails is not available in this version"),
         (
-            service,
-            json!({"rotation_policy": {"rotation_period": "weekly"}}),
-            "rotation_policy is not available in this version",
-        ),
-        (
             "organisation/service",
             json!({"workspace_id": "default"}),
             "workspace_id would not bound an organisation key",

@@ -172,7 +172,7 @@ impl House {
         Asker { house: self, key: None }
     }
 
-    /// Another workspace of the organisation, stored directly: there is no route for it yet.
+    /// Another workspace of the organisation, stored directly, so that its slug is known.
     pub(crate) async fn workspace(&self, slug: &str) -> WorkspaceId {
         let org = self.app.live.snapshot().orgs().next().expect("an organisation").id;
         self.workspace_of(org, slug).await
@@ -197,6 +197,18 @@ impl House {
         ])
         .await;
         key
+    }
+
+    /// Somebody who was invited and accepted: the user's id and the key of the first seat, if scopes were given.
+    pub(crate) async fn user(&self, email: &str, role: &str, seats: Value, scopes: Option<Value>) -> (String, String) {
+        let mut body = json!({"email": email, "role": role, "workspaces": seats});
+        if let Some(scopes) = scopes {
+            merge(&mut body, json!({"workspace_api_key_details": {"scopes": scopes}}));
+        }
+        let made = self.as_admin().post("/admin/users/invites", body).await.expect(200);
+        let body = json!({"token": token(&made["invite_link"]), "first_name": "Ann", "last_name": "Lee"});
+        let user = self.nobody().post("/invites/accept", body).await.expect(200);
+        (text(&user["id"]), user["api_keys"][0]["key"].as_str().unwrap_or_default().to_owned())
     }
 
     pub(crate) fn integration_id(&self, slug: &str) -> IntegrationId {
@@ -323,6 +335,11 @@ impl Answer {
         assert!(body["request_id"].is_string(), "{body}");
         text(&body["data"]["message"])
     }
+}
+
+/// The secret part of an invite's link.
+pub(crate) fn token(link: &Value) -> String {
+    text(link).split_once('#').expect("a link with a token").1.to_owned()
 }
 
 pub(crate) fn text(value: &Value) -> String {

@@ -157,3 +157,34 @@ async fn records_of_others_do_not_exist() {
     house.logs().append(&[theirs]).await.expect("appended");
     house.as_admin().get(&path).await.refused(404, "AB08");
 }
+
+#[tokio::test]
+async fn people_see_of_logs_what_their_role_lets_them() {
+    let (house, records) = filled().await;
+    let seat = json!([{"id": "default", "role": "member"}]);
+    let (user, key) = house.user("a@example.com", "member", seat, Some(json!(["logs.list", "logs.view"]))).await;
+    let id = house.with(&key).get("/api-keys/self/details").await.expect(200)["id"].clone();
+    let mut own = record(records[0].org, records[0].workspace, 9, "own");
+    (own.key, own.owner) = (serde_json::from_value(id).expect("an id"), user.parse().ok());
+    house.logs().append(&[own.clone()]).await.expect("appended");
+    let seen = async || list(&house.with(&key).get("/logs").await.expect(200), "trace_id");
+    let foreign = format!("/logs/{}", records[0].id);
+    assert_eq!(seen().await, ["own", "three", "two", "one"]);
+    assert_eq!(house.with(&key).get(&foreign).await.expect(200)["metrics"]["metadata.key"], json!(["_user"]));
+    let set = async |switches: Value| {
+        house.as_admin().put("/admin/organisation", json!({"security_settings": switches})).await.expect(200);
+    };
+    set(json!({"members_view_log_metadata": false})).await;
+    assert_eq!(house.with(&key).get(&foreign).await.expect(200)["metrics"]["metadata.key"], json!([]));
+    let guess = "/logs?metadata=%7B%22_user%22%3A%22ann%22%7D";
+    house.with(&key).get(guess).await.refused(403, "AB03");
+    set(json!({"members_view_all_data": false})).await;
+    assert_eq!(seen().await, ["own"]);
+    let theirs = house.with(&key).get(&format!("/logs?api_key_ids={user}")).await.expect(200);
+    assert_eq!(theirs["total"], 0, "a key that is not theirs");
+    house.with(&key).get(&foreign).await.refused(404, "AB08");
+    house.with(&key).get(&format!("/logs/{}", own.id)).await.expect(200);
+    set(json!({"members_view_logs": false})).await;
+    house.with(&key).get("/logs").await.refused(403, "AB03");
+    assert_eq!(house.as_service().get("/logs").await.expect(200)["total"], 4, "a service key is nobody's");
+}

@@ -1,0 +1,164 @@
+//! Settings of the organisation: what its people may do, what its workspaces may decide for themselves, and
+//! what every request and key of it is held to.
+
+use super::{Draft, Resource, Row};
+use crate::change::{Action, Around, audit, commit};
+use crate::input::{Edit, Flag, Whole};
+use crate::problem::{Problem, bad, missing};
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::id::WorkspaceId;
+use gateway_domain::ports::Batch;
+use gateway_domain::resource::organisation::Organisation;
+use gateway_domain::resource::rotation::Period;
+use gateway_domain::resource::security::{BadSecurity, Security};
+use gateway_domain::resource::{Kind, check_name};
+use gateway_domain::scope::Scope;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) fn routes() -> Vec<Route> {
+    const READ: &[Scope] = &[Scope::named("organisation_settings.read")];
+    const UPDATE: &[Scope] = &[Scope::named("organisation_settings.update")];
+    vec![
+        authed(Method::GET, "/admin/organisation", READ, "Show the organisation and its settings", show),
+        authed(Method::PUT, "/admin/organisation", UPDATE, "Change settings of the organisation", change),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patch {
+    #[serde(default)]
+    name: Edit<String>,
+    #[serde(default)]
+    block_inline_config: Edit<Flag>,
+    #[serde(default)]
+    user_api_key_rotation_period: Edit<Value>,
+    #[serde(default)]
+    security_settings: Edit<BTreeMap<String, bool>>,
+    #[serde(default)]
+    overridable_sections: Edit<BTreeSet<String>>,
+}
+
+impl Resource for Organisation {
+    const KIND: Kind = Kind::Organisation;
+    const NOUN: &'static str = "organisation";
+    const LATER: &'static [&'static str] = &[];
+    type Create = Patch;
+    type Patch = Patch;
+
+    fn create(_input: Patch, _home: Option<WorkspaceId>, _call: &Call) -> Result<Draft<Self>, Problem> {
+        Err(missing(Self::NOUN))
+    }
+
+    fn patch(row: &mut Row<Self>, input: Patch, _call: &Call) -> Result<(), Problem> {
+        if let Some(name) = input.name.required("name")? {
+            check_name("name", &name)?;
+            row.name = name;
+        }
+        match input.block_inline_config {
+            Edit::Keep => {}
+            // Back to what the day of its making says.
+            Edit::Clear => row.doc.block_inline_config = None,
+            Edit::Set(flag) => row.doc.block_inline_config = Some(flag.0),
+        }
+        match input.user_api_key_rotation_period {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.user_api_key_rotation_period = None,
+            Edit::Set(given) => row.doc.user_api_key_rotation_period = Some(period(given)?),
+        }
+        match input.security_settings {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.security_settings = Security::default(),
+            Edit::Set(given) => {
+                row.doc.security_settings = switches(&given, Some(row.doc.security_settings))?;
+            }
+        }
+        if let Some(open) = input.overridable_sections.or_default() {
+            let known = Security::sections();
+            if open.iter().any(|s| !known.contains(s.as_str())) {
+                let known: Vec<&str> = known.into_iter().collect();
+                return Err(bad("overridable_sections", format_args!("may hold {} only", known.join(", "))));
+            }
+            row.doc.overridable_sections = open;
+        }
+        Ok(())
+    }
+
+    fn check(_row: &Row<Self>, _around: &Around<'_>) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn view(row: &Row<Self>, _call: &Call) -> Value {
+        json!({
+            "object": "organisation",
+            "id": row.id,
+            "slug": row.slug,
+            "name": row.name,
+            "status": row.status,
+            "default_workspace_id": row.doc.default_workspace,
+            "block_inline_config": row.doc.blocks_inline(row.created_at),
+            "user_api_key_rotation_period": row.doc.user_api_key_rotation_period,
+            "security_settings": row.doc.security_settings,
+            "overridable_sections": row.doc.overridable_sections,
+            "created_at": row.created_at,
+            "last_updated_at": row.updated_at,
+        })
+    }
+}
+
+/// Days, or the name of a period; kept in days.
+pub(crate) fn period(given: Value) -> Result<u16, Problem> {
+    const RULE: &str = "must be an integer of 1..365, weekly or monthly";
+    let days = match Period::deserialize(&given) {
+        Ok(named) => u64::from(named.days()),
+        Err(_) => Whole::deserialize(given).map_err(|_| bad("user_api_key_rotation_period", RULE))?.0,
+    };
+    let days = u16::try_from(days).ok().filter(|d| (1..=365).contains(d));
+    days.ok_or_else(|| bad("user_api_key_rotation_period", RULE))
+}
+
+/// `before`: switches that stay as they are where nothing is given; without them every one must be.
+pub(crate) fn switches(given: &BTreeMap<String, bool>, before: Option<Security>) -> Result<Security, Problem> {
+    let made = match before {
+        Some(before) => before.with(given),
+        None => Security::whole(given),
+    };
+    made.map_err(|why| match why {
+        BadSecurity::Unknown(name) => bad(format_args!("security_settings.{name}"), "is not a known field"),
+        BadSecurity::Missing(name) => {
+            bad(format_args!("security_settings.{name}"), "is required: all settings are given together")
+        }
+    })
+}
+
+async fn own(call: &Call) -> Result<Row<Organisation>, Problem> {
+    let org = call.actor.org;
+    let found = call.app.directory.get(Kind::Organisation, org, None, &org.to_string()).await?;
+    Row::read(&found.ok_or_else(|| missing(Organisation::NOUN))?)
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    let row = own(&call).await?;
+    Ok(Reply::json(Organisation::view(&row, &call)))
+}
+
+async fn change(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let row = own(&call).await?;
+    let body = call.body()?;
+    let told = body.0.clone();
+    let input: Patch = body.read()?;
+    let decide = |around: &Around<'_>| {
+        let mut row = around.newest(row)?;
+        Organisation::patch(&mut row, input, &call)?;
+        row.touch(call.now);
+        let stored = row.stored()?;
+        let audit = vec![audit(&call, Action::Update, &stored, &told)];
+        Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(json!({})).at(revision))
+}

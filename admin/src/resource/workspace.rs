@@ -1,0 +1,321 @@
+//! Workspaces: what they are called, what they give to the requests and keys in them, and their end. Deleting
+//! one takes everything in it along, and asks to be told so.
+
+mod removal;
+
+use super::member::{self, member_of};
+use super::organisation::{period, switches};
+use super::provider::slug_of;
+use super::{Draft, Resource, Row, Slug, collect, draft, everything, locate, update};
+use crate::actor::Actor;
+use crate::change::{Action, Around, audit, commit};
+use crate::input::{Body, Edit};
+use crate::problem::{Problem, bad, missing};
+use crate::resource::api_key::check_metadata;
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::id::{ConfigId, UserId, WorkspaceId};
+use gateway_domain::ports::{Batch, Revision};
+use gateway_domain::resource::person::WorkspaceRole;
+use gateway_domain::resource::security::Security;
+use gateway_domain::resource::workspace::{Defaults, Workspace};
+use gateway_domain::resource::{Kind, check_name};
+use gateway_domain::scope::Scope;
+use gateway_domain::snapshot::Snapshot;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+pub(crate) fn routes() -> Vec<Route> {
+    const LIST: &[Scope] = &[Scope::named("workspaces.list")];
+    const CREATE: &[Scope] = &[Scope::named("workspaces.create")];
+    const READ: &[Scope] = &[Scope::named("workspaces.read")];
+    const UPDATE: &[Scope] = &[Scope::named("workspaces.update")];
+    const DELETE: &[Scope] = &[Scope::named("workspaces.delete")];
+    let at = |all: &'static str, one: &'static str| {
+        vec![
+            authed(Method::GET, all, LIST, "List the workspaces of the organisation", list),
+            authed(Method::POST, all, CREATE, "Make a workspace", create),
+            authed(Method::GET, one, READ, "Show a workspace with its members, by slug or id", show),
+            authed(Method::PUT, one, UPDATE, "Change a workspace", update::<Workspace>),
+            authed(Method::DELETE, one, DELETE, "Delete a workspace; with force_delete, all in it", removal::delete),
+        ]
+    };
+    // Two families of paths are documented for the same resource.
+    let both = [at("/admin/workspaces", "/admin/workspaces/{id}"), at("/workspaces", "/workspaces/{id}")];
+    both.into_iter().flatten().collect()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    name: String,
+    slug: Option<String>,
+    description: Option<String>,
+    icon: Option<String>,
+    defaults: Option<Map<String, Value>>,
+    user_api_key_rotation_period: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patch {
+    #[serde(default)]
+    name: Edit<String>,
+    #[serde(default)]
+    description: Edit<String>,
+    #[serde(default)]
+    icon: Edit<String>,
+    #[serde(default)]
+    defaults: Edit<Map<String, Value>>,
+    #[serde(default)]
+    security_settings: Edit<BTreeMap<String, bool>>,
+    #[serde(default)]
+    user_api_key_rotation_period: Edit<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DefaultsPatch {
+    #[serde(default)]
+    metadata: Edit<BTreeMap<String, String>>,
+    #[serde(default)]
+    user_api_key_config: Edit<String>,
+}
+
+impl Resource for Workspace {
+    const KIND: Kind = Kind::Workspace;
+    const NOUN: &'static str = "workspace";
+    const SHARED: bool = true;
+    const LATER: &'static [&'static str] = &["usage_limits", "rate_limits"];
+    type Create = Create;
+    type Patch = Patch;
+
+    fn create(input: Create, _home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+        check_name("name", &input.name)?;
+        let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), Self::default());
+        if let Some(icon) = &input.icon {
+            check_icon(icon)?;
+        }
+        row.doc.icon = input.icon;
+        row.doc.description = input.description;
+        if let Some(given) = input.defaults {
+            merge(&mut row, given, call)?;
+        }
+        if let Some(given) = input.user_api_key_rotation_period {
+            row.doc.user_api_key_rotation_period = Some(period(given)?);
+        }
+        let slug = Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "workspace")));
+        row.name = input.name;
+        Ok(Draft { row, slug })
+    }
+
+    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+        if let Some(name) = input.name.required("name")? {
+            check_name("name", &name)?;
+            row.name = name;
+        }
+        if let Edit::Set(icon) = &input.icon {
+            check_icon(icon)?;
+        }
+        input.icon.onto(&mut row.doc.icon);
+        input.description.onto(&mut row.doc.description);
+        match input.defaults {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.defaults = Defaults::default(),
+            Edit::Set(given) => merge(row, given, call)?,
+        }
+        match input.security_settings {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.security_settings = None,
+            Edit::Set(given) => row.doc.security_settings = Some(own_security(&given, call)?),
+        }
+        match input.user_api_key_rotation_period {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.user_api_key_rotation_period = None,
+            Edit::Set(given) => row.doc.user_api_key_rotation_period = Some(period(given)?),
+        }
+        Ok(())
+    }
+
+    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        if let Some(config) = row.doc.defaults.user_api_key_config {
+            let here = around.snapshot.workspace(WorkspaceId(row.id));
+            if here.is_none_or(|w| w.config(&config.to_string()).is_none()) {
+                return Err(no_config(&config.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    fn view(row: &Row<Self>, call: &Call) -> Value {
+        let snapshot = call.snapshot();
+        let mut view = row.common("workspace");
+        view.shift_remove("workspace_id");
+        if call.query.text("name_format") != Some("plain")
+            && let Some(icon) = &row.doc.icon
+        {
+            view.insert("name".into(), format!("{icon} {}", row.name).into());
+        }
+        let here = snapshot.workspace(WorkspaceId(row.id));
+        let config = row.doc.defaults.user_api_key_config.map(|id| id.to_string());
+        let config = config.map(|id| here.and_then(|w| w.config(&id)).map_or(id, |c| c.slug.to_string()));
+        let is_default = snapshot.org(row.org).is_some_and(|o| o.default_workspace.0 == row.id);
+        let more = json!({
+            "icon": row.doc.icon,
+            "description": row.doc.description,
+            "defaults": {
+                "object": "workspace",
+                "is_default": u8::from(is_default),
+                "metadata": row.doc.defaults.metadata,
+                "input_guardrails": [],
+                "output_guardrails": [],
+                "user_api_key_config": config,
+            },
+            "usage_limits": [],
+            "rate_limits": [],
+            "user_api_key_rotation_period": row.doc.user_api_key_rotation_period,
+            "security_settings": here.map_or_else(|| json!(null), |w| json!(snapshot.security(w))),
+        });
+        view.extend(more.as_object().cloned().unwrap_or_default());
+        Value::Object(view)
+    }
+
+    fn home(_named: Option<WorkspaceId>, _default: WorkspaceId) -> Option<WorkspaceId> {
+        None
+    }
+
+    /// A key of a workspace knows that one only.
+    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+        match actor.workspace {
+            Some(own) if action != Action::Create && own.0 != row.id => Err(missing(Self::NOUN)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The workspace that a path below it names, as far as this actor knows it.
+pub(crate) struct Where {
+    pub(crate) id: WorkspaceId,
+    pub(crate) seen: Revision,
+}
+
+impl Where {
+    pub(crate) fn of(call: &Call) -> Result<Self, Problem> {
+        let snapshot = call.snapshot();
+        let named = call.actor.named(&snapshot, Some(call.var("id")))?;
+        Ok(Self { id: named.ok_or_else(|| missing(Workspace::NOUN))?, seen: snapshot.revision })
+    }
+}
+
+/// All switches, of which those in sections that the organisation keeps closed must be as they are there.
+fn own_security(given: &BTreeMap<String, bool>, call: &Call) -> Result<Security, Problem> {
+    let own = switches(given, None)?;
+    let snapshot = call.snapshot();
+    let org = snapshot.org(call.actor.org).ok_or_else(|| missing("organisation"))?;
+    match own.closed_change(org.security, &org.overridable) {
+        None => Ok(own),
+        Some((name, section)) => {
+            let rule = format!("cannot be set here: the organisation has not opened the section {section}");
+            Err(bad(format_args!("security_settings.{name}"), rule))
+        }
+    }
+}
+
+fn check_icon(icon: &str) -> Result<(), Problem> {
+    let short = (1..=16).contains(&icon.chars().count()) && !icon.chars().any(char::is_control);
+    if short { Ok(()) } else { Err(bad("icon", "must be one emoji")) }
+}
+
+fn no_config(name: &str) -> Problem {
+    bad("defaults.user_api_key_config", format_args!("names `{name}`, which is no config of this workspace"))
+}
+
+fn merge(row: &mut Row<Workspace>, given: Map<String, Value>, call: &Call) -> Result<(), Problem> {
+    let mut body = Body(given);
+    // Told on every read, so clients send them back.
+    body.0.shift_remove("object");
+    body.0.shift_remove("is_default");
+    body.refuse_later("defaults.", &["input_guardrails", "output_guardrails"])?;
+    let given: DefaultsPatch = body.read_under("defaults.")?;
+    if let Some(metadata) = given.metadata.or_default() {
+        check_metadata(&metadata)?;
+        row.doc.defaults.metadata = metadata;
+    }
+    match given.user_api_key_config {
+        Edit::Keep => {}
+        Edit::Clear => row.doc.defaults.user_api_key_config = None,
+        Edit::Set(name) => {
+            let id = config(&call.snapshot(), WorkspaceId(row.id), &name).ok_or_else(|| no_config(&name))?;
+            row.doc.defaults.user_api_key_config = Some(id);
+        }
+    }
+    Ok(())
+}
+
+/// By slug or id.
+fn config(snapshot: &Snapshot, workspace: WorkspaceId, name: &str) -> Option<ConfigId> {
+    snapshot.workspace(workspace)?.config(name).map(|c| c.id)
+}
+
+/// The filters look at parts of names, which the store does not: workspaces are few, so they are sifted here.
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let q = &call.query;
+    let paging = q.paging()?;
+    let status = q.one_of("status", &["active", "archived"])?;
+    q.one_of("name_format", &["plain", "display"])?;
+    let part = q.text("name").map(str::to_lowercase);
+    let exact = q.text("exact_name");
+    let mut rows = collect::<Workspace>(&call, everything::<Workspace>(&call, None)).await?;
+    rows.retain(|r| {
+        call.actor.workspace.is_none_or(|own| own.0 == r.id)
+            && status.is_none_or(|s| r.status == s)
+            && part.as_ref().is_none_or(|p| r.name.to_lowercase().contains(p))
+            && exact.is_none_or(|e| r.name == e)
+    });
+    let data = paging.cut(&rows).iter().map(|row| Workspace::view(row, &call)).collect();
+    Ok(Reply::json(Workspace::listed(rows.len() as u64, data)))
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    call.query.one_of("name_format", &["plain", "display"])?;
+    let row = locate::<Workspace>(&call, None, Action::Read).await?;
+    let mut view = Workspace::view(&row, &call);
+    view["users"] = Value::Array(member::views_of(&call, WorkspaceId(row.id)).await?);
+    Ok(Reply::json(view))
+}
+
+async fn create(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let mut body = call.body()?;
+    if body.0.contains_key("workspace_id") {
+        return Err(bad("workspace_id", "is not a known field"));
+    }
+    let users = users(&mut body)?;
+    let (mut new, told) = draft::<Workspace>(&call, body)?;
+    new.settle(&call).await?;
+    let decide = |around: &Around<'_>| {
+        new.enter(around)?;
+        let mut rows = vec![new.row.stored()?];
+        for user in &users {
+            rows.push(member_of(&call, around, WorkspaceId(new.row.id), *user, WorkspaceRole::Member)?.stored()?);
+        }
+        let audit = rows.iter().map(|row| audit(&call, Action::Create, row, &told)).collect();
+        Ok(Batch { rows, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(Workspace::view(&new.row, &call)).at(revision))
+}
+
+fn users(body: &mut Body) -> Result<Vec<UserId>, Problem> {
+    const RULE: &str = "must be an array of user ids";
+    let given: Vec<String> = match body.0.shift_remove("users") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(list) => serde_json::from_value(list).map_err(|_| bad("users", RULE))?,
+    };
+    let mut ids: Vec<UserId> =
+        given.iter().map(|id| id.parse().map_err(|_| bad("users", RULE))).collect::<Result<_, _>>()?;
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
+}

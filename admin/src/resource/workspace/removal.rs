@@ -1,0 +1,99 @@
+//! The end of a workspace and of everything in it, in one write.
+
+use crate::change::{Action, Around, audit, commit};
+use crate::input::{Body, Flag};
+use crate::problem::{Problem, bad, conflict};
+use crate::resource::{bury, locate};
+use crate::route::{Call, Reply};
+use gateway_domain::id::WorkspaceId;
+use gateway_domain::ports::{Batch, ResourceQuery};
+use gateway_domain::resource::workspace::Workspace;
+use gateway_domain::resource::{Kind, Stored};
+use serde::Deserialize;
+use serde_json::{Map, json};
+
+/// What lives in a workspace, and what it is called when it stands in the way.
+const INSIDE: &[(Kind, Option<&str>)] = &[
+    (Kind::ApiKey, Some("API keys")),
+    (Kind::Config, Some("configs")),
+    (Kind::Provider, Some("providers")),
+    (Kind::Integration, Some("integrations")),
+    (Kind::RateLimitPolicy, Some("policies")),
+    (Kind::Member, None),
+];
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    /// Of the workspace, as a proof that the right one is meant.
+    name: Option<String>,
+    #[serde(default)]
+    force_delete: Flag,
+}
+
+pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let row = locate::<Workspace>(&call, None, Action::Delete).await?;
+    let asked: Asked = Body::parse(&call.bytes)?.read()?;
+    if asked.name.as_ref().is_some_and(|name| *name != row.name && *name != row.slug) {
+        return Err(bad("name", "is not the name of this workspace"));
+    }
+    let id = WorkspaceId(row.id);
+    let read = inside(&call, id).await?;
+    let decide = |around: &Around<'_>| {
+        let row = around.newest(row)?;
+        if around.snapshot.org(row.org).is_some_and(|o| o.default_workspace == id) {
+            return Err(conflict("the default workspace of the organisation cannot be deleted"));
+        }
+        let rows = around.now(read, |r| r.workspace == Some(id.0));
+        if !asked.force_delete.0 {
+            refuse_full(&rows)?;
+        }
+        let mut gone = rows.into_iter().map(|r| bury(r, call.now)).collect::<Result<Vec<_>, _>>()?;
+        gone.push(row.tombstone(call.now)?);
+        let audit = gone.iter().map(|row| audit(&call, Action::Delete, row, &Map::new())).collect();
+        Ok(Batch { rows: gone, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(json!({})).at(revision))
+}
+
+fn refuse_full(rows: &[Stored]) -> Result<(), Problem> {
+    let mut held = Vec::new();
+    for (kind, noun) in INSIDE {
+        let count = rows.iter().filter(|r| r.kind == kind.name()).count();
+        if let Some(noun) = noun.filter(|_| count > 0) {
+            held.push(format!("{count} {noun}"));
+        }
+    }
+    if held.is_empty() {
+        return Ok(());
+    }
+    Err(conflict(format!("the workspace still holds {}; force_delete deletes them with it", held.join(", "))))
+}
+
+async fn inside(call: &Call, workspace: WorkspaceId) -> Result<Vec<Stored>, Problem> {
+    let mut rows = Vec::new();
+    for (kind, _) in INSIDE {
+        let mut query = ResourceQuery {
+            kind: *kind,
+            org: call.actor.org,
+            workspace: Some(Some(workspace)),
+            status: None,
+            name: None,
+            ids: Vec::new(),
+            page: 0,
+            page_size: 1000,
+        };
+        loop {
+            let page = call.app.directory.list(&query).await?;
+            let more = page.rows.len() as u64 == query.page_size;
+            rows.extend(page.rows);
+            if !more {
+                break;
+            }
+            query.page += 1;
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,15 @@
+//! What happens without being asked for: secrets are replaced when their policy says so, and the ones before end.
+//! Each step is one write that looks again at what is due, so that any number of nodes may do it at once.
+
+use crate::app::App;
+use crate::resource::api_key::rotation::{advance, due};
+
+/// Does what is due, in a few writes at a time. To be called every minute or so by nodes that may write.
+pub async fn maintain(app: &App) {
+    const MOST: usize = 1_000;
+    for key in due(app, app.now()).into_iter().take(MOST) {
+        if let Err(problem) = advance(app, key).await {
+            tracing::warn!(%key, message = problem.message, "the rotation of a key has to wait");
+        }
+    }
+}
