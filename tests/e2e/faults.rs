@@ -1,6 +1,8 @@
 //! Upstreams that fail in every way a network allows, each seen through the real binary.
 
-use crate::harness::{Answer, Gateway, Mock, Peer, Upstream, gateway::target, hello, ports::Port, reply, with};
+use crate::harness::{
+    Answer, Gateway, Mock, Peer, Upstream, eventually, gateway::target, hello, ports::Port, reply, with,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -345,9 +347,11 @@ async fn watching(before: Vec<u8>) -> (Upstream, tokio::sync::mpsc::UnboundedRec
 async fn a_client_that_leaves_before_the_head_ends_the_upstream_call() {
     let gateway = Gateway::start().await;
     let (upstream, mut gone) = watching(Vec::new()).await;
-    for body in [hello(), streamed()] {
-        let call = tokio::time::timeout(Duration::from_millis(150), gateway.chat_through(&upstream).json(&body).send());
-        call.await.expect_err("the upstream is silent");
+    for (i, body) in [hello(), streamed()].into_iter().enumerate() {
+        let mut call = tokio::task::JoinSet::new();
+        call.spawn(gateway.chat_through(&upstream).json(&body).send());
+        eventually("the request upstream", || async { (upstream.seen().len() > i).then_some(()) }).await;
+        drop(call);
         let ended = tokio::time::timeout(Duration::from_millis(300), gone.recv()).await;
         assert!(ended.is_ok(), "the upstream call goes on 300 ms after the client left");
     }
@@ -380,7 +384,7 @@ async fn a_client_that_reads_nothing_is_left_in_the_end() {
     let request =
         crate::harness::raw::post("/v1/chat/completions", &[("x-gateway-config", &config)], &streamed().to_string());
     client.send(request).await;
-    crate::harness::eventually("the upstream is let go", || async {
+    eventually("the upstream is let go", || async {
         (upstream.connections() == 1 && upstream.open() == 0).then_some(())
     })
     .await;

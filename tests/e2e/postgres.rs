@@ -55,7 +55,7 @@ async fn a_change_on_one_node_is_in_force_on_the_other() {
     let one = Gateway::with(&["--database-url", &url]).await;
     // Both need the same key to open what the other has sealed.
     let key = one.folder().join("data/master.key").display().to_string();
-    let two = Gateway::with(&["--database-url", &url, "--master-key-file", &key]).await;
+    let two = Gateway::with(&["--database-url", &url, "--master-key-file", &key, "--config-poll", "60s"]).await;
     let (old, new) = (upstream().await, upstream().await);
     one.admin().provider("main", "openai", Some(&old.url())).await;
     let slug = one.admin().config("main", &json!({ "provider": "@main" })).await;
@@ -71,8 +71,8 @@ async fn a_change_on_one_node_is_in_force_on_the_other() {
         }
         slowest = slowest.max(answered.elapsed());
     }
-    // The notice carries it; the poll alone would take up to half a second.
-    assert!(slowest < Duration::from_millis(400), "{slowest:?}");
+    // Only the notice can have carried it so soon.
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
     assert_eq!(two.admin().get("/configs").await.json()["data"][0]["slug"], json!(slug));
 }
 

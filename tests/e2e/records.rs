@@ -170,6 +170,19 @@ async fn a_client_that_leaves_is_recorded_with_what_it_used() {
 }
 
 #[tokio::test]
+async fn the_clients_address_is_believed_from_trusted_proxies_only() {
+    for (flags, address) in [(&[][..], "127.0.0.1"), (&["--trusted-proxies", "127.0.0.0/8"], "203.0.113.9")] {
+        let gateway = Gateway::with(flags).await;
+        let call = gateway.chat().provider("mock").header("x-forwarded-for", "198.51.100.1, 203.0.113.9");
+        call.header("x-gateway-trace-id", "who").json(&hello()).send().await.expect(200);
+        let row = &records(&gateway, "trace_id=who", 1).await[0];
+        let id = row["id"].as_str().or_else(|| row["_id"].as_str()).expect("an id");
+        let detail = gateway.admin().get(&format!("/logs/{id}")).await.expect(200).text();
+        assert!(detail.contains(&format!("\"{address}\"")), "{flags:?}: {detail}");
+    }
+}
+
+#[tokio::test]
 async fn metrics_are_counted_under_their_names() {
     let gateway = Gateway::start().await;
     gateway.chat().provider("mock").json(&hello()).send().await.expect(200);

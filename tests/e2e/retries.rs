@@ -63,21 +63,23 @@ async fn the_first_back_off_is_a_second() {
     let upstream = Upstream::in_turn(vec![reply::error(529, &[("retry-after-ms", "1")]), reply::chat("hi")]).await;
     let answer = ask(&gateway, &upstream, json!({ "attempts": 1 })).await.expect(200);
     assert!(answer.took >= Duration::from_secs(1), "{:?}", answer.took);
-    assert!(answer.took < Duration::from_secs(3), "{:?}", answer.took);
+    assert!(answer.took < Duration::from_secs(5), "{:?}", answer.took);
     assert_eq!(count(&answer), "1");
 }
 
 #[tokio::test]
 async fn retry_after_is_read_in_its_three_spellings() {
     let gateway = Gateway::start().await;
-    for (name, value, least) in
-        [("retry-after-ms", "40", 40), ("x-ms-retry-after-ms", "40", 40), ("retry-after", "1", 1000)]
+    // The back-off of two retries is three seconds.
+    for (name, value, least, below) in
+        [("retry-after-ms", "40", 80, 2500), ("x-ms-retry-after-ms", "40", 80, 2500), ("retry-after", "1", 2000, 2900)]
     {
-        let upstream = Upstream::in_turn(vec![reply::error(429, &[(name, value)]), reply::chat("hi")]).await;
+        let busy = reply::error(429, &[(name, value)]);
+        let upstream = Upstream::in_turn(vec![busy.clone(), busy, reply::chat("hi")]).await;
         let answer =
-            ask(&gateway, &upstream, json!({ "attempts": 1, "use_retry_after_header": true })).await.expect(200);
+            ask(&gateway, &upstream, json!({ "attempts": 2, "use_retry_after_header": true })).await.expect(200);
         let took = answer.took.as_millis();
-        assert!(took >= least && took < least + 900, "{name}: {took} ms");
+        assert!(took >= least && took < below, "{name}: {took} ms");
     }
 }
 
@@ -143,7 +145,7 @@ async fn a_timeout_is_a_408_that_names_it() {
         let answer = call.json(&hello()).send().await.expect(408);
         assert_eq!(answer.error(), "Request exceeded the timeout sent in the request: 120ms");
         assert_eq!(answer.json()["error"]["type"], "timeout_error");
-        assert!((120..1500).contains(&answer.took.as_millis()), "{:?}", answer.took);
+        assert!((120..5000).contains(&answer.took.as_millis()), "{:?}", answer.took);
     }
 }
 

@@ -72,20 +72,20 @@ async fn a_stream_that_does_not_end_is_cut_at_the_drain_timeout() {
 
 #[tokio::test]
 async fn readiness_fails_first_when_a_delay_is_set() {
-    let mut gateway = Gateway::with(&["--shutdown-delay", "1200ms"]).await;
+    let mut gateway = Gateway::with(&["--shutdown-delay", "2s"]).await;
     let told = Instant::now();
     gateway.process.signal("TERM");
     let ready = || async {
         gateway.client().get(gateway.admin_url("/health/ready")).send().await.ok().map(|r| r.status().as_u16())
     };
     eventually("readiness at 503", || async { (ready().await == Some(503)).then_some(()) }).await;
-    assert!(told.elapsed() < Duration::from_millis(900), "{:?}", told.elapsed());
+    assert!(told.elapsed() < Duration::from_millis(1500), "{:?}", told.elapsed());
     // Those who have not heard yet are still served.
     gateway.chat().provider("mock").json(&hello()).send().await.expect(200);
     let live = gateway.client().get(gateway.admin_url("/health/live")).send().await.expect("an answer");
     assert_eq!(live.status(), 200, "draining is no reason to be killed");
     gateway.process.exit(Duration::from_secs(10)).await;
-    assert!(told.elapsed() >= Duration::from_millis(1200), "{:?}", told.elapsed());
+    assert!(told.elapsed() >= Duration::from_secs(2), "{:?}", told.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
