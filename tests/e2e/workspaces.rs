@@ -23,14 +23,14 @@ async fn the_proxy_port_tells_nothing_of_anothers_things() {
     let gateway = Gateway::start().await;
     let upstream = Upstream::replying(|_| reply::chat("mine")).await;
     let slug = gateway.admin().config("main", &target(&upstream)).await;
-    gateway.admin().provider("prov", "openai", Some(&upstream.url())).await;
+    gateway.admin().provider("hidden-one", "openai", Some(&upstream.url())).await;
     let (_, key) = gateway.admin().workspace_key("k", json!({ "workspace_id": second(&gateway).await })).await;
     let with_config = |slug: &str| gateway.chat().key(&key).header("x-gateway-config", slug).json(&hello()).send();
     let foreign = with_config(&slug).await.expect(400);
     assert_eq!(blank(&foreign, &slug), blank(&with_config("pc-none").await, "pc-none"));
     let with_provider = |slug: &str| gateway.chat().key(&key).provider(&format!("@{slug}")).json(&hello()).send();
-    let foreign = with_provider("prov").await.expect(400);
-    assert_eq!(blank(&foreign, "prov"), blank(&with_provider("none").await, "none"));
+    let foreign = with_provider("hidden-one").await.expect(400);
+    assert_eq!(blank(&foreign, "hidden-one"), blank(&with_provider("none").await, "none"));
     assert_eq!(upstream.connections(), 0);
 }
 
@@ -39,7 +39,7 @@ async fn the_admin_api_tells_nothing_of_anothers_things() {
     let gateway = Gateway::start().await;
     let admin = gateway.admin();
     let slug = admin.config("mine", &json!({ "provider": "openai", "api_key": "k" })).await;
-    admin.provider("prov", "openai", None).await;
+    admin.provider("hidden-one", "openai", None).await;
     let scopes = json!([
         "configs.list",
         "configs.read",
@@ -55,7 +55,7 @@ async fn the_admin_api_tells_nothing_of_anothers_things() {
     let fields = json!({ "workspace_id": second(&gateway).await, "scopes": scopes });
     let (_, key) = admin.workspace_key("foreign", fields).await;
     let foreign = admin.with_key(&key);
-    for (path, slug) in [("configs", slug.as_str()), ("providers", "prov")] {
+    for (path, slug) in [("configs", slug.as_str()), ("providers", "hidden-one")] {
         for method in ["GET", "PUT", "DELETE"] {
             let ask =
                 |slug: &str| foreign.call(method, &format!("/{path}/{slug}")).json(&json!({ "name": "n" })).send();
