@@ -3,11 +3,13 @@
 
 mod actor;
 mod app;
+mod audit;
 mod bootstrap;
 mod change;
 mod grant;
 mod input;
 mod logs;
+mod openapi;
 mod problem;
 mod public;
 mod resource;

@@ -14,7 +14,7 @@ pub(crate) fn routes() -> Vec<Route> {
     const READ: &[Scope] =
         &[Scope::named("logs.view"), Scope::named("logs.read"), Scope::named("logs.write"), Scope::COMPLETIONS_WRITE];
     vec![
-        authed(Method::GET, "/logs", LIST, "List request logs, newest first", list),
+        authed(Method::GET, "/logs", LIST, "List request logs, newest first", list).asks(filter::KNOWN),
         authed(Method::GET, "/logs/{id}", READ, "Show one request log", get),
     ]
 }

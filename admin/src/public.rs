@@ -11,6 +11,7 @@ pub(crate) fn routes() -> Vec<Route> {
         public(Place::Root, "/v1/health", "Tell that the process serves, and its version", health),
         public(Place::Operator, "/health/live", "Tell that the process runs", live),
         public(Place::Operator, "/health/ready", "Tell whether traffic may come, and why not", ready),
+        public(Place::Operator, "/invite", "Show the form that an invite's link opens", invite),
         public(Place::Operator, "/metrics", "Metrics in Prometheus text format", metrics),
     ]
 }
@@ -36,6 +37,10 @@ fn ready(app: &App) -> Reply {
             Reply::json(body).with_status(StatusCode::SERVICE_UNAVAILABLE)
         }
     }
+}
+
+fn invite(_: &App) -> Reply {
+    Reply::text("text/html; charset=utf-8", include_str!("public/invite.html"))
 }
 
 fn metrics(app: &App) -> Reply {

@@ -5,6 +5,7 @@
 use crate::actor::Actor;
 use crate::app::App;
 use crate::input::{Body, Query};
+use crate::openapi::schema;
 use crate::problem::Problem;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
 use gateway_domain::time::Timestamp;
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -52,10 +54,16 @@ pub(crate) struct Route {
     pub(crate) place: Place,
     pub(crate) summary: &'static str,
     pub(crate) gate: Gate,
+    /// Names that the query string may hold, for the description.
+    pub(crate) query: &'static [&'static str],
+    /// The schema of the body, for the description.
+    pub(crate) body: Option<fn() -> Value>,
+    /// Fields of the body that are read apart from the rest, for the description.
+    pub(crate) more: &'static [&'static str],
 }
 
 pub(crate) fn public(place: Place, path: &'static str, summary: &'static str, run: PublicFn) -> Route {
-    Route { method: Method::GET, path, place, summary, gate: Gate::Public(run) }
+    Route::of(Method::GET, place, path, summary, Gate::Public(run))
 }
 
 pub(crate) fn guest<F, A>(method: Method, path: &'static str, summary: &'static str, run: F) -> Route
@@ -64,7 +72,7 @@ where
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
 {
     let run: GuestFn = Box::new(move |visit| Box::pin(run(visit)));
-    Route { method, path, place: Place::Api, summary, gate: Gate::Guest(run) }
+    Route::of(method, Place::Api, path, summary, Gate::Guest(run))
 }
 
 pub(crate) fn any_key<F, A>(method: Method, path: &'static str, summary: &'static str, run: F) -> Route
@@ -73,7 +81,7 @@ where
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
 {
     let run: AuthedFn = Box::new(move |call| Box::pin(run(call)));
-    Route { method, path, place: Place::Api, summary, gate: Gate::AnyKey(run) }
+    Route::of(method, Place::Api, path, summary, Gate::AnyKey(run))
 }
 
 pub(crate) fn authed<F, A>(
@@ -88,10 +96,32 @@ where
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
 {
     let run: AuthedFn = Box::new(move |call| Box::pin(run(call)));
-    Route { method, path, place: Place::Api, summary, gate: Gate::Scopes(any_of, run) }
+    Route::of(method, Place::Api, path, summary, Gate::Scopes(any_of, run))
 }
 
 impl Route {
+    fn of(method: Method, place: Place, path: &'static str, summary: &'static str, gate: Gate) -> Self {
+        Self { method, path, place, summary, gate, query: &[], body: None, more: &[] }
+    }
+
+    /// Says what the query string may hold.
+    pub(crate) const fn asks(mut self, names: &'static [&'static str]) -> Self {
+        self.query = names;
+        self
+    }
+
+    /// Says what else the body may hold.
+    pub(crate) const fn and(mut self, more: &'static [&'static str]) -> Self {
+        self.more = more;
+        self
+    }
+
+    /// Says what the body is read as.
+    pub(crate) fn takes<T: DeserializeOwned>(mut self) -> Self {
+        self.body = Some(schema::<T>);
+        self
+    }
+
     /// Every path that it answers at.
     pub(crate) fn paths(&self) -> Vec<String> {
         match self.place {
@@ -103,6 +133,9 @@ impl Route {
 
 /// The longest first, so that `/v1/v2/X` is not read as `/v2/X` below `/v1`.
 pub(crate) const PREFIXES: [&str; 3] = ["/v1/v2", "/v1", "/v2"];
+
+/// What every list of a workspace takes.
+pub(crate) const PAGES: &[&str] = &["workspace_id", "current_page", "page_size"];
 
 /// An authenticated request, read but for its body.
 pub(crate) struct Call {

@@ -6,7 +6,7 @@ use crate::app::{App, ClientAddr};
 use crate::input::Query;
 use crate::problem::{Problem, too_large, unknown_route, unreadable, wrong_method};
 use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
-use crate::{logs, public, resource};
+use crate::{audit, logs, openapi, public, resource};
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
@@ -36,9 +36,16 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::user::routes(),
         resource::invite::routes(),
         logs::routes(),
+        audit::routes(),
+        openapi::routes(),
     ];
     parts.into_iter().flatten().collect()
 });
+
+/// The description of the API walks it when it is first asked for, and not before the table is there.
+pub(crate) fn table() -> &'static [Route] {
+    &TABLE
+}
 
 /// A row of the table, as it may be told to others.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use gateway_domain::record::LogQuery;
 use gateway_domain::time::Timestamp;
 use serde_json::Value;
 
-static KNOWN: &[&str] = &[
+pub(super) static KNOWN: &[&str] = &[
     "workspace_id",
     "workspace_slug",
     "time_of_generation_min",

@@ -62,11 +62,18 @@ pub(crate) fn routes() -> Vec<Route> {
             CREATE,
             "Make a key; its secret is in this answer only",
             create,
-        ),
-        authed(Method::GET, "/api-keys", LIST, "List keys, their secrets masked", list),
+        )
+        .takes::<Create>()
+        .and(&["workspace_id"]),
+        authed(Method::GET, "/api-keys", LIST, "List keys, their secrets masked", list).asks(&[
+            "workspace_id",
+            "ids",
+            "current_page",
+            "page_size",
+        ]),
         any_key(Method::GET, "/api-keys/self/details", "Show the key that asks, and where it belongs", details),
         authed(Method::GET, "/api-keys/{id}", READ, "Show a key, its secret masked", get::<ApiKey>),
-        authed(Method::PUT, "/api-keys/{id}", UPDATE, "Change a key", update::<ApiKey>),
+        authed(Method::PUT, "/api-keys/{id}", UPDATE, "Change a key", update::<ApiKey>).takes::<Patch>(),
         authed(Method::DELETE, "/api-keys/{id}", DELETE, "Delete a key; it stops working at once", delete::<ApiKey>),
         authed(
             Method::POST,
@@ -74,7 +81,8 @@ pub(crate) fn routes() -> Vec<Route> {
             ROTATE,
             "Give a key a new secret; the old one opens until the transition ends",
             rotation::rotate,
-        ),
+        )
+        .takes::<rotation::Asked>(),
     ]
 }
 

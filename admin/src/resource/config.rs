@@ -9,7 +9,7 @@ use super::{Draft, Resource, Row, Slug, create, delete, get, list, locate, updat
 use crate::change::{Action, Around};
 use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, bad_config, conflict, internal};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{Call, PAGES, Reply, Route, authed};
 use gateway_domain::config::{Context, Problem as Broken, compile, managed_slugs};
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::resource::config::SavedConfig;
@@ -29,8 +29,10 @@ pub(crate) fn routes() -> Vec<Route> {
     const UPDATE: &[Scope] = &[Scope::named("configs.update")];
     const DELETE: &[Scope] = &[Scope::named("configs.delete")];
     vec![
-        authed(Method::GET, "/configs", LIST, "List the configs of a workspace", list::<SavedConfig>),
-        authed(Method::POST, "/configs", CREATE, "Save a config", create::<SavedConfig>),
+        authed(Method::GET, "/configs", LIST, "List the configs of a workspace", list::<SavedConfig>).asks(PAGES),
+        authed(Method::POST, "/configs", CREATE, "Save a config", create::<SavedConfig>)
+            .takes::<Create>()
+            .and(&["workspace_id"]),
         authed(Method::GET, "/configs/{id}", READ, "Show a config by slug or id", get::<SavedConfig>),
         authed(
             Method::PUT,
@@ -38,7 +40,8 @@ pub(crate) fn routes() -> Vec<Route> {
             UPDATE,
             "Change a config; a new document is a new version",
             update::<SavedConfig>,
-        ),
+        )
+        .takes::<Patch>(),
         authed(
             Method::DELETE,
             "/configs/{id}",

@@ -37,7 +37,9 @@ pub(super) const AUTO: &str = "creation_mode";
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         authed(Method::GET, "/integrations", LIST, "List integrations of the organisation and the workspace", list),
-        authed(Method::POST, "/integrations", CREATE, "Connect a provider family with its credential", create),
+        authed(Method::POST, "/integrations", CREATE, "Connect a provider family with its credential", create)
+            .takes::<Create>()
+            .and(&["workspace_id", "create_default_provider", "default_provider_slug"]),
         authed(Method::GET, "/integrations/{id}", READ, "Show an integration by slug or id", get::<Integration>),
         authed(
             Method::PUT,
@@ -45,7 +47,8 @@ pub(crate) fn routes() -> Vec<Route> {
             UPDATE,
             "Change an integration or its credential",
             update::<Integration>,
-        ),
+        )
+        .takes::<Patch>(),
         authed(
             Method::DELETE,
             "/integrations/{id}",

@@ -30,8 +30,15 @@ pub(crate) fn routes() -> Vec<Route> {
     const READ: &[Scope] = &[Scope::named("organisation_users.read")];
     const DELETE: &[Scope] = &[Scope::named("organisation_users.delete")];
     vec![
-        authed(Method::GET, "/admin/users/invites", LIST, "List invites in every state", list),
-        authed(Method::POST, "/admin/users/invites", CREATE, "Invite somebody; the link is in this answer", create),
+        authed(Method::GET, "/admin/users/invites", LIST, "List invites in every state", list).asks(&[
+            "role",
+            "email",
+            "status",
+            "currentPage",
+            "pageSize",
+        ]),
+        authed(Method::POST, "/admin/users/invites", CREATE, "Invite somebody; the link is in this answer", create)
+            .takes::<Create>(),
         authed(Method::GET, "/admin/users/invites/{id}", READ, "Show an invite", get::<Invite>),
         authed(Method::DELETE, "/admin/users/invites/{id}", DELETE, "Cancel an invite", cancel),
         authed(
@@ -41,7 +48,8 @@ pub(crate) fn routes() -> Vec<Route> {
             "Give an invite a new link for another week; the old one ends",
             resend,
         ),
-        guest(Method::POST, "/invites/accept", "Become a user by the token of an invite's link", acceptance::accept),
+        guest(Method::POST, "/invites/accept", "Become a user by the token of an invite's link", acceptance::accept)
+            .takes::<acceptance::Accept>(),
     ]
 }
 

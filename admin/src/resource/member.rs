@@ -25,10 +25,15 @@ pub(crate) fn routes() -> Vec<Route> {
     const DELETE: &[Scope] = &[Scope::named("workspace_users.delete")];
     let at = |all: &'static str, one: &'static str| {
         vec![
-            authed(Method::GET, all, LIST, "List the members of a workspace", list),
-            authed(Method::POST, all, CREATE, "Add users to a workspace", add),
+            authed(Method::GET, all, LIST, "List the members of a workspace", list).asks(&[
+                "role",
+                "email",
+                "current_page",
+                "page_size",
+            ]),
+            authed(Method::POST, all, CREATE, "Add users to a workspace", add).takes::<Added>(),
             authed(Method::GET, one, READ, "Show a member of a workspace", show),
-            authed(Method::PUT, one, UPDATE, "Change the role of a member", change),
+            authed(Method::PUT, one, UPDATE, "Change the role of a member", change).takes::<Patch>(),
             authed(Method::DELETE, one, DELETE, "Take a user and their keys out of a workspace", remove),
         ]
     };

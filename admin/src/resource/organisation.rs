@@ -23,7 +23,8 @@ pub(crate) fn routes() -> Vec<Route> {
     const UPDATE: &[Scope] = &[Scope::named("organisation_settings.update")];
     vec![
         authed(Method::GET, "/admin/organisation", READ, "Show the organisation and its settings", show),
-        authed(Method::PUT, "/admin/organisation", UPDATE, "Change settings of the organisation", change),
+        authed(Method::PUT, "/admin/organisation", UPDATE, "Change settings of the organisation", change)
+            .takes::<Patch>(),
     ]
 }
 

@@ -5,7 +5,7 @@ use crate::change::Around;
 use crate::input::Edit;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::{config, integration::AUTO};
-use crate::route::{Call, Route, authed};
+use crate::route::{Call, PAGES, Route, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::resource::provider::Provider;
 use gateway_domain::resource::{Kind, check_name, slugify};
@@ -25,10 +25,15 @@ pub(crate) fn routes() -> Vec<Route> {
     const UPDATE: &[Scope] = &[Scope::named("providers.update"), Scope::named("virtual_keys.update")];
     const DELETE: &[Scope] = &[Scope::named("providers.delete"), Scope::named("virtual_keys.delete")];
     vec![
-        authed(Method::GET, "/providers", LIST, "List the managed providers of a workspace", list::<Provider>),
-        authed(Method::POST, "/providers", CREATE, "Give a workspace a provider of an integration", create::<Provider>),
+        authed(Method::GET, "/providers", LIST, "List the managed providers of a workspace", list::<Provider>)
+            .asks(PAGES),
+        authed(Method::POST, "/providers", CREATE, "Give a workspace a provider of an integration", create::<Provider>)
+            .takes::<Create>()
+            .and(&["workspace_id"]),
         authed(Method::GET, "/providers/{id}", READ, "Show a managed provider by slug or id", get::<Provider>),
-        authed(Method::PUT, "/providers/{id}", UPDATE, "Change a managed provider", update::<Provider>),
+        authed(Method::PUT, "/providers/{id}", UPDATE, "Change a managed provider", update::<Provider>)
+            .takes::<Patch>()
+            .and(&["workspace_id"]),
         authed(
             Method::DELETE,
             "/providers/{id}",

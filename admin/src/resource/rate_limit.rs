@@ -34,7 +34,9 @@ pub(crate) fn routes() -> Vec<Route> {
             CREATE,
             "Limit requests or tokens of who matches",
             create::<RateLimitPolicy>,
-        ),
+        )
+        .takes::<Create>()
+        .and(&["workspace_id"]),
         authed(Method::GET, "/policies/rate-limits/{id}", READ, "Show a rate-limit policy", show),
         authed(
             Method::PUT,
@@ -42,7 +44,8 @@ pub(crate) fn routes() -> Vec<Route> {
             UPDATE,
             "Change a rate-limit policy, but for its target",
             update::<RateLimitPolicy>,
-        ),
+        )
+        .takes::<Patch>(),
         authed(Method::DELETE, "/policies/rate-limits/{id}", DELETE, "Archive a rate-limit policy", archive),
     ]
 }

@@ -23,9 +23,14 @@ pub(crate) fn routes() -> Vec<Route> {
     const UPDATE: &[Scope] = &[Scope::named("organisation_users.update")];
     const DELETE: &[Scope] = &[Scope::named("organisation_users.delete")];
     vec![
-        authed(Method::GET, "/admin/users", LIST, "List the users of the organisation", list),
+        authed(Method::GET, "/admin/users", LIST, "List the users of the organisation", list).asks(&[
+            "role",
+            "email",
+            "currentPage",
+            "pageSize",
+        ]),
         authed(Method::GET, "/admin/users/{id}", READ, "Show a user by id or e-mail address", super::get::<User>),
-        authed(Method::PUT, "/admin/users/{id}", UPDATE, "Change the role of a user", change),
+        authed(Method::PUT, "/admin/users/{id}", UPDATE, "Change the role of a user", change).takes::<Patch>(),
         authed(Method::DELETE, "/admin/users/{id}", DELETE, "Delete a user with their seats and keys", remove),
     ]
 }

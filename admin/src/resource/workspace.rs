@@ -34,11 +34,20 @@ pub(crate) fn routes() -> Vec<Route> {
     const DELETE: &[Scope] = &[Scope::named("workspaces.delete")];
     let at = |all: &'static str, one: &'static str| {
         vec![
-            authed(Method::GET, all, LIST, "List the workspaces of the organisation", list),
-            authed(Method::POST, all, CREATE, "Make a workspace", create),
-            authed(Method::GET, one, READ, "Show a workspace with its members, by slug or id", show),
-            authed(Method::PUT, one, UPDATE, "Change a workspace", update::<Workspace>),
-            authed(Method::DELETE, one, DELETE, "Delete a workspace; with force_delete, all in it", removal::delete),
+            authed(Method::GET, all, LIST, "List the workspaces of the organisation", list).asks(&[
+                "name",
+                "exact_name",
+                "status",
+                "name_format",
+                "current_page",
+                "page_size",
+            ]),
+            authed(Method::POST, all, CREATE, "Make a workspace", create).takes::<Create>().and(&["users"]),
+            authed(Method::GET, one, READ, "Show a workspace with its members, by slug or id", show)
+                .asks(&["name_format"]),
+            authed(Method::PUT, one, UPDATE, "Change a workspace", update::<Workspace>).takes::<Patch>(),
+            authed(Method::DELETE, one, DELETE, "Delete a workspace; with force_delete, all in it", removal::delete)
+                .takes::<removal::Asked>(),
         ]
     };
     // Two families of paths are documented for the same resource.

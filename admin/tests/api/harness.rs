@@ -10,7 +10,7 @@ use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{Batch, Changes, Live, LogStore, Vault};
 use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::scope::SCOPES;
-use gateway_domain::snapshot::{Build, RowProblem, Snapshot};
+use gateway_domain::snapshot::{Build, Org, RowProblem, Snapshot};
 use gateway_domain::{IntegrationId, OrgId, Timestamp, WorkspaceId};
 use gateway_store::{Database, DatabaseUrl, MasterKey, Options, SealingVault, open};
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -174,8 +174,7 @@ impl House {
 
     /// Another workspace of the organisation, stored directly, so that its slug is known.
     pub(crate) async fn workspace(&self, slug: &str) -> WorkspaceId {
-        let org = self.app.live.snapshot().orgs().next().expect("an organisation").id;
-        self.workspace_of(org, slug).await
+        self.workspace_of(self.org().id, slug).await
     }
 
     pub(crate) async fn workspace_of(&self, org: OrgId, slug: &str) -> WorkspaceId {
@@ -237,8 +236,13 @@ impl House {
     }
 
     pub(crate) fn default_workspace(&self) -> WorkspaceId {
+        self.org().default_workspace
+    }
+
+    /// The one of the first start.
+    pub(crate) fn org(&self) -> Arc<Org> {
         let snapshot = self.app.live.snapshot();
-        snapshot.orgs().next().expect("an organisation").default_workspace
+        snapshot.orgs().find(|o| &*o.slug == "default").expect("an organisation").clone()
     }
 
     pub(crate) fn logs(&self) -> &dyn LogStore {

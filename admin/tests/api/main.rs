@@ -3,11 +3,13 @@
 
 mod access;
 mod api_keys;
+mod audit;
 mod bootstrap;
 mod configs;
 mod harness;
 mod integrations;
 mod logs;
+mod openapi;
 mod people;
 mod policies;
 mod providers;

@@ -174,7 +174,7 @@ fn told(row: &Row<ApiKey>, mode: &str) -> Map<String, Value> {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+pub(super) struct Asked {
     key_transition_period_ms: Option<Whole>,
 }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Accept {
+pub(super) struct Accept {
     token: String,
     first_name: String,
     last_name: String,

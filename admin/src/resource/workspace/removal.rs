@@ -24,7 +24,7 @@ const INSIDE: &[(Kind, Option<&str>)] = &[
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+pub(super) struct Asked {
     /// Of the workspace, as a proof that the right one is meant.
     name: Option<String>,
     #[serde(default)]

@@ -1,0 +1,120 @@
+//! The audit trail as Admin keys read it: who did what, when, from where and with which request. Read only;
+//! rows are written with the change that they tell of. Only what took effect is told, so every status is 200.
+
+use crate::input::Query;
+use crate::problem::{Problem, bad, missing};
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::resource::{Audit, AuditQuery};
+use gateway_domain::scope::Scope;
+use gateway_domain::time::Timestamp;
+use http::Method;
+use serde_json::{Value, json};
+
+const MOST: u64 = 100;
+
+static KNOWN: &[&str] = &[
+    "start_time",
+    "end_time",
+    "organisation_id",
+    "method",
+    "uri",
+    "user_id",
+    "user_type",
+    "workspace_id",
+    "response_status_code",
+    "resource_type",
+    "action",
+    "client_ip",
+    "current_page",
+    "page_size",
+];
+static LATER: &[&str] = &["request_id", "country"];
+
+pub(crate) fn routes() -> Vec<Route> {
+    const LIST: &[Scope] = &[Scope::named("audit_logs.list")];
+    vec![authed(Method::GET, "/audit-logs", LIST, "List what was changed, newest first", list).asks(KNOWN)]
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let Some(query) = read(&call)? else { return Ok(answer(0, &[])) };
+    let page = call.app.history.audit(&query).await?;
+    Ok(answer(page.total, &page.rows))
+}
+
+fn answer(total: u64, rows: &[Audit]) -> Reply {
+    let records: Vec<Value> = rows.iter().map(record).collect();
+    Reply::json(json!({"object": "analytics-graph", "total": total, "records": records}))
+}
+
+/// `None`: asks for a status that no row has.
+fn read(call: &Call) -> Result<Option<AuditQuery>, Problem> {
+    let q = &call.query;
+    for name in q.names() {
+        if LATER.contains(&name) && q.text(name).is_some() {
+            return Err(bad(name, "is not available in this version"));
+        }
+        if !KNOWN.contains(&name) && !LATER.contains(&name) {
+            return Err(bad(name, "is not a known filter"));
+        }
+    }
+    let org = q.text("organisation_id").ok_or_else(|| bad("organisation_id", "is required"))?;
+    if org != call.actor.org.to_string() {
+        return Err(missing("organisation"));
+    }
+    let (from, to) = (time(q, "start_time")?, time(q, "end_time")?);
+    if from > to {
+        return Err(bad("end_time", "must not be before start_time"));
+    }
+    let workspace = q.text("workspace_id").map(|w| call.actor.named(&call.snapshot(), Some(w))).transpose()?.flatten();
+    let paging = q.paging_by("current_page", "page_size", MOST)?;
+    let text = |name: &str| q.text(name).map(str::to_owned);
+    let query = AuditQuery {
+        org: Some(call.actor.org.0),
+        workspace: workspace.map(|w| w.0),
+        from: Some(from),
+        to: Some(to),
+        actor: text("user_id"),
+        actor_kind: q.one_of("user_type", &["user", "api_key", "system"])?.map(str::to_owned),
+        action: text("action"),
+        resource_kind: text("resource_type"),
+        method: q.one_of("method", &["POST", "PUT", "DELETE"])?.map(str::to_owned),
+        uri: text("uri"),
+        client_ip: text("client_ip"),
+        page: paging.page,
+        page_size: paging.size,
+    };
+    let status = q.parsed::<u16>("response_status_code", "must be a status code")?;
+    Ok(Some(query).filter(|_| status.is_none_or(|s| s == 200)))
+}
+
+fn time(q: &Query, name: &str) -> Result<Timestamp, Problem> {
+    let text = q.text(name).ok_or_else(|| bad(name, "is required"))?;
+    text.parse().map_err(|rule: String| bad(name, rule))
+}
+
+fn record(row: &Audit) -> Value {
+    let details: Value = serde_json::from_str(&row.details).unwrap_or_default();
+    let request = details.get("request").map_or_else(String::new, Value::to_string);
+    json!({
+        "id": row.id,
+        "timestamp": row.at,
+        "method": row.method,
+        "uri": row.uri,
+        "request_id": details.get("request_id"),
+        "request_body": request,
+        "query_params": row.uri.split_once('?').map_or("", |(_, query)| query),
+        "request_headers": "",
+        "user_id": row.actor,
+        "user_type": row.actor_kind,
+        "organisation_id": row.org,
+        "workspace_id": row.workspace,
+        "response_status_code": 200,
+        "resource_type": row.resource_kind,
+        "resource_id": row.resource_id,
+        "resource_name": details.get("name"),
+        "resource_slug": details.get("slug"),
+        "action": row.action,
+        "client_ip": row.client_ip,
+        "country": "",
+    })
+}

@@ -1,0 +1,144 @@
+//! The description of this API, made from the route table and from what handlers read: OpenAPI 3.1 and a page
+//! to browse it that loads nothing from elsewhere.
+
+mod probe;
+
+pub(crate) use probe::schema;
+
+use crate::app::App;
+use crate::route::{Gate, Place, Reply, Route, public};
+use crate::router::table;
+use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        public(Place::Operator, "/openapi.json", "Describe this API in OpenAPI 3.1", describe),
+        public(Place::Operator, "/docs", "Browse this API", browse),
+    ]
+}
+
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(table()));
+
+fn describe(app: &App) -> Reply {
+    let mut document = DOCUMENT.clone();
+    document["info"]["version"] = app.status.version().into();
+    Reply::json(document)
+}
+
+fn browse(_: &App) -> Reply {
+    Reply::text("text/html; charset=utf-8", include_str!("openapi/page.html"))
+}
+
+fn document(table: &[Route]) -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in table {
+        let path = if route.place == Place::Api { format!("/v1{}", route.path) } else { route.path.to_owned() };
+        let entry = paths.entry(path).or_insert_with(|| json!({}));
+        entry[route.method.as_str().to_lowercase()] = operation(route);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Gateway Admin API",
+            "version": "",
+            "description": "Paths below /v1 answer below /v2 too.",
+        },
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": "x-gateway-api-key"},
+                "bearer": {"type": "http", "scheme": "bearer"},
+            },
+            "schemas": {"Problem": problem()},
+        },
+    })
+}
+
+fn problem() -> Value {
+    let data = json!({
+        "type": "object",
+        "required": ["message", "errorCode"],
+        "properties": {
+            "message": {"type": "string"},
+            "errorCode": {"type": "string", "enum": ["AB01", "AB02", "AB03", "AB04", "AB05", "AB06", "AB07", "AB08", "AB09"]},
+            "errors": {"type": "array", "items": {"type": "string"}},
+        },
+    });
+    json!({
+        "type": "object",
+        "required": ["success", "data", "request_id"],
+        "properties": {"success": {"const": false}, "data": data, "request_id": {"type": "string", "format": "uuid"}},
+    })
+}
+
+fn operation(route: &Route) -> Value {
+    let segments = route.path.split('/').filter(|s| !s.is_empty());
+    let plain: Vec<&str> = segments.map(|s| s.trim_matches(['{', '}'])).collect();
+    let tag = plain.iter().find(|s| **s != "admin").copied().unwrap_or("root");
+    let variables = route.path.split('/').filter_map(|s| s.strip_prefix('{')?.strip_suffix('}'));
+    let variables: Vec<&str> = variables.collect();
+    let mut parameters: Vec<Value> = variables
+        .iter()
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
+        .collect();
+    parameters
+        .extend(route.query.iter().map(|name| json!({"name": name, "in": "query", "schema": {"type": "string"}})));
+    let mut operation = json!({
+        "operationId": format!("{}_{}", route.method.as_str().to_lowercase(), plain.join("_")),
+        "tags": [tag],
+        "summary": route.summary,
+        "parameters": parameters,
+        "responses": responses(route),
+    });
+    if let Some(body) = route.body {
+        let schema = whole(body(), route, &variables);
+        let required = schema.get("required").is_some();
+        operation["requestBody"] = json!({"required": required, "content": {"application/json": {"schema": schema}}});
+    }
+    if let Gate::Scopes(any_of, _) = &route.gate {
+        let names: Vec<&str> = any_of.iter().map(|s| s.name()).collect();
+        operation["description"] = format!("Needs the scope {}.", names.join(" or ")).into();
+    }
+    if matches!(route.gate, Gate::Scopes(..) | Gate::AnyKey(_)) {
+        operation["security"] = json!([{"key": []}, {"bearer": []}]);
+    }
+    operation
+}
+
+/// With what a handler takes out of a body before the rest is read, and without what it puts in from the path.
+fn whole(mut schema: Value, route: &Route, path: &[&str]) -> Value {
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.retain(|name, _| !path.contains(&name.as_str()));
+        properties.extend(route.more.iter().map(|name| ((*name).to_owned(), json!({}))));
+    }
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !path.iter().any(|s| name == s));
+    }
+    schema
+}
+
+fn responses(route: &Route) -> Value {
+    if let Gate::Public(_) = route.gate {
+        return json!({"200": {"description": "As the summary says"}, "503": {"description": "Not now"}});
+    }
+    let mut all =
+        json!({"200": {"description": "Done", "content": {"application/json": {"schema": {"type": "object"}}}}});
+    let guarded = !matches!(route.gate, Gate::Guest(_));
+    for (status, description, told) in [
+        ("400", "A field breaks a rule, which the message names", true),
+        ("401", "No valid key", guarded),
+        ("403", "The key may not do this", guarded),
+        ("404", "Does not exist, or not here", true),
+        ("409", "Taken already, or still in use", true),
+        ("413", "The body is too long", true),
+        ("500", "Something failed inside", true),
+        ("503", "The configuration store cannot be reached; try again", true),
+    ] {
+        if told {
+            let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}});
+            all[status] = json!({"description": description, "content": content});
+        }
+    }
+    all
+}

@@ -1,0 +1,102 @@
+//! The audit trail as Admin keys read it.
+
+use crate::harness::{ADMIN, House, SERVICE, in_seconds, text};
+use gateway_domain::keys::KeyHash;
+use serde_json::{Value, json};
+
+async fn filled() -> (House, String) {
+    let house = House::new().await;
+    let made = house.as_service().post("/configs", json!({"name": "c", "config": {"provider": "openai"}})).await;
+    let slug = text(&made.expect(200)["slug"]);
+    house.as_admin().put(&format!("/configs/{slug}?workspace_id=default"), json!({"name": "d"})).await.expect(200);
+    house.as_admin().delete(&format!("/configs/{slug}")).await.expect(200);
+    let org = house.app.live.snapshot().orgs().next().expect("one").id.to_string();
+    let from = in_seconds(-60);
+    let to = in_seconds(60);
+    (house, format!("/audit-logs?organisation_id={org}&start_time={from}&end_time={to}"))
+}
+
+#[tokio::test]
+async fn what_was_done_is_told_with_its_request() {
+    let (house, path) = filled().await;
+    let all = house.as_admin().get(&path).await.expect(200);
+    assert_eq!(all["total"], 7, "four of the first start, three since: {all}");
+    let updated = &all["records"][1];
+    let snapshot = house.app.live.snapshot();
+    let admin = snapshot.key(&KeyHash::of(ADMIN)).expect("in force").id;
+    for (field, value) in [
+        ("method", json!("PUT")),
+        ("action", json!("update")),
+        ("resource_type", json!("config")),
+        ("user_id", json!(admin)),
+        ("user_type", json!("api_key")),
+        ("client_ip", json!("203.0.113.9")),
+        ("query_params", json!("workspace_id=default")),
+        ("request_body", json!(r#"{"name":"d"}"#)),
+        ("response_status_code", json!(200)),
+        ("workspace_id", json!(house.default_workspace())),
+    ] {
+        assert_eq!(updated[field], value, "{field}");
+    }
+    assert!(text(&updated["request_id"]).len() == 36);
+    assert!(!all.to_string().contains(ADMIN));
+}
+
+#[tokio::test]
+async fn the_list_is_filtered() {
+    let (house, path) = filled().await;
+    let service = house.app.live.snapshot().key(&KeyHash::of(SERVICE)).expect("in force").id;
+    let total = async |query: &str| {
+        house.as_admin().get(&format!("{path}&{query}")).await.expect(200)["total"].as_u64().expect("a number")
+    };
+    for (query, expected) in [
+        ("method=PUT", 1),
+        ("action=create", 5),
+        ("resource_type=config", 3),
+        ("resource_type=config&action=delete", 1),
+        ("user_type=api_key", 3),
+        ("user_type=system", 4),
+        ("client_ip=203.0.113.9", 3),
+        ("client_ip=203.0.113.8", 0),
+        ("workspace_id=default", 4),
+        ("uri=/v1/configs", 1),
+        ("response_status_code=200", 7),
+        ("response_status_code=403", 0),
+    ] {
+        assert_eq!(total(query).await, expected, "{query}");
+    }
+    assert_eq!(total(&format!("user_id={service}")).await, 1);
+    let page = house.as_admin().get(&format!("{path}&page_size=2&current_page=3")).await.expect(200);
+    assert_eq!((&page["total"], page["records"].as_array().map(Vec::len)), (&json!(7), Some(1)));
+}
+
+#[tokio::test]
+async fn broken_filters_are_named() {
+    let (house, path) = filled().await;
+    for (query, says) in [
+        ("colour=red", "colour is not a known filter"),
+        ("request_id=x", "request_id is not available in this version"),
+        ("country=DE", "country is not available in this version"),
+        ("method=GET", "method must be one of POST, PUT, DELETE"),
+        ("page_size=101", "page_size must be at most 100"),
+        ("response_status_code=ok", "response_status_code must be a status code"),
+    ] {
+        let said = house.as_admin().get(&format!("{path}&{query}")).await.refused(400, "AB01");
+        assert!(said.contains(says), "{query}: {said}");
+    }
+    for (path, says) in [
+        ("/audit-logs", "organisation_id is required"),
+        ("/audit-logs?organisation_id=ORG", "start_time is required"),
+        ("/audit-logs?organisation_id=ORG&start_time=soon", "start_time must be an RFC 3339"),
+        ("/audit-logs?organisation_id=ORG&start_time=2026-01-02&end_time=2026-01-01", "end_time must not be before"),
+    ] {
+        let org = house.app.live.snapshot().orgs().next().expect("one").id.to_string();
+        let said = house.as_admin().get(&path.replace("ORG", &org)).await.refused(400, "AB01");
+        assert!(said.contains(says), "{path}: {said}");
+    }
+    let foreign = path.replace("organisation_id=", "organisation_id=0");
+    house.as_admin().get(&foreign).await.refused(404, "AB08");
+    house.as_service().get(&path).await.refused(403, "AB03");
+    let rival = house.organisation("rival").await;
+    assert_eq!(house.with(&rival).get(&path).await.status, 404, "{}", Value::Null);
+}

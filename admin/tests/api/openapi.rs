@@ -1,0 +1,66 @@
+//! The description of the API tells every route, and what it tells of bodies is what is read.
+
+use crate::harness::House;
+use axum::body::Body;
+use gateway_admin::routes;
+use http::{Request, header};
+use serde_json::{Value, json};
+
+async fn document(house: &House) -> Value {
+    house.send(Request::get("/openapi.json").body(Body::empty()).expect("a request")).await.expect(200)
+}
+
+#[tokio::test]
+async fn every_route_is_told_once() {
+    let house = House::new().await;
+    let document = document(&house).await;
+    assert_eq!((&document["openapi"], &document["info"]["version"]), (&json!("3.1.0"), &json!("9.9.9")));
+    let mut ids = Vec::new();
+    for route in routes() {
+        let path = if route.versioned { format!("/v1{}", route.path) } else { route.path.to_owned() };
+        let told = &document["paths"][&path][route.method.as_str().to_lowercase()];
+        assert_eq!(told["summary"], route.summary, "{path}");
+        assert_eq!(told.get("security").is_some(), !route.public, "{path}");
+        for scope in &route.scopes {
+            assert!(told["description"].as_str().is_some_and(|d| d.contains(scope)), "{path}: {told}");
+        }
+        ids.push(told["operationId"].to_string());
+    }
+    let all = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "operation ids differ");
+    let page = house.send(Request::get("/docs").body(Body::empty()).expect("a request")).await;
+    assert_eq!(page.headers[header::CONTENT_TYPE], "text/html; charset=utf-8");
+    assert!(!page.text.contains("http://") && !page.text.contains("https://"), "nothing from elsewhere");
+}
+
+#[tokio::test]
+async fn bodies_are_told_as_they_are_read() {
+    let house = House::new().await;
+    let document = document(&house).await;
+    let body = |path: &str, method: &str| {
+        document["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"].clone()
+    };
+    let policy = body("/v1/policies/rate-limits", "post");
+    assert_eq!(policy["required"], json!(["type", "unit", "value", "conditions"]));
+    assert_eq!(policy["properties"]["type"], json!({"type": "string", "enum": ["requests", "tokens"]}));
+    assert_eq!(policy["properties"]["workspace_id"], json!({}));
+    let key = body("/v1/api-keys/{type}/{sub_type}", "post");
+    assert_eq!(key["required"], json!(["name", "scopes"]));
+    assert!(key["properties"].get("type").is_none(), "the path says it: {key}");
+    assert_eq!(body("/v1/configs", "post")["required"], json!(["name", "config"]));
+    assert!(body("/v1/configs/{id}", "put").get("required").is_none());
+    // What is told as required is what is missed.
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        let Some(required) =
+            methods["post"]["requestBody"]["content"]["application/json"]["schema"]["required"].as_array()
+        else {
+            continue;
+        };
+        let path = path.replace("{type}", "workspace").replace("{sub_type}", "service").replace("{id}", "default");
+        let said = house.as_admin().post(&path, json!({})).await.refused(400, "AB01");
+        let first = required[0].as_str().expect("a name");
+        assert!(said.starts_with(first), "{path}: {said}");
+    }
+}
