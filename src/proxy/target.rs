@@ -93,6 +93,12 @@ fn managed(
         return Err(Fault::new(FaultKind::NoProvider, format!("Provider @{slug} has expired or is not active")));
     }
     let upstream = tenant.world.snapshot.upstream(provider.integration).ok_or_else(unknown)?.clone();
+    if !upstream.open_to(tenant.workspace.id) {
+        return Err(Fault::new(
+            FaultKind::NoProvider,
+            format!("The integration of @{slug} is not open to this workspace"),
+        ));
+    }
     if request.headers.custom_host.is_some() || (inline && leaf.custom_host.is_some()) {
         return Err(Fault::new(
             FaultKind::BadHost,
@@ -107,8 +113,23 @@ fn managed(
         Some((named, rest)) if named == &*provider.slug || named == &**slug => rest.into(),
         _ => m.clone(),
     });
+    permit_model(&upstream, model.as_deref(), request)?;
     let adapter = adapter(upstream.provider.slug)?;
     Ok(Aim { adapter, base, credential: Credential::Managed(upstream), virtual_key: provider.slug.clone(), model })
+}
+
+/// Where models are switched on one by one, a body that names none is refused too: it could name any.
+fn permit_model(upstream: &Upstream, model: Option<&str>, request: &Request) -> Result<(), Fault> {
+    let fault = |message: String| Err(Fault::new(FaultKind::NoProvider, message).on("model"));
+    match model {
+        Some(model) if !upstream.models.allow(model) => {
+            fault(format!("The model {model} is not enabled on the integration {}", upstream.slug))
+        }
+        None if request.method == http::Method::POST && !upstream.models.allow_all => {
+            fault(format!("The integration {} serves enabled models only, and the request names none", upstream.slug))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn family(

@@ -1,6 +1,8 @@
 //! Integrations: a provider family with its sealed credential. At organisation level they serve every
 //! workspace; in a workspace, that one. A new one brings a managed provider along unless told not to.
 
+mod access;
+mod models;
 mod settings;
 
 use super::provider::{slug_of, tagged};
@@ -13,7 +15,7 @@ use crate::resource::config;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, ResourceQuery};
-use gateway_domain::resource::integration::{Configurations, Integration};
+use gateway_domain::resource::integration::{Access, Configurations, Integration, Models};
 use gateway_domain::resource::provider::Provider;
 use gateway_domain::resource::{Kind, Stored, check_name};
 use gateway_domain::scope::Scope;
@@ -35,7 +37,7 @@ const DELETE: &[Scope] =
 pub(super) const AUTO: &str = "creation_mode";
 
 pub(crate) fn routes() -> Vec<Route> {
-    vec![
+    let own = vec![
         authed(Method::GET, "/integrations", LIST, "List integrations of the organisation and the workspace", list),
         authed(Method::POST, "/integrations", CREATE, "Connect a provider family with its credential", create)
             .takes::<Create>()
@@ -56,7 +58,8 @@ pub(crate) fn routes() -> Vec<Route> {
             "Delete an integration that no provider borrows from",
             delete,
         ),
-    ]
+    ];
+    own.into_iter().chain(models::routes()).chain(access::routes()).collect()
 }
 
 #[derive(Deserialize)]
@@ -103,6 +106,8 @@ impl Resource for Integration {
             sealed_key,
             masked_key,
             configurations: Configurations::default(),
+            models: Models::default(),
+            access: Access::default(),
             rest: tagged(Map::new(), Some(input.tags.unwrap_or_default()))?,
         };
         settings::merge(&mut doc.configurations, input.configurations.unwrap_or_default(), call)?;
@@ -143,13 +148,14 @@ impl Resource for Integration {
 
     fn view(row: &Row<Self>, call: &Call) -> Value {
         let mut view = brief(row);
-        let workspaces = call.snapshot().workspaces().filter(|w| w.org == row.org).count();
+        let snapshot = call.snapshot();
+        let workspaces = snapshot.workspaces().filter(|w| w.org == row.org && row.doc.access.allow(w.id)).count();
         let more = json!({
             "masked_key": row.doc.masked_key,
             "configurations": settings::masked(&row.doc.configurations, call),
             "global_workspace_access_settings":
-                {"enabled": row.workspace.is_none(), "usage_limits": null, "rate_limits": null},
-            "allow_all_models": true,
+                {"enabled": row.workspace.is_none() && row.doc.access.global, "usage_limits": null, "rate_limits": null},
+            "allow_all_models": row.doc.models.allow_all,
             "workspace_count": if row.workspace.is_none() { workspaces } else { 1 },
             "secret_mappings": [],
             "pricing_adjustments": null,

@@ -149,7 +149,7 @@ impl Resource for Provider {
 }
 
 fn usable(upstream: &Upstream, row: &Row<Provider>) -> bool {
-    upstream.org == row.org && upstream.workspace.is_none_or(|w| Some(w) == row.workspace)
+    upstream.org == row.org && row.workspace.is_some_and(|w| upstream.open_to(w))
 }
 
 fn no_integration(name: &str) -> Problem {
@@ -166,8 +166,7 @@ fn integration(call: &Call, home: Option<WorkspaceId>, name: &str) -> Result<Int
 }
 
 fn by_slug(snapshot: &Snapshot, call: &Call, home: Option<WorkspaceId>, name: &str) -> Option<IntegrationId> {
-    let fits =
-        |u: &&Arc<Upstream>| u.org == call.actor.org && *u.slug == *name && u.workspace.is_none_or(|w| Some(w) == home);
+    let fits = |u: &&Arc<Upstream>| u.org == call.actor.org && *u.slug == *name && home.is_some_and(|w| u.open_to(w));
     snapshot.upstreams().find(fits).map(|u| u.integration)
 }
 

@@ -162,6 +162,11 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 ("POST", _) => answer.status == 400,
                 (_, "/logs/{id}") => answer.status == 404,
                 (_, "/audit-logs") => answer.status == 400,
+                ("PUT" | "DELETE", "/integrations/{id}/models" | "/integrations/{id}/integration-models") => {
+                    answer.status == 400
+                }
+                // Those of one workspace are not shared out.
+                ("PUT", "/integrations/{id}/workspaces") => answer.status == if key == ADMIN { 200 } else { 400 },
                 // Its twin below /admin has just done it.
                 ("DELETE", path) if path.starts_with("/workspaces/") => answer.status == 404,
                 ("DELETE", "/integrations/{id}") => answer.status == 200 || answer.status == 409,

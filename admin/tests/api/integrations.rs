@@ -204,3 +204,109 @@ async fn levels_are_kept_apart() {
     assert_eq!(slugs(house.with(&narrow).get("/integrations").await.expect(200)), ["own"]);
     house.with(&narrow).get("/integrations?type=organisation").await.refused(403, "AB03");
 }
+
+#[tokio::test]
+async fn models_are_switched_on_and_off() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    admin.post("/integrations", json!({"name": "oa", "ai_provider_id": "openai", "key": "k"})).await.expect(200);
+    let path = "/integrations/oa/models";
+    let allowed = |model: &str| {
+        let snapshot = house.app.live.snapshot();
+        snapshot.upstream(house.integration_id("oa")).expect("in force").models.allow(model)
+    };
+    assert!(allowed("gpt-x"));
+    let switch =
+        json!({"models": [{"slug": "gpt-x", "enabled": false}, {"slug": "mine", "enabled": 1, "is_custom": "false"}]});
+    assert_eq!(admin.put(path, switch).await.expect(200), json!({}));
+    assert!(!allowed("gpt-x") && allowed("mine") && allowed("other"));
+    admin
+        .put("/integrations/oa/integration-models", json!({"models": [], "allow_all_models": false}))
+        .await
+        .expect(200);
+    assert!(!allowed("gpt-x") && allowed("mine") && !allowed("other"));
+    let read = admin.get(path).await.expect(200);
+    assert_eq!((&read["total"], &read["allow_all_models"]), (&json!(2), &json!(false)));
+    assert_eq!(read["models"][0]["slug"], "gpt-x");
+    assert_eq!(admin.get("/integrations/oa").await.expect(200)["allow_all_models"], false);
+    admin.delete(&format!("{path}?slugs=mine,none")).await.expect(200);
+    assert!(!allowed("mine"));
+    admin.put(path, json!({"models": read["models"], "allow_all_models": true})).await.expect(200);
+    let named = json!({"models": ["gpt-x"]});
+    admin.ask(http::Method::DELETE, path, Some(named)).await.expect(200);
+    assert!(allowed("gpt-x"));
+    for (body, says) in [
+        (json!({}), "models is required"),
+        (json!({"models": [{"slug": "a"}]}), "models[0].enabled is required"),
+        (json!({"models": [{"slug": "", "enabled": true}]}), "models[0].slug must not be empty"),
+        (json!({"models": [{"slug": "a", "enabled": "maybe"}]}), "models[0].enabled must be true or false"),
+        (
+            json!({"models": [{"slug": "a", "enabled": true, "is_finetune": true}]}),
+            "models[0].is_finetune is not available",
+        ),
+        (
+            json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "static"}}]}),
+            "models[0].pricing_config is not available",
+        ),
+        (json!({"models": [], "colour": 1}), "colour is not a known field"),
+    ] {
+        let said = admin.put(path, body.clone()).await.refused(400, "AB01");
+        assert!(said.contains(says), "{body}: {said}");
+    }
+    admin.delete(path).await.refused(400, "AB01");
+}
+
+#[tokio::test]
+async fn workspaces_are_let_in_and_shut_out() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let (far, near) = (house.workspace("far").await, house.default_workspace());
+    admin.post("/integrations", json!({"name": "oa", "ai_provider_id": "openai", "key": "k"})).await.expect(200);
+    let path = "/integrations/oa/workspaces";
+    let open = |workspace| {
+        let snapshot = house.app.live.snapshot();
+        snapshot.upstream(house.integration_id("oa")).expect("in force").open_to(workspace)
+    };
+    assert!(open(far) && open(near));
+    admin.put(path, json!({"global_workspace_access": {"enabled": false}})).await.expect(200);
+    assert!(!open(far) && !open(near));
+    let borrow = json!({"name": "p", "integration_id": "oa", "workspace_id": "far"});
+    admin.post("/providers", borrow.clone()).await.refused(400, "AB01");
+    // Who is let in gets a provider, once.
+    let let_in = json!({"workspaces": [{"id": "far", "enabled": true, "default_provider_slug": "theirs"}]});
+    admin.put(path, let_in.clone()).await.expect(200);
+    admin.put(path, let_in).await.expect(200);
+    assert!(open(far) && !open(near));
+    assert_eq!(list(&admin.get("/providers?workspace_id=far").await.expect(200), "slug"), ["theirs"]);
+    let read = admin.get(path).await.expect(200);
+    assert_eq!(read["workspaces"], json!([{"id": "far", "enabled": true, "usage_limits": null, "rate_limits": null}]));
+    assert_eq!(read["global_workspace_access"]["enabled"], false);
+    let view = admin.get("/integrations/oa").await.expect(200);
+    assert_eq!(
+        (&view["workspace_count"], &view["global_workspace_access_settings"]["enabled"]),
+        (&json!(1), &json!(false))
+    );
+    let anew = json!({"workspaces": [{"id": far, "enabled": false}], "override_existing_workspace_access": true,
+        "global_workspace_access": {"enabled": true}});
+    admin.put(path, anew).await.expect(200);
+    assert!(!open(far) && open(near));
+    for (body, says) in [
+        (json!({"workspaces": [{"id": "nowhere", "enabled": true}]}), "workspaces[0].id names no workspace"),
+        (json!({"workspaces": [{"id": "far"}]}), "workspaces[0].enabled is required"),
+        (
+            json!({"workspaces": [{"id": "far", "enabled": true, "rate_limits": [{"value": 1}]}]}),
+            "workspaces[0].rate_limits is not available in this version",
+        ),
+        (
+            json!({"global_workspace_access": {"enabled": true, "usage_limits": [{"credit_limit": 1}]}}),
+            "global_workspace_access.usage_limits is not available in this version",
+        ),
+        (json!({"colour": 1}), "colour is not a known field"),
+    ] {
+        let said = admin.put(path, body.clone()).await.refused(400, "AB01");
+        assert!(said.contains(says), "{body}: {said}");
+    }
+    let own = json!({"name": "own", "ai_provider_id": "openai", "key": "k", "workspace_id": "default"});
+    admin.post("/integrations", own).await.expect(200);
+    admin.put("/integrations/own/workspaces", json!({"workspaces": []})).await.refused(400, "AB01");
+}

@@ -1,5 +1,6 @@
 //! An integration: a provider family with its sealed credential, shared by the providers that refer to it.
 
+use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -17,6 +18,10 @@ pub struct Integration {
     pub masked_key: Option<String>,
     #[serde(default)]
     pub configurations: Configurations,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub models: Models,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub access: Access,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -36,4 +41,58 @@ pub struct Configurations {
     pub openai_project: Option<String>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+/// Which models may be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Models {
+    /// Everything but what is switched off; else only what is switched on.
+    pub allow_all: bool,
+    #[serde(default)]
+    pub list: BTreeMap<String, Model>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Model {
+    pub enabled: bool,
+    /// A label of the admin's.
+    #[serde(default)]
+    pub is_custom: bool,
+}
+
+impl Default for Models {
+    fn default() -> Self {
+        Self { allow_all: true, list: BTreeMap::new() }
+    }
+}
+
+impl Models {
+    pub fn allow(&self, model: &str) -> bool {
+        self.list.get(model).map_or(self.allow_all, |m| m.enabled)
+    }
+}
+
+/// Which workspaces may borrow from an integration of the organisation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// For every workspace that is not told otherwise.
+    pub global: bool,
+    #[serde(default)]
+    pub workspaces: BTreeMap<WorkspaceId, bool>,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self { global: true, workspaces: BTreeMap::new() }
+    }
+}
+
+impl Access {
+    pub fn allow(&self, workspace: WorkspaceId) -> bool {
+        self.workspaces.get(&workspace).copied().unwrap_or(self.global)
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }

@@ -7,7 +7,7 @@ use crate::egress::{BaseUrl, check_custom_host};
 use crate::id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, UserId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
-use crate::resource::integration::Integration;
+use crate::resource::integration::{Access, Integration, Models};
 use crate::resource::organisation::Organisation;
 use crate::resource::person::{self, OrgRole, WorkspaceRole};
 use crate::resource::policy::RateLimitPolicy;
@@ -250,8 +250,20 @@ pub struct Upstream {
     pub base: Option<Arc<BaseUrl>>,
     pub credential: Option<Secret<String>>,
     pub headers: Vec<(String, Secret<String>)>,
+    pub models: Models,
+    access: Access,
     /// Differs between any two states of any integration: prepared heads and pools are kept under it.
     pub generation: u64,
+}
+
+impl Upstream {
+    /// Whether providers of this workspace may borrow from it.
+    pub fn open_to(&self, workspace: WorkspaceId) -> bool {
+        match self.workspace {
+            Some(own) => own == workspace,
+            None => self.access.allow(workspace),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -388,6 +400,8 @@ pub(super) fn upstream(row: &Stored, build: &Build<'_>) -> Result<Upstream, Stri
         base: base.map(Arc::new),
         credential: i.sealed_key.as_deref().map(open).transpose()?,
         headers,
+        models: i.models,
+        access: i.access,
         generation: generation(row),
     })
 }
