@@ -42,6 +42,8 @@ mod startup;
 #[cfg(test)]
 mod strategies;
 #[cfg(test)]
+mod tenants;
+#[cfg(test)]
 mod tls;
 #[cfg(test)]
 mod workspaces;
