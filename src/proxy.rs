@@ -12,6 +12,7 @@ mod head;
 mod headers;
 mod intake;
 mod local;
+mod meter;
 mod record;
 mod relay;
 mod reply;
@@ -35,7 +36,6 @@ use body::{BodyError, Permit};
 use bytes::Bytes;
 use gateway_domain::config::Config;
 use gateway_domain::egress::Trusted;
-use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, FaultKind, Timestamp};
 use gateway_policies::Engine;
 use intake::{Refused, Way};
@@ -46,9 +46,9 @@ use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource};
 use pingora_limits::rate::Rate;
 use quick_cache::sync::Cache;
+use record::Booked;
 use relay::Relay;
 use request::Request;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -93,25 +93,13 @@ pub(crate) struct Ctx {
     started: Instant,
     at: Timestamp,
     held: Permit,
-    records: Vec<Box<LogRecord>>,
+    records: Booked,
     relay: Option<Box<Relay>>,
     _flight: crate::flight::Ticket,
 }
 
-/// One worker thread's handle on the gateway: each worker is a Pingora service of its own.
-#[derive(Clone)]
-pub(crate) struct Worker(pub(crate) Arc<Gateway>);
-
-impl Deref for Worker {
-    type Target = Gateway;
-
-    fn deref(&self) -> &Gateway {
-        &self.0
-    }
-}
-
 #[async_trait]
-impl ProxyHttp for Worker {
+impl ProxyHttp for Gateway {
     type CTX = Ctx;
 
     fn new_ctx(&self) -> Ctx {
@@ -120,7 +108,7 @@ impl ProxyHttp for Worker {
             started: Instant::now(),
             at: Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)),
             held: Permit::new(&self.budget),
-            records: Vec::new(),
+            records: Booked::default(),
             relay: None,
             _flight: self.flight.board(),
         }
@@ -193,7 +181,7 @@ impl ProxyHttp for Worker {
     /// Nothing is awaited: this delays the next request on the connection.
     async fn logging(&self, session: &mut Session, e: Option<&Error>, ctx: &mut Ctx) {
         relay::finish(session, e, ctx);
-        for record in ctx.records.drain(..) {
+        for record in ctx.records.0.drain(..) {
             self.records.send(record);
         }
     }

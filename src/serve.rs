@@ -11,7 +11,7 @@ use crate::cli::Resolved;
 use crate::flight::Flight;
 use crate::metrics::Metrics;
 use crate::mock::MockArgs;
-use crate::proxy::{Budget, ControlPlane, Gateway, ProxySettings, ReplyNames, Worker};
+use crate::proxy::{Budget, ControlPlane, Gateway, ProxySettings, ReplyNames};
 use crate::settings::{Role, Settings};
 use crate::telemetry;
 use crate::upstream::{Dialer, Dns};
@@ -97,7 +97,7 @@ fn elsewhere(settings: &Settings, control: &Runtime) -> Result<ControlPlane, Str
     let base = BaseUrl::parse(url).map_err(|why| format!("--admin-upstream `{url}` {why}"))?;
     let anywhere = Trusted::parse(&["0.0.0.0/0", "::/0"])?;
     let dialer = Dialer::new(Dns::new(Arc::new(anywhere)), settings.connect_timeout.0, control.handle().clone());
-    Ok(ControlPlane::There { base: Arc::new(base), dialer })
+    Ok(ControlPlane::There { base: Arc::new(base), dialer: Box::new(dialer) })
 }
 
 /// A port that is taken must be told before anything else happens, with its name.
@@ -137,7 +137,8 @@ fn proxy_settings(settings: &Settings, booted: &Booted) -> Result<ProxySettings,
 
 fn serve(gateway: Gateway, settings: &Settings, upgrade: bool, drain: Drain) -> Result<(), String> {
     let mut conf = ServerConf {
-        threads: 1,
+        threads: settings.threads,
+        // A connection and its upstream connections stay on one thread: nothing is handed between workers.
         work_stealing: false,
         upgrade_sock: settings.upgrade_sock.display().to_string(),
         // The drain ends the process itself, as soon as nothing is in flight; this is only the last resort.
@@ -151,24 +152,18 @@ fn serve(gateway: Gateway, settings: &Settings, upgrade: bool, drain: Drain) -> 
     let mut server = Server::new_with_opt_and_conf(Some(opt), conf);
     server.bootstrap();
     if settings.role != Role::Admin {
-        let gateway = Worker(Arc::new(gateway));
-        // A service for each worker, all on the same listeners: a connection and its upstream connections stay on
-        // one thread, and nothing is handed between threads.
-        for _ in 0..settings.threads {
-            let mut proxy = pingora::proxy::http_proxy(&server.configuration, gateway.clone());
-            let mut options = pingora::apps::HttpServerOptions::default();
-            options.h2c = true;
-            proxy.server_options = Some(options);
-            let mut service = Service::new("proxy".to_owned(), proxy);
-            service.threads = Some(1);
-            for address in &settings.listen {
-                listen(&mut service, *address, settings)?;
-            }
-            server.add_service(service);
+        let mut proxy = pingora::proxy::http_proxy(&server.configuration, gateway);
+        let mut options = pingora::apps::HttpServerOptions::default();
+        options.h2c = true;
+        proxy.server_options = Some(options);
+        let mut service = Service::new("proxy".to_owned(), proxy);
+        for address in &settings.listen {
+            listen(&mut service, *address, settings)?;
         }
+        server.add_service(service);
     }
-    tracing::info!(listen = ?settings.listen, admin = %settings.admin_listen, "ready");
-    drain.ready();
+    let drain = Arc::new(drain);
+    shutdown::follow(&drain, server.watch_execution_phase());
     server.run(RunArgs { shutdown_signal: Box::new(Signals::new(drain)) });
     Ok(())
 }

@@ -175,7 +175,7 @@ settings! {
     max_body: [Option<Size>] as Size = Size::mib(64), "GATEWAY_MAX_BODY" in "Limits";
     /// Bytes of bodies held in memory at once; more is 503 before reading
     max_buffered_bytes: [Option<Size>] as Size = Size::mib(1024), "GATEWAY_MAX_BUFFERED_BYTES" in "Limits";
-    /// Downstream connections at once; more are 503. 0 is no limit
+    /// Requests served at once, over all connections; more are 503. 0 is no limit
     max_connections: [Option<usize>] as usize = 0, "GATEWAY_MAX_CONNECTIONS" in "Limits";
     /// Idle upstream connections kept for each target and thread
     upstream_pool_size: [Option<usize>] as usize = 256, "GATEWAY_UPSTREAM_POOL_SIZE" in "Limits";

@@ -12,6 +12,7 @@ pub(crate) fn init(format: Option<LogFormat>, level: &str) -> Result<(), String>
         None => std::io::stderr().is_terminal(),
     };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let builder = builder.with_ansi(std::io::stderr().is_terminal());
     let set = if text { builder.try_init() } else { builder.json().flatten_event(true).try_init() };
     set.map_err(|e| format!("logging cannot be set up: {e}"))
 }

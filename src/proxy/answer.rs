@@ -3,6 +3,7 @@
 
 use super::Gateway;
 use super::attempt::Prepared;
+use super::meter::Meter;
 use super::request::Request;
 use super::wire::{Answering, WireError};
 use crate::upstream::DialError;
@@ -20,7 +21,6 @@ const MOST_HELD: usize = 64 * 1024;
 /// Error bodies larger than this are not worth translating.
 const MOST_ERROR: usize = 1 << 20;
 
-#[expect(clippy::large_enum_variant, reason = "the whole answer is the common case and moves once")]
 pub(crate) enum Answer {
     /// Made by the gateway.
     Fault(Fault),
@@ -29,7 +29,13 @@ pub(crate) enum Answer {
     /// A stream whose first content has been seen.
     Stream(Box<Begun>),
     /// To be passed on as it comes.
-    Raw(Box<Answering>),
+    Raw(Box<Passing>),
+}
+
+/// An answer that is passed on as it comes, and what is read of it on the way.
+pub(crate) struct Passing {
+    pub(crate) up: Answering,
+    pub(crate) meter: Meter,
 }
 
 /// A stream at its first content: nothing of it has gone down yet.
@@ -62,7 +68,7 @@ impl Answer {
             Self::Fault(fault) => fault.status(),
             Self::Whole { status, .. } => *status,
             Self::Stream(begun) => begun.up.status(),
-            Self::Raw(up) => up.status(),
+            Self::Raw(passing) => passing.up.status(),
         }
     }
 
@@ -76,7 +82,7 @@ impl Answer {
             Self::Fault(fault) => return fault.retry_after().map(Duration::from_millis),
             Self::Whole { head, .. } => head,
             Self::Stream(begun) => &begun.head,
-            Self::Raw(up) => up.head()?,
+            Self::Raw(passing) => passing.up.head()?,
         };
         let number = |name: &str| head.headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
         let ms = number("retry-after-ms").or_else(|| number("x-ms-retry-after-ms"));
@@ -86,7 +92,7 @@ impl Answer {
     /// Not wanted: frees the connection.
     pub(crate) async fn discard(self, session: &mut Session, pool_size: usize) {
         match self {
-            Self::Raw(up) => up.discard(&mut session.downstream_session, pool_size).await,
+            Self::Raw(passing) => passing.up.discard(&mut session.downstream_session, pool_size).await,
             Self::Stream(_) | Self::Fault(_) | Self::Whole { .. } => {}
         }
     }
@@ -117,12 +123,12 @@ pub(crate) async fn read(
     up: Answering,
 ) -> Result<Answer, WireError> {
     let status = up.status();
-    let Some(head) = up.head() else { return Ok(Answer::Raw(Box::new(up))) };
+    let Some(head) = up.head() else { return Ok(pass(up, request, prepared)) };
     let encoded =
         head.headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
     let translated = prepared.aim.adapter.info().dialect != request.route.dialect;
     if request.route.raw || ((encoded || status == 204 || status == 304) && !translated) {
-        return Ok(Answer::Raw(Box::new(up)));
+        return Ok(pass(up, request, prepared));
     }
     if encoded {
         let fault = Fault::new(FaultKind::UpstreamBroken, "The provider compressed an answer that must be translated");
@@ -134,9 +140,14 @@ pub(crate) async fn read(
         return hold(gateway, down, request, prepared, up).await;
     }
     if success && !translated && !media.is_empty() && !is_json(&media) {
-        return Ok(Answer::Raw(Box::new(up)));
+        return Ok(pass(up, request, prepared));
     }
     whole(gateway, down, request, prepared, up).await
+}
+
+fn pass(up: Answering, request: &Request, prepared: &Prepared<'_>) -> Answer {
+    let meter = up.head().map_or(Meter::Blind, |head| Meter::new(prepared.aim.adapter, request, head));
+    Answer::Raw(Box::new(Passing { up, meter }))
 }
 
 fn is_json(media: &[u8]) -> bool {

@@ -34,6 +34,8 @@ pub(crate) struct Facts {
     /// Waiting that was not the gateway's own work.
     pub(crate) upstream: Duration,
     pub(crate) paused: Duration,
+    /// The same of targets tried before.
+    pub(crate) earlier: Duration,
     pub(crate) request_bytes: u64,
     pub(crate) stream: bool,
     pub(crate) wants_usage: bool,
@@ -48,16 +50,18 @@ pub(crate) struct Tried {
     pub(crate) answer: Result<Answer, WireError>,
 }
 
+/// `earlier` is what targets tried before this one took.
 pub(crate) async fn run(
     gateway: &Gateway,
     session: &mut Session,
     request: &Request,
     routing: &Routing,
     at: usize,
+    earlier: Duration,
 ) -> Tried {
     let attempt = &routing.plan.attempts[at];
     let leaf = &*attempt.leaf;
-    let mut facts = Facts { option_index: leaf.path.clone(), ..Facts::default() };
+    let mut facts = Facts { option_index: leaf.path.clone(), earlier, ..Facts::default() };
     let refused = |facts, fault| Tried { facts, ending: None, answer: Ok(Answer::Fault(fault)) };
     let aim = match target::resolve(leaf, routing.inline, request) {
         Ok(aim) => aim,
@@ -148,6 +152,27 @@ fn call<'b>(request: &'b Request, leaf: &Leaf, aim: &'b Aim, content: &'b Conten
         strict: leaf.strict && !request.headers.lenient,
         now_ms: request.at.micros() / 1000,
         dice: u64::from_le_bytes(first_eight(request.trace.as_bytes())),
+    }
+}
+
+/// A call that nothing may touch, as an adapter reads its answer.
+pub(crate) fn raw_call(request: &Request) -> Call<'_> {
+    let route = &request.route;
+    Call {
+        operation: route.operation,
+        dialect: route.dialect,
+        method: &request.method,
+        tail: route.tail(),
+        query: route.query.as_deref(),
+        raw: true,
+        body: &request.content.bytes,
+        model: None,
+        model_span: None,
+        stream: request.content.stream,
+        wants_usage: true,
+        strict: false,
+        now_ms: request.at.micros() / 1000,
+        dice: 0,
     }
 }
 

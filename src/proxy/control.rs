@@ -26,7 +26,7 @@ pub(crate) enum ControlPlane {
     /// In this process, on its own runtime: the database never sits on a proxy worker.
     Here { router: axum::Router, runtime: tokio::runtime::Handle },
     /// Role `proxy` with `--admin-upstream`.
-    There { base: Arc<BaseUrl>, dialer: Dialer },
+    There { base: Arc<BaseUrl>, dialer: Box<Dialer> },
     /// Role `proxy` without: 404.
     Nowhere,
 }

@@ -1,7 +1,7 @@
 //! Takes an answer to the client: in one piece, or as a stream that ends well or says that it broke.
 
 use super::Gateway;
-use super::answer::{Answer, Begun, broken, usage_of};
+use super::answer::{Answer, Begun, Passing, broken, usage_of};
 use super::attempt::Facts;
 use super::reply;
 use super::request::Request;
@@ -53,7 +53,7 @@ pub(crate) async fn answer(
             stream.close(gateway, outcome.is_ok(), request).await;
             outcome
         }
-        Answer::Raw(up) => raw(gateway, session, request, *up, facts, record).await,
+        Answer::Raw(passing) => raw(gateway, session, request, *passing, facts, record).await,
     }
 }
 
@@ -162,10 +162,11 @@ async fn raw(
     gateway: &Gateway,
     session: &mut Session,
     request: &Request,
-    mut up: Answering,
+    passing: Passing,
     facts: &Facts,
     record: &mut LogRecord,
 ) -> Result<(), Box<Error>> {
+    let Passing { mut up, mut meter } = passing;
     let mut head = up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, false));
     reply::decorate(gateway, &mut head, request, facts);
     reply::first_byte(record, request);
@@ -183,7 +184,10 @@ async fn raw(
             }
             Err(_) => return cut(session, head, record).await,
         };
-        record.response_bytes += piece.as_ref().map_or(0, |p| p.len() as u64);
+        if let Some(piece) = &piece {
+            record.response_bytes += piece.len() as u64;
+            meter.see(piece);
+        }
         if piece.is_none() && !end {
             continue;
         }
@@ -193,6 +197,9 @@ async fn raw(
         };
         written.map_err(Error::into_down)?;
         if end {
+            let (usage, model) = meter.read(request);
+            record.usage = usage;
+            record.response_model = model.map(Into::into);
             up.release(gateway.settings.upstream_pool_size).await;
             return Ok(());
         }

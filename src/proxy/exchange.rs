@@ -5,14 +5,14 @@ use super::Gateway;
 use super::answer::Answer;
 use super::attempt::{self, Tried};
 use super::deliver;
-use super::record;
+use super::record::{self, Booked};
 use super::request::Request;
 use super::wire::WireError;
 use gateway_domain::config::plan::Plan;
-use gateway_domain::record::LogRecord;
 use pingora::Error;
 use pingora::proxy::Session;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The plan of a request and where it came from.
 #[derive(Debug)]
@@ -30,12 +30,13 @@ pub(crate) async fn run(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    records: &mut Vec<Box<LogRecord>>,
+    records: &mut Booked,
 ) -> Result<(), Box<Error>> {
     let mut at = 0;
+    let mut earlier = Duration::ZERO;
     loop {
         let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
-        let mut tried = attempt::run(gateway, session, request, routing, at).await;
+        let mut tried = attempt::run(gateway, session, request, routing, at, earlier).await;
         let mut record = record::of(request, routing, Some((at, &tried)), number);
         let next = match &tried.answer {
             Err(_) => None,
@@ -53,6 +54,7 @@ pub(crate) async fn run(
             (Ok(answer), Some(next)) => {
                 answer.discard(session, gateway.settings.upstream_pool_size).await;
                 records.push(record);
+                earlier += tried.facts.upstream + tried.facts.paused;
                 at = next;
             }
             (Ok(answer), None) => {

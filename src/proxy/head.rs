@@ -91,7 +91,12 @@ pub(crate) fn build(
         let Some(value) = client.get(name.as_str()) else { continue };
         // Where the gateway key stood in one of these, it must not leave the house.
         let credential_place = matches!(name.as_str(), "authorization" | "x-api-key");
-        if !credential_place || (request.headers.api_key.is_some() && !minted(value)) {
+        // A saved credential is never replaced by what a client sends.
+        let saved = matches!(aim.credential, Credential::Managed(_));
+        let own =
+            matches!(aim.adapter.info().auth, AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == name.as_str());
+        let credential_place = credential_place || own;
+        if !credential_place || (!saved && request.headers.api_key.is_some() && !minted(value)) {
             head.extra.push((HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, value.clone()));
         }
     }

@@ -2,12 +2,12 @@
 //! control-plane routes, which are handed to the admin service (`design.md` §7, one base URL).
 
 use super::exchange::Routing;
+use super::record::Booked;
 use super::request::Request;
 use super::{Gateway, control, json_bytes, record, reply};
 use bytes::Bytes;
 use gateway_domain::config::ProviderRef;
 use gateway_domain::price::PriceBook;
-use gateway_domain::record::LogRecord;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use http::{HeaderValue, Method, header};
 use pingora::proxy::Session;
@@ -18,10 +18,12 @@ pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::
     let head = session.req_header();
     let path = head.uri.path();
     if head.method == Method::GET && path == "/" {
-        return text(session, "The gateway is running. Its API is below /v1.\n").await;
+        return text(session, "This is an AI gateway. Inference and Admin API live below /v1.\n").await;
     }
     if head.method == Method::GET && path == "/v1/health" {
-        let body = json_bytes(&json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }));
+        let body = json_bytes(
+            &json!({ "status": "success", "message": "Server is healthy", "version": env!("CARGO_PKG_VERSION") }),
+        );
         return answer(session, 200, "application/json", body).await;
     }
     let full = gateway.settings.max_connections;
@@ -63,7 +65,7 @@ pub(crate) async fn models(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    records: &mut Vec<Box<LogRecord>>,
+    records: &mut Booked,
 ) -> pingora::Result<bool> {
     let tenant = &request.tenant;
     // A config narrows the catalogue to the providers that it names.

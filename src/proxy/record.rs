@@ -13,6 +13,21 @@ use gateway_domain::{Fault, Timestamp};
 use gateway_providers::Ending;
 use std::sync::{Arc, LazyLock};
 
+/// The records of one request so far. Boxed, since each moves on through the queue to the writer as it is.
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "a record is large and is moved several times")]
+pub(crate) struct Booked(pub(crate) Vec<Box<LogRecord>>);
+
+impl Booked {
+    pub(crate) fn push(&mut self, record: Box<LogRecord>) {
+        self.0.push(record);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// A record of `request`, for the target that was tried if one was.
 pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tried)>, attempt: u32) -> Box<LogRecord> {
     let facts = tried.map(|(_, t)| &t.facts);

@@ -33,6 +33,8 @@ pub(crate) struct Relay {
     /// Why the current target gave no answer.
     fault: Option<Fault>,
     upgrade: bool,
+    /// Of header or config; over it the answer is a 408.
+    timeout: Option<Duration>,
 }
 
 impl Relay {
@@ -47,6 +49,7 @@ impl Relay {
             facts: Facts::default(),
             fault: None,
             upgrade: false,
+            timeout: None,
         }
     }
 
@@ -109,7 +112,7 @@ pub(crate) async fn peer(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<Bo
                 let network = fault.kind() == FaultKind::Unreachable;
                 relay.fault = Some(fault);
                 match relay.advance(status, exception, network) {
-                    Some(left) => ctx.records.extend(left),
+                    Some(left) => ctx.records.0.extend(left),
                     None => return Err(Error::explain(ErrorType::HTTPStatus(status), "no target left")),
                 }
             }
@@ -133,8 +136,14 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
     })?;
     let (address, _) = gateway.dialer.address(&origin);
     let mut peer = gateway.dialer.peer(&origin, address);
-    // An open WebSocket may be silent for as long as both sides like.
-    peer.options.read_timeout = (!relay.upgrade).then_some(gateway.settings.first_byte_timeout);
+    // An open WebSocket may be silent for as long as both sides like, unless a request timeout was asked for:
+    // Pingora has one clock for the handshake and for what follows.
+    relay.timeout = relay.request.headers.request_timeout_ms.or(leaf.timeout_ms).map(Duration::from_millis);
+    let first_byte = (!relay.upgrade).then_some(gateway.settings.first_byte_timeout);
+    peer.options.read_timeout = match (relay.timeout, first_byte) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
     peer.options.write_timeout = Some(gateway.settings.idle_timeout);
     peer.options.idle_timeout = Some(Duration::from_secs(55));
     relay.aim = Some(aim);
@@ -201,7 +210,7 @@ pub(crate) fn judge(session: &mut Session, head: &mut ResponseHeader, ctx: &mut 
         return Ok(());
     }
     let Some(left) = relay.advance(status, false, false) else { return Ok(()) };
-    ctx.records.extend(left);
+    ctx.records.0.extend(left);
     let mut e = Error::explain(ErrorType::HTTPStatus(status), "another target is tried").into_up();
     e.set_retry(true);
     Err(e)
@@ -229,8 +238,12 @@ pub(crate) fn broke_off(session: &Session, ctx: &mut Ctx, e: Box<Error>) -> Box<
     }
     let silent = matches!(e.etype(), ErrorType::ReadTimedout | ErrorType::WriteTimedout);
     let why = e.etype().as_str().to_owned();
+    let timeout = ctx.relay.as_deref().and_then(|r| r.timeout);
     settle(session, ctx, e, |provider| {
-        if silent {
+        if let Some(timeout) = timeout.filter(|_| silent) {
+            let ms = timeout.as_millis();
+            Fault::new(FaultKind::TimedOut, format!("Request exceeded the timeout sent in the request: {ms}ms"))
+        } else if silent {
             Fault::new(FaultKind::UpstreamSilent, format!("{provider} did not answer in time"))
         } else {
             Fault::new(FaultKind::UpstreamBroken, format!("{provider} broke off: {why}"))
@@ -243,10 +256,11 @@ fn settle(session: &Session, ctx: &mut Ctx, mut e: Box<Error>, fault: impl FnOnc
     let mut again = false;
     if let Some(relay) = ctx.relay.as_deref_mut() {
         let fault = fault(relay.facts.provider);
-        let status = fault.status();
+        let (status, fault_kind) = (fault.status(), fault.kind());
         relay.fault = Some(fault);
-        if repeatable && let Some(left) = relay.advance(status, false, true) {
-            ctx.records.extend(left);
+        let network = fault_kind != FaultKind::TimedOut;
+        if repeatable && let Some(left) = relay.advance(status, false, network) {
+            ctx.records.0.extend(left);
             again = true;
         }
     }
@@ -266,7 +280,7 @@ pub(crate) async fn failed(gateway: &Gateway, session: &mut Session, e: &Error, 
         let dialect = relay.map_or(gateway_domain::Dialect::OpenAi, |r| r.request.route.dialect);
         session.downstream_session.set_keepalive(None);
         // A client that cannot be written to is gone; the record says so.
-        let _ = reply::refuse(gateway, session, &fault, dialect, relay.map(|r| &r.request)).await;
+        let _ = reply::refuse(gateway, session, &fault, dialect, relay.map(|r| &*r.request)).await;
     }
     FailToProxy { error_code: if gone { 499 } else { fault.status() }, can_reuse_downstream: false }
 }

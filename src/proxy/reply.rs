@@ -50,9 +50,9 @@ impl ReplyNames {
 }
 
 /// A head without names' casing (cheaper to write), never failing for a valid status.
-pub(crate) fn bare_head(status: u16) -> ResponseHeader {
-    ResponseHeader::build_no_case(status, Some(12))
-        .unwrap_or_else(|_| ResponseHeader::from(http::Response::new(()).into_parts().0))
+pub(crate) fn bare_head(status: u16) -> Box<ResponseHeader> {
+    let empty = || ResponseHeader::from(http::Response::new(()).into_parts().0);
+    Box::new(ResponseHeader::build_no_case(status, Some(24)).unwrap_or_else(|_| empty()))
 }
 
 /// The upstream's head without what belongs to the hop; `remade` drops what no longer fits a body that the
@@ -105,7 +105,7 @@ pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &R
 
 /// Microseconds that the gateway itself took so far.
 pub(crate) fn own_work(request: &Request, facts: &Facts) -> u64 {
-    micros(request.started.elapsed().saturating_sub(facts.upstream + facts.paused))
+    micros(request.started.elapsed().saturating_sub(facts.upstream + facts.paused + facts.earlier))
 }
 
 pub(crate) fn micros(d: Duration) -> u64 {
@@ -160,5 +160,10 @@ pub(crate) async fn refuse(
 pub(crate) async fn json(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> pingora::Result<()> {
     wire::settle_unread_body(session).await;
     head.set_content_length(body.len())?;
-    wire::write_head(session, head, Some(body), true).await
+    let shed = head.status == 429;
+    wire::write_head(session, head, Some(body), true).await?;
+    if !shed {
+        wire::linger(session).await;
+    }
+    Ok(())
 }

@@ -234,7 +234,7 @@ impl Answering {
 /// Head and first bytes of an answer in one write.
 pub(crate) async fn write_head(
     session: &mut Session,
-    head: ResponseHeader,
+    head: Box<ResponseHeader>,
     body: Option<Bytes>,
     end: bool,
 ) -> pingora::Result<()> {
@@ -251,6 +251,29 @@ pub(crate) async fn write_head(
 
 pub(crate) async fn write_body_piece(session: &mut Session, body: Option<Bytes>, end: bool) -> pingora::Result<()> {
     session.write_response_tasks(vec![HttpTask::Body(body, end)]).await.map(drop)
+}
+
+/// After an early answer: reads and drops what the client still sends, within bounds. Closing on unread bytes
+/// would reset the connection, and a client that sends its whole body first would never see the answer.
+pub(crate) async fn linger(session: &mut Session) {
+    const MOST: usize = 64 << 20;
+    const LONGEST: Duration = Duration::from_secs(2);
+    let down = &mut session.downstream_session;
+    if down.as_http1().is_none() || down.is_body_done() {
+        return;
+    }
+    down.set_read_timeout(Some(LONGEST));
+    let drop_all = async {
+        let mut read = 0;
+        while let Ok(Some(piece)) = down.read_request_body().await {
+            read += piece.len();
+            if read > MOST {
+                return;
+            }
+        }
+    };
+    // Whoever is not done by then is cut off.
+    let _ = pingora_timeout::timeout(LONGEST, drop_all).await;
 }
 
 /// Small unread bodies are read and dropped before an early answer, so that the connection survives it.

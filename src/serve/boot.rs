@@ -6,7 +6,7 @@ use crate::live::Live;
 use crate::settings::Settings;
 use gateway_admin::{App, Status};
 use gateway_domain::egress::Trusted;
-use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Vault};
+use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Revision, Vault};
 use gateway_store::{Database, DatabaseUrl, LastGood, MasterKey, OpenError, Options, SealingVault};
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub(crate) struct Booted {
     pub(crate) last_good: Option<Arc<LastGood>>,
     /// The database did not answer at start; it must be looked at before it is used.
     pub(crate) away: bool,
+    /// What `last-good.db` is complete up to.
+    pub(crate) revision: Revision,
     /// Rows that could not be read, told by `gateway check`.
     pub(crate) problems: Vec<String>,
     pub(crate) database: Database,
@@ -74,6 +76,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         tracing::error!(kind = p.kind, id = %p.id, problem = p.message, "a row cannot be read and is not in force");
     }
     Ok(Booted {
+        revision: changes.revision,
         away,
         store: Arc::new(database.clone()),
         logs: Arc::new(log_database),
@@ -141,6 +144,11 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, settings: &Settings) -
     }
 }
 
+/// A key that the operator gave is known to him and belongs in no output.
+fn shown<'a>(given: Option<&str>, key: &'a str) -> &'a str {
+    if given.is_some() { "as given" } else { key }
+}
+
 /// First start: organisation, workspace and keys. Returns what is printed once.
 pub(crate) async fn bootstrap(app: &App, settings: &Settings) -> Result<Option<String>, String> {
     if !app.live.snapshot().is_empty() {
@@ -155,8 +163,8 @@ pub(crate) async fn bootstrap(app: &App, settings: &Settings) -> Result<Option<S
              Admin key:     {}\nWorkspace key: {}\n\
              They are shown this once and stored only as hashes. Inline configs are allowed in this organisation\n\
              (block_inline_config is off; --block-inline-config turns it on for all).\n",
-            keys.admin_key.expose(),
-            keys.workspace_key.expose(),
+            shown(admin, keys.admin_key.expose()),
+            shown(workspace, keys.workspace_key.expose()),
         )
     }))
 }

@@ -5,20 +5,25 @@
 use super::admin_port::StopAdmin;
 use super::process::Process;
 use crate::flight::Flight;
-use crate::settings::Settings;
+use crate::settings::{Role, Settings};
 use crate::writer::Writer;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
+use pingora::server::{ExecutionPhase, ShutdownSignal, ShutdownSignalWatch};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 
-/// Pingora waits this long after handing its listeners over before it closes its own.
-const HAND_OVER: Duration = Duration::from_secs(5);
-/// Time for the listeners to close, so that the last connection's request is counted.
+/// Time for the last connections that were accepted to bring their request, so that it is counted.
 const SETTLE: Duration = Duration::from_millis(200);
+/// The same after an upgrade, when both processes accepted until a moment ago.
+const SETTLE_UPGRADE: Duration = Duration::from_secs(1);
 
 /// Everything that must happen before the process may end.
 pub(crate) struct Drain {
@@ -29,6 +34,9 @@ pub(crate) struct Drain {
     delay: Duration,
     timeout: Duration,
     upgrade_sock: PathBuf,
+    upgrading: AtomicBool,
+    listen: Vec<SocketAddr>,
+    admin: SocketAddr,
 }
 
 impl Drain {
@@ -47,34 +55,65 @@ impl Drain {
             delay: settings.shutdown_delay.0,
             timeout: settings.drain_timeout.0,
             upgrade_sock: settings.upgrade_sock.clone(),
+            upgrading: AtomicBool::new(false),
+            listen: if settings.role == Role::Admin { Vec::new() } else { settings.listen.clone() },
+            admin: settings.admin_listen,
         }
     }
 
-    pub(crate) fn ready(&self) {
+    /// Opens the door once the proxy's own listeners answer: Pingora binds them after its start.
+    async fn announce(&self) {
+        for address in &self.listen {
+            while TcpStream::connect(reachable(*address)).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        tracing::info!(listen = ?self.listen, admin = %self.admin, "ready");
         self.process.set_ready();
     }
 
-    /// Waits for what is in flight and ends the process. Runs on a thread of its own: Pingora's main thread
-    /// sleeps its whole grace period, however idle the process is.
-    fn leave_when_idle(self: Arc<Self>, after: Duration) {
-        let wait = move || {
-            std::thread::sleep(after + SETTLE);
-            let until = Instant::now() + self.timeout;
-            while self.flight.count() > 0 && Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            let left = self.flight.count();
-            if left > 0 {
-                tracing::warn!(requests = left, "drain timeout is over; requests still in flight are cut");
-            }
-            self.stop_admin.stop();
-            self.writer.lock().stop();
-            tracing::info!("stopped");
-            std::process::exit(0);
-        };
-        if let Err(e) = std::thread::Builder::new().name("drain".into()).spawn(wait) {
-            tracing::error!(error = %e, "cannot drain in the background; the grace period decides");
+    /// Waits for what is in flight and ends the process: Pingora's main thread sleeps its whole grace period,
+    /// however idle the process is.
+    fn leave_when_idle(&self) -> ! {
+        std::thread::sleep(if self.upgrading.load(Ordering::Acquire) { SETTLE_UPGRADE } else { SETTLE });
+        let until = Instant::now() + self.timeout;
+        while self.flight.count() > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
         }
+        let left = self.flight.count();
+        if left > 0 {
+            tracing::warn!(requests = left, "drain timeout is over; requests still in flight are cut");
+        }
+        self.stop_admin.stop();
+        self.writer.lock().stop();
+        tracing::info!("stopped");
+        std::process::exit(0)
+    }
+}
+
+/// A wildcard address is reached by the loopback one.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let mut address = address;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+    }
+    address
+}
+
+/// Ends the process when Pingora has closed its listeners and nothing is in flight, on a thread of its own.
+pub(crate) fn follow(drain: &Arc<Drain>, mut phases: Receiver<ExecutionPhase>) {
+    let drain = drain.clone();
+    let wait = move || {
+        loop {
+            match phases.blocking_recv() {
+                Ok(ExecutionPhase::ShutdownGracePeriod) => drain.leave_when_idle(),
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    };
+    if let Err(e) = std::thread::Builder::new().name("drain".into()).spawn(wait) {
+        tracing::error!(error = %e, "cannot drain in the background; the grace period decides");
     }
 }
 
@@ -82,8 +121,8 @@ impl Drain {
 pub(crate) struct Signals(Arc<Drain>);
 
 impl Signals {
-    pub(crate) fn new(drain: Drain) -> Self {
-        Self(Arc::new(drain))
+    pub(crate) fn new(drain: Arc<Drain>) -> Self {
+        Self(drain)
     }
 }
 
@@ -95,18 +134,18 @@ impl ShutdownSignalWatch for Signals {
             tracing::error!("signals cannot be watched; the process will not stop gracefully");
             return std::future::pending().await;
         };
+        self.0.announce().await;
         tokio::select! {
             _ = terminate.recv() => {
                 tracing::info!(delay = ?self.0.delay, "SIGTERM: draining");
                 self.0.process.drain();
                 tokio::time::sleep(self.0.delay).await;
-                self.0.clone().leave_when_idle(Duration::ZERO);
                 ShutdownSignal::GracefulTerminate
             }
             _ = quit.recv() => {
                 tracing::info!(socket = %self.0.upgrade_sock.display(), "SIGQUIT: handing the listeners over");
                 self.0.stop_admin.stop();
-                self.0.clone().leave_when_idle(HAND_OVER);
+                self.0.upgrading.store(true, Ordering::Release);
                 ShutdownSignal::GracefulUpgrade
             }
             _ = interrupt.recv() => {

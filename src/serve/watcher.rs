@@ -4,7 +4,7 @@
 use super::boot::{self, Booted};
 use super::process::Process;
 use gateway_domain::Timestamp;
-use gateway_domain::ports::{Changes, ConfigStore, Live as _};
+use gateway_domain::ports::{Changes, ConfigStore, Live as _, Revision};
 use gateway_policies::Engine;
 use gateway_store::LastGood;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ const REJOIN: Duration = Duration::from_secs(1);
 pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: Arc<Process>, engine: Arc<Engine>) {
     let (store, live) = (booted.store.clone(), booted.live.clone());
     let last_good = booted.last_good.clone();
+    let revision = booted.revision;
     let (database, vault, away) = (booted.database.clone(), booted.vault.clone(), booted.away);
     runtime.spawn(async move {
         if away {
@@ -30,16 +31,19 @@ pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: 
         }
         let mut swept = Instant::now();
         let mut unreadable = false;
+        // What this node wrote itself is in force already, but must be kept on disk too.
+        let mut kept = revision;
         loop {
             tokio::select! {
                 () = store.wake() => {}
                 () = tokio::time::sleep(poll) => {}
             }
-            match follow(&*store, &live).await {
+            match follow(&*store, &live, kept).await {
                 Ok(changed) => {
                     // Without new rows the ones that could not be read are still the same.
                     unreadable = if changed.rows.is_some() { changed.problems } else { unreadable };
                     process.set_stale(unreadable);
+                    kept = changed.revision;
                     keep(last_good.as_deref(), changed.rows).await;
                 }
                 Err(e) => {
@@ -56,6 +60,7 @@ pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: 
 }
 
 struct Changed {
+    revision: Revision,
     rows: Option<Changes>,
     problems: bool,
 }
@@ -71,14 +76,16 @@ async fn keep(last_good: Option<&LastGood>, rows: Option<Changes>) {
 async fn follow(
     store: &dyn ConfigStore,
     live: &crate::live::Live,
+    seen: Revision,
 ) -> Result<Changed, gateway_domain::ports::StoreError> {
-    let changes = store.since(live.snapshot().revision).await?;
+    let changes = store.since(seen).await?;
     let problems = live.publish(&changes);
     for p in &problems {
         tracing::error!(kind = p.kind, id = %p.id, problem = p.message, "a row cannot be read; what stood before stays in force");
     }
+    let revision = changes.revision;
     let rows = (!changes.rows.is_empty()).then_some(changes);
-    Ok(Changed { rows, problems: !problems.is_empty() })
+    Ok(Changed { revision, rows, problems: !problems.is_empty() })
 }
 
 pub(crate) fn now() -> Timestamp {

@@ -141,6 +141,13 @@ impl<'a> Compiler<'a> {
         };
         let targets = map.get("targets").filter(|t| !t.is_null());
         let strategy = map.get("strategy").filter(|s| !s.is_null());
+        if strategy.is_some() || targets.is_some() {
+            for key in ["provider", "virtual_key", "api_key"] {
+                if map.get(key).is_some_and(|v| !v.is_null()) {
+                    self.problem(at, key, "has no effect beside targets; name it in each target");
+                }
+            }
+        }
         let kind = match (strategy, targets) {
             (None, None) => NodeKind::Leaf(Arc::new(self.leaf(at, map, path, own))),
             (None, Some(_)) => {

@@ -28,6 +28,10 @@ fn every_problem_is_listed_with_its_path() {
     }))
     .expect_err("has problems");
     let lines: Vec<String> = problems.iter().map(|p| p.path.clone()).collect();
+    assert!(
+        compiled(json!({"strategy": {"mode": "single"}, "provider": "openai", "targets": [{"provider": "openai"}]}))
+            .is_err()
+    );
     for path in [
         "strategy,mode",
         "strategy,on_status_codes",

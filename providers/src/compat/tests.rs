@@ -1,3 +1,5 @@
+//! Every row's URL, path and credential, and what becomes of a body on its way.
+
 use super::{ROWS, row};
 use crate::adapter::{Adapter, Call, Outgoing, Pieces};
 use crate::{adapter, catalog, edit};

@@ -1,3 +1,5 @@
+//! Edits in place against a plain map, over random objects.
+
 use super::*;
 use proptest::prelude::*;
 use serde_json::{Map, Value};

@@ -1,3 +1,5 @@
+//! Streams passed on: what is hidden, what counts as content, what breaks.
+
 use crate::adapter;
 use crate::adapter::{Call, Failure, Progress, StreamTranslator};
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! What of a chat request becomes a Messages request, is dropped by name, or is refused.
+
 use super::request;
 use serde_json::{Value, json};
 

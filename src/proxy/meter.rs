@@ -1,0 +1,68 @@
+//! Usage of answers that are passed on untouched: read beside the bytes, never from changed ones.
+
+use super::attempt::raw_call;
+use super::request::Request;
+use bytes::{Bytes, BytesMut};
+use gateway_domain::Usage;
+use gateway_providers::{Adapter, StreamTranslator};
+use http::header;
+use pingora::http::ResponseHeader;
+
+/// An answer larger than this is passed on without being looked into.
+const MOST_SEEN: usize = 4 << 20;
+
+pub(crate) enum Meter {
+    Stream(Box<dyn StreamTranslator>),
+    Whole {
+        adapter: &'static dyn Adapter,
+        seen: BytesMut,
+    },
+    /// Not JSON, not a stream of events, compressed, or too large.
+    Blind,
+}
+
+impl Meter {
+    pub(crate) fn new(adapter: &'static dyn Adapter, request: &Request, head: &ResponseHeader) -> Self {
+        let plain = !head.headers.contains_key(header::CONTENT_ENCODING);
+        let media =
+            head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+        if !plain || !head.status.is_success() {
+            Self::Blind
+        } else if media.starts_with(b"text/event-stream") {
+            Self::Stream(adapter.stream(&raw_call(request)))
+        } else if media.starts_with(b"application/json") {
+            Self::Whole { adapter, seen: BytesMut::new() }
+        } else {
+            Self::Blind
+        }
+    }
+
+    pub(crate) fn see(&mut self, piece: &Bytes) {
+        let keep = match self {
+            Self::Stream(stream) => stream.push(piece.clone()).is_ok(),
+            Self::Whole { seen, .. } if seen.len() + piece.len() <= MOST_SEEN => {
+                seen.extend_from_slice(piece);
+                true
+            }
+            Self::Whole { .. } => false,
+            Self::Blind => true,
+        };
+        if !keep {
+            *self = Self::Blind;
+        }
+    }
+
+    /// Usage and model as the provider told them.
+    pub(crate) fn read(self, request: &Request) -> (Option<Usage>, Option<String>) {
+        match self {
+            Self::Stream(stream) => {
+                let ending = stream.ending();
+                (ending.usage, ending.model)
+            }
+            Self::Whole { adapter, seen } => adapter
+                .response(&raw_call(request), &seen.freeze())
+                .map_or((None, None), |reply| (reply.usage, reply.model)),
+            Self::Blind => (None, None),
+        }
+    }
+}
