@@ -11,7 +11,7 @@ fi
 scripts/lint.sh
 cargo test --workspace --doc --quiet
 if command -v cargo-nextest >/dev/null; then
-  cargo nextest run --workspace --no-fail-fast
+  cargo nextest run --workspace --no-fail-fast --status-level slow
 else
   log=$(mktemp)
   trap 'rm -f "$log"' EXIT
