@@ -11,6 +11,7 @@ mod logs;
 mod master_key;
 mod migration;
 mod notices;
+mod purge;
 mod session;
 mod url;
 mod vault;

@@ -23,6 +23,7 @@ on_every_engine!(
     parallel_writers_lose_nothing,
     a_write_wakes,
     the_directory_lists_and_finds,
+    old_tombstones_are_forgotten,
 );
 
 fn slugs(rows: &[Stored]) -> Vec<&str> {
@@ -34,6 +35,22 @@ async fn starts_empty(house: House) {
     for changes in [database.load().await.unwrap(), database.since(0).await.unwrap()] {
         assert_eq!((changes.revision, changes.rows.len()), (0, 0));
     }
+}
+
+async fn old_tombstones_are_forgotten(house: House) {
+    let database = house.open().await;
+    let gone = |n: u128, slug: &str, at: i64| {
+        let mut row = row(n, slug);
+        row.deleted_at = Some(Timestamp(at));
+        row
+    };
+    put(&database, 0, vec![row(1, "lives"), gone(2, "old", 10), gone(3, "young", 30)]).await.unwrap();
+    database.purge(Timestamp(20)).await.unwrap();
+    let mut left = database.since(0).await.unwrap();
+    left.rows.sort_by_key(|row| row.id);
+    assert_eq!((left.revision, slugs(&left.rows)), (1, vec!["lives", "young"]));
+    database.purge(Timestamp(20)).await.unwrap();
+    assert_eq!(database.since(0).await.unwrap().rows.len(), 2);
 }
 
 async fn every_write_is_a_revision(house: House) {
