@@ -12,6 +12,7 @@ pub(crate) mod provider;
 pub(crate) mod rate_limit;
 mod row;
 pub(crate) mod user;
+pub(crate) mod virtual_key;
 pub(crate) mod workspace;
 
 pub(crate) use row::{Draft, Row, Slug};

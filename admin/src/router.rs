@@ -28,6 +28,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::config::routes(),
         resource::integration::routes(),
         resource::provider::routes(),
+        resource::virtual_key::routes(),
         resource::api_key::routes(),
         resource::rate_limit::routes(),
         resource::organisation::routes(),

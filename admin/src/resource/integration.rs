@@ -3,7 +3,7 @@
 
 mod access;
 mod models;
-mod settings;
+pub(super) mod settings;
 
 use super::provider::{slug_of, tagged};
 use super::{Draft, Resource, Row, Slug, collect, draft, everything, get, locate, update};

@@ -48,7 +48,7 @@ impl Things {
         let id = match path.split('/').nth(1) {
             Some("configs") => self.config.as_str(),
             Some("integrations") => self.integration.as_str(),
-            Some("providers") => self.provider.as_str(),
+            Some("providers" | "virtual-keys") => self.provider.as_str(),
             Some("api-keys") => self.key.as_str(),
             Some("policies") => self.policy.as_str(),
             Some("workspaces") => self.workspace.as_str(),
@@ -167,6 +167,8 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 }
                 // Those of one workspace are not shared out.
                 ("PUT", "/integrations/{id}/workspaces") => answer.status == if key == ADMIN { 200 } else { 400 },
+                // Or `/virtual-keys/{id}`, which is the same thing.
+                ("DELETE", "/providers/{id}") => answer.status == 404,
                 // Its twin below /admin has just done it.
                 ("DELETE", path) if path.starts_with("/workspaces/") => answer.status == 404,
                 ("DELETE", "/integrations/{id}") => answer.status == 200 || answer.status == 409,

@@ -17,5 +17,6 @@ mod public;
 mod rotation;
 mod secrets;
 mod settings;
+mod virtual_keys;
 mod workspaces;
 mod writes;

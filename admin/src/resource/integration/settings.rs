@@ -183,7 +183,7 @@ pub(super) fn masked(stored: &Configurations, call: &Call) -> Value {
 }
 
 /// A request body with its secrets blotted out.
-pub(super) fn blank(body: &mut Map<String, Value>) {
+pub(crate) fn blank(body: &mut Map<String, Value>) {
     if let Some(key) = body.get_mut("key") {
         *key = MASK.into();
     }

@@ -1,0 +1,238 @@
+//! Virtual keys: how a provider and its credential were made in one before integrations. Each is a managed
+//! provider; one made here brings an integration of its workspace along, which is changed and deleted with it.
+
+use super::integration::{self, settings};
+use super::provider::{self, slug_of};
+use super::{Draft, Resource, Row, Slug, locate};
+use crate::change::{Action, Around, audit, commit};
+use crate::input::{Body, Edit};
+use crate::problem::{Problem, bad, conflict};
+use crate::route::{Call, PAGES, Reply, Route, authed};
+use gateway_domain::id::{IntegrationId, WorkspaceId};
+use gateway_domain::ports::{Batch, ResourceQuery};
+use gateway_domain::resource::Kind;
+use gateway_domain::resource::integration::Integration;
+use gateway_domain::resource::provider::Provider;
+use gateway_domain::scope::Scope;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// On an integration: the id of the virtual key that it was made with.
+const MARK: &str = "virtual_key";
+
+static LATER: &[&str] = &[
+    "apiVersion",
+    "resourceName",
+    "deploymentName",
+    "deploymentConfig",
+    "usage_limits",
+    "rate_limits",
+    "secret_mappings",
+    "reset_usage",
+    "model_config",
+];
+
+pub(crate) fn routes() -> Vec<Route> {
+    const LIST: &[Scope] = &[Scope::named("virtual_keys.list")];
+    const CREATE: &[Scope] = &[Scope::named("virtual_keys.create")];
+    const READ: &[Scope] = &[Scope::named("virtual_keys.read")];
+    const UPDATE: &[Scope] = &[Scope::named("virtual_keys.update")];
+    const DELETE: &[Scope] = &[Scope::named("virtual_keys.delete")];
+    vec![
+        authed(Method::GET, "/virtual-keys", LIST, "List virtual keys: the providers of a workspace", list).asks(PAGES),
+        authed(Method::POST, "/virtual-keys", CREATE, "Make a provider with its own credential", create)
+            .takes::<Create>()
+            .and(&["workspace_id"]),
+        authed(Method::GET, "/virtual-keys/{id}", READ, "Show a virtual key by slug or id", show),
+        authed(Method::PUT, "/virtual-keys/{id}", UPDATE, "Change a virtual key or its credential", update)
+            .takes::<Patch>()
+            .and(&["workspace_id"]),
+        authed(Method::DELETE, "/virtual-keys/{id}", DELETE, "Delete a virtual key that no config names", delete),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Create {
+    name: String,
+    provider: String,
+    key: Option<String>,
+    note: Option<String>,
+    expires_at: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Patch {
+    #[serde(default)]
+    name: Edit<Value>,
+    #[serde(default)]
+    key: Edit<String>,
+    #[serde(default)]
+    note: Edit<Value>,
+    #[serde(default)]
+    expires_at: Edit<Value>,
+}
+
+fn view(row: &Row<Provider>, call: &Call) -> Value {
+    let mut view = Provider::view(row, call);
+    view["object"] = "virtual-key".into();
+    view["secret_mappings"] = json!([]);
+    view
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
+    let paging = call.query.paging()?;
+    let all = super::everything::<Provider>(&call, Some(Some(home)));
+    let page = call.app.directory.list(&ResourceQuery { page: paging.page, page_size: paging.size, ..all }).await?;
+    let rows = page.rows.iter().map(Row::read).collect::<Result<Vec<Row<Provider>>, _>>()?;
+    let data = rows.iter().map(|row| view(row, &call)).collect();
+    Ok(Reply::json(Provider::listed(page.total, data)))
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<Provider>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    Ok(Reply::json(view(&row, &call)))
+}
+
+fn told(body: &Body) -> Map<String, Value> {
+    let mut told = body.0.clone();
+    settings::blank(&mut told);
+    told
+}
+
+async fn create(call: Call) -> Result<Reply, Problem> {
+    let snapshot = call.snapshot();
+    let mut body = call.body()?;
+    let told = told(&body);
+    let home = call.actor.home(&snapshot, body.take_text("workspace_id")?.as_deref())?;
+    body.refuse_later("", LATER)?;
+    let given: Create = body.read()?;
+    let mut integration = behind(&given, home, &call)?;
+    let mut provider = before(given, home, &integration.row, &call)?;
+    integration.row.doc.rest.insert(MARK.into(), json!(provider.row.id));
+    integration.settle(&call).await?;
+    provider.settle(&call).await?;
+    let decide = |around: &Around<'_>| {
+        integration.enter(around)?;
+        let mut rows = vec![integration.row.stored()?];
+        provider.enter(&around.plus(&rows)?)?;
+        rows.push(provider.row.stored()?);
+        let audit = rows.iter().map(|row| audit(&call, Action::Create, row, &told)).collect();
+        Ok(Batch { rows, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, snapshot.revision, decide).await?;
+    let made = json!({"id": provider.row.id, "slug": provider.row.slug});
+    Ok(Reply::json(json!({"success": true, "id": made["id"], "slug": made["slug"], "data": made})).at(revision))
+}
+
+/// The integration that holds the credential.
+fn behind(given: &Create, home: WorkspaceId, call: &Call) -> Result<Draft<Integration>, Problem> {
+    if call.app.catalog.provider(&given.provider).is_none() {
+        return Err(bad("provider", "is not a known provider"));
+    }
+    let fields = json!({"name": given.name, "ai_provider_id": given.provider, "key": given.key});
+    let input = Body(fields.as_object().cloned().unwrap_or_default()).read()?;
+    Integration::create(input, Some(home), call)
+}
+
+fn before(given: Create, home: WorkspaceId, of: &Row<Integration>, call: &Call) -> Result<Draft<Provider>, Problem> {
+    let slug = Slug::Derived(slug_of(&given.name, "virtual-key"));
+    let mut fields = Map::new();
+    fields.insert("name".into(), given.name.into());
+    fields.insert("integration_id".into(), of.id.to_string().into());
+    fields.insert("note".into(), json!(given.note));
+    fields.insert("expires_at".into(), given.expires_at.unwrap_or_default());
+    let input: provider::Create = Body(fields).read()?;
+    let draft = Provider::create(input, Some(home), call)?;
+    Ok(Draft { slug, ..draft })
+}
+
+/// The integration of a virtual key, if it was made with it.
+async fn own(call: &Call, of: &Row<Provider>) -> Result<Option<Row<Integration>>, Problem> {
+    let id = of.doc.integration_id.to_string();
+    let found = call.app.directory.get(Kind::Integration, of.org, None, &id).await?;
+    let row = found.as_ref().map(Row::<Integration>::read).transpose()?;
+    Ok(row.filter(|i| i.doc.rest.get(MARK).is_some_and(|mark| *mark == json!(of.id))))
+}
+
+async fn update(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let mut body = call.body()?;
+    let told = told(&body);
+    let named = body.take_text("workspace_id")?;
+    let named = named.as_deref().or_else(|| call.query.text("workspace_id"));
+    let row = locate::<Provider>(&call, named, Action::Update).await?;
+    body.refuse_later("", LATER)?;
+    let given: Patch = body.read()?;
+    let mut behind = own(&call, &row).await?;
+    if given.key != Edit::Keep && behind.is_none() {
+        return Err(bad("key", "belongs to the integration that this virtual key borrows from"));
+    }
+    let behind = behind.take().filter(|_| given.key != Edit::Keep);
+    let input: provider::Patch =
+        fields([("name", given.name), ("note", given.note), ("expires_at", given.expires_at)])?;
+    let key: integration::Patch = fields([("key", given.key)])?;
+    let decide = |around: &Around<'_>| {
+        let mut row = around.newest(row)?;
+        Provider::patch(&mut row, input, &call)?;
+        Provider::check(&row, around)?;
+        row.touch(call.now);
+        let mut rows = vec![row.stored()?];
+        if let Some(behind) = behind {
+            let mut behind = around.newest(behind)?;
+            Integration::patch(&mut behind, key, &call)?;
+            behind.touch(call.now);
+            rows.push(behind.stored()?);
+        }
+        let audit = rows.iter().map(|row| audit(&call, Action::Update, row, &told)).collect();
+        Ok(Batch { rows, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(json!({})).at(revision))
+}
+
+/// Edits in the form that another resource reads them.
+fn fields<T: serde::de::DeserializeOwned, V: Into<Value>, const N: usize>(
+    edits: [(&str, Edit<V>); N],
+) -> Result<T, Problem> {
+    let mut map = Map::new();
+    for (name, edit) in edits {
+        match edit {
+            Edit::Keep => {}
+            Edit::Clear => {
+                map.insert(name.to_owned(), Value::Null);
+            }
+            Edit::Set(value) => {
+                map.insert(name.to_owned(), value.into());
+            }
+        }
+    }
+    Body(map).read()
+}
+
+async fn delete(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let row = locate::<Provider>(&call, call.query.text("workspace_id"), Action::Delete).await?;
+    let behind = own(&call, &row).await?;
+    let decide = |around: &Around<'_>| {
+        let row = around.newest(row)?;
+        Provider::check_unused(&row, around)?;
+        let mut gone = Vec::new();
+        if let Some(behind) = behind {
+            let id = IntegrationId(behind.id);
+            let workspace = around.workspace(row.workspace)?;
+            if workspace.providers().any(|p| p.integration == id && p.id.0 != row.id) {
+                return Err(conflict("other providers borrow the credential of this virtual key"));
+            }
+            gone.push(around.newest(behind)?.tombstone(call.now)?);
+        }
+        gone.push(row.tombstone(call.now)?);
+        let audit = gone.iter().map(|row| audit(&call, Action::Delete, row, &Map::new())).collect();
+        Ok(Batch { rows: gone, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(json!({})).at(revision))
+}
