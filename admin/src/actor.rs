@@ -7,6 +7,7 @@ use crate::problem::{Problem, forbidden, missing, unauthenticated};
 use gateway_domain::id::{KeyId, OrgId, UserId, WorkspaceId};
 use gateway_domain::keys::KeyHash;
 use gateway_domain::resource::api_key::KeyKind;
+use gateway_domain::resource::person::{OrgRole, WorkspaceRole};
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::snapshot::{Key, Snapshot, Workspace};
 use gateway_domain::time::Timestamp;
@@ -25,6 +26,8 @@ pub struct Actor {
     pub user: Option<Uuid>,
     /// Of the key, and no more than the role of the person behind it may do.
     pub scopes: Scopes,
+    /// Whether it may make somebody admin of a workspace, or unmake one: not people who are none themselves.
+    pub(crate) may_make_admins: bool,
     /// Whether it sees the logs of others.
     pub(crate) sees_all: bool,
     /// Whether it sees the metadata of logs.
@@ -48,6 +51,7 @@ impl Actor {
 
     fn of(key: &Arc<Key>) -> Self {
         Self {
+            may_make_admins: true,
             sees_all: true,
             sees_metadata: true,
             key: key.id,
@@ -70,6 +74,7 @@ impl Actor {
         };
         let security = snapshot.security(workspace);
         self.scopes = self.scopes.meet(&security.bound(org, seat));
+        self.may_make_admins = org != OrgRole::Member || seat == Some(WorkspaceRole::Admin);
         self.sees_all = security.sees_all(org, seat);
         self.sees_metadata = security.sees_metadata(org, seat);
         self

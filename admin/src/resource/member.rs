@@ -6,7 +6,7 @@ use super::workspace::Where;
 use super::{Draft, Resource, Row, bury, collect, everything};
 use crate::change::{Action, Around, audit, commit};
 use crate::input::Body;
-use crate::problem::{Problem, bad, conflict, missing};
+use crate::problem::{Problem, bad, conflict, forbidden, missing};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{UserId, WorkspaceId};
 use gateway_domain::ports::Batch;
@@ -154,6 +154,7 @@ async fn add(call: Call) -> Result<Reply, Problem> {
     let body = call.body()?;
     let told = body.0.clone();
     let added: Added = body.read()?;
+    added.users.iter().try_for_each(|seat| allow_role(&call, seat.role))?;
     if added.users.is_empty() || added.users.len() > 1000 {
         return Err(bad("users", "must hold 1..1000 items"));
     }
@@ -172,6 +173,14 @@ async fn add(call: Call) -> Result<Reply, Problem> {
     };
     let revision = commit(&call.app, here.seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
+}
+
+/// Nobody raises themselves or others above their own role, nor takes it from those above.
+fn allow_role(call: &Call, role: WorkspaceRole) -> Result<(), Problem> {
+    if role == WorkspaceRole::Admin && !call.actor.may_make_admins {
+        return Err(forbidden("only an admin of the workspace makes or changes its admins"));
+    }
+    Ok(())
 }
 
 async fn find(call: &Call, workspace: WorkspaceId) -> Result<Row<Member>, Problem> {
@@ -193,6 +202,8 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     let input: Patch = body.read()?;
     let decide = |around: &Around<'_>| {
         let mut row = around.newest(row)?;
+        allow_role(&call, row.doc.role)?;
+        allow_role(&call, input.role)?;
         Member::patch(&mut row, input, &call)?;
         Member::check(&row, around)?;
         row.touch(call.now);
@@ -212,6 +223,7 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
     let read = keys_of(&call, user).await?;
     let decide = |around: &Around<'_>| {
         let row = around.newest(row)?;
+        allow_role(&call, row.doc.role)?;
         // Who runs the organisation belongs everywhere, also without a seat.
         let stays = around.snapshot.person(user).is_some_and(|p| p.role != OrgRole::Member);
         let keys = UserKeys { user, kept: |w| stays || w != here.id };

@@ -304,7 +304,8 @@ impl Asker<'_> {
     }
 
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
-        let path = if path.starts_with("/v1/") || path.starts_with("/v2/") { path.to_owned() } else { format!("/v1{path}") };
+        let path =
+            if path.starts_with("/v1/") || path.starts_with("/v2/") { path.to_owned() } else { format!("/v1{path}") };
         let mut request = Request::builder().method(method).uri(path).extension(ClientAddr(CLIENT));
         if let Some(key) = self.key {
             request = request.header("x-gateway-api-key", key);

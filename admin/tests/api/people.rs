@@ -153,3 +153,23 @@ async fn keys_of_people_are_bounded_by_their_roles() {
     admin.put("/admin/organisation", json!({"security_settings": {"members_write_configs": true}})).await.expect(200);
     admin.put(&path, json!({"scopes": ["configs.create"]})).await.expect(200);
 }
+
+#[tokio::test]
+async fn managers_make_no_admins() {
+    let house = House::new().await;
+    let seat = |role: &str| json!([{"id": "default", "role": role}]);
+    let scopes = json!(["workspace_users.create", "workspace_users.update", "workspace_users.delete"]);
+    let (manager, key) = house.user("m@example.com", "member", seat("manager"), Some(scopes.clone())).await;
+    let (boss, bosss) = house.user("b@example.com", "member", seat("admin"), Some(scopes)).await;
+    let (other, _) = house.user("o@example.com", "member", json!([]), None).await;
+    let path = "/admin/workspaces/default/users";
+    let at = |user: &str| format!("{path}/{user}");
+    let asker = house.with(&key);
+    let add = |role: &str| json!({"users": [{"id": other, "role": role}]});
+    asker.put(&at(&manager), json!({"role": "admin"})).await.refused(403, "AB03");
+    asker.put(&at(&boss), json!({"role": "member"})).await.refused(403, "AB03");
+    asker.delete(&at(&boss)).await.refused(403, "AB03");
+    asker.post(path, add("admin")).await.refused(403, "AB03");
+    asker.post(path, add("manager")).await.expect(200);
+    house.with(&bosss).put(&at(&other), json!({"role": "admin"})).await.expect(200);
+}

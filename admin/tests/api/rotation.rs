@@ -60,6 +60,10 @@ async fn rotation_asks_for_its_scope() {
     let wide = json!({"scopes": ["workspace_service_api_keys.rotate"]});
     let (_, key) = house.key("workspace/service", wide).await;
     house.with(&key).post(&format!("/api-keys/{id}/rotate"), json!({})).await.expect(200);
+    // Its secret would open more than the asker may.
+    let (strong, _) = house.key("workspace/service", json!({"scopes": ["configs.delete"]})).await;
+    house.with(&key).post(&format!("/api-keys/{strong}/rotate"), json!({})).await.refused(403, "AB03");
+    house.as_admin().post(&format!("/api-keys/{strong}/rotate"), json!({})).await.expect(200);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::ROTATE;
 use crate::app::App;
 use crate::change::{Action, Around, Origin, audit, commit};
 use crate::input::{Edit, Whole};
-use crate::problem::{Problem, bad, conflict, internal};
+use crate::problem::{Problem, bad, conflict, forbidden, internal};
 use crate::resource::{Resource as _, Row, locate};
 use crate::route::{Call, Reply};
 use gateway_domain::id::KeyId;
@@ -190,6 +190,10 @@ pub(super) async fn rotate(call: Call) -> Result<Reply, Problem> {
     let decide = |around: &Around<'_>| {
         let mut row = around.newest(row)?;
         ApiKey::allow(&row, &call.actor, Action::Rotate)?;
+        // Who rotates a key holds its secret, and with it all that the key may do.
+        if !row.doc.scopes.within(&call.actor.grantable()) {
+            return Err(forbidden("the key to rotate has scopes that this API key does not have itself"));
+        }
         let (secret, mode) = match row.doc.sealed_key.take() {
             Some(sealed) => {
                 row.touch(call.now);
