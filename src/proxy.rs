@@ -206,7 +206,7 @@ impl Gateway {
             Err(fault) => return self.refuse(session, ctx, Refused { fault, request: Some(request) }).await,
         };
         if local::lists_models(&request) {
-            return local::models(self, session, &request, &routing, &mut ctx.records).await;
+            return Box::pin(local::models(self, session, &request, &routing, &mut ctx.records)).await;
         }
         match admit::caller(self, &request, &routing) {
             Ok(hold) => hold.keep(),

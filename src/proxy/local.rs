@@ -36,7 +36,8 @@ pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::
     if !gateway_admin::is_control_plane(&head.method, path) {
         return Ok(None);
     }
-    control::hand_over(gateway, session).await.map(Some)
+    // Boxed to keep the room for it out of every inference request.
+    Box::pin(control::hand_over(gateway, session)).await.map(Some)
 }
 
 async fn text(session: &mut Session, text: &'static str) -> pingora::Result<Option<bool>> {

@@ -62,7 +62,8 @@ pub(crate) async fn send(
         }
     }
     let dialled = {
-        let dial = dialer.dial(origin, address, key);
+        // Boxed, as dialling is rare and its future large: every request would carry the room for it.
+        let dial = Box::pin(dialer.dial(origin, address, key));
         tokio::select! { biased;
             r = dial => r.map_err(WireError::NoConnection)?,
             gone = client_gone(down) => return Err(WireError::ClientGone(gone)),

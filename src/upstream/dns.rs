@@ -62,7 +62,7 @@ impl Dns {
         if let Some(known) = known.as_ref().filter(|k| k.at.elapsed() < FRESH) {
             return Ok(known.clone());
         }
-        match self.look_up(base).await {
+        match Box::pin(self.look_up(base)).await {
             Ok(addresses) => {
                 let fresh = Arc::new(Resolved { addresses, next: AtomicUsize::new(0), at: Instant::now() });
                 self.table.rcu(|table| {

@@ -21,6 +21,28 @@ struct Answer<'a> {
     choices: Option<IgnoredAny>,
 }
 
+/// The same with usage read in the one pass: what nearly every answer is. An odd usage object must not spoil
+/// an answer, so whatever does not fit is looked at again as [`Answer`].
+#[derive(Deserialize)]
+struct Common<'a> {
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    usage: Option<OpenAiUsage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    choices: Option<IgnoredAny>,
+}
+
+/// The common answer of chat and completions; `None` sends it the thorough way.
+fn common_reply(body: &Bytes) -> Option<Reply> {
+    let answer = read::<Common<'_>>(body).filter(|_| body.first() == Some(&b'{'))?;
+    if answer.choices.is_none() || answer.error.is_some() {
+        return None;
+    }
+    let usage = answer.usage?.split();
+    Some(Reply { body: body.clone(), usage, model: answer.model.map(|m| m.0.into_owned()) })
+}
+
 /// Images are counted, not read.
 #[derive(Deserialize)]
 struct Pictures {
@@ -28,6 +50,10 @@ struct Pictures {
 }
 
 pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+    let plain = matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
+    if let Some(reply) = plain.then(|| common_reply(body)).flatten() {
+        return Ok(reply);
+    }
     if matches!(call.operation, Operation::Speech | Operation::Transcription | Operation::Translation) {
         // Audio, or text in a format that the client chose; JSON is one of them and may report usage.
         let usage = read::<Answer<'_>>(body).and_then(|a| usage_of(a.usage));
