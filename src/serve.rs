@@ -5,6 +5,7 @@ mod admin_port;
 mod boot;
 mod process;
 mod shutdown;
+mod upkeep;
 mod watcher;
 
 use crate::cli::Resolved;
@@ -66,6 +67,9 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let app = boot::app(&booted, process.clone(), &settings);
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
+    }
+    if settings.role != Role::Proxy {
+        upkeep::start(control.handle(), app.clone(), booted.database.clone());
     }
     let router = gateway_admin::router(app);
     let stop_admin = admin_port::start(&control, settings.admin_listen, router.clone())?;

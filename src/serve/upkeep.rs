@@ -1,0 +1,28 @@
+//! Work that nobody asks for: rotations that are due, transitions that end, tombstones that every node has long
+//! heard of. Each node that serves the Admin API does it; what one has done, the others find done.
+
+use gateway_admin::{App, maintain, system_clock};
+use gateway_store::Database;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+
+const ROUND: Duration = Duration::from_secs(30);
+const PURGE: Duration = Duration::from_secs(3600);
+/// Longer than a node stays cut off without being started anew.
+const TOMBSTONES_MICROS: i64 = 90 * 86_400 * 1_000_000;
+
+pub(crate) fn start(runtime: &Handle, app: App, database: Database) {
+    runtime.spawn(async move {
+        let mut purged: Option<Instant> = None;
+        loop {
+            maintain(&app).await;
+            if purged.is_none_or(|at| at.elapsed() >= PURGE) {
+                purged = Some(Instant::now());
+                if let Err(e) = database.purge(system_clock().plus_micros(-TOMBSTONES_MICROS)).await {
+                    tracing::warn!(error = %e, "old tombstones could not be forgotten");
+                }
+            }
+            tokio::time::sleep(ROUND).await;
+        }
+    });
+}
