@@ -1,10 +1,10 @@
 //! What Prometheus may scrape, under the names of `spec/logs-analytics.md`. Request metrics are fed from records
 //! on the writer's thread, so that a request pays nothing for them; labels are bounded by tables, never by clients.
 
-use gateway_domain::record::LogRecord;
+use gateway_domain::record::{LogRecord, Steps};
 use prometheus::{
-    Encoder, Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
-    TextEncoder,
+    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
+    Registry, TextEncoder,
 };
 use std::sync::Arc;
 
@@ -18,6 +18,9 @@ const OWN_MILLIS: &[f64] = &[0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 100
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics(Arc<Inner>);
 
+/// A histogram of one part of the gateway's own work.
+type Step = (Histogram, fn(&Steps) -> u64);
+
 #[derive(Debug)]
 struct Inner {
     registry: Registry,
@@ -27,6 +30,7 @@ struct Inner {
     total_millis: HistogramVec,
     own_millis: HistogramVec,
     tail_millis: HistogramVec,
+    step_millis: [Step; 4],
     cost: GaugeVec,
     tokens: GaugeVec,
     unpriced: IntCounter,
@@ -54,6 +58,8 @@ impl Metrics {
         let histogram = |name: &str, help: &str, labels: &[&str], buckets: &[f64]| {
             HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)
         };
+        let step =
+            |name: &str, help: &str| Histogram::with_opts(HistogramOpts::new(name, help).buckets(OWN_MILLIS.to_vec()));
         let seconds: Vec<f64> = MILLIS.iter().map(|m| m / 1e3).collect();
         let inner = Inner {
             requests: IntCounterVec::new(Opts::new("request_count", "Requests answered"), LABELS)?,
@@ -77,6 +83,16 @@ impl Metrics {
                 &["endpoint", "stream"],
                 MILLIS,
             )?,
+            step_millis: [
+                (step("authentication_duration_milliseconds", "Finding and checking the key")?, |s| s.auth_us),
+                (step("api_key_rate_limit_check_duration_milliseconds", "Counting against limits")?, |s| s.limits_us),
+                (step("pre_request_processing_duration_milliseconds", "Work before the provider is called")?, |s| {
+                    s.before_us
+                }),
+                (step("post_request_processing_duration_milliseconds", "Work after the provider answered")?, |s| {
+                    s.after_us
+                }),
+            ],
             cost: GaugeVec::new(Opts::new("llm_cost_sum", "Cost in US dollars"), &["provider", "endpoint"])?,
             tokens: GaugeVec::new(Opts::new("llm_token_sum", "Tokens by class"), &["provider", "endpoint", "type"])?,
             unpriced: IntCounter::new("gateway_unpriced_records_total", "Records with usage but no known price")?,
@@ -143,7 +159,8 @@ impl Inner {
             Box::new(self.buffered.clone()),
             Box::new(self.counters.clone()),
         ];
-        all.into_iter().try_for_each(|c| self.registry.register(c))
+        all.into_iter().try_for_each(|c| self.registry.register(c))?;
+        self.step_millis.iter().try_for_each(|(h, _)| self.registry.register(Box::new(h.clone())))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "histograms and sums for people")]
@@ -159,6 +176,7 @@ impl Inner {
             let whole = self.seconds.with_label_values(&[&*r.method, r.operation, code.as_str()]);
             whole.observe(r.timings.total_us as f64 / 1e6);
             self.own_millis.with_label_values(&[r.operation, stream]).observe(millis(r.timings.gateway_us));
+            self.step_millis.iter().for_each(|(h, of)| h.observe(millis(of(&r.steps))));
             if r.timings.first_byte_us > 0 {
                 let tail = r.timings.total_us.saturating_sub(r.timings.first_byte_us);
                 self.tail_millis.with_label_values(&[r.operation, stream]).observe(millis(tail));

@@ -208,10 +208,13 @@ impl Gateway {
         if local::lists_models(&request) {
             return Box::pin(local::models(self, session, &request, &routing, &mut ctx.records)).await;
         }
+        let before = request.elapsed_us();
         match admit::caller(self, &request, &routing) {
             Ok(hold) => hold.keep(),
             Err(fault) => return self.refuse(session, ctx, Refused { fault, request: Some(request) }).await,
         }
+        request.steps.before_us = request.elapsed_us();
+        request.steps.limits_us = request.steps.before_us - before;
         exchange::run(self, session, &request, &routing, &mut ctx.records).await.map(|()| true)
     }
 

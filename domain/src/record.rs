@@ -21,6 +21,19 @@ pub struct Timings {
     pub gateway_us: u64,
 }
 
+/// Parts of the gateway's own work, in microseconds: measured for metrics, not stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Until the key was known.
+    pub auth_us: u64,
+    /// Counting against the caller's limits.
+    pub limits_us: u64,
+    /// Until the first target was called.
+    pub before_us: u64,
+    /// What was left after the answer came.
+    pub after_us: u64,
+}
+
 /// Shared strings are `Arc<str>` from the snapshot: a record costs no copies of names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRecord {
@@ -60,6 +73,7 @@ pub struct LogRecord {
     /// Filled by the writer.
     pub cost: Option<NanoUsd>,
     pub timings: Timings,
+    pub steps: Steps,
     pub request_bytes: u64,
     pub response_bytes: u64,
     pub client_ip: Arc<str>,

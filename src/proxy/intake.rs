@@ -10,6 +10,7 @@ use bytes::Bytes;
 use gateway_domain::bounds::peek;
 use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::operation::{self, Body};
+use gateway_domain::record::Steps;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::Scope;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Secret, Timestamp};
@@ -72,6 +73,7 @@ pub(crate) fn receive(
     let client_ip = gateway.client_ip(session);
     let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
     let tenant = authenticate(gateway, key_text, at).map_err(|fault| gateway.count_unknown(fault, client_ip))?;
+    let auth_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let credential = credential.filter(|c| !is_gateway_key(&tenant, c));
     let parsed = GatewayHeaders::parse(&head.headers, &gateway.settings.header_alias, &gateway.settings.trusted);
     let (headers, bad_header) = match parsed {
@@ -92,6 +94,7 @@ pub(crate) fn receive(
         metadata,
         credential: credential.map(|c| Secret::new(c.to_owned())),
         content: Content::default(),
+        steps: Steps { auth_us, ..Steps::default() },
     });
     let refusal = bad_header.or_else(|| permit(&request)).or_else(|| saved_only(gateway, &request));
     match refusal {

@@ -66,6 +66,7 @@ pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tr
             first_byte_us: 0,
             gateway_us: facts.map_or_else(|| micros(request.started.elapsed()), |f| own_work(request, f)),
         },
+        steps: request.steps,
         request_bytes: facts.map_or(request.content.bytes.len() as u64, |f| f.request_bytes),
         response_bytes: 0,
         client_ip: request.client_ip.map(|ip| ip.to_string()).unwrap_or_default().into(),
@@ -113,6 +114,7 @@ pub(crate) fn abandoned(record: &mut LogRecord, request: &Request, ending: Optio
 /// The last word on the record that the client's answer came from.
 pub(crate) fn finish(record: &mut LogRecord, request: &Request) {
     record.last = true;
+    record.steps.after_us = record.timings.gateway_us.saturating_sub(record.steps.before_us);
     record.timings.total_us = micros(request.started.elapsed());
     record.created_at = Timestamp(request.at.0.saturating_add(i64::try_from(record.timings.total_us).unwrap_or(0)));
 }

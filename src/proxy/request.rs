@@ -3,6 +3,7 @@
 use super::headers::GatewayHeaders;
 use crate::live::World;
 use bytes::Bytes;
+use gateway_domain::record::Steps;
 use gateway_domain::snapshot::{Key, Org, Workspace};
 use gateway_domain::{Dialect, Operation, Secret, Timestamp};
 use http::Method;
@@ -49,6 +50,11 @@ pub(crate) struct Content {
 }
 
 impl Request {
+    /// Microseconds since the request's head was read.
+    pub(crate) fn elapsed_us(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
     /// The time now, by the request's own clock: limits are counted when they are taken, not at intake.
     pub(crate) fn now(&self) -> Timestamp {
         self.at.plus_micros(i64::try_from(self.started.elapsed().as_micros()).unwrap_or(0))
@@ -70,4 +76,5 @@ pub(crate) struct Request {
     /// The upstream credential that came with the request.
     pub(crate) credential: Option<Secret<String>>,
     pub(crate) content: Content,
+    pub(crate) steps: Steps,
 }

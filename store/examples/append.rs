@@ -5,7 +5,7 @@
 
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::LogStore;
-use gateway_domain::record::{LogRecord, Timings};
+use gateway_domain::record::{LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::{DatabaseUrl, Options, open};
 use std::error::Error;
@@ -90,6 +90,7 @@ fn record() -> LogRecord {
         usage: Some(Usage { input: 812, cache_read: 1024, output: 230, ..Usage::default() }),
         cost: Some(NanoUsd(336_600)),
         timings: Timings { total_us: 1_834_211, upstream_us: 1_833_900, first_byte_us: 412_873, gateway_us: 181 },
+        steps: Steps::default(),
         request_bytes: 7_312,
         response_bytes: 48_221,
         client_ip: "203.0.113.17".into(),

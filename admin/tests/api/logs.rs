@@ -2,7 +2,7 @@
 
 use crate::harness::{House, in_seconds, list, now};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{LogRecord, Timings};
+use gateway_domain::record::{LogRecord, Steps, Timings};
 use gateway_domain::{OrgId, Usage, WorkspaceId};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -38,6 +38,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         usage: Some(Usage { input: 7, output: 3, ..Usage::default() }),
         cost: Some(NanoUsd(25_000_000)),
         timings: Timings { total_us: 1_500_000, ..Timings::default() },
+        steps: Steps::default(),
         request_bytes: 10,
         response_bytes: 20,
         client_ip: none.clone(),

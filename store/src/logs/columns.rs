@@ -5,7 +5,7 @@ use super::label::label;
 use crate::configs::narrow;
 use crate::session::{Columns, Row};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
-use gateway_domain::record::{LogRecord, Timings};
+use gateway_domain::record::{LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Usage};
 use sqlx::Error;
 use std::sync::Arc;
@@ -166,6 +166,7 @@ pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
             first_byte_us: narrow(c.int()?)?,
             gateway_us: narrow(c.int()?)?,
         },
+        steps: Steps::default(),
         request_bytes: narrow(c.int()?)?,
         response_bytes: narrow(c.int()?)?,
         client_ip: c.text()?.into(),

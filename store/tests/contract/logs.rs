@@ -3,7 +3,7 @@
 use crate::{House, id, on_every_engine};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::{LogStore, StoreError};
-use gateway_domain::record::{LogQuery, LogRecord, Timings};
+use gateway_domain::record::{LogQuery, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 
 on_every_engine!(
@@ -47,6 +47,7 @@ fn record(n: u128) -> LogRecord {
         usage: None,
         cost: None,
         timings: Timings::default(),
+        steps: Steps::default(),
         request_bytes: 0,
         response_bytes: 0,
         client_ip: "10.0.0.1".into(),
@@ -83,6 +84,7 @@ fn full(n: u128) -> LogRecord {
         }),
         cost: Some(NanoUsd(-5)),
         timings: Timings { total_us: 1, upstream_us: 2, first_byte_us: 3, gateway_us: 4 },
+        steps: Steps::default(),
         request_bytes: 9,
         response_bytes: i64::MAX as u64,
         metadata: r#"{"_user":"é'\"🦀"}"#.into(),
