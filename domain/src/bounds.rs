@@ -38,7 +38,9 @@ pub fn peek(operation: Operation, body: &[u8]) -> Result<Peek<'_>, Fault> {
 }
 
 fn read<'a>(rules: &'static [Rule], body: &'a [u8]) -> Result<Peek<'a>, serde_json::Error> {
-    let mut json = serde_json::Deserializer::from_slice(body);
+    // Checked once as a whole, which is far cheaper than string by string.
+    let text = std::str::from_utf8(body).map_err(|_| serde::de::Error::custom("the request body must be UTF-8"))?;
+    let mut json = serde_json::Deserializer::from_str(text);
     let found = (&mut json).deserialize_map(Body { rules })?;
     json.end()?;
     let mut peek = Peek { stream: found.stream, wants_usage: found.wants_usage, ..Peek::default() };

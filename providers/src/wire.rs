@@ -28,5 +28,5 @@ pub(crate) fn speaks(raw: Option<&RawValue>) -> bool {
 
 /// Parses `json` into a borrowed type after checking that it is UTF-8.
 pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Option<T> {
-    serde_json::from_slice(json).ok()
+    serde_json::from_str(std::str::from_utf8(json).ok()?).ok()
 }

@@ -14,7 +14,7 @@ use gateway_domain::record::Steps;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::Scope;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Secret, Timestamp};
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use pingora::proxy::Session;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -89,6 +89,7 @@ pub(crate) fn receive(
         headers,
         method: head.method.clone(),
         route,
+        trace_value: HeaderValue::from_str(&trace).unwrap_or_else(|_| HeaderValue::from_static("?")),
         trace,
         client_ip,
         metadata,

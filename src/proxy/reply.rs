@@ -90,7 +90,7 @@ fn text(value: &str) -> HeaderValue {
 /// The gateway's own headers on an answer of a target.
 pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: &Facts) {
     let names = &gateway.names;
-    put(head, &names.trace_id, &text(&request.trace));
+    put(head, &names.trace_id, &request.trace_value);
     put(head, &names.retries, &HeaderValue::from(i64::from(facts.retries)));
     put(head, &names.option_index, &text(&facts.option_index));
     if !facts.provider.is_empty() {
@@ -149,7 +149,7 @@ pub(crate) async fn refuse(
 ) -> pingora::Result<u64> {
     let mut head = plain_fault_head(gateway, fault);
     if let Some(request) = request {
-        put(&mut head, &gateway.names.trace_id, &text(&request.trace));
+        put(&mut head, &gateway.names.trace_id, &request.trace_value);
     }
     let body = Bytes::from(fault.body(dialect));
     let length = body.len() as u64;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gateway_domain::record::Steps;
 use gateway_domain::snapshot::{Key, Org, Workspace};
 use gateway_domain::{Dialect, Operation, Secret, Timestamp};
-use http::Method;
+use http::{HeaderValue, Method};
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -70,6 +70,8 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) route: Route,
     pub(crate) trace: Arc<str>,
+    /// The same, ready for the answer's head.
+    pub(crate) trace_value: HeaderValue,
     pub(crate) client_ip: Option<IpAddr>,
     /// Workspace over key over request (`spec/logs-analytics.md`, metadata).
     pub(crate) metadata: Vec<(String, String)>,
