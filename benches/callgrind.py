@@ -21,7 +21,7 @@ def settings():
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--functions", type=int, default=0, help="also print this many functions of the heaviest thread")
     parser.add_argument("--stream", action="store_true", help="streams instead of plain answers")
-    add_build_options(parser, base_port=19400)
+    add_build_options(parser)
     rig = parser.parse_args()
     rig.threads = 1
     return rig
@@ -80,11 +80,11 @@ def main():
     prepare(rig)
     rig.wrap = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "--fair-sched=yes",
                 f"--callgrind-out-file={rig.dir}/callgrind.out.%p"]
-    Upstream(rig.base_port, rig)
+    Upstream(rig)
     print("| | user instructions per request | of which by thread |\n|---|---:|---|")
     details = []
-    for at, kind in enumerate(k for k in (Bare, Gateway) if k.__name__.lower() in rig.contenders):
-        contender = kind(rig.base_port + 1 + at, rig)
+    for kind in (k for k in (Bare, Gateway) if k.__name__.lower() in rig.contenders):
+        contender = kind(rig)
         threads = count(rig, contender)
         parts = ", ".join(f"{name}: {n / 1e3:.1f}k" for name, (n, _) in threads.items() if n >= 100)
         print(f"| {contender.name} | {sum(n for n, _ in threads.values()) / 1e3:.1f}k | {parts} |", flush=True)

@@ -48,13 +48,12 @@ def settings():
     parser.add_argument("--scenarios", default=",".join(s.name for s in SCENARIOS))
     parser.add_argument("--contenders", default="direct,nginx,bare,gateway")
     parser.add_argument("--threads", type=int, default=len(CPUS), help="of nginx, the bare proxy and the gateway")
-    add_build_options(parser, base_port=19300)
+    add_build_options(parser)
     parser.add_argument("--check", action="store_true", help="fail when a hard bound is broken")
     return parser.parse_args()
 
 
-def add_build_options(parser, base_port):
-    parser.add_argument("--base-port", type=int, default=base_port)
+def add_build_options(parser):
     parser.add_argument("--gateway", help="a built gateway (default: built with the dist profile)")
     parser.add_argument("--bare", help="a built bare-proxy (default: likewise)")
     parser.add_argument("--load", help="a built load tool (default: built with the release profile)")
@@ -81,7 +80,7 @@ def prepare(rig):
     rig.out = os.path.join(target, "bench")
     os.makedirs(rig.out, exist_ok=True)
     rig.dir = tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=rig.out)
-    rig.upstream_port, rig.wrap = rig.base_port, []
+    rig.wrap = []
 
 
 def groups(contender, before, after, total):
@@ -219,11 +218,11 @@ def broken_bounds(results, complete):
 def main():
     rig = settings()
     prepare(rig)
-    upstream = Upstream(rig.base_port, rig)
+    upstream = Upstream(rig)
     kinds = {"nginx": Nginx, "bare": Bare, "gateway": Gateway}
     names = [name for name in rig.contenders.split(",") if name in kinds]
     contenders = [upstream] if "direct" in rig.contenders else []
-    contenders += [kinds[name](rig.base_port + 1 + at, rig) for at, name in enumerate(names)]
+    contenders += [kinds[name](rig) for name in names]
     rest = at_rest(contenders)
     results = measure_all(rig, upstream, contenders)
     complete, records = True, ""

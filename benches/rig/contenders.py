@@ -2,6 +2,7 @@
 import json
 import os
 import secrets
+import socket
 import subprocess
 import time
 import urllib.error
@@ -46,6 +47,12 @@ def request(url, body=None, headers=None, timeout=10):
         return None
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Contender:
     """Something that answers chat requests on `port`. `process` is None for the upstream itself."""
 
@@ -53,8 +60,8 @@ class Contender:
     workers = r""    # threads that serve requests, by name
     writers = r"$^"  # threads that store records
 
-    def __init__(self, port):
-        self.port = port
+    def __init__(self):
+        self.port = free_port()
         self.process = None
         self.headers = {}
         self.sent = 0       # requests that reached the upstream through it
@@ -83,9 +90,10 @@ class Contender:
 class Upstream(Contender):
     """The load tool's upstream: both what all others forward to and the contender `direct`."""
 
-    def __init__(self, port, rig):
-        super().__init__(port)
-        self.server = Process("upstream", [rig.load, "upstream", "--listen", f"127.0.0.1:{port}"], rig.dir)
+    def __init__(self, rig):
+        super().__init__()
+        rig.upstream_port = self.port
+        self.server = Process("upstream", [rig.load, "upstream", "--listen", f"127.0.0.1:{self.port}"], rig.dir)
         self.wait_ready()
 
     def count(self):
@@ -95,13 +103,13 @@ class Upstream(Contender):
 class Nginx(Contender):
     name = "nginx"
 
-    def __init__(self, port, rig):
-        super().__init__(port)
+    def __init__(self, rig):
+        super().__init__()
         folder = os.path.join(rig.dir, "nginx")
         os.makedirs(folder, exist_ok=True)
         conf = os.path.join(folder, "nginx.conf")
         with open(conf, "w") as file:
-            file.write(NGINX.format(threads=rig.threads, dir=folder, port=port, upstream=rig.upstream_port))
+            file.write(NGINX.format(threads=rig.threads, dir=folder, port=self.port, upstream=rig.upstream_port))
         self.process = Process("nginx", ["nginx", "-p", folder, "-e", f"{folder}/error.log", "-c", conf], rig.dir)
         self.wait_ready()
 
@@ -110,11 +118,11 @@ class Bare(Contender):
     name = "bare pingora"
     workers = r"^Pingora HTTP"
 
-    def __init__(self, port, rig):
-        super().__init__(port)
+    def __init__(self, rig):
+        super().__init__()
         self.process = Process("bare-proxy", [
             *rig.wrap, rig.bare, "--upstream", f"127.0.0.1:{rig.upstream_port}",
-            "--listen", f"127.0.0.1:{port}", "--threads", str(rig.threads)], rig.dir)
+            "--listen", f"127.0.0.1:{self.port}", "--threads", str(rig.threads)], rig.dir)
         self.wait_ready()
 
 
@@ -123,16 +131,16 @@ class Gateway(Contender):
 
     name = "gateway"
 
-    def __init__(self, port, rig):
-        super().__init__(port)
+    def __init__(self, rig):
+        super().__init__()
         self.workers, self.writers = rig.worker_threads, rig.writer_threads
-        admin_port = port + 100
+        admin_port = free_port()
         self.admin = f"http://127.0.0.1:{admin_port}/v1"
         self.admin_key, workspace_key = (f"bench-{secrets.token_hex(24)}" for _ in range(2))
         data = os.path.join(rig.dir, "gateway-data")
         self.process = Process("gateway", [
             *rig.wrap, rig.gateway, "serve", "--data-dir", data, "--threads", str(rig.threads),
-            "--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{admin_port}",
+            "--listen", f"127.0.0.1:{self.port}", "--admin-listen", f"127.0.0.1:{admin_port}",
             "--trusted-custom-hosts", "127.0.0.1",
             "--bootstrap-admin-key", self.admin_key, "--bootstrap-workspace-key", workspace_key], rig.dir,
             # A line per request to a log file is off, as in nginx; the records are stored.
