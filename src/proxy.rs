@@ -226,7 +226,7 @@ impl Gateway {
         });
         match prepared {
             Ok(routing) => {
-                ctx.relay = Some(Box::new(Relay::new(request, routing)));
+                ctx.relay = Some(Box::new(Relay::new(request, routing, self.engine.clone())));
                 relay::start(self, session, ctx);
                 Ok(false)
             }

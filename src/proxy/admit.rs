@@ -8,6 +8,7 @@ use gateway_domain::Fault;
 use gateway_policies::{Hold, Stage, Subject};
 
 fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
+    let set = routing.plan.attempts.iter().any(|a| a.leaf.model.is_some());
     Subject {
         api_key: Some(request.tenant.key.id),
         workspace: request.tenant.workspace.id,
@@ -16,9 +17,13 @@ fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>)
         provider: aim.map(|a| a.adapter.info().slug),
         config: Some(&*routing.config).filter(|c| !c.is_empty()),
         prompt: None,
-        model: request.content.model.as_deref(),
+        // A model that the config sets counts from the target on; until then nobody knows which it will be.
+        model: aim
+            .and_then(|a| a.model.as_deref())
+            .or(request.content.model.as_deref())
+            .filter(|_| aim.is_some() || !set),
         endpoint_type: request.route.operation.name(),
-        unread: request.content.unread,
+        unread: request.content.unread || (aim.is_none() && set),
     }
 }
 

@@ -84,6 +84,8 @@ pub(crate) enum BodyError {
 pub(crate) struct BodyLimits {
     pub(crate) most: usize,
     pub(crate) time: Duration,
+    /// The caller is known: what it declares may be reserved.
+    pub(crate) trusted: bool,
 }
 
 fn too_large(most: usize) -> BodyError {
@@ -100,7 +102,9 @@ pub(crate) async fn read(
     if declared.is_some_and(|n| n > limits.most) {
         return Err(too_large(limits.most));
     }
-    permit.grow_to(declared.unwrap_or(0)).map_err(BodyError::Refused)?;
+    // Only a body that a known tenant announces is taken from the budget before it comes.
+    let upfront = if limits.trusted { declared.unwrap_or(0) } else { 0 };
+    permit.grow_to(upfront).map_err(BodyError::Refused)?;
     if session.get_header(header::EXPECT).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
         session.write_continue_response().await.map_err(BodyError::Gone)?;
     }
@@ -114,7 +118,7 @@ pub(crate) async fn read(
     if session.is_body_done() {
         return Ok(first);
     }
-    let mut whole = BytesMut::with_capacity(declared.unwrap_or(first.len() * 2));
+    let mut whole = BytesMut::with_capacity(upfront.max(first.len() * 2));
     whole.extend_from_slice(&first);
     loop {
         // Each read gets what is left of the whole body's time, so dripping does not extend it.

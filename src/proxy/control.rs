@@ -19,6 +19,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use tower::ServiceExt;
 
+/// Largest body of a control-plane request; nobody has looked at its key when it is read.
+const MOST_REQUEST: usize = 8 << 20;
 /// Largest answer of another node's admin port that is handed on.
 const MOST_ANSWER: usize = 64 << 20;
 
@@ -36,7 +38,8 @@ pub(crate) async fn hand_over(gateway: &Gateway, session: &mut Session) -> pingo
         let fault = Fault::new(FaultKind::UnknownRoute, "Not Found: this node serves no control plane");
         return refuse(gateway, session, &fault).await;
     }
-    let limits = body::BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout };
+    let most = gateway.settings.max_body.min(MOST_REQUEST);
+    let limits = body::BodyLimits { most, time: gateway.settings.body_timeout, trusted: false };
     let mut held = body::Permit::new(&gateway.budget);
     let content = match body::read(&mut session.downstream_session, limits, &mut held).await {
         Ok(content) => content,

@@ -3,12 +3,13 @@
 use super::Gateway;
 use super::answer::{Answer, Begun, Passing, broken, usage_of};
 use super::attempt::Facts;
+use super::meter::Meter;
 use super::reply;
 use super::request::Request;
 use super::wire::{self, Answering, WireError};
 use bytes::Bytes;
 use gateway_domain::record::LogRecord;
-use gateway_providers::{Failure, StreamTranslator};
+use gateway_providers::{Failure, Progress, StreamTranslator};
 use http::header;
 use pingora::Error;
 use pingora::http::ResponseHeader;
@@ -53,7 +54,17 @@ pub(crate) async fn answer(
             stream.close(gateway, outcome.is_ok(), request).await;
             outcome
         }
-        Answer::Raw(passing) => raw(gateway, session, request, *passing, facts, record).await,
+        Answer::Raw(passing) => {
+            let Passing { up, mut meter } = *passing;
+            let outcome = raw(gateway, session, request, (up, &mut meter), facts, record).await;
+            let (usage, model) = meter.read(request);
+            record.usage = usage;
+            record.response_model = model.map(Into::into);
+            if outcome.is_err() && record.fault.is_none() {
+                record.fault = Some("client_gone");
+            }
+            outcome
+        }
     }
 }
 
@@ -107,6 +118,8 @@ impl Streaming<'_> {
                     },
                     Ok(None) => continue,
                     Err(WireError::ClientGone(e)) => return Err(e.into_down()),
+                    // It said that it was done: what is missing is only the end of its body.
+                    Err(_) if self.translator.progress() == Progress::Complete => (Bytes::new(), true),
                     Err(WireError::Silent) => {
                         (self.abort(&broken(request.route.dialect, "The provider fell silent")), true)
                     }
@@ -162,11 +175,10 @@ async fn raw(
     gateway: &Gateway,
     session: &mut Session,
     request: &Request,
-    passing: Passing,
+    (mut up, meter): (Answering, &mut Meter),
     facts: &Facts,
     record: &mut LogRecord,
 ) -> Result<(), Box<Error>> {
-    let Passing { mut up, mut meter } = passing;
     let mut head = up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, false));
     reply::decorate(gateway, &mut head, request, facts);
     reply::first_byte(record, request);
@@ -178,10 +190,7 @@ async fn raw(
     loop {
         let (piece, end) = match up.read(&mut session.downstream_session).await {
             Ok(piece) => (piece, up.done()),
-            Err(WireError::ClientGone(e)) => {
-                record.fault = Some("client_gone");
-                return Err(e.into_down());
-            }
+            Err(WireError::ClientGone(e)) => return Err(e.into_down()),
             Err(_) => return cut(session, head, record).await,
         };
         if let Some(piece) = &piece {
@@ -197,9 +206,6 @@ async fn raw(
         };
         written.map_err(Error::into_down)?;
         if end {
-            let (usage, model) = meter.read(request);
-            record.usage = usage;
-            record.response_model = model.map(Into::into);
             up.release(gateway.settings.upstream_pool_size).await;
             return Ok(());
         }

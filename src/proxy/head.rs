@@ -7,7 +7,7 @@ use super::target::{Aim, Credential};
 use ahash::AHashMap;
 use gateway_domain::catalog::AuthStyle;
 use gateway_domain::config::Leaf;
-use gateway_domain::keys::looks_minted;
+use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::{Endpoint, Outgoing};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -82,13 +82,17 @@ pub(crate) fn build(
     let slug = aim.adapter.info().slug;
     for (name, value) in &request.headers.provider_headers {
         let foreign = name.starts_with("anthropic-") != (slug == "anthropic");
-        if !foreign {
+        if !foreign && !is_fixed(aim, name) {
             head.extra.push((HeaderName::from_static(name), value.clone()));
         }
     }
     let listed = request.headers.forward_headers.as_ref().unwrap_or(&leaf.forward_headers);
     for name in listed.iter() {
-        let Some(value) = client.get(name.as_str()) else { continue };
+        let own = suffix_of(name, aliases).is_some_and(|s| !matches!(s, "trace-id" | "span-id"));
+        let Some(value) = client.get(name.as_str()).filter(|v| !own && !is_fixed(aim, name) && !is_key(request, v))
+        else {
+            continue;
+        };
         // Where the gateway key stood in one of these, it must not leave the house.
         let credential_place = matches!(name.as_str(), "authorization" | "x-api-key");
         // A saved credential is never replaced by what a client sends.
@@ -96,7 +100,7 @@ pub(crate) fn build(
         let own =
             matches!(aim.adapter.info().auth, AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == name.as_str());
         let credential_place = credential_place || own;
-        if !credential_place || (!saved && request.headers.api_key.is_some() && !minted(value)) {
+        if !credential_place || (!saved && request.headers.api_key.is_some()) {
             head.extra.push((HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, value.clone()));
         }
     }
@@ -118,8 +122,15 @@ fn prepared(key: Key, request: &Request, aim: &Aim, endpoint: &Endpoint) -> Resu
     Ok(head)
 }
 
-fn minted(value: &HeaderValue) -> bool {
-    value.to_str().is_ok_and(|v| v.split_whitespace().any(looks_minted))
+/// An admin's own headers on a managed target are not a client's to change.
+fn is_fixed(aim: &Aim, name: &str) -> bool {
+    matches!(&aim.credential, Credential::Managed(upstream) if upstream.headers.iter().any(|(n, _)| n == name))
+}
+
+/// A gateway key must not leave the house, in whatever header it stands.
+fn is_key(request: &Request, value: &HeaderValue) -> bool {
+    let known = |word: &str| looks_minted(word) || request.tenant.world.snapshot.key(&KeyHash::of(word)).is_some();
+    value.to_str().is_ok_and(|v| v.split_whitespace().any(known))
 }
 
 /// Method, path, host, credential and the fixed headers of the target.
@@ -181,6 +192,8 @@ fn pass_raw(head: &mut RequestHeader, client: &HeaderMap, aim: &Aim, aliases: &[
         "transfer-encoding",
         "upgrade",
         "content-length",
+        // A compressed answer could not be metered, and is smaller by little.
+        "accept-encoding",
         "expect",
         "authorization",
         "x-api-key",

@@ -198,9 +198,17 @@ fn merge_metadata(tenant: &Tenant, request: &[(String, String)]) -> Vec<(String,
     merged
 }
 
+/// Only a WebSocket handshake leaves the exchange: any other `Upgrade` (h2c, for one) is the client's offer, and
+/// declining it is answering over HTTP/1.1.
+pub(crate) fn is_websocket(session: &Session) -> bool {
+    let head = session.req_header();
+    let offered = head.headers.get(header::UPGRADE).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    offered && head.method == Method::GET && session.downstream_session.is_upgrade_req()
+}
+
 /// Whether the request is exchanged or relayed, from its head alone.
 pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fault> {
-    if session.downstream_session.is_upgrade_req() {
+    if is_websocket(session) {
         return Ok(Way::Relay);
     }
     if session.downstream_session.is_body_empty() {
@@ -233,7 +241,7 @@ pub(crate) async fn read_content(
     route: &Route,
     held: &mut Permit,
 ) -> Result<Content, BodyError> {
-    let limits = BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout };
+    let limits = BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout, trusted: true };
     let bytes = body::read(&mut session.downstream_session, limits, held).await?;
     let has_body = operation::TABLE.iter().any(|r| r.operation == route.operation && r.body == Body::Json);
     if bytes.is_empty() && !has_body {
@@ -248,7 +256,9 @@ pub(crate) async fn read_content(
         look(&bytes, route.operation)
     };
     let found = found.map_err(BodyError::Refused)?;
-    Ok(Content { bytes, ..found })
+    // A raw body whose model could not be read may name any.
+    let unread = route.raw && found.model.is_none() && !bytes.is_empty();
+    Ok(Content { bytes, unread, ..found })
 }
 
 fn own(peek: &gateway_domain::bounds::Peek<'_>) -> Content {

@@ -82,7 +82,11 @@ pub(crate) async fn models(
     let mut data = Vec::new();
     for provider in tenant.workspace.providers().filter(|p| named.is_empty() || named.contains(&&*p.slug)) {
         let Some(upstream) = tenant.world.snapshot.upstream(provider.integration) else { continue };
-        for model in PriceBook::builtin().models(upstream.provider.slug) {
+        let usable = provider.active && provider.expires_at.is_none_or(|t| t > request.at);
+        if !usable || !upstream.open_to(tenant.workspace.id) {
+            continue;
+        }
+        for model in PriceBook::builtin().models(upstream.provider.slug).filter(|m| upstream.models.allow(m)) {
             data.push(json!({
                 "id": format!("@{}/{model}", provider.slug), "object": "model", "created": 0,
                 "owned_by": upstream.provider.slug, "slug": model, "provider": provider.slug,

@@ -1,5 +1,6 @@
 //! Usage of answers that are passed on untouched: read beside the bytes, never from changed ones.
 
+use super::answer::usage_of;
 use super::attempt::raw_call;
 use super::request::Request;
 use bytes::{Bytes, BytesMut};
@@ -57,7 +58,7 @@ impl Meter {
         match self {
             Self::Stream(stream) => {
                 let ending = stream.ending();
-                (ending.usage, ending.model)
+                (usage_of(&ending, request.content.bytes.len()), ending.model)
             }
             Self::Whole { adapter, seen } => adapter
                 .response(&raw_call(request), &seen.freeze())

@@ -14,11 +14,13 @@ use super::{Ctx, Gateway};
 use crate::upstream::DialError;
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_policies::{Engine, Hold};
 use http::{HeaderName, header};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A relayed request between its phases.
@@ -35,10 +37,13 @@ pub(crate) struct Relay {
     upgrade: bool,
     /// Of header or config; over it the answer is a 408.
     timeout: Option<Duration>,
+    /// What the current target's limits gave; a target that is left gives it back.
+    hold: Option<Hold>,
+    engine: Arc<Engine>,
 }
 
 impl Relay {
-    pub(crate) fn new(request: Box<Request>, routing: Routing) -> Self {
+    pub(crate) fn new(request: Box<Request>, routing: Routing, engine: Arc<Engine>) -> Self {
         Self {
             request,
             routing,
@@ -50,6 +55,8 @@ impl Relay {
             fault: None,
             upgrade: false,
             timeout: None,
+            hold: None,
+            engine,
         }
     }
 
@@ -63,6 +70,9 @@ impl Relay {
         }
         let next = self.routing.plan.next(self.at, status, exception)?;
         let left = self.record(status);
+        if let Some(hold) = self.hold.take() {
+            hold.release(&self.engine, self.request.now());
+        }
         self.at = next;
         self.tries = 0;
         self.aim = None;
@@ -90,7 +100,7 @@ fn relayed(ctx: &mut Ctx) -> pingora::Result<&mut Relay> {
 /// What must be known of the connection before Pingora takes over.
 pub(crate) fn start(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
     if let Some(relay) = ctx.relay.as_deref_mut() {
-        relay.upgrade = session.downstream_session.is_upgrade_req();
+        relay.upgrade = super::intake::is_websocket(session);
         let idle = (!relay.upgrade).then_some(gateway.settings.idle_timeout);
         session.downstream_session.set_read_timeout(idle);
         session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
@@ -127,8 +137,16 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
     let aim = target::resolve(&leaf, relay.routing.inline, &relay.request)?;
     relay.facts.provider = aim.adapter.info().slug;
     relay.facts.virtual_key.clone_from(&aim.virtual_key);
-    if relay.tries == 0 {
-        admit::target(gateway, &relay.request, &relay.routing, &aim)?.keep();
+    let route = &relay.request.route;
+    let served = route.raw
+        || route.operation == Operation::Realtime
+        || aim.adapter.endpoint(route.operation, route.dialect).is_some();
+    if !served {
+        let why = format!("{} is not supported by {}", route.operation.name(), relay.facts.provider);
+        return Err(Fault::new(FaultKind::Unsupported, why));
+    }
+    if relay.hold.is_none() {
+        relay.hold = Some(admit::target(gateway, &relay.request, &relay.routing, &aim)?);
     }
     let origin = gateway.dialer.origin(&aim.base).await.map_err(|e| match e {
         DialError::Forbidden(why) => Fault::new(FaultKind::BadHost, format!("The provider's host {why}")),
@@ -161,11 +179,7 @@ pub(crate) fn aim(gateway: &Gateway, session: &Session, out: &mut RequestHeader,
     let path = match endpoint {
         Some(endpoint) => endpoint.path.into_owned(),
         None if route.raw || route.operation == Operation::Realtime => route.tail().to_owned(),
-        None => {
-            let why = format!("{} is not supported by {}", route.operation.name(), aim.adapter.info().slug);
-            relay.fault = Some(Fault::new(FaultKind::Unsupported, why));
-            return Err(Error::explain(ErrorType::HTTPStatus(500), "unsupported operation"));
-        }
+        None => return Err(internal()),
     };
     let query = route.query.as_ref().map(|q| format!("?{q}")).unwrap_or_default();
     let whole = format!("{}{path}{query}", aim.base.path);
@@ -290,7 +304,13 @@ pub(crate) fn finish(session: &Session, e: Option<&Error>, ctx: &mut Ctx) {
     let Some(relay) = ctx.relay.take() else { return };
     let status = session.response_written().map_or(499, |h| h.status.as_u16());
     let gone = e.is_some_and(|e| *e.esource() == ErrorSource::Downstream);
-    let mut record = relay.record(if gone { 499 } else { status });
+    let status = if gone { 499 } else { status };
+    let mut relay = relay;
+    if let Some(hold) = relay.hold.take() {
+        // A call that came to nothing gives back what it took of its target's limits.
+        if status < 300 { hold.keep() } else { hold.release(&relay.engine, relay.request.now()) }
+    }
+    let mut record = relay.record(status);
     if gone {
         record.fault = Some("client_gone");
     }

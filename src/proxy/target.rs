@@ -4,7 +4,7 @@ use super::request::Request;
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::snapshot::Upstream;
-use gateway_domain::{Fault, FaultKind, Secret};
+use gateway_domain::{Fault, FaultKind, Operation, Secret};
 use gateway_providers::Adapter;
 use std::sync::Arc;
 
@@ -71,9 +71,15 @@ fn no_provider(request: &Request) -> Fault {
 }
 
 pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
-    let asked = leaf.model.as_ref().or(request.content.model.as_ref());
+    // What goes up verbatim asks for what it says itself, whatever the config would set.
+    let verbatim = request.route.raw || request.content.unread;
+    let set = leaf.model.as_ref().filter(|_| !verbatim);
+    let asked = set.or(request.content.model.as_ref());
     match choose(leaf, request)? {
         ProviderRef::Managed(slug) => managed(&slug, leaf, inline, request, asked),
+        ProviderRef::Family { key: Some(_), .. } if !inline && request.headers.custom_host.is_some() => {
+            Err(foreign_host())
+        }
         ProviderRef::Family { slug, key } => family(&slug, key, leaf, request, asked),
         ProviderRef::FromRequest => Err(no_provider(request)),
     }
@@ -100,11 +106,7 @@ fn managed(
         ));
     }
     if request.headers.custom_host.is_some() || (inline && leaf.custom_host.is_some()) {
-        return Err(Fault::new(
-            FaultKind::BadHost,
-            "A custom host from the request must come with its own credential, never with a managed one",
-        )
-        .on("custom_host"));
+        return Err(foreign_host());
     }
     let base = leaf.custom_host.clone().or_else(|| upstream.base.clone());
     let base = base.ok_or_else(|| no_host(upstream.provider.slug))?;
@@ -118,18 +120,30 @@ fn managed(
     Ok(Aim { adapter, base, credential: Credential::Managed(upstream), virtual_key: provider.slug.clone(), model })
 }
 
-/// Where models are switched on one by one, a body that names none is refused too: it could name any.
+/// A saved credential is never sent to a host that the request names (invariant 6).
+fn foreign_host() -> Fault {
+    let message = "A custom host from the request must come with its own credential, never with a saved one";
+    Fault::new(FaultKind::BadHost, message).on("custom_host")
+}
+
+/// Where models are switched on one by one, a call that names none is refused too: it could name any.
 fn permit_model(upstream: &Upstream, model: Option<&str>, request: &Request) -> Result<(), Fault> {
     let fault = |message: String| Err(Fault::new(FaultKind::NoProvider, message).on("model"));
     match model {
         Some(model) if !upstream.models.allow(model) => {
             fault(format!("The model {model} is not enabled on the integration {}", upstream.slug))
         }
-        None if request.method == http::Method::POST && !upstream.models.allow_all => {
+        None if could_name_one(request) && !upstream.models.allow_all => {
             fault(format!("The integration {} serves enabled models only, and the request names none", upstream.slug))
         }
         _ => Ok(()),
     }
+}
+
+/// Reading and deleting what already is names no model; everything else may, in a body that was not understood.
+fn could_name_one(request: &Request) -> bool {
+    let reads = matches!(request.method, http::Method::GET | http::Method::DELETE);
+    !reads || request.content.unread || request.route.operation == Operation::Realtime
 }
 
 fn family(

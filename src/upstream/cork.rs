@@ -26,11 +26,13 @@ pub(crate) struct Cork {
     written: usize,
     /// Came while a write was waiting; read before anything else.
     early: Vec<u8>,
+    /// Bytes went straight to the stream since its last flush: TLS and Pingora's own buffer may still hold some.
+    dirty: bool,
 }
 
 impl Cork {
     pub(crate) fn new(stream: Stream) -> Self {
-        Self { stream, held: Vec::with_capacity(2048), written: 0, early: Vec::new() }
+        Self { stream, held: Vec::with_capacity(2048), written: 0, early: Vec::new(), dirty: false }
     }
 
     fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -42,8 +44,12 @@ impl Cork {
                 Poll::Pending => return self.poll_early(cx).map(Err),
             }
         }
-        if !self.held.is_empty() {
-            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        if self.dirty || !self.held.is_empty() {
+            match Pin::new(&mut self.stream).poll_flush(cx) {
+                Poll::Ready(flushed) => flushed?,
+                Poll::Pending => return self.poll_early(cx).map(Err),
+            }
+            self.dirty = false;
             self.held.clear();
             self.written = 0;
             // A pooled connection must not keep the size of the largest request it ever carried.
@@ -94,7 +100,10 @@ impl AsyncWrite for Cork {
             ready!(self.poll_release(cx))?;
             return match Pin::new(&mut self.stream).poll_write(cx, buf) {
                 Poll::Pending => self.poll_early(cx).map(Err),
-                done => done,
+                done => {
+                    self.dirty = true;
+                    done
+                }
             };
         }
         self.held.extend_from_slice(buf);

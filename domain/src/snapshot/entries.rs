@@ -146,8 +146,12 @@ impl<T: Addressed> Slugged<T> {
             None => by_id.remove(&id),
         };
         if let Some(old) = old {
-            by_name.remove(old.slug());
-            by_name.remove(id.to_string().as_str());
+            // Its name may by now belong to another.
+            for name in [old.slug().to_string(), id.to_string()] {
+                if by_name.get(name.as_str()).is_some_and(|e| Arc::ptr_eq(e, &old)) {
+                    by_name.remove(name.as_str());
+                }
+            }
         }
         if let Some(made) = made {
             by_name.insert(made.slug().clone(), made.clone());
