@@ -300,3 +300,33 @@ async fn nothing_is_enforced_on_raw_routes() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_offer_to_upgrade_leaves_a_json_request_what_it_is() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::chat("hi")).await;
+    let offer = |body: serde_json::Value| {
+        let call = gateway.chat_through(&upstream).header("connection", "Upgrade, HTTP2-Settings");
+        call.header("upgrade", "h2c").header("http2-settings", "AAMAAABkAAQAoAAAAAIAAAAA").json(&body).send()
+    };
+    offer(hello()).await.expect(200);
+    let refused = offer(json!({ "model": "m", "messages": [] })).await;
+    assert_eq!(refused.status, 400, "bounds hold: {}", refused.text());
+}
+
+#[tokio::test]
+async fn a_model_in_the_middle_of_a_large_body_is_replaced_and_all_of_it_arrives() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::chat("hi")).await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    for (before, after) in [(40_000, 30_000), (64_000, 1_200), (65_000, 10), (20, 65_400), (200_000, 200_000)] {
+        let (before, after) = ("a".repeat(before), "b".repeat(after));
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"{before}"}}],"model":"@main/gpt-4o","user":"{after}"}}"#
+        );
+        let call = gateway.chat().body("application/json", body.clone());
+        call.send().await.expect(200);
+        let seen = upstream.seen().pop().expect("a request");
+        assert_eq!(seen.text(), body.replace("@main/gpt-4o", "gpt-4o"));
+    }
+}

@@ -242,3 +242,16 @@ async fn redirects_are_the_clients_to_follow() {
     let answer = gateway.chat_through(&upstream).json(&hello()).send().await;
     assert_eq!((answer.status, elsewhere.connections()), (307, 0));
 }
+
+#[tokio::test]
+async fn a_key_saved_in_a_config_never_meets_a_host_of_the_request() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::chat("hi")).await;
+    let elsewhere = Upstream::replying(|_| reply::chat("stolen")).await;
+    let saved = json!({ "provider": "openai", "api_key": "sk-saved-0123456789", "custom_host": upstream.url() });
+    let slug = gateway.admin().config("saved", &saved).await;
+    let call = || gateway.chat().header("x-gateway-config", &slug);
+    call().json(&hello()).send().await.expect(200);
+    let answer = call().header("x-gateway-custom-host", &elsewhere.url()).json(&hello()).send().await;
+    assert_eq!((answer.status, elsewhere.connections()), (400, 0), "{}", answer.text());
+}
