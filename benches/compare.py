@@ -57,8 +57,9 @@ def add_build_options(parser):
     parser.add_argument("--gateway", help="a built gateway (default: built with the dist profile)")
     parser.add_argument("--bare", help="a built bare-proxy (default: likewise)")
     parser.add_argument("--load", help="a built load tool (default: built with the release profile)")
-    parser.add_argument("--worker-threads", default=r"^Pingora HTTP|^proxy", help="regex of the gateway's worker names")
-    parser.add_argument("--writer-threads", default=r"journal|writer|record|sqlx", help="regex of its writer names")
+    # Large bodies are looked at on the runtime's blocking threads: that is serving a request too.
+    parser.add_argument("--worker-threads", default=r"^proxy|^tokio-rt-worker", help="regex of worker names")
+    parser.add_argument("--writer-threads", default=r"^record-writer|^sqlx", help="regex of writer names")
 
 
 def prepare(rig):
@@ -232,7 +233,8 @@ def main():
     shown = [contender.name for contender in contenders]
     head = (f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, {len(CPUS)} cores, {rig.threads} worker threads "
             f"each, medians of {rig.rounds} interleaved rounds of {rig.seconds:g} s.\n")
-    tables = [table(f"{s.name}: {s.title}", results[s.name], shown, s.streaming) for s in SCENARIOS if s.name in results]
+    tables = [table(f"{s.name}: {s.title}", results[s.name], shown, s.streaming)
+              for s in SCENARIOS if s.name in results]
     text = "\n".join([head, *tables, rest, records])
     print(text)
     with open(os.path.join(rig.dir, "tables.md"), "w") as file:
