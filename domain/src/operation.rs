@@ -120,6 +120,8 @@ pub struct Routed<'a> {
     pub tail: &'a str,
     /// `/proxy/…` or an unknown path: no bounds, no translation (invariant 9).
     pub raw: bool,
+    /// What the table expects of the body; `None` for what is not in it.
+    pub body: Option<Body>,
 }
 
 /// `path` is the whole path without its query. `None` when it is not below `/v1`.
@@ -131,8 +133,8 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
     };
     let found = if raw { None } else { TABLE.iter().find(|r| r.method == *method && matches(r.path, tail)) };
     Some(match found {
-        Some(r) => Routed { operation: r.operation, dialect: r.dialect, tail, raw: false },
-        None => Routed { operation: Operation::Proxy, dialect: dialect_of(tail), tail, raw: true },
+        Some(r) => Routed { operation: r.operation, dialect: r.dialect, tail, raw: false, body: Some(r.body) },
+        None => Routed { operation: Operation::Proxy, dialect: dialect_of(tail), tail, raw: true, body: None },
     })
 }
 

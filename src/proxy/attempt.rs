@@ -12,7 +12,7 @@ use super::target::{self, Aim};
 use super::wire::{self, Clocks, WireError};
 use gateway_domain::config::{Leaf, Retry};
 use gateway_domain::{Fault, FaultKind, Operation};
-use gateway_providers::{Call, Ending, Endpoint, Outgoing};
+use gateway_providers::{Call, Endpoint, Outgoing};
 use pingora::proxy::Session;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,14 +38,11 @@ pub(crate) struct Facts {
     pub(crate) earlier: Duration,
     pub(crate) request_bytes: u64,
     pub(crate) stream: bool,
-    pub(crate) wants_usage: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Tried {
     pub(crate) facts: Facts,
-    /// What a stream had used when the client left.
-    pub(crate) ending: Option<Ending>,
     /// `Err` only when the client is gone.
     pub(crate) answer: Result<Answer, WireError>,
 }
@@ -62,7 +59,7 @@ pub(crate) async fn run(
     let attempt = &routing.plan.attempts[at];
     let leaf = &*attempt.leaf;
     let mut facts = Facts { option_index: leaf.path.clone(), earlier, ..Facts::default() };
-    let refused = |facts, fault| Tried { facts, ending: None, answer: Ok(Answer::Fault(fault)) };
+    let refused = |facts, fault| Tried { facts, answer: Ok(Answer::Fault(fault)) };
     let aim = match target::resolve(leaf, routing.inline, request) {
         Ok(aim) => aim,
         Err(fault) => return refused(facts, fault),
@@ -86,13 +83,12 @@ pub(crate) async fn run(
     facts.adjusted.clone_from(&prepared.out.adjusted);
     facts.request_bytes = prepared.out.body.len() as u64;
     facts.stream = prepared.content.stream;
-    facts.wants_usage = prepared.content.wants_usage;
     let answer = with_retries(gateway, session, request, &prepared, &leaf.retry, &mut facts).await;
     match &answer {
         Ok(answer) if !(200..300).contains(&answer.status()) => hold.release(&gateway.engine, request.now()),
         _ => hold.keep(),
     }
-    Tried { facts, ending: None, answer }
+    Tried { facts, answer }
 }
 
 /// Everything of a target's request that its retries share.

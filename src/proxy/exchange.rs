@@ -36,7 +36,7 @@ pub(crate) async fn run(
     let mut earlier = Duration::ZERO;
     loop {
         let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
-        let mut tried = attempt::run(gateway, session, request, routing, at, earlier).await;
+        let tried = attempt::run(gateway, session, request, routing, at, earlier).await;
         let mut record = record::of(request, routing, Some((at, &tried)), number);
         let next = match &tried.answer {
             Err(_) => None,
@@ -44,7 +44,7 @@ pub(crate) async fn run(
         };
         match (tried.answer, next) {
             (Err(gone), _) => {
-                record::abandoned(&mut record, request, tried.ending.as_ref());
+                record::abandoned(&mut record, request);
                 records.push(record);
                 return Err(match gone {
                     WireError::ClientGone(e) => e.into_down(),
@@ -58,7 +58,6 @@ pub(crate) async fn run(
                 at = next;
             }
             (Ok(answer), None) => {
-                tried.answer = Err(WireError::Silent);
                 let delivered = deliver::answer(gateway, session, request, answer, &tried.facts, &mut record).await;
                 record::finish(&mut record, request);
                 records.push(record);

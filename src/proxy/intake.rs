@@ -54,6 +54,7 @@ pub(crate) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
         operation: routed.operation,
         dialect: routed.dialect,
         raw: routed.raw,
+        body: routed.body,
         tail: start..path.len(),
         path: path.into(),
         query: query.map(Into::into),
@@ -215,17 +216,16 @@ pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fa
         return Ok(Way::Exchange);
     }
     let content_type = session.get_header(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase());
-    let row =
-        operation::TABLE.iter().find(|r| r.operation == route.operation && r.method == session.req_header().method);
+    let wants_json = route.body == Some(Body::Json);
     let Some(content_type) = content_type else {
-        return Ok(if row.is_some_and(|r| r.body == Body::Json) { Way::Exchange } else { Way::Relay });
+        return Ok(if wants_json { Way::Exchange } else { Way::Relay });
     };
     let essence = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
     if essence == b"application/json" || essence.ends_with(b"+json") {
         return Ok(Way::Exchange);
     }
     let relayed = essence == b"multipart/form-data" || essence.starts_with(b"audio/") || route.raw;
-    if !relayed || row.is_some_and(|r| r.body == Body::Json) {
+    if !relayed || wants_json {
         return Err(Fault::new(FaultKind::BadHeader, "Invalid content type passed").on("content-type"));
     }
     Ok(Way::Relay)
@@ -243,8 +243,7 @@ pub(crate) async fn read_content(
 ) -> Result<Content, BodyError> {
     let limits = BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout, trusted: true };
     let bytes = body::read(&mut session.downstream_session, limits, held).await?;
-    let has_body = operation::TABLE.iter().any(|r| r.operation == route.operation && r.body == Body::Json);
-    if bytes.is_empty() && !has_body {
+    if bytes.is_empty() && route.body != Some(Body::Json) {
         return Ok(Content::default());
     }
     let look = |bytes: &Bytes, operation| peek(operation, bytes).map(|p| own(&p));

@@ -1,7 +1,6 @@
 //! Builds the record of each target tried. Names are shared with the snapshot, so this copies little; pricing
 //! and encoding are the writer's work.
 
-use super::answer::usage_of;
 use super::attempt::Tried;
 use super::exchange::Routing;
 use super::reply::{micros, own_work};
@@ -10,7 +9,6 @@ use crate::ids;
 use gateway_domain::config::plan::Plan;
 use gateway_domain::record::{LogRecord, Timings};
 use gateway_domain::{Fault, Timestamp};
-use gateway_providers::Ending;
 use std::sync::{Arc, LazyLock};
 
 /// The records of one request so far. Boxed, since each moves on through the queue to the writer as it is.
@@ -103,11 +101,10 @@ pub(crate) fn refused(request: &Request, fault: &Fault, sent: u64) -> Box<LogRec
     record
 }
 
-/// The client left before an answer was there; what was used is still kept.
-pub(crate) fn abandoned(record: &mut LogRecord, request: &Request, ending: Option<&Ending>) {
+/// The client left before an answer was there.
+pub(crate) fn abandoned(record: &mut LogRecord, request: &Request) {
     record.status = 499;
     record.fault = Some("client_gone");
-    record.usage = ending.and_then(|e| usage_of(e, request.content.bytes.len()));
     finish(record, request);
 }
 

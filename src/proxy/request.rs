@@ -3,6 +3,7 @@
 use super::headers::GatewayHeaders;
 use crate::live::World;
 use bytes::Bytes;
+use gateway_domain::operation::Body;
 use gateway_domain::record::Steps;
 use gateway_domain::snapshot::{Key, Org, Workspace};
 use gateway_domain::{Dialect, Operation, Secret, Timestamp};
@@ -27,6 +28,8 @@ pub(crate) struct Route {
     pub(crate) operation: Operation,
     pub(crate) dialect: Dialect,
     pub(crate) raw: bool,
+    /// What the table of operations expects of the body.
+    pub(crate) body: Option<Body>,
     pub(crate) path: Arc<str>,
     pub(crate) tail: Range<usize>,
     pub(crate) query: Option<Arc<str>>,
