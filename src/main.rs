@@ -6,6 +6,7 @@ mod ids;
 mod live;
 mod metrics;
 mod mock;
+mod outbound;
 mod proxy;
 mod serve;
 mod settings;
