@@ -144,9 +144,11 @@ mod tests {
         let url = format!("http://{}/", listener.local_addr().expect("bound"));
         let body = "x".repeat(MOST_BYTES + 1);
         let app = axum::Router::new().route("/", axum::routing::get(move || std::future::ready(body.clone())));
-        tokio::spawn(async move { axum::serve(listener, app).await });
         let out = outbound(&["127.0.0.1"]);
-        let got = send(out.request(Method::GET, &url).expect("trusted")).await;
+        let got = tokio::select! {
+            _ = async { axum::serve(listener, app).await } => panic!("the server ended"),
+            got = send(out.request(Method::GET, &url).expect("trusted")) => got,
+        };
         assert!(matches!(got, Err(OutboundError::TooLarge)), "{got:?}");
     }
 }
