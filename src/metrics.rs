@@ -167,7 +167,7 @@ impl Inner {
     fn book(&self, r: &LogRecord) {
         let code = Code::new(r.status);
         let stream = if r.stream { "true" } else { "false" };
-        let labels = [&*r.provider, &*r.method, r.operation, code.as_str(), stream, "disabled", "gateway"];
+        let labels = [&*r.provider, &*r.method, r.operation, code.as_str(), stream, r.cache.label(), "gateway"];
         self.requests.with_label_values(&labels).inc();
         let millis = |us: u64| us as f64 / 1e3;
         self.llm_millis.with_label_values(&labels).observe(millis(r.timings.upstream_us));

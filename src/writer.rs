@@ -4,9 +4,10 @@
 mod access;
 
 use crate::metrics::Metrics;
+use gateway_domain::NanoUsd;
 use gateway_domain::ports::{LogStore, StoreError};
 use gateway_domain::price::{PriceBook, price};
-use gateway_domain::record::LogRecord;
+use gateway_domain::record::{CacheStatus, LogRecord};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -77,6 +78,14 @@ impl Writer {
     }
 }
 
+/// What the call cost; an answer from the cache was paid for by another.
+fn cost(book: &PriceBook, record: &LogRecord) -> Option<NanoUsd> {
+    if record.cache == CacheStatus::Hit {
+        return Some(NanoUsd(0));
+    }
+    price(record.usage.as_ref()?, book.card(&record.provider, &record.model)?)
+}
+
 impl Work {
     fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
@@ -104,7 +113,7 @@ impl Work {
     fn write(&self, batch: &mut [LogRecord], stopping: bool) {
         let book = PriceBook::builtin();
         for record in batch.iter_mut() {
-            record.cost = record.usage.as_ref().and_then(|u| price(u, book.card(&record.provider, &record.model)?));
+            record.cost = cost(book, record);
         }
         self.metrics.book(batch);
         if self.access_log {

@@ -34,6 +34,46 @@ pub struct Steps {
     pub after_us: u64,
 }
 
+/// What the response cache did for a call (`spec/config-object.md`, cache).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum CacheStatus {
+    /// Not asked for, or not for this kind of call.
+    #[default]
+    Disabled,
+    /// Answered without a call of its own.
+    Hit,
+    Miss,
+    /// A fresh call was asked for; its answer replaces what was stored.
+    Refresh,
+}
+
+impl CacheStatus {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Disabled => "DISABLED",
+            Self::Hit => "HIT",
+            Self::Miss => "MISS",
+            Self::Refresh => "REFRESH",
+        }
+    }
+
+    /// `None` for words of other versions.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Disabled, Self::Hit, Self::Miss, Self::Refresh].into_iter().find(|s| s.name() == name)
+    }
+
+    /// As labels of metrics and filters of logs spell it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::Hit => "hit",
+            Self::Miss => "miss",
+            Self::Refresh => "refreshed",
+        }
+    }
+}
+
 /// Shared strings are `Arc<str>` from the snapshot: a record costs no copies of names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRecord {
@@ -81,6 +121,8 @@ pub struct LogRecord {
     pub metadata: Arc<str>,
     /// Standard fields dropped or clamped in translation, comma-separated.
     pub adjusted: Arc<str>,
+    /// A hit costs nothing, whatever its usage says.
+    pub cache: CacheStatus,
 }
 
 /// Filters of `GET /v1/logs`; absent means any. Newest first.

@@ -11,6 +11,7 @@ use super::shape;
 use super::target::{self, Aim};
 use super::wire::{self, Clocks, WireError};
 use gateway_domain::config::{Leaf, Retry};
+use gateway_domain::record::CacheStatus;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::{Call, Endpoint, Outgoing};
 use pingora::proxy::Session;
@@ -31,6 +32,7 @@ pub(crate) struct Facts {
     /// 0 none, n the retry that answered, -1 used up (`spec/config-object.md`, retry).
     pub(crate) retries: i32,
     pub(crate) adjusted: Vec<&'static str>,
+    pub(crate) cache: CacheStatus,
     /// Waiting that was not the gateway's own work.
     pub(crate) upstream: Duration,
     pub(crate) paused: Duration,

@@ -7,7 +7,7 @@ use super::reply::{micros, own_work};
 use super::request::Request;
 use crate::ids;
 use gateway_domain::config::plan::Plan;
-use gateway_domain::record::{LogRecord, Timings};
+use gateway_domain::record::{CacheStatus, LogRecord, Timings};
 use gateway_domain::{Fault, Timestamp};
 use std::sync::{Arc, LazyLock};
 
@@ -70,6 +70,7 @@ pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tr
         client_ip: request.client_ip.map(|ip| ip.to_string()).unwrap_or_default().into(),
         metadata: metadata(&request.metadata),
         adjusted: facts.map(|f| f.adjusted.join(",")).unwrap_or_default().into(),
+        cache: facts.map_or(CacheStatus::Disabled, |f| f.cache),
     })
 }
 

@@ -96,7 +96,7 @@ pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &R
     if !facts.provider.is_empty() {
         put(head, &names.provider, &HeaderValue::from_static(facts.provider));
     }
-    put(head, &names.cache_status, &HeaderValue::from_static("DISABLED"));
+    put(head, &names.cache_status, &HeaderValue::from_static(facts.cache.name()));
     put(head, &names.processing, &HeaderValue::from(own_work(request, facts)));
     if !facts.adjusted.is_empty() {
         put(head, &names.adjusted, &text(&facts.adjusted.join(",")));

@@ -5,7 +5,7 @@
 
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::LogStore;
-use gateway_domain::record::{LogRecord, Steps, Timings};
+use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::{DatabaseUrl, Options, open};
 use std::error::Error;
@@ -96,5 +96,6 @@ fn record() -> LogRecord {
         client_ip: "203.0.113.17".into(),
         metadata: r#"{"_user":"u-8d3f1","_environment":"production","team":"search"}"#.into(),
         adjusted: "".into(),
+        cache: CacheStatus::Disabled,
     }
 }

@@ -85,6 +85,7 @@ fn outcome(r: &LogRecord, usage: &Usage) -> Value {
         "gateway_processing_time": r.timings.gateway_us / 1000,
         "is_proxy_call": r.operation == "proxy",
         "stream_mode": u8::from(r.stream),
+        "cache_status": r.cache.label(),
         "retry_success_count": r.retries,
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::harness::{House, in_seconds, list, now};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{LogRecord, Steps, Timings};
+use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{OrgId, Usage, WorkspaceId};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -44,6 +44,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         client_ip: none.clone(),
         metadata: r#"{"_user":"ann"}"#.into(),
         adjusted: none,
+        cache: CacheStatus::Disabled,
     }
 }
 

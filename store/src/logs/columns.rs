@@ -5,7 +5,7 @@ use super::label::label;
 use crate::configs::narrow;
 use crate::session::{Columns, Row};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
-use gateway_domain::record::{LogRecord, Steps, Timings};
+use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Usage};
 use sqlx::Error;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) enum Kind {
 
 use Kind::{Int, Text};
 
-pub(super) const COLUMNS: [(&str, Kind); 44] = [
+pub(super) const COLUMNS: [(&str, Kind); 45] = [
     ("id", Text),
     ("created_at", Int),
     ("trace_id", Text),
@@ -64,6 +64,7 @@ pub(super) const COLUMNS: [(&str, Kind); 44] = [
     ("client_ip", Text),
     ("metadata", Text),
     ("adjusted", Text),
+    ("cache_status", Text),
 ];
 
 /// Takes a record's values from left to right.
@@ -114,6 +115,7 @@ pub(super) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
     sink.shared(&record.client_ip);
     sink.shared(&record.metadata);
     sink.shared(&record.adjusted);
+    sink.text(Some(record.cache.name()));
 }
 
 fn encode_usage<'r>(usage: Option<&Usage>, sink: &mut impl Sink<'r>) {
@@ -172,6 +174,7 @@ pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
         client_ip: c.text()?.into(),
         metadata: c.text()?.into(),
         adjusted: c.text()?.into(),
+        cache: CacheStatus::parse(c.text()?).unwrap_or_default(),
     })
 }
 

@@ -3,7 +3,7 @@
 use crate::{House, id, on_every_engine};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::{LogStore, StoreError};
-use gateway_domain::record::{LogQuery, LogRecord, Steps, Timings};
+use gateway_domain::record::{CacheStatus, LogQuery, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 
 on_every_engine!(
@@ -53,6 +53,7 @@ fn record(n: u128) -> LogRecord {
         client_ip: "10.0.0.1".into(),
         metadata: "{}".into(),
         adjusted: "".into(),
+        cache: CacheStatus::Disabled,
     }
 }
 
@@ -89,6 +90,7 @@ fn full(n: u128) -> LogRecord {
         response_bytes: i64::MAX as u64,
         metadata: r#"{"_user":"é'\"🦀"}"#.into(),
         adjusted: "logit_bias,n".into(),
+        cache: CacheStatus::Hit,
         ..record(n)
     }
 }
