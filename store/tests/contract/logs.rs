@@ -18,7 +18,7 @@ on_every_engine!(
     too_many_values_are_refused,
 );
 
-pub fn record(n: u128) -> LogRecord {
+pub(crate) fn record(n: u128) -> LogRecord {
     LogRecord {
         id: id(n),
         created_at: Timestamp(n as i64 * 1_000),
@@ -57,7 +57,7 @@ pub fn record(n: u128) -> LogRecord {
     }
 }
 
-pub fn full(n: u128) -> LogRecord {
+pub(crate) fn full(n: u128) -> LogRecord {
     LogRecord {
         attempt: 3,
         last: false,
@@ -95,7 +95,7 @@ pub fn full(n: u128) -> LogRecord {
     }
 }
 
-pub fn mixed(n: u128) -> LogRecord {
+pub(crate) fn mixed(n: u128) -> LogRecord {
     if n.is_multiple_of(2) { record(n) } else { full(n) }
 }
 
