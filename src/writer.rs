@@ -114,6 +114,9 @@ impl Work {
         let book = PriceBook::builtin();
         for record in batch.iter_mut() {
             record.cost = cost(book, record);
+            if let Some(bodies) = &mut record.bodies {
+                bodies.settle();
+            }
         }
         self.metrics.book(batch);
         if self.access_log {

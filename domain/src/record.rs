@@ -1,6 +1,13 @@
 //! What is kept of a call: one [`LogRecord`] per target tried (plain retries merged), sharing the trace id
 //! (`spec/logs-analytics.md`, lifecycle). Plain fields, filled on the way and moved out at the end.
 
+mod bodies;
+pub mod mask;
+mod trace;
+
+pub use bodies::{Bodies, Body, Held, Message};
+pub use trace::{Parent, Trace};
+
 use crate::id::{KeyId, OrgId, WorkspaceId};
 use crate::money::NanoUsd;
 use crate::time::Timestamp;
@@ -88,6 +95,8 @@ pub struct LogRecord {
     pub workspace: WorkspaceId,
     pub workspace_slug: Arc<str>,
     pub key: Option<KeyId>,
+    /// For metrics, not stored.
+    pub key_name: Arc<str>,
     pub owner: Option<Uuid>,
     /// Slug of the saved config, `inline`, or empty.
     pub config: Arc<str>,
@@ -123,15 +132,10 @@ pub struct LogRecord {
     pub adjusted: Arc<str>,
     /// A hit costs nothing, whatever its usage says.
     pub cache: CacheStatus,
-}
-
-/// A place in the journal of this node: between two records. Replaying from it gives what was written after.
-/// Places compare in the order of writing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Position {
-    pub segment: u64,
-    /// Bytes from the start of the segment's file.
-    pub offset: u64,
+    /// `None` when the call belongs to no trace but its own.
+    pub trace: Option<Arc<Trace>>,
+    /// `None` when the settings keep none of this call.
+    pub bodies: Option<Box<Bodies>>,
 }
 
 /// Filters of `GET /v1/logs`; absent means any. Newest first.

@@ -41,6 +41,7 @@ pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tr
         workspace: tenant.workspace.id,
         workspace_slug: tenant.workspace.slug.clone(),
         key: Some(tenant.key.id),
+        key_name: tenant.key.name.clone(),
         owner: tenant.key.owner,
         config: routing.config.clone(),
         virtual_key: facts.map_or_else(Arc::default, |f| f.virtual_key.clone()),
@@ -71,6 +72,8 @@ pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tr
         metadata: metadata(&request.metadata),
         adjusted: facts.map(|f| f.adjusted.join(",")).unwrap_or_default().into(),
         cache: facts.map_or(CacheStatus::Disabled, |f| f.cache),
+        trace: None,
+        bodies: None,
     })
 }
 

@@ -72,6 +72,7 @@ fn record() -> LogRecord {
         workspace: WorkspaceId(Uuid::nil()),
         workspace_slug: "production".into(),
         key: Some(KeyId(Uuid::from_u128(3))),
+        key_name: "".into(),
         owner: None,
         config: "fallback-to-anthropic".into(),
         virtual_key: "openai-main".into(),
@@ -97,5 +98,7 @@ fn record() -> LogRecord {
         metadata: r#"{"_user":"u-8d3f1","_environment":"production","team":"search"}"#.into(),
         adjusted: "".into(),
         cache: CacheStatus::Disabled,
+        trace: None,
+        bodies: None,
     }
 }

@@ -2,7 +2,7 @@
 //! Nothing here is on the path of a request.
 
 mod append;
-pub(crate) mod columns;
+mod columns;
 mod label;
 
 use crate::configs::workspace_value;
@@ -17,10 +17,16 @@ use std::sync::LazyLock;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-static SELECT: LazyLock<String> = LazyLock::new(|| {
-    let names: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).collect();
+static SELECT: LazyLock<String> = LazyLock::new(|| select(|name| name));
+
+/// A page of records comes without what is kept of their messages: a thousand of those are no list.
+static SELECT_LIGHT: LazyLock<String> =
+    LazyLock::new(|| select(|name| if name == "bodies" { "CAST(NULL AS TEXT)" } else { name }));
+
+fn select(shown: fn(&'static str) -> &'static str) -> String {
+    let names: Vec<_> = COLUMNS.iter().map(|(name, _)| shown(name)).collect();
     format!("SELECT {} FROM log_record", names.join(", "))
-});
+}
 
 const NEWEST: &str = "created_at DESC, id DESC";
 
@@ -40,7 +46,7 @@ impl LogStore for Database {
     }
 
     fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>> {
-        Box::pin(self.page("log_record", (&SELECT, NEWEST), filter(query), (query.page, query.page_size), decode))
+        Box::pin(self.page("log_record", (&SELECT_LIGHT, NEWEST), filter(query), (query.page, query.page_size), decode))
     }
 
     fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>> {

@@ -20,6 +20,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         workspace,
         workspace_slug: "default".into(),
         key: None,
+        key_name: none.clone(),
         owner: None,
         config: "pc-1".into(),
         virtual_key: "main".into(),
@@ -45,6 +46,8 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         metadata: r#"{"_user":"ann"}"#.into(),
         adjusted: none,
         cache: CacheStatus::Disabled,
+        trace: None,
+        bodies: None,
     }
 }
 

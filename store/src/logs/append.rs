@@ -113,6 +113,10 @@ impl<'r> Sink<'r> for SqliteRow {
         self.add(text.map(without_zero));
     }
 
+    fn made(&mut self, text: Option<String>) {
+        self.add(text);
+    }
+
     fn id(&mut self, id: Option<Uuid>) {
         self.add(id.map(|id| id.to_string()));
     }
@@ -161,6 +165,10 @@ impl<'r> Sink<'r> for Arrays<'r> {
 
     fn text(&mut self, text: Option<&'r str>) {
         self.push(text.map(without_zero));
+    }
+
+    fn made(&mut self, text: Option<String>) {
+        self.push(text.map(Cow::Owned));
     }
 
     fn id(&mut self, id: Option<Uuid>) {

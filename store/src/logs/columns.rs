@@ -6,20 +6,22 @@ use crate::configs::narrow;
 use crate::session::{Columns, Row};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
-use gateway_domain::{NanoUsd, Timestamp, Usage};
+use gateway_domain::{NanoUsd, Usage};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sqlx::Error;
 use std::sync::Arc;
 use uuid::Uuid;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     Text,
     Int,
 }
 
 use Kind::{Int, Text};
 
-pub(crate) const COLUMNS: [(&str, Kind); 45] = [
+pub(super) const COLUMNS: [(&str, Kind); 47] = [
     ("id", Text),
     ("created_at", Int),
     ("trace_id", Text),
@@ -65,17 +67,20 @@ pub(crate) const COLUMNS: [(&str, Kind); 45] = [
     ("metadata", Text),
     ("adjusted", Text),
     ("cache_status", Text),
+    ("trace", Text),
+    ("bodies", Text),
 ];
 
 /// Takes a record's values from left to right.
-pub(crate) trait Sink<'r> {
+pub(super) trait Sink<'r> {
     fn shared(&mut self, text: &'r Arc<str>);
     fn text(&mut self, text: Option<&'r str>);
+    fn made(&mut self, text: Option<String>);
     fn id(&mut self, id: Option<Uuid>);
     fn int(&mut self, number: Option<i64>);
 }
 
-pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
+pub(super) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
     sink.id(Some(record.id));
     sink.int(Some(record.created_at.micros()));
     match clipped(&record.trace_id) {
@@ -116,6 +121,17 @@ pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
     sink.shared(&record.metadata);
     sink.shared(&record.adjusted);
     sink.text(Some(record.cache.name()));
+    sink.made(record.trace.as_deref().and_then(json));
+    sink.made(record.bodies.as_deref().and_then(json));
+}
+
+fn json<T: Serialize>(value: &T) -> Option<String> {
+    serde_json::to_string(value).ok()
+}
+
+/// What a newer node wrote and this one cannot read is left out, not the whole record.
+fn from_json<T: DeserializeOwned>(text: Option<&str>) -> Option<T> {
+    serde_json::from_str(text?).ok()
 }
 
 fn encode_usage<'r>(usage: Option<&Usage>, sink: &mut impl Sink<'r>) {
@@ -132,49 +148,12 @@ fn encode_usage<'r>(usage: Option<&Usage>, sink: &mut impl Sink<'r>) {
     sink.int(usage.map(|u| u.estimated.into()));
 }
 
-/// Gives a record's values back from left to right.
-pub(crate) trait Source {
-    fn text(&mut self) -> Result<&str, Error>;
-    fn opt_text(&mut self) -> Result<Option<&str>, Error>;
-    fn int(&mut self) -> Result<i64, Error>;
-    fn opt_int(&mut self) -> Result<Option<i64>, Error>;
-    fn opt_uuid(&mut self) -> Result<Option<Uuid>, Error>;
-
-    fn uuid(&mut self) -> Result<Uuid, Error> {
-        self.opt_uuid()?.ok_or_else(|| Error::Decode("a record without an id".into()))
-    }
-}
-
-impl Source for Columns<'_> {
-    fn text(&mut self) -> Result<&str, Error> {
-        Columns::text(self)
-    }
-
-    fn opt_text(&mut self) -> Result<Option<&str>, Error> {
-        Columns::opt_text(self)
-    }
-
-    fn int(&mut self) -> Result<i64, Error> {
-        Columns::int(self)
-    }
-
-    fn opt_int(&mut self) -> Result<Option<i64>, Error> {
-        Columns::opt_int(self)
-    }
-
-    fn opt_uuid(&mut self) -> Result<Option<Uuid>, Error> {
-        Columns::opt_uuid(self)
-    }
-}
-
 pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
-    read(&mut row.columns())
-}
-
-pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
+    let mut columns = row.columns();
+    let c = &mut columns;
     Ok(LogRecord {
         id: c.uuid()?,
-        created_at: Timestamp(c.int()?),
+        created_at: c.time()?,
         trace_id: c.text()?.into(),
         attempt: narrow(c.int()?)?,
         last: c.int()? != 0,
@@ -182,6 +161,7 @@ pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
         workspace: WorkspaceId(c.uuid()?),
         workspace_slug: c.text()?.into(),
         key: c.opt_uuid()?.map(KeyId),
+        key_name: Arc::default(),
         owner: c.opt_uuid()?,
         config: c.text()?.into(),
         virtual_key: c.text()?.into(),
@@ -197,7 +177,7 @@ pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
         retries: narrow(c.int()?)?,
         option_index: c.text()?.into(),
         strategy: label(c.text()?),
-        usage: read_usage(c)?,
+        usage: decode_usage(c)?,
         cost: c.opt_int()?.map(NanoUsd),
         timings: Timings {
             total_us: narrow(c.int()?)?,
@@ -212,10 +192,12 @@ pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
         metadata: c.text()?.into(),
         adjusted: c.text()?.into(),
         cache: CacheStatus::parse(c.text()?).unwrap_or_default(),
+        trace: from_json(c.opt_text()?).map(Arc::new),
+        bodies: from_json(c.opt_text()?).map(Box::new),
     })
 }
 
-fn read_usage(c: &mut impl Source) -> Result<Option<Usage>, Error> {
+fn decode_usage(c: &mut Columns<'_>) -> Result<Option<Usage>, Error> {
     let known = c.opt_int()?.is_some();
     let mut count = || c.opt_int().and_then(|n| narrow::<u64>(n.unwrap_or_default()));
     let usage = Usage {

@@ -3,7 +3,7 @@
 use crate::{House, id, on_every_engine};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::{LogStore, StoreError};
-use gateway_domain::record::{CacheStatus, LogQuery, LogRecord, Steps, Timings};
+use gateway_domain::record::{Bodies, Body, CacheStatus, LogQuery, LogRecord, Message, Steps, Timings, Trace};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 
 on_every_engine!(
@@ -14,11 +14,12 @@ on_every_engine!(
     metadata_is_matched_exactly,
     pages_newest_first,
     one_record_by_id,
+    bodies_come_with_one_record_and_not_with_a_page,
     what_clients_send_cannot_fail_a_batch,
     too_many_values_are_refused,
 );
 
-pub(crate) fn record(n: u128) -> LogRecord {
+fn record(n: u128) -> LogRecord {
     LogRecord {
         id: id(n),
         created_at: Timestamp(n as i64 * 1_000),
@@ -29,6 +30,7 @@ pub(crate) fn record(n: u128) -> LogRecord {
         workspace: WorkspaceId(id(2)),
         workspace_slug: "default".into(),
         key: None,
+        key_name: "".into(),
         owner: None,
         config: "".into(),
         virtual_key: "".into(),
@@ -54,10 +56,12 @@ pub(crate) fn record(n: u128) -> LogRecord {
         metadata: "{}".into(),
         adjusted: "".into(),
         cache: CacheStatus::Disabled,
+        trace: None,
+        bodies: None,
     }
 }
 
-pub(crate) fn full(n: u128) -> LogRecord {
+fn full(n: u128) -> LogRecord {
     LogRecord {
         attempt: 3,
         last: false,
@@ -91,11 +95,12 @@ pub(crate) fn full(n: u128) -> LogRecord {
         metadata: r#"{"_user":"é'\"🦀"}"#.into(),
         adjusted: "logit_bias,n".into(),
         cache: CacheStatus::Hit,
+        trace: Some(Trace { id: u128::MAX, span: u64::MAX, sampled: true, ..Trace::default() }.into()),
         ..record(n)
     }
 }
 
-pub(crate) fn mixed(n: u128) -> LogRecord {
+fn mixed(n: u128) -> LogRecord {
     if n.is_multiple_of(2) { record(n) } else { full(n) }
 }
 
@@ -236,6 +241,17 @@ async fn one_record_by_id(house: House) {
     assert_eq!(database.get(id(2), Some(WorkspaceId(id(2)))).await.unwrap(), Some(full(2)));
     assert_eq!(database.get(id(2), Some(WorkspaceId(id(3)))).await.unwrap(), None);
     assert_eq!(database.get(id(9), None).await.unwrap(), None);
+}
+
+async fn bodies_come_with_one_record_and_not_with_a_page(house: House) {
+    let database = house.open().await;
+    let message = |text: &str| Message { body: Body::of(&text.as_bytes().to_vec().into()), ..Message::default() };
+    let mut bodies = Bodies { request: message("{\"é\":\"\0\"}"), ..Bodies::default() };
+    bodies.received = Some(Message { status: 429, headers: vec![("a".into(), "b".into())], ..message("no") });
+    let kept = LogRecord { bodies: Some(bodies.into()), ..full(1) };
+    database.append(std::slice::from_ref(&kept)).await.unwrap();
+    assert_eq!(database.get(id(1), None).await.unwrap(), Some(kept));
+    assert_eq!(database.query(&any()).await.unwrap().rows, [full(1)]);
 }
 
 async fn what_clients_send_cannot_fail_a_batch(house: House) {

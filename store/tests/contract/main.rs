@@ -4,7 +4,6 @@
 
 mod configs;
 mod history;
-mod journal;
 mod keys;
 mod logs;
 mod migrations;
