@@ -2,7 +2,7 @@
 //! The floor above decides which backend stands behind each; nothing here names one.
 
 use crate::id::{OrgId, WorkspaceId};
-use crate::record::{LogQuery, LogRecord, Page};
+use crate::record::{LogQuery, LogRecord, Page, Position};
 use crate::resource::{Audit, AuditQuery, Kind, Stored, StoredVersion};
 use crate::secret::Secret;
 use crate::snapshot::{RowProblem, Snapshot};
@@ -123,6 +123,16 @@ pub trait LogStore: Send + Sync {
     fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>>;
     /// `workspace`, when given, must own the record.
     fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>>;
+}
+
+/// Counts what was recorded, in the journal's order: usage that must survive the process.
+pub trait Ledger: Send + Sync {
+    /// `after[i]` is where a replay goes on behind `records[i]`. Runs on the record writer's thread, which must
+    /// not wait. A record that the journal had no room for comes all the same, with the place of its neighbour.
+    fn settle(&self, records: &[LogRecord], after: &[Position]);
+    /// Where a replay would have to start, should the process end now: the place of the last checkpoint that is
+    /// safe on disk. Segments before it may go. `None`: no replay is ever asked for.
+    fn needs(&self) -> Option<Position>;
 }
 
 /// Seals secrets for rest and opens them again.

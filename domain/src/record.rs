@@ -138,6 +138,15 @@ pub struct LogRecord {
     pub bodies: Option<Box<Bodies>>,
 }
 
+/// A place in the journal of this node: between two records. Replaying from it gives what was written after.
+/// Places compare in the order of writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Position {
+    pub segment: u64,
+    /// Bytes from the start of the segment's file.
+    pub offset: u64,
+}
+
 /// Filters of `GET /v1/logs`; absent means any. Newest first.
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {

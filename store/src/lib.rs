@@ -6,6 +6,7 @@ mod configs;
 mod database;
 mod directory;
 mod filter;
+pub mod journal;
 mod last_good;
 mod logs;
 mod master_key;

@@ -2,7 +2,7 @@
 //! Nothing here is on the path of a request.
 
 mod append;
-mod columns;
+pub(crate) mod columns;
 mod label;
 
 use crate::configs::workspace_value;

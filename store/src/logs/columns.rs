@@ -6,7 +6,7 @@ use crate::configs::narrow;
 use crate::session::{Columns, Row};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
-use gateway_domain::{NanoUsd, Usage};
+use gateway_domain::{NanoUsd, Timestamp, Usage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Error;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Text,
     Int,
 }
 
 use Kind::{Int, Text};
 
-pub(super) const COLUMNS: [(&str, Kind); 47] = [
+pub(crate) const COLUMNS: [(&str, Kind); 47] = [
     ("id", Text),
     ("created_at", Int),
     ("trace_id", Text),
@@ -72,7 +72,7 @@ pub(super) const COLUMNS: [(&str, Kind); 47] = [
 ];
 
 /// Takes a record's values from left to right.
-pub(super) trait Sink<'r> {
+pub(crate) trait Sink<'r> {
     fn shared(&mut self, text: &'r Arc<str>);
     fn text(&mut self, text: Option<&'r str>);
     fn made(&mut self, text: Option<String>);
@@ -80,7 +80,7 @@ pub(super) trait Sink<'r> {
     fn int(&mut self, number: Option<i64>);
 }
 
-pub(super) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
+pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
     sink.id(Some(record.id));
     sink.int(Some(record.created_at.micros()));
     match clipped(&record.trace_id) {
@@ -148,12 +148,49 @@ fn encode_usage<'r>(usage: Option<&Usage>, sink: &mut impl Sink<'r>) {
     sink.int(usage.map(|u| u.estimated.into()));
 }
 
+/// Gives a record's values back from left to right.
+pub(crate) trait Source {
+    fn text(&mut self) -> Result<&str, Error>;
+    fn opt_text(&mut self) -> Result<Option<&str>, Error>;
+    fn int(&mut self) -> Result<i64, Error>;
+    fn opt_int(&mut self) -> Result<Option<i64>, Error>;
+    fn opt_uuid(&mut self) -> Result<Option<Uuid>, Error>;
+
+    fn uuid(&mut self) -> Result<Uuid, Error> {
+        self.opt_uuid()?.ok_or_else(|| Error::Decode("a record without an id".into()))
+    }
+}
+
+impl Source for Columns<'_> {
+    fn text(&mut self) -> Result<&str, Error> {
+        Columns::text(self)
+    }
+
+    fn opt_text(&mut self) -> Result<Option<&str>, Error> {
+        Columns::opt_text(self)
+    }
+
+    fn int(&mut self) -> Result<i64, Error> {
+        Columns::int(self)
+    }
+
+    fn opt_int(&mut self) -> Result<Option<i64>, Error> {
+        Columns::opt_int(self)
+    }
+
+    fn opt_uuid(&mut self) -> Result<Option<Uuid>, Error> {
+        Columns::opt_uuid(self)
+    }
+}
+
 pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
-    let mut columns = row.columns();
-    let c = &mut columns;
+    read(&mut row.columns())
+}
+
+pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
     Ok(LogRecord {
         id: c.uuid()?,
-        created_at: c.time()?,
+        created_at: Timestamp(c.int()?),
         trace_id: c.text()?.into(),
         attempt: narrow(c.int()?)?,
         last: c.int()? != 0,
@@ -177,7 +214,7 @@ pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
         retries: narrow(c.int()?)?,
         option_index: c.text()?.into(),
         strategy: label(c.text()?),
-        usage: decode_usage(c)?,
+        usage: read_usage(c)?,
         cost: c.opt_int()?.map(NanoUsd),
         timings: Timings {
             total_us: narrow(c.int()?)?,
@@ -197,7 +234,7 @@ pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
     })
 }
 
-fn decode_usage(c: &mut Columns<'_>) -> Result<Option<Usage>, Error> {
+fn read_usage(c: &mut impl Source) -> Result<Option<Usage>, Error> {
     let known = c.opt_int()?.is_some();
     let mut count = || c.opt_int().and_then(|n| narrow::<u64>(n.unwrap_or_default()));
     let usage = Usage {

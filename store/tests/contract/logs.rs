@@ -19,7 +19,7 @@ on_every_engine!(
     too_many_values_are_refused,
 );
 
-fn record(n: u128) -> LogRecord {
+pub(crate) fn record(n: u128) -> LogRecord {
     LogRecord {
         id: id(n),
         created_at: Timestamp(n as i64 * 1_000),
@@ -61,7 +61,7 @@ fn record(n: u128) -> LogRecord {
     }
 }
 
-fn full(n: u128) -> LogRecord {
+pub(crate) fn full(n: u128) -> LogRecord {
     LogRecord {
         attempt: 3,
         last: false,
@@ -100,7 +100,7 @@ fn full(n: u128) -> LogRecord {
     }
 }
 
-fn mixed(n: u128) -> LogRecord {
+pub(crate) fn mixed(n: u128) -> LogRecord {
     if n.is_multiple_of(2) { record(n) } else { full(n) }
 }
 

@@ -4,6 +4,7 @@
 
 mod configs;
 mod history;
+mod journal;
 mod keys;
 mod logs;
 mod migrations;

@@ -1,0 +1,94 @@
+//! The end that is read: records leave in the order of writing, are confirmed once a store has them, and what was
+//! confirmed is noted in its segment. A process that dies in between ships the unconfirmed again, under the same ids.
+
+use super::codec;
+use super::segment::Frames;
+use super::shelf::Shelf;
+use gateway_domain::record::LogRecord;
+use parking_lot::Mutex;
+use std::io;
+use std::sync::Arc;
+
+/// The next records, out of one segment.
+#[derive(Debug)]
+pub struct Shipment {
+    pub records: Vec<LogRecord>,
+    segment: u64,
+    to: u64,
+}
+
+#[derive(Debug)]
+pub struct Shipper {
+    shelf: Arc<Mutex<Shelf>>,
+}
+
+impl Shipper {
+    pub(super) fn new(shelf: Arc<Mutex<Shelf>>) -> Self {
+        Self { shelf }
+    }
+
+    /// At most so many records that were not taken yet; `None` when there are none.
+    pub fn take(&mut self, most: usize) -> io::Result<Option<Shipment>> {
+        loop {
+            let Some((number, file, from, len)) = self.next_segment() else { return Ok(None) };
+            let mut frames = Frames::new(&*file, from, len);
+            let mut records = Vec::with_capacity(most.min(1024));
+            let mut seen = 0;
+            while seen < most
+                && let Some(bytes) = frames.next()?
+            {
+                seen += 1;
+                match codec::parse(bytes) {
+                    Ok(record) => records.push(record),
+                    Err(e) => tracing::error!(segment = number, error = %e, "a journal record cannot be read"),
+                }
+            }
+            let to = frames.at();
+            let mut shelf = self.shelf.lock();
+            if let Some(segment) = shelf.segment(number) {
+                segment.taken = to;
+                segment.taken_records += seen as u64;
+            }
+            if seen < most && to < len {
+                tracing::error!(segment = number, "a journal segment is damaged; the rest of it is given up");
+                shelf.give_up(number);
+            }
+            drop(shelf);
+            if !records.is_empty() {
+                return Ok(Some(Shipment { records, segment: number, to }));
+            }
+            self.confirm_up_to(number, to.max(len));
+        }
+    }
+
+    fn next_segment(&self) -> Option<(u64, Arc<std::fs::File>, u64, u64)> {
+        let shelf = self.shelf.lock();
+        let next = shelf.segments.iter().find(|s| s.taken < s.len)?;
+        Some((next.number, next.file.clone(), next.taken, next.len))
+    }
+
+    /// The store has them.
+    pub fn confirm(&mut self, shipment: &Shipment) {
+        self.confirm_up_to(shipment.segment, shipment.to);
+    }
+
+    fn confirm_up_to(&self, number: u64, to: u64) {
+        let mut shelf = self.shelf.lock();
+        if let Some(segment) = shelf.segment(number) {
+            // A damaged rest counts as shipped, or the segment would stay for ever.
+            let is_given_up = segment.taken == segment.len;
+            segment.note_shipped(if is_given_up { segment.len } else { to });
+        }
+        shelf.prune();
+    }
+
+    /// Whether the records would be found again by the next process.
+    pub fn keeps(&self, shipment: &Shipment) -> bool {
+        self.shelf.lock().segment(shipment.segment).is_some()
+    }
+
+    /// Looks for segments whose process has ended since.
+    pub fn adopt(&mut self) -> io::Result<()> {
+        self.shelf.lock().adopt()
+    }
+}
