@@ -5,6 +5,7 @@ mod admin_port;
 mod boot;
 mod process;
 mod shutdown;
+mod standings;
 mod upkeep;
 mod watcher;
 

@@ -11,6 +11,7 @@ use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::{Batch, StoreError};
 use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
+use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::organisation::Organisation;
 use gateway_domain::resource::security::Security;
 use gateway_domain::resource::workspace::Workspace;
@@ -169,6 +170,7 @@ fn key(app: &App, org: OrgId, workspace: Option<WorkspaceId>, kind: KeyKind, nam
         rotation_policy: None,
         transition: None,
         sealed_key: None,
+        limits: Limits::default(),
         rest: Map::new(),
     };
     let mut row = Row::fresh(app, org, workspace, None, doc);

@@ -6,11 +6,14 @@ pub(crate) mod api_key;
 pub(crate) mod config;
 pub(crate) mod integration;
 pub(crate) mod invite;
+mod limits;
 pub(crate) mod member;
 pub(crate) mod organisation;
+mod policy;
 pub(crate) mod provider;
 pub(crate) mod rate_limit;
 mod row;
+pub(crate) mod usage_limit;
 pub(crate) mod user;
 pub(crate) mod virtual_key;
 pub(crate) mod workspace;
@@ -23,9 +26,10 @@ use crate::input::Body;
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::ports::{Batch, ResourceQuery, Revision};
+use gateway_domain::ports::{Batch, Holder, ResourceQuery, Revision};
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::integration::Integration;
+use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::snapshot::{Snapshot, Workspace};
 use gateway_domain::time::Timestamp;
@@ -78,6 +82,11 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
     /// Drops what a deleted row need not keep.
     fn forget(&mut self) {}
 
+    /// What it is limited to, and under whose name that is counted.
+    fn budgets(_row: &Row<Self>) -> Option<(Holder, &Limits)> {
+        None
+    }
+
     /// Id of the document's version, where history counts.
     fn version_id(&self) -> Option<Uuid> {
         None
@@ -105,7 +114,7 @@ pub(crate) async fn list<R: Resource>(call: Call) -> Result<Reply, Problem> {
     let paging = call.query.paging()?;
     let query = ResourceQuery { page: paging.page, page_size: paging.size, ..everything::<R>(&call, Some(Some(home))) };
     let page = call.app.directory.list(&query).await?;
-    let data = views::<R>(&page.rows, &call)?;
+    let data = views::<R>(&page.rows, &call).await?;
     Ok(Reply::json(R::listed(page.total, data)))
 }
 
@@ -116,11 +125,17 @@ pub(crate) async fn create<R: Resource>(call: Call) -> Result<Reply, Problem> {
 
 pub(crate) async fn get<R: Resource>(call: Call) -> Result<Reply, Problem> {
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    Ok(Reply::json(R::shown(R::view(&row, &call))))
+    let view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
+    Ok(Reply::json(R::shown(view)))
 }
 
 pub(crate) async fn update<R: Resource>(call: Call) -> Result<Reply, Problem> {
-    let (row, revision) = edit::<R>(&call, call.body()?).await?;
+    let body = call.body()?;
+    let reset = limits::wants_reset(&body)?;
+    let (row, revision) = edit::<R>(&call, body).await?;
+    if let Some((holder, _)) = R::budgets(&row).filter(|_| reset) {
+        limits::reset(&call, holder).await?;
+    }
     Ok(Reply::json(R::updated(&row)).at(revision))
 }
 
@@ -168,8 +183,16 @@ pub(crate) async fn collect<R: Resource>(call: &Call, mut query: ResourceQuery) 
     }
 }
 
-pub(crate) fn views<R: Resource>(rows: &[Stored], call: &Call) -> Result<Vec<Value>, Problem> {
-    rows.iter().map(|stored| Ok(R::view(&Row::read(stored)?, call))).collect()
+pub(crate) async fn views<R: Resource>(rows: &[Stored], call: &Call) -> Result<Vec<Value>, Problem> {
+    let rows = rows.iter().map(Row::read).collect::<Result<Vec<Row<R>>, _>>()?;
+    told(&rows, call).await
+}
+
+/// Views with what was used of each budget.
+pub(crate) async fn told<R: Resource>(rows: &[Row<R>], call: &Call) -> Result<Vec<Value>, Problem> {
+    let mut views: Vec<Value> = rows.iter().map(|row| R::view(row, call)).collect();
+    limits::count(call, rows, &mut views).await?;
+    Ok(views)
 }
 
 /// The tombstone of a row that goes along with another.

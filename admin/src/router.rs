@@ -31,6 +31,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::virtual_key::routes(),
         resource::api_key::routes(),
         resource::rate_limit::routes(),
+        resource::usage_limit::routes(),
         resource::organisation::routes(),
         resource::workspace::routes(),
         resource::member::routes(),

@@ -1,11 +1,13 @@
 //! What the house asks of its backends: two to four methods each, object-safe, async by boxed futures.
 //! The floor above decides which backend stands behind each; nothing here names one.
 
-use crate::id::{OrgId, WorkspaceId};
+use crate::id::{IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
 use crate::record::{LogQuery, LogRecord, Page, Position};
+use crate::resource::budget::Spend;
 use crate::resource::{Audit, AuditQuery, Kind, Stored, StoredVersion};
 use crate::secret::Secret;
 use crate::snapshot::{RowProblem, Snapshot};
+use crate::time::Timestamp;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -115,6 +117,60 @@ pub trait History: Send + Sync {
     fn versions(&self, kind: &'static str, id: Uuid) -> Fut<'_, Result<Vec<StoredVersion>, StoreError>>;
     /// Newest first.
     fn audit<'a>(&'a self, query: &'a AuditQuery) -> Fut<'a, Result<Page<Audit>, StoreError>>;
+}
+
+/// Whose budget is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// One counter for each combination of the values it groups by.
+    Policy(PolicyId),
+    Key(KeyId),
+    Workspace(WorkspaceId),
+    Provider(ProviderId),
+    /// For one workspace, or for all of them together.
+    Integration(IntegrationId, Option<WorkspaceId>),
+}
+
+/// A counter of a budget, in its running period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entity {
+    /// Stands in URLs.
+    pub id: String,
+    /// `metadata._user:alice`; several are joined by commas. Empty where nothing is grouped by.
+    pub value_key: String,
+    /// Nanodollars of a cost, else the number itself.
+    pub used: u64,
+    pub exhausted: bool,
+    /// When an admin or the calendar last set it to nothing.
+    pub last_reset_at: Option<Timestamp>,
+}
+
+/// Absent means any. Sorted by `value_key`.
+#[derive(Clone, Debug)]
+pub struct EntityQuery {
+    pub holder: Holder,
+    pub exhausted: Option<bool>,
+    /// A part of the value key.
+    pub search: Option<String>,
+    pub page: u64,
+    pub page_size: u64,
+}
+
+/// Which counters of a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which<'a> {
+    All,
+    Id(&'a str),
+    ValueKey(&'a str),
+}
+
+/// What was used of budgets so far. Filled by whoever counts; read and set back by admins.
+pub trait Standings: Send + Sync {
+    fn entities<'a>(&'a self, query: &'a EntityQuery) -> Fut<'a, Result<Page<Entity>, StoreError>>;
+    /// The one counter of each holder that groups by nothing; `None` where nothing was counted yet.
+    fn totals<'a>(&'a self, holders: &'a [(Holder, Spend)]) -> Fut<'a, Result<Vec<Option<Entity>>, StoreError>>;
+    /// False when there is no such counter.
+    fn reset<'a>(&'a self, holder: Holder, which: Which<'a>) -> Fut<'a, Result<bool, StoreError>>;
 }
 
 pub trait LogStore: Send + Sync {

@@ -2,8 +2,10 @@
 //! One file per kind below this one; each holds the document, its rules and what others may refer to.
 
 pub mod api_key;
+pub mod budget;
 pub mod config;
 pub mod integration;
+pub mod limits;
 pub mod organisation;
 pub mod person;
 pub mod policy;
@@ -42,6 +44,7 @@ kinds! {
     Integration = "integration",
     Provider = "provider",
     RateLimitPolicy = "rate_limit_policy",
+    UsageLimitPolicy = "usage_limit_policy",
     User = "user",
     Member = "member",
     Invite = "invite",

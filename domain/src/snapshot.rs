@@ -4,7 +4,9 @@
 mod entries;
 mod keys;
 
-pub use entries::{Defaults, Key, ManagedProvider, Org, Person, Policy, Rotation, SavedConfig, Upstream, Workspace};
+pub use entries::{
+    Defaults, Key, ManagedProvider, Org, Person, Policy, Rotation, SavedConfig, Upstream, UsagePolicy, Workspace,
+};
 use keys::Keys;
 
 use crate::catalog::Catalog;
@@ -206,6 +208,11 @@ impl Draft {
                 let active = live && row.status == "active";
                 let made = active.then(|| entries::policy(row)).transpose()?;
                 self.workspace(row)?.put_policy(row.id, made.map(Arc::new));
+            }
+            Kind::UsageLimitPolicy => {
+                let active = live && row.status == "active";
+                let made = active.then(|| entries::usage_policy(row)).transpose()?;
+                self.workspace(row)?.put_usage_policy(row.id, made.map(Arc::new));
             }
             Kind::ApiKey | Kind::Invite => {}
         }

@@ -17,7 +17,7 @@ mod window;
 pub use engine::Engine;
 pub use hold::{Cause, Denied, Hold, Standing};
 pub use index::Index;
-pub use rule::{Stage, supported};
+pub use rule::{Stage, supported, supported_limits, supported_usage};
 pub use subject::Subject;
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use crate::subject::{Attribute, Seen, Subject};
 use crate::window::Window;
 use gateway_domain::Timestamp;
 use gateway_domain::resource::Invalid;
-use gateway_domain::resource::policy::{Condition, Measure, OneOrMany, RateLimitPolicy, Target};
+use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::policy::{Condition, Measure, OneOrMany, RateLimitPolicy, Target, UsageLimitPolicy};
 use gateway_domain::snapshot::Policy;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -38,6 +39,20 @@ pub fn supported(rule: &RateLimitPolicy) -> Result<(), Invalid> {
         }
     }
     Ok(())
+}
+
+/// As [`supported`], of usage limits.
+pub fn supported_usage(_rule: &UsageLimitPolicy) -> Result<(), Invalid> {
+    Err(Invalid::new("type", "is not available in this version"))
+}
+
+/// As [`supported`], of what a key, workspace, provider or integration is limited to.
+pub fn supported_limits(limits: &Limits) -> Result<(), Invalid> {
+    let set = [("rate_limits", limits.rate_limits.is_empty()), ("usage_limits", limits.usage_limits.is_empty())];
+    match set.iter().find(|(_, empty)| !empty) {
+        Some((field, _)) => Err(Invalid::new(*field, "is not available in this version")),
+        None => Ok(()),
+    }
 }
 
 /// Where a count is kept: which counter, and which of its windows.

@@ -2,6 +2,7 @@
 
 use super::aliases;
 use super::process::Process;
+use super::standings::Uncounted;
 use crate::live::Live;
 use crate::settings::Settings;
 use gateway_admin::{App, Status};
@@ -138,6 +139,9 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, settings: &Settings) -
         trusted: booted.trusted.clone(),
         status,
         check_policy: gateway_policies::supported,
+        check_usage_policy: gateway_policies::supported_usage,
+        check_limits: gateway_policies::supported_limits,
+        standings: Arc::new(Uncounted),
         header_aliases: aliases(settings).into(),
         clock: gateway_admin::system_clock,
         random: gateway_admin::system_random,

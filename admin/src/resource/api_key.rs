@@ -3,7 +3,8 @@
 
 pub(crate) mod rotation;
 
-use super::{Draft, Resource, Row, Slug, collect, delete, draft, everything, get, update, views};
+use super::limits::{self, LimitsEdit, Sent, Shape};
+use super::{Draft, Resource, Row, Slug, collect, delete, draft, everything, get, told, update, views};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::change::{Action, Around, audit, commit};
@@ -14,8 +15,9 @@ use crate::resource::provider::{check_count, check_future};
 use crate::route::{Call, Reply, Route, any_key, authed};
 use gateway_domain::id::{KeyId, UserId, WorkspaceId};
 use gateway_domain::keys::{KeyHash, mint};
-use gateway_domain::ports::{Batch, ResourceQuery};
+use gateway_domain::ports::{Batch, Holder, ResourceQuery};
 use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
+use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::person::OrgRole;
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::{Scope, Scopes};
@@ -100,6 +102,10 @@ pub(crate) struct Create {
     expires_at: Option<Timestamp>,
     #[serde(default)]
     rotation_policy: Edit<rotation::Policy>,
+    #[serde(default)]
+    rate_limits: Edit<Sent>,
+    #[serde(default)]
+    usage_limits: Edit<Sent>,
 }
 
 #[derive(Default, Deserialize)]
@@ -128,12 +134,23 @@ pub(crate) struct Patch {
     expires_at: Edit<Timestamp>,
     #[serde(default)]
     rotation_policy: Edit<rotation::Policy>,
+    #[serde(default)]
+    rate_limits: Edit<Sent>,
+    #[serde(default)]
+    usage_limits: Edit<Sent>,
+    /// Acted on once the change is stored.
+    #[serde(default)]
+    #[expect(dead_code, reason = "read so that it is not refused")]
+    reset_usage: Edit<Flag>,
 }
+
+/// `spec/admin-api.md`, RLK and UL.
+const SHAPE: Shape = Shape { rates: 10, budgets: 1, seconds: true };
 
 impl Resource for ApiKey {
     const KIND: Kind = Kind::ApiKey;
     const NOUN: &'static str = "API key";
-    const LATER: &'static [&'static str] = &["rate_limits", "usage_limits", "alert_emails", "reset_usage"];
+    const LATER: &'static [&'static str] = &["alert_emails"];
     type Create = Create;
     type Patch = Patch;
 
@@ -159,8 +176,11 @@ impl Resource for ApiKey {
             rotation_policy: None,
             transition: None,
             sealed_key: None,
+            limits: Limits::default(),
             rest: Map::new(),
         };
+        let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
+        limits.onto("", &mut doc.limits, SHAPE, call.now)?;
         let snapshot = call.snapshot();
         let workspace = home.and_then(|w| snapshot.workspace(w));
         let enforced = workspace.and_then(|w| inherit(&mut doc, w, &snapshot, inherits, call.now));
@@ -183,6 +203,8 @@ impl Resource for ApiKey {
         }
         input.expires_at.onto(&mut row.doc.expires_at);
         input.description.onto(&mut row.doc.description);
+        let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
+        limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
         match input.defaults {
             Edit::Keep => {}
             Edit::Clear => row.doc.defaults = KeyDefaults::default(),
@@ -196,6 +218,7 @@ impl Resource for ApiKey {
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
         check_person(row, around)?;
+        check_bounds(row, around)?;
         let Some(name) = &row.doc.defaults.config_id else { return Ok(()) };
         let Some(home) = row.workspace else {
             return Err(bad("defaults.config_id", "is of no use to an organisation key"));
@@ -228,8 +251,8 @@ impl Resource for ApiKey {
                 "allow_config_override": doc.defaults.allow_config_override,
             },
             "allow_config_override": u8::from(doc.defaults.allow_config_override),
-            "rate_limits": [],
-            "usage_limits": null,
+            "rate_limits": doc.limits.rate_limits,
+            "usage_limits": limits::only(&doc.limits, call.now),
             "reset_usage": null,
             "alert_emails": [],
             "rotation_policy": rotation::view(doc),
@@ -256,6 +279,10 @@ impl Resource for ApiKey {
         actor.require(&scopes[column(kind)..=column(kind)])
     }
 
+    fn budgets(row: &Row<Self>) -> Option<(Holder, &Limits)> {
+        Some((Holder::Key(KeyId(row.id)), &row.doc.limits))
+    }
+
     fn forget(&mut self) {
         self.sealed_key = None;
         self.transition = None;
@@ -277,6 +304,16 @@ fn inherit(doc: &mut ApiKey, from: &Workspace, snapshot: &Snapshot, config: bool
         rotation::enforce(doc, days, now);
     }
     days
+}
+
+/// An organisation key sends nothing to providers: there is nothing to count.
+fn check_bounds(row: &Row<ApiKey>, around: &Around<'_>) -> Result<(), Problem> {
+    if row.doc.kind == KeyKind::OrganisationService && !row.doc.limits.is_empty() {
+        let field = if row.doc.limits.rate_limits.is_empty() { "usage_limits" } else { "rate_limits" };
+        return Err(bad(field, "is of no use to an organisation key"));
+    }
+    (around.app.check_limits)(&row.doc.limits)?;
+    Ok(())
 }
 
 /// A key of somebody may no more than that person, who must be of this workspace.
@@ -320,6 +357,7 @@ pub(crate) fn for_user(
         rotation_policy: None,
         transition: None,
         sealed_key: None,
+        limits: Limits::default(),
         rest: Map::new(),
     };
     inherit(&mut doc, workspace, &around.snapshot, true, app.now());
@@ -395,14 +433,14 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         return Err(bad("workspace_id", "would not bound an organisation key: it acts on every workspace"));
     }
     body.0.insert("type".into(), kind.name().into());
-    let (mut new, told) = draft::<ApiKey>(&call, body)?;
+    let (mut new, request) = draft::<ApiKey>(&call, body)?;
     let key = mint(kind.tag(), &call.app.bytes());
     new.row.doc.hash = KeyHash::of(&key).to_string();
     new.row.doc.masked = mask(&key);
     let decide = |around: &Around<'_>| {
         new.enter(around)?;
         let stored = new.row.stored()?;
-        let audit = vec![audit(&call, Action::Create, &stored, &told)];
+        let audit = vec![audit(&call, Action::Create, &stored, &request)];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = commit(&call.app, seen, decide).await?;
@@ -416,7 +454,7 @@ async fn details(call: Call) -> Result<Reply, Problem> {
     let snapshot = call.snapshot();
     let org = snapshot.org(actor.org);
     let workspace = actor.workspace.and_then(|w| snapshot.workspace(w));
-    let mut view = ApiKey::view(&row, &call);
+    let mut view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
     // What it may do now, which a role can make less than what it was given.
     view["scopes"] = json!(actor.scopes);
     view["organisation"] = json!(org.map(|o| json!({"id": o.id, "slug": &*o.slug, "name": &*o.name})));
@@ -447,10 +485,10 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     }
     if let Some(total) = total {
         let rows = collect::<ApiKey>(&call, query).await?;
-        return Ok(Reply::json(ApiKey::listed(total, rows.iter().map(|r| ApiKey::view(r, &call)).collect())));
+        return Ok(Reply::json(ApiKey::listed(total, told(&rows, &call).await?)));
     }
     let page = call.app.directory.list(&query).await?;
-    Ok(Reply::json(ApiKey::listed(page.total, views::<ApiKey>(&page.rows, &call)?)))
+    Ok(Reply::json(ApiKey::listed(page.total, views::<ApiKey>(&page.rows, &call).await?)))
 }
 
 /// For an actor who may list some kinds only: the store does not know kinds, the snapshot does. Leaves the

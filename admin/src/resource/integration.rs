@@ -16,6 +16,7 @@ use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::integration::{Access, Configurations, Integration, Models};
+use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::provider::Provider;
 use gateway_domain::resource::{Kind, Stored, check_name};
 use gateway_domain::scope::Scope;
@@ -154,7 +155,7 @@ impl Resource for Integration {
             "masked_key": row.doc.masked_key,
             "configurations": settings::masked(&row.doc.configurations, call),
             "global_workspace_access_settings":
-                {"enabled": row.workspace.is_none() && row.doc.access.global, "usage_limits": null, "rate_limits": null},
+                access::shown(row.workspace.is_none() && row.doc.access.global, &row.doc.access.limits, call),
             "allow_all_models": row.doc.models.allow_all,
             "workspace_count": if row.workspace.is_none() { workspaces } else { 1 },
             "secret_mappings": [],
@@ -271,7 +272,13 @@ impl Wanted {
         let home = of.workspace.map_or_else(|| call.actor.default_workspace(&call.snapshot()), Ok)?;
         let mut rest = Map::new();
         rest.insert(AUTO.into(), "auto".into());
-        let doc = Provider { integration_id: IntegrationId(of.id), note: None, expires_at: None, rest };
+        let doc = Provider {
+            integration_id: IntegrationId(of.id),
+            note: None,
+            expires_at: None,
+            limits: Limits::default(),
+            rest,
+        };
         let mut row = Row::fresh(&call.app, of.org, Some(home), Some(call.actor.key.0), doc);
         row.name.clone_from(&of.name);
         let slug = self.slug.unwrap_or_else(|| Slug::Derived(of.slug.clone()));

@@ -1,12 +1,15 @@
 //! Managed providers: what a workspace calls `@slug`. Each borrows credential and host of an integration.
 
+use super::limits::{self, LimitsEdit, Sent, Shape};
 use super::{Draft, Resource, Row, Slug, create, delete, get, list, update};
 use crate::change::Around;
-use crate::input::Edit;
+use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::{config, integration::AUTO};
 use crate::route::{Call, PAGES, Route, authed};
-use gateway_domain::id::{IntegrationId, WorkspaceId};
+use gateway_domain::id::{IntegrationId, ProviderId, WorkspaceId};
+use gateway_domain::ports::Holder;
+use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::provider::Provider;
 use gateway_domain::resource::{Kind, check_name, slugify};
 use gateway_domain::scope::Scope;
@@ -53,6 +56,10 @@ pub(crate) struct Create {
     note: Option<String>,
     expires_at: Option<Timestamp>,
     tags: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    rate_limits: Edit<Sent>,
+    #[serde(default)]
+    usage_limits: Edit<Sent>,
 }
 
 #[derive(Deserialize)]
@@ -66,12 +73,23 @@ pub(crate) struct Patch {
     expires_at: Edit<Timestamp>,
     #[serde(default)]
     tags: Edit<BTreeMap<String, String>>,
+    #[serde(default)]
+    rate_limits: Edit<Sent>,
+    #[serde(default)]
+    usage_limits: Edit<Sent>,
+    /// Acted on once the change is stored.
+    #[serde(default)]
+    #[expect(dead_code, reason = "read so that it is not refused")]
+    reset_usage: Edit<Flag>,
 }
+
+/// `spec/admin-api.md`, RL and UL.
+const SHAPE: Shape = Shape { rates: 10, budgets: 1, seconds: false };
 
 impl Resource for Provider {
     const KIND: Kind = Kind::Provider;
     const NOUN: &'static str = "provider";
-    const LATER: &'static [&'static str] = &["usage_limits", "rate_limits", "reset_usage", "secret_mappings"];
+    const LATER: &'static [&'static str] = &["secret_mappings"];
     type Create = Create;
     type Patch = Patch;
 
@@ -80,7 +98,10 @@ impl Resource for Provider {
         check_future(input.expires_at, call.now)?;
         let integration_id = integration(call, home, &input.integration_id)?;
         let rest = tagged(Map::new(), Some(input.tags.unwrap_or_default()))?;
-        let doc = Self { integration_id, note: input.note, expires_at: input.expires_at, rest };
+        let mut limits = Limits::default();
+        let given = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
+        given.onto("", &mut limits, SHAPE, call.now)?;
+        let doc = Self { integration_id, note: input.note, expires_at: input.expires_at, limits, rest };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let slug = Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "provider")));
         row.name = input.name;
@@ -97,12 +118,15 @@ impl Resource for Provider {
         }
         input.expires_at.onto(&mut row.doc.expires_at);
         input.note.onto(&mut row.doc.note);
+        let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
+        limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
         row.doc.rest = tagged(std::mem::take(&mut row.doc.rest), input.tags.or_default())?;
         row.doc.rest.shift_remove(AUTO);
         Ok(())
     }
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        (around.app.check_limits)(&row.doc.limits)?;
         let found = around.snapshot.upstream(row.doc.integration_id).filter(|u| usable(u, row));
         found.map(|_| ()).ok_or_else(|| no_integration(&row.doc.integration_id.to_string()))
     }
@@ -130,8 +154,8 @@ impl Resource for Provider {
             "model_config": {},
             "note": row.doc.note,
             "tags": row.doc.rest.get("tags").cloned().unwrap_or_else(|| json!({})),
-            "usage_limits": null,
-            "rate_limits": null,
+            "usage_limits": limits::only(&row.doc.limits, call.now),
+            "rate_limits": (!row.doc.limits.rate_limits.is_empty()).then_some(&row.doc.limits.rate_limits),
             "reset_usage": null,
             "expires_at": row.doc.expires_at,
         });
@@ -141,6 +165,10 @@ impl Resource for Provider {
 
     fn held(workspace: &Workspace, slug: &str) -> bool {
         workspace.provider(slug).is_some()
+    }
+
+    fn budgets(row: &Row<Self>) -> Option<(Holder, &Limits)> {
+        Some((Holder::Provider(ProviderId(row.id)), &row.doc.limits))
     }
 
     fn updated(row: &Row<Self>) -> Value {

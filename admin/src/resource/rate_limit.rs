@@ -1,33 +1,26 @@
 //! Rate-limit policies. A delete archives; an archived one is shown to those who ask for archived ones.
 
+use super::policy::{self, CREATE, DELETE, LIST, READ, UPDATE};
 use super::provider::slug_of;
-use super::{Draft, Resource, Row, Slug, collect, create, edit, everything, locate, update};
-use crate::actor::Actor;
-use crate::change::{Action, Around};
-use crate::input::{Body, Edit, Whole};
-use crate::problem::{Problem, bad, missing};
+use super::{Draft, Resource, Row, Slug, create, update};
+use crate::change::Around;
+use crate::input::{Edit, Whole};
+use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::resource::policy::{Condition, GroupBy, Measure, OneOrMany, RateLimitPolicy, Target, Unit};
+use gateway_domain::resource::policy::{Condition, GroupBy, Measure, RateLimitPolicy, Target, Unit};
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::scope::Scope;
-use gateway_domain::snapshot::{Snapshot, Workspace};
+use gateway_domain::snapshot::Workspace;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
-const STATUSES: &[&str] = &["active", "archived"];
 const UNITS: &[&str] = &["rpm", "rph", "rpd", "rpw", "tpm", "tph", "tpd", "tpw"];
 
 pub(crate) fn routes() -> Vec<Route> {
-    const LIST: &[Scope] = &[Scope::named("policies.list")];
-    const CREATE: &[Scope] = &[Scope::named("policies.create")];
-    const READ: &[Scope] = &[Scope::named("policies.read")];
-    const UPDATE: &[Scope] = &[Scope::named("policies.update")];
-    const DELETE: &[Scope] = &[Scope::named("policies.delete")];
     vec![
-        authed(Method::GET, "/policies/rate-limits", LIST, "List the rate-limit policies of a workspace", list),
+        authed(Method::GET, "/policies/rate-limits", LIST, "List the rate-limit policies of a workspace", list)
+            .asks(&["workspace_id", "status", "type", "target", "unit", "current_page", "page_size"]),
         authed(
             Method::POST,
             "/policies/rate-limits",
@@ -37,7 +30,8 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .takes::<Create>()
         .and(&["workspace_id"]),
-        authed(Method::GET, "/policies/rate-limits/{id}", READ, "Show a rate-limit policy", show),
+        authed(Method::GET, "/policies/rate-limits/{id}", READ, "Show a rate-limit policy", show)
+            .asks(&["workspace_id", "status"]),
         authed(
             Method::PUT,
             "/policies/rate-limits/{id}",
@@ -46,7 +40,13 @@ pub(crate) fn routes() -> Vec<Route> {
             update::<RateLimitPolicy>,
         )
         .takes::<Patch>(),
-        authed(Method::DELETE, "/policies/rate-limits/{id}", DELETE, "Archive a rate-limit policy", archive),
+        authed(
+            Method::DELETE,
+            "/policies/rate-limits/{id}",
+            DELETE,
+            "Archive a rate-limit policy",
+            policy::archive::<RateLimitPolicy>,
+        ),
     ]
 }
 
@@ -105,7 +105,7 @@ impl Resource for RateLimitPolicy {
             measure: input.measure,
             unit: input.unit,
             value: input.value.0,
-            conditions: named(input.conditions, call)?,
+            conditions: policy::named(input.conditions, call)?,
             group_by: input.group_by,
             rest: Map::new(),
         };
@@ -117,14 +117,7 @@ impl Resource for RateLimitPolicy {
 
     fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
         input.refuse_fixed(&row.doc)?;
-        match input.name {
-            Edit::Keep => {}
-            Edit::Clear => row.name.clear(),
-            Edit::Set(name) => {
-                check_name("name", &name)?;
-                row.name = name;
-            }
-        }
+        policy::rename(row, input.name)?;
         input.description.onto(&mut row.doc.description);
         if let Some(unit) = input.unit.required("unit")? {
             row.doc.unit = unit;
@@ -133,15 +126,9 @@ impl Resource for RateLimitPolicy {
             row.doc.value = value.0;
         }
         if let Some(conditions) = input.conditions.required("conditions")? {
-            row.doc.conditions = named(conditions, call)?;
+            row.doc.conditions = policy::named(conditions, call)?;
         }
-        if let Some(status) = input.status.required("status")? {
-            if !STATUSES.contains(&status.as_str()) {
-                return Err(bad("status", "must be one of active, archived"));
-            }
-            row.status = status;
-        }
-        Ok(())
+        policy::set_status(row, input.status)
     }
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
@@ -151,10 +138,6 @@ impl Resource for RateLimitPolicy {
     }
 
     fn view(row: &Row<Self>, _call: &Call) -> Value {
-        let mut view = row.common("policy");
-        if row.name.is_empty() {
-            view.insert("name".into(), Value::Null);
-        }
         let more = json!({
             "description": row.doc.description,
             "target": row.doc.target,
@@ -164,8 +147,7 @@ impl Resource for RateLimitPolicy {
             "conditions": row.doc.conditions,
             "group_by": row.doc.group_by,
         });
-        view.extend(more.as_object().cloned().unwrap_or_default());
-        Value::Object(view)
+        policy::view(row, &more)
     }
 
     fn held(workspace: &Workspace, slug: &str) -> bool {
@@ -179,93 +161,29 @@ impl Resource for RateLimitPolicy {
 
 impl Patch {
     fn refuse_fixed(&self, stored: &RateLimitPolicy) -> Result<(), Problem> {
-        let changed = [
+        policy::refuse_fixed(&[
             ("target", self.target.is_some_and(|t| t != stored.target)),
             ("type", self.measure.is_some_and(|m| m != stored.measure)),
             ("group_by", self.group_by.as_ref().is_some_and(|g| *g != stored.group_by)),
-        ];
-        match changed.iter().find(|(_, changed)| *changed) {
-            Some((field, _)) => {
-                Err(bad(field, "cannot be changed after creation; archive the policy and create a new one"))
-            }
-            None => Ok(()),
-        }
+        ])
     }
 }
 
-/// Keys and workspaces are matched by their ids. A workspace may be named by its slug, which is looked up here;
-/// any other text could never match, and a limit that never matches is no limit.
-fn named(mut conditions: Vec<Condition>, call: &Call) -> Result<Vec<Condition>, Problem> {
-    let snapshot = call.snapshot();
-    for (i, condition) in conditions.iter_mut().enumerate() {
-        let workspace = match condition.key.as_str() {
-            "workspace_id" => true,
-            "api_key" => false,
-            _ => continue,
-        };
-        for (name, list) in [("value", &mut condition.value), ("excludes", &mut condition.excludes)] {
-            let items: &mut [String] = match list {
-                None => continue,
-                Some(OneOrMany::One(one)) => std::slice::from_mut(one),
-                Some(OneOrMany::Many(many)) => many,
-            };
-            for item in items.iter_mut().filter(|item| *item != "*") {
-                *item = id_of(item, workspace, &call.actor, &snapshot)
-                    .map_err(|rule| bad(format_args!("conditions[{i}].{name}"), rule))?;
-            }
-        }
-    }
-    Ok(conditions)
-}
-
-fn id_of(text: &str, workspace: bool, actor: &Actor, snapshot: &Snapshot) -> Result<String, &'static str> {
-    if let Ok(id) = Uuid::parse_str(text) {
-        return Ok(id.to_string());
-    }
-    if !workspace {
-        return Err("must hold ids of API keys, or *");
-    }
-    let found = actor.named(snapshot, Some(text)).ok().flatten();
-    found.map(|id| id.to_string()).ok_or("must hold ids or slugs of workspaces, or *")
-}
-
-/// The filters look into documents, which the store does not: policies are few, so they are sifted here.
 async fn list(call: Call) -> Result<Reply, Problem> {
     let q = &call.query;
-    let home = call.actor.home(&call.snapshot(), q.text("workspace_id"))?;
-    let paging = q.paging()?;
-    let status = q.one_of("status", STATUSES)?.unwrap_or("active").to_owned();
     let measure = q.one_of("type", &["requests", "tokens"])?;
     let target = q.one_of("target", &["llm", "mcp_tools"])?;
     let unit = q.one_of("unit", UNITS)?.map(|u| u.replacen('t', "r", 1));
-    let mut query = everything::<RateLimitPolicy>(&call, Some(Some(home)));
-    query.status = Some(status);
-    let mut rows = collect::<RateLimitPolicy>(&call, query).await?;
-    rows.retain(|r| {
-        let same = |wanted: Option<&str>, value: Value| wanted.is_none_or(|w| value == w);
-        same(measure, json!(r.doc.measure))
-            && same(target, json!(r.doc.target))
-            && same(unit.as_deref(), json!(r.doc.unit))
-    });
-    let start = usize::try_from(paging.page * paging.size).unwrap_or(usize::MAX);
-    let page = rows.iter().skip(start).take(usize::try_from(paging.size).unwrap_or(usize::MAX));
-    let data = page.map(|row| RateLimitPolicy::view(row, &call)).collect();
-    Ok(Reply::json(RateLimitPolicy::listed(rows.len() as u64, data)))
+    let same = |wanted: Option<&str>, value: Value| wanted.is_none_or(|w| value == w);
+    let (total, rows) = policy::page::<RateLimitPolicy>(&call, |doc| {
+        same(measure, json!(doc.measure)) && same(target, json!(doc.target)) && same(unit.as_deref(), json!(doc.unit))
+    })
+    .await?;
+    let data = rows.iter().map(|row| RateLimitPolicy::view(row, &call)).collect();
+    Ok(Reply::json(RateLimitPolicy::listed(total, data)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
-    let status = call.query.one_of("status", STATUSES)?.unwrap_or("active");
-    let row = locate::<RateLimitPolicy>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    if row.status != status {
-        return Err(missing(RateLimitPolicy::NOUN));
-    }
+    let row = policy::find::<RateLimitPolicy>(&call).await?;
     Ok(Reply::json(RateLimitPolicy::view(&row, &call)))
-}
-
-/// A change of state like any other, so that the counters' history keeps its policy.
-async fn archive(call: Call) -> Result<Reply, Problem> {
-    let mut change = Body::default();
-    change.0.insert("status".into(), "archived".into());
-    let (_, revision) = edit::<RateLimitPolicy>(&call, change).await?;
-    Ok(Reply::json(json!({})).at(revision))
 }

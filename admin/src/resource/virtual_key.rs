@@ -3,7 +3,7 @@
 
 use super::integration::{self, settings};
 use super::provider::{self, slug_of};
-use super::{Draft, Resource, Row, Slug, locate};
+use super::{Draft, Resource, Row, Slug, limits, locate};
 use crate::change::{Action, Around, audit, commit};
 use crate::input::{Body, Edit};
 use crate::problem::{Problem, bad, conflict};
@@ -21,17 +21,8 @@ use serde_json::{Map, Value, json};
 /// On an integration: the id of the virtual key that it was made with.
 const MARK: &str = "virtual_key";
 
-static LATER: &[&str] = &[
-    "apiVersion",
-    "resourceName",
-    "deploymentName",
-    "deploymentConfig",
-    "usage_limits",
-    "rate_limits",
-    "secret_mappings",
-    "reset_usage",
-    "model_config",
-];
+static LATER: &[&str] =
+    &["apiVersion", "resourceName", "deploymentName", "deploymentConfig", "secret_mappings", "model_config"];
 
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("virtual_keys.list")];
@@ -60,6 +51,8 @@ struct Create {
     key: Option<String>,
     note: Option<String>,
     expires_at: Option<Value>,
+    rate_limits: Option<Value>,
+    usage_limits: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -73,13 +66,21 @@ struct Patch {
     note: Edit<Value>,
     #[serde(default)]
     expires_at: Edit<Value>,
+    #[serde(default)]
+    rate_limits: Edit<Value>,
+    #[serde(default)]
+    usage_limits: Edit<Value>,
+    #[serde(default)]
+    reset_usage: Edit<Value>,
 }
 
-fn view(row: &Row<Provider>, call: &Call) -> Value {
-    let mut view = Provider::view(row, call);
-    view["object"] = "virtual-key".into();
-    view["secret_mappings"] = json!([]);
-    view
+async fn views(rows: &[Row<Provider>], call: &Call) -> Result<Vec<Value>, Problem> {
+    let mut views = super::told(rows, call).await?;
+    for view in &mut views {
+        view["object"] = "virtual-key".into();
+        view["secret_mappings"] = json!([]);
+    }
+    Ok(views)
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {
@@ -88,13 +89,12 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let all = super::everything::<Provider>(&call, Some(Some(home)));
     let page = call.app.directory.list(&ResourceQuery { page: paging.page, page_size: paging.size, ..all }).await?;
     let rows = page.rows.iter().map(Row::read).collect::<Result<Vec<Row<Provider>>, _>>()?;
-    let data = rows.iter().map(|row| view(row, &call)).collect();
-    Ok(Reply::json(Provider::listed(page.total, data)))
+    Ok(Reply::json(Provider::listed(page.total, views(&rows, &call).await?)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
     let row = locate::<Provider>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    Ok(Reply::json(view(&row, &call)))
+    Ok(Reply::json(views(&[row], &call).await?.pop().unwrap_or_default()))
 }
 
 fn told(body: &Body) -> Map<String, Value> {
@@ -145,6 +145,8 @@ fn before(given: Create, home: WorkspaceId, of: &Row<Integration>, call: &Call) 
     fields.insert("integration_id".into(), of.id.to_string().into());
     fields.insert("note".into(), json!(given.note));
     fields.insert("expires_at".into(), given.expires_at.unwrap_or_default());
+    fields.insert("rate_limits".into(), given.rate_limits.unwrap_or_default());
+    fields.insert("usage_limits".into(), given.usage_limits.unwrap_or_default());
     let input: provider::Create = Body(fields).read()?;
     let draft = Provider::create(input, Some(home), call)?;
     Ok(Draft { slug, ..draft })
@@ -165,15 +167,23 @@ async fn update(call: Call) -> Result<Reply, Problem> {
     let named = body.take_text("workspace_id")?;
     let named = named.as_deref().or_else(|| call.query.text("workspace_id"));
     let row = locate::<Provider>(&call, named, Action::Update).await?;
+    let reset = limits::wants_reset(&body)?;
     body.refuse_later("", LATER)?;
     let given: Patch = body.read()?;
+    let holder = Provider::budgets(&row).map(|(holder, _)| holder).filter(|_| reset);
     let mut behind = own(&call, &row).await?;
     if given.key != Edit::Keep && behind.is_none() {
         return Err(bad("key", "belongs to the integration that this virtual key borrows from"));
     }
     let behind = behind.take().filter(|_| given.key != Edit::Keep);
-    let input: provider::Patch =
-        fields([("name", given.name), ("note", given.note), ("expires_at", given.expires_at)])?;
+    let input: provider::Patch = fields([
+        ("name", given.name),
+        ("note", given.note),
+        ("expires_at", given.expires_at),
+        ("rate_limits", given.rate_limits),
+        ("usage_limits", given.usage_limits),
+        ("reset_usage", given.reset_usage),
+    ])?;
     let key: integration::Patch = fields([("key", given.key)])?;
     let decide = |around: &Around<'_>| {
         let mut row = around.newest(row)?;
@@ -191,6 +201,9 @@ async fn update(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = commit(&call.app, seen, decide).await?;
+    if let Some(holder) = holder {
+        limits::reset(&call, holder).await?;
+    }
     Ok(Reply::json(json!({})).at(revision))
 }
 

@@ -3,18 +3,20 @@
 
 mod removal;
 
+use super::limits::{self, LimitsEdit, Sent, Shape};
 use super::member::{self, member_of};
 use super::organisation::{period, switches};
 use super::provider::slug_of;
-use super::{Draft, Resource, Row, Slug, collect, draft, everything, locate, update};
+use super::{Draft, Resource, Row, Slug, collect, draft, everything, locate, told, update};
 use crate::actor::Actor;
 use crate::change::{Action, Around, audit, commit};
-use crate::input::{Body, Edit};
+use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad, missing};
 use crate::resource::api_key::check_metadata;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{ConfigId, UserId, WorkspaceId};
-use gateway_domain::ports::{Batch, Revision};
+use gateway_domain::ports::{Batch, Holder, Revision};
+use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::person::WorkspaceRole;
 use gateway_domain::resource::security::Security;
 use gateway_domain::resource::workspace::{Defaults, Workspace};
@@ -64,6 +66,10 @@ pub(crate) struct Create {
     icon: Option<String>,
     defaults: Option<Map<String, Value>>,
     user_api_key_rotation_period: Option<Value>,
+    #[serde(default)]
+    rate_limits: Edit<Sent>,
+    #[serde(default)]
+    usage_limits: Edit<Sent>,
 }
 
 #[derive(Deserialize)]
@@ -81,7 +87,18 @@ pub(crate) struct Patch {
     security_settings: Edit<BTreeMap<String, bool>>,
     #[serde(default)]
     user_api_key_rotation_period: Edit<Value>,
+    #[serde(default)]
+    rate_limits: Edit<Sent>,
+    #[serde(default)]
+    usage_limits: Edit<Sent>,
+    /// Acted on once the change is stored.
+    #[serde(default)]
+    #[expect(dead_code, reason = "read so that it is not refused")]
+    reset_usage: Edit<Flag>,
 }
+
+/// `spec/admin-api.md`, RL and UL.
+const SHAPE: Shape = Shape { rates: 10, budgets: 2, seconds: false };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,7 +113,7 @@ impl Resource for Workspace {
     const KIND: Kind = Kind::Workspace;
     const NOUN: &'static str = "workspace";
     const SHARED: bool = true;
-    const LATER: &'static [&'static str] = &["usage_limits", "rate_limits"];
+    const LATER: &'static [&'static str] = &[];
     type Create = Create;
     type Patch = Patch;
 
@@ -108,6 +125,8 @@ impl Resource for Workspace {
         }
         row.doc.icon = input.icon;
         row.doc.description = input.description;
+        let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
+        limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
         if let Some(given) = input.defaults {
             merge(&mut row, given, call)?;
         }
@@ -129,6 +148,8 @@ impl Resource for Workspace {
         }
         input.icon.onto(&mut row.doc.icon);
         input.description.onto(&mut row.doc.description);
+        let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
+        limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
         match input.defaults {
             Edit::Keep => {}
             Edit::Clear => row.doc.defaults = Defaults::default(),
@@ -148,6 +169,7 @@ impl Resource for Workspace {
     }
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        (around.app.check_limits)(&row.doc.limits)?;
         if let Some(config) = row.doc.defaults.user_api_key_config {
             let here = around.snapshot.workspace(WorkspaceId(row.id));
             if here.is_none_or(|w| w.config(&config.to_string()).is_none()) {
@@ -181,13 +203,17 @@ impl Resource for Workspace {
                 "output_guardrails": [],
                 "user_api_key_config": config,
             },
-            "usage_limits": [],
-            "rate_limits": [],
+            "usage_limits": limits::views(&row.doc.limits, call.now),
+            "rate_limits": row.doc.limits.rate_limits,
             "user_api_key_rotation_period": row.doc.user_api_key_rotation_period,
             "security_settings": here.map_or_else(|| json!(null), |w| json!(snapshot.security(w))),
         });
         view.extend(more.as_object().cloned().unwrap_or_default());
         Value::Object(view)
+    }
+
+    fn budgets(row: &Row<Self>) -> Option<(Holder, &Limits)> {
+        Some((Holder::Workspace(WorkspaceId(row.id)), &row.doc.limits))
     }
 
     fn home(_named: Option<WorkspaceId>, _default: WorkspaceId) -> Option<WorkspaceId> {
@@ -282,14 +308,14 @@ async fn list(call: Call) -> Result<Reply, Problem> {
             && part.as_ref().is_none_or(|p| r.name.to_lowercase().contains(p))
             && exact.is_none_or(|e| r.name == e)
     });
-    let data = paging.cut(&rows).iter().map(|row| Workspace::view(row, &call)).collect();
+    let data = told(paging.cut(&rows), &call).await?;
     Ok(Reply::json(Workspace::listed(rows.len() as u64, data)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
     call.query.one_of("name_format", &["plain", "display"])?;
     let row = locate::<Workspace>(&call, None, Action::Read).await?;
-    let mut view = Workspace::view(&row, &call);
+    let mut view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
     view["users"] = Value::Array(member::views_of(&call, WorkspaceId(row.id)).await?);
     Ok(Reply::json(view))
 }
@@ -301,7 +327,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         return Err(bad("workspace_id", "is not a known field"));
     }
     let users = users(&mut body)?;
-    let (mut new, told) = draft::<Workspace>(&call, body)?;
+    let (mut new, request) = draft::<Workspace>(&call, body)?;
     new.settle(&call).await?;
     let decide = |around: &Around<'_>| {
         new.enter(around)?;
@@ -309,7 +335,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         for user in &users {
             rows.push(member_of(&call, around, WorkspaceId(new.row.id), *user, WorkspaceRole::Member)?.stored()?);
         }
-        let audit = rows.iter().map(|row| audit(&call, Action::Create, row, &told)).collect();
+        let audit = rows.iter().map(|row| audit(&call, Action::Create, row, &request)).collect();
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = commit(&call.app, seen, decide).await?;

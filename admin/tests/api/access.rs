@@ -2,6 +2,8 @@
 
 use crate::harness::{ADMIN, Answer, House, text};
 use gateway_admin::{RouteInfo, routes};
+use gateway_domain::PolicyId;
+use gateway_domain::ports::Holder;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -12,6 +14,7 @@ struct Things {
     provider: String,
     key: String,
     policy: String,
+    usage_policy: String,
     workspace: String,
     user: String,
     invite: String,
@@ -30,6 +33,10 @@ impl Things {
         let policy =
             json!({"type": "requests", "unit": "rpm", "value": 1, "conditions": [{"key": "api_key", "value": "*"}]});
         let policy = text(&post("/policies/rate-limits", policy).await["id"]);
+        let usage = json!({"type": "cost", "credit_limit": 1, "conditions": [{"key": "api_key", "value": "*"}]});
+        let usage_policy = text(&post("/policies/usage-limits", usage).await["id"]);
+        let holder = Holder::Policy(PolicyId(usage_policy.parse().expect("an id")));
+        house.counters.put(holder, "", 1, false);
         let workspace = if key == ADMIN {
             let made = house.as_admin().post("/admin/workspaces", json!({"name": format!("of {tag}")})).await;
             text(&made.expect(200)["id"])
@@ -40,7 +47,7 @@ impl Things {
         let (user, _) = house.user(&format!("{tag}@example.com"), "member", seat, None).await;
         let invite = json!({"email": format!("{tag}@example.org"), "role": "member", "workspaces": []});
         let invite = text(&house.as_admin().post("/admin/users/invites", invite).await.expect(200)["id"]);
-        Self { config, integration, provider, key: text(&made["id"]), policy, workspace, user, invite }
+        Self { config, integration, provider, key: text(&made["id"]), policy, usage_policy, workspace, user, invite }
     }
 
     /// The route's path with its variables filled in.
@@ -50,6 +57,7 @@ impl Things {
             Some("integrations") => self.integration.as_str(),
             Some("providers" | "virtual-keys") => self.provider.as_str(),
             Some("api-keys") => self.key.as_str(),
+            Some("policies") if path.starts_with("/policies/usage") => self.usage_policy.as_str(),
             Some("policies") => self.policy.as_str(),
             Some("workspaces") => self.workspace.as_str(),
             Some("admin") if path.starts_with("/admin/workspaces") => self.workspace.as_str(),
@@ -59,6 +67,7 @@ impl Things {
         };
         path.replace("{id}", id)
             .replace("{user_id}", &self.user)
+            .replace("{entity}", "e0")
             .replace("{type}", "workspace")
             .replace("{sub_type}", "service")
     }
@@ -194,6 +203,7 @@ async fn what_belongs_elsewhere_is_answered_like_what_does_not_exist() {
         provider: "none".into(),
         key: "0194f1f2-0000-7000-8000-000000000001".into(),
         policy: "0194f1f2-0000-7000-8000-000000000002".into(),
+        usage_policy: "0194f1f2-0000-7000-8000-000000000002".into(),
         workspace: "0194f1f2-0000-7000-8000-000000000003".into(),
         user: "0194f1f2-0000-7000-8000-000000000004".into(),
         invite: "0194f1f2-0000-7000-8000-000000000005".into(),

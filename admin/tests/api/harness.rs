@@ -1,6 +1,7 @@
 //! A house of one or more nodes over a real SQLite file: requests go in as the ports hand them over, answers
 //! come out parsed. Time stands still unless a test moves it.
 
+use crate::standings::Counters;
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -91,6 +92,7 @@ pub(crate) struct House {
     pub(crate) app: App,
     pub(crate) database: Database,
     pub(crate) process: Arc<Process>,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) folder: Arc<TempDir>,
     router: Router,
 }
@@ -121,6 +123,7 @@ impl House {
         });
         let process = Arc::new(Process { ready: Mutex::new(Ok(())) });
         let store = Arc::new(database.clone());
+        let counters = Arc::new(Counters::default());
         let app = App {
             store: store.clone(),
             directory: store.clone(),
@@ -132,11 +135,15 @@ impl House {
             trusted,
             status: process.clone(),
             check_policy: gateway_policies::supported,
+            // Whether the engine counts them already is no business of the routes.
+            check_usage_policy: |_| Ok(()),
+            check_limits: |_| Ok(()),
+            standings: counters.clone(),
             header_aliases: Arc::from(["x-acme-".to_owned()]),
             clock: now,
             random: system_random,
         };
-        Self { router: router(app.clone()), app, database, process, folder }
+        Self { router: router(app.clone()), app, database, process, counters, folder }
     }
 
     pub(crate) async fn bootstrap(&self, admin: Option<&str>, service: Option<&str>) -> Option<Bootstrapped> {

@@ -295,11 +295,11 @@ async fn workspaces_are_let_in_and_shut_out() {
         (json!({"workspaces": [{"id": "far"}]}), "workspaces[0].enabled is required"),
         (
             json!({"workspaces": [{"id": "far", "enabled": true, "rate_limits": [{"value": 1}]}]}),
-            "workspaces[0].rate_limits is not available in this version",
+            "workspaces[0].rate_limits[0].type is required",
         ),
         (
-            json!({"global_workspace_access": {"enabled": true, "usage_limits": [{"credit_limit": 1}]}}),
-            "global_workspace_access.usage_limits is not available in this version",
+            json!({"global_workspace_access": {"enabled": true, "usage_limits": [{"credit_limit": 0}]}}),
+            "global_workspace_access.usage_limits.credit_limit must be at least 1",
         ),
         (json!({"colour": 1}), "colour is not a known field"),
     ] {

@@ -73,12 +73,12 @@ async fn broken_bodies_are_named() {
             "expires_at must be in the future",
         ),
         (
-            json!({"name": "x", "integration_id": "oa", "usage_limits": {"credit_limit": 5}}),
-            "usage_limits is not available",
+            json!({"name": "x", "integration_id": "oa", "usage_limits": {"credit_limit": 0}}),
+            "usage_limits.credit_limit must be at least 1",
         ),
         (
             json!({"name": "x", "integration_id": "oa", "rate_limits": [{"type": "requests"}]}),
-            "rate_limits is not available",
+            "rate_limits[0].unit is required",
         ),
         (json!({"name": "x", "integration_id": "oa", "tags": {"a": 1}}), "tags.a must be a string"),
     ] {
@@ -87,7 +87,7 @@ async fn broken_bodies_are_named() {
     }
     let spare = json!({"name": "x", "integration_id": "oa", "usage_limits": null, "rate_limits": [], "note": null});
     house.as_admin().post("/providers", spare).await.expect(200);
-    house.as_admin().put("/providers/x", json!({"reset_usage": true})).await.refused(400, "AB01");
+    house.as_admin().put("/providers/x", json!({"reset_usage": "x"})).await.refused(400, "AB01");
     house
         .as_admin()
         .put("/providers/x", json!({"reset_usage": false, "integration_id": "oa"}))

@@ -64,7 +64,7 @@ async fn broken_bodies_are_named() {
         (json!({"provider": "nobody"}), "provider is not a known provider"),
         (json!({"key": ""}), "key must be"),
         (json!({"expires_at": in_seconds(-5)}), "expires_at must be in the future"),
-        (json!({"usage_limits": {"credit_limit": 1}}), "usage_limits is not available in this version"),
+        (json!({"usage_limits": {"credit_limit": 0}}), "usage_limits.credit_limit must be at least 1"),
         (json!({"deploymentName": "d"}), "deploymentName is not available in this version"),
         (json!({"colour": 1}), "colour is not a known field"),
     ] {

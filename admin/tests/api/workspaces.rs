@@ -79,8 +79,8 @@ async fn broken_bodies_are_named() {
         (json!({"name": "x", "icon": "long long long long"}), "icon must be one emoji"),
         (json!({"name": "x", "colour": 1}), "colour is not a known field"),
         (json!({"name": "x", "workspace_id": "default"}), "workspace_id is not a known field"),
-        (json!({"name": "x", "usage_limits": [{"credit_limit": 1}]}), "usage_limits is not available in this version"),
-        (json!({"name": "x", "rate_limits": [{"value": 1}]}), "rate_limits is not available in this version"),
+        (json!({"name": "x", "usage_limits": [{"credit_limit": 0}]}), "usage_limits.credit_limit must be at least 1"),
+        (json!({"name": "x", "rate_limits": [{"value": 1}]}), "rate_limits[0].type is required"),
         (
             json!({"name": "x", "defaults": {"input_guardrails": ["pg-1"]}}),
             "defaults.input_guardrails is not available",

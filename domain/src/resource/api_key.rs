@@ -1,5 +1,6 @@
 //! Gateway keys. Only the hash of the secret is kept; it is shown once, when it is made.
 
+use super::limits::Limits;
 use super::rotation::{RotationPolicy, Transition};
 use crate::scope::Scopes;
 use crate::time::Timestamp;
@@ -62,6 +63,8 @@ pub struct ApiKey {
     /// The secret that an automatic rotation made, sealed, until somebody fetches it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

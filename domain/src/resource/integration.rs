@@ -1,5 +1,6 @@
 //! An integration: a provider family with its sealed credential, shared by the providers that refer to it.
 
+use super::limits::Limits;
 use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -73,17 +74,22 @@ impl Models {
 }
 
 /// Which workspaces may borrow from an integration of the organisation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Access {
     /// For every workspace that is not told otherwise.
     pub global: bool,
     #[serde(default)]
     pub workspaces: BTreeMap<WorkspaceId, bool>,
+    /// Of all workspaces together (`spec/policies.md`, levels).
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub workspace_limits: BTreeMap<WorkspaceId, Limits>,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Self { global: true, workspaces: BTreeMap::new() }
+        Self { global: true, workspaces: BTreeMap::new(), limits: Limits::default(), workspace_limits: BTreeMap::new() }
     }
 }
 

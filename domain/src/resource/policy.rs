@@ -1,6 +1,7 @@
-//! Rate-limit policies (`spec/policies.md`): who they match, how they group, how much they allow.
+//! Rate-limit and usage-limit policies (`spec/policies.md`): who they match, how they group, how much they allow.
 
 use super::Invalid;
+use super::budget::Budget;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -14,6 +15,20 @@ pub struct RateLimitPolicy {
     pub measure: Measure,
     pub unit: Unit,
     pub value: u64,
+    pub conditions: Vec<Condition>,
+    #[serde(default)]
+    pub group_by: Vec<GroupBy>,
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UsageLimitPolicy {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default)]
+    pub target: Target,
+    pub budget: Budget,
     pub conditions: Vec<Condition>,
     #[serde(default)]
     pub group_by: Vec<GroupBy>,
@@ -108,6 +123,9 @@ pub struct GroupBy {
 pub static LLM_KEYS: &[&str] =
     &["api_key", "workspace_id", "virtual_key", "provider", "config", "prompt", "model", "endpoint_type"];
 
+/// What a usage limit may look at.
+pub static USAGE_KEYS: &[&str] = &["api_key", "workspace_id", "virtual_key", "provider", "config", "prompt", "model"];
+
 /// What an `mcp_tools` policy may look at.
 pub static MCP_KEYS: &[&str] = &["api_key", "workspace_id", "mcp_server", "mcp_tool"];
 
@@ -120,33 +138,56 @@ impl RateLimitPolicy {
         if self.unit == Unit::Second {
             return Err(Invalid::new("unit", "must be one of rpm, rph, rpd, rpw"));
         }
-        if self.description.as_ref().is_some_and(|d| d.chars().count() > 500) {
-            return Err(Invalid::new("description", "must be at most 500 characters"));
-        }
-        if self.conditions.is_empty() {
-            return Err(Invalid::new("conditions", "must hold at least 1 item"));
-        }
-        check_length("conditions", self.conditions.len(), MOST_CONDITIONS)?;
-        check_length("group_by", self.group_by.len(), MOST_GROUPS)?;
-        for (i, c) in self.conditions.iter().enumerate() {
-            self.check_key(&format!("conditions[{i}].key"), &c.key)?;
-            c.check(&format!("conditions[{i}]"))?;
-        }
-        for (i, g) in self.group_by.iter().enumerate() {
-            self.check_key(&format!("group_by[{i}].key"), &g.key)?;
-        }
-        Ok(())
+        check_description(self.description.as_deref())?;
+        check_matching(&self.conditions, &self.group_by, if self.target == Target::Llm { LLM_KEYS } else { MCP_KEYS })
     }
+}
 
-    fn check_key(&self, field: &str, key: &str) -> Result<(), Invalid> {
-        check_text(field, key)?;
-        let known = if self.target == Target::Llm { LLM_KEYS } else { MCP_KEYS };
-        let metadata = key.strip_prefix("metadata.").is_some_and(|k| !k.is_empty());
-        if metadata || known.contains(&key) {
-            return Ok(());
+/// The smallest limit of a usage-limit policy in tokens.
+const LEAST_TOKENS: f64 = 100.0;
+
+impl UsageLimitPolicy {
+    /// Every rule that needs no look at other rows.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.target != Target::Llm {
+            return Err(Invalid::new("target", "must be llm: tool calls have no budgets"));
         }
-        Err(Invalid::new(field, format!("must be metadata.<key> or one of {}", known.join(", "))))
+        self.budget.check("", LEAST_TOKENS)?;
+        check_description(self.description.as_deref())?;
+        check_matching(&self.conditions, &self.group_by, USAGE_KEYS)
     }
+}
+
+fn check_description(text: Option<&str>) -> Result<(), Invalid> {
+    if text.is_some_and(|d| d.chars().count() > 500) {
+        return Err(Invalid::new("description", "must be at most 500 characters"));
+    }
+    Ok(())
+}
+
+fn check_matching(conditions: &[Condition], group_by: &[GroupBy], known: &[&str]) -> Result<(), Invalid> {
+    if conditions.is_empty() {
+        return Err(Invalid::new("conditions", "must hold at least 1 item"));
+    }
+    check_length("conditions", conditions.len(), MOST_CONDITIONS)?;
+    check_length("group_by", group_by.len(), MOST_GROUPS)?;
+    for (i, c) in conditions.iter().enumerate() {
+        check_key(&format!("conditions[{i}].key"), &c.key, known)?;
+        c.check(&format!("conditions[{i}]"))?;
+    }
+    for (i, g) in group_by.iter().enumerate() {
+        check_key(&format!("group_by[{i}].key"), &g.key, known)?;
+    }
+    Ok(())
+}
+
+fn check_key(field: &str, key: &str, known: &[&str]) -> Result<(), Invalid> {
+    check_text(field, key)?;
+    let metadata = key.strip_prefix("metadata.").is_some_and(|k| !k.is_empty());
+    if metadata || known.contains(&key) {
+        return Ok(());
+    }
+    Err(Invalid::new(field, format!("must be metadata.<key> or one of {}", known.join(", "))))
 }
 
 /// Every request is held against every policy of its workspace: what one may hold is bounded.

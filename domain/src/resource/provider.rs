@@ -1,5 +1,6 @@
 //! A managed provider: what a workspace calls `@slug`. Refers to an integration for credential and host.
 
+use super::limits::Limits;
 use crate::id::IntegrationId;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,8 @@ pub struct Provider {
     /// Refused from this moment on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -1,5 +1,6 @@
 //! A workspace: where keys, configs, providers and policies live.
 
+use super::limits::Limits;
 use super::security::Security;
 use crate::id::ConfigId;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,8 @@ pub struct Workspace {
     /// In days; wins over the organisation's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_api_key_rotation_period: Option<u16>,
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

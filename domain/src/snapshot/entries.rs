@@ -8,9 +8,10 @@ use crate::id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, Use
 use crate::keys::KeyHash;
 use crate::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
 use crate::resource::integration::{Access, Integration, Models};
+use crate::resource::limits::Limits;
 use crate::resource::organisation::Organisation;
 use crate::resource::person::{self, OrgRole, WorkspaceRole};
-use crate::resource::policy::RateLimitPolicy;
+use crate::resource::policy::{RateLimitPolicy, UsageLimitPolicy};
 use crate::resource::provider::Provider;
 use crate::resource::security::Security;
 use crate::resource::{self, Stored};
@@ -62,6 +63,8 @@ pub struct Key {
     pub defaults: Option<Box<Defaults>>,
     /// `None` for a key that never changes its secret: most of a million keys.
     pub rotation: Option<Box<Rotation>>,
+    /// `None` when there are none: most of a million keys.
+    pub limits: Option<Arc<Limits>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,11 +111,15 @@ pub struct Workspace {
     /// Its own security settings, in force in the sections that the organisation opened.
     pub security: Option<Security>,
     pub rotation_days: Option<u16>,
+    /// `None` when there are none.
+    pub limits: Option<Arc<Limits>>,
     members: Arc<BTreeMap<UserId, WorkspaceRole>>,
     configs: Slugged<SavedConfig>,
     providers: Slugged<ManagedProvider>,
     /// Active policies; a new allocation whenever one of them changed, so that an index can tell.
     policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
+    /// As `policies`.
+    usage_policies: Arc<BTreeMap<PolicyId, Arc<UsagePolicy>>>,
 }
 
 #[derive(Debug)]
@@ -195,6 +202,10 @@ impl Workspace {
         &self.policies
     }
 
+    pub fn usage_policies(&self) -> &Arc<BTreeMap<PolicyId, Arc<UsagePolicy>>> {
+        &self.usage_policies
+    }
+
     pub(super) fn put_config(&mut self, id: Uuid, made: Option<Arc<SavedConfig>>) {
         self.configs.put(id, made);
     }
@@ -205,6 +216,14 @@ impl Workspace {
 
     pub(super) fn put_policy(&mut self, id: Uuid, made: Option<Arc<Policy>>) {
         let policies = Arc::make_mut(&mut self.policies);
+        match made {
+            Some(made) => policies.insert(PolicyId(id), made),
+            None => policies.remove(&PolicyId(id)),
+        };
+    }
+
+    pub(super) fn put_usage_policy(&mut self, id: Uuid, made: Option<Arc<UsagePolicy>>) {
+        let policies = Arc::make_mut(&mut self.usage_policies);
         match made {
             Some(made) => policies.insert(PolicyId(id), made),
             None => policies.remove(&PolicyId(id)),
@@ -234,6 +253,8 @@ pub struct ManagedProvider {
     pub integration: IntegrationId,
     pub expires_at: Option<Timestamp>,
     pub active: bool,
+    /// `None` when there are none.
+    pub limits: Option<Arc<Limits>>,
 }
 
 impl Addressed for ManagedProvider {
@@ -256,6 +277,8 @@ pub struct Upstream {
     pub headers: Vec<(String, Secret<String>)>,
     pub models: Models,
     access: Access,
+    limits: Option<Arc<Limits>>,
+    workspace_limits: BTreeMap<WorkspaceId, Arc<Limits>>,
     /// Differs between any two states of any integration: prepared heads and pools are kept under it.
     pub generation: u64,
 }
@@ -268,6 +291,16 @@ impl Upstream {
             None => self.access.allow(workspace),
         }
     }
+
+    /// What all workspaces together may take from it.
+    pub fn limits(&self) -> Option<&Arc<Limits>> {
+        self.limits.as_ref()
+    }
+
+    /// What this workspace may take from it.
+    pub fn limits_of(&self, workspace: WorkspaceId) -> Option<&Arc<Limits>> {
+        self.workspace_limits.get(&workspace)
+    }
 }
 
 #[derive(Debug)]
@@ -277,6 +310,16 @@ pub struct Policy {
     pub slug: Arc<str>,
     pub revision: i64,
     pub rule: RateLimitPolicy,
+}
+
+/// A usage-limit policy that is active.
+#[derive(Debug)]
+pub struct UsagePolicy {
+    pub id: PolicyId,
+    pub name: Arc<str>,
+    pub slug: Arc<str>,
+    pub revision: i64,
+    pub rule: UsageLimitPolicy,
 }
 
 fn doc<T: DeserializeOwned>(row: &Stored) -> Result<T, String> {
@@ -300,8 +343,8 @@ pub(super) fn org(row: &Stored) -> Result<Org, String> {
 
 pub(super) fn workspace(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
     let w: resource::workspace::Workspace = doc(row)?;
-    let (configs, providers, policies, members) =
-        old.map(|o| (o.configs, o.providers, o.policies, o.members)).unwrap_or_default();
+    let (configs, providers, policies, usage_policies, members) =
+        old.map(|o| (o.configs, o.providers, o.policies, o.usage_policies, o.members)).unwrap_or_default();
     Ok(Workspace {
         id: WorkspaceId(row.id),
         org: OrgId(row.org),
@@ -312,10 +355,12 @@ pub(super) fn workspace(row: &Stored, old: Option<Workspace>) -> Result<Workspac
         user_key_config: w.defaults.user_api_key_config,
         security: w.security_settings,
         rotation_days: w.user_api_key_rotation_period,
+        limits: shared(w.limits),
         members,
         configs,
         providers,
         policies,
+        usage_policies,
     })
 }
 
@@ -353,6 +398,7 @@ pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
     let k: ApiKey = doc(row)?;
     let hash = KeyHash::parse(&k.hash).ok_or("has no readable hash")?;
     let rotation = rotation(&k)?;
+    let limits = shared(k.limits);
     let KeyDefaults { metadata, config_id, allow_config_override } = k.defaults;
     let plain = metadata.is_empty() && config_id.is_none() && allow_config_override;
     let key = Key {
@@ -373,6 +419,7 @@ pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
             })
         }),
         rotation,
+        limits,
     };
     Ok((hash, key))
 }
@@ -405,6 +452,8 @@ pub(super) fn upstream(row: &Stored, build: &Build<'_>) -> Result<Upstream, Stri
         credential: i.sealed_key.as_deref().map(open).transpose()?,
         headers,
         models: i.models,
+        limits: shared(i.access.limits.clone()),
+        workspace_limits: i.access.workspace_limits.iter().map(|(id, l)| (*id, Arc::new(l.clone()))).collect(),
         access: i.access,
         generation: generation(row),
     })
@@ -440,6 +489,7 @@ pub(super) fn provider(row: &Stored) -> Result<ManagedProvider, String> {
         integration: p.integration_id,
         expires_at: p.expires_at,
         active: row.status == "active",
+        limits: shared(p.limits),
     })
 }
 
@@ -453,4 +503,20 @@ pub(super) fn policy(row: &Stored) -> Result<Policy, String> {
         revision: row.revision,
         rule,
     })
+}
+
+pub(super) fn usage_policy(row: &Stored) -> Result<UsagePolicy, String> {
+    let rule: UsageLimitPolicy = doc(row)?;
+    rule.check().map_err(|e| format!("{} {}", e.field, e.rule))?;
+    Ok(UsagePolicy {
+        id: PolicyId(row.id),
+        name: row.name.as_str().into(),
+        slug: row.slug.as_str().into(),
+        revision: row.revision,
+        rule,
+    })
+}
+
+fn shared(limits: Limits) -> Option<Arc<Limits>> {
+    (!limits.is_empty()).then(|| Arc::new(limits))
 }

@@ -3,13 +3,15 @@
 
 use super::{AUTO, READ, UPDATE};
 use crate::change::{Action, Around, audit, commit};
-use crate::input::{Body, Flag};
+use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};
+use crate::resource::limits::{self, LimitsEdit, Sent, Shape};
 use crate::resource::{Draft, Row, Slug, locate};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
-use gateway_domain::ports::Batch;
-use gateway_domain::resource::integration::Integration;
+use gateway_domain::ports::{Batch, Holder};
+use gateway_domain::resource::integration::{Access, Integration};
+use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::provider::Provider;
 use gateway_domain::snapshot::Snapshot;
 use http::Method;
@@ -41,39 +43,76 @@ struct Seat {
     enabled: Flag,
     create_default_provider: Option<Flag>,
     default_provider_slug: Option<String>,
+    #[serde(default)]
+    rate_limits: Edit<Sent>,
+    #[serde(default)]
+    usage_limits: Edit<Sent>,
+    reset_usage: Option<Flag>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Global {
     enabled: Flag,
+    #[serde(default)]
+    rate_limits: Edit<Sent>,
+    #[serde(default)]
+    usage_limits: Edit<Sent>,
+    reset_usage: Option<Flag>,
 }
 
 struct Change {
     workspace: WorkspaceId,
     enabled: bool,
+    limits: LimitsEdit,
+    /// Where the limits stand in the body, with a dot at its end.
+    under: String,
+    reset: bool,
     /// The slug that its provider gets, where one is to be made.
     provider: Option<Option<String>>,
 }
 
-static LATER: &[&str] = &["usage_limits", "rate_limits", "reset_usage"];
+/// `spec/admin-api.md`: at most one of each.
+const SHAPE: Shape = Shape { rates: 1, budgets: 1, seconds: false };
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let row = locate::<Integration>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let snapshot = call.snapshot();
-    let slug = |id: &WorkspaceId| snapshot.workspace(*id).map(|w| w.slug.to_string());
-    let told = row.doc.access.workspaces.iter().filter_map(|(id, enabled)| Some((slug(id)?, *enabled)));
-    let told = told.map(|(id, on)| json!({"id": id, "enabled": on, "usage_limits": null, "rate_limits": null}));
-    let data: Vec<Value> = told.collect();
-    let global = json!({"enabled": row.workspace.is_none() && row.doc.access.global});
+    let access = &row.doc.access;
+    let none = Limits::default();
+    let mut holders = Vec::new();
+    let mut data = Vec::new();
+    for (id, enabled) in &access.workspaces {
+        let Some(workspace) = snapshot.workspace(*id) else { continue };
+        let limits = access.workspace_limits.get(id).unwrap_or(&none);
+        let mut view = shown(*enabled, limits, &call);
+        view["id"] = json!(&*workspace.slug);
+        holders.push((holder(&row, Some(*id)), limits));
+        data.push(view);
+    }
+    holders.push((holder(&row, None), &access.limits));
+    data.push(shown(row.workspace.is_none() && access.global, &access.limits, &call));
+    limits::count_all(&call, &holders, &mut data).await?;
+    let global = data.pop();
     Ok(Reply::json(json!({"total": data.len(), "workspaces": data, "global_workspace_access": global})))
 }
 
+const fn holder(row: &Row<Integration>, workspace: Option<WorkspaceId>) -> Holder {
+    Holder::Integration(IntegrationId(row.id), workspace)
+}
+
+pub(super) fn shown(enabled: bool, limits: &Limits, call: &Call) -> Value {
+    let some = |list: Vec<Value>| if list.is_empty() { Value::Null } else { list.into() };
+    let rates = limits.rate_limits.iter().map(|r| json!(r)).collect();
+    json!({
+        "enabled": enabled,
+        "usage_limits": some(limits::views(limits, call.now)),
+        "rate_limits": some(rates),
+    })
+}
+
 fn seat(i: usize, given: Map<String, Value>) -> Result<Seat, Problem> {
-    let under = format!("workspaces[{i}].");
-    let mut body = Body(given);
-    body.refuse_later(&under, LATER)?;
-    body.read_under(&under)
+    Body(given).read_under(&format!("workspaces[{i}]."))
 }
 
 fn changes(given: &mut Given, call: &Call, snapshot: &Snapshot) -> Result<Vec<Change>, Problem> {
@@ -86,7 +125,14 @@ fn changes(given: &mut Given, call: &Call, snapshot: &Snapshot) -> Result<Vec<Ch
             found.ok_or_else(|| bad(format_args!("workspaces[{i}].id"), "names no workspace of this organisation"))?;
         let make = seat.enabled.0 && seat.create_default_provider.map_or(make, |f| f.0);
         let slug = seat.default_provider_slug.or_else(|| given.default_provider_slug.clone());
-        out.push(Change { workspace, enabled: seat.enabled.0, provider: make.then_some(slug) });
+        out.push(Change {
+            workspace,
+            enabled: seat.enabled.0,
+            limits: LimitsEdit { rate_limits: seat.rate_limits, usage_limits: seat.usage_limits },
+            under: format!("workspaces[{i}]."),
+            reset: seat.reset_usage.is_some_and(|f| f.0),
+            provider: make.then_some(slug),
+        });
     }
     Ok(out)
 }
@@ -100,27 +146,21 @@ async fn set(call: Call) -> Result<Reply, Problem> {
     let body = call.body()?;
     let told = body.0.clone();
     let mut given: Given = body.read()?;
-    let global = given.global_workspace_access.take().map(Body).map(|mut body| {
-        body.refuse_later("global_workspace_access.", LATER)?;
-        body.read_under::<Global>("global_workspace_access.")
-    });
-    let global = global.transpose()?;
+    let global = given.global_workspace_access.take();
+    let global = global.map(|body| Body(body).read_under::<Global>(GLOBAL)).transpose()?;
     let changes = changes(&mut given, &call, &snapshot)?;
     let mut along = Vec::new();
     for change in &changes {
         along.extend(provider(&call, &snapshot, &row, change).await?);
     }
+    let resets: Vec<Holder> = resets(&row, &changes, global.as_ref());
     let decide = |around: &Around<'_>| {
         let mut row = around.newest(row)?;
         if given.override_existing_workspace_access.is_some_and(|f| f.0) {
             row.doc.access.workspaces.clear();
+            row.doc.access.workspace_limits.clear();
         }
-        if let Some(global) = global {
-            row.doc.access.global = global.enabled.0;
-        }
-        for change in &changes {
-            row.doc.access.workspaces.insert(change.workspace, change.enabled);
-        }
+        apply(&mut row.doc.access, changes, global, &call)?;
         row.touch(call.now);
         let mut rows = vec![row.stored()?];
         let mut audits = vec![audit(&call, Action::Update, &rows[0], &told)];
@@ -134,7 +174,41 @@ async fn set(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit: audits, ..Batch::default() })
     };
     let revision = commit(&call.app, snapshot.revision, decide).await?;
+    for holder in resets {
+        limits::reset(&call, holder).await?;
+    }
     Ok(Reply::json(json!({})).at(revision))
+}
+
+const GLOBAL: &str = "global_workspace_access.";
+
+fn apply(access: &mut Access, changes: Vec<Change>, global: Option<Global>, call: &Call) -> Result<(), Problem> {
+    if let Some(global) = global {
+        access.global = global.enabled.0;
+        let limits = LimitsEdit { rate_limits: global.rate_limits, usage_limits: global.usage_limits };
+        put(&mut access.limits, limits, GLOBAL, call)?;
+    }
+    for change in changes {
+        access.workspaces.insert(change.workspace, change.enabled);
+        let mut limits = access.workspace_limits.remove(&change.workspace).unwrap_or_default();
+        put(&mut limits, change.limits, &change.under, call)?;
+        if !limits.is_empty() {
+            access.workspace_limits.insert(change.workspace, limits);
+        }
+    }
+    Ok(())
+}
+
+fn put(limits: &mut Limits, edit: LimitsEdit, under: &str, call: &Call) -> Result<(), Problem> {
+    edit.onto(under, limits, SHAPE, call.now)?;
+    (call.app.check_limits)(limits).map_err(|e| bad(format_args!("{under}{}", e.field), e.rule))
+}
+
+/// Whose counters are to begin anew once the change is stored.
+fn resets(row: &Row<Integration>, changes: &[Change], global: Option<&Global>) -> Vec<Holder> {
+    let all = global.is_some_and(|g| g.reset_usage.is_some_and(|f| f.0)).then(|| holder(row, None));
+    let each = changes.iter().filter(|c| c.reset).map(|c| holder(row, Some(c.workspace)));
+    all.into_iter().chain(each).collect()
 }
 
 /// For a workspace that is let in and borrows nothing from the integration yet.
@@ -151,7 +225,13 @@ async fn provider(
     }
     let mut rest = Map::new();
     rest.insert(AUTO.into(), "auto".into());
-    let doc = Provider { integration_id: IntegrationId(of.id), note: None, expires_at: None, rest };
+    let doc = Provider {
+        integration_id: IntegrationId(of.id),
+        note: None,
+        expires_at: None,
+        limits: Limits::default(),
+        rest,
+    };
     let mut row = Row::fresh(&call.app, of.org, Some(change.workspace), Some(call.actor.key.0), doc);
     row.name.clone_from(&of.name);
     let slug = Slug::given("default_provider_slug", slug.clone())?.unwrap_or_else(|| Slug::Derived(of.slug.clone()));

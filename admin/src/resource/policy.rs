@@ -1,0 +1,135 @@
+//! What both kinds of policies share: whom a condition may name, lists by status, and archiving instead of
+//! deleting. Knows no limit and no counter.
+
+use super::{Resource, Row, collect, edit, everything, locate};
+use crate::actor::Actor;
+use crate::change::Action;
+use crate::input::{Body, Edit};
+use crate::problem::{Problem, bad, missing};
+use crate::route::{Call, Reply};
+use gateway_domain::resource::check_name;
+use gateway_domain::resource::policy::{Condition, OneOrMany};
+use gateway_domain::scope::Scope;
+use gateway_domain::snapshot::Snapshot;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub(super) const LIST: &[Scope] = &[Scope::named("policies.list")];
+pub(super) const CREATE: &[Scope] = &[Scope::named("policies.create")];
+pub(super) const READ: &[Scope] = &[Scope::named("policies.read")];
+pub(super) const UPDATE: &[Scope] = &[Scope::named("policies.update")];
+pub(super) const DELETE: &[Scope] = &[Scope::named("policies.delete")];
+
+const STATUSES: &[&str] = &["active", "archived"];
+
+/// Policies may go without a name.
+pub(super) fn rename<R: Resource>(row: &mut Row<R>, name: Edit<String>) -> Result<(), Problem> {
+    match name {
+        Edit::Keep => {}
+        Edit::Clear => row.name.clear(),
+        Edit::Set(name) => {
+            check_name("name", &name)?;
+            row.name = name;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn set_status<R: Resource>(row: &mut Row<R>, status: Edit<String>) -> Result<(), Problem> {
+    if let Some(status) = status.required("status")? {
+        if !STATUSES.contains(&status.as_str()) {
+            return Err(bad("status", "must be one of active, archived"));
+        }
+        row.status = status;
+    }
+    Ok(())
+}
+
+/// The first of these fields that would change is refused.
+pub(super) fn refuse_fixed(changed: &[(&str, bool)]) -> Result<(), Problem> {
+    match changed.iter().find(|(_, changed)| *changed) {
+        Some((field, _)) => {
+            Err(bad(field, "cannot be changed after creation; archive the policy and create a new one"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Keys and workspaces are matched by their ids. A workspace may be named by its slug, which is looked up here;
+/// any other text could never match, and a limit that never matches is no limit.
+pub(super) fn named(mut conditions: Vec<Condition>, call: &Call) -> Result<Vec<Condition>, Problem> {
+    let snapshot = call.snapshot();
+    for (i, condition) in conditions.iter_mut().enumerate() {
+        let workspace = match condition.key.as_str() {
+            "workspace_id" => true,
+            "api_key" => false,
+            _ => continue,
+        };
+        for (name, list) in [("value", &mut condition.value), ("excludes", &mut condition.excludes)] {
+            let items: &mut [String] = match list {
+                None => continue,
+                Some(OneOrMany::One(one)) => std::slice::from_mut(one),
+                Some(OneOrMany::Many(many)) => many,
+            };
+            for item in items.iter_mut().filter(|item| *item != "*") {
+                *item = id_of(item, workspace, &call.actor, &snapshot)
+                    .map_err(|rule| bad(format_args!("conditions[{i}].{name}"), rule))?;
+            }
+        }
+    }
+    Ok(conditions)
+}
+
+fn id_of(text: &str, workspace: bool, actor: &Actor, snapshot: &Snapshot) -> Result<String, &'static str> {
+    if let Ok(id) = Uuid::parse_str(text) {
+        return Ok(id.to_string());
+    }
+    if !workspace {
+        return Err("must hold ids of API keys, or *");
+    }
+    let found = actor.named(snapshot, Some(text)).ok().flatten();
+    found.map(|id| id.to_string()).ok_or("must hold ids or slugs of workspaces, or *")
+}
+
+/// One page, and how many there are in all. The filters look into documents, which the store does not: policies
+/// are few, so they are sifted here.
+pub(super) async fn page<R: Resource>(
+    call: &Call,
+    wanted: impl Fn(&R) -> bool + Send,
+) -> Result<(u64, Vec<Row<R>>), Problem> {
+    let q = &call.query;
+    let home = call.actor.home(&call.snapshot(), q.text("workspace_id"))?;
+    let paging = q.paging()?;
+    let status = q.one_of("status", STATUSES)?.unwrap_or("active").to_owned();
+    let mut query = everything::<R>(call, Some(Some(home)));
+    query.status = Some(status);
+    let mut rows = collect::<R>(call, query).await?;
+    rows.retain(|r| wanted(&r.doc));
+    let total = rows.len() as u64;
+    Ok((total, paging.cut(&rows).to_vec()))
+}
+
+/// Archived ones are shown to those who ask for archived ones.
+pub(super) async fn find<R: Resource>(call: &Call) -> Result<Row<R>, Problem> {
+    let status = call.query.one_of("status", STATUSES)?.unwrap_or("active");
+    let row = locate::<R>(call, call.query.text("workspace_id"), Action::Read).await?;
+    if row.status == status { Ok(row) } else { Err(missing(R::NOUN)) }
+}
+
+/// A change of state like any other, so that the counters' history keeps its policy.
+pub(super) async fn archive<R: Resource>(call: Call) -> Result<Reply, Problem> {
+    let mut change = Body::default();
+    change.0.insert("status".into(), "archived".into());
+    let (_, revision) = edit::<R>(&call, change).await?;
+    Ok(Reply::json(json!({})).at(revision))
+}
+
+/// What every view of a policy begins with.
+pub(super) fn view<R: Resource>(row: &Row<R>, more: &Value) -> Value {
+    let mut view = row.common("policy");
+    if row.name.is_empty() {
+        view.insert("name".into(), Value::Null);
+    }
+    view.extend(more.as_object().cloned().unwrap_or_default());
+    Value::Object(view)
+}
