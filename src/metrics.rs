@@ -1,12 +1,14 @@
 //! What Prometheus may scrape, under the names of `spec/logs-analytics.md`. Request metrics are fed from records
 //! on the writer's thread, so that a request pays nothing for them; labels are bounded by tables, never by clients.
 
+use gateway_domain::Timestamp;
 use gateway_domain::record::{LogRecord, Steps};
+use gateway_store::journal;
 use prometheus::{
     Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
     Registry, TextEncoder,
 };
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 const LABELS: &[&str] = &["provider", "method", "endpoint", "code", "stream", "cacheStatus", "source"];
 const MILLIS: &[f64] = &[
@@ -34,12 +36,43 @@ struct Inner {
     cost: GaugeVec,
     tokens: GaugeVec,
     unpriced: IntCounter,
-    pub(crate) dropped: IntCounter,
+    dropped: IntCounterVec,
+    stored: IntCounter,
+    journal: OnceLock<journal::Gauge>,
+    journal_bytes: IntGauge,
+    journal_waiting: IntGauge,
+    store_lag: Gauge,
     revision: IntGauge,
     stale: IntGauge,
     in_flight: IntGauge,
     buffered: Gauge,
     counters: IntGauge,
+}
+
+/// What had no room for a record, or would not have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The queue in memory was full.
+    Queue,
+    /// The disk took no more.
+    Disk,
+    /// The journal was at its bound, or damaged, before the store had the record.
+    Journal,
+    /// The store refused this record and took others.
+    Store,
+}
+
+impl Loss {
+    const ALL: [Self; 4] = [Self::Queue, Self::Disk, Self::Journal, Self::Store];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Disk => "disk",
+            Self::Journal => "journal",
+            Self::Store => "store",
+        }
+    }
 }
 
 /// Facts that are read when scraped, not counted as they happen.
@@ -50,6 +83,7 @@ pub(crate) struct Readings {
     pub(crate) in_flight: usize,
     pub(crate) buffered: usize,
     pub(crate) counters: usize,
+    pub(crate) time: Timestamp,
 }
 
 impl Metrics {
@@ -96,10 +130,15 @@ impl Metrics {
             cost: GaugeVec::new(Opts::new("llm_cost_sum", "Cost in US dollars"), &["provider", "endpoint"])?,
             tokens: GaugeVec::new(Opts::new("llm_token_sum", "Tokens by class"), &["provider", "endpoint", "type"])?,
             unpriced: IntCounter::new("gateway_unpriced_records_total", "Records with usage but no known price")?,
-            dropped: IntCounter::new(
-                "gateway_records_dropped_total",
-                "Records lost to a full queue or a store that refused them",
+            dropped: IntCounterVec::new(
+                Opts::new("gateway_records_dropped_total", "Records that were lost, by what had no room for them"),
+                &["reason"],
             )?,
+            stored: IntCounter::new("gateway_records_stored_total", "Records that the log store has confirmed")?,
+            journal: OnceLock::new(),
+            journal_bytes: IntGauge::new("gateway_journal_bytes", "Bytes of segments in the journal")?,
+            journal_waiting: IntGauge::new("gateway_journal_records", "Records that wait for the log store")?,
+            store_lag: Gauge::new("gateway_log_store_lag_seconds", "Age of the oldest record that is being stored")?,
             revision: IntGauge::new("gateway_config_revision", "Revision of the configuration in force")?,
             stale: IntGauge::new(
                 "gateway_config_stale",
@@ -111,6 +150,9 @@ impl Metrics {
             registry,
         };
         inner.register()?;
+        for reason in Loss::ALL {
+            inner.dropped.with_label_values(&[reason.label()]);
+        }
         Ok(Self(Arc::new(inner)))
     }
 
@@ -119,8 +161,24 @@ impl Metrics {
         records.iter().for_each(|r| self.0.book(r));
     }
 
-    pub(crate) fn drop_records(&self, n: usize) {
-        self.0.dropped.inc_by(n as u64);
+    pub(crate) fn drop_records(&self, why: Loss, n: u64) {
+        if n > 0 {
+            self.0.dropped.with_label_values(&[why.label()]).inc_by(n);
+        }
+    }
+
+    pub(crate) fn store_records(&self, n: u64) {
+        self.0.stored.inc_by(n);
+    }
+
+    /// The journal whose depth is told.
+    pub(crate) fn watch_journal(&self, gauge: journal::Gauge) {
+        let _ = self.0.journal.set(gauge);
+    }
+
+    /// What lies between the writer and the log store.
+    pub(crate) fn journal(&self) -> journal::Depth {
+        self.0.journal.get().map(journal::Gauge::depth).unwrap_or_default()
     }
 
     /// Text format 0.0.4.
@@ -132,6 +190,11 @@ impl Metrics {
         #[expect(clippy::cast_precision_loss, reason = "a gauge for people")]
         i.buffered.set(now.buffered as f64);
         i.counters.set(i64::try_from(now.counters).unwrap_or(i64::MAX));
+        let depth = self.journal();
+        i.journal_bytes.set(i64::try_from(depth.bytes).unwrap_or(i64::MAX));
+        i.journal_waiting.set(i64::try_from(depth.waiting).unwrap_or(i64::MAX));
+        #[expect(clippy::cast_precision_loss, reason = "a gauge for people")]
+        i.store_lag.set(depth.oldest.map_or(0.0, |at| (now.time.micros() - at.micros()).max(0) as f64 / 1e6));
         let mut text = Vec::new();
         match TextEncoder::new().encode(&i.registry.gather(), &mut text) {
             Ok(()) => String::from_utf8_lossy(&text).into_owned(),
@@ -142,7 +205,7 @@ impl Metrics {
 
 impl Inner {
     fn register(&self) -> Result<(), prometheus::Error> {
-        let all: [Box<dyn prometheus::core::Collector>; 15] = [
+        let all: [Box<dyn prometheus::core::Collector>; 19] = [
             Box::new(self.requests.clone()),
             Box::new(self.seconds.clone()),
             Box::new(self.llm_millis.clone()),
@@ -153,6 +216,10 @@ impl Inner {
             Box::new(self.tokens.clone()),
             Box::new(self.unpriced.clone()),
             Box::new(self.dropped.clone()),
+            Box::new(self.stored.clone()),
+            Box::new(self.journal_bytes.clone()),
+            Box::new(self.journal_waiting.clone()),
+            Box::new(self.store_lag.clone()),
             Box::new(self.revision.clone()),
             Box::new(self.stale.clone()),
             Box::new(self.in_flight.clone()),

@@ -17,10 +17,11 @@ use crate::proxy::{Budget, ControlPlane, Gateway, ProxySettings, ReplyNames};
 use crate::settings::{Role, Settings};
 use crate::telemetry;
 use crate::upstream::{Dialer, Dns};
-use crate::writer::Writer;
+use crate::writer::{Records, Way, Writer};
 use boot::Booted;
 use gateway_domain::egress::{BaseUrl, Trusted};
 use gateway_policies::Engine;
+use gateway_store::journal::Journal;
 use pingora::server::configuration::{Opt, ServerConf};
 use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service;
@@ -30,7 +31,7 @@ use shutdown::{Drain, Signals};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 /// Compiled inline configs kept, by their text.
 const INLINE_CONFIGS: usize = 4096;
@@ -59,9 +60,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let metrics = Metrics::new().map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let booted = control.block_on(boot::boot(&settings))?;
     let flight = Flight::default();
-    let (records, writer) =
-        Writer::start(booted.logs.clone(), control.handle().clone(), metrics.clone(), settings.access_log)
-            .map_err(|e| format!("cannot start the record writer: {e}"))?;
+    let (records, writer) = start_writer(&settings, &booted, &metrics, control.handle())?;
     let budget = Budget::new(settings.max_buffered_bytes.0);
     let engine = Arc::new(Engine::default());
     let process = Arc::new(Process::new(booted.live.clone(), metrics, flight.clone(), budget.clone(), engine.clone()));
@@ -94,6 +93,27 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     };
     let drain = Drain::new(flight, process, writer, stop_admin, &settings);
     serve(gateway, &settings, upgrade, drain)
+}
+
+fn start_writer(
+    settings: &Settings,
+    booted: &Booted,
+    metrics: &Metrics,
+    control: &Handle,
+) -> Result<(Records, Writer), String> {
+    let dir = settings.data_dir.join("journal");
+    let opened = Journal::open(&dir, settings.journal_max.0 as u64);
+    let (journal, shipper) = opened.map_err(|e| format!("journal {}: {e}", dir.display()))?;
+    let way = Way {
+        journal,
+        shipper,
+        store: booted.logs.clone(),
+        ledger: None,
+        runtime: control.clone(),
+        metrics: metrics.clone(),
+        access_log: settings.access_log,
+    };
+    Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))
 }
 
 /// Where role `proxy` sends control-plane routes. The operator named the host, so it may be private.

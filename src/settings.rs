@@ -204,6 +204,9 @@ settings! {
     /// Socket that listeners are handed over on
     upgrade_sock: [Option<PathBuf>] as PathBuf = PathBuf::from("/tmp/gateway-upgrade.sock"), "GATEWAY_UPGRADE_SOCK" in "Shutdown and upgrade";
 
+    /// Bytes of records on disk that wait for the log store; beyond it the oldest are dropped and counted
+    journal_max: [Option<Size>] as Size = Size::mib(1024), "GATEWAY_JOURNAL_MAX" in "Records";
+
     /// Log lines as text or JSON [default: text on a terminal, else json]
     log_format: [Option<LogFormat>] as Option<LogFormat> = None, "GATEWAY_LOG_FORMAT" in "Logging";
     /// Filter of log lines, as tracing-subscriber reads it

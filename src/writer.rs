@@ -1,20 +1,25 @@
 //! Records on their way out: a bounded queue fed by the hot path, and one thread that prices them, books the
-//! metrics, writes the access log and appends them to the store, a batch at a time.
+//! metrics, writes the access log and puts them into the journal, a batch at a time. From there a second thread
+//! takes them to the store.
 
 mod access;
+mod shipping;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Loss, Metrics};
 use gateway_domain::NanoUsd;
-use gateway_domain::ports::{LogStore, StoreError};
+use gateway_domain::ports::{Ledger, LogStore};
 use gateway_domain::price::{PriceBook, price};
-use gateway_domain::record::{CacheStatus, LogRecord};
+use gateway_domain::record::{CacheStatus, LogRecord, Position};
+use gateway_store::journal::{Journal, Shipper};
+use shipping::Shipping;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::watch;
 
 /// Records waiting at most; beyond it they are dropped and counted.
 const QUEUE: usize = 65_536;
@@ -33,57 +38,91 @@ impl Records {
     /// Never waits: a full queue drops the record and counts it.
     pub(crate) fn send(&self, record: Box<LogRecord>) {
         if let Err(TrySendError::Full(_) | TrySendError::Closed(_)) = self.queue.try_send(record) {
-            self.metrics.drop_records(1);
+            self.metrics.drop_records(Loss::Queue, 1);
         }
     }
 }
 
-/// The writer's thread; `stop` flushes what is queued and waits for it.
+/// What records pass through.
+pub(crate) struct Way {
+    pub(crate) journal: Journal,
+    pub(crate) shipper: Shipper,
+    pub(crate) store: Arc<dyn LogStore>,
+    /// Counts what was recorded, for good.
+    pub(crate) ledger: Option<Arc<dyn Ledger>>,
+    pub(crate) runtime: Handle,
+    pub(crate) metrics: Metrics,
+    pub(crate) access_log: bool,
+}
+
+/// The two threads.
 #[derive(Debug)]
 pub(crate) struct Writer {
     stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    deadline: watch::Sender<Option<Instant>>,
+    writing: Option<JoinHandle<()>>,
+    shipping: Option<JoinHandle<()>>,
 }
 
 struct Work {
     queue: Receiver<Box<LogRecord>>,
-    store: Arc<dyn LogStore>,
-    runtime: Handle,
+    journal: Journal,
+    ledger: Option<Arc<dyn Ledger>>,
+    /// Told when there is something to ship.
+    shipping: Thread,
     metrics: Metrics,
     access_log: bool,
     stopping: Arc<AtomicBool>,
+    /// Where each record of the batch lies.
+    after: Vec<Position>,
+    /// The disk took no records the last time.
+    is_shedding: bool,
 }
 
 impl Writer {
-    pub(crate) fn start(
-        store: Arc<dyn LogStore>,
-        runtime: Handle,
-        metrics: Metrics,
-        access_log: bool,
-    ) -> std::io::Result<(Records, Self)> {
+    pub(crate) fn start(way: Way) -> std::io::Result<(Records, Self)> {
+        let Way { journal, shipper, store, ledger, runtime, metrics, access_log } = way;
         let (tx, rx) = channel(QUEUE);
+        let (deadline, ends) = watch::channel(None);
+        metrics.watch_journal(journal.gauge());
+        let shipping = Shipping::new(shipper, store, runtime, metrics.clone(), ends);
+        let shipping = std::thread::Builder::new().name("record-shipper".into()).spawn(move || shipping.run())?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let work = Work { queue: rx, store, runtime, metrics: metrics.clone(), access_log, stopping: stopping.clone() };
-        let thread = std::thread::Builder::new().name("record-writer".into()).spawn(move || work.run())?;
-        Ok((Records { queue: tx, metrics }, Self { stopping, thread: Some(thread) }))
+        let work = Work {
+            queue: rx,
+            journal,
+            ledger,
+            shipping: shipping.thread().clone(),
+            metrics: metrics.clone(),
+            access_log,
+            stopping: stopping.clone(),
+            after: Vec::with_capacity(BATCH),
+            is_shedding: false,
+        };
+        let writing = std::thread::Builder::new().name("record-writer".into()).spawn(move || work.run())?;
+        let writer = Self { stopping, deadline, writing: Some(writing), shipping: Some(shipping) };
+        Ok((Records { queue: tx, metrics }, writer))
     }
 
-    pub(crate) fn stop(&mut self) {
+    /// Empties the queue into the journal, and gives the store so long to take what is there: the rest is the next
+    /// process's.
+    pub(crate) fn stop(&mut self, patience: Duration) {
         self.stopping.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the record writer panicked; records of the last moments may be missing");
+        join(self.writing.take());
+        self.deadline.send_replace(Some(Instant::now() + patience));
+        if let Some(shipping) = &self.shipping {
+            shipping.thread().unpark();
         }
+        join(self.shipping.take());
     }
 }
 
-/// What the call cost; an answer from the cache was paid for by another.
-fn cost(book: &PriceBook, record: &LogRecord) -> Option<NanoUsd> {
-    if record.cache == CacheStatus::Hit {
-        return Some(NanoUsd(0));
+fn join(thread: Option<JoinHandle<()>>) {
+    if let Some(thread) = thread
+        && thread.join().is_err()
+    {
+        tracing::error!("a thread that keeps records panicked; records of the last moments may be missing");
     }
-    price(record.usage.as_ref()?, book.card(&record.provider, &record.model)?)
 }
 
 impl Work {
@@ -97,23 +136,24 @@ impl Work {
                     Err(_) => break,
                 }
             }
-            if batch.is_empty() {
+            if !batch.is_empty() {
+                self.write(&mut batch);
+                batch.clear();
+            }
+            self.look_after_journal(stopping);
+            if self.queue.is_empty() {
                 if stopping {
                     return;
                 }
                 // A plain sleep, so that senders never have a sleeper to wake.
                 std::thread::sleep(PAUSE);
-                continue;
             }
-            self.write(&mut batch, stopping);
-            batch.clear();
         }
     }
 
-    fn write(&self, batch: &mut [LogRecord], stopping: bool) {
-        let book = PriceBook::builtin();
+    fn write(&mut self, batch: &mut [LogRecord]) {
         for record in batch.iter_mut() {
-            record.cost = cost(book, record);
+            record.cost = cost(record);
             if let Some(bodies) = &mut record.bodies {
                 bodies.settle();
             }
@@ -122,21 +162,37 @@ impl Work {
         if self.access_log {
             access::write(batch);
         }
-        let mut wait = Duration::from_millis(100);
-        loop {
-            match self.runtime.block_on(self.store.append(batch)) {
-                Ok(()) => return,
-                Err(StoreError::Unavailable(why)) if !stopping && !self.stopping.load(Ordering::Acquire) => {
-                    tracing::warn!(%why, "log store unavailable; records wait in the queue");
-                    std::thread::sleep(wait);
-                    wait = (wait * 2).min(Duration::from_secs(5));
-                }
-                Err(e) => {
-                    tracing::error!(error = %e, records = batch.len(), "records could not be stored");
-                    self.metrics.drop_records(batch.len());
-                    return;
-                }
-            }
+        let appended = self.journal.append(batch, &mut self.after);
+        if let Some(ledger) = &self.ledger {
+            ledger.settle(batch, &self.after);
         }
+        self.shipping.unpark();
+        let shed = batch.len() - appended.kept;
+        self.metrics.drop_records(Loss::Disk, shed as u64);
+        match appended.refused {
+            Some(e) if !self.is_shedding => {
+                tracing::error!(error = %e, "the journal cannot be written; records are dropped until it can");
+            }
+            None if self.is_shedding => tracing::info!("the journal is written again"),
+            _ => {}
+        }
+        self.is_shedding = shed > 0;
     }
+
+    fn look_after_journal(&mut self, stopping: bool) {
+        let synced = if stopping { self.journal.sync() } else { self.journal.sync_when_due() };
+        if let Err(e) = synced {
+            tracing::warn!(error = %e, "the journal cannot be synced; a lost machine may forget its last records");
+        }
+        self.journal.hold(self.ledger.as_ref().and_then(|ledger| ledger.needs()));
+        self.metrics.drop_records(Loss::Journal, self.journal.lost());
+    }
+}
+
+/// What the call cost; an answer from the cache was paid for by another.
+fn cost(record: &LogRecord) -> Option<NanoUsd> {
+    if record.cache == CacheStatus::Hit {
+        return Some(NanoUsd(0));
+    }
+    price(record.usage.as_ref()?, PriceBook::builtin().card(&record.provider, &record.model)?)
 }

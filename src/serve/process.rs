@@ -78,6 +78,7 @@ impl Status for Process {
             in_flight: self.flight.count(),
             buffered: self.budget.held(),
             counters: self.engine.len(),
+            time: gateway_admin::system_clock(),
         })
     }
 }

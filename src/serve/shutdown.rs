@@ -24,6 +24,9 @@ use tokio::sync::broadcast::error::RecvError;
 const SETTLE: Duration = Duration::from_millis(200);
 /// The same after an upgrade, when both processes accepted until a moment ago.
 const SETTLE_UPGRADE: Duration = Duration::from_secs(1);
+/// How long the log store may take for what is in the journal before the next process has to do it.
+const LAST_SHIPMENTS: Duration = Duration::from_secs(5);
+const LAST_SHIPMENTS_AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Everything that must happen before the process may end.
 pub(crate) struct Drain {
@@ -85,7 +88,7 @@ impl Drain {
             tracing::warn!(requests = left, "drain timeout is over; requests still in flight are cut");
         }
         self.stop_admin.stop();
-        self.writer.lock().stop();
+        self.writer.lock().stop(LAST_SHIPMENTS);
         tracing::info!("stopped");
         std::process::exit(0)
     }
@@ -151,7 +154,7 @@ impl ShutdownSignalWatch for Signals {
             _ = interrupt.recv() => {
                 tracing::info!("SIGINT: leaving at once");
                 self.0.process.drain();
-                self.0.writer.lock().stop();
+                self.0.writer.lock().stop(LAST_SHIPMENTS_AT_ONCE);
                 ShutdownSignal::FastShutdown
             }
         }

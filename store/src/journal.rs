@@ -11,6 +11,7 @@ mod shipper;
 pub use replay::{Replay, replay};
 pub use shipper::{Shipment, Shipper};
 
+use gateway_domain::Timestamp;
 use gateway_domain::record::{LogRecord, Position};
 use parking_lot::Mutex;
 use segment::Segment;
@@ -35,6 +36,8 @@ pub struct Depth {
     pub bytes: u64,
     /// Records that the store has not confirmed.
     pub waiting: u64,
+    /// When the oldest of those that are being shipped was made; `None` while the store keeps up.
+    pub oldest: Option<Timestamp>,
 }
 
 /// What became of a batch: the first `kept` records are in the journal, the others are not, for the reason given.

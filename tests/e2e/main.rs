@@ -22,6 +22,8 @@ mod headers;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod journal;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod load;

@@ -3,7 +3,8 @@
 
 use super::Depth;
 use super::segment::{self, Segment};
-use gateway_domain::record::Position;
+use gateway_domain::Timestamp;
+use gateway_domain::record::{LogRecord, Position};
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub(super) struct Shelf {
     needed: Option<Option<Position>>,
     lost: u64,
     last_number: u64,
+    /// Taken and not confirmed: how many, and the time of the first.
+    in_flight: Option<(u64, Timestamp)>,
 }
 
 impl Shelf {
@@ -34,6 +37,7 @@ impl Shelf {
             needed: None,
             lost: 0,
             last_number: 0,
+            in_flight: None,
         }
     }
 
@@ -153,6 +157,10 @@ impl Shelf {
         }
     }
 
+    pub(super) fn set_in_flight(&mut self, records: &[LogRecord]) {
+        self.in_flight = records.first().map(|r| (records.len() as u64, r.created_at));
+    }
+
     pub(super) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
@@ -161,7 +169,8 @@ impl Shelf {
         Depth {
             segments: self.segments.len(),
             bytes: self.bytes,
-            waiting: self.segments.iter().map(Segment::waiting).sum(),
+            waiting: self.segments.iter().map(Segment::waiting).sum::<u64>() + self.in_flight.map_or(0, |(n, _)| n),
+            oldest: self.in_flight.map(|(_, at)| at),
         }
     }
 }

@@ -53,6 +53,7 @@ impl Shipper {
                 tracing::error!(segment = number, "a journal segment is damaged; the rest of it is given up");
                 shelf.give_up(number);
             }
+            shelf.set_in_flight(&records);
             drop(shelf);
             if !records.is_empty() {
                 return Ok(Some(Shipment { records, segment: number, to }));
@@ -79,6 +80,7 @@ impl Shipper {
             let is_given_up = segment.taken == segment.len;
             segment.note_shipped(if is_given_up { segment.len } else { to });
         }
+        shelf.set_in_flight(&[]);
         shelf.prune();
     }
 

@@ -81,7 +81,8 @@ fn what_was_not_confirmed_is_shipped_by_the_next_process() {
     let first = shipper.take(100).unwrap().unwrap();
     shipper.confirm(&first);
     shipper.take(100).unwrap().unwrap();
-    assert_eq!(journal.gauge().depth().waiting, 50);
+    let depth = journal.gauge().depth();
+    assert_eq!((depth.waiting, depth.oldest), (150, Some(mixed(100).created_at)));
     drop((journal, shipper));
 
     let (mut journal, mut shipper) = open(&dir);
