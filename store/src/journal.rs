@@ -28,6 +28,7 @@ const SYNC_EVERY: Duration = Duration::from_millis(200);
 /// Files are dropped whole, so a small bound means small files.
 const LARGEST_SEGMENT: u64 = 16 << 20;
 const SMALLEST_SEGMENT: u64 = 64 << 10;
+const LARGEST_WRITE: usize = 1 << 20;
 
 /// How much lies in the journal now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,7 +103,7 @@ impl Journal {
         Gauge(self.shelf.clone())
     }
 
-    /// Puts the records down, one write for all. `after[i]` becomes the place behind `records[i]`; one that was
+    /// Puts the records down, one write for a batch of usual size. `after[i]` becomes the place behind `records[i]`; one that was
     /// not kept has the place of the last that was. Once it returns, a killed process loses none of those kept.
     pub fn append(&mut self, records: &[LogRecord], after: &mut Vec<Position>) -> Appended {
         after.clear();
@@ -119,7 +120,19 @@ impl Journal {
     }
 
     fn write(&mut self, records: &[LogRecord], after: &mut Vec<Position>) -> io::Result<()> {
-        self.roll()?;
+        let mut rest = records;
+        while !rest.is_empty() {
+            self.roll()?;
+            let done = after.len();
+            let written = self.write_some(rest, after);
+            rest = &rest[after.len() - done..];
+            written?;
+        }
+        Ok(())
+    }
+
+    /// As many records as make a write of a good size: with bodies they may be large.
+    fn write_some(&mut self, records: &[LogRecord], after: &mut Vec<Position>) -> io::Result<()> {
         let Some(active) = &mut self.active else { return Ok(()) };
         self.buffer.clear();
         self.ends.clear();
@@ -127,6 +140,9 @@ impl Journal {
         for record in records {
             too_long += u64::from(!segment::frame(record, &mut self.buffer));
             self.ends.push(active.len + self.buffer.len() as u64);
+            if self.buffer.len() >= LARGEST_WRITE {
+                break;
+            }
         }
         let written = active.file.write_all_at(&self.buffer, active.len);
         if written.is_err() {
@@ -141,7 +157,8 @@ impl Journal {
         self.unsynced.get_or_insert_with(Instant::now);
         // A record longer than any reader accepts was passed over; which of a torn batch were such is not told.
         let too_long = if written.is_ok() { too_long } else { 0 };
-        self.shelf.lock().grew(active.number, active.len, after.len() as u64 - too_long, too_long);
+        self.shelf.lock().grew(active.number, active.len, self.ends.len() as u64 - too_long, too_long);
+        self.buffer.shrink_to(2 * LARGEST_WRITE);
         written
     }
 

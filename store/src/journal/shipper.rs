@@ -9,6 +9,9 @@ use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 
+/// Bytes of a shipment, save for the last record: records with bodies may be large.
+const LARGEST: u64 = 4 << 20;
+
 /// The next records, out of one segment.
 #[derive(Debug)]
 pub struct Shipment {
@@ -35,6 +38,7 @@ impl Shipper {
             let mut records = Vec::with_capacity(most.min(1024));
             let mut seen = 0;
             while seen < most
+                && frames.at() - from < LARGEST
                 && let Some(bytes) = frames.next()?
             {
                 seen += 1;
@@ -49,7 +53,7 @@ impl Shipper {
                 segment.taken = to;
                 segment.taken_records += seen as u64;
             }
-            if seen < most && to < len {
+            if seen < most && to - from < LARGEST && to < len {
                 tracing::error!(segment = number, "a journal segment is damaged; the rest of it is given up");
                 shelf.give_up(number);
             }
