@@ -3,6 +3,7 @@
 mod cli;
 mod flight;
 mod ids;
+mod issuers;
 mod live;
 mod metrics;
 mod mock;

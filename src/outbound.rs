@@ -1,7 +1,6 @@
 //! HTTP beside the hot path: key sets of issuers, tokens of clouds, webhooks, telemetry. One client for addresses
 //! that an admin may name, held to the rules of custom hosts (invariant 6), and one for the operator's own.
 //! Knows nothing of inference; never used to reach a provider for a client's request.
-#![expect(dead_code, reason = "its callers land one by one")]
 
 use gateway_domain::egress::{Trusted, check_custom_host, dialable};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};

@@ -28,6 +28,7 @@ pub(crate) use reply::ReplyNames;
 
 use crate::flight::Flight;
 use crate::ids;
+use crate::issuers::Issuers;
 use crate::live::Live;
 use crate::upstream::Dialer;
 use crate::writer::Records;
@@ -76,6 +77,7 @@ pub(crate) struct ProxySettings {
 pub(crate) struct Gateway {
     pub(crate) settings: ProxySettings,
     pub(crate) live: Arc<Live>,
+    pub(crate) issuers: Arc<Issuers>,
     pub(crate) dialer: Dialer,
     pub(crate) engine: Arc<Engine>,
     pub(crate) budget: Arc<Budget>,
@@ -122,14 +124,19 @@ impl ProxyHttp for Gateway {
         if let Some(answered) = local::serve(self, session).await? {
             return Ok(answered);
         }
-        let request = match intake::receive(self, session, ctx.started, ctx.at) {
+        let mut received = intake::receive(self, session, ctx.started, ctx.at);
+        if let Some(org) = received.as_ref().err().and_then(|refused| refused.unknown_signer) {
+            gateway_domain::ports::Tokens::refresh(&*self.issuers, org).await;
+            received = intake::receive(self, session, ctx.started, ctx.at);
+        }
+        let request = match received {
             Ok(request) => request,
             Err(refused) => return self.refuse(session, ctx, refused).await,
         };
         match intake::choose_way(session, &request.route) {
             Ok(Way::Exchange) => self.exchange(session, ctx, request).await,
             Ok(Way::Relay) => self.relay(session, ctx, request).await,
-            Err(fault) => self.refuse(session, ctx, Refused { fault, request: Some(request) }).await,
+            Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
     }
 
@@ -198,12 +205,12 @@ impl Gateway {
             Ok(content) => request.content = content,
             Err(BodyError::Gone(e)) => return Err(e.into_down()),
             Err(BodyError::Refused(fault)) => {
-                return self.refuse(session, ctx, Refused { fault, request: Some(request) }).await;
+                return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
         }
         let routing = match self.prepare(&mut request) {
             Ok(routing) => routing,
-            Err(fault) => return self.refuse(session, ctx, Refused { fault, request: Some(request) }).await,
+            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
         if local::lists_models(&request) {
             return Box::pin(local::models(self, session, &request, &routing, &mut ctx.records)).await;
@@ -211,7 +218,7 @@ impl Gateway {
         let before = request.elapsed_us();
         match admit::caller(self, &request, &routing) {
             Ok(hold) => hold.keep(),
-            Err(fault) => return self.refuse(session, ctx, Refused { fault, request: Some(request) }).await,
+            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
         request.steps.before_us = request.elapsed_us();
         request.steps.limits_us = request.steps.before_us - before;
@@ -230,7 +237,7 @@ impl Gateway {
                 relay::start(self, session, ctx);
                 Ok(false)
             }
-            Err(fault) => self.refuse(session, ctx, Refused { fault, request: Some(request) }).await,
+            Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
     }
 
@@ -242,7 +249,7 @@ impl Gateway {
 
     /// Answers with a fault; of a known tenant it is a record too.
     async fn refuse(&self, session: &mut Session, ctx: &mut Ctx, refused: Refused) -> pingora::Result<bool> {
-        let Refused { fault, request } = refused;
+        let Refused { fault, request, .. } = refused;
         let head = session.req_header();
         let dialect = intake::dialect(&head.method, head.uri.path());
         if matches!(fault.kind(), FaultKind::Flooded | FaultKind::TooLarge | FaultKind::SlowClient | FaultKind::Busy) {

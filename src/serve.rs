@@ -11,8 +11,10 @@ mod watcher;
 
 use crate::cli::Resolved;
 use crate::flight::Flight;
+use crate::issuers::{self, Issuers};
 use crate::metrics::Metrics;
 use crate::mock::MockArgs;
+use crate::outbound::Outbound;
 use crate::proxy::{Budget, ControlPlane, Gateway, ProxySettings, ReplyNames};
 use crate::settings::{Role, Settings};
 use crate::telemetry;
@@ -64,7 +66,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let budget = Budget::new(settings.max_buffered_bytes.0);
     let engine = Arc::new(Engine::default());
     let process = Arc::new(Process::new(booted.live.clone(), metrics, flight.clone(), budget.clone(), engine.clone()));
-    let app = boot::app(&booted, process.clone(), &settings);
+    let issuers = follow_issuers(&control, &booted)?;
+    let app = boot::app(&booted, process.clone(), issuers.clone(), &settings);
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
     }
@@ -79,6 +82,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         names: ReplyNames::new(&aliases(&settings)),
         settings: proxy_settings(&settings, &booted)?,
         live: booted.live,
+        issuers,
         dialer,
         engine,
         budget,
@@ -114,6 +118,11 @@ fn start_writer(
         access_log: settings.access_log,
     };
     Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))
+}
+
+fn follow_issuers(control: &Runtime, booted: &Booted) -> Result<Arc<Issuers>, String> {
+    let outbound = Outbound::new(booted.trusted.clone()).map_err(|e| format!("the outbound client: {e}"))?;
+    Ok(issuers::start(control.handle(), booted.live.clone(), outbound))
 }
 
 /// Where role `proxy` sends control-plane routes. The operator named the host, so it may be private.

@@ -11,6 +11,7 @@ use gateway_domain::resource::person::{OrgRole, WorkspaceRole};
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::snapshot::{Key, Snapshot, Workspace};
 use gateway_domain::time::Timestamp;
+use gateway_domain::token::{self, TokenError};
 use http::{HeaderMap, HeaderName};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -35,10 +36,14 @@ pub struct Actor {
 }
 
 impl Actor {
-    pub(crate) fn authenticate(app: &App, headers: &HeaderMap, now: Timestamp) -> Result<Self, Problem> {
+    pub(crate) async fn authenticate(app: &App, headers: &HeaderMap, now: Timestamp) -> Result<Self, Problem> {
         let text = credential(headers, &app.header_aliases).ok_or_else(|| unauthenticated("no API key was given"))?;
+        let hash = KeyHash::of(text);
+        if app.live.snapshot().key(&hash).is_none() && token::looks_signed(text) {
+            return by_token(app, text, &hash, now).await;
+        }
         let snapshot = app.live.snapshot();
-        let key = snapshot.key(&KeyHash::of(text)).ok_or_else(|| unauthenticated("invalid API key"))?;
+        let key = snapshot.key(&hash).ok_or_else(|| unauthenticated("invalid API key"))?;
         if key.expires_at.is_some_and(|at| at <= now) {
             return Err(unauthenticated("this API key has expired"));
         }
@@ -127,6 +132,25 @@ impl Actor {
     pub(crate) fn home(&self, snapshot: &Snapshot, given: Option<&str>) -> Result<WorkspaceId, Problem> {
         self.named(snapshot, given)?.map_or_else(|| self.default_workspace(snapshot), Ok)
     }
+}
+
+/// A token acts as a service key of its workspace, never for the organisation (`spec/auth.md`, key kinds).
+async fn by_token(app: &App, text: &str, hash: &KeyHash, now: Timestamp) -> Result<Actor, Problem> {
+    let look = || app.tokens.key(&app.live.snapshot(), text, hash, now);
+    let key = match look() {
+        Err(TokenError::UnknownKey(org)) => {
+            app.tokens.refresh(org).await;
+            look()
+        }
+        other => other,
+    };
+    let key = key.map_err(|error| match error {
+        TokenError::Forbidden(why) => forbidden(why),
+        other => unauthenticated(&other.to_string()),
+    })?;
+    let mut actor = Actor::of(&key);
+    actor.scopes = actor.scopes.meet(&grant::all(key.kind));
+    Ok(actor)
 }
 
 /// The gateway's own header wins; the two others are looked at only when it is absent.

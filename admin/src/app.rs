@@ -3,7 +3,7 @@
 
 use gateway_domain::catalog::Catalog;
 use gateway_domain::egress::Trusted;
-use gateway_domain::ports::{ConfigStore, Directory, History, Live, LogStore, Standings, Vault};
+use gateway_domain::ports::{ConfigStore, Directory, History, Live, LogStore, Standings, Tokens, Vault};
 use gateway_domain::resource::Invalid;
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::policy::{RateLimitPolicy, UsageLimitPolicy};
@@ -35,6 +35,7 @@ pub struct App {
     pub history: Arc<dyn History>,
     pub logs: Arc<dyn LogStore>,
     pub live: Arc<dyn Live>,
+    pub tokens: Arc<dyn Tokens>,
     pub vault: Arc<dyn Vault>,
     pub catalog: &'static dyn Catalog,
     pub trusted: Arc<Trusted>,

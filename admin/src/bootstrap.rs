@@ -134,6 +134,8 @@ impl First {
             user_api_key_rotation_period: None,
             security_settings: Security::default(),
             overridable_sections: BTreeSet::new(),
+            jwks_uris: Vec::new(),
+            jwks: None,
             rest: Map::new(),
         };
         let rows = vec![

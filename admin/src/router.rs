@@ -118,7 +118,7 @@ async fn answer(app: Arc<App>, route: &Route, request: Request, request_id: Uuid
     };
     let now = app.now();
     let (mut parts, body) = request.into_parts();
-    let actor = Actor::authenticate(&app, &parts.headers, now)?;
+    let actor = Actor::authenticate(&app, &parts.headers, now).await?;
     actor.require(any_of)?;
     let vars = variables(&mut parts).await?;
     let query = Query::parse(&parts.uri)?;

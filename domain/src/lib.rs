@@ -18,6 +18,7 @@ pub mod scope;
 pub mod secret;
 pub mod snapshot;
 pub mod time;
+pub mod token;
 pub mod usage;
 
 pub use fault::{Fault, FaultKind};

@@ -2,12 +2,14 @@
 //! The floor above decides which backend stands behind each; nothing here names one.
 
 use crate::id::{IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
+use crate::keys::KeyHash;
 use crate::record::{LogQuery, LogRecord, Page, Position};
 use crate::resource::budget::Spend;
 use crate::resource::{Audit, AuditQuery, Kind, Stored, StoredVersion};
 use crate::secret::Secret;
-use crate::snapshot::{RowProblem, Snapshot};
+use crate::snapshot::{Key, RowProblem, Snapshot};
 use crate::time::Timestamp;
+use crate::token::TokenError;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -189,6 +191,15 @@ pub trait Ledger: Send + Sync {
     /// Where a replay would have to start, should the process end now: the place of the last checkpoint that is
     /// safe on disk. Segments before it may go. `None`: no replay is ever asked for.
     fn needs(&self) -> Option<Position>;
+}
+
+/// Tokens of the issuers that organisations trust.
+pub trait Tokens: Send + Sync {
+    /// The key that a token stands for, by the issuers' keys that are held now. `hash` is of the whole token.
+    fn key(&self, snapshot: &Snapshot, token: &str, hash: &KeyHash, now: Timestamp) -> Result<Arc<Key>, TokenError>;
+    /// Asks the issuers of an organisation for their keys again, at a bounded rate. Comes back when they have
+    /// answered, at once when they were asked too often already, and after a short while in any case.
+    fn refresh(&self, org: OrgId) -> Fut<'_, ()>;
 }
 
 /// Seals secrets for rest and opens them again.

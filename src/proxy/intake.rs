@@ -10,10 +10,12 @@ use bytes::Bytes;
 use gateway_domain::bounds::peek;
 use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::operation::{self, Body};
+use gateway_domain::ports::Tokens as _;
 use gateway_domain::record::Steps;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::Scope;
-use gateway_domain::{Dialect, Fault, FaultKind, Operation, Secret, Timestamp};
+use gateway_domain::token::{self, TokenError};
+use gateway_domain::{Dialect, Fault, FaultKind, Operation, OrgId, Secret, Timestamp};
 use http::{HeaderMap, HeaderValue, Method, header};
 use pingora::proxy::Session;
 use std::net::IpAddr;
@@ -32,11 +34,32 @@ pub(crate) enum Way {
 pub(crate) struct Refused {
     pub(crate) fault: Fault,
     pub(crate) request: Option<Box<Request>>,
+    /// The token may be good once the issuers of this organisation were asked for their keys again.
+    pub(crate) unknown_signer: Option<OrgId>,
 }
 
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Self {
-        Self { fault, request: None }
+        Self { fault, request: None, unknown_signer: None }
+    }
+}
+
+impl From<TokenError> for Refused {
+    fn from(error: TokenError) -> Self {
+        let told = error.to_string();
+        match error {
+            TokenError::Forbidden(_) => Fault::new(FaultKind::Forbidden, told).into(),
+            TokenError::Invalid(_) => Fault::new(FaultKind::Unauthenticated, told).into(),
+            TokenError::UnknownKey(org) => {
+                Self { unknown_signer: Some(org), ..Fault::new(FaultKind::Unauthenticated, told).into() }
+            }
+        }
+    }
+}
+
+impl Refused {
+    pub(crate) fn of(fault: Fault, request: Box<Request>) -> Self {
+        Self { fault, request: Some(request), unknown_signer: None }
     }
 }
 
@@ -73,7 +96,7 @@ pub(crate) fn receive(
     let route = route(&head.method, uri.path(), uri.query())?;
     let client_ip = gateway.client_ip(session);
     let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
-    let tenant = authenticate(gateway, key_text, at).map_err(|fault| gateway.count_unknown(fault, client_ip))?;
+    let tenant = authenticate(gateway, key_text, at).map_err(|refused| gateway.count_unknown(refused, client_ip))?;
     let auth_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let credential = credential.filter(|c| !is_gateway_key(&tenant, c));
     let parsed = GatewayHeaders::parse(&head.headers, &gateway.settings.header_alias, &gateway.settings.trusted);
@@ -100,7 +123,7 @@ pub(crate) fn receive(
     });
     let refusal = bad_header.or_else(|| permit(&request)).or_else(|| saved_only(gateway, &request));
     match refusal {
-        Some(fault) => Err(Refused { fault, request: Some(request) }),
+        Some(fault) => Err(Refused::of(fault, request)),
         None => Ok(request),
     }
 }
@@ -140,16 +163,21 @@ fn is_gateway_key(tenant: &Tenant, text: &str) -> bool {
     looks_minted(text) || tenant.world.snapshot.key(&KeyHash::of(text)).is_some()
 }
 
-fn authenticate(gateway: &Gateway, key: &str, now: Timestamp) -> Result<Tenant, Fault> {
+fn authenticate(gateway: &Gateway, text: &str, now: Timestamp) -> Result<Tenant, Refused> {
     let world = gateway.live.world();
     let unknown = || unauthenticated("The gateway key is not valid");
-    let key = world.snapshot.key(&KeyHash::of(key)).ok_or_else(unknown)?.clone();
+    let hash = KeyHash::of(text);
+    let key = match world.snapshot.key(&hash) {
+        Some(key) => key.clone(),
+        None if token::looks_signed(text) => gateway.issuers.key(&world.snapshot, text, &hash, now)?,
+        None => return Err(unknown().into()),
+    };
     if !key.active || key.expires_at.is_some_and(|t| t <= now) {
-        return Err(unauthenticated("The gateway key has expired or is not active"));
+        return Err(unauthenticated("The gateway key has expired or is not active").into());
     }
     let workspace = match (key.kind, key.workspace) {
         (KeyKind::WorkspaceService | KeyKind::WorkspaceUser, Some(id)) => id,
-        _ => return Err(Fault::new(FaultKind::Forbidden, "Admin keys cannot call models; use a workspace key")),
+        _ => return Err(Fault::new(FaultKind::Forbidden, "Admin keys cannot call models; use a workspace key").into()),
     };
     let workspace = world.snapshot.workspace(workspace).filter(|w| w.active).ok_or_else(unknown)?.clone();
     let org = world.snapshot.org(key.org).ok_or_else(unknown)?.clone();
@@ -291,8 +319,8 @@ impl Gateway {
     }
 
     /// A flood of unknown keys from one address is shed without a further look.
-    fn count_unknown(&self, fault: Fault, ip: Option<IpAddr>) -> Refused {
-        if fault.kind() == FaultKind::Unauthenticated {
+    fn count_unknown(&self, refused: Refused, ip: Option<IpAddr>) -> Refused {
+        if refused.fault.kind() == FaultKind::Unauthenticated {
             let seen = self.unknown_keys.observe(&ip, 1);
             if seen > super::UNKNOWN_KEYS_PER_SECOND {
                 return Fault::new(FaultKind::Flooded, "Too many requests with unknown keys from this address")
@@ -300,6 +328,6 @@ impl Gateway {
                     .into();
             }
         }
-        fault.into()
+        refused
     }
 }

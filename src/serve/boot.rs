@@ -3,11 +3,12 @@
 use super::aliases;
 use super::process::Process;
 use super::standings::Uncounted;
+use crate::issuers::Issuers;
 use crate::live::Live;
 use crate::settings::Settings;
 use gateway_admin::{App, Status};
 use gateway_domain::egress::Trusted;
-use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Revision, Vault};
+use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Revision, Tokens, Vault};
 use gateway_store::{Database, DatabaseUrl, LastGood, MasterKey, OpenError, Options, SealingVault};
 use std::sync::Arc;
 
@@ -126,7 +127,7 @@ pub(crate) async fn rejoin(database: &Database, vault: &dyn Vault) -> Result<(),
     database.check_key(vault).await.map_err(|e| e.to_string())
 }
 
-pub(crate) fn app(booted: &Booted, process: Arc<Process>, settings: &Settings) -> App {
+pub(crate) fn app(booted: &Booted, process: Arc<Process>, tokens: Arc<dyn Tokens>, settings: &Settings) -> App {
     let status: Arc<dyn Status> = process;
     App {
         store: booted.store.clone(),
@@ -134,6 +135,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, settings: &Settings) -
         history: Arc::new(booted.database.clone()),
         logs: booted.logs.clone(),
         live: booted.live.clone(),
+        tokens,
         vault: booted.vault.clone(),
         catalog: gateway_providers::catalog(),
         trusted: booted.trusted.clone(),
@@ -183,7 +185,7 @@ pub(crate) async fn migrate(settings: &Settings) -> Result<(), String> {
 pub(crate) async fn new_admin_key(settings: &Settings) -> Result<String, String> {
     let booted = boot(settings).await?;
     let nobody = Arc::new(Process::detached(booted.live.clone())?);
-    let app = app(&booted, nobody, settings);
+    let app = app(&booted, nobody, Arc::new(Issuers::detached()), settings);
     let key = gateway_admin::new_admin_key(&app).await.map_err(|e| e.to_string())?;
     Ok(key.expose().clone())
 }

@@ -6,6 +6,7 @@ use crate::change::{Action, Around, audit, commit};
 use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::egress::{Trusted, check_custom_host};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::organisation::Organisation;
@@ -13,6 +14,7 @@ use gateway_domain::resource::rotation::Period;
 use gateway_domain::resource::security::{BadSecurity, Security};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
+use gateway_domain::token::KeySet;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,6 +40,10 @@ pub(crate) struct Patch {
     #[serde(default)]
     user_api_key_rotation_period: Edit<Value>,
     #[serde(default)]
+    jwks_uris: Edit<Value>,
+    #[serde(default)]
+    jwks: Edit<Value>,
+    #[serde(default)]
     security_settings: Edit<BTreeMap<String, bool>>,
     #[serde(default)]
     overridable_sections: Edit<BTreeSet<String>>,
@@ -54,7 +60,7 @@ impl Resource for Organisation {
         Err(missing(Self::NOUN))
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, _call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -75,6 +81,19 @@ impl Resource for Organisation {
             Edit::Clear => row.doc.security_settings = Security::default(),
             Edit::Set(given) => {
                 row.doc.security_settings = switches(&given, Some(row.doc.security_settings))?;
+            }
+        }
+        match input.jwks_uris {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.jwks_uris.clear(),
+            Edit::Set(given) => row.doc.jwks_uris = jwks_uris(&given, &call.app.trusted)?,
+        }
+        match input.jwks {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.jwks = None,
+            Edit::Set(given) => {
+                KeySet::parse(&given).map_err(|why| bad("jwks", why))?;
+                row.doc.jwks = Some(given);
             }
         }
         if let Some(open) = input.overridable_sections.or_default() {
@@ -102,6 +121,8 @@ impl Resource for Organisation {
             "default_workspace_id": row.doc.default_workspace,
             "block_inline_config": row.doc.blocks_inline(row.created_at),
             "user_api_key_rotation_period": row.doc.user_api_key_rotation_period,
+            "jwks_uris": row.doc.jwks_uris,
+            "jwks": row.doc.jwks,
             "security_settings": row.doc.security_settings,
             "overridable_sections": row.doc.overridable_sections,
             "created_at": row.created_at,
@@ -119,6 +140,29 @@ pub(crate) fn period(given: Value) -> Result<u16, Problem> {
     };
     let days = u16::try_from(days).ok().filter(|d| (1..=365).contains(d));
     days.ok_or_else(|| bad("user_api_key_rotation_period", RULE))
+}
+
+/// An array, or one text with commas (`spec/service.md`, JWT); each may be called like a custom host may.
+fn jwks_uris(given: &Value, trusted: &Trusted) -> Result<Vec<String>, Problem> {
+    const FIELD: &str = "jwks_uris";
+    let texts: Option<Vec<&str>> = match given {
+        Value::String(text) => Some(text.split(',').collect()),
+        Value::Array(many) => many.iter().map(Value::as_str).collect(),
+        _ => None,
+    };
+    let texts = texts.ok_or_else(|| bad(FIELD, "must be an array of URLs, or URLs with commas between them"))?;
+    let mut uris = Vec::new();
+    for uri in texts.into_iter().map(str::trim).filter(|t| !t.is_empty()) {
+        let bare = uri.split('?').next().unwrap_or(uri);
+        check_custom_host(bare, trusted).map_err(|why| bad(FIELD, format_args!("holds `{bare}`, which {why}")))?;
+        if !uris.iter().any(|known| known == uri) {
+            uris.push(uri.to_owned());
+        }
+    }
+    if uris.len() > Organisation::MOST_JWKS_URIS {
+        return Err(bad(FIELD, format_args!("must hold at most {} URLs", Organisation::MOST_JWKS_URIS)));
+    }
+    Ok(uris)
 }
 
 /// `before`: switches that stay as they are where nothing is given; without them every one must be.

@@ -3,9 +3,11 @@
 use super::security::Security;
 use crate::id::WorkspaceId;
 use crate::time::Timestamp;
+use crate::token::{BadKeySet, KeySet, Trust};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Organisation {
@@ -23,11 +25,27 @@ pub struct Organisation {
     /// Sections of the security settings that workspaces may set for themselves.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub overridable_sections: BTreeSet<String>,
+    /// Where the issuers of its tokens publish their keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jwks_uris: Vec<String>,
+    /// Keys of issuers, written down instead of fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jwks: Option<Value>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
 impl Organisation {
+    /// More issuers than one organisation has; each is asked again and again.
+    pub const MOST_JWKS_URIS: usize = 10;
+
+    /// Whose tokens it accepts; `None`: nobody's.
+    pub fn trust(&self) -> Result<Option<Trust>, BadKeySet> {
+        let inline = self.jwks.as_ref().map(KeySet::parse).transpose()?.unwrap_or_default();
+        let uris = self.jwks_uris.iter().map(|uri| uri.as_str().into()).collect();
+        Ok(Some(Trust { uris, inline: Arc::new(inline) }).filter(|t| !t.is_empty()))
+    }
+
     /// 2026-06-19: organisations made since then refuse inline selection unless told otherwise.
     pub const BLOCKED_SINCE: Timestamp = Timestamp::from_secs(1_781_827_200);
 

@@ -18,6 +18,7 @@ use crate::resource::{self, Stored};
 use crate::scope::Scopes;
 use crate::secret::Secret;
 use crate::time::Timestamp;
+use crate::token::Trust;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct Org {
     pub overridable: BTreeSet<String>,
     /// Days after which the secrets of user keys are replaced.
     pub rotation_days: Option<u16>,
+    /// Whose tokens open it; `None`: nobody's.
+    pub trust: Option<Arc<Trust>>,
 }
 
 /// A user, as far as it bounds keys.
@@ -65,6 +68,8 @@ pub struct Key {
     pub rotation: Option<Box<Rotation>>,
     /// `None` when there are none: most of a million keys.
     pub limits: Option<Arc<Limits>>,
+    /// Stands for a token of an issuer, and is stored nowhere.
+    pub token: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -329,6 +334,7 @@ fn doc<T: DeserializeOwned>(row: &Stored) -> Result<T, String> {
 
 pub(super) fn org(row: &Stored) -> Result<Org, String> {
     let o: Organisation = doc(row)?;
+    let trust = o.trust().map_err(|why| format!("jwks {why}"))?;
     Ok(Org {
         id: OrgId(row.id),
         slug: row.slug.as_str().into(),
@@ -338,6 +344,7 @@ pub(super) fn org(row: &Stored) -> Result<Org, String> {
         security: o.security_settings,
         overridable: o.overridable_sections,
         rotation_days: o.user_api_key_rotation_period,
+        trust: trust.map(Arc::new),
     })
 }
 
@@ -420,6 +427,7 @@ pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
         }),
         rotation,
         limits,
+        token: false,
     };
     Ok((hash, key))
 }

@@ -1,0 +1,124 @@
+//! Tokens of the issuers that an organisation trusts (`spec/auth.md`, JWT): what their claims say, and the key
+//! that such a token stands for while it lives. Pure: verifies no signature, fetches nothing, reads no clock.
+
+mod claims;
+mod key_set;
+
+pub use claims::{BadClaim, Claims};
+pub use key_set::{BadKeySet, KeySet, PublicKey};
+
+use crate::id::{KeyId, OrgId, WorkspaceId};
+use crate::keys::KeyHash;
+use crate::resource::api_key::KeyKind;
+use crate::snapshot::{Defaults, Key, Org, Snapshot, Workspace};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Whose signatures an organisation accepts.
+#[derive(Debug, Default, PartialEq)]
+pub struct Trust {
+    /// Where its issuers publish their keys; all are merged.
+    pub uris: Vec<Arc<str>>,
+    /// Keys that were written down instead.
+    pub inline: Arc<KeySet>,
+}
+
+impl Trust {
+    pub fn is_empty(&self) -> bool {
+        self.uris.is_empty() && self.inline.is_empty()
+    }
+}
+
+/// Why a token opens nothing, in words for whoever sent it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// 401: of no organisation, not signed by one of its issuers, over, or not to be read.
+    #[error("{0}")]
+    Invalid(String),
+    /// 403: a sound token that has no place here.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// 401 unless its issuers, asked again, name the key that it is signed with.
+    #[error("The token is signed with a key that none of the organisation's issuers names")]
+    UnknownKey(OrgId),
+}
+
+impl From<BadClaim> for TokenError {
+    fn from(bad: BadClaim) -> Self {
+        Self::Invalid(bad.to_string())
+    }
+}
+
+/// True for what has the form of a token: a JSON object in base64url, twice, and a signature.
+pub fn looks_signed(text: &str) -> bool {
+    text.starts_with("eyJ") && text.bytes().filter(|b| *b == b'.').count() == 2
+}
+
+/// The organisation that a token names, before anything of it is known to be true; only the signature by one of
+/// that organisation's issuers makes it so.
+pub fn organisation<'s>(snapshot: &'s Snapshot, named: Option<&str>) -> Result<&'s Arc<Org>, TokenError> {
+    let Some(named) = named else {
+        let mut all = snapshot.orgs();
+        let only = all.next().filter(|_| all.next().is_none());
+        return only.ok_or_else(|| TokenError::Invalid("The token names no organisation (gateway_oid)".into()));
+    };
+    let found = match named.parse() {
+        Ok(id) => snapshot.org(id),
+        Err(_) => snapshot.orgs().find(|o| &*o.slug == named),
+    };
+    found.filter(|o| o.trust.is_some()).ok_or(TokenError::Forbidden("The organisation of the token accepts none"))
+}
+
+/// The workspace that the claims name, else the organisation's default.
+pub fn workspace<'s>(snapshot: &'s Snapshot, org: &Org, claims: &Claims) -> Result<&'s Arc<Workspace>, TokenError> {
+    let found = match &claims.workspace {
+        None => snapshot.workspace(org.default_workspace),
+        Some(named) => match named.parse::<WorkspaceId>() {
+            Ok(id) => snapshot.workspace(id),
+            Err(_) => snapshot.workspaces().find(|w| w.org == org.id && &*w.slug == named),
+        },
+    };
+    found
+        .filter(|w| w.org == org.id && w.active)
+        .ok_or(TokenError::Forbidden("The workspace of the token does not exist in its organisation"))
+}
+
+/// Whether the claims still mean this workspace.
+pub fn still_means(claims: &Claims, org: &Org, workspace: &Workspace) -> bool {
+    workspace.active
+        && workspace.org == org.id
+        && match &claims.workspace {
+            None => org.default_workspace == workspace.id,
+            Some(named) => &*workspace.slug == named || workspace.id.to_string() == *named,
+        }
+}
+
+/// The key that a token stands for: of its workspace, for as long as the token lives. Its id comes from the
+/// token's hash, so that each distinct token has counters of its own (`spec/policies.md`, levels).
+pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) -> Key {
+    let mut metadata = claims.metadata.clone();
+    if let Some(user) = claims.user.as_ref().filter(|_| !metadata.iter().any(|(k, _)| k == USER)) {
+        metadata.push((USER.to_owned(), user.clone()));
+    }
+    let config = claims.config.as_deref().map(Into::into);
+    let defaults = Defaults { config, metadata, allow_config_override: true };
+    let plain = defaults.config.is_none() && defaults.metadata.is_empty();
+    let id: [u8; 16] = std::array::from_fn(|i| hash.0[i]);
+    Key {
+        id: KeyId(Uuid::from_bytes(id)),
+        org: org.id,
+        workspace: Some(workspace.id),
+        kind: KeyKind::WorkspaceService,
+        name: claims.user.as_deref().unwrap_or("token").into(),
+        owner: None,
+        scopes: claims.scopes,
+        expires_at: Some(claims.expires_at),
+        active: true,
+        defaults: (!plain).then(|| Box::new(defaults)),
+        rotation: None,
+        token: true,
+    }
+}
+
+/// Metadata that associates a person (`spec/service.md`, `x-gateway-metadata`).
+const USER: &str = "_user";

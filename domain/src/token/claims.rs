@@ -1,0 +1,185 @@
+//! The claims of a token, read once its signature is known to be good.
+
+use crate::scope::{Scope, Scopes};
+use crate::time::Timestamp;
+use serde_json::{Map, Value};
+
+/// Issuers' clocks may run this far ahead of ours.
+const AHEAD_MICROS: i64 = 5_000_000;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claims {
+    /// Id or slug.
+    pub workspace: Option<String>,
+    /// What it names, as far as tokens may: reading, and using the data plane.
+    pub scopes: Scopes,
+    pub user: Option<String>,
+    /// Default config, by id or slug; one that does not exist is as good as none.
+    pub config: Option<String>,
+    pub metadata: Vec<(String, String)>,
+    pub expires_at: Timestamp,
+    pub not_before: Option<Timestamp>,
+}
+
+/// The claim and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("The token's claim {claim} {rule}")]
+pub struct BadClaim {
+    pub claim: &'static str,
+    pub rule: &'static str,
+}
+
+const fn bad(claim: &'static str, rule: &'static str) -> BadClaim {
+    BadClaim { claim, rule }
+}
+
+const MOST_METADATA: usize = 64;
+
+impl Claims {
+    /// The organisation that an unverified token names.
+    pub fn organisation(claims: &Map<String, Value>) -> Option<&str> {
+        ["gateway_oid", "organisation_id"].iter().find_map(|name| claims.get(*name)?.as_str())
+    }
+
+    pub fn read(claims: &Map<String, Value>) -> Result<Self, BadClaim> {
+        let first = |names: &[&'static str]| -> Result<Option<String>, BadClaim> {
+            let Some((name, value)) = names.iter().find_map(|n| Some((*n, claims.get(*n)?))) else { return Ok(None) };
+            let text = value.as_str().filter(|t| !t.is_empty() && t.len() <= 255);
+            text.map(|t| Some(t.to_owned())).ok_or(bad(name, "must be a text of 1..255 characters"))
+        };
+        let defaults = match claims.get("defaults") {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(defaults)) => Some(defaults),
+            Some(_) => return Err(bad("defaults", "must be an object")),
+        };
+        let config = match defaults.and_then(|d| d.get("config_id")) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(config)) => Some(config.clone()),
+            Some(_) => return Err(bad("defaults.config_id", "must be a text")),
+        };
+        Ok(Self {
+            workspace: first(&["gateway_workspace", "workspace_slug"])?,
+            scopes: scopes(claims)?,
+            user: first(&["email_id", "sub", "uid"])?,
+            config,
+            metadata: metadata(defaults.and_then(|d| d.get("metadata")))?,
+            expires_at: date(claims, "exp")?.ok_or(bad("exp", "is required"))?,
+            not_before: date(claims, "nbf")?,
+        })
+    }
+
+    /// Whether it is over or not yet to be used.
+    pub fn check_time(&self, now: Timestamp) -> Result<(), BadClaim> {
+        if self.expires_at <= now {
+            return Err(bad("exp", "says that it has expired"));
+        }
+        match self.not_before {
+            Some(from) if from > now.plus_micros(AHEAD_MICROS) => Err(bad("nbf", "says that it is not valid yet")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Names that are no scopes of ours belong to the issuer's other services.
+fn scopes(claims: &Map<String, Value>) -> Result<Scopes, BadClaim> {
+    const RULE: &str = "must be a text or an array of texts";
+    let mut found = Scopes::default();
+    for name in ["scope", "scopes"] {
+        let mut add = |text: &str| text.split_ascii_whitespace().filter_map(Scope::parse).for_each(|s| found.insert(s));
+        match claims.get(name) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) => add(text),
+            Some(Value::Array(many)) => {
+                for one in many {
+                    add(one.as_str().ok_or(bad(name, RULE))?);
+                }
+            }
+            Some(_) => return Err(bad(name, RULE)),
+        }
+    }
+    Ok(found.meet(&Scopes::for_reading()))
+}
+
+fn metadata(value: Option<&Value>) -> Result<Vec<(String, String)>, BadClaim> {
+    const CLAIM: &str = "defaults.metadata";
+    let given = match value {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(given)) if given.len() <= MOST_METADATA => given,
+        Some(_) => return Err(bad(CLAIM, "must be an object of at most 64 texts")),
+    };
+    let pair = |(key, value): (&String, &Value)| {
+        let text = value.as_str().filter(|t| t.chars().count() <= 128);
+        text.map(|t| (key.clone(), t.to_owned())).ok_or(bad(CLAIM, "must hold texts of at most 128 characters"))
+    };
+    given.iter().map(pair).collect()
+}
+
+/// RFC 7519 NumericDate: seconds, perhaps with a fraction.
+fn date(claims: &Map<String, Value>, name: &'static str) -> Result<Option<Timestamp>, BadClaim> {
+    /// 9999-12-31, beyond which the fraction would lose its meaning and arithmetic its range.
+    const MOST: f64 = 253_402_300_799.0;
+    let Some(value) = claims.get(name).filter(|v| !v.is_null()) else { return Ok(None) };
+    let seconds = value.as_f64().filter(|s| (0.0..=MOST).contains(s));
+    let seconds = seconds.ok_or(bad(name, "must be a number of seconds since 1970"))?;
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
+    let micros = (seconds * 1e6) as i64;
+    Ok(Some(Timestamp(micros)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(claims: &Value) -> Result<Claims, BadClaim> {
+        Claims::read(claims.as_object().expect("an object"))
+    }
+
+    #[test]
+    fn claims_are_read_as_documented() {
+        let claims = read(&json!({
+            "gateway_workspace": "prod", "workspace_slug": "other", "scope": "openid gateway.completions.write",
+            "scopes": ["virtual_keys.list", "configs.create"], "sub": "u1", "uid": "u2", "exp": 1_900_000_000.5,
+            "nbf": 10, "defaults": {"config_id": "pc-1", "metadata": {"team": "a"}},
+        }));
+        let claims = claims.expect("good claims");
+        assert_eq!(claims.workspace.as_deref(), Some("prod"));
+        // What changes a setting is not to be had by token.
+        assert_eq!(claims.scopes.names(), ["virtual_keys.list", "completions.write"]);
+        assert_eq!((claims.user.as_deref(), claims.config.as_deref()), (Some("u1"), Some("pc-1")));
+        assert_eq!(claims.metadata, [("team".to_owned(), "a".to_owned())]);
+        assert_eq!(claims.expires_at, Timestamp(1_900_000_000_500_000));
+        assert_eq!(claims.not_before, Some(Timestamp(10_000_000)));
+        let user = |extra: Value| read(&extra).expect("good").user;
+        assert_eq!(user(json!({"exp": 1, "email_id": "a@x.com", "sub": "s"})).as_deref(), Some("a@x.com"));
+        assert_eq!(user(json!({"exp": 1, "uid": "s"})).as_deref(), Some("s"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        for (claims, claim) in [
+            (json!({}), "exp"),
+            (json!({"exp": "soon"}), "exp"),
+            (json!({"exp": -1}), "exp"),
+            (json!({"exp": 1e300}), "exp"),
+            (json!({"exp": 1, "nbf": true}), "nbf"),
+            (json!({"exp": 1, "scope": 3}), "scope"),
+            (json!({"exp": 1, "scopes": [3]}), "scopes"),
+            (json!({"exp": 1, "sub": 3}), "sub"),
+            (json!({"exp": 1, "gateway_workspace": ""}), "gateway_workspace"),
+            (json!({"exp": 1, "defaults": []}), "defaults"),
+            (json!({"exp": 1, "defaults": {"config_id": 1}}), "defaults.config_id"),
+            (json!({"exp": 1, "defaults": {"metadata": {"a": 1}}}), "defaults.metadata"),
+        ] {
+            assert_eq!(read(&claims).map_err(|b| b.claim), Err(claim), "{claims}");
+        }
+    }
+
+    #[test]
+    fn time_is_kept_to_the_moment() {
+        let claims = read(&json!({"exp": 100, "nbf": 50})).expect("good");
+        let at = |seconds: i64| claims.check_time(Timestamp::from_secs(seconds)).map_err(|b| b.claim);
+        assert_eq!((at(99), at(100), at(101)), (Ok(()), Err("exp"), Err("exp")));
+        assert_eq!((at(44), at(45), at(50)), (Err("nbf"), Ok(()), Ok(())));
+    }
+}

@@ -1,0 +1,176 @@
+//! Tokens of the issuers that organisations trust: checked against the key sets that are held, with what was
+//! found kept by the hash of the whole token. Reads no network and no database; `fetch` does, beside the path.
+
+mod fetch;
+
+use arc_swap::ArcSwap;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+pub(crate) use fetch::start;
+use gateway_domain::keys::KeyHash;
+use gateway_domain::ports::{Fut, Tokens};
+use gateway_domain::snapshot::{Key, Org, Snapshot};
+use gateway_domain::token::{self, Claims, KeySet, PublicKey, TokenError, Trust};
+use gateway_domain::{OrgId, Timestamp, WorkspaceId};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use quick_cache::sync::Cache;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Tokens whose signature is known to be good.
+const VERIFIED: usize = 16_384;
+/// Longest that a request waits for issuers to be asked again.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Organisations that wait to be looked after.
+const MOST_ASKS: usize = 256;
+
+/// Sets by the address that they were fetched from.
+type Sets = HashMap<Arc<str>, Arc<KeySet>>;
+
+/// Somebody waits for the issuers of an organisation: until every copy of `pending` is dropped.
+struct Ask {
+    org: OrgId,
+    pending: mpsc::Sender<Infallible>,
+}
+
+pub(crate) struct Issuers {
+    sets: ArcSwap<Sets>,
+    verified: Cache<KeyHash, Arc<Verified>>,
+    asks: mpsc::Sender<Ask>,
+}
+
+impl Issuers {
+    /// Holds no set until somebody answers what is asked.
+    fn new() -> (Self, mpsc::Receiver<Ask>) {
+        let (asks, asked) = mpsc::channel(MOST_ASKS);
+        (Self { sets: ArcSwap::default(), verified: Cache::new(VERIFIED), asks }, asked)
+    }
+
+    /// For commands that serve nothing: no token is good.
+    pub(crate) fn detached() -> Self {
+        Self::new().0
+    }
+}
+
+impl std::fmt::Debug for Issuers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Issuers").field("sets", &self.sets.load().len()).finish_non_exhaustive()
+    }
+}
+
+/// A good token, with all that made it good: it is checked anew when any of that was replaced.
+struct Verified {
+    claims: Claims,
+    org: OrgId,
+    workspace: WorkspaceId,
+    trust: Arc<Trust>,
+    /// The fetched set that names its key; `None` for a key that was written down.
+    set: Option<(Arc<str>, Arc<KeySet>)>,
+    key: Arc<Key>,
+}
+
+impl Verified {
+    /// Takes effect at once: an issuer taken out, a key that it names no more, a workspace archived.
+    fn stands(&self, snapshot: &Snapshot, sets: &Sets, now: Timestamp) -> bool {
+        let Some(org) = snapshot.org(self.org) else { return false };
+        let place = snapshot.workspace(self.workspace);
+        self.claims.expires_at > now
+            && org.trust.as_ref().is_some_and(|t| Arc::ptr_eq(t, &self.trust))
+            && self.set.as_ref().is_none_or(|(uri, set)| sets.get(uri).is_some_and(|held| Arc::ptr_eq(held, set)))
+            && place.is_some_and(|w| token::still_means(&self.claims, org, w))
+    }
+}
+
+impl Tokens for Issuers {
+    fn key(&self, snapshot: &Snapshot, token: &str, hash: &KeyHash, now: Timestamp) -> Result<Arc<Key>, TokenError> {
+        let sets = self.sets.load();
+        if let Some(known) = self.verified.get(hash).filter(|v| v.stands(snapshot, &sets, now)) {
+            return Ok(known.key.clone());
+        }
+        let verified = verify(snapshot, &sets, token, hash, now)?;
+        let key = verified.key.clone();
+        self.verified.insert(*hash, Arc::new(verified));
+        Ok(key)
+    }
+
+    fn refresh(&self, org: OrgId) -> Fut<'_, ()> {
+        Box::pin(async move {
+            let (pending, mut answered) = mpsc::channel::<Infallible>(1);
+            // A full queue means that issuers are being asked as it is.
+            if self.asks.try_send(Ask { org, pending }).is_ok() {
+                let _ = tokio::time::timeout(PATIENCE, answered.recv()).await;
+            }
+        })
+    }
+}
+
+fn invalid(why: &'static str) -> TokenError {
+    TokenError::Invalid(why.to_owned())
+}
+
+/// The name of the key that it is signed with. The algorithm is ours to say, not the token's.
+fn key_name(token: &str) -> Result<String, TokenError> {
+    let header = decode_header(token).map_err(|_| invalid("The token cannot be read"))?;
+    if header.alg != Algorithm::RS256 {
+        return Err(invalid("The token must be signed with RS256"));
+    }
+    if header.typ.is_some_and(|t| !t.eq_ignore_ascii_case("JWT")) || header.crit.is_some() {
+        return Err(invalid("The token must be of type JWT, without critical extensions"));
+    }
+    header.kid.ok_or_else(|| invalid("The token names no key (kid)"))
+}
+
+/// Claims that nobody vouches for yet: only to know whose keys to look among.
+fn unverified(token: &str) -> Result<Map<String, Value>, TokenError> {
+    let claims = token.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
+    claims.and_then(|json| serde_json::from_slice(&json).ok()).ok_or_else(|| invalid("The token cannot be read"))
+}
+
+/// Keys of that name: those written down, then those of each issuer.
+type Candidates<'a> = Vec<(Option<(Arc<str>, Arc<KeySet>)>, &'a PublicKey)>;
+
+fn candidates<'a>(trust: &'a Trust, sets: &'a Sets, kid: &'a str) -> Candidates<'a> {
+    let mut found: Candidates<'a> = trust.inline.named(kid).map(|key| (None, key)).collect();
+    for uri in &trust.uris {
+        let Some(set) = sets.get(uri) else { continue };
+        found.extend(set.named(kid).map(|key| (Some((uri.clone(), set.clone())), key)));
+    }
+    found
+}
+
+fn signed_by(token: &str, key: &PublicKey) -> Option<Map<String, Value>> {
+    let mut rules = Validation::new(Algorithm::RS256);
+    // Times are checked against the request's own clock.
+    (rules.validate_exp, rules.validate_nbf, rules.validate_aud) = (false, false, false);
+    rules.required_spec_claims.clear();
+    let key = DecodingKey::from_rsa_raw_components(&key.modulus, &key.exponent);
+    decode::<Map<String, Value>>(token, &key, &rules).ok().map(|t| t.claims)
+}
+
+fn verify(
+    snapshot: &Snapshot,
+    sets: &Sets,
+    token: &str,
+    hash: &KeyHash,
+    now: Timestamp,
+) -> Result<Verified, TokenError> {
+    let kid = key_name(token)?;
+    let said = unverified(token)?;
+    let org: &Arc<Org> = token::organisation(snapshot, Claims::organisation(&said))?;
+    let trust = org.trust.as_ref().ok_or(TokenError::Forbidden("The organisation of the token accepts none"))?;
+    let keys = candidates(trust, sets, &kid);
+    if keys.is_empty() {
+        return Err(TokenError::UnknownKey(org.id));
+    }
+    let proven = keys.into_iter().find_map(|(set, key)| Some((set, signed_by(token, key)?)));
+    let (set, claims) = proven.ok_or_else(|| invalid("The token's signature is not valid"))?;
+    let claims = Claims::read(&claims)?;
+    claims.check_time(now)?;
+    let workspace = token::workspace(snapshot, org, &claims)?;
+    let key = Arc::new(token::key(org, workspace, &claims, hash));
+    Ok(Verified { org: org.id, workspace: workspace.id, trust: trust.clone(), set, key, claims })
+}
