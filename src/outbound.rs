@@ -51,6 +51,7 @@ impl From<reqwest::Error> for OutboundError {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    #[expect(dead_code, reason = "its callers land one by one")]
     pub(crate) headers: http::HeaderMap,
     pub(crate) body: Vec<u8>,
 }
@@ -80,6 +81,7 @@ impl Outbound {
     }
 
     /// For an address that the operator set or that is a constant here (metadata services): not checked.
+    #[expect(dead_code, reason = "its callers land one by one")]
     pub(crate) fn operator_request(&self, method: http::Method, url: &str) -> reqwest::RequestBuilder {
         self.operator.request(method, url)
     }

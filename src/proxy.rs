@@ -131,7 +131,10 @@ impl ProxyHttp for Gateway {
         }
         let request = match received {
             Ok(request) => request,
-            Err(refused) => return self.refuse(session, ctx, refused).await,
+            Err(refused) => {
+                let refused = self.count_unknown(session, refused);
+                return self.refuse(session, ctx, refused).await;
+            }
         };
         match intake::choose_way(session, &request.route) {
             Ok(Way::Exchange) => self.exchange(session, ctx, request).await,

@@ -141,7 +141,8 @@ impl Fetcher {
         // Nobody names it any more.
         let Some(source) = self.sources.get_mut(&uri) else { return };
         source.is_flying = false;
-        source.waiting.clear();
+        // Let go at the end, when what was fetched is in force.
+        let _waiting = std::mem::take(&mut source.waiting);
         match fetched {
             Ok(set) => {
                 source.answered = Some(Instant::now());

@@ -96,7 +96,7 @@ pub(crate) fn receive(
     let route = route(&head.method, uri.path(), uri.query())?;
     let client_ip = gateway.client_ip(session);
     let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
-    let tenant = authenticate(gateway, key_text, at).map_err(|refused| gateway.count_unknown(refused, client_ip))?;
+    let tenant = authenticate(gateway, key_text, at)?;
     let auth_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let credential = credential.filter(|c| !is_gateway_key(&tenant, c));
     let parsed = GatewayHeaders::parse(&head.headers, &gateway.settings.header_alias, &gateway.settings.trusted);
@@ -319,8 +319,9 @@ impl Gateway {
     }
 
     /// A flood of unknown keys from one address is shed without a further look.
-    fn count_unknown(&self, refused: Refused, ip: Option<IpAddr>) -> Refused {
+    pub(crate) fn count_unknown(&self, session: &Session, refused: Refused) -> Refused {
         if refused.fault.kind() == FaultKind::Unauthenticated {
+            let ip = self.client_ip(session);
             let seen = self.unknown_keys.observe(&ip, 1);
             if seen > super::UNKNOWN_KEYS_PER_SECOND {
                 return Fault::new(FaultKind::Flooded, "Too many requests with unknown keys from this address")

@@ -48,4 +48,6 @@ mod tenants;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]
+mod tokens;
+#[cfg(test)]
 mod workspaces;

@@ -8,10 +8,11 @@ use axum::body::{Body, to_bytes};
 use gateway_admin::{App, Bootstrapped, ClientAddr, Status, bootstrap, router, system_clock, system_random};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
-use gateway_domain::ports::{Batch, Changes, Live, LogStore, Vault};
+use gateway_domain::ports::{Batch, Changes, Fut, Live, LogStore, Tokens, Vault};
 use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::scope::SCOPES;
-use gateway_domain::snapshot::{Build, Org, RowProblem, Snapshot};
+use gateway_domain::snapshot::{Build, Key, Org, RowProblem, Snapshot};
+use gateway_domain::token::{self, Claims, TokenError};
 use gateway_domain::{IntegrationId, OrgId, Timestamp, WorkspaceId};
 use gateway_store::{Database, DatabaseUrl, MasterKey, Options, SealingVault, open};
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -87,6 +88,29 @@ impl Live for Node {
     }
 }
 
+/// Knows one form of token, `eyJ.<scopes with commas>.<workspace slug>`, and takes it for good: what makes a
+/// token good is tested where it is decided.
+struct Issuer;
+
+impl Tokens for Issuer {
+    fn key(&self, snapshot: &Snapshot, token: &str, hash: &KeyHash, _now: Timestamp) -> Result<Arc<Key>, TokenError> {
+        let org = snapshot.orgs().find(|o| &*o.slug == "default").expect("an organisation");
+        let parts: Vec<&str> = token.split('.').collect();
+        if parts[1] == "unknown" {
+            return Err(TokenError::UnknownKey(org.id));
+        }
+        let scopes: Vec<&str> = parts[1].split(',').collect();
+        let claims = json!({"exp": 4_000_000_000_u64, "scope": scopes, "gateway_workspace": parts[2], "sub": "ann"});
+        let claims = Claims::read(claims.as_object().expect("an object"))?;
+        let workspace = token::workspace(snapshot, org, &claims)?;
+        Ok(Arc::new(token::key(org, workspace, &claims, hash)))
+    }
+
+    fn refresh(&self, _org: OrgId) -> Fut<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
 /// One node; `beside` opens another on the same store.
 pub(crate) struct House {
     pub(crate) app: App,
@@ -130,6 +154,7 @@ impl House {
             history: store.clone(),
             logs: store,
             live,
+            tokens: Arc::new(Issuer),
             vault,
             catalog: gateway_providers::catalog(),
             trusted,

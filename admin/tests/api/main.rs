@@ -20,6 +20,7 @@ mod secrets;
 mod settings;
 mod standings;
 mod usage_limits;
+mod tokens;
 mod virtual_keys;
 mod workspaces;
 mod writes;

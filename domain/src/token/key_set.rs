@@ -102,7 +102,7 @@ mod tests {
         URL_SAFE_NO_PAD.encode(n)
     }
 
-    fn rsa(extra: Value) -> Value {
+    fn rsa(extra: &Value) -> Value {
         let mut key = json!({"kty": "RSA", "kid": "a", "n": modulus(256, 0x80), "e": "AQAB"});
         key.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
         key
@@ -110,8 +110,9 @@ mod tests {
 
     #[test]
     fn only_what_may_sign_is_kept() {
-        let good =
-            KeySet::parse(&json!({"keys": [{"kty": "EC", "kid": "e"}, 7, rsa(json!({"use": "sig", "alg": "RS256"}))]}));
+        let good = KeySet::parse(
+            &json!({"keys": [{"kty": "EC", "kid": "e"}, 7, rsa(&json!({"use": "sig", "alg": "RS256"}))]}),
+        );
         let good = good.expect("one fits");
         assert_eq!(good.named("a").count(), 1);
         assert_eq!(good.named("a").next().map(|k| k.exponent.as_slice()), Some(&[1, 0, 1][..]));
@@ -129,7 +130,7 @@ mod tests {
             json!({"n": "***"}),
             json!({"e": ""}),
         ] {
-            assert_eq!(KeySet::parse(&json!({"keys": [rsa(extra.clone())]})), Err(BadKeySet::Nothing), "{extra}");
+            assert_eq!(KeySet::parse(&json!({"keys": [rsa(&extra)]})), Err(BadKeySet::Nothing), "{extra}");
         }
     }
 
@@ -139,7 +140,7 @@ mod tests {
             (json!([]), BadKeySet::Shape),
             (json!({"keys": {}}), BadKeySet::Shape),
             (json!({"keys": []}), BadKeySet::Nothing),
-            (json!({"keys": [rsa(json!({"d": "AQ"}))]}), BadKeySet::Private),
+            (json!({"keys": [rsa(&json!({"d": "AQ"}))]}), BadKeySet::Private),
         ] {
             assert_eq!(KeySet::parse(&json), Err(why), "{json}");
         }

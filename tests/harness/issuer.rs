@@ -1,0 +1,102 @@
+//! An issuer of tokens: RSA keys made on the spot, a key set served over HTTP, tokens signed at will.
+
+use super::reply;
+use super::upstream::Upstream;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// One key pair, named in its set.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    kid: &'static str,
+    pem: Vec<u8>,
+    modulus: String,
+}
+
+impl Pair {
+    fn make(kid: &'static str, bits: u32) -> Self {
+        let pem = openssl(&["genrsa", &bits.to_string()], b"");
+        let told = String::from_utf8(openssl(&["rsa", "-noout", "-modulus"], &pem)).expect("text");
+        let hex = told.trim().strip_prefix("Modulus=").expect("a modulus");
+        let bytes = (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hex"));
+        let modulus = URL_SAFE_NO_PAD.encode(bytes.collect::<Vec<u8>>());
+        Self { kid, pem, modulus }
+    }
+
+    pub(crate) fn public(&self) -> Value {
+        json!({ "kty": "RSA", "use": "sig", "alg": "RS256", "kid": self.kid, "n": self.modulus, "e": "AQAB" })
+    }
+
+    pub(crate) fn sign(&self, claims: &Value) -> String {
+        self.sign_as(&self.header(), claims)
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        Header { kid: Some(self.kid.to_owned()), ..Header::new(Algorithm::RS256) }
+    }
+
+    pub(crate) fn sign_as(&self, header: &Header, claims: &Value) -> String {
+        let key = EncodingKey::from_rsa_pem(&self.pem).expect("an RSA key");
+        encode(header, claims, &key).expect("a token")
+    }
+}
+
+fn openssl(args: &[&str], input: &[u8]) -> Vec<u8> {
+    let mut command = Command::new("openssl");
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("openssl is installed");
+    child.stdin.take().expect("piped").write_all(input).expect("openssl reads");
+    let done = child.wait_with_output().expect("openssl ends");
+    assert!(done.status.success(), "openssl {args:?}");
+    done.stdout
+}
+
+/// Made once for all tests: making them is slow.
+pub(crate) static FIRST: LazyLock<Pair> = LazyLock::new(|| Pair::make("first", 2048));
+pub(crate) static SECOND: LazyLock<Pair> = LazyLock::new(|| Pair::make("second", 2048));
+pub(crate) static SHORT: LazyLock<Pair> = LazyLock::new(|| Pair::make("short", 1024));
+
+/// Publishes a key set that a test may change.
+#[derive(Debug)]
+pub(crate) struct Issuer {
+    pub(crate) server: Upstream,
+    set: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Issuer {
+    pub(crate) async fn publishing(pairs: &[&Pair]) -> Self {
+        let set = Arc::new(Mutex::new(published(pairs)));
+        let served = set.clone();
+        let server = Upstream::replying(move |_| served.lock().expect("no panic").clone()).await;
+        Self { server, set }
+    }
+
+    pub(crate) fn publish(&self, pairs: &[&Pair]) {
+        *self.set.lock().expect("no panic") = published(pairs);
+    }
+
+    pub(crate) fn fail(&self) {
+        *self.set.lock().expect("no panic") = reply::json(500, &json!({}));
+    }
+
+    pub(crate) fn uri(&self) -> String {
+        format!("{}/jwks", self.server.url())
+    }
+}
+
+fn published(pairs: &[&Pair]) -> Vec<u8> {
+    let keys: Vec<Value> = pairs.iter().map(|p| p.public()).collect();
+    reply::json(200, &json!({ "keys": keys }))
+}
+
+/// Seconds since 1970, `ahead` of now.
+pub(crate) fn in_seconds(ahead: i64) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    i64::try_from(now).expect("in range") + ahead
+}
