@@ -3,6 +3,7 @@
 
 mod claims;
 mod key_set;
+mod limits;
 
 pub use claims::{BadClaim, Claims};
 pub use key_set::{BadKeySet, KeySet, PublicKey};
@@ -116,6 +117,7 @@ pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) ->
         active: true,
         defaults: (!plain).then(|| Box::new(defaults)),
         rotation: None,
+        limits: (!claims.limits.is_empty()).then(|| Arc::new(claims.limits.clone())),
         token: true,
     }
 }

@@ -1,5 +1,7 @@
 //! The claims of a token, read once its signature is known to be good.
 
+use super::limits;
+use crate::resource::limits::Limits;
 use crate::scope::{Scope, Scopes};
 use crate::time::Timestamp;
 use serde_json::{Map, Value};
@@ -17,6 +19,8 @@ pub struct Claims {
     /// Default config, by id or slug; one that does not exist is as good as none.
     pub config: Option<String>,
     pub metadata: Vec<(String, String)>,
+    /// Of this token alone.
+    pub limits: Limits,
     pub expires_at: Timestamp,
     pub not_before: Option<Timestamp>,
 }
@@ -29,7 +33,7 @@ pub struct BadClaim {
     pub rule: &'static str,
 }
 
-const fn bad(claim: &'static str, rule: &'static str) -> BadClaim {
+pub(super) const fn bad(claim: &'static str, rule: &'static str) -> BadClaim {
     BadClaim { claim, rule }
 }
 
@@ -63,6 +67,7 @@ impl Claims {
             user: first(&["email_id", "sub", "uid"])?,
             config,
             metadata: metadata(defaults.and_then(|d| d.get("metadata")))?,
+            limits: limits::read(claims, date(claims, "iat")?.unwrap_or(Timestamp(0)))?,
             expires_at: date(claims, "exp")?.ok_or(bad("exp", "is required"))?,
             not_before: date(claims, "nbf")?,
         })
