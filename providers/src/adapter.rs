@@ -34,6 +34,9 @@ pub struct Call<'a> {
     /// Epoch milliseconds and a random number, for ids that the provider does not give.
     pub now_ms: i64,
     pub dice: u64,
+    /// Which credential the call is made with, as a number that tells credentials apart and nothing else. What only
+    /// its owner can read (signatures, encrypted reasoning) goes back to no other.
+    pub origin: u64,
 }
 
 /// What of an upstream request does not depend on the body, so that its head is made once per target.
@@ -154,6 +157,11 @@ pub trait Adapter: Send + Sync {
     fn info(&self) -> &'static ProviderInfo;
     /// `None`: the provider does not serve this operation.
     fn endpoint(&self, operation: Operation, dialect: Dialect) -> Option<Endpoint>;
+    /// Whether what the provider answers is not what the client reads, so that it must be understood whole. False:
+    /// bytes may pass that are compressed or no JSON.
+    fn translates(&self, _operation: Operation, dialect: Dialect) -> bool {
+        self.info().dialect != dialect
+    }
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault>;
     /// A whole 2xx body. `Err` when it is not what the provider's dialect allows (502).
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure>;

@@ -1,26 +1,37 @@
-//! An answer as steps, whoever gave it: the one typed form between providers' dialects and OpenAI's chat. A stream
-//! writes each step as a chunk, a whole answer collects the same steps, so that both say the same.
+//! An answer as steps, whoever gave it: the one typed form between the dialects of providers and those of clients.
+//! A stream writes each step as it comes, a whole answer collects the same steps, so that both say the same. Whoever
+//! makes steps need not know what the client speaks: [`Writer`] and [`Whole`] do.
 
 mod chunks;
 mod completion;
+mod message;
+mod response;
 
-pub(crate) use chunks::ChunkWriter;
-pub(crate) use completion::Completion;
-
-use gateway_domain::Usage;
+use crate::adapter::{Call, Failure};
+use crate::opaque::{self, Kind};
+use bytes::{Bytes, BytesMut};
+use chunks::ChunkWriter;
+use completion::Completion;
+use gateway_domain::{Operation, Usage};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// What a client is told of an answer beside the steps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame {
-    pub(crate) provider: &'static str,
-    pub(crate) now_ms: i64,
+struct Frame {
+    provider: &'static str,
+    now_ms: i64,
+    dice: u64,
+    /// Of the credential, for [`opaque`] blocks.
+    origin: u64,
     /// Leaves out what OpenAI's API does not have.
-    pub(crate) strict: bool,
-    pub(crate) wants_usage: bool,
+    strict: bool,
+    wants_usage: bool,
 }
 
+/// In the order of a stream: `Open`, then for each choice what it says and its `Finish`, then `End`. Blocks are
+/// numbered as the provider likes: a new number is a new block, and what belongs to one comes together.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
     /// The answer has an author; comes first.
@@ -28,15 +39,27 @@ pub(crate) enum Step<'a> {
         id: Option<Cow<'a, str>>,
         model: Option<Cow<'a, str>>,
     },
+    /// What follows belongs to this choice. Not needed for the first; only chat can ask for more than one.
+    Choice(u64),
     Text {
         block: u64,
         text: Cow<'a, str>,
+    },
+    /// The model says that it will not answer.
+    Refusal {
+        block: u64,
+        text: Cow<'a, str>,
+    },
+    /// An array of log-probabilities in OpenAI's form, of text that came last.
+    Logprobs {
+        block: u64,
+        content: Cow<'a, RawValue>,
     },
     Reasoning {
         block: u64,
         text: Cow<'a, str>,
     },
-    /// Part of a block that has no place in OpenAI's message; `strict` clients never see it.
+    /// Part of a block that has no place in OpenAI's chat message; `strict` clients of chat never see it.
     Aside {
         block: u64,
         aside: Aside<'a>,
@@ -46,16 +69,23 @@ pub(crate) enum Step<'a> {
         call: u64,
         id: Cow<'a, str>,
         name: Cow<'a, str>,
+        /// Opaque, and wanted back with the call.
+        signature: Option<Cow<'a, str>>,
     },
+    /// JSON, piece by piece; of a call without arguments `{}` must come once.
     ToolArguments {
         call: u64,
         fragment: Cow<'a, str>,
     },
-    /// `reason` as the provider names it, `standard` as OpenAI would.
+    /// The choice is whole. `reason` as the provider names it, `standard` as OpenAI's chat would (`stop`, `length`,
+    /// `tool_calls`, `content_filter`).
     Finish {
         reason: Cow<'a, str>,
         standard: &'static str,
-        usage: Usage,
+    },
+    /// The answer is whole: the dialect of the provider said so.
+    End {
+        usage: Option<Usage>,
     },
 }
 
@@ -63,7 +93,8 @@ pub(crate) enum Step<'a> {
 pub(crate) enum Aside<'a> {
     Signature(Cow<'a, str>),
     Redacted(Cow<'a, str>),
-    Citation(&'a RawValue),
+    /// A citation in Anthropic's form.
+    Citation(Cow<'a, RawValue>),
     /// A block of a type that is the provider's own, such as a search result.
     Block(&'a RawValue),
     /// JSON of such a block's input, piece by piece.
@@ -74,29 +105,134 @@ impl Step<'_> {
     /// Whether it commits the answer: anything but its opening and things a client may not see.
     pub(crate) fn begins(&self) -> bool {
         match self {
-            Self::Open { .. } | Self::Aside { .. } => false,
-            Self::Text { text, .. } | Self::Reasoning { text, .. } => !text.is_empty(),
-            Self::ToolOpen { .. } | Self::ToolArguments { .. } | Self::Finish { .. } => true,
+            Self::Open { .. } | Self::Choice(_) | Self::Aside { .. } | Self::Logprobs { .. } => false,
+            Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Refusal { text, .. } => !text.is_empty(),
+            Self::ToolOpen { .. } | Self::ToolArguments { .. } | Self::Finish { .. } | Self::End { .. } => true,
         }
     }
 
     pub(crate) fn chars(&self) -> u64 {
         match self {
-            Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::ToolArguments { fragment: text, .. } => {
-                text.chars().count() as u64
-            }
+            Self::Text { text, .. }
+            | Self::Reasoning { text, .. }
+            | Self::Refusal { text, .. }
+            | Self::ToolArguments { fragment: text, .. } => text.chars().count() as u64,
             _ => 0,
         }
     }
 }
 
 impl Frame {
+    fn of(call: &Call<'_>, provider: &'static str) -> Self {
+        let (strict, wants_usage) = (call.strict, call.wants_usage);
+        Self { provider, now_ms: call.now_ms, dice: call.dice, origin: call.origin, strict, wants_usage }
+    }
+
     /// For providers, and broken streams, that give no id.
     fn id(&self) -> String {
         format!("{}-{}", self.provider, self.now_ms)
     }
 
+    /// An id in the manner of a dialect that wants one of its own making.
+    fn made_id(&self, prefix: &str, number: u64) -> String {
+        format!("{prefix}_{:012x}{:016x}{number:04x}", self.now_ms, self.dice)
+    }
+
     fn created(&self) -> i64 {
         self.now_ms.div_euclid(1000)
+    }
+
+    fn stamp(&self, kind: Kind, text: &str) -> String {
+        opaque::stamp(self.origin, kind, text)
+    }
+}
+
+/// Writes steps as a stream in the client's dialect.
+pub(crate) enum Writer {
+    Chat(ChunkWriter),
+    Messages(Box<message::Writer<message::Events>>),
+    Responses(Box<response::Writer>),
+}
+
+impl Writer {
+    pub(crate) fn new(call: &Call<'_>, provider: &'static str) -> Self {
+        let frame = Frame::of(call, provider);
+        match call.operation {
+            Operation::Messages => Self::Messages(Box::new(message::Writer::new(frame, message::Events::default()))),
+            Operation::Responses => Self::Responses(Box::new(response::Writer::new(frame, call.body))),
+            _ => Self::Chat(ChunkWriter::new(frame)),
+        }
+    }
+
+    pub(crate) fn write(&mut self, step: &Step<'_>, out: &mut BytesMut) {
+        match self {
+            Self::Chat(chunks) => chunks.write(step, out),
+            Self::Messages(events) => {
+                events.take(step);
+                events.drain(out);
+            }
+            Self::Responses(events) => {
+                events.take(step);
+                events.drain(out);
+            }
+        }
+    }
+
+    /// Ends a stream that broke: an error in the client's dialect, and no end mark.
+    pub(crate) fn abort(&mut self, failure: &Failure, out: &mut BytesMut) {
+        match self {
+            Self::Chat(_) => out.extend_from_slice(&crate::sse::event(None, &failure.body)),
+            Self::Messages(_) => out.extend_from_slice(&crate::sse::event(Some("error"), &failure.body)),
+            Self::Responses(events) => {
+                events.fail(failure);
+                events.drain(out);
+            }
+        }
+    }
+}
+
+/// Collects steps into a whole answer in the client's dialect.
+pub(crate) enum Whole {
+    Chat(Completion),
+    Messages(Box<message::Writer<message::Collected>>),
+    Responses(Box<response::Writer>),
+}
+
+impl Whole {
+    pub(crate) fn new(call: &Call<'_>, provider: &'static str) -> Self {
+        let frame = Frame::of(call, provider);
+        match call.operation {
+            Operation::Messages => Self::Messages(Box::new(message::Writer::new(frame, message::Collected::default()))),
+            Operation::Responses => Self::Responses(Box::new(response::Writer::new(frame, call.body))),
+            _ => Self::Chat(Completion::new(frame)),
+        }
+    }
+
+    pub(crate) fn take(&mut self, step: &Step<'_>) {
+        match self {
+            Self::Chat(completion) => completion.take(step),
+            Self::Messages(message) => message.take(step),
+            Self::Responses(response) => {
+                response.take(step);
+                // The events are not wanted: the last one holds what they said.
+                response.forget();
+            }
+        }
+    }
+
+    pub(crate) fn write(self) -> Bytes {
+        match self {
+            Self::Chat(completion) => completion.write(),
+            Self::Messages(message) => message.whole(),
+            Self::Responses(response) => response.whole(),
+        }
+    }
+}
+
+/// What is written here has nothing that could fail to become JSON.
+fn write_json(out: &mut BytesMut, value: &impl Serialize) {
+    use bytes::BufMut;
+    if let Err(e) = serde_json::to_writer(out.writer(), value) {
+        debug_assert!(false, "{e}");
     }
 }

@@ -1,4 +1,5 @@
-//! Anthropic. Clients of its own Messages pass through; clients of OpenAI's chat are translated both ways.
+//! Anthropic. Clients of its own Messages pass through; clients of OpenAI's chat
+//! and Responses are translated both ways.
 
 mod chat;
 mod models;
@@ -6,6 +7,7 @@ pub(crate) mod native;
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
 use crate::compat::without_json;
+use crate::convert::chat::{self as chat_request, Room};
 use crate::convert::messages::from_chat;
 use crate::failure::Trouble;
 use crate::raw;
@@ -36,7 +38,7 @@ impl Adapter for Anthropic {
 
     fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
         let path = match operation {
-            Operation::ChatCompletions => "/messages",
+            Operation::ChatCompletions | Operation::Responses => "/messages",
             Operation::Messages | Operation::CountTokens => return native::endpoint(operation),
             // More than any account has, where the default would be 20.
             Operation::ListModels => "/models?limit=1000",
@@ -49,8 +51,10 @@ impl Adapter for Anthropic {
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
             _ if call.raw => Ok(raw::request(call)),
-            Operation::ChatCompletions => {
-                let made = from_chat::request(call.body, call.model, call.stream)?;
+            Operation::ChatCompletions | Operation::Responses => {
+                let asked = chat_request::asked(call, Room::Full)?;
+                let mut made = from_chat::request(&asked.call(call))?;
+                made.adjusted.extend(asked.adjusted);
                 let body = Pieces::One(made.body.into());
                 Ok(Outgoing { path: None, headers: Vec::new(), body, adjusted: made.adjusted })
             }
@@ -65,7 +69,7 @@ impl Adapter for Anthropic {
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match call.operation {
             _ if call.raw => Ok(raw::response(call, body)),
-            Operation::ChatCompletions => chat::response(call, body),
+            Operation::ChatCompletions | Operation::Responses => chat::response(call, body),
             Operation::ListModels => models::response(body),
             _ => native::response(SLUG, call, body),
         }
@@ -85,7 +89,7 @@ impl Adapter for Anthropic {
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         match call.operation {
             _ if call.raw => Box::new(raw::Relay::new(call)),
-            Operation::ChatCompletions => Box::new(chat::Stream::new(call)),
+            Operation::ChatCompletions | Operation::Responses => chat::stream(call),
             Operation::Messages => native::stream(SLUG),
             _ => Box::new(raw::Relay::new(call)),
         }

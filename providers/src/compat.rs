@@ -1,5 +1,5 @@
 //! Providers that speak OpenAI: one row each, one adapter for all. Bodies go out and come back as the bytes they
-//! are; the few changes a row asks for are made in place. Knows no other dialect.
+//! are; the few changes a row asks for are made in place. Clients of other dialects are served by way of chat.
 
 mod chunks;
 mod paths;
@@ -14,8 +14,11 @@ pub(crate) use table::{ROWS, row};
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
 use crate::anthropic::native;
+use crate::convert::chat::{self, Room};
+use crate::convert::steps::from_chat::ChatReader;
 use crate::passthrough::Passthrough;
 use crate::raw;
+use crate::translate::Stream;
 use bytes::Bytes;
 use chunks::ChunkGrammar;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
@@ -101,6 +104,16 @@ impl Row {
     fn has(&self, quirk: Quirk) -> bool {
         self.quirk == Some(quirk)
     }
+
+    /// Whether the operation is served by way of chat.
+    fn adapts(&self, operation: Operation) -> bool {
+        let native = match operation {
+            Operation::Messages => self.has(Quirk::Messages),
+            Operation::Responses => self.serves.has(Operation::Responses),
+            _ => true,
+        };
+        !native && self.serves.has(Operation::ChatCompletions)
+    }
 }
 
 impl Adapter for &'static Row {
@@ -112,15 +125,26 @@ impl Adapter for &'static Row {
     fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
         let headers: &[_] =
             if self.has(Quirk::Identity) && operation != Operation::Proxy { table::IDENTITY } else { &[] };
+        let operation = if self.adapts(operation) { Operation::ChatCompletions } else { operation };
         match operation {
             Operation::Messages | Operation::CountTokens if self.has(Quirk::Messages) => native::endpoint(operation),
             _ => paths::endpoint(self, operation).map(|path| Endpoint { path, headers }),
         }
     }
 
+    fn translates(&self, operation: Operation, _dialect: Dialect) -> bool {
+        self.adapts(operation)
+    }
+
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
             _ if call.raw => Ok(raw::request(call)),
+            operation if self.adapts(operation) => {
+                let asked = chat::asked(call, Room::Plain)?;
+                let mut out = request::outgoing(self, &asked.call(call))?;
+                out.adjusted.extend(asked.adjusted);
+                Ok(out)
+            }
             Operation::Messages | Operation::CountTokens => native::request(call),
             _ => request::outgoing(self, call),
         }
@@ -129,6 +153,7 @@ impl Adapter for &'static Row {
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match call.operation {
             _ if call.raw => Ok(raw::response(call, body)),
+            operation if self.adapts(operation) => reply::adapted(self.info.slug, call, body),
             Operation::Messages | Operation::CountTokens => native::response(self.info.slug, call, body),
             _ => reply::openai_reply(self.info.slug, call, body),
         }
@@ -146,6 +171,7 @@ impl Adapter for &'static Row {
         let slug = self.info.slug;
         match call.operation {
             _ if call.raw => Box::new(raw::Relay::new(call)),
+            operation if self.adapts(operation) => Box::new(Stream::new(call, slug, ChatReader::default())),
             Operation::ChatCompletions | Operation::Completions => {
                 Box::new(Passthrough::new(slug, ChunkGrammar::new(slug, !call.wants_usage)))
             }

@@ -3,3 +3,4 @@
 
 pub(crate) mod chat;
 pub(crate) mod messages;
+pub(crate) mod steps;

@@ -120,6 +120,7 @@ impl Case {
             strict: self.asked.strict,
             now_ms: NOW_MS,
             dice: 7,
+            origin: 0x5eed,
         })
     }
 }

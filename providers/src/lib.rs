@@ -11,10 +11,12 @@ mod failure;
 #[cfg(test)]
 mod golden;
 mod model;
+mod opaque;
 mod passthrough;
 mod raw;
 mod registry;
 mod sse;
+mod translate;
 mod wire;
 
 pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};

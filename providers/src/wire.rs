@@ -3,6 +3,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod messages;
+pub(crate) mod tree;
 pub(crate) mod usage;
 
 use serde::{Deserialize, Deserializer};

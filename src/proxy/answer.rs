@@ -126,7 +126,7 @@ pub(crate) async fn read(
     let Some(head) = up.head() else { return Ok(pass(up, request, prepared)) };
     let encoded =
         head.headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
-    let translated = prepared.aim.adapter.info().dialect != request.route.dialect;
+    let translated = prepared.aim.adapter.translates(request.route.operation, request.route.dialect);
     if request.route.raw || ((encoded || status == 204 || status == 304) && !translated) {
         return Ok(pass(up, request, prepared));
     }

@@ -150,6 +150,7 @@ fn call<'b>(request: &'b Request, leaf: &Leaf, aim: &'b Aim, content: &'b Conten
         strict: leaf.strict && !request.headers.lenient,
         now_ms: request.at.micros() / 1000,
         dice: u64::from_le_bytes(first_eight(request.trace.as_bytes())),
+        origin: aim.origin,
     }
 }
 
@@ -171,6 +172,7 @@ pub(crate) fn raw_call(request: &Request) -> Call<'_> {
         strict: false,
         now_ms: request.at.micros() / 1000,
         dice: 0,
+        origin: 0,
     }
 }
 

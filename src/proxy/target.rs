@@ -3,6 +3,7 @@
 use super::request::Request;
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
+use gateway_domain::keys::KeyHash;
 use gateway_domain::snapshot::Upstream;
 use gateway_domain::{Fault, FaultKind, Operation, Secret};
 use gateway_providers::Adapter;
@@ -28,6 +29,8 @@ pub(crate) struct Aim {
     pub(crate) virtual_key: Arc<str>,
     /// What to ask the provider for; `None` when no model is named.
     pub(crate) model: Option<Arc<str>>,
+    /// Tells credentials apart ([`gateway_providers::Call::origin`]).
+    pub(crate) origin: u64,
 }
 
 impl std::fmt::Debug for Aim {
@@ -117,7 +120,8 @@ fn managed(
     });
     permit_model(&upstream, model.as_deref(), request)?;
     let adapter = adapter(upstream.provider.slug)?;
-    Ok(Aim { adapter, base, credential: Credential::Managed(upstream), virtual_key: provider.slug.clone(), model })
+    let (origin, virtual_key) = (number(upstream.integration.0.as_bytes()), provider.slug.clone());
+    Ok(Aim { adapter, base, credential: Credential::Managed(upstream), virtual_key, model, origin })
 }
 
 /// A saved credential is never sent to a host that the request names (invariant 6).
@@ -164,7 +168,16 @@ fn family(
         (None, None) => return Err(no_host(slug)),
     };
     let credential = key.or_else(|| request.credential.clone()).map_or(Credential::None, Credential::Own);
-    Ok(Aim { adapter, base, credential, virtual_key: Arc::default(), model: asked.cloned() })
+    let origin = match &credential {
+        Credential::Own(key) => number(&KeyHash::of(key.expose()).0),
+        _ => 0,
+    };
+    Ok(Aim { adapter, base, credential, virtual_key: Arc::default(), model: asked.cloned(), origin })
+}
+
+/// The last eight bytes: of ids and hashes alike they are random.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.last_chunk().map_or(0, |last| u64::from_be_bytes(*last))
 }
 
 fn adapter(slug: &str) -> Result<&'static dyn Adapter, Fault> {

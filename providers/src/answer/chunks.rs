@@ -1,8 +1,10 @@
 //! Writes steps as chunks of a chat completion stream. What all chunks of a stream share is made once.
 
-use super::{Aside, Frame, Step};
+use super::{Aside, Frame, Step, write_json};
+use crate::opaque::Kind;
 use crate::wire::usage::ChatUsage;
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
+use gateway_domain::Usage;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -13,12 +15,19 @@ pub(crate) struct ChunkWriter {
     frame: Frame,
     /// `data: {"id":…` up to the choices; empty until the answer is open.
     head: Vec<u8>,
+    choice: u64,
+    /// Choices that have been given their role.
+    begun: u64,
+    /// The end of a choice, held back since the last one carries the usage.
+    finish: Option<(u64, String)>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Delta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,6 +88,8 @@ struct ToolCall<'a> {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
     function: Function<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -89,11 +100,11 @@ struct Function<'a> {
 }
 
 impl ChunkWriter {
-    pub(crate) fn new(frame: Frame) -> Self {
-        Self { frame, head: Vec::new() }
+    pub(super) fn new(frame: Frame) -> Self {
+        Self { frame, head: Vec::new(), choice: 0, begun: 0, finish: None }
     }
 
-    pub(crate) fn write(&mut self, step: &Step<'_>, out: &mut BytesMut) {
+    pub(super) fn write(&mut self, step: &Step<'_>, out: &mut BytesMut) {
         if let Step::Open { id, model } = step {
             return self.open(id.as_deref(), model.as_deref(), out);
         }
@@ -102,33 +113,36 @@ impl ChunkWriter {
         }
         match step {
             Step::Open { .. } => {}
+            Step::Choice(choice) => self.choose(*choice, out),
             Step::Text { block, text } => {
-                let blocks = self.piece(*block, Piece::Text { kind: "text", text });
-                self.delta(&Delta { content: Some(text), reasoning_content: None, content_blocks: blocks }, out);
+                let content_blocks = self.piece(*block, Piece::Text { kind: "text", text });
+                self.delta(&Delta { content: Some(text), content_blocks, ..Delta::default() }, out);
             }
+            Step::Refusal { text, .. } => self.delta(&Delta { refusal: Some(text), ..Delta::default() }, out),
+            Step::Logprobs { content, .. } => self.logprobs(content, out),
             Step::Reasoning { block, text } => {
-                let blocks = self.piece(*block, Piece::Thinking { kind: "thinking", thinking: text });
-                self.delta(&Delta { content: None, reasoning_content: Some(text), content_blocks: blocks }, out);
+                let content_blocks = self.piece(*block, Piece::Thinking { kind: "thinking", thinking: text });
+                self.delta(&Delta { reasoning_content: Some(text), content_blocks, ..Delta::default() }, out);
             }
-            Step::Aside { block, aside } => {
-                let content_blocks = self.piece(*block, piece_of(aside));
-                if content_blocks.is_some() {
-                    self.delta(&Delta { content: None, reasoning_content: None, content_blocks }, out);
-                }
-            }
-            Step::ToolOpen { call, id, name } => {
+            Step::Aside { block, aside } => self.aside(*block, aside, out),
+            Step::ToolOpen { call, id, name, signature } => {
                 let function = Function { name: Some(name), arguments: "" };
-                let call = ToolCall { index: *call, id: Some(id), kind: Some("function"), function };
+                let extra_content = signature.as_deref().filter(|_| !self.frame.strict);
+                let extra_content = extra_content.map(|s| extra(&self.frame, s));
+                let call = ToolCall { index: *call, id: Some(id), kind: Some("function"), function, extra_content };
                 self.delta(&ToolCalls { tool_calls: [call] }, out);
             }
             Step::ToolArguments { call, fragment } => {
                 let function = Function { name: None, arguments: fragment };
-                self.delta(&ToolCalls { tool_calls: [ToolCall { index: *call, id: None, kind: None, function }] }, out);
+                let call = ToolCall { index: *call, id: None, kind: None, function, extra_content: None };
+                self.delta(&ToolCalls { tool_calls: [call] }, out);
             }
-            Step::Finish { reason, standard, usage } => {
-                let reason = if self.frame.strict { standard } else { &**reason };
-                self.finish(reason, &ChatUsage::new(usage, self.frame.strict), out);
+            Step::Finish { reason, standard } => {
+                self.finish(None, out);
+                let reason = if self.frame.strict { (*standard).to_owned() } else { reason.to_string() };
+                self.finish = Some((self.choice, reason));
             }
+            Step::End { usage } => self.end(usage.as_ref(), out),
         }
     }
 
@@ -142,50 +156,92 @@ impl ChunkWriter {
         });
         let shared = shared.to_string();
         self.head = [b"data: ", shared.trim_end_matches('}').as_bytes(), b",\"choices\":["].concat();
-        self.delta(&json!({ "role": "assistant", "content": "" }), out);
+        self.choose(0, out);
+    }
+
+    fn choose(&mut self, choice: u64, out: &mut BytesMut) {
+        self.choice = choice;
+        if choice >= self.begun {
+            self.begun = choice + 1;
+            self.delta(&json!({ "role": "assistant", "content": "" }), out);
+        }
+    }
+
+    fn aside(&self, block: u64, aside: &Aside<'_>, out: &mut BytesMut) {
+        let stamped;
+        let piece = match aside {
+            Aside::Signature(signature) => {
+                stamped = self.frame.stamp(Kind::Signature, signature);
+                Piece::Signature { kind: "thinking", signature: &stamped }
+            }
+            Aside::Redacted(data) => {
+                stamped = self.frame.stamp(Kind::Redacted, data);
+                Piece::Redacted { kind: "redacted_thinking", data: &stamped }
+            }
+            Aside::Citation(citation) => Piece::Citation { kind: "text", citations: [citation] },
+            Aside::Block(block) => Piece::Block(block),
+            Aside::Input(partial_json) => Piece::Input { partial_json },
+        };
+        let content_blocks = self.piece(block, piece);
+        if content_blocks.is_some() {
+            self.delta(&Delta { content_blocks, ..Delta::default() }, out);
+        }
     }
 
     fn piece<'p>(&self, block: u64, piece: Piece<'p>) -> Option<[Indexed<'p>; 1]> {
         (!self.frame.strict).then_some([Indexed { index: block, delta: piece }])
     }
 
-    fn delta(&self, delta: &impl Serialize, out: &mut BytesMut) {
+    fn start(&self, choice: u64, out: &mut BytesMut) {
         out.extend_from_slice(&self.head);
-        out.extend_from_slice(b"{\"index\":0,\"delta\":");
+        out.extend_from_slice(b"{\"index\":");
+        out.extend_from_slice(itoa::Buffer::new().format(choice).as_bytes());
+        out.extend_from_slice(b",\"delta\":");
+    }
+
+    fn delta(&self, delta: &impl Serialize, out: &mut BytesMut) {
+        self.start(self.choice, out);
         write_json(out, delta);
         out.extend_from_slice(END);
     }
 
-    fn finish(&self, reason: &str, usage: &ChatUsage, out: &mut BytesMut) {
-        out.extend_from_slice(&self.head);
-        out.extend_from_slice(b"{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":");
+    fn logprobs(&self, content: &RawValue, out: &mut BytesMut) {
+        self.start(self.choice, out);
+        out.extend_from_slice(b"{},\"logprobs\":{\"content\":");
+        out.extend_from_slice(content.get().as_bytes());
+        out.extend_from_slice(b",\"refusal\":null},\"finish_reason\":null}]}\n\n");
+    }
+
+    fn finish(&mut self, usage: Option<&ChatUsage>, out: &mut BytesMut) {
+        let Some((choice, reason)) = self.finish.take() else { return };
+        self.start(choice, out);
+        out.extend_from_slice(b"{},\"logprobs\":null,\"finish_reason\":");
         write_json(out, &reason);
-        out.extend_from_slice(b"}],\"usage\":");
-        write_json(out, usage);
-        out.extend_from_slice(b"}\n\n");
-        if self.frame.wants_usage {
-            out.extend_from_slice(&self.head);
-            out.extend_from_slice(b"],\"usage\":");
+        out.extend_from_slice(b"}]");
+        self.usage(usage, out);
+    }
+
+    fn usage(&self, usage: Option<&ChatUsage>, out: &mut BytesMut) {
+        if let Some(usage) = usage {
+            out.extend_from_slice(b",\"usage\":");
             write_json(out, usage);
-            out.extend_from_slice(b"}\n\n");
+        }
+        out.extend_from_slice(b"}\n\n");
+    }
+
+    fn end(&mut self, usage: Option<&Usage>, out: &mut BytesMut) {
+        let usage = usage.map(|usage| ChatUsage::new(usage, self.frame.strict));
+        self.finish(usage.as_ref(), out);
+        if self.frame.wants_usage && usage.is_some() {
+            out.extend_from_slice(&self.head);
+            out.extend_from_slice(b"]");
+            self.usage(usage.as_ref(), out);
         }
         out.extend_from_slice(b"data: [DONE]\n\n");
     }
 }
 
-fn piece_of<'a>(aside: &'a Aside<'a>) -> Piece<'a> {
-    match aside {
-        Aside::Signature(signature) => Piece::Signature { kind: "thinking", signature },
-        Aside::Redacted(data) => Piece::Redacted { kind: "redacted_thinking", data },
-        Aside::Citation(citation) => Piece::Citation { kind: "text", citations: [citation] },
-        Aside::Block(block) => Piece::Block(block),
-        Aside::Input(partial_json) => Piece::Input { partial_json },
-    }
-}
-
-/// These types have nothing that could fail to become JSON.
-fn write_json(out: &mut BytesMut, value: &impl Serialize) {
-    if let Err(e) = serde_json::to_writer(out.writer(), value) {
-        debug_assert!(false, "{e}");
-    }
+/// Where Google's own OpenAI-like API puts it, so that clients which know that one carry it.
+pub(super) fn extra(frame: &Frame, signature: &str) -> serde_json::Value {
+    json!({ "google": { "thought_signature": frame.stamp(Kind::Call, signature) } })
 }

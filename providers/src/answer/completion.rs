@@ -1,10 +1,13 @@
 //! Collects steps into a whole chat completion.
 
+use super::chunks::extra;
 use super::{Aside, Frame, Step};
+use crate::opaque::Kind;
 use crate::wire::usage::ChatUsage;
 use bytes::Bytes;
 use gateway_domain::Usage;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -12,11 +15,21 @@ pub(crate) struct Completion {
     frame: Frame,
     id: Option<String>,
     model: Option<String>,
+    choices: BTreeMap<u64, Collected>,
+    choice: u64,
+    usage: Option<Usage>,
+}
+
+/// One choice.
+#[derive(Default)]
+struct Collected {
     text: String,
+    refusal: String,
     reasoning: String,
+    logprobs: Vec<Box<RawValue>>,
     calls: Vec<Call>,
     blocks: BTreeMap<u64, Map<String, Value>>,
-    finish: Option<(String, Usage)>,
+    finish: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -25,6 +38,8 @@ struct Call {
     #[serde(rename = "type")]
     kind: &'static str,
     function: Function,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_content: Option<Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -40,7 +55,7 @@ struct Written<'a> {
     created: i64,
     model: &'a str,
     provider: &'static str,
-    choices: [Choice<'a>; 1],
+    choices: Vec<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<ChatUsage>,
 }
@@ -49,15 +64,23 @@ struct Written<'a> {
 struct Choice<'a> {
     index: u64,
     message: Message<'a>,
-    logprobs: Option<()>,
+    logprobs: Option<Logprobs<'a>>,
     finish_reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct Logprobs<'a> {
+    content: &'a [Box<RawValue>],
+    refusal: Option<()>,
 }
 
 #[derive(Serialize)]
 struct Message<'a> {
     role: &'static str,
-    /// Null when all that was said is tool calls.
+    /// Null when all that was said is tool calls, or no.
     content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refusal: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
     #[serde(skip_serializing_if = "<[Call]>::is_empty")]
@@ -67,48 +90,81 @@ struct Message<'a> {
 }
 
 impl Completion {
-    pub(crate) fn new(frame: Frame) -> Self {
-        let (text, reasoning) = (String::new(), String::new());
-        let (calls, blocks) = (Vec::new(), BTreeMap::new());
-        Self { frame, id: None, model: None, text, reasoning, calls, blocks, finish: None }
+    pub(super) fn new(frame: Frame) -> Self {
+        Self { frame, id: None, model: None, choices: BTreeMap::new(), choice: 0, usage: None }
     }
 
-    pub(crate) fn take(&mut self, step: &Step<'_>) {
+    pub(super) fn take(&mut self, step: &Step<'_>) {
+        let frame = self.frame;
+        let said = self.choices.entry(self.choice).or_default();
         match step {
             Step::Open { id, model } => {
                 self.id = id.as_deref().map(str::to_owned);
                 self.model = model.as_deref().map(str::to_owned);
             }
+            Step::Choice(choice) => {
+                self.choice = *choice;
+                self.choices.entry(*choice).or_default();
+            }
             Step::Text { block, text } => {
-                self.text.push_str(text);
-                self.extend(*block, "text", "text", text);
+                said.text.push_str(text);
+                said.extend(frame, *block, "text", ("text", text));
+            }
+            Step::Refusal { text, .. } => said.refusal.push_str(text),
+            Step::Logprobs { content, .. } => {
+                said.logprobs.extend(serde_json::from_str::<Vec<Box<RawValue>>>(content.get()).unwrap_or_default());
             }
             Step::Reasoning { block, text } => {
-                self.reasoning.push_str(text);
-                self.extend(*block, "thinking", "thinking", text);
+                said.reasoning.push_str(text);
+                said.extend(frame, *block, "thinking", ("thinking", text));
             }
-            Step::Aside { block, aside } => self.aside(*block, aside),
-            Step::ToolOpen { id, name, .. } => {
+            Step::Aside { block, aside } => said.aside(frame, *block, aside),
+            Step::ToolOpen { id, name, signature, .. } => {
                 let function = Function { name: name.to_string(), arguments: String::new() };
-                self.calls.push(Call { id: id.to_string(), kind: "function", function });
+                let extra_content = signature.as_deref().filter(|_| !frame.strict).map(|s| extra(&frame, s));
+                said.calls.push(Call { id: id.to_string(), kind: "function", function, extra_content });
             }
             Step::ToolArguments { call, fragment } => {
-                let call = usize::try_from(*call).ok().and_then(|call| self.calls.get_mut(call));
+                let call = usize::try_from(*call).ok().and_then(|call| said.calls.get_mut(call));
                 if let Some(call) = call {
                     call.function.arguments.push_str(fragment);
                 }
             }
-            Step::Finish { reason, standard, usage } => {
-                let reason = if self.frame.strict { (*standard).to_owned() } else { reason.to_string() };
-                self.finish = Some((reason, *usage));
+            Step::Finish { reason, standard } => {
+                said.finish = Some(if frame.strict { (*standard).to_owned() } else { reason.to_string() });
             }
+            Step::End { usage } => self.usage = *usage,
         }
     }
 
-    fn aside(&mut self, block: u64, aside: &Aside<'_>) {
+    pub(super) fn write(mut self) -> Bytes {
+        self.choices.values_mut().for_each(Collected::close);
+        let id = self.id.unwrap_or_else(|| self.frame.id());
+        let written = Written {
+            id: &id,
+            object: "chat.completion",
+            created: self.frame.created(),
+            model: self.model.as_deref().unwrap_or_default(),
+            provider: self.frame.provider,
+            choices: self.choices.iter().map(|(index, said)| said.written(*index, self.frame)).collect(),
+            usage: self.usage.map(|usage| ChatUsage::new(&usage, self.frame.strict)),
+        };
+        serde_json::to_vec(&written).unwrap_or_default().into()
+    }
+}
+
+impl Collected {
+    fn aside(&mut self, frame: Frame, block: u64, aside: &Aside<'_>) {
+        if frame.strict {
+            return;
+        }
         match aside {
-            Aside::Signature(signature) => self.extend(block, "thinking", "signature", signature),
-            Aside::Redacted(data) => self.extend(block, "redacted_thinking", "data", data),
+            Aside::Signature(signature) => {
+                self.extend(frame, block, "thinking", ("signature", &frame.stamp(Kind::Signature, signature)));
+            }
+            Aside::Redacted(data) => {
+                self.extend(frame, block, "redacted_thinking", ("data", &frame.stamp(Kind::Redacted, data)));
+            }
             Aside::Citation(citation) => {
                 let block = self.block(block, "text");
                 let citation: Value = serde_json::from_str(citation.get()).unwrap_or_default();
@@ -121,7 +177,7 @@ impl Completion {
                     self.blocks.insert(block, whole);
                 }
             }
-            Aside::Input(fragment) => self.extend(block, "server_tool_use", "partial_json", fragment),
+            Aside::Input(fragment) => self.extend(frame, block, "server_tool_use", ("partial_json", fragment)),
         }
     }
 
@@ -129,8 +185,8 @@ impl Completion {
         self.blocks.entry(block).or_insert_with(|| Map::from_iter([("type".to_owned(), kind.into())]))
     }
 
-    fn extend(&mut self, block: u64, kind: &str, key: &str, more: &str) {
-        if self.frame.strict {
+    fn extend(&mut self, frame: Frame, block: u64, kind: &str, (key, more): (&str, &str)) {
+        if frame.strict {
             return;
         }
         if let Value::String(text) = self.block(block, kind).entry(key).or_insert_with(|| "".into()) {
@@ -138,33 +194,27 @@ impl Completion {
         }
     }
 
-    pub(crate) fn write(mut self) -> Bytes {
+    /// The input of a provider's own tool came in pieces of JSON.
+    fn close(&mut self) {
         for block in self.blocks.values_mut() {
-            // The input of a provider's own tool came in pieces of JSON.
             let input = block.remove("partial_json");
             if let Some(input) = input.and_then(|i| serde_json::from_str::<Value>(i.as_str()?).ok()) {
                 block.insert("input".to_owned(), input);
             }
         }
-        let id = self.id.unwrap_or_else(|| self.frame.id());
-        let (reason, usage) = self.finish.unzip();
+    }
+
+    fn written(&self, index: u64, frame: Frame) -> Choice<'_> {
+        let silent = self.text.is_empty() && !(self.calls.is_empty() && self.refusal.is_empty());
         let message = Message {
             role: "assistant",
-            content: (!self.text.is_empty() || self.calls.is_empty()).then_some(&self.text),
-            reasoning_content: (!self.reasoning.is_empty()).then_some(&self.reasoning),
+            content: (!silent).then_some(&*self.text),
+            refusal: (!self.refusal.is_empty()).then_some(&*self.refusal),
+            reasoning_content: (!self.reasoning.is_empty()).then_some(&*self.reasoning),
             tool_calls: &self.calls,
-            content_blocks: (!self.frame.strict).then(|| self.blocks.values().collect()),
+            content_blocks: (!frame.strict).then(|| self.blocks.values().collect()),
         };
-        let finish_reason = reason.as_deref().unwrap_or("stop");
-        let written = Written {
-            id: &id,
-            object: "chat.completion",
-            created: self.frame.created(),
-            model: self.model.as_deref().unwrap_or_default(),
-            provider: self.frame.provider,
-            choices: [Choice { index: 0, message, logprobs: None, finish_reason }],
-            usage: usage.map(|usage| ChatUsage::new(&usage, self.frame.strict)),
-        };
-        serde_json::to_vec(&written).unwrap_or_default().into()
+        let logprobs = (!self.logprobs.is_empty()).then_some(Logprobs { content: &self.logprobs, refusal: None });
+        Choice { index, message, logprobs, finish_reason: self.finish.as_deref().unwrap_or("stop") }
     }
 }

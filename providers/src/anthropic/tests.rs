@@ -104,6 +104,7 @@ fn call<'a>(body: &'a Bytes, strict: bool) -> Call<'a> {
         strict,
         now_ms: 1_750_000_000_000,
         dice: 0,
+        origin: 0,
     }
 }
 

@@ -1,7 +1,9 @@
 //! Whole answers of OpenAI-like providers: passed as they are once they are seen to be what was asked for.
 
 use crate::adapter::{Call, Failure, Reply};
+use crate::convert::steps::from_chat::ChatReader;
 use crate::failure::{self, Trouble};
+use crate::translate::{self, Bad};
 use crate::wire::usage::OpenAiUsage;
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
@@ -82,6 +84,16 @@ pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<
         usage = read::<Pictures>(body).map(|p| Usage { images: p.data.len() as u64, ..Usage::default() });
     }
     Ok(Reply { body: body.clone(), usage, model: answer.model.map(|m| m.0.into_owned()) })
+}
+
+/// A completion for a client that speaks something else.
+pub(super) fn adapted(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+    let (mut reader, mut steps) = (ChatReader::default(), Vec::with_capacity(8));
+    match reader.completion(body, &mut steps) {
+        Ok(()) => Ok(translate::whole(call, slug, &reader, &steps)),
+        Err(Bad::Trouble(trouble)) => Err(trouble.tell(slug, trouble.status(), call.dialect)),
+        Err(Bad::Unreadable) => Err(failure::unreadable(slug, "the answer", body, call.dialect)),
+    }
 }
 
 fn usage_of(raw: Option<&RawValue>) -> Option<Usage> {

@@ -108,13 +108,16 @@ fn operations_are_served_or_not() {
         ("together-ai", Operation::Embeddings, Some("/v1/embeddings")),
         ("together-ai", Operation::ListModels, Some("/v1/models")),
         ("together-ai", Operation::Rerank, Some("/v1/rerank")),
-        ("together-ai", Operation::Responses, None),
+        ("together-ai", Operation::Responses, Some("/v1/chat/completions")),
+        ("jina", Operation::Responses, None),
+        ("groq", Operation::Responses, Some("/responses")),
         ("openai", Operation::Transcription, Some("/audio/transcriptions")),
         ("openai", Operation::Moderations, Some("/moderations")),
-        ("openai", Operation::Messages, None),
+        ("openai", Operation::Messages, Some("/chat/completions")),
         ("mock", Operation::Messages, Some("/messages")),
         ("mock", Operation::CountTokens, Some("/messages/count_tokens")),
         ("anthropic", Operation::Messages, Some("/messages")),
+        ("anthropic", Operation::Responses, Some("/messages")),
         ("anthropic", Operation::Completions, None),
         ("anthropic", Operation::Embeddings, None),
         ("jina", Operation::Embeddings, Some("/embeddings")),
@@ -149,6 +152,7 @@ fn asked(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool)
         strict: true,
         now_ms: 0,
         dice: 0,
+        origin: 0,
     };
     adapter(slug).expect("known").request(&call)
 }

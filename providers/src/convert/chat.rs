@@ -1,3 +1,85 @@
-//! What is made for OpenAI's chat completions.
+//! A chat completion request of whatever the client sent: the one form that providers translate from.
+//!
+//! Beside OpenAI's fields the form has places for what chat lacks, kept only for providers that read them
+//! ([`Room::Full`]): `content_blocks` on messages of the assistant (thinking with its signature, redacted thinking),
+//! `extra_content.google.thought_signature` on tool calls, `cache_control` on messages, parts and tools, `is_error` on
+//! results, images and files in results, `file_url` on files, `thinking` and `top_k`.
 
-pub(crate) mod from_messages;
+mod build;
+mod from_messages;
+mod from_responses;
+
+use crate::adapter::Call;
+use bytes::Bytes;
+use gateway_domain::{Dialect, Fault, FaultKind, Operation};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// What the provider's side of the translation reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// OpenAI's own fields: the body goes out as it is made.
+    Plain,
+    /// The extended form, for a translation that follows.
+    Full,
+}
+
+/// A chat request, and how it came to be.
+#[derive(Debug)]
+pub(crate) struct Asked<'c> {
+    pub(crate) body: Cow<'c, Bytes>,
+    pub(crate) model_span: Option<Range<usize>>,
+    /// Fields without a counterpart, by the names the client gave them.
+    pub(crate) adjusted: Vec<&'static str>,
+}
+
+/// The call's body as a chat request. A chat client's own goes through untouched.
+pub(crate) fn asked<'c>(call: &Call<'c>, room: Room) -> Result<Asked<'c>, Fault> {
+    match call.operation {
+        Operation::Messages => from_messages::request(call, room),
+        Operation::Responses => from_responses::request(call, room),
+        _ => Ok(Asked { body: Cow::Borrowed(call.body), model_span: call.model_span.clone(), adjusted: Vec::new() }),
+    }
+}
+
+impl Asked<'_> {
+    /// The call as if the client had sent the chat request, with its usage hidden from nobody: what the client sees of
+    /// the answer is not made of the provider's bytes.
+    pub(crate) fn call<'b>(&'b self, call: &'b Call<'_>) -> Call<'b> {
+        let native = call.operation == Operation::ChatCompletions;
+        Call {
+            operation: Operation::ChatCompletions,
+            dialect: Dialect::OpenAi,
+            tail: if native { call.tail } else { "/chat/completions" },
+            query: call.query.filter(|_| native),
+            body: &self.body,
+            model_span: self.model_span.clone(),
+            wants_usage: native && call.wants_usage,
+            ..call.clone()
+        }
+    }
+}
+
+/// Names of fields that were dropped or clamped, each once.
+#[derive(Debug, Default)]
+struct Adjusted(Vec<&'static str>);
+
+impl Adjusted {
+    fn note(&mut self, field: &'static str) {
+        if !self.0.contains(&field) {
+            self.0.push(field);
+        }
+    }
+
+    fn note_if(&mut self, field: &'static str, present: bool) {
+        if present {
+            self.note(field);
+        }
+    }
+}
+
+/// A 400 that names the field.
+fn refused(field: impl Into<String>, why: impl std::fmt::Display) -> Fault {
+    let field = field.into();
+    Fault::new(FaultKind::Refused, format!("{field} {why}")).on(field)
+}

@@ -23,6 +23,7 @@ fn stream(slug: &str, operation: Operation, wants_usage: bool) -> Box<dyn Stream
         strict: true,
         now_ms: 0,
         dice: 0,
+        origin: 0,
     })
 }
 

@@ -1,200 +1,308 @@
-//! Steps of an answer from Anthropic's events. A whole message is read as the events that would have brought it.
+//! A chat request from a request of Anthropic's Messages.
 
-use crate::answer::{Aside, Step};
-use crate::wire::messages::{Block, Delta, Event, Message};
-use crate::wire::usage::{AnthropicUsage, guess_output};
-use crate::wire::{Text, read};
-use gateway_domain::Usage;
+mod blocks;
+
+use super::build::{self, Answer, Parts};
+use super::{Adjusted, Asked, Room, refused};
+use crate::adapter::Call;
+use crate::wire::tree::Tree;
+use crate::wire::{Text, speaks};
+use blocks::Block;
+use gateway_domain::{Fault, FaultKind};
+use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 
-/// What kind of block an index stands for, as far as its deltas are concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Said,
-    Tool {
-        call: u64,
-        /// Arguments have come; without any the call has none, which chat spells `{}`.
-        argued: bool,
-    },
-    Foreign,
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    #[serde(borrow)]
+    messages: Vec<Turn<'a>>,
+    #[serde(borrow)]
+    system: Option<&'a RawValue>,
+    max_tokens: Option<u64>,
+    #[serde(borrow)]
+    stop_sequences: Option<&'a RawValue>,
+    #[serde(borrow)]
+    temperature: Option<&'a RawValue>,
+    #[serde(borrow)]
+    top_p: Option<&'a RawValue>,
+    #[serde(borrow)]
+    top_k: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tools: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    tool_choice: Option<ToolChoice<'a>>,
+    #[serde(borrow)]
+    thinking: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output_config: Option<OutputConfig<'a>>,
+    /// The same as `output_config.format`, from before it moved.
+    #[serde(borrow)]
+    output_format: Option<Format<'a>>,
+    #[serde(borrow)]
+    metadata: Option<Metadata<'a>>,
+    stream: Option<bool>,
+
+    #[serde(borrow)]
+    service_tier: Option<&'a RawValue>,
+    #[serde(borrow)]
+    container: Option<&'a RawValue>,
+    #[serde(borrow)]
+    mcp_servers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    context_management: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cache_control: Option<&'a RawValue>,
+    #[serde(borrow)]
+    inference_geo: Option<&'a RawValue>,
+    #[serde(borrow)]
+    speed: Option<&'a RawValue>,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Reader {
-    open: Vec<(u64, Kind)>,
-    calls: u64,
-    usage: AnthropicUsage,
-    /// The final counts have come, not only those of the start.
-    counted: bool,
-    stop: Option<String>,
-    model: Option<String>,
+#[derive(Deserialize)]
+struct Turn<'a> {
+    #[serde(borrow)]
+    role: Text<'a>,
+    #[serde(borrow)]
+    content: &'a RawValue,
 }
 
-impl Reader {
-    pub(crate) fn model(&self) -> Option<&str> {
-        self.model.as_deref()
-    }
+#[derive(Deserialize)]
+struct ToolChoice<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    disable_parallel_tool_use: Option<bool>,
+}
 
-    /// The counts so far; while the last ones are missing the output is guessed from `chars`.
-    pub(crate) fn usage(&self, chars: u64) -> Option<Usage> {
-        let usage = self.usage.split()?;
-        Some(if self.counted { usage } else { guess_output(usage, chars) })
-    }
+#[derive(Deserialize)]
+struct OutputConfig<'a> {
+    #[serde(borrow)]
+    effort: Option<Text<'a>>,
+    #[serde(borrow)]
+    format: Option<Format<'a>>,
+}
 
-    /// Adds the steps that `event` stands for. Errors are the caller's; unknown events mean nothing.
-    pub(crate) fn event<'a>(&mut self, event: Event<'a>, steps: &mut Vec<Step<'a>>) {
-        match &*event.kind.0 {
-            "message_start" => {
-                if let Some(message) = event.message {
-                    self.start(&message, steps);
-                }
-            }
-            "content_block_start" => {
-                if let Some(raw) = event.content_block {
-                    self.block(event.index, raw, steps);
-                }
-            }
-            "content_block_delta" => {
-                if let Some(delta) = event.delta.and_then(|raw| read::<Delta<'a>>(raw.get().as_bytes())) {
-                    self.delta(event.index, delta, steps);
-                }
-            }
-            "content_block_stop" => self.close(event.index, steps),
-            "message_delta" => {
-                let delta = event.delta.and_then(|raw| read::<Delta<'a>>(raw.get().as_bytes()));
-                self.end(delta.and_then(|d| d.stop_reason).as_ref(), event.usage.as_ref());
-            }
-            "message_stop" => self.stop(steps),
-            _ => {}
+#[derive(Deserialize)]
+struct Format<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    schema: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    user_id: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Tool<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    description: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input_schema: Option<&'a RawValue>,
+    strict: Option<bool>,
+    #[serde(borrow)]
+    cache_control: Option<&'a RawValue>,
+}
+
+pub(super) fn request<'c>(call: &Call<'c>, room: Room) -> Result<Asked<'c>, Fault> {
+    let ask: Request<'_> = serde_json::from_slice(call.body)
+        .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no Messages request: {e}")))?;
+    let mut adjusted = Adjusted::default();
+    let mut messages = Vec::with_capacity(ask.messages.len() + 1);
+    messages.extend(system(&ask, room)?);
+    for (i, turn) in ask.messages.iter().enumerate() {
+        let place = format!("messages[{i}].content");
+        let blocks = blocks::of(turn.content, &place)?;
+        match &*turn.role.0 {
+            "user" => messages.extend(asked(blocks, room, &place, &mut adjusted)?),
+            "assistant" => messages.extend(answered(blocks, (call, room), &place, &mut adjusted)?),
+            "system" => messages.extend(told(blocks, room, &place)?),
+            _ => return Err(refused(format!("messages[{i}].role"), "must be user or assistant")),
         }
     }
+    let mut out = vec![("messages", Tree::List(messages))];
+    settings(&ask, room, &mut out, &mut adjusted)?;
+    build::finish(call, ask.model.map(|m| m.0), out, adjusted)
+}
 
-    pub(crate) fn message<'a>(&mut self, message: &Message<'a>, steps: &mut Vec<Step<'a>>) {
-        self.start(message, steps);
-        for (index, raw) in (0..).zip(&message.content) {
-            self.block(index, raw, steps);
-            self.close(index, steps);
-        }
-        self.end(message.stop_reason.as_ref(), message.usage.as_ref());
-        self.stop(steps);
+fn system<'a>(ask: &Request<'a>, room: Room) -> Result<Option<Tree<'a>>, Fault> {
+    let Some(raw) = ask.system.filter(|raw| speaks(Some(raw))) else { return Ok(None) };
+    told(blocks::of(raw, "system")?, room, "system")
+}
+
+/// A message of the system: text alone.
+fn told<'a>(blocks: Vec<Block<'a>>, room: Room, place: &str) -> Result<Option<Tree<'a>>, Fault> {
+    let mut parts = Parts::default();
+    for (j, block) in blocks.into_iter().enumerate() {
+        let text = block.text.filter(|_| &*block.kind.0 == "text");
+        let text = text.ok_or_else(|| refused(format!("{place}[{j}].type"), "must be text"))?;
+        parts.push_text(text.0, block.cache_control.filter(|_| room == Room::Full));
     }
+    let content = parts.content(room == Room::Plain);
+    Ok(content.map(|content| Tree::map([("role", Tree::text("system")), ("content", content)])))
+}
 
-    fn start<'a>(&mut self, message: &Message<'a>, steps: &mut Vec<Step<'a>>) {
-        if let Some(usage) = &message.usage {
-            self.usage.update(usage);
+/// A turn of the user: results of tools first, as chat wants them right behind their calls.
+fn asked<'a>(all: Vec<Block<'a>>, room: Room, place: &str, adjusted: &mut Adjusted) -> Result<Vec<Tree<'a>>, Fault> {
+    let (mut messages, mut rest) = (Vec::new(), Parts::default());
+    for (j, block) in all.into_iter().enumerate() {
+        let place = format!("{place}[{j}]");
+        if &*block.kind.0 != "tool_result" {
+            blocks::part(block, room, &place, &mut rest, adjusted)?;
+            continue;
         }
-        self.model = message.model.as_ref().map(|m| m.0.to_string());
-        let text = |text: &Option<Text<'a>>| text.as_ref().map(|t| t.0.clone());
-        steps.push(Step::Open { id: text(&message.id), model: text(&message.model) });
+        let id = block.tool_use_id.ok_or_else(|| refused(format!("{place}.tool_use_id"), "is needed"))?.0;
+        let mut parts = Parts::default();
+        let inner = block.content.map(|raw| blocks::of(raw, &format!("{place}.content"))).transpose()?;
+        for (k, block) in inner.into_iter().flatten().enumerate() {
+            blocks::part(block, room, &format!("{place}.content[{k}]"), &mut parts, adjusted)?;
+        }
+        let cache_control = block.cache_control.filter(|_| room == Room::Full);
+        let (result, others) = build::result(id, parts, room, cache_control);
+        let failed = (block.is_error == Some(true) && room == Room::Full).then_some(Tree::Flag(true));
+        messages.push(result.with("is_error", failed));
+        rest.0.splice(0..0, others.0);
     }
+    messages.extend(build::user(rest));
+    Ok(messages)
+}
 
-    /// A block may come with content in it: in a whole message it has all of it.
-    fn block<'a>(&mut self, index: u64, raw: &'a RawValue, steps: &mut Vec<Step<'a>>) {
-        let Some(block) = read::<Block<'a>>(raw.get().as_bytes()) else { return };
-        let mut kind = Kind::Said;
+fn answered<'a>(
+    all: Vec<Block<'a>>,
+    to: (&Call<'_>, Room),
+    place: &str,
+    adjusted: &mut Adjusted,
+) -> Result<Option<Tree<'a>>, Fault> {
+    let mut answer = Answer::default();
+    for (j, block) in all.into_iter().enumerate() {
+        let at = |rest: &str| format!("{place}[{j}]{rest}");
+        let cache_control = block.cache_control.filter(|_| to.1 == Room::Full);
         match &*block.kind.0 {
             "text" => {
-                steps.extend(some(block.text).map(|text| Step::Text { block: index, text }));
-                let citations = block.citations.into_iter().flatten().map(Aside::Citation);
-                steps.extend(citations.map(|aside| Step::Aside { block: index, aside }));
+                let text = block.text.ok_or_else(|| refused(at(".text"), "is needed"))?.0;
+                if !text.is_empty() {
+                    answer.say(text, cache_control);
+                }
             }
             "thinking" => {
-                steps.extend(some(block.thinking).map(|text| Step::Reasoning { block: index, text }));
-                let signature = some(block.signature).map(Aside::Signature);
-                steps.extend(signature.map(|aside| Step::Aside { block: index, aside }));
+                let said = block.thinking.map(|t| t.0).unwrap_or_default();
+                answer.reason(said, block.signature.map(|t| t.0), to, "messages.thinking", adjusted);
             }
             "redacted_thinking" => {
-                let data = some(block.data).map(Aside::Redacted);
-                steps.extend(data.map(|aside| Step::Aside { block: index, aside }));
+                answer.redacted(block.data.map(|t| t.0).unwrap_or_default(), to, adjusted);
             }
             "tool_use" => {
-                let call = self.calls;
-                self.calls += 1;
-                let part = |text: Option<Text<'a>>| text.map(|t| t.0).unwrap_or_default();
-                steps.push(Step::ToolOpen { call, id: part(block.id), name: part(block.name) });
-                let input = block.input.map(RawValue::get).filter(|i| !is_empty_object(i));
-                steps.extend(input.map(|input| Step::ToolArguments { call, fragment: Cow::Borrowed(input) }));
-                kind = Kind::Tool { call, argued: input.is_some() };
+                let (Some(id), Some(name)) = (block.id, block.name) else {
+                    return Err(refused(at(""), "needs an id and a name"));
+                };
+                let input = block.input.map_or("{}", RawValue::get);
+                answer.call((id.0, name.0), input.into(), cache_control);
             }
-            _ => {
-                kind = Kind::Foreign;
-                steps.push(Step::Aside { block: index, aside: Aside::Block(raw) });
-            }
-        }
-        self.open.retain(|(open, _)| *open != index);
-        self.open.push((index, kind));
-    }
-
-    fn delta<'a>(&mut self, index: u64, delta: Delta<'a>, steps: &mut Vec<Step<'a>>) {
-        let kind = self.open.iter_mut().find(|(open, _)| *open == index).map(|(_, kind)| kind);
-        let aside = |aside| Step::Aside { block: index, aside };
-        steps.extend(some(delta.text).map(|text| Step::Text { block: index, text }));
-        steps.extend(some(delta.thinking).map(|text| Step::Reasoning { block: index, text }));
-        steps.extend(some(delta.signature).map(|signature| aside(Aside::Signature(signature))));
-        if let Some(citation) = delta.citation {
-            steps.push(aside(Aside::Citation(citation)));
-        }
-        let Some(fragment) = some(delta.partial_json) else { return };
-        match kind {
-            Some(Kind::Tool { call, argued }) => {
-                *argued = true;
-                steps.push(Step::ToolArguments { call: *call, fragment });
-            }
-            Some(Kind::Foreign) => steps.push(aside(Aside::Input(fragment))),
-            Some(Kind::Said) | None => {}
+            // Of tools that Anthropic runs itself; what they found is in the text that follows.
+            "server_tool_use" => adjusted.note("messages.server_tool_use"),
+            kind if kind.ends_with("_tool_result") => adjusted.note("messages.server_tool_result"),
+            _ => return Err(refused(at(".type"), "must be text, thinking, redacted_thinking or tool_use")),
         }
     }
-
-    fn close(&mut self, index: u64, steps: &mut Vec<Step<'_>>) {
-        if let Some(at) = self.open.iter().position(|(open, _)| *open == index) {
-            let (_, kind) = self.open.remove(at);
-            finish_call(kind, steps);
-        }
-    }
-
-    fn end(&mut self, stop: Option<&Text<'_>>, usage: Option<&AnthropicUsage>) {
-        if let Some(stop) = stop {
-            self.stop = Some(stop.0.to_string());
-        }
-        if let Some(usage) = usage {
-            self.usage.update(usage);
-            self.counted = true;
-        }
-    }
-
-    fn stop(&mut self, steps: &mut Vec<Step<'_>>) {
-        for (_, kind) in self.open.drain(..) {
-            finish_call(kind, steps);
-        }
-        let reason = self.stop.take().unwrap_or_else(|| "end_turn".to_owned());
-        let usage = self.usage.split().unwrap_or_default();
-        steps.push(Step::Finish { standard: standard(&reason), reason: Cow::Owned(reason), usage });
-    }
+    Ok(answer.message())
 }
 
-/// Text that says something: an empty piece is no step.
-fn some(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
-    text.map(|t| t.0).filter(|t| !t.is_empty())
-}
-
-fn finish_call(kind: Kind, steps: &mut Vec<Step<'_>>) {
-    if let Kind::Tool { call, argued: false } = kind {
-        steps.push(Step::ToolArguments { call, fragment: Cow::Borrowed("{}") });
+fn settings<'a>(
+    ask: &Request<'a>,
+    room: Room,
+    out: &mut Vec<(&'static str, Tree<'a>)>,
+    adjusted: &mut Adjusted,
+) -> Result<(), Fault> {
+    let mut put = |key, value: Option<Tree<'a>>| out.extend(value.map(|value| (key, value)));
+    let raw = |raw: Option<&'a RawValue>| raw.filter(|raw| raw.get() != "null").map(Tree::Raw);
+    put("max_completion_tokens", ask.max_tokens.map(Tree::Number));
+    put("stop", raw(ask.stop_sequences).filter(|_| speaks(ask.stop_sequences)));
+    put("temperature", raw(ask.temperature));
+    put("top_p", raw(ask.top_p));
+    put("tools", tools(ask, room)?);
+    put("tool_choice", ask.tool_choice.as_ref().map(chosen).transpose()?);
+    let single = ask.tool_choice.as_ref().is_some_and(|c| c.disable_parallel_tool_use == Some(true));
+    put("parallel_tool_calls", single.then_some(Tree::Flag(false)));
+    let config = ask.output_config.as_ref();
+    let format = config.and_then(|c| c.format.as_ref()).or(ask.output_format.as_ref());
+    put("response_format", format.map(schema).transpose()?);
+    put("reasoning_effort", config.and_then(|c| c.effort.as_ref()).map(|e| Tree::Text(e.0.clone())));
+    let user = ask.metadata.as_ref().and_then(|m| m.user_id.as_ref());
+    put("user", user.map(|user| Tree::Text(user.0.clone())));
+    put("stream", (ask.stream == Some(true)).then_some(Tree::Flag(true)));
+    if room == Room::Full {
+        put("thinking", raw(ask.thinking));
+        put("top_k", raw(ask.top_k));
+    } else {
+        let off = |raw: &RawValue| raw.get().contains("\"disabled\"");
+        adjusted.note_if("thinking", ask.thinking.is_some_and(|raw| !off(raw)));
+        adjusted.note_if("top_k", speaks(ask.top_k));
     }
-}
-
-fn is_empty_object(json: &str) -> bool {
-    json.strip_prefix('{').and_then(|j| j.strip_suffix('}')).is_some_and(|inside| inside.trim().is_empty())
-}
-
-/// OpenAI's name for why an answer ended.
-fn standard(stop_reason: &str) -> &'static str {
-    match stop_reason {
-        "max_tokens" | "model_context_window_exceeded" => "length",
-        "tool_use" => "tool_calls",
-        "refusal" => "content_filter",
-        // end_turn, stop_sequence, pause_turn, and whatever comes.
-        _ => "stop",
+    for (field, value) in [
+        ("service_tier", ask.service_tier),
+        ("container", ask.container),
+        ("mcp_servers", ask.mcp_servers),
+        ("context_management", ask.context_management),
+        ("cache_control", ask.cache_control),
+        ("inference_geo", ask.inference_geo),
+        ("speed", ask.speed),
+    ] {
+        // `auto` is what every provider does.
+        adjusted.note_if(field, speaks(value) && value.is_some_and(|v| v.get() != "\"auto\""));
     }
+    Ok(())
+}
+
+fn tools<'a>(ask: &Request<'a>, room: Room) -> Result<Option<Tree<'a>>, Fault> {
+    let mut all = Vec::new();
+    for (i, raw) in ask.tools.iter().flatten().enumerate() {
+        let at = |rest: &str| format!("tools[{i}]{rest}");
+        let tool: Tool<'a> =
+            serde_json::from_str(raw.get()).map_err(|e| refused(at(""), format!("is no tool: {e}")))?;
+        if tool.kind.as_ref().is_some_and(|kind| kind.0 != "custom") {
+            return Err(refused(at(".type"), "is a tool that only Anthropic runs; other providers take custom tools"));
+        }
+        let name = tool.name.ok_or_else(|| refused(at(".name"), "is needed"))?;
+        let function = Tree::map([("name", Tree::Text(name.0))])
+            .with("description", tool.description.map(Tree::Raw))
+            .with("parameters", tool.input_schema.map(Tree::Raw))
+            .with("strict", tool.strict.map(Tree::Flag));
+        let made = Tree::map([("type", Tree::text("function")), ("function", function)]);
+        let cache_control = tool.cache_control.filter(|_| room == Room::Full);
+        all.push(made.with("cache_control", cache_control.map(Tree::Raw)));
+    }
+    Ok((!all.is_empty()).then_some(Tree::List(all)))
+}
+
+fn chosen<'a>(choice: &ToolChoice<'a>) -> Result<Tree<'a>, Fault> {
+    Ok(match &*choice.kind.0 {
+        "auto" => Tree::text("auto"),
+        "none" => Tree::text("none"),
+        "any" => Tree::text("required"),
+        "tool" => {
+            let name = choice.name.as_ref().ok_or_else(|| refused("tool_choice.name", "is needed"))?;
+            let function = Tree::map([("name", Tree::Text(name.0.clone()))]);
+            Tree::map([("type", Tree::text("function")), ("function", function)])
+        }
+        _ => return Err(refused("tool_choice.type", "must be auto, any, tool or none")),
+    })
+}
+
+fn schema<'a>(format: &Format<'a>) -> Result<Tree<'a>, Fault> {
+    let schema = format.schema.filter(|_| &*format.kind.0 == "json_schema");
+    let schema = schema.ok_or_else(|| refused("output_config.format", "must be of type json_schema, with a schema"))?;
+    // Anthropic's is always held to, and has no name.
+    let named =
+        Tree::map([("name", Tree::text("answer")), ("schema", Tree::Raw(schema)), ("strict", Tree::Flag(true))]);
+    Ok(Tree::map([("type", Tree::text("json_schema")), ("json_schema", named)]))
 }

@@ -7,6 +7,7 @@ mod thinking;
 mod tools;
 mod turns;
 
+use crate::adapter::Call;
 use crate::wire::messages::{Format, Metadata, OutputConfig, Request};
 use crate::wire::{chat, speaks};
 use gateway_domain::{Fault, FaultKind};
@@ -37,8 +38,9 @@ impl Adjusted {
     }
 }
 
-pub(crate) fn request(body: &[u8], model: Option<&str>, stream: bool) -> Result<Translated, Fault> {
-    let ask: chat::Request<'_> = serde_json::from_slice(body)
+pub(crate) fn request(call: &Call<'_>) -> Result<Translated, Fault> {
+    let (model, stream) = (call.model, call.stream);
+    let ask: chat::Request<'_> = serde_json::from_slice(call.body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no chat completion request: {e}")))?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
@@ -47,7 +49,7 @@ pub(crate) fn request(body: &[u8], model: Option<&str>, stream: bool) -> Result<
     let model = model.map(Cow::Borrowed).or_else(|| ask.model.as_ref().map(|m| m.0.clone()));
     let model = model.ok_or_else(|| Fault::new(FaultKind::BadBody, "model is needed").on("model"))?;
     let generation = Generation::of(&model);
-    let conversation = turns::conversation(&ask.messages, &mut adjusted)?;
+    let conversation = turns::conversation(&ask.messages, call.origin, &mut adjusted)?;
     let tool_choice = tools::choice(&ask)?;
     let limit = ask.max_completion_tokens.or(ask.max_tokens);
     let plan = thinking::plan(&ask, generation, limit, conversation.bare_tool_turn, &mut adjusted)?;

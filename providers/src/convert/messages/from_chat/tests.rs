@@ -1,10 +1,34 @@
 //! What of a chat request becomes a Messages request, is dropped by name, or is refused.
 
-use super::request;
+use crate::adapter::Call;
+use bytes::Bytes;
+use gateway_domain::{Dialect, Fault, Operation};
+use http::Method;
 use serde_json::{Value, json};
 
+fn request(body: &[u8]) -> Result<super::Translated, Fault> {
+    let body = Bytes::copy_from_slice(body);
+    super::request(&Call {
+        operation: Operation::ChatCompletions,
+        dialect: Dialect::OpenAi,
+        method: &Method::POST,
+        tail: "/chat/completions",
+        query: None,
+        raw: false,
+        body: &body,
+        model: None,
+        model_span: None,
+        stream: false,
+        wants_usage: false,
+        strict: true,
+        now_ms: 0,
+        dice: 0,
+        origin: 1,
+    })
+}
+
 fn made(body: &Value) -> (Value, Vec<&'static str>) {
-    let made = request(body.to_string().as_bytes(), None, false).unwrap_or_else(|f| panic!("{}", f.message()));
+    let made = request(body.to_string().as_bytes()).unwrap_or_else(|f| panic!("{}", f.message()));
     (serde_json::from_slice(&made.body).expect("JSON"), made.adjusted)
 }
 
@@ -59,11 +83,11 @@ fn what_has_no_counterpart_but_meaning_is_refused_by_name() {
         (image("ftp://x"), "messages[0].content[0].image_url.url"),
         (image("data:image/png,raw"), "messages[0].content[0].image_url.url"),
     ] {
-        let refusal = request(with(&extra).to_string().as_bytes(), None, false).expect_err(field);
+        let refusal = request(with(&extra).to_string().as_bytes()).expect_err(field);
         assert_eq!((refusal.param(), refusal.status()), (Some(field), 400), "{}", refusal.message());
     }
-    assert_eq!(request(b"{\"messages\":3}", None, false).expect_err("no list").status(), 400);
-    assert_eq!(request(b"{\"messages\":[]}", None, false).expect_err("no model").param(), Some("model"));
+    assert_eq!(request(b"{\"messages\":3}").expect_err("no list").status(), 400);
+    assert_eq!(request(b"{\"messages\":[]}").expect_err("no model").param(), Some("model"));
 }
 
 #[test]

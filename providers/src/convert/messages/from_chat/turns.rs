@@ -5,6 +5,7 @@ use super::parts::{Place, part};
 use super::tools::owned;
 use super::{Adjusted, refused};
 use crate::edit;
+use crate::opaque::{self, Opened};
 use crate::wire::chat::{Message, ToolCall};
 use crate::wire::messages::{Content, Made, Part, Turn};
 use crate::wire::{Text, speaks};
@@ -21,7 +22,12 @@ pub(super) struct Conversation<'a> {
     pub(super) bare_tool_turn: bool,
 }
 
-pub(super) fn conversation<'a>(messages: &[Message<'a>], adjusted: &mut Adjusted) -> Result<Conversation<'a>, Fault> {
+/// `origin` is that of the credential, to which alone its opaque blocks go back.
+pub(super) fn conversation<'a>(
+    messages: &[Message<'a>],
+    origin: u64,
+    adjusted: &mut Adjusted,
+) -> Result<Conversation<'a>, Fault> {
     let mut system = Vec::new();
     let mut turns: Vec<Turn<'a>> = Vec::new();
     let (mut in_results, mut bare) = (false, false);
@@ -37,7 +43,7 @@ pub(super) fn conversation<'a>(messages: &[Message<'a>], adjusted: &mut Adjusted
                 turns.push(Turn { role: "user", content });
             }
             "assistant" => {
-                let (content, thinks) = answer(message, i, adjusted)?;
+                let (content, thinks) = answer(message, i, origin, adjusted)?;
                 bare = !thinks && message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
                 if !content.is_empty() {
                     turns.push(Turn { role: "assistant", content: Content::Blocks(content) });
@@ -127,7 +133,12 @@ fn mark<'a>(parts: &mut [Part<'a>], mark: Option<&'a RawValue>) {
 }
 
 /// An earlier answer: thinking, text, tool calls. Also says whether it shows thinking.
-fn answer<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<(Vec<Part<'a>>, bool), Fault> {
+fn answer<'a>(
+    message: &Message<'a>,
+    i: usize,
+    origin: u64,
+    adjusted: &mut Adjusted,
+) -> Result<(Vec<Part<'a>>, bool), Fault> {
     if message.function_call.is_some() {
         return Err(refused(format!("messages[{i}].function_call"), "is not translated; use tool_calls"));
     }
@@ -135,7 +146,7 @@ fn answer<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Resul
         return Err(refused(format!("messages[{i}].audio"), "is audio, which Anthropic does not take"));
     }
     let calls = message.tool_calls.as_deref().unwrap_or_default();
-    let (mut all, text_told, thinks) = carried(message, i, calls.is_empty(), adjusted)?;
+    let (mut all, text_told, thinks) = carried(message, i, origin, adjusted)?;
     if !thinks && speaks(message.reasoning_content) {
         // Without its signature Anthropic takes no thinking back; it forgets earlier turns' thinking anyway.
         adjusted.note("messages.reasoning_content");
@@ -178,9 +189,10 @@ struct Carried<'a> {
 fn carried<'a>(
     message: &Message<'a>,
     i: usize,
-    keep_calls: bool,
+    origin: u64,
     adjusted: &mut Adjusted,
 ) -> Result<(Vec<Part<'a>>, bool, bool), Fault> {
+    let keep_calls = message.tool_calls.as_ref().is_none_or(Vec::is_empty);
     let (mut all, mut text_told, mut thinks) = (Vec::new(), false, false);
     for (j, raw) in message.content_blocks.iter().flatten().enumerate() {
         let field = || format!("messages[{i}].content_blocks[{j}]");
@@ -191,14 +203,20 @@ fn carried<'a>(
             None => (*raw, outer),
         };
         match (block.kind.as_ref().map(|k| &*k.0), block.thinking, block.signature, block.data, block.text) {
-            (Some("thinking") | None, Some(thinking), Some(signature), ..) => {
-                thinks = true;
-                all.push(Part::Made(Made::Thinking { thinking: thinking.0, signature: signature.0 }));
-            }
-            (Some("redacted_thinking") | None, _, _, Some(data), _) => {
-                thinks = true;
-                all.push(Part::Made(Made::RedactedThinking { data: data.0 }));
-            }
+            (Some("thinking") | None, Some(thinking), Some(signature), ..) => match own(origin, signature) {
+                Some(signature) => {
+                    thinks = true;
+                    all.push(Part::Made(Made::Thinking { thinking: thinking.0, signature }));
+                }
+                None => adjusted.note("messages.content_blocks"),
+            },
+            (Some("redacted_thinking") | None, _, _, Some(data), _) => match own(origin, data) {
+                Some(data) => {
+                    thinks = true;
+                    all.push(Part::Made(Made::RedactedThinking { data }));
+                }
+                None => adjusted.note("messages.content_blocks"),
+            },
             (Some("text") | None, .., Some(text)) => {
                 text_told = true;
                 if !text.0.is_empty() {
@@ -216,6 +234,14 @@ fn carried<'a>(
         }
     }
     Ok((all, text_told, thinks))
+}
+
+/// What an opaque text says, unless another credential made it.
+fn own(origin: u64, text: Text<'_>) -> Option<Cow<'_, str>> {
+    match opaque::open(origin, text.0) {
+        Opened::Own(_, text) | Opened::Bare(text) => Some(text).filter(|text| !text.is_empty()),
+        Opened::Foreign => None,
+    }
 }
 
 /// The block with its streamed input in place.

@@ -1,0 +1,399 @@
+//! Writes steps as Anthropic's message: one block open at a time, in order. Events of a stream and a whole message are
+//! two sinks of the same blocks.
+
+use super::{Aside, Frame, Step, write_json};
+use crate::opaque::Kind;
+use crate::wire::usage::MessageUsage;
+use bytes::{Bytes, BytesMut};
+use gateway_domain::Usage;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+/// What blocks are written to.
+pub(crate) trait Sink {
+    fn start(&mut self, id: &str, model: &str);
+    /// `block` as it stands in `content_block_start`: nothing said yet.
+    fn open(&mut self, index: u64, block: Value);
+    fn delta(&mut self, index: u64, delta: Delta<'_>);
+    fn close(&mut self, index: u64);
+    fn end(&mut self, stop_reason: &str, usage: MessageUsage);
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "Anthropic's names")]
+pub(crate) enum Delta<'a> {
+    TextDelta { text: &'a str },
+    ThinkingDelta { thinking: &'a str },
+    SignatureDelta { signature: &'a str },
+    InputJsonDelta { partial_json: &'a str },
+    CitationsDelta { citation: &'a RawValue },
+}
+
+/// What stands open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    Text(u64),
+    Thinking(u64),
+    Call(u64),
+    Foreign(u64),
+}
+
+pub(crate) struct Writer<S> {
+    sink: S,
+    frame: Frame,
+    started: bool,
+    open: Option<Open>,
+    /// Blocks opened so far.
+    blocks: u64,
+    /// The open thinking block has its signature.
+    signed: bool,
+    /// Of the open call, to see when its arguments are whole.
+    arguments: Nesting,
+    /// Calls that began while another one was not whole.
+    waiting: Vec<Waiting>,
+    reason: Option<String>,
+}
+
+struct Waiting {
+    call: u64,
+    id: String,
+    name: String,
+    signature: Option<String>,
+    arguments: String,
+}
+
+impl<S: Sink> Writer<S> {
+    pub(super) fn new(frame: Frame, sink: S) -> Self {
+        let (arguments, waiting) = (Nesting::default(), Vec::new());
+        Self { sink, frame, started: false, open: None, blocks: 0, signed: false, arguments, waiting, reason: None }
+    }
+
+    pub(super) fn take(&mut self, step: &Step<'_>) {
+        if let Step::Open { id, model } = step {
+            return self.start(id.as_deref(), model.as_deref());
+        }
+        if !self.started {
+            self.start(None, None);
+        }
+        match step {
+            Step::Open { .. } | Step::Choice(_) | Step::Logprobs { .. } => {}
+            Step::Text { block, text } | Step::Refusal { block, text } => {
+                self.enter(Open::Text(*block), || json!({ "type": "text", "text": "" }));
+                self.delta(Delta::TextDelta { text });
+            }
+            Step::Reasoning { block, text } => {
+                self.think(*block);
+                self.delta(Delta::ThinkingDelta { thinking: text });
+            }
+            Step::Aside { block, aside } => self.aside(*block, aside),
+            Step::ToolOpen { call, id, name, signature } => self.call(*call, id, name, signature.as_deref()),
+            Step::ToolArguments { call, fragment } => self.argue(*call, fragment),
+            Step::Finish { reason, standard } => self.reason = Some(stop_reason(reason, standard).to_owned()),
+            Step::End { usage } => self.end(usage.as_ref()),
+        }
+    }
+
+    fn start(&mut self, id: Option<&str>, model: Option<&str>) {
+        self.started = true;
+        let made = || self.frame.made_id("msg", 0);
+        // Ids of other dialects would mislead whoever looks them up.
+        let id = id.filter(|id| id.starts_with("msg_")).map_or_else(made, str::to_owned);
+        self.sink.start(&id, model.unwrap_or_default());
+    }
+
+    fn delta(&mut self, delta: Delta<'_>) {
+        self.sink.delta(self.blocks.saturating_sub(1), delta);
+    }
+
+    fn enter(&mut self, wanted: Open, block: impl FnOnce() -> Value) {
+        if self.open == Some(wanted) {
+            return;
+        }
+        if !matches!(wanted, Open::Call(_)) {
+            self.flush(true);
+        }
+        self.leave();
+        self.sink.open(self.blocks, block());
+        self.blocks += 1;
+        self.open = Some(wanted);
+    }
+
+    fn leave(&mut self) {
+        match self.open.take() {
+            None => return,
+            // Clients send thinking back with a signature, so there must be one, though the provider signs nothing.
+            Some(Open::Thinking(_)) if !std::mem::take(&mut self.signed) => {
+                let signature = self.frame.stamp(Kind::Signature, "");
+                self.delta(Delta::SignatureDelta { signature: &signature });
+            }
+            Some(_) => {}
+        }
+        self.sink.close(self.blocks - 1);
+    }
+
+    fn think(&mut self, block: u64) {
+        if self.open != Some(Open::Thinking(block)) {
+            self.enter(Open::Thinking(block), || json!({ "type": "thinking", "thinking": "", "signature": "" }));
+            self.signed = false;
+        }
+    }
+
+    fn single(&mut self, block: Value) {
+        self.flush(true);
+        self.leave();
+        self.sink.open(self.blocks, block);
+        self.sink.close(self.blocks);
+        self.blocks += 1;
+    }
+
+    fn aside(&mut self, block: u64, aside: &Aside<'_>) {
+        match aside {
+            Aside::Signature(signature) => {
+                self.think(block);
+                self.signed = true;
+                let signature = self.frame.stamp(Kind::Signature, signature);
+                self.delta(Delta::SignatureDelta { signature: &signature });
+            }
+            Aside::Redacted(data) => {
+                self.single(json!({ "type": "redacted_thinking", "data": self.frame.stamp(Kind::Redacted, data) }));
+            }
+            Aside::Citation(citation) => {
+                self.enter(Open::Text(block), || json!({ "type": "text", "text": "" }));
+                self.delta(Delta::CitationsDelta { citation });
+            }
+            Aside::Block(raw) => {
+                let shown = serde_json::from_str(raw.get()).unwrap_or_default();
+                self.enter(Open::Foreign(block), || shown);
+            }
+            Aside::Input(fragment) => {
+                if self.open == Some(Open::Foreign(block)) {
+                    self.delta(Delta::InputJsonDelta { partial_json: fragment });
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, call: u64, id: &str, name: &str, signature: Option<&str>) {
+        if matches!(self.open, Some(Open::Call(_))) && !self.arguments.whole() {
+            let (id, name) = (id.to_owned(), name.to_owned());
+            let signature = signature.map(str::to_owned);
+            self.waiting.push(Waiting { call, id, name, signature, arguments: String::new() });
+            return;
+        }
+        if let Some(signature) = signature {
+            self.leave();
+            let data = self.frame.stamp(Kind::Call, signature);
+            self.sink.open(self.blocks, json!({ "type": "redacted_thinking", "data": data }));
+            self.sink.close(self.blocks);
+            self.blocks += 1;
+        }
+        self.enter(Open::Call(call), || json!({ "type": "tool_use", "id": id, "name": name, "input": {} }));
+        self.arguments = Nesting::default();
+    }
+
+    fn argue(&mut self, call: u64, fragment: &str) {
+        if self.open == Some(Open::Call(call)) {
+            self.arguments.read(fragment);
+            self.delta(Delta::InputJsonDelta { partial_json: fragment });
+            if self.arguments.whole() && !self.waiting.is_empty() {
+                self.flush(false);
+            }
+        } else if let Some(waiting) = self.waiting.iter_mut().find(|w| w.call == call) {
+            waiting.arguments.push_str(fragment);
+        }
+    }
+
+    /// Writes the calls that wait. With `all` also those behind one that will never be whole.
+    fn flush(&mut self, all: bool) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            if all {
+                self.leave();
+            }
+            self.call(waiting.call, &waiting.id, &waiting.name, waiting.signature.as_deref());
+            self.argue(waiting.call, &waiting.arguments);
+        }
+    }
+
+    fn end(&mut self, usage: Option<&Usage>) {
+        self.flush(true);
+        self.leave();
+        let reason = self.reason.take().unwrap_or_else(|| "end_turn".to_owned());
+        self.sink.end(&reason, MessageUsage::new(usage.unwrap_or(&Usage::default())));
+    }
+}
+
+impl Writer<Events> {
+    pub(super) fn drain(&mut self, out: &mut BytesMut) {
+        out.unsplit(self.sink.out.split());
+    }
+}
+
+impl Writer<Collected> {
+    pub(super) fn whole(self) -> Bytes {
+        let Collected { id, model, blocks, end, .. } = self.sink;
+        let (stop_reason, usage) = end.unzip();
+        let message = json!({
+            "id": id, "type": "message", "role": "assistant", "model": model, "content": blocks,
+            "stop_reason": stop_reason, "stop_sequence": null, "usage": usage,
+        });
+        message.to_string().into()
+    }
+}
+
+/// Anthropic's name for why an answer ended; a provider that uses its names is taken by its word.
+fn stop_reason<'a>(reason: &'a str, standard: &'static str) -> &'a str {
+    const ANTHROPICS: &[&str] = &[
+        "end_turn",
+        "max_tokens",
+        "stop_sequence",
+        "tool_use",
+        "pause_turn",
+        "refusal",
+        "model_context_window_exceeded",
+    ];
+    match standard {
+        _ if ANTHROPICS.contains(&reason) => reason,
+        "length" => "max_tokens",
+        "tool_calls" => "tool_use",
+        "content_filter" => "refusal",
+        _ => "end_turn",
+    }
+}
+
+/// The events of a stream.
+#[derive(Default)]
+pub(crate) struct Events {
+    out: BytesMut,
+}
+
+impl Events {
+    fn event(&mut self, name: &str, body: &impl Serialize) {
+        self.out.extend_from_slice(b"event: ");
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\ndata: ");
+        write_json(&mut self.out, body);
+        self.out.extend_from_slice(b"\n\n");
+    }
+}
+
+#[derive(Serialize)]
+struct Changed<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    index: u64,
+    delta: Delta<'a>,
+}
+
+impl Sink for Events {
+    fn start(&mut self, id: &str, model: &str) {
+        let message = json!({
+            "id": id, "type": "message", "role": "assistant", "model": model, "content": [],
+            "stop_reason": null, "stop_sequence": null, "usage": { "input_tokens": 0, "output_tokens": 0 },
+        });
+        self.event("message_start", &json!({ "type": "message_start", "message": message }));
+    }
+
+    fn open(&mut self, index: u64, block: Value) {
+        let event = json!({ "type": "content_block_start", "index": index, "content_block": block });
+        self.event("content_block_start", &event);
+    }
+
+    fn delta(&mut self, index: u64, delta: Delta<'_>) {
+        self.event("content_block_delta", &Changed { kind: "content_block_delta", index, delta });
+    }
+
+    fn close(&mut self, index: u64) {
+        self.event("content_block_stop", &json!({ "type": "content_block_stop", "index": index }));
+    }
+
+    fn end(&mut self, stop_reason: &str, usage: MessageUsage) {
+        let delta = json!({ "stop_reason": stop_reason, "stop_sequence": null });
+        self.event("message_delta", &json!({ "type": "message_delta", "delta": delta, "usage": usage }));
+        self.event("message_stop", &json!({ "type": "message_stop" }));
+    }
+}
+
+/// A whole message.
+#[derive(Default)]
+pub(crate) struct Collected {
+    id: String,
+    model: String,
+    blocks: Vec<Map<String, Value>>,
+    /// Input of the open block, in pieces of JSON.
+    input: String,
+    end: Option<(String, MessageUsage)>,
+}
+
+impl Sink for Collected {
+    fn start(&mut self, id: &str, model: &str) {
+        (self.id, self.model) = (id.to_owned(), model.to_owned());
+    }
+
+    fn open(&mut self, _index: u64, block: Value) {
+        if let Value::Object(block) = block {
+            self.blocks.push(block);
+        }
+    }
+
+    fn delta(&mut self, _index: u64, delta: Delta<'_>) {
+        let Some(block) = self.blocks.last_mut() else { return };
+        let (key, more) = match delta {
+            Delta::TextDelta { text } => ("text", text),
+            Delta::ThinkingDelta { thinking } => ("thinking", thinking),
+            Delta::SignatureDelta { signature } => ("signature", signature),
+            Delta::InputJsonDelta { partial_json } => return self.input.push_str(partial_json),
+            Delta::CitationsDelta { citation } => {
+                let citation = serde_json::from_str(citation.get()).unwrap_or_default();
+                if let Value::Array(all) = block.entry("citations").or_insert_with(|| json!([])) {
+                    all.push(citation);
+                }
+                return;
+            }
+        };
+        if let Value::String(text) = block.entry(key).or_insert_with(|| "".into()) {
+            text.push_str(more);
+        }
+    }
+
+    fn close(&mut self, _index: u64) {
+        let input = std::mem::take(&mut self.input);
+        if let (Some(block), Ok(input)) = (self.blocks.last_mut(), serde_json::from_str::<Value>(&input)) {
+            block.insert("input".to_owned(), input);
+        }
+    }
+
+    fn end(&mut self, stop_reason: &str, usage: MessageUsage) {
+        self.end = Some((stop_reason.to_owned(), usage));
+    }
+}
+
+/// Whether JSON that comes in pieces is whole.
+#[derive(Debug, Default)]
+struct Nesting {
+    depth: u64,
+    begun: bool,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Nesting {
+    fn read(&mut self, fragment: &str) {
+        for byte in fragment.bytes() {
+            match byte {
+                _ if std::mem::take(&mut self.escaped) => {}
+                b'\\' if self.in_string => self.escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                _ if self.in_string => {}
+                b'{' | b'[' => (self.depth, self.begun) = (self.depth + 1, true),
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    fn whole(&self) -> bool {
+        self.begun && self.depth == 0 && !self.in_string
+    }
+}

@@ -1,0 +1,4 @@
+//! Steps of an answer, by the dialect that it came in.
+
+pub(crate) mod from_chat;
+pub(crate) mod from_messages;

@@ -1,0 +1,299 @@
+//! Steps of an answer from chunks of OpenAI's chat. A whole completion is read as the one chunk that would have
+//! brought it. Servers that imitate OpenAI differ in details; whatever can be understood is.
+
+mod calls;
+
+use crate::answer::{Aside, Step};
+use crate::failure::Trouble;
+use crate::translate::{Bad, Reader};
+use crate::wire::usage::OpenAiUsage;
+use crate::wire::{Text, read, speaks};
+use calls::Calls;
+use gateway_domain::Usage;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    id: Option<Text<'a>>,
+    #[serde(borrow)]
+    model: Option<Text<'a>>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    x_groq: Option<Groq<'a>>,
+}
+
+/// Groq reports the usage of a stream here.
+#[derive(Deserialize)]
+struct Groq<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(default)]
+    index: u64,
+    #[serde(borrow, alias = "message")]
+    delta: Option<Said<'a>>,
+    #[serde(borrow)]
+    finish_reason: Option<Text<'a>>,
+    #[serde(borrow)]
+    logprobs: Option<Logprobs<'a>>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Logprobs<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+/// A message, or the next part of one.
+#[derive(Default, Deserialize)]
+struct Said<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    reasoning_content: Option<&'a RawValue>,
+    /// The same under the name that OpenRouter, Groq and others use.
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
+    #[serde(borrow)]
+    refusal: Option<Text<'a>>,
+    #[serde(borrow)]
+    tool_calls: Option<Vec<calls::Called<'a>>>,
+    #[serde(borrow)]
+    function_call: Option<calls::Function<'a>>,
+    #[serde(borrow)]
+    annotations: Option<Vec<&'a RawValue>>,
+}
+
+/// A part of content that came as an array.
+#[derive(Deserialize)]
+struct Part<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    /// Mistral's reasoning: text parts inside a part.
+    #[serde(borrow)]
+    thinking: Option<Vec<Part<'a>>>,
+    #[serde(borrow)]
+    refusal: Option<Text<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Saying {
+    Text,
+    Reasoning,
+    Refusal,
+}
+
+/// What is known of one choice.
+#[derive(Debug, Default)]
+struct State {
+    index: u64,
+    calls: Calls,
+    finished: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ChatReader {
+    opened: bool,
+    ended: bool,
+    choices: Vec<State>,
+    choice: u64,
+    /// What was said last, and the number of its block.
+    saying: Option<Saying>,
+    block: u64,
+    usage: Option<Usage>,
+    model: Option<String>,
+}
+
+impl Reader for ChatReader {
+    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+        if data.trim_ascii() == b"[DONE]" {
+            self.done(steps);
+            return Ok(());
+        }
+        self.chunk(data, steps)
+    }
+
+    fn usage(&self, _chars: u64) -> Option<Usage> {
+        self.usage
+    }
+
+    fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+}
+
+impl ChatReader {
+    /// A whole completion.
+    pub(crate) fn completion<'a>(&mut self, body: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+        self.chunk(body, steps)?;
+        if self.choices.is_empty() {
+            return Err(Bad::Unreadable);
+        }
+        self.done(steps);
+        Ok(())
+    }
+
+    fn chunk<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+        let chunk = read::<Chunk<'a>>(data).ok_or(Bad::Unreadable)?;
+        if speaks(chunk.error) || chunk.object.is_some_and(|o| o.get() == "\"error\"") {
+            return Err(Bad::trouble(Trouble::read(data).unwrap_or_default()));
+        }
+        let usage = chunk.usage.or_else(|| chunk.x_groq.as_ref()?.usage);
+        let usage = usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
+        self.usage = usage.or(self.usage);
+        if !self.opened {
+            self.opened = true;
+            self.model = chunk.model.as_ref().filter(|m| !m.0.is_empty()).map(|m| m.0.to_string());
+            steps.push(Step::Open { id: chunk.id.map(|t| t.0), model: chunk.model.map(|t| t.0) });
+        }
+        for choice in chunk.choices.into_iter().flatten() {
+            self.take(choice, steps)?;
+        }
+        Ok(())
+    }
+
+    fn take<'a>(&mut self, choice: Choice<'a>, steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+        if let Some(error) = choice.error.filter(|raw| speaks(Some(raw))) {
+            return Err(Bad::trouble(Trouble::read(error.get().as_bytes()).unwrap_or_default()));
+        }
+        if choice.index != self.choice {
+            self.choice = choice.index;
+            self.saying = None;
+            steps.push(Step::Choice(choice.index));
+        }
+        let at = self.choices.iter().position(|state| state.index == choice.index).unwrap_or_else(|| {
+            self.choices.push(State { index: choice.index, ..State::default() });
+            self.choices.len() - 1
+        });
+        if self.choices[at].finished {
+            return Ok(());
+        }
+        self.said(at, choice.delta.unwrap_or_default(), choice.logprobs.and_then(|l| l.content), steps);
+        if let Some(reason) = choice.finish_reason.filter(|r| !r.0.is_empty()) {
+            if reason.0 == "error" {
+                return Err(Bad::trouble(Trouble::new("the provider ended the answer with an error")));
+            }
+            self.finish(at, reason.0, steps);
+        }
+        Ok(())
+    }
+
+    fn said<'a>(&mut self, at: usize, said: Said<'a>, logprobs: Option<&'a RawValue>, steps: &mut Vec<Step<'a>>) {
+        let reasoning = said.reasoning_content.filter(|raw| speaks(Some(raw))).or(said.reasoning);
+        if let Some(text) = reasoning.and_then(|raw| read::<Text<'a>>(raw.get().as_bytes())) {
+            self.say(Saying::Reasoning, text.0, steps);
+        }
+        self.content(said.content, steps);
+        if let Some(text) = said.refusal {
+            self.say(Saying::Refusal, text.0, steps);
+        }
+        if let Some(content) = logprobs.filter(|raw| speaks(Some(raw))) {
+            steps.push(Step::Logprobs { block: self.block, content: Cow::Borrowed(content) });
+        }
+        for raw in said.annotations.iter().flatten().filter_map(|raw| citation(raw)) {
+            steps.push(Step::Aside { block: self.block, aside: Aside::Citation(Cow::Owned(raw)) });
+        }
+        let legacy = said.function_call.map(calls::Called::legacy);
+        for called in said.tool_calls.into_iter().flatten().chain(legacy) {
+            self.saying = None;
+            self.choices[at].calls.take(called, steps);
+        }
+    }
+
+    fn content<'a>(&mut self, raw: Option<&'a RawValue>, steps: &mut Vec<Step<'a>>) {
+        let Some(raw) = raw else { return };
+        if raw.get().starts_with('"') {
+            if let Some(text) = read::<Text<'a>>(raw.get().as_bytes()) {
+                self.say(Saying::Text, text.0, steps);
+            }
+            return;
+        }
+        for part in read::<Vec<Part<'a>>>(raw.get().as_bytes()).into_iter().flatten() {
+            for thought in part.thinking.into_iter().flatten().filter_map(|t| t.text) {
+                self.say(Saying::Reasoning, thought.0, steps);
+            }
+            if let Some(text) = part.text {
+                self.say(Saying::Text, text.0, steps);
+            }
+            if let Some(text) = part.refusal {
+                self.say(Saying::Refusal, text.0, steps);
+            }
+        }
+    }
+
+    fn say<'a>(&mut self, saying: Saying, text: Cow<'a, str>, steps: &mut Vec<Step<'a>>) {
+        if text.is_empty() {
+            return;
+        }
+        if self.saying != Some(saying) {
+            self.saying = Some(saying);
+            self.block += 1;
+        }
+        let block = self.block;
+        steps.push(match saying {
+            Saying::Text => Step::Text { block, text },
+            Saying::Reasoning => Step::Reasoning { block, text },
+            Saying::Refusal => Step::Refusal { block, text },
+        });
+    }
+
+    fn finish<'a>(&mut self, at: usize, reason: Cow<'a, str>, steps: &mut Vec<Step<'a>>) {
+        let state = &mut self.choices[at];
+        state.finished = true;
+        state.calls.close(steps);
+        // Some servers say `stop` beside the calls that they made.
+        let standard = match &*reason {
+            "length" | "max_tokens" | "model_length" => "length",
+            "content_filter" => "content_filter",
+            "tool_calls" | "function_call" => "tool_calls",
+            _ if state.calls.any() => "tool_calls",
+            _ => "stop",
+        };
+        steps.push(Step::Finish { reason, standard });
+    }
+
+    fn done(&mut self, steps: &mut Vec<Step<'_>>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        for at in 0..self.choices.len() {
+            if !self.choices[at].finished {
+                steps.push(Step::Choice(self.choices[at].index));
+                self.finish(at, Cow::Borrowed("stop"), steps);
+            }
+        }
+        steps.push(Step::End { usage: self.usage });
+    }
+}
+
+/// A citation in the form that the writers know, from an annotation of a web search.
+fn citation(annotation: &RawValue) -> Option<Box<RawValue>> {
+    let annotation: Value = serde_json::from_str(annotation.get()).ok()?;
+    let cited = annotation.get("url_citation").unwrap_or(&annotation);
+    let url = cited["url"].as_str()?;
+    let text = cited["content"].as_str().unwrap_or_default();
+    let made = json!({
+        "type": "web_search_result_location", "url": url, "title": cited["title"], "cited_text": text,
+        "encrypted_index": "",
+    });
+    RawValue::from_string(made.to_string()).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+use super::*;
+
+/// Steps in short, one a line.
+fn told(events: &[&str]) -> Vec<String> {
+    let mut reader = ChatReader::default();
+    let mut all = Vec::new();
+    for event in events {
+        let mut steps = Vec::new();
+        let outcome = reader.event(event.as_bytes(), &mut steps);
+        all.extend(steps.iter().map(|step| match step {
+            Step::Open { model, .. } => format!("open {}", model.as_deref().unwrap_or_default()),
+            Step::Text { block, text } => format!("text {block} {text}"),
+            Step::Reasoning { block, text } => format!("reasoning {block} {text}"),
+            Step::ToolOpen { call, id, name, .. } => format!("call {call} {id} {name}"),
+            Step::ToolArguments { call, fragment } => format!("arguments {call} {fragment}"),
+            Step::Finish { standard, .. } => format!("finish {standard}"),
+            Step::End { usage } => format!("end {}", usage.is_some()),
+            other => format!("{other:?}"),
+        }));
+        all.extend(outcome.err().map(|bad| format!("{bad:?}")));
+    }
+    all
+}
+
+#[test]
+fn reasoning_text_and_calls_in_order() {
+    let events = [
+        r#"{"id":"x","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"reasoning_content":"hm","reasoning":"hm","content":null}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"so"}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":3,"id":"a","function":{"name":"f","arguments":""}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":3,"function":{"arguments":"{\"x\":"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":3,"function":{"arguments":"1}"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":4,"id":"b","function":{"name":"g"}}]}}]}"#,
+        r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}"#,
+        "[DONE]",
+        "[DONE]",
+    ];
+    let expected = [
+        "open m",
+        "reasoning 1 hm",
+        "text 2 so",
+        "call 0 a f",
+        "arguments 0 {\"x\":",
+        "arguments 0 1}",
+        "call 1 b g",
+        "arguments 1 {}",
+        "finish tool_calls",
+        "end true",
+    ];
+    assert_eq!(told(&events), expected);
+}
+
+#[test]
+fn calls_of_servers_that_number_badly() {
+    let same_number = [
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"f","arguments":"{}"}}]}}]}"#,
+    ];
+    assert_eq!(told(&same_number)[1..], ["call 0 a f", "arguments 0 {}", "call 1 b f", "arguments 1 {}"]);
+    let none = [
+        r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}},{"function":{"name":"g"}}]}}]}"#,
+    ];
+    assert_eq!(told(&none)[1..], ["call 0 call_0 f", "arguments 0 {\"a\":1}", "call 1 call_1 g"]);
+}
+
+#[test]
+fn parts_of_mistral_and_choices() {
+    let events = [
+        r#"{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"}]}}]}"#,
+        r#"{"choices":[{"index":1,"delta":{"content":"b"}}]}"#,
+        "[DONE]",
+    ];
+    let told = told(&events);
+    assert_eq!(told[..5], ["open ", "reasoning 1 hm", "text 2 a", "Choice(1)", "text 3 b"]);
+    assert_eq!(told[5..], ["Choice(0)", "finish stop", "Choice(1)", "finish stop", "end false"]);
+}
+
+#[test]
+fn errors_in_place_of_chunks() {
+    assert!(told(&[r#"{"error":{"message":"no","code":429}}"#])[0].contains("429"));
+    assert!(told(&[r#"{"choices":[{"error":{"message":"cut"},"finish_reason":"error"}]}"#])[1].contains("cut"));
+    assert_eq!(told(&["{"]), ["Unreadable"]);
+}

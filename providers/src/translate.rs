@@ -1,0 +1,182 @@
+//! Answers of providers with a dialect of their own, for whatever the client speaks. A provider brings a [`Reader`]
+//! that makes steps of its events; the rest (framing, errors, progress, the client's dialect) is the same for all.
+
+use crate::adapter::{Call, Ending, Failure, Progress, Reply, StreamTranslator};
+use crate::answer::{Step, Whole, Writer};
+use crate::failure::{self, Trouble};
+use crate::passthrough::Seen;
+use crate::sse::{self, Framer};
+use crate::wire::read;
+use bytes::{Bytes, BytesMut};
+use gateway_domain::{Dialect, Usage};
+use serde::de::IgnoredAny;
+
+/// What stands in the way of an event.
+#[derive(Debug)]
+pub(crate) enum Bad {
+    /// The provider says that it failed.
+    Trouble(Box<Trouble>),
+    /// It is not what the provider's API allows.
+    Unreadable,
+}
+
+impl Bad {
+    pub(crate) fn trouble(trouble: Trouble) -> Self {
+        Self::Trouble(Box::new(trouble))
+    }
+}
+
+/// Reads the events of one answer. Knows nothing of clients.
+pub(crate) trait Reader: Send {
+    /// Adds the steps that one event's data stands for; events that mean nothing add none.
+    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad>;
+
+    /// The upstream's body is over. A dialect without an end mark says here whether the answer was whole, with
+    /// [`Step::End`]; one with a mark has nothing to add.
+    fn close(&mut self, _steps: &mut Vec<Step<'static>>) {}
+
+    /// The counts so far. While the last ones are missing the output is guessed from `chars`.
+    fn usage(&self, chars: u64) -> Option<Usage>;
+    /// As the provider names it.
+    fn model(&self) -> Option<&str>;
+}
+
+/// What a stream does with steps, however its events are framed.
+pub(crate) struct Flow {
+    slug: &'static str,
+    dialect: Dialect,
+    writer: Writer,
+    seen: Seen,
+    /// Written by the push that ended in an error; it precedes the error if the client must be told after all.
+    due: BytesMut,
+}
+
+impl Flow {
+    pub(crate) fn new(call: &Call<'_>, slug: &'static str) -> Self {
+        let writer = Writer::new(call, slug);
+        Self { slug, dialect: call.dialect, writer, seen: Seen::new(), due: BytesMut::new() }
+    }
+
+    pub(crate) fn complete(&self) -> bool {
+        self.seen.progress == Progress::Complete
+    }
+
+    pub(crate) fn write(&mut self, steps: &[Step<'_>], out: &mut BytesMut) {
+        for step in steps {
+            // After the end nothing can be said any more.
+            if self.complete() {
+                return;
+            }
+            self.seen.content_chars += step.chars();
+            if step.begins() {
+                self.seen.begin();
+            }
+            if matches!(step, Step::End { .. }) {
+                self.seen.progress = Progress::Complete;
+            }
+            self.writer.write(step, out);
+        }
+    }
+
+    /// What the client must know of an event that is none.
+    pub(crate) fn failure(&self, bad: Bad, data: &[u8]) -> Failure {
+        match bad {
+            Bad::Trouble(trouble) => trouble.tell(self.slug, trouble.status(), self.dialect),
+            Bad::Unreadable => failure::unreadable(self.slug, "an event of the stream", data, self.dialect),
+        }
+    }
+
+    /// Keeps what was written until [`Flow::abort`], or until nobody wants it.
+    pub(crate) fn hold(&mut self, out: BytesMut) {
+        self.due.unsplit(out);
+    }
+
+    pub(crate) fn abort(&mut self, failure: &Failure) -> Bytes {
+        let mut out = std::mem::take(&mut self.due);
+        self.writer.abort(failure, &mut out);
+        out.freeze()
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.seen.progress
+    }
+
+    pub(crate) fn ending(&self, reader: &impl Reader) -> Ending {
+        let usage = reader.usage(self.seen.content_chars);
+        Ending { usage, model: reader.model().map(str::to_owned), ..self.seen.ending() }
+    }
+}
+
+/// A stream of server-sent events.
+pub(crate) struct Stream<R> {
+    framer: Framer,
+    reader: R,
+    flow: Flow,
+}
+
+impl<R: Reader> Stream<R> {
+    pub(crate) fn new(call: &Call<'_>, slug: &'static str, reader: R) -> Self {
+        Self { framer: Framer::default(), reader, flow: Flow::new(call, slug) }
+    }
+
+    fn read(&mut self, whole: &[u8]) -> Result<Bytes, Failure> {
+        let mut out = BytesMut::with_capacity(whole.len());
+        for event in sse::events(whole) {
+            let Some(data) = sse::data(event).filter(|data| !data.trim_ascii().is_empty()) else { continue };
+            let mut steps = Vec::with_capacity(4);
+            let outcome = self.reader.event(&data, &mut steps);
+            self.flow.write(&steps, &mut out);
+            if let Err(bad) = outcome.map_err(|bad| self.flow.failure(bad, &data)) {
+                self.flow.hold(out);
+                return Err(bad);
+            }
+        }
+        Ok(out.freeze())
+    }
+}
+
+impl<R: Reader> StreamTranslator for Stream<R> {
+    fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
+        match self.framer.push(chunk) {
+            Ok(whole) => self.read(&whole),
+            Err(sse::TooLarge) => Err(failure::oversized(self.flow.slug, self.flow.dialect)),
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        self.flow.progress()
+    }
+
+    fn finish(&mut self) -> Bytes {
+        let mut out = BytesMut::new();
+        let whole = |data: &[u8]| data == b"[DONE]" || read::<IgnoredAny>(data).is_some();
+        if let Some(last) = self.framer.last(whole) {
+            match self.read(&last) {
+                Ok(last) => out.extend_from_slice(&last),
+                Err(failure) => {
+                    self.flow.seen.failed = Some(failure.message.clone());
+                    return self.flow.abort(&failure);
+                }
+            }
+        }
+        let mut steps = Vec::new();
+        self.reader.close(&mut steps);
+        self.flow.write(&steps, &mut out);
+        out.freeze()
+    }
+
+    fn abort(&mut self, failure: &Failure) -> Bytes {
+        self.flow.abort(failure)
+    }
+
+    fn ending(&self) -> Ending {
+        self.flow.ending(&self.reader)
+    }
+}
+
+/// A whole answer from the steps that it stands for.
+pub(crate) fn whole(call: &Call<'_>, slug: &'static str, reader: &impl Reader, steps: &[Step<'_>]) -> Reply {
+    let mut whole = Whole::new(call, slug);
+    steps.iter().for_each(|step| whole.take(step));
+    Reply { body: whole.write(), usage: reader.usage(0), model: reader.model().map(str::to_owned) }
+}
