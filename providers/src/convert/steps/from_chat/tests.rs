@@ -1,3 +1,5 @@
+//! Steps of chunks as servers really send them: calls numbered in odd ways, content in parts, errors in place.
+
 use super::*;
 
 /// Steps in short, one a line.
