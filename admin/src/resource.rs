@@ -227,20 +227,43 @@ fn check_organisation(call: &Call, body: &mut Body) -> Result<(), Problem> {
 }
 
 pub(crate) async fn insert<R: Resource>(call: &Call, body: Body) -> Result<(Row<R>, Revision), Problem> {
+    insert_with(call, body, |_, _| Ok(Vec::new())).await
+}
+
+/// `along`: rows that change with the new one.
+pub(crate) async fn insert_with<R, F>(call: &Call, body: Body, along: F) -> Result<(Row<R>, Revision), Problem>
+where
+    R: Resource,
+    F: FnOnce(&Row<R>, &Around<'_>) -> Result<Vec<Stored>, Problem> + Send,
+{
     let seen = call.snapshot().revision;
     let (mut draft, told) = draft::<R>(call, body)?;
     draft.settle(call).await?;
     let decide = |around: &Around<'_>| {
         draft.enter(around)?;
         let (stored, versions) = (draft.row.stored()?, draft.row.version(call.actor.key.0)?);
-        let audit = vec![audit(call, Action::Create, &stored, &told)];
-        Ok(Batch { rows: vec![stored], versions, audit })
+        let mut rows = vec![stored];
+        let mut audits = vec![audit(call, Action::Create, &rows[0], &told)];
+        for other in along(&draft.row, around)? {
+            audits.push(audit(call, Action::Update, &other, &told));
+            rows.push(other);
+        }
+        Ok(Batch { rows, versions, audit: audits })
     };
     let revision = commit(&call.app, seen, decide).await?;
     Ok((draft.row, revision))
 }
 
-pub(crate) async fn edit<R: Resource>(call: &Call, mut body: Body) -> Result<(Row<R>, Revision), Problem> {
+pub(crate) async fn edit<R: Resource>(call: &Call, body: Body) -> Result<(Row<R>, Revision), Problem> {
+    edit_with(call, body, |_, _| Ok(Vec::new())).await
+}
+
+/// `along`: rows that change with this one.
+pub(crate) async fn edit_with<R, F>(call: &Call, mut body: Body, along: F) -> Result<(Row<R>, Revision), Problem>
+where
+    R: Resource,
+    F: FnOnce(&Row<R>, &Around<'_>) -> Result<Vec<Stored>, Problem> + Send,
+{
     let seen = call.snapshot().revision;
     let mut told = body.0.clone();
     R::mask(&mut told);
@@ -259,10 +282,14 @@ pub(crate) async fn edit<R: Resource>(call: &Call, mut body: Body) -> Result<(Ro
         row.touch(call.now);
         let changed = row.doc.version_id() != before;
         let versions = if changed { row.version(call.actor.key.0)? } else { Vec::new() };
-        let stored = row.stored()?;
-        let audit = vec![audit(call, Action::Update, &stored, &told)];
+        let mut rows = vec![row.stored()?];
+        let mut audits = vec![audit(call, Action::Update, &rows[0], &told)];
+        for other in along(&row, around)? {
+            audits.push(audit(call, Action::Update, &other, &told));
+            rows.push(other);
+        }
         done = Some(row);
-        Ok(Batch { rows: vec![stored], versions, audit })
+        Ok(Batch { rows, versions, audit: audits })
     };
     let revision = commit(&call.app, seen, decide).await?;
     done.map(|row| (row, revision)).ok_or_else(|| missing(R::NOUN))

@@ -1,5 +1,6 @@
 //! Which config a request goes by, and the plan that comes out of it. Precedence of sources
-//! (`spec/config-object.md`): request header, key default, then the bare provider of the request.
+//! (`spec/config-object.md`): request header, key default, the workspace's default, then the bare provider
+//! of the request.
 
 use super::Gateway;
 use super::exchange::Routing;
@@ -60,6 +61,9 @@ pub(crate) fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeader
                 return Err(Fault::new(FaultKind::BadConfig, message));
             }
         }
+    }
+    if let Some(found) = tenant.workspace.default_config() {
+        return Ok(Chosen { config: found.config.clone(), inline: false, name: found.slug.clone() });
     }
     Ok(Chosen { config: BARE.clone(), inline: true, name: Arc::default() })
 }

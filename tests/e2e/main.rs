@@ -38,6 +38,8 @@ mod records;
 #[cfg(test)]
 mod retries;
 #[cfg(test)]
+mod saved;
+#[cfg(test)]
 mod shutdown;
 #[cfg(test)]
 mod startup;

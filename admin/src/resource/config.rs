@@ -2,18 +2,19 @@
 //! Credentials in it are sealed here and masked on every way out; what it means is the domain's business.
 
 mod secrets;
+mod versions;
 
 pub(crate) use secrets::MASK;
 
-use super::{Draft, Resource, Row, Slug, create, delete, get, list, locate, update};
-use crate::change::{Action, Around};
-use crate::input::{Edit, Flag};
-use crate::problem::{Problem, bad, bad_config, conflict, internal};
+use super::{Draft, Resource, Row, Slug, delete, edit_with, get, insert_with, list};
+use crate::change::Around;
+use crate::input::{Body, Edit, Flag};
+use crate::problem::{Problem, bad, bad_config, conflict};
 use crate::route::{Call, PAGES, Reply, Route, authed};
 use gateway_domain::config::{Context, Problem as Broken, compile, managed_slugs};
-use gateway_domain::id::{KeyId, WorkspaceId};
+use gateway_domain::id::{ConfigId, KeyId, WorkspaceId};
 use gateway_domain::resource::config::SavedConfig;
-use gateway_domain::resource::{Kind, StoredVersion, check_name};
+use gateway_domain::resource::{Kind, Stored, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Workspace;
 use http::Method;
@@ -22,35 +23,25 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 
+const READ: &[Scope] = &[Scope::named("configs.read")];
+const UPDATE: &[Scope] = &[Scope::named("configs.update")];
+
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("configs.list")];
     const CREATE: &[Scope] = &[Scope::named("configs.create")];
-    const READ: &[Scope] = &[Scope::named("configs.read")];
-    const UPDATE: &[Scope] = &[Scope::named("configs.update")];
     const DELETE: &[Scope] = &[Scope::named("configs.delete")];
-    vec![
+    const ONE: &str = "/configs/{id}";
+    let own = vec![
         authed(Method::GET, "/configs", LIST, "List the configs of a workspace", list::<SavedConfig>).asks(PAGES),
-        authed(Method::POST, "/configs", CREATE, "Save a config", create::<SavedConfig>)
-            .takes::<Create>()
+        authed(Method::POST, "/configs", CREATE, "Save a config", create).takes::<Create>().and(&["workspace_id"]),
+        authed(Method::GET, ONE, READ, "Show a config by slug or id", get::<SavedConfig>).asks(&["workspace_id"]),
+        authed(Method::PUT, ONE, UPDATE, "Change a config; a new document is a new version", update)
+            .takes::<Patch>()
             .and(&["workspace_id"]),
-        authed(Method::GET, "/configs/{id}", READ, "Show a config by slug or id", get::<SavedConfig>),
-        authed(
-            Method::PUT,
-            "/configs/{id}",
-            UPDATE,
-            "Change a config; a new document is a new version",
-            update::<SavedConfig>,
-        )
-        .takes::<Patch>(),
-        authed(
-            Method::DELETE,
-            "/configs/{id}",
-            DELETE,
-            "Delete a config that no key defaults to",
-            delete::<SavedConfig>,
-        ),
-        authed(Method::GET, "/configs/{id}/versions", LIST, "List what a config was, newest first", versions),
-    ]
+        authed(Method::DELETE, ONE, DELETE, "Delete a config that nothing defaults to", delete::<SavedConfig>)
+            .asks(&["workspace_id"]),
+    ];
+    own.into_iter().chain(versions::routes()).collect()
 }
 
 #[derive(Deserialize)]
@@ -86,8 +77,8 @@ impl Resource for SavedConfig {
         check_name("name", &input.name)?;
         let config = secrets::seal(document(input.config)?, None, &*call.app.vault)?;
         let author = Some(call.actor.key.0);
-        refuse_default(input.is_default)?;
-        let doc = Self { config, is_default: false, version_id: call.app.id(), updated_by: author, rest: Map::new() };
+        let is_default = input.is_default.0;
+        let doc = Self { config, is_default, version_id: call.app.id(), updated_by: author, rest: Map::new() };
         let mut row = Row::fresh(&call.app, call.actor.org, home, author, doc);
         row.name = input.name;
         Ok(Draft { row, slug: Slug::Derived(format!("pc-{}", call.app.tail::<8>())) })
@@ -106,8 +97,7 @@ impl Resource for SavedConfig {
             return Err(bad("status", "must be active; delete the config to take it out of use"));
         }
         if let Some(flag) = input.is_default.or_default() {
-            refuse_default(flag)?;
-            row.doc.is_default = false;
+            row.doc.is_default = flag.0;
         }
         row.doc.updated_by = Some(call.actor.key.0);
         Ok(())
@@ -140,7 +130,11 @@ impl Resource for SavedConfig {
             .filter(|k| k.workspace == row.workspace)
             .filter(|k| k.defaults.as_ref().and_then(|d| d.config.as_deref()).is_some_and(meant));
         let users: Vec<String> = defaults.take(10).map(|k| format!("`{}` ({})", k.name, KeyId(k.id.0))).collect();
-        let default = row.workspace.and_then(|w| around.snapshot.workspace(w)).and_then(|w| w.user_key_config);
+        let workspace = row.workspace.and_then(|w| around.snapshot.workspace(w));
+        if workspace.and_then(|w| w.default_config()).is_some_and(|c| c.id.0 == row.id) {
+            return Err(conflict("the config is the default of its workspace: set isDefault to 0 first"));
+        }
+        let default = workspace.and_then(|w| w.user_key_config);
         if default.is_some_and(|c| c.0 == row.id) {
             return Err(conflict("the config is the user_api_key_config of its workspace"));
         }
@@ -194,12 +188,6 @@ impl Resource for SavedConfig {
     }
 }
 
-/// No default of a workspace is in force: keys name theirs in `defaults.config_id`, and a workspace names the
-/// one of its user keys. A flag that changes nothing is not stored.
-fn refuse_default(flag: Flag) -> Result<(), Problem> {
-    if flag.0 { Err(bad("isDefault", "is not available in this version")) } else { Ok(()) }
-}
-
 /// Two forms are documented, flat and enveloped: one body that satisfies both.
 fn both(mut flat: Value) -> Value {
     flat["data"] = flat.clone();
@@ -218,22 +206,53 @@ fn document(config: Value) -> Result<Value, Problem> {
     if config.is_object() { Ok(config) } else { Err(bad("config", "must be an object or the JSON text of one")) }
 }
 
-async fn versions(call: Call) -> Result<Reply, Problem> {
-    let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let mut versions = call.app.history.versions(Kind::Config.name(), row.id).await?;
-    versions.sort_by_key(|v| std::cmp::Reverse(v.version));
-    let data: Vec<Value> = versions.iter().map(|v| version(&row, v, &call)).collect::<Result<_, _>>()?;
-    Ok(Reply::json(SavedConfig::listed(data.len() as u64, data)))
+/// A workspace has one default at most: who becomes it takes its place.
+struct Place(Option<Row<SavedConfig>>);
+
+impl Place {
+    /// Who holds it now, where the body asks for it.
+    async fn of(call: &Call, body: &Body) -> Result<Self, Problem> {
+        let asked = ["isDefault", "is_default"].iter().any(|f| body.0.get(*f).is_some_and(|v| !v.is_null()));
+        let named = body.0.get("workspace_id").and_then(Value::as_str).or_else(|| call.query.text("workspace_id"));
+        let snapshot = call.snapshot();
+        let home = match Uuid::parse_str(call.var("id")) {
+            // A config found by its id may be in any workspace.
+            Ok(id) => snapshot.workspaces().find(|w| w.config(&id.to_string()).is_some()).map(|w| w.id),
+            Err(_) => call.actor.home(&snapshot, named).ok(),
+        };
+        let holder = home.and_then(|w| snapshot.workspace(w)).and_then(|w| w.default_config()).map(|c| c.id);
+        let Some(holder) = holder.filter(|_| asked) else { return Ok(Self(None)) };
+        let found = call.app.directory.get(Kind::Config, call.actor.org, None, &holder.to_string()).await?;
+        Ok(Self(found.as_ref().map(Row::read).transpose()?))
+    }
+
+    fn leave(self, new: &Row<SavedConfig>, around: &Around<'_>, call: &Call) -> Result<Vec<Stored>, Problem> {
+        let holder = around.workspace(new.workspace)?.default_config().map(|c| c.id);
+        let Some(holder) = holder.filter(|h| new.doc.is_default && *h != ConfigId(new.id)) else {
+            return Ok(Vec::new());
+        };
+        let known = self.0.filter(|row| row.id == holder.0);
+        let mut old = around.newest(known.ok_or_else(|| conflict("the default was changed meanwhile: try again"))?)?;
+        old.doc.is_default = false;
+        old.touch(call.now);
+        Ok(vec![old.stored()?])
+    }
 }
 
-/// A version as the list shows it: the document is text there.
-fn version(row: &Row<SavedConfig>, version: &StoredVersion, call: &Call) -> Result<Value, Problem> {
-    let doc: SavedConfig = serde_json::from_str(&version.doc).map_err(internal)?;
-    let was = Row { updated_at: version.created_at, version: version.version, doc, ..row.clone() };
-    let mut view = SavedConfig::view(&was, call);
-    view["config"] = Value::String(view["config"].to_string());
-    view["version"] = version.version.into();
-    Ok(view)
+async fn create(call: Call) -> Result<Reply, Problem> {
+    let body = call.body()?;
+    let place = Place::of(&call, &body).await?;
+    let along = |row: &Row<SavedConfig>, around: &Around<'_>| place.leave(row, around, &call);
+    let (row, revision) = insert_with(&call, body, along).await?;
+    Ok(Reply::json(SavedConfig::created(&row)).at(revision))
+}
+
+async fn update(call: Call) -> Result<Reply, Problem> {
+    let body = call.body()?;
+    let place = Place::of(&call, &body).await?;
+    let along = |row: &Row<SavedConfig>, around: &Around<'_>| place.leave(row, around, &call);
+    let (row, revision) = edit_with(&call, body, along).await?;
+    Ok(Reply::json(SavedConfig::updated(&row)).at(revision))
 }
 
 /// Saved configs of a workspace that name a managed provider, by its slug or its id.

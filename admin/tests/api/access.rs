@@ -68,6 +68,7 @@ impl Things {
         path.replace("{id}", id)
             .replace("{user_id}", &self.user)
             .replace("{entity}", "e0")
+            .replace("{version}", "1")
             .replace("{type}", "workspace")
             .replace("{sub_type}", "service")
     }

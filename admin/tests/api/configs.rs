@@ -91,7 +91,6 @@ async fn broken_bodies_are_named() {
         (json!({"name": "x", "config": "{"}), "config must be an object or the JSON text of one"),
         (json!({"name": "x", "config": {}, "colour": 1}), "colour is not a known field"),
         (json!({"name": "x", "config": {}, "isDefault": 2}), "isDefault must be true or false"),
-        (json!({"name": "x", "config": {}, "isDefault": 1}), "isDefault is not available in this version"),
         (json!({"name": "x", "config": {"provider": "openai", "api_key": "****cdef"}}), "stands for no stored one"),
         (json!({"name": "x", "config": {"provider": "openai", "api_key": ""}}), "api_key"),
         (
@@ -163,4 +162,104 @@ async fn the_default_of_a_key_is_not_deleted() {
         house.as_admin().put(&format!("/api-keys/{id}"), json!({"defaults": {"config_id": null}})).await.expect(200);
     }
     house.as_admin().delete(&format!("/configs/{}", text(&config["slug"]))).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_workspace_has_one_default_at_most() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let team = house.workspace("team").await;
+    let in_force = |workspace| {
+        let snapshot = house.app.live.snapshot();
+        let found = snapshot.workspace(workspace).expect("in force").default_config().map(|c| c.slug.to_string());
+        found.unwrap_or_default()
+    };
+    let own = house.default_workspace();
+    let save = async |name: &str, flag: u8| {
+        let body = json!({"name": name, "config": {"provider": "mock"}, "isDefault": flag});
+        text(&admin.post("/configs", body).await.expect(200)["slug"])
+    };
+    let (first, second) = (save("a", 1).await, save("b", 0).await);
+    assert_eq!(in_force(own), first);
+    let elsewhere = json!({"name": "c", "config": {"provider": "mock"}, "isDefault": 1, "workspace_id": "team"});
+    let elsewhere = text(&admin.post("/configs", elsewhere).await.expect(200)["slug"]);
+    assert_eq!((in_force(own), in_force(team)), (first.clone(), elsewhere), "each workspace has its own");
+    let third = save("d", 1).await;
+    assert_eq!(in_force(own), third);
+    assert_eq!(admin.get(&format!("/configs/{first}")).await.expect(200)["is_default"], 0);
+    admin.put(&format!("/configs/{second}"), json!({"isDefault": 1})).await.expect(200);
+    assert_eq!(in_force(own), second);
+    let said = admin.delete(&format!("/configs/{second}")).await.refused(409, "AB07");
+    assert!(said.contains("the default of its workspace"), "{said}");
+    admin.put(&format!("/configs/{second}"), json!({"isDefault": 0})).await.expect(200);
+    assert_eq!(in_force(own), "");
+    admin.delete(&format!("/configs/{second}")).await.expect(200);
+    // By id, from another workspace than the one that the key acts on.
+    let found = admin.get("/configs?workspace_id=team").await.expect(200);
+    let id = text(&found["data"][0]["id"]);
+    admin.put(&format!("/configs/{id}"), json!({"isDefault": null})).await.expect(200);
+    assert_eq!(in_force(team), "");
+    admin.put(&format!("/configs/{id}"), json!({"isDefault": true})).await.expect(200);
+    assert_ne!(in_force(team), "");
+}
+
+#[tokio::test]
+async fn versions_are_told_apart_and_gone_back_to() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": [
+        {"provider": "openai", "api_key": "sk-0123456789abcdef"}, {"provider": "mock", "weight": 2}]});
+    let path = format!("/configs/{}", text(&save(&house, config).await["slug"]));
+    let second = json!({"strategy": {"mode": "loadbalance"}, "request_timeout": 5000, "targets": [
+        {"provider": "openai", "api_key": "sk-9999999999abcdef"}, {"provider": "mock"}, {"provider": "mock"}]});
+    admin.put(&path, json!({"config": second})).await.expect(200);
+
+    let diff = admin.get(&format!("{path}/diff")).await.expect(200);
+    assert_eq!((&diff["from"]["version"], &diff["to"]["version"]), (&json!(1), &json!(2)));
+    assert_eq!(
+        diff["changes"],
+        json!([
+            {"op": "replace", "path": "/strategy/mode", "before": "fallback", "after": "loadbalance"},
+            {"op": "remove", "path": "/targets/1/weight", "before": 2},
+            {"op": "add", "path": "/targets/2", "after": {"provider": "mock"}},
+            {"op": "add", "path": "/request_timeout", "after": 5000},
+        ])
+    );
+    assert_eq!(diff["credentials_changed"], true, "though their masks look alike");
+    let same = admin.get(&format!("{path}/diff?from=2&to=2")).await.expect(200);
+    assert_eq!((&same["changes"], &same["credentials_changed"]), (&json!([]), &json!(false)));
+
+    let one = admin.get(&format!("{path}/versions/1")).await.expect(200);
+    assert!(text(&one["config"]).contains("fallback"), "{one}");
+    let by_id = admin.get(&format!("{path}/versions/{}", text(&one["version_id"]))).await.expect(200);
+    assert_eq!(by_id["version"], 1);
+    admin.get(&format!("{path}/versions/9")).await.refused(404, "AB08");
+    admin.get(&format!("{path}/diff?from=9")).await.refused(400, "AB01");
+    let page = admin.get(&format!("{path}/versions?page_size=1&current_page=1")).await.expect(200);
+    assert_eq!((&page["total"], &page["data"][0]["version"]), (&json!(2), &json!(1)));
+
+    for body in [json!({}), json!({"version": 9}), json!({"version": null}), json!({"version": 1, "to": 2})] {
+        admin.post(&format!("{path}/rollback"), body).await.refused(400, "AB01");
+    }
+    let back = admin.post(&format!("{path}/rollback"), json!({"version": 1})).await.expect(200);
+    assert_ne!(back["version_id"], one["version_id"], "the way back is a version of its own");
+    assert_eq!(admin.get(&format!("{path}/diff?from=1&to=3")).await.expect(200)["changes"], json!([]));
+    let snapshot = house.app.live.snapshot();
+    let workspace = snapshot.workspace(house.default_workspace()).expect("the default one");
+    let saved = workspace.configs().next().expect("in force");
+    assert_eq!(secret_of(&saved.config.root).as_deref(), Some("sk-0123456789abcdef"), "credentials come back too");
+}
+
+#[tokio::test]
+async fn nobody_goes_back_to_what_would_not_be_saved() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let integration = json!({"name": "Main", "slug": "main", "ai_provider_id": "openai", "key": "sk-x"});
+    admin.post("/integrations", integration).await.expect(200);
+    let path = format!("/configs/{}", text(&save(&house, json!({"provider": "@main"})).await["slug"]));
+    admin.put(&path, json!({"config": {"provider": "mock"}})).await.expect(200);
+    admin.delete("/providers/main").await.expect(200);
+    let said = admin.post(&format!("{path}/rollback"), json!({"version": 1})).await.refused(400, "AB01");
+    assert!(said.contains("`@main` is not a provider of this workspace"), "{said}");
+    assert_eq!(admin.get(&path).await.expect(200)["config"]["provider"], "mock");
 }

@@ -120,6 +120,7 @@ pub struct Workspace {
     pub limits: Option<Arc<Limits>>,
     members: Arc<BTreeMap<UserId, WorkspaceRole>>,
     configs: Slugged<SavedConfig>,
+    default_config: Option<Arc<SavedConfig>>,
     providers: Slugged<ManagedProvider>,
     /// Active policies; a new allocation whenever one of them changed, so that an index can tell.
     policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
@@ -178,6 +179,11 @@ impl Workspace {
         self.configs.by_name.get(name)
     }
 
+    /// Used by requests that bring none, with keys that have none.
+    pub fn default_config(&self) -> Option<&Arc<SavedConfig>> {
+        self.default_config.as_ref()
+    }
+
     pub fn configs(&self) -> impl Iterator<Item = &Arc<SavedConfig>> {
         self.configs.by_id.values()
     }
@@ -212,6 +218,11 @@ impl Workspace {
     }
 
     pub(super) fn put_config(&mut self, id: Uuid, made: Option<Arc<SavedConfig>>) {
+        if let Some(made) = made.as_ref().filter(|m| m.is_default) {
+            self.default_config = Some(made.clone());
+        } else if self.default_config.as_ref().is_some_and(|d| d.id.0 == id) {
+            self.default_config = None;
+        }
         self.configs.put(id, made);
     }
 
@@ -350,6 +361,7 @@ pub(super) fn org(row: &Stored) -> Result<Org, String> {
 
 pub(super) fn workspace(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
     let w: resource::workspace::Workspace = doc(row)?;
+    let default_config = old.as_ref().and_then(|o| o.default_config.clone());
     let (configs, providers, policies, usage_policies, members) =
         old.map(|o| (o.configs, o.providers, o.policies, o.usage_policies, o.members)).unwrap_or_default();
     Ok(Workspace {
@@ -365,6 +377,7 @@ pub(super) fn workspace(row: &Stored, old: Option<Workspace>) -> Result<Workspac
         limits: shared(w.limits),
         members,
         configs,
+        default_config,
         providers,
         policies,
         usage_policies,

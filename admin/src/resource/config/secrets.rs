@@ -4,7 +4,7 @@
 use crate::problem::{Problem, bad};
 use gateway_domain::config::visit_secrets;
 use gateway_domain::ports::Vault;
-use gateway_domain::secret::mask;
+use gateway_domain::secret::{Secret, mask};
 use serde_json::Value;
 
 /// What no real credential starts with.
@@ -51,6 +51,11 @@ fn sealed(config: &Value) -> Vec<String> {
     let mut found = Vec::new();
     visit_secrets(&mut config.clone(), &mut |secret| found.push(secret.clone()));
     found
+}
+
+/// Every credential in its place; empty where it cannot be opened. For comparing, never for showing.
+pub(super) fn opened(config: &Value, vault: &dyn Vault) -> Vec<Secret<String>> {
+    sealed(config).iter().map(|s| vault.open(s).unwrap_or_else(|_| Secret::new(String::new()))).collect()
 }
 
 pub(super) fn masked(config: &Value, vault: &dyn Vault) -> Value {

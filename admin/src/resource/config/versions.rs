@@ -1,0 +1,174 @@
+//! What a config was: its versions, what changed between two of them, and the way back to one. Going back makes
+//! a new version, held to the same checks as any other; nothing of the history is lost.
+
+use super::{READ, UPDATE, document, secrets};
+use crate::change::{Action, Around, audit, commit};
+use crate::problem::{Problem, bad, internal, missing};
+use crate::resource::{Resource as _, Row, locate};
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::ports::Batch;
+use gateway_domain::resource::config::SavedConfig;
+use gateway_domain::resource::{Kind, StoredVersion};
+use gateway_domain::scope::Scope;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+pub(super) fn routes() -> Vec<Route> {
+    const LIST: &[Scope] = &[Scope::named("configs.list")];
+    const ALL: &str = "/configs/{id}/versions";
+    const ONE: &str = "/configs/{id}/versions/{version}";
+    const BACK: &str = "/configs/{id}/rollback";
+    vec![
+        authed(Method::GET, ALL, LIST, "List what a config was, newest first", list).asks(&[
+            "workspace_id",
+            "current_page",
+            "page_size",
+        ]),
+        authed(Method::GET, ONE, READ, "Show a version of a config, by number or id", show).asks(&["workspace_id"]),
+        authed(Method::GET, "/configs/{id}/diff", READ, "Tell two versions of a config apart", diff).asks(&[
+            "workspace_id",
+            "from",
+            "to",
+        ]),
+        authed(Method::POST, BACK, UPDATE, "Make a config what it was: a new version like an old one", back)
+            .takes::<Back>()
+            .and(&["workspace_id"]),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Back {
+    /// Its number or its id.
+    version: Value,
+}
+
+/// Newest first.
+async fn of(call: &Call, row: &Row<SavedConfig>) -> Result<Vec<StoredVersion>, Problem> {
+    let mut versions = call.app.history.versions(Kind::Config.name(), row.id).await?;
+    versions.sort_by_key(|v| std::cmp::Reverse(v.version));
+    Ok(versions)
+}
+
+/// By number or id.
+fn pick<'a>(versions: &'a [StoredVersion], name: &str) -> Option<&'a StoredVersion> {
+    versions.iter().find(|v| v.version.to_string() == name || v.version_id.to_string() == name)
+}
+
+fn read(version: &StoredVersion) -> Result<SavedConfig, Problem> {
+    serde_json::from_str(&version.doc).map_err(internal)
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let paging = call.query.paging()?;
+    let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let versions = of(&call, &row).await?;
+    let data: Vec<Value> = paging.cut(&versions).iter().map(|v| view(&row, v, &call)).collect::<Result<_, _>>()?;
+    Ok(Reply::json(SavedConfig::listed(versions.len() as u64, data)))
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let versions = of(&call, &row).await?;
+    let found = pick(&versions, call.var("version")).ok_or_else(|| missing("version"))?;
+    Ok(Reply::json(SavedConfig::shown(view(&row, found, &call)?)))
+}
+
+/// A version as lists show it: the document is text there.
+fn view(row: &Row<SavedConfig>, version: &StoredVersion, call: &Call) -> Result<Value, Problem> {
+    let doc = read(version)?;
+    let was = Row { updated_at: version.created_at, version: version.version, doc, ..row.clone() };
+    let mut view = SavedConfig::view(&was, call);
+    view["config"] = Value::String(view["config"].to_string());
+    view["version"] = version.version.into();
+    Ok(view)
+}
+
+/// `from`: by default the version before `to`, which by default is the newest.
+async fn diff(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let versions = of(&call, &row).await?;
+    let named = |field: &'static str| {
+        let Some(name) = call.query.text(field) else { return Ok(None) };
+        pick(&versions, name).map(Some).ok_or_else(|| bad(field, "names no version of this config"))
+    };
+    let to = named("to")?.or(versions.first()).ok_or_else(|| missing("version"))?;
+    let before = versions.iter().find(|v| v.version < to.version);
+    let from = named("from")?.or(before).unwrap_or(to);
+    let (old, new) = (read(from)?.config, read(to)?.config);
+    let vault = &*call.app.vault;
+    let mut changes = Vec::new();
+    compare("", &secrets::masked(&old, vault), &secrets::masked(&new, vault), &mut changes);
+    let told =
+        |v: &StoredVersion| json!({"version": v.version, "version_id": v.version_id, "created_at": v.created_at});
+    Ok(Reply::json(json!({
+        "object": "diff",
+        "from": told(from),
+        "to": told(to),
+        "changes": changes,
+        // Masks may look alike where what they stand for differs.
+        "credentials_changed": secrets::opened(&old, vault) != secrets::opened(&new, vault),
+    })))
+}
+
+/// Each difference with its JSON Pointer (RFC 6901). Items of arrays are told apart by their place.
+fn compare(path: &str, old: &Value, new: &Value, out: &mut Vec<Value>) {
+    let below = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
+    let pairs: Vec<(String, Option<&Value>, Option<&Value>)> = match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let kept = old.iter().map(|(name, value)| (below(name), Some(value), new.get(name)));
+            let added = new.iter().filter(|(name, _)| !old.contains_key(*name));
+            kept.chain(added.map(|(name, value)| (below(name), None, Some(value)))).collect()
+        }
+        (Value::Array(old), Value::Array(new)) => {
+            (0..old.len().max(new.len())).map(|i| (below(&i.to_string()), old.get(i), new.get(i))).collect()
+        }
+        (old, new) if old == new => return,
+        (old, new) => {
+            out.push(json!({"op": "replace", "path": path, "before": old, "after": new}));
+            return;
+        }
+    };
+    for (path, old, new) in pairs {
+        match (old, new) {
+            (Some(old), Some(new)) => compare(&path, old, new, out),
+            (Some(old), None) => out.push(json!({"op": "remove", "path": path, "before": old})),
+            (None, Some(new)) => out.push(json!({"op": "add", "path": path, "after": new})),
+            (None, None) => {}
+        }
+    }
+}
+
+async fn back(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let mut body = call.body()?;
+    let told: Map<String, Value> = body.0.clone();
+    let given = body.take_text("workspace_id")?;
+    let given = given.as_deref().or_else(|| call.query.text("workspace_id"));
+    let row = locate::<SavedConfig>(&call, given, Action::Update).await?;
+    let name = match body.read::<Back>()?.version {
+        Value::Number(n) => n.to_string(),
+        Value::String(text) => text,
+        _ => return Err(bad("version", "must be the number or the id of a version")),
+    };
+    let versions = of(&call, &row).await?;
+    let found = pick(&versions, &name).ok_or_else(|| bad("version", "names no version of this config"))?;
+    let config = document(read(found)?.config)?;
+    let mut done = None;
+    let decide = |around: &Around<'_>| {
+        let mut row = around.newest(row)?;
+        row.doc.config = config;
+        row.doc.version_id = call.app.id();
+        row.doc.updated_by = Some(call.actor.key.0);
+        SavedConfig::check(&row, around)?;
+        row.touch(call.now);
+        let (stored, versions) = (row.stored()?, row.version(call.actor.key.0)?);
+        let audit = vec![audit(&call, Action::Update, &stored, &told)];
+        done = Some(row);
+        Ok(Batch { rows: vec![stored], versions, audit })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    let row = done.ok_or_else(|| missing(SavedConfig::NOUN))?;
+    Ok(Reply::json(SavedConfig::updated(&row)).at(revision))
+}
