@@ -64,9 +64,10 @@ impl Trouble {
                 },
                 "provider": slug,
             }),
+            // Its clients know a closed list of types.
             Dialect::Anthropic => json!({
                 "type": "error",
-                "error": { "type": self.kind.as_deref().unwrap_or(type_of(status)), "message": format!("{slug} error: {message}") },
+                "error": { "type": self.kind.as_deref().filter(|k| k.ends_with("_error")).unwrap_or(type_of(status)), "message": format!("{slug} error: {message}") },
             }),
         };
         Failure { status, body: body.to_string().into(), message: without_secrets(message) }

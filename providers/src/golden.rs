@@ -274,7 +274,7 @@ fn golden() {
 #[test]
 fn whoever_is_special_shows_the_four_cases() {
     let quirks = compat::ROWS.iter().filter(|row| row.quirk.is_some()).map(|row| row.info.slug);
-    let special = quirks.chain(["openai", "anthropic"]);
+    let special = quirks.chain(["openai", "anthropic", "google"]);
     let mut missing = Vec::new();
     for slug in special {
         let dir = root().join(slug);

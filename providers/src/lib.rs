@@ -8,6 +8,7 @@ mod compat;
 mod convert;
 pub mod edit;
 mod failure;
+mod gemini;
 #[cfg(test)]
 mod golden;
 mod model;

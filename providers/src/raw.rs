@@ -5,7 +5,7 @@ use crate::adapter::{Call, Ending, Failure, Outgoing, Pieces, Progress, Reply, S
 use crate::failure::Trouble;
 use crate::passthrough::Seen;
 use crate::sse;
-use crate::wire::usage::{AnthropicUsage, OpenAiUsage};
+use crate::wire::usage::{AnthropicUsage, GeminiUsage, OpenAiUsage};
 use crate::wire::{Text, read};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::{Dialect, Usage};
@@ -26,7 +26,11 @@ pub(crate) fn request(call: &Call<'_>) -> Outgoing {
 
 pub(crate) fn response(call: &Call<'_>, body: &Bytes) -> Reply {
     let mut meter = Meter::new(call.dialect);
-    meter.read(body);
+    // Gemini's stream without events is one array.
+    match read::<Vec<&RawValue>>(body).filter(|_| body.trim_ascii_start().starts_with(b"[")) {
+        Some(all) => all.iter().for_each(|one| meter.read(one.get().as_bytes())),
+        None => meter.read(body),
+    }
     Reply { body: body.clone(), usage: meter.usage(), model: meter.model }
 }
 
@@ -42,6 +46,11 @@ struct Said<'a> {
     model: Option<Text<'a>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
+    /// Gemini's names for both.
+    #[serde(rename = "usageMetadata", borrow)]
+    gemini_usage: Option<&'a RawValue>,
+    #[serde(rename = "modelVersion", borrow)]
+    gemini_model: Option<Text<'a>>,
     /// Anthropic's `message_start` has both in here; elsewhere it may be anything.
     #[serde(borrow)]
     message: Option<&'a RawValue>,
@@ -63,19 +72,23 @@ struct Meter {
     dialect: Dialect,
     openai: Option<Usage>,
     anthropic: AnthropicUsage,
+    gemini: Option<Usage>,
     model: Option<String>,
 }
 
 impl Meter {
     fn new(dialect: Dialect) -> Self {
-        Self { dialect, openai: None, anthropic: AnthropicUsage::default(), model: None }
+        Self { dialect, openai: None, anthropic: AnthropicUsage::default(), gemini: None, model: None }
     }
 
     fn read(&mut self, json: &[u8]) {
         let Some(said) = read::<Said<'_>>(json) else { return };
         let inner = said.message.or(said.response).and_then(|raw| read::<Inner<'_>>(raw.get().as_bytes()));
-        let model = said.model.or(inner.as_ref().and_then(|i| i.model.clone()));
+        let model = said.model.or(said.gemini_model).or(inner.as_ref().and_then(|i| i.model.clone()));
         self.model = self.model.take().or(model.map(|m| m.0.into_owned()));
+        if let Some(usage) = said.gemini_usage.and_then(|raw| read::<GeminiUsage>(raw.get().as_bytes())) {
+            self.gemini = usage.split().or(self.gemini);
+        }
         let Some(usage) = said.usage.or(inner.and_then(|i| i.usage)) else { return };
         match self.dialect {
             Dialect::OpenAi => {
@@ -90,10 +103,11 @@ impl Meter {
     }
 
     fn usage(&self) -> Option<Usage> {
-        match self.dialect {
+        let own = match self.dialect {
             Dialect::OpenAi => self.openai,
             Dialect::Anthropic => self.anthropic.split(),
-        }
+        };
+        own.or(self.gemini)
     }
 }
 
@@ -140,7 +154,7 @@ impl Relay {
 
     fn look(&mut self, line: &[u8]) {
         let json = line.strip_prefix(b"data:").unwrap_or(line).trim_ascii();
-        if memmem::find(json, b"\"usage\"").is_some() || self.meter.model.is_none() && json.starts_with(b"{") {
+        if memmem::find(json, b"\"usage").is_some() || self.meter.model.is_none() && json.starts_with(b"{") {
             self.meter.read(json);
         }
     }

@@ -3,10 +3,11 @@
 use crate::adapter::Adapter;
 use crate::anthropic::Anthropic;
 use crate::compat;
+use crate::gemini::Gemini;
 use gateway_domain::catalog::{Catalog, ProviderInfo};
 
 /// Providers that are no row.
-static OWN: &[&dyn Adapter] = &[&Anthropic];
+static OWN: &[&dyn Adapter] = &[&Anthropic, &Gemini];
 
 /// The adapter of a provider family.
 pub fn adapter(slug: &str) -> Option<&'static dyn Adapter> {

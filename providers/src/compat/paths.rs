@@ -98,7 +98,7 @@ fn model_path<'c>(call: &Call<'c>) -> Result<&'c str, Fault> {
 }
 
 /// Cannot leave its place in a path: no dot segments, no empty ones, nothing that needs an escape.
-fn safe(part: &str) -> bool {
+pub(crate) fn safe(part: &str) -> bool {
     part.split('/').all(|segment| !segment.is_empty() && segment.bytes().any(|b| b != b'.'))
         && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':' | b'/'))
 }

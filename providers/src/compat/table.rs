@@ -128,7 +128,6 @@ pub(crate) static ROWS: &[&Row] = &[
     &plain("anyscale", "Anyscale", "https://api.endpoints.anyscale.com/v1", &[CMPL, EMB]),
     &proxied("palm", "Google PaLM (legacy)", "https://generativelanguage.googleapis.com/v1beta3", Header("x-goog-api-key")),
     &plain("together-ai", "Together AI", "https://api.together.xyz", &[CMPL, EMB]).below("/v1"),
-    &proxied("google", "Google Gemini (AI Studio)", "https://generativelanguage.googleapis.com", Header("x-goog-api-key")),
     &plain("perplexity-ai", "Perplexity AI", "https://api.perplexity.ai", &[]),
     // Answers 422 `extra_forbidden`; the last chunk of its streams has the usage anyway.
     &plain("mistral-ai", "Mistral AI", "https://api.mistral.ai/v1", &[EMB]).refuses_options(),

@@ -19,7 +19,12 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("anyscale", "https://api.endpoints.anyscale.com/v1", "/chat/completions", Bearer),
     ("palm", "https://generativelanguage.googleapis.com/v1beta3", "", Header("x-goog-api-key")),
     ("together-ai", "https://api.together.xyz", "/v1/chat/completions", Bearer),
-    ("google", "https://generativelanguage.googleapis.com", "", Header("x-goog-api-key")),
+    (
+        "google",
+        "https://generativelanguage.googleapis.com",
+        "/v1beta/models/{model}:generateContent",
+        Header("x-goog-api-key"),
+    ),
     ("perplexity-ai", "https://api.perplexity.ai", "/chat/completions", Bearer),
     ("mistral-ai", "https://api.mistral.ai/v1", "/chat/completions", Bearer),
     ("deepinfra", "https://api.deepinfra.com/v1/openai", "/chat/completions", Bearer),

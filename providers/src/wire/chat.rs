@@ -129,6 +129,9 @@ pub(crate) struct ToolCall<'a> {
     pub(crate) kind: Option<Text<'a>>,
     #[serde(borrow)]
     pub(crate) function: Option<Called<'a>>,
+    /// What a provider wants back with the call.
+    #[serde(borrow)]
+    pub(crate) extra_content: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(crate) cache_control: Option<&'a RawValue>,
 }

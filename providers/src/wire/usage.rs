@@ -135,6 +135,64 @@ impl AnthropicUsage {
     }
 }
 
+/// `usageMetadata` of Gemini. Cached tokens are part of the prompt; thoughts stand beside the candidates, and the
+/// results of tools that Google ran beside the prompt.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct GeminiUsage {
+    #[serde(deserialize_with = "count")]
+    prompt_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    cached_content_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    candidates_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    thoughts_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    tool_use_prompt_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    total_token_count: Option<u64>,
+    prompt_tokens_details: Vec<Modality>,
+    cache_tokens_details: Vec<Modality>,
+    candidates_tokens_details: Vec<Modality>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Modality {
+    modality: String,
+    #[serde(deserialize_with = "count")]
+    token_count: Option<u64>,
+}
+
+impl GeminiUsage {
+    /// `None` when nothing is counted.
+    pub(crate) fn split(&self) -> Option<Usage> {
+        let audio = |all: &[Modality]| -> u64 {
+            all.iter().filter(|m| m.modality == "AUDIO").filter_map(|m| m.token_count).sum()
+        };
+        let reasoning = self.thoughts_token_count.unwrap_or(0);
+        let tools = self.tool_use_prompt_token_count.unwrap_or(0);
+        let (prompt, output) = match (self.prompt_token_count, self.candidates_token_count, self.total_token_count) {
+            (None, None, total) => (total?, 0),
+            (prompt, output, _) => (prompt.unwrap_or(0), output.unwrap_or(0)),
+        };
+        let cache_read = self.cached_content_token_count.unwrap_or(0).min(prompt);
+        let fresh_audio = audio(&self.prompt_tokens_details).saturating_sub(audio(&self.cache_tokens_details));
+        let audio_in = fresh_audio.min(prompt - cache_read);
+        let audio_out = audio(&self.candidates_tokens_details).min(output);
+        Some(Usage {
+            input: prompt - cache_read - audio_in + tools,
+            cache_read,
+            output: output - audio_out,
+            reasoning,
+            audio_in,
+            audio_out,
+            ..Usage::default()
+        })
+    }
+}
+
 /// Usage of a stream that ended before its last counts came: about four characters make a token.
 pub(crate) fn guess_output(usage: Usage, chars: u64) -> Usage {
     let seen = chars.div_ceil(4);
@@ -302,6 +360,31 @@ mod tests {
         assert_eq!(u.map(|u| (u.input, u.output)), Some((5, 0)));
         let u = openai(r#"{"prompt_tokens":5,"prompt_tokens_details":{"cached_tokens":9}}"#);
         assert_eq!(u.map(|u| (u.input, u.cache_read)), Some((0, 5)), "nonsense does not underflow");
+    }
+
+    #[test]
+    fn gemini_counts_become_disjoint() {
+        let usage: GeminiUsage = serde_json::from_str(
+            r#"{"promptTokenCount":100,"cachedContentTokenCount":60,"candidatesTokenCount":12,"thoughtsTokenCount":30,
+                "toolUsePromptTokenCount":5,"totalTokenCount":147,
+                "promptTokensDetails":[{"modality":"TEXT","tokenCount":80},{"modality":"AUDIO","tokenCount":20}],
+                "cacheTokensDetails":[{"modality":"AUDIO","tokenCount":8},{"modality":"TEXT","tokenCount":52}],
+                "candidatesTokensDetails":[{"modality":"AUDIO","tokenCount":2}]}"#,
+        )
+        .expect("valid");
+        let split = usage.split().expect("counted");
+        let expected = Usage {
+            input: 33,
+            cache_read: 60,
+            audio_in: 12,
+            output: 10,
+            audio_out: 2,
+            reasoning: 30,
+            ..Usage::default()
+        };
+        assert_eq!(split, expected);
+        assert_eq!(split.total(), 147, "nothing is counted twice");
+        assert_eq!(serde_json::from_str::<GeminiUsage>("{}").expect("valid").split(), None);
     }
 
     #[test]

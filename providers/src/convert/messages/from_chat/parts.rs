@@ -1,6 +1,7 @@
 //! Parts of a message's content: text, images, documents.
 
 use super::{Adjusted, refused};
+use crate::convert::media::data_url;
 use crate::wire::chat;
 use crate::wire::messages::{Made, Part, Source};
 use base64::Engine;
@@ -104,16 +105,4 @@ fn file_of<'a>(
         _ => return Err(refused(place.field(".file.file_data"), "must be a PDF, text or an image")),
     };
     Ok(Made::Document { source, title, cache_control })
-}
-
-/// Media type and payload of `data:<type>;base64,<payload>`, borrowed when the URL is: images are large.
-fn data_url(url: Cow<'_, str>) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
-    let rest = url.strip_prefix("data:")?;
-    let (head, payload) = rest.split_once(',')?;
-    let media_type = head.strip_suffix(";base64")?.split(';').next()?;
-    let (type_end, start) = (5 + media_type.len(), url.len() - payload.len());
-    Some(match url {
-        Cow::Borrowed(url) => (Cow::Borrowed(&url[5..type_end]), Cow::Borrowed(&url[start..])),
-        Cow::Owned(url) => (Cow::Owned(url[5..type_end].to_owned()), Cow::Owned(url[start..].to_owned())),
-    })
 }

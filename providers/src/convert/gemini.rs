@@ -1,0 +1,3 @@
+//! What is made for Gemini's `generateContent`.
+
+pub(crate) mod from_chat;

@@ -1,0 +1,140 @@
+//! Google's Gemini API. Chat, embeddings and the list of models are translated; its native API passes through.
+//! What Vertex AI shares with it (bodies, answers, errors) is in the modules below, without addresses.
+
+pub(crate) mod chat;
+pub(crate) mod embeddings;
+mod models;
+
+use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::compat::without_json;
+use crate::failure::Trouble;
+use crate::raw;
+use bytes::Bytes;
+use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::{Dialect, Fault, FaultKind, Operation};
+use serde_json::Value;
+
+const SLUG: &str = "google";
+
+static INFO: ProviderInfo = ProviderInfo {
+    slug: SLUG,
+    name: "Google Gemini (AI Studio)",
+    base_url: Some("https://generativelanguage.googleapis.com"),
+    // Also taken as `?key=`, but an address is logged more easily than a header.
+    auth: AuthStyle::Header("x-goog-api-key"),
+    dialect: Dialect::OpenAi,
+};
+
+pub(crate) struct Gemini;
+
+impl Adapter for Gemini {
+    fn info(&self) -> &'static ProviderInfo {
+        &INFO
+    }
+
+    fn translates(&self, _operation: Operation, _dialect: Dialect) -> bool {
+        true
+    }
+
+    fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
+        let path = match operation {
+            Operation::ChatCompletions => "/v1beta/models/{model}:generateContent",
+            Operation::Embeddings => "/v1beta/models/{model}:batchEmbedContents",
+            Operation::ListModels => "/v1beta/models?pageSize=1000",
+            Operation::Proxy => "",
+            _ => return None,
+        };
+        Some(Endpoint { path: path.into(), headers: &[] })
+    }
+
+    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        match call.operation {
+            _ if call.raw => Ok(raw::request(call)),
+            Operation::ListModels => {
+                let path = call.query.map(|query| format!("/v1beta/models?{query}"));
+                Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
+            }
+            Operation::Embeddings => {
+                let model = named(call)?;
+                let made = embeddings::batch(call.body, &resource(model))?;
+                Ok(made.to(format!("/v1beta/{}:batchEmbedContents", resource(model))))
+            }
+            _ => {
+                let model = named(call)?;
+                let made = chat::request(call, model)?;
+                Ok(made.to(format!("/v1beta/{}:{}", resource(model), chat::verb(call.stream))))
+            }
+        }
+    }
+
+    fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+        match call.operation {
+            _ if call.raw => Ok(raw::response(call, body)),
+            Operation::ListModels => models::response(body),
+            Operation::Embeddings => embeddings::response(SLUG, call, body),
+            _ => chat::response(SLUG, call, body),
+        }
+    }
+
+    fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
+        if call.raw { raw::failure(status, body) } else { failure(SLUG, status, body, call.dialect) }
+    }
+
+    fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
+        if call.raw { Box::new(raw::Relay::new(call)) } else { chat::stream(SLUG, call) }
+    }
+}
+
+/// A body for Gemini and what became of the client's.
+pub(crate) struct Made {
+    pub(crate) body: Vec<u8>,
+    pub(crate) adjusted: Vec<&'static str>,
+}
+
+impl Made {
+    pub(crate) fn to(self, path: String) -> Outgoing {
+        let body = Pieces::One(self.body.into());
+        Outgoing { path: Some(path), headers: Vec::new(), body, adjusted: self.adjusted }
+    }
+}
+
+/// The model of the call, which stands in the path and must not leave its place there.
+pub(crate) fn named<'c>(call: &Call<'c>) -> Result<&'c str, Fault> {
+    let refused = |rule: &str| Fault::new(FaultKind::Refused, format!("model {rule}")).on("model");
+    let model = call.model.ok_or_else(|| refused("is needed: it is part of this provider's path"))?;
+    if crate::compat::safe(model) {
+        Ok(model)
+    } else {
+        Err(refused("does not fit into a path: only letters, digits, `-`, `_`, `.`, `:` and single `/`"))
+    }
+}
+
+/// `models/…`, unless the client names a resource of another kind (`tunedModels/…`).
+fn resource(model: &str) -> String {
+    if model.contains('/') { model.to_owned() } else { format!("models/{model}") }
+}
+
+/// Google's error, in the object that all its APIs share, or in an array of one as the stream without events has it
+/// (<https://google.aip.dev/193>).
+pub(crate) fn trouble(body: &[u8]) -> Option<Trouble> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let value = value.get(0).unwrap_or(&value);
+    let error = value.get("error")?;
+    let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
+    Some(Trouble {
+        message: text("message").or_else(|| error.as_str().map(str::to_owned)).unwrap_or_else(|| error.to_string()),
+        kind: text("status"),
+        code: error.get("code").cloned().unwrap_or_default(),
+        ..Trouble::default()
+    })
+}
+
+pub(crate) fn failure(slug: &str, status: u16, body: &[u8], dialect: Dialect) -> Failure {
+    match trouble(body).or_else(|| Trouble::read(body)) {
+        Some(trouble) => trouble.tell(slug, status, dialect),
+        None => without_json(slug, status, body, dialect),
+    }
+}
+
+#[cfg(test)]
+mod tests;
