@@ -38,7 +38,10 @@ impl Adapter for Gemini {
 
     fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
         let path = match operation {
-            Operation::ChatCompletions => "/v1beta/models/{model}:generateContent",
+            Operation::ChatCompletions | Operation::Messages | Operation::Responses => {
+                "/v1beta/models/{model}:generateContent"
+            }
+            Operation::CountTokens => "/v1beta/models/{model}:countTokens",
             Operation::Embeddings => "/v1beta/models/{model}:batchEmbedContents",
             Operation::ListModels => "/v1beta/models?pageSize=1000",
             Operation::Proxy => "",
@@ -59,6 +62,11 @@ impl Adapter for Gemini {
                 let made = embeddings::batch(call.body, &resource(model))?;
                 Ok(made.to(format!("/v1beta/{}:batchEmbedContents", resource(model))))
             }
+            Operation::CountTokens => {
+                let model = named(call)?;
+                let made = chat::count(call, model, &resource(model))?;
+                Ok(made.to(format!("/v1beta/{}:countTokens", resource(model))))
+            }
             _ => {
                 let model = named(call)?;
                 let made = chat::request(call, model)?;
@@ -72,6 +80,7 @@ impl Adapter for Gemini {
             _ if call.raw => Ok(raw::response(call, body)),
             Operation::ListModels => models::response(body),
             Operation::Embeddings => embeddings::response(SLUG, call, body),
+            Operation::CountTokens => chat::counted(SLUG, call, body),
             _ => chat::response(SLUG, call, body),
         }
     }

@@ -2,23 +2,54 @@
 
 use super::{Made, trouble};
 use crate::adapter::{Call, Failure, Reply, StreamTranslator};
+use crate::convert::chat::{self as chat_request, Room};
 use crate::convert::gemini::from_chat;
 use crate::convert::steps::from_gemini::GeminiReader;
 use crate::failure;
 use crate::translate::{self, Bad, Reader, Stream};
+use crate::wire::read;
 use bytes::Bytes;
-use gateway_domain::Fault;
+use gateway_domain::{Fault, FaultKind, Operation};
+use serde::Deserialize;
 
 /// Streams are asked for as events; without `alt` they come as one growing array.
 pub(crate) fn verb(stream: bool) -> &'static str {
     if stream { "streamGenerateContent?alt=sse" } else { "generateContent" }
 }
 
-/// `model` without what stands before its name.
+/// `generateContent`, of whatever the client sent.
 pub(crate) fn request(call: &Call<'_>, model: &str) -> Result<Made, Fault> {
     let name = model.rsplit('/').next().unwrap_or(model);
-    let made = from_chat::request(call.body, name, call.origin)?;
+    // A count is asked for with the body of the call that is to be counted.
+    let counted =
+        (call.operation == Operation::CountTokens).then(|| Call { operation: Operation::Messages, ..call.clone() });
+    let asked = chat_request::asked(counted.as_ref().unwrap_or(call), Room::Full)?;
+    let mut made = from_chat::request(&asked.body, name, call.origin)?;
+    made.adjusted.extend(asked.adjusted);
     Ok(Made { body: made.body, adjusted: made.adjusted })
+}
+
+/// `countTokens` of the Gemini API, which counts a whole request only inside this field.
+pub(crate) fn count(call: &Call<'_>, model: &str, resource: &str) -> Result<Made, Fault> {
+    let made = request(call, model)?;
+    let model = serde_json::to_string(resource).map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?;
+    let mut body = format!("{{\"generateContentRequest\":{{\"model\":{model},").into_bytes();
+    body.extend_from_slice(made.body.strip_prefix(b"{").unwrap_or_default());
+    body.push(b'}');
+    Ok(Made { body, ..made })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Counted {
+    total_tokens: u64,
+}
+
+/// The answer of `countTokens` as a client of Messages reads it.
+pub(crate) fn counted(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+    let counted: Counted = read(body).ok_or_else(|| failure::unreadable(slug, "the count", body, call.dialect))?;
+    let told = serde_json::json!({ "input_tokens": counted.total_tokens });
+    Ok(Reply { body: told.to_string().into(), usage: None, model: None })
 }
 
 fn reader(call: &Call<'_>) -> GeminiReader {

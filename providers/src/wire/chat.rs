@@ -109,6 +109,8 @@ pub(crate) struct Message<'a> {
     pub(crate) tool_calls: Option<Vec<ToolCall<'a>>>,
     #[serde(borrow)]
     pub(crate) tool_call_id: Option<Text<'a>>,
+    /// The result of a tool says that it failed.
+    pub(crate) is_error: Option<bool>,
     #[serde(borrow)]
     pub(crate) function_call: Option<&'a RawValue>,
     #[serde(borrow)]

@@ -196,17 +196,18 @@ fn result<'a>(
             other => media.push(other),
         }
     }
-    let response = response(&said);
+    let response = response(&said, message.is_error == Some(true));
     let function_response = FunctionResponse { id: Some(id), name, response, parts: media };
     Ok((order.unwrap_or(usize::MAX), Part::Result { function_response }))
 }
 
-/// Gemini wants an object; whatever is none stands under `output`, the name that its reference gives.
-fn response(said: &str) -> Box<RawValue> {
+/// Gemini wants an object; whatever is none stands under `output`, or `error`, the names that its reference gives.
+fn response(said: &str, failed: bool) -> Box<RawValue> {
     let said = said.trim();
-    let object = said.starts_with('{').then(|| RawValue::from_string(said.to_owned()).ok()).flatten();
+    let object = (!failed && said.starts_with('{')).then(|| RawValue::from_string(said.to_owned()).ok()).flatten();
     object.unwrap_or_else(|| {
-        let wrapped = serde_json::json!({ "output": said });
+        let name = if failed { "error" } else { "output" };
+        let wrapped = serde_json::json!({ name: said });
         RawValue::from_string(wrapped.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned())
     })
 }
