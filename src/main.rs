@@ -8,6 +8,7 @@ mod live;
 mod metrics;
 mod mock;
 mod outbound;
+mod peers;
 mod proxy;
 mod serve;
 mod settings;

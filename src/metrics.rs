@@ -47,6 +47,7 @@ struct Inner {
     in_flight: IntGauge,
     buffered: Gauge,
     counters: IntGauge,
+    peers: IntGauge,
 }
 
 /// What had no room for a record, or would not have it.
@@ -83,6 +84,8 @@ pub(crate) struct Readings {
     pub(crate) in_flight: usize,
     pub(crate) buffered: usize,
     pub(crate) counters: usize,
+    /// Nodes that serve requests, this one included.
+    pub(crate) peers: usize,
     pub(crate) time: Timestamp,
 }
 
@@ -146,6 +149,7 @@ impl Metrics {
             )?,
             in_flight: IntGauge::new("gateway_requests_in_flight", "Requests under way")?,
             buffered: Gauge::new("gateway_buffered_bytes", "Request bytes held in memory")?,
+            peers: IntGauge::new("gateway_nodes", "Live nodes that serve requests")?,
             counters: IntGauge::new("gateway_limit_counters", "Rate-limit counters in use")?,
             registry,
         };
@@ -189,6 +193,7 @@ impl Metrics {
         i.in_flight.set(i64::try_from(now.in_flight).unwrap_or(i64::MAX));
         #[expect(clippy::cast_precision_loss, reason = "a gauge for people")]
         i.buffered.set(now.buffered as f64);
+        i.peers.set(i64::try_from(now.peers).unwrap_or(i64::MAX));
         i.counters.set(i64::try_from(now.counters).unwrap_or(i64::MAX));
         let depth = self.journal();
         i.journal_bytes.set(i64::try_from(depth.bytes).unwrap_or(i64::MAX));
@@ -205,7 +210,7 @@ impl Metrics {
 
 impl Inner {
     fn register(&self) -> Result<(), prometheus::Error> {
-        let all: [Box<dyn prometheus::core::Collector>; 19] = [
+        let all: [Box<dyn prometheus::core::Collector>; 20] = [
             Box::new(self.requests.clone()),
             Box::new(self.seconds.clone()),
             Box::new(self.llm_millis.clone()),
@@ -225,6 +230,7 @@ impl Inner {
             Box::new(self.in_flight.clone()),
             Box::new(self.buffered.clone()),
             Box::new(self.counters.clone()),
+            Box::new(self.peers.clone()),
         ];
         all.into_iter().try_for_each(|c| self.registry.register(c))?;
         self.step_millis.iter().try_for_each(|(h, _)| self.registry.register(Box::new(h.clone())))

@@ -3,6 +3,7 @@
 
 mod admin_port;
 mod boot;
+mod presence;
 mod process;
 mod shutdown;
 mod standings;
@@ -15,6 +16,7 @@ use crate::issuers::{self, Issuers};
 use crate::metrics::Metrics;
 use crate::mock::MockArgs;
 use crate::outbound::Outbound;
+use crate::peers::Peers;
 use crate::proxy::{Budget, ControlPlane, Gateway, ProxySettings, ReplyNames};
 use crate::settings::{Role, Settings};
 use crate::telemetry;
@@ -64,8 +66,15 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let flight = Flight::default();
     let (records, writer) = start_writer(&settings, &booted, &metrics, control.handle())?;
     let budget = Budget::new(settings.max_buffered_bytes.0);
-    let engine = Arc::new(Engine::default());
-    let process = Arc::new(Process::new(booted.live.clone(), metrics, flight.clone(), budget.clone(), engine.clone()));
+    let (engine, peers) = (Arc::new(Engine::default()), Peers::default());
+    let process = Arc::new(Process::new(
+        booted.live.clone(),
+        metrics,
+        flight.clone(),
+        budget.clone(),
+        engine.clone(),
+        peers.clone(),
+    ));
     let issuers = follow_issuers(&control, &booted)?;
     let app = boot::app(&booted, process.clone(), issuers.clone(), &settings);
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
@@ -77,6 +86,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let router = gateway_admin::router(app);
     let stop_admin = admin_port::start(&control, settings.admin_listen, router.clone())?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), engine.clone());
+    let presence = presence::start(control.handle(), &booted, settings.role, peers);
     let dialer = Dialer::new(Dns::new(booted.trusted.clone()), settings.connect_timeout.0, control.handle().clone());
     let gateway = Gateway {
         names: ReplyNames::new(&aliases(&settings)),
@@ -95,7 +105,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         },
         flight: flight.clone(),
     };
-    let drain = Drain::new(flight, process, writer, stop_admin, &settings);
+    let drain = Drain::new(flight, process, writer, stop_admin, presence, &settings);
     serve(gateway, &settings, upgrade, drain)
 }
 

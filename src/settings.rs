@@ -58,9 +58,19 @@ impl Shown for Vec<String> {
     }
 }
 
+impl Role {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Proxy => "proxy",
+            Self::Admin => "admin",
+        }
+    }
+}
+
 impl Shown for Role {
     fn shown(&self) -> String {
-        format!("{self:?}").to_lowercase()
+        self.name().to_owned()
     }
 }
 

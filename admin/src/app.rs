@@ -3,7 +3,7 @@
 
 use gateway_domain::catalog::Catalog;
 use gateway_domain::egress::Trusted;
-use gateway_domain::ports::{ConfigStore, Directory, History, Live, LogStore, Standings, Tokens, Vault};
+use gateway_domain::ports::{ConfigStore, Directory, History, Live, LogStore, Roster, Standings, Tokens, Vault};
 use gateway_domain::resource::Invalid;
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::policy::{RateLimitPolicy, UsageLimitPolicy};
@@ -34,6 +34,7 @@ pub struct App {
     pub directory: Arc<dyn Directory>,
     pub history: Arc<dyn History>,
     pub logs: Arc<dyn LogStore>,
+    pub roster: Arc<dyn Roster>,
     pub live: Arc<dyn Live>,
     pub tokens: Arc<dyn Tokens>,
     pub vault: Arc<dyn Vault>,

@@ -9,6 +9,7 @@ mod change;
 mod grant;
 mod input;
 mod logs;
+mod nodes;
 mod openapi;
 mod problem;
 mod public;

@@ -6,7 +6,7 @@ use crate::app::{App, ClientAddr};
 use crate::input::Query;
 use crate::problem::{Problem, too_large, unknown_route, unreadable, wrong_method};
 use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
-use crate::{audit, logs, openapi, public, resource};
+use crate::{audit, logs, nodes, openapi, public, resource};
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
@@ -39,6 +39,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::invite::routes(),
         logs::routes(),
         audit::routes(),
+        nodes::routes(),
         openapi::routes(),
     ];
     parts.into_iter().flatten().collect()

@@ -9,6 +9,7 @@ pub mod fault;
 pub mod id;
 pub mod keys;
 pub mod money;
+pub mod node;
 pub mod operation;
 pub mod ports;
 pub mod price;

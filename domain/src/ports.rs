@@ -3,6 +3,7 @@
 
 use crate::id::{IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
 use crate::keys::KeyHash;
+use crate::node::{Node, Sighting};
 use crate::record::{LogQuery, LogRecord, Page, Position};
 use crate::resource::budget::Spend;
 use crate::resource::{Audit, AuditQuery, Kind, Stored, StoredVersion};
@@ -191,6 +192,16 @@ pub trait Ledger: Send + Sync {
     /// Where a replay would have to start, should the process end now: the place of the last checkpoint that is
     /// safe on disk. Segments before it may go. `None`: no replay is ever asked for.
     fn needs(&self) -> Option<Position>;
+}
+
+/// The processes that share a configuration.
+pub trait Roster: Send + Sync {
+    /// This one is there, and has come so far.
+    fn beat<'a>(&'a self, node: &'a Node) -> Fut<'a, Result<(), StoreError>>;
+    /// This one will not come again.
+    fn leave(&self, id: Uuid) -> Fut<'_, Result<(), StoreError>>;
+    /// All that were heard of in the last minutes, oldest first.
+    fn nodes(&self) -> Fut<'_, Result<Vec<Sighting>, StoreError>>;
 }
 
 /// Tokens of the issuers that organisations trust.

@@ -134,6 +134,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, tokens: Arc<dyn Tokens
         directory: Arc::new(booted.database.clone()),
         history: Arc::new(booted.database.clone()),
         logs: booted.logs.clone(),
+        roster: Arc::new(booted.database.clone()),
         live: booted.live.clone(),
         tokens,
         vault: booted.vault.clone(),

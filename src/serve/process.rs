@@ -3,6 +3,7 @@
 use crate::flight::Flight;
 use crate::live::Live;
 use crate::metrics::{Metrics, Readings};
+use crate::peers::Peers;
 use crate::proxy::Budget;
 use gateway_admin::Status;
 use gateway_domain::ports::Live as _;
@@ -17,6 +18,7 @@ pub(crate) struct Process {
     flight: Flight,
     budget: Arc<Budget>,
     engine: Arc<Engine>,
+    peers: Peers,
     ready: AtomicBool,
     draining: AtomicBool,
     stale: AtomicBool,
@@ -29,15 +31,16 @@ impl Process {
         flight: Flight,
         budget: Arc<Budget>,
         engine: Arc<Engine>,
+        peers: Peers,
     ) -> Self {
         let off = || AtomicBool::new(false);
-        Self { live, metrics, flight, budget, engine, ready: off(), draining: off(), stale: off() }
+        Self { live, metrics, flight, budget, engine, peers, ready: off(), draining: off(), stale: off() }
     }
 
     /// For commands that serve nothing but need an [`gateway_admin::App`].
     pub(crate) fn detached(live: Arc<Live>) -> Result<Self, String> {
         let metrics = Metrics::new().map_err(|e| e.to_string())?;
-        Ok(Self::new(live, metrics, Flight::default(), Budget::new(0), Arc::new(Engine::default())))
+        Ok(Self::new(live, metrics, Flight::default(), Budget::new(0), Arc::new(Engine::default()), Peers::default()))
     }
 
     /// Listeners are being opened and a snapshot is held.
@@ -78,6 +81,7 @@ impl Status for Process {
             in_flight: self.flight.count(),
             buffered: self.budget.held(),
             counters: self.engine.len(),
+            peers: self.peers.count(),
             time: gateway_admin::system_clock(),
         })
     }

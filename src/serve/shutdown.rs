@@ -3,6 +3,7 @@
 //! listeners to a process started with `--upgrade` first. SIGINT leaves at once.
 
 use super::admin_port::StopAdmin;
+use super::presence::Presence;
 use super::process::Process;
 use crate::flight::Flight;
 use crate::settings::{Role, Settings};
@@ -34,6 +35,7 @@ pub(crate) struct Drain {
     process: Arc<Process>,
     writer: Mutex<Writer>,
     stop_admin: StopAdmin,
+    presence: Presence,
     delay: Duration,
     timeout: Duration,
     upgrade_sock: PathBuf,
@@ -48,6 +50,7 @@ impl Drain {
         process: Arc<Process>,
         writer: Writer,
         stop_admin: StopAdmin,
+        presence: Presence,
         settings: &Settings,
     ) -> Self {
         Self {
@@ -55,6 +58,7 @@ impl Drain {
             process,
             writer: Mutex::new(writer),
             stop_admin,
+            presence,
             delay: settings.shutdown_delay.0,
             timeout: settings.drain_timeout.0,
             upgrade_sock: settings.upgrade_sock.clone(),
@@ -75,19 +79,25 @@ impl Drain {
         self.process.set_ready();
     }
 
+    /// On both ports.
+    fn under_way(&self) -> usize {
+        self.flight.count() + self.stop_admin.under_way()
+    }
+
     /// Waits for what is in flight and ends the process: Pingora's main thread sleeps its whole grace period,
     /// however idle the process is.
     fn leave_when_idle(&self) -> ! {
         std::thread::sleep(if self.upgrading.load(Ordering::Acquire) { SETTLE_UPGRADE } else { SETTLE });
         let until = Instant::now() + self.timeout;
-        while self.flight.count() > 0 && Instant::now() < until {
+        while self.under_way() > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let left = self.flight.count();
+        let left = self.under_way();
         if left > 0 {
             tracing::warn!(requests = left, "drain timeout is over; requests still in flight are cut");
         }
         self.stop_admin.stop();
+        self.presence.leave();
         self.writer.lock().stop(LAST_SHIPMENTS);
         tracing::info!("stopped");
         std::process::exit(0)

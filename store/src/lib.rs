@@ -13,6 +13,7 @@ mod master_key;
 mod migration;
 mod notices;
 mod purge;
+mod roster;
 mod session;
 mod url;
 mod vault;

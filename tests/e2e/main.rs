@@ -8,6 +8,8 @@ mod harness;
 #[cfg(test)]
 mod bodies;
 #[cfg(test)]
+mod cluster;
+#[cfg(test)]
 mod configs;
 #[cfg(test)]
 mod control;

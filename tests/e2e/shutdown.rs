@@ -1,6 +1,6 @@
 //! Leaving and handing over: what is under way is finished, and nothing is lost between two processes.
 
-use crate::harness::{Gateway, Upstream, eventually, hello, reply, with};
+use crate::harness::{ADMIN_KEY, Gateway, Raw, Upstream, eventually, hello, reply, with};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,30 @@ async fn an_idle_gateway_leaves_at_once() {
     let status = gateway.process.exit(Duration::from_secs(5)).await;
     assert!(status.success(), "{status}");
     assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
+}
+
+#[tokio::test]
+async fn a_request_of_the_admin_port_is_finished_before_leaving() {
+    let mut gateway = Gateway::start().await;
+    let body = json!({ "name": "renamed" }).to_string();
+    let mut admin = Raw::connect(gateway.admin).await;
+    let head = format!(
+        "PUT /v1/admin/organisation HTTP/1.1\r\nhost: a\r\nx-gateway-api-key: {ADMIN_KEY}\r\nexpect: 100-continue\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    admin.send(head).await;
+    assert_eq!(admin.head().await.status, 100, "it is being served");
+    gateway.process.signal("TERM");
+    eventually("the listener closes", || async {
+        tokio::net::TcpStream::connect(gateway.proxy).await.is_err().then_some(())
+    })
+    .await;
+    // An idle process would be gone by now.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    admin.send(body).await;
+    assert_eq!(admin.response().await.head.status, 200);
+    assert!(gateway.process.exit(Duration::from_secs(5)).await.success());
 }
 
 #[tokio::test]

@@ -154,6 +154,7 @@ impl House {
             history: store.clone(),
             logs: store,
             live,
+            roster: Arc::new(database.clone()),
             tokens: Arc::new(Issuer),
             vault,
             catalog: gateway_providers::catalog(),

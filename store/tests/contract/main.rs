@@ -9,6 +9,7 @@ mod keys;
 mod logs;
 mod migrations;
 mod outage;
+mod roster;
 
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{Batch, Changes, ConfigStore, Revision, WriteError};

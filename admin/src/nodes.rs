@@ -1,0 +1,34 @@
+//! The nodes that share this configuration, live or lately silent. Of the installation, not of a tenant: for
+//! Admin keys only.
+
+use crate::problem::Problem;
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::node::Sighting;
+use gateway_domain::scope::Scope;
+use http::Method;
+use serde_json::{Value, json};
+
+pub(crate) fn routes() -> Vec<Route> {
+    const READ: &[Scope] = &[Scope::named("organisation_settings.read")];
+    vec![authed(Method::GET, "/nodes", READ, "List the nodes that share this configuration", list)]
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let nodes = call.app.roster.nodes().await?;
+    let data: Vec<Value> = nodes.iter().map(view).collect();
+    Ok(Reply::json(json!({"object": "list", "total": data.len(), "data": data})))
+}
+
+fn view(seen: &Sighting) -> Value {
+    json!({
+        "object": "node",
+        "id": seen.node.id,
+        "role": seen.node.role,
+        "version": seen.node.version,
+        "revision": seen.node.revision,
+        "lag": seen.lag,
+        "status": if seen.is_live() { "live" } else { "silent" },
+        "started_at": seen.node.started_at,
+        "last_seen_at": seen.seen_at,
+    })
+}

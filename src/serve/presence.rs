@@ -1,0 +1,59 @@
+//! Tells the other nodes that this one is there, and counts those that serve: limits that no node shares with
+//! the others are divided by their number.
+
+use super::boot::Booted;
+use crate::ids;
+use crate::peers::Peers;
+use crate::settings::Role;
+use gateway_domain::node::{Node, Sighting};
+use gateway_domain::ports::{Live as _, Roster, StoreError};
+use gateway_store::Database;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// A third of the time after which a silent node counts as gone.
+const BEAT: Duration = Duration::from_secs(3);
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// This process in the roster, until it says goodbye.
+pub(crate) struct Presence {
+    runtime: Handle,
+    database: Database,
+    id: uuid::Uuid,
+}
+
+pub(crate) fn start(runtime: &Handle, booted: &Booted, role: Role, peers: Peers) -> Presence {
+    let started_at = gateway_admin::system_clock();
+    let id = ids::next(started_at);
+    let (database, live) = (booted.database.clone(), booted.live.clone());
+    let role = role.name().to_owned();
+    let node = Node { id, role, version: env!("CARGO_PKG_VERSION").to_owned(), revision: 0, started_at };
+    let presence = Presence { runtime: runtime.clone(), database: database.clone(), id };
+    runtime.spawn(async move {
+        loop {
+            let node = Node { revision: live.snapshot().revision, ..node.clone() };
+            match look(&database, &node).await {
+                Ok(nodes) => peers.set(nodes.iter().filter(|s| s.serves()).count()),
+                // The watcher tells of a database that is away; who was there before is the best guess.
+                Err(error) => tracing::debug!(%error, "the roster of nodes cannot be reached"),
+            }
+            tokio::time::sleep(BEAT).await;
+        }
+    });
+    presence
+}
+
+async fn look(database: &Database, node: &Node) -> Result<Vec<Sighting>, StoreError> {
+    database.beat(node).await?;
+    database.nodes().await
+}
+
+impl Presence {
+    /// A node that is gone for good need not be waited for. From a thread outside the runtime.
+    pub(crate) fn leave(&self) {
+        let leaving = async { tokio::time::timeout(FAREWELL, self.database.leave(self.id)).await };
+        if !matches!(self.runtime.block_on(leaving), Ok(Ok(()))) {
+            tracing::debug!("could not leave the roster of nodes");
+        }
+    }
+}
