@@ -185,6 +185,11 @@ impl Metrics {
         self.0.journal.get().map(journal::Gauge::depth).unwrap_or_default()
     }
 
+    /// Something that counts for itself.
+    pub(crate) fn register(&self, collector: Box<dyn prometheus::core::Collector>) -> Result<(), prometheus::Error> {
+        self.0.registry.register(collector)
+    }
+
     /// Text format 0.0.4.
     pub(crate) fn encode(&self, now: Readings) -> String {
         let i = &self.0;

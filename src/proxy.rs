@@ -5,6 +5,7 @@ mod admit;
 mod answer;
 mod attempt;
 mod body;
+mod caching;
 mod control;
 mod deliver;
 mod exchange;
@@ -13,6 +14,7 @@ mod headers;
 mod intake;
 mod local;
 mod meter;
+mod outlet;
 mod record;
 mod relay;
 mod reply;
@@ -26,6 +28,7 @@ pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
 pub(crate) use reply::ReplyNames;
 
+use crate::cache::AnswerCache;
 use crate::flight::Flight;
 use crate::ids;
 use crate::issuers::Issuers;
@@ -87,6 +90,9 @@ pub(crate) struct Gateway {
     pub(crate) inline: Cache<String, Arc<Config>>,
     pub(crate) unknown_keys: Rate,
     pub(crate) control: ControlPlane,
+    pub(crate) cache: Arc<AnswerCache>,
+    /// For work that no request waits for.
+    pub(crate) background: tokio::runtime::Handle,
     pub(crate) flight: Flight,
 }
 
@@ -218,14 +224,17 @@ impl Gateway {
         if local::lists_models(&request) {
             return Box::pin(local::models(self, session, &request, &routing, &mut ctx.records)).await;
         }
+        let looked = caching::look(self, session, &request, &routing, 0).await.map_err(exchange::left)?;
         let before = request.elapsed_us();
-        match admit::caller(self, &request, &routing) {
-            Ok(hold) => hold.keep(),
-            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+        if !looked.is_hit() {
+            match admit::caller(self, &request, &routing) {
+                Ok(hold) => hold.keep(),
+                Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+            }
         }
         request.steps.before_us = request.elapsed_us();
         request.steps.limits_us = request.steps.before_us - before;
-        exchange::run(self, session, &request, &routing, &mut ctx.records).await.map(|()| true)
+        exchange::run(self, session, &request, &routing, &mut ctx.records, looked).await.map(|()| true)
     }
 
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {

@@ -5,6 +5,7 @@ mod admin_port;
 mod boot;
 mod presence;
 mod process;
+mod redis;
 mod shutdown;
 mod standings;
 mod upkeep;
@@ -69,7 +70,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (engine, peers) = (Arc::new(Engine::default()), Peers::default());
     let process = Arc::new(Process::new(
         booted.live.clone(),
-        metrics,
+        metrics.clone(),
         flight.clone(),
         budget.clone(),
         engine.clone(),
@@ -88,6 +89,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), engine.clone());
     let presence = presence::start(control.handle(), &booted, settings.role, peers);
     let dialer = Dialer::new(Dns::new(booted.trusted.clone()), settings.connect_timeout.0, control.handle().clone());
+    let cache = redis::answer_cache(redis::connect(&settings, &control)?, &settings, &metrics)?;
     let gateway = Gateway {
         names: ReplyNames::new(&aliases(&settings)),
         settings: proxy_settings(&settings, &booted)?,
@@ -103,6 +105,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
             Role::Proxy => elsewhere(&settings, &control)?,
             _ => ControlPlane::Here { router, runtime: control.handle().clone() },
         },
+        cache,
+        background: control.handle().clone(),
         flight: flight.clone(),
     };
     let drain = Drain::new(flight, process, writer, stop_admin, presence, &settings);

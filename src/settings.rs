@@ -174,6 +174,10 @@ settings! {
     db_pool_size: [Option<u64>] as u64 = 12, "GATEWAY_DB_POOL_SIZE" in "Storage";
     /// File with the 32-byte key that secrets are sealed with [default: master.key in the data dir]
     master_key_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_MASTER_KEY_FILE" in "Storage";
+    /// redis://[user:password@]host:port[/db], rediss:// for TLS, several with commas for a cluster: shared counters and cache
+    redis_url: [Option<String>] as Option<String> = None, "GATEWAY_REDIS_URL" in "Storage", secret true;
+    /// Longest wait for an answer of Redis on a request's path
+    redis_timeout: [Option<Span>] as Span = Span::millis(100), "GATEWAY_REDIS_TIMEOUT" in "Storage";
     /// How often a node asks the database for changes
     config_poll: [Option<Span>] as Span = Span::millis(500), "GATEWAY_CONFIG_POLL" in "Storage";
     /// Admin key of the first organisation, first run only, at least 32 characters [default: generated, printed once]
@@ -185,6 +189,8 @@ settings! {
     max_body: [Option<Size>] as Size = Size::mib(64), "GATEWAY_MAX_BODY" in "Limits";
     /// Bytes of bodies held in memory at once; more is 503 before reading
     max_buffered_bytes: [Option<Size>] as Size = Size::mib(1024), "GATEWAY_MAX_BUFFERED_BYTES" in "Limits";
+    /// Answers kept in memory by the response cache, in bytes; 0 keeps none
+    cache_max: [Option<Size>] as Size = Size::mib(128), "GATEWAY_CACHE_MAX" in "Limits";
     /// Requests served at once, over all connections; more are 503. 0 is no limit
     max_connections: [Option<usize>] as usize = 0, "GATEWAY_MAX_CONNECTIONS" in "Limits";
     /// Idle upstream connections kept for each target and thread

@@ -67,6 +67,21 @@ pub struct Leaf {
     pub custom_host: Option<Arc<BaseUrl>>,
     pub forward_headers: Arc<[String]>,
     pub strict: bool,
+    pub cache: Option<Cache>,
+}
+
+/// `cache` of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    pub mode: CacheMode,
+    /// Seconds.
+    pub max_age: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheMode {
+    Simple,
+    Semantic,
 }
 
 /// Who answers for this target.

@@ -5,15 +5,16 @@ use super::Gateway;
 use super::attempt::Prepared;
 use super::meter::Meter;
 use super::request::Request;
-use super::wire::{Answering, WireError};
+use super::wire::{Answering, Client, WireError};
+use crate::cache::{Entry, Follow, Head};
 use crate::upstream::DialError;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::{Dialect, Fault, FaultKind};
 use gateway_providers::{Ending, Failure, Progress, StreamTranslator};
 use http::header;
 use pingora::http::ResponseHeader;
-use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most of a stream that is held back for its first content.
@@ -30,6 +31,10 @@ pub(crate) enum Answer {
     Stream(Box<Begun>),
     /// To be passed on as it comes.
     Raw(Box<Passing>),
+    /// From the response cache.
+    Kept(Arc<Entry>),
+    /// What another call brings just now.
+    Followed(Head, Box<Follow>),
 }
 
 /// An answer that is passed on as it comes, and what is read of it on the way.
@@ -69,6 +74,8 @@ impl Answer {
             Self::Whole { status, .. } => *status,
             Self::Stream(begun) => begun.up.status(),
             Self::Raw(passing) => passing.up.status(),
+            Self::Kept(entry) => entry.status,
+            Self::Followed(head, _) => head.status,
         }
     }
 
@@ -83,6 +90,7 @@ impl Answer {
             Self::Whole { head, .. } => head,
             Self::Stream(begun) => &begun.head,
             Self::Raw(passing) => passing.up.head()?,
+            Self::Kept(_) | Self::Followed(..) => return None,
         };
         let number = |name: &str| head.headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
         let ms = number("retry-after-ms").or_else(|| number("x-ms-retry-after-ms"));
@@ -92,8 +100,11 @@ impl Answer {
     /// Not wanted: frees the connection.
     pub(crate) async fn discard(self, session: &mut Session, pool_size: usize) {
         match self {
-            Self::Raw(passing) => passing.up.discard(&mut session.downstream_session, pool_size).await,
-            Self::Stream(_) | Self::Fault(_) | Self::Whole { .. } => {}
+            Self::Raw(passing) => {
+                let mut down = Client { session: &mut session.downstream_session, lead: None };
+                passing.up.discard(&mut down, pool_size).await;
+            }
+            Self::Stream(_) | Self::Fault(_) | Self::Whole { .. } | Self::Kept(_) | Self::Followed(..) => {}
         }
     }
 }
@@ -117,7 +128,7 @@ pub(crate) fn ended_by(error: WireError, prepared: &Prepared<'_>) -> Result<Faul
 
 pub(crate) async fn read(
     gateway: &Gateway,
-    down: &mut ServerSession,
+    down: &mut Client<'_>,
     request: &Request,
     prepared: &Prepared<'_>,
     up: Answering,
@@ -157,7 +168,7 @@ fn is_json(media: &[u8]) -> bool {
 
 async fn whole(
     gateway: &Gateway,
-    down: &mut ServerSession,
+    down: &mut Client<'_>,
     request: &Request,
     prepared: &Prepared<'_>,
     mut up: Answering,
@@ -204,7 +215,7 @@ fn failed(failure: Failure, mut head: Box<ResponseHeader>) -> Answer {
 /// fall back; gives up waiting after `--stream-hold` or 64 KiB.
 async fn hold(
     gateway: &Gateway,
-    down: &mut ServerSession,
+    down: &mut Client<'_>,
     request: &Request,
     prepared: &Prepared<'_>,
     mut up: Answering,

@@ -9,11 +9,13 @@ use super::head::{self, HeadPlan};
 use super::request::{Content, Request};
 use super::shape;
 use super::target::{self, Aim};
-use super::wire::{self, Clocks, WireError};
+use super::wire::{self, Client, Clocks, WireError};
+use crate::cache::Lead;
 use gateway_domain::config::{Leaf, Retry};
 use gateway_domain::record::CacheStatus;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::{Call, Endpoint, Outgoing};
+use http::{HeaderName, HeaderValue};
 use pingora::proxy::Session;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -57,6 +59,7 @@ pub(crate) async fn run(
     routing: &Routing,
     at: usize,
     earlier: Duration,
+    lead: Option<&Lead>,
 ) -> Tried {
     let attempt = &routing.plan.attempts[at];
     let leaf = &*attempt.leaf;
@@ -85,7 +88,7 @@ pub(crate) async fn run(
     facts.adjusted.clone_from(&prepared.out.adjusted);
     facts.request_bytes = prepared.out.body.len() as u64;
     facts.stream = prepared.content.stream;
-    let answer = with_retries(gateway, session, request, &prepared, &leaf.retry, &mut facts).await;
+    let answer = with_retries(gateway, (session, lead), request, &prepared, &leaf.retry, &mut facts).await;
     match &answer {
         Ok(answer) if !(200..300).contains(&answer.status()) => hold.release(&gateway.engine, request.now()),
         _ => hold.keep(),
@@ -103,7 +106,7 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    fn new(
+    pub(crate) fn new(
         gateway: &Gateway,
         session: &Session,
         request: &Request,
@@ -125,6 +128,11 @@ impl<'a> Prepared<'a> {
             head.set_length(out.body.len());
         }
         Ok(Self { aim, leaf, content, head, out })
+    }
+
+    /// Headers of the request that do not follow from target and body.
+    pub(crate) fn vary(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
+        self.head.extra()
     }
 
     /// The call as the adapter reads it.
@@ -190,7 +198,7 @@ fn unsupported(operation: Operation, provider: &str) -> Fault {
 
 async fn with_retries(
     gateway: &Gateway,
-    session: &mut Session,
+    (session, lead): (&mut Session, Option<&Lead>),
     request: &Request,
     prepared: &Prepared<'_>,
     retry: &Retry,
@@ -200,7 +208,7 @@ async fn with_retries(
     let mut waited = Duration::ZERO;
     loop {
         let started = Instant::now();
-        let answer = once(gateway, session, request, prepared).await;
+        let answer = once(gateway, &mut client(session, lead), request, prepared).await;
         facts.upstream += started.elapsed();
         let answer = answer?;
         let again = wants_retry(&answer, retry);
@@ -223,9 +231,10 @@ async fn with_retries(
         answer.discard(session, gateway.settings.upstream_pool_size).await;
         waited += wait;
         facts.paused += wait;
+        let mut down = client(session, lead);
         tokio::select! { biased;
             () = tokio::time::sleep(wait) => {}
-            gone = wire::client_gone(&mut session.downstream_session) => return Err(WireError::ClientGone(gone)),
+            gone = down.gone() => return Err(WireError::ClientGone(gone)),
         }
         tries += 1;
     }
@@ -251,7 +260,7 @@ fn pause(answer: &Answer, retry: &Retry, tries: u32) -> Duration {
 /// One try, under the clocks of the attempt.
 async fn once(
     gateway: &Gateway,
-    session: &mut Session,
+    down: &mut Client<'_>,
     request: &Request,
     prepared: &Prepared<'_>,
 ) -> Result<Answer, WireError> {
@@ -261,8 +270,8 @@ async fn once(
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     };
-    let Some(limit) = limit else { return unlimited(gateway, session, request, prepared).await };
-    match pingora_timeout::timeout(limit, unlimited(gateway, session, request, prepared)).await {
+    let Some(limit) = limit else { return unlimited(gateway, down, request, prepared).await };
+    match pingora_timeout::timeout(limit, unlimited(gateway, down, request, prepared)).await {
         Ok(answer) => answer,
         Err(_) => {
             let ms =
@@ -273,9 +282,13 @@ async fn once(
     }
 }
 
+fn client<'a>(session: &'a mut Session, lead: Option<&'a Lead>) -> Client<'a> {
+    Client { session: &mut session.downstream_session, lead }
+}
+
 async fn unlimited(
     gateway: &Gateway,
-    session: &mut Session,
+    down: &mut Client<'_>,
     request: &Request,
     prepared: &Prepared<'_>,
 ) -> Result<Answer, WireError> {
@@ -284,7 +297,6 @@ async fn unlimited(
         Ok(origin) => origin,
         Err(e) => return ended_by(WireError::NoConnection(e), prepared).map(Answer::Fault),
     };
-    let down = &mut session.downstream_session;
     match wire::send(down, &gateway.dialer, &origin, &prepared.head, &prepared.out.body, clocks).await {
         Ok(up) => read(gateway, down, request, prepared, up).await,
         Err(e) => ended_by(e, prepared).map(Answer::Fault),

@@ -2,7 +2,7 @@
 //! another one's admin port (`design.md` §7, one base URL).
 
 use super::head::HeadPlan;
-use super::wire::{self, Clocks};
+use super::wire::{self, Client, Clocks};
 use super::{Gateway, body, reply};
 use crate::upstream::Dialer;
 use axum::body::Body;
@@ -105,7 +105,7 @@ async fn there(
     let clocks = Clocks { first_byte: gateway.settings.first_byte_timeout, idle: gateway.settings.idle_timeout };
     let unreachable = || Fault::new(FaultKind::Unreachable, "The admin service could not be reached");
     let Ok(origin) = dialer.origin(base).await else { return refuse(gateway, session, &unreachable()).await };
-    let down = &mut session.downstream_session;
+    let down = &mut Client { session: &mut session.downstream_session, lead: None };
     let mut up = match wire::send(down, dialer, &origin, &HeadPlan::new(head), &Pieces::One(content), clocks).await {
         Ok(up) => up,
         Err(wire::WireError::ClientGone(e)) => return Err(e.into_down()),

@@ -3,10 +3,13 @@
 use super::Gateway;
 use super::answer::{Answer, Begun, Passing, broken, usage_of};
 use super::attempt::Facts;
+use super::caching;
 use super::meter::Meter;
+use super::outlet::{Outlet, followed, kept};
 use super::reply;
 use super::request::Request;
 use super::wire::{self, Answering, WireError};
+use crate::cache::Lead;
 use bytes::Bytes;
 use gateway_domain::record::LogRecord;
 use gateway_providers::{Failure, Progress, StreamTranslator};
@@ -20,7 +23,7 @@ pub(crate) async fn answer(
     gateway: &Gateway,
     session: &mut Session,
     request: &Request,
-    answer: Answer,
+    (answer, lead): (Answer, Option<Lead>),
     facts: &Facts,
     record: &mut LogRecord,
 ) -> Result<(), Box<Error>> {
@@ -34,7 +37,14 @@ pub(crate) async fn answer(
             record.response_bytes = body.len() as u64;
             send_whole(session, head, body).await
         }
-        Answer::Whole { mut head, body, reply: told, .. } => {
+        Answer::Whole { status, mut head, body, reply: told } => {
+            match lead {
+                Some(lead) if told.failure.is_none() && (200..300).contains(&status) => {
+                    caching::keep_whole(gateway, lead, (&head, &body), &told, request);
+                }
+                Some(lead) => lead.fail(caching::failed(status, &head, &body, &told)),
+                None => {}
+            }
             record.usage = told.usage;
             record.response_model = told.model.map(Into::into);
             if told.failure.is_some() {
@@ -49,15 +59,21 @@ pub(crate) async fn answer(
             let Begun { mut head, up, translator, held, ended } = *begun;
             reply::decorate(gateway, &mut head, request, facts);
             reply::first_byte(record, request);
+            let mut outlet = Outlet::new(session, lead);
             let mut stream = Streaming { up, translator, record, sent: 0 };
-            let outcome = stream.run(session, head, held, ended, request).await;
-            stream.close(gateway, outcome.is_ok(), request).await;
+            let outcome = stream.run(&mut outlet, head, held, ended, request).await;
+            let outcome = outlet.heard(outcome);
+            stream.close(gateway, outlet, request, outcome.is_ok()).await;
             outcome
         }
         Answer::Raw(passing) => {
             let Passing { up, mut meter } = *passing;
-            let outcome = raw(gateway, session, request, (up, &mut meter), facts, record).await;
+            let mut outlet = Outlet::new(session, lead.filter(|_| (200..300).contains(&record.status)));
+            let outcome = raw(gateway, &mut outlet, request, (up, &mut meter), facts, record).await;
+            let outcome = outlet.heard(outcome);
             let (usage, model) = meter.read(request);
+            let whole = outlet.ended && record.fault.is_none();
+            outlet.close(gateway, request, whole, usage, model.clone());
             record.usage = usage;
             record.response_model = model.map(Into::into);
             if outcome.is_err() && record.fault.is_none() {
@@ -65,11 +81,13 @@ pub(crate) async fn answer(
             }
             outcome
         }
+        Answer::Kept(entry) => kept(gateway, session, request, &entry, facts, record).await,
+        Answer::Followed(head, follow) => followed(gateway, session, request, (head, *follow), facts, record).await,
     }
 }
 
 /// Clients of HTTP/1.0 know no chunks: their answer ends with the connection.
-fn frame(session: &Session, head: &mut ResponseHeader) {
+pub(super) fn frame(session: &Session, head: &mut ResponseHeader) {
     let old = session.req_header().version < http::Version::HTTP_11;
     if !old && !head.headers.contains_key(header::CONTENT_LENGTH) {
         let chunked = head.insert_header(header::TRANSFER_ENCODING, "chunked");
@@ -77,7 +95,11 @@ fn frame(session: &Session, head: &mut ResponseHeader) {
     }
 }
 
-async fn send_whole(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> Result<(), Box<Error>> {
+pub(super) async fn send_whole(
+    session: &mut Session,
+    mut head: Box<ResponseHeader>,
+    body: Bytes,
+) -> Result<(), Box<Error>> {
     head.set_content_length(body.len())?;
     let head_only = session.req_header().method == http::Method::HEAD || body.is_empty();
     let body = (!head_only).then_some(body);
@@ -94,24 +116,20 @@ struct Streaming<'a> {
 impl Streaming<'_> {
     async fn run(
         &mut self,
-        session: &mut Session,
-        mut head: Box<ResponseHeader>,
+        outlet: &mut Outlet<'_>,
+        head: Box<ResponseHeader>,
         held: Bytes,
         ended: bool,
         request: &Request,
     ) -> Result<(), Box<Error>> {
-        frame(session, &mut head);
         self.sent += held.len() as u64;
         let first = (!held.is_empty()).then_some(held);
-        wire::write_head(session, head, first, ended).await.map_err(Error::into_down)?;
-        if ended {
-            return Ok(());
-        }
-        loop {
+        outlet.begin(head, true, first, ended).await?;
+        while !outlet.ended {
             let (out, end) = if self.up.done() {
                 (self.last(request), true)
             } else {
-                match self.up.read(&mut session.downstream_session).await {
+                match self.up.read(&mut outlet.client()).await {
                     Ok(Some(piece)) => match self.translator.push(piece) {
                         Ok(out) => (out, false),
                         Err(failure) => (self.abort(&failure), true),
@@ -128,13 +146,10 @@ impl Streaming<'_> {
             };
             self.sent += out.len() as u64;
             if !out.is_empty() || end {
-                let out = (!out.is_empty()).then_some(out);
-                wire::write_body_piece(session, out, end).await.map_err(Error::into_down)?;
-            }
-            if end {
-                return Ok(());
+                outlet.piece((!out.is_empty()).then_some(out), end).await?;
             }
         }
+        Ok(())
     }
 
     /// The upstream's body is over: a clean end only when its dialect said so.
@@ -154,13 +169,16 @@ impl Streaming<'_> {
     }
 
     /// Books what the stream used, also when the client left in the middle.
-    async fn close(mut self, gateway: &Gateway, delivered: bool, request: &Request) {
+    async fn close(mut self, gateway: &Gateway, outlet: Outlet<'_>, request: &Request, delivered: bool) {
         let ending = self.translator.ending();
         self.record.usage = usage_of(&ending, request.content.bytes.len());
         self.record.response_bytes = self.sent;
         if ending.failed.is_some() {
             self.record.fault = Some("upstream_error");
         }
+        let whole = ending.complete && outlet.ended && self.record.fault.is_none();
+        let delivered = delivered && outlet.deaf.is_none();
+        outlet.close(gateway, request, whole, ending.usage, ending.model.clone());
         self.record.response_model = ending.model.map(Into::into);
         if !delivered {
             self.record.fault = Some("client_gone");
@@ -173,7 +191,7 @@ impl Streaming<'_> {
 /// Passed on as it comes: head as received, body piece by piece.
 async fn raw(
     gateway: &Gateway,
-    session: &mut Session,
+    outlet: &mut Outlet<'_>,
     request: &Request,
     (mut up, meter): (Answering, &mut Meter),
     facts: &Facts,
@@ -183,15 +201,15 @@ async fn raw(
     reply::decorate(gateway, &mut head, request, facts);
     reply::first_byte(record, request);
     if up.done() {
-        return finish_bodyless(gateway, session, head, up).await;
+        return finish_bodyless(gateway, outlet.session, head, up).await;
     }
-    frame(session, &mut head);
+    let stream = !head.headers.contains_key(header::CONTENT_LENGTH);
     let mut head = Some(head);
     loop {
-        let (piece, end) = match up.read(&mut session.downstream_session).await {
+        let (piece, end) = match up.read(&mut outlet.client()).await {
             Ok(piece) => (piece, up.done()),
             Err(WireError::ClientGone(e)) => return Err(e.into_down()),
-            Err(_) => return cut(session, head, record).await,
+            Err(_) => return cut(outlet.session, head, record).await,
         };
         if let Some(piece) = &piece {
             record.response_bytes += piece.len() as u64;
@@ -200,11 +218,10 @@ async fn raw(
         if piece.is_none() && !end {
             continue;
         }
-        let written = match head.take() {
-            Some(head) => wire::write_head(session, head, piece, end).await,
-            None => wire::write_body_piece(session, piece, end).await,
-        };
-        written.map_err(Error::into_down)?;
+        match head.take() {
+            Some(head) => outlet.begin(head, stream, piece, end).await?,
+            None => outlet.piece(piece, end).await?,
+        }
         if end {
             up.release(gateway.settings.upstream_pool_size).await;
             return Ok(());

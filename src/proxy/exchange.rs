@@ -4,10 +4,12 @@
 use super::Gateway;
 use super::answer::Answer;
 use super::attempt::{self, Tried};
+use super::caching::{self, Looked};
 use super::deliver;
 use super::record::{self, Booked};
 use super::request::Request;
 use super::wire::WireError;
+use crate::cache::Lead;
 use gateway_domain::config::plan::Plan;
 use pingora::Error;
 use pingora::proxy::Session;
@@ -31,12 +33,18 @@ pub(crate) async fn run(
     request: &Request,
     routing: &Routing,
     records: &mut Booked,
+    first: Looked,
 ) -> Result<(), Box<Error>> {
+    let mut first = Some(first);
     let mut at = 0;
     let mut earlier = Duration::ZERO;
     loop {
         let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
-        let tried = attempt::run(gateway, session, request, routing, at, earlier).await;
+        let looked = match first.take() {
+            Some(looked) => looked,
+            None => caching::look(gateway, session, request, routing, at).await.map_err(left)?,
+        };
+        let (tried, mut lead) = turn(gateway, session, request, routing, (at, earlier), looked).await;
         let mut record = record::of(request, routing, Some((at, &tried)), number);
         let next = match &tried.answer {
             Err(_) => None,
@@ -46,24 +54,53 @@ pub(crate) async fn run(
             (Err(gone), _) => {
                 record::abandoned(&mut record, request);
                 records.push(record);
-                return Err(match gone {
-                    WireError::ClientGone(e) => e.into_down(),
-                    _ => Error::explain(pingora::ErrorType::InternalError, "only a client can abandon an attempt"),
-                });
+                return Err(left(gone));
             }
             (Ok(answer), Some(next)) => {
+                if let Some(lead) = lead.take() {
+                    caching::tell_failure(lead, &answer);
+                }
                 answer.discard(session, gateway.settings.upstream_pool_size).await;
                 records.push(record);
                 earlier += tried.facts.upstream + tried.facts.paused;
                 at = next;
             }
             (Ok(answer), None) => {
-                let delivered = deliver::answer(gateway, session, request, answer, &tried.facts, &mut record).await;
+                let delivered =
+                    deliver::answer(gateway, session, request, (answer, lead), &tried.facts, &mut record).await;
                 record::finish(&mut record, request);
                 records.push(record);
                 return delivered;
             }
         }
+    }
+}
+
+/// One target: from the cache, or called.
+async fn turn(
+    gateway: &Gateway,
+    session: &mut Session,
+    request: &Request,
+    routing: &Routing,
+    (at, earlier): (usize, Duration),
+    looked: Looked,
+) -> (Tried, Option<Lead>) {
+    match looked {
+        Looked::Answered(tried) => (tried, None),
+        Looked::Off => (attempt::run(gateway, session, request, routing, at, earlier, None).await, None),
+        Looked::Lead(lead, status) => {
+            let mut tried = attempt::run(gateway, session, request, routing, at, earlier, Some(&lead)).await;
+            tried.facts.cache = status;
+            (tried, Some(lead))
+        }
+    }
+}
+
+/// Only a client can abandon what is done for it.
+pub(crate) fn left(error: WireError) -> Box<Error> {
+    match error {
+        WireError::ClientGone(e) => e.into_down(),
+        _ => Error::explain(pingora::ErrorType::InternalError, "only a client can abandon an attempt"),
     }
 }
 

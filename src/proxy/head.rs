@@ -42,6 +42,11 @@ impl HeadPlan {
         self.length = Some(length);
     }
 
+    /// What stands on top of the target's own head.
+    pub(crate) fn extra(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
+        self.extra.iter()
+    }
+
     pub(crate) fn make(&self) -> pingora::Result<Box<RequestHeader>> {
         let mut head = Box::new((*self.base).clone());
         for (name, value) in &self.extra {

@@ -21,6 +21,11 @@ pub(crate) struct GatewayHeaders {
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) request_timeout_ms: Option<u64>,
     pub(crate) integrated_models: bool,
+    /// A fresh upstream call is wanted, and its answer kept.
+    pub(crate) cache_refresh: bool,
+    pub(crate) cache_namespace: Option<Arc<str>>,
+    /// `false`: nothing of this call is kept beside its figures, not even an answer.
+    pub(crate) debug: Option<bool>,
     pub(crate) forward_headers: Option<Arc<[String]>>,
     /// `false` beats the config.
     pub(crate) lenient: bool,
@@ -86,12 +91,8 @@ impl GatewayHeaders {
                 self.trace_id = Some(id.into());
             }
             "metadata" => self.metadata = metadata(name, value)?,
-            "cache-force-refresh" => {
-                flag(name, text()?)?;
-            }
-            "cache-namespace" => {
-                text()?;
-            }
+            "cache-force-refresh" => self.cache_refresh = flag(name, text()?)?,
+            "cache-namespace" => self.cache_namespace = Some(text()?.into()),
             "request-timeout" => match text()?.parse() {
                 Ok(ms) if ms > 0 => self.request_timeout_ms = Some(ms),
                 _ => return Err(bad(name, "must be an integer of at least 1 (milliseconds)")),
@@ -111,9 +112,7 @@ impl GatewayHeaders {
                 }
             }
             "strict-open-ai-compliance" | "strict-openai-compliance" => self.lenient = !flag(name, text()?)?,
-            "debug" => {
-                flag(name, text()?)?;
-            }
+            "debug" => self.debug = Some(flag(name, text()?)?),
             other => {
                 if let Some(known) = PROVIDER_HEADERS.iter().find(|n| **n == other) {
                     self.provider_headers.retain(|(n, _)| n != known);

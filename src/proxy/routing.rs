@@ -22,6 +22,7 @@ static BARE: LazyLock<Arc<Config>> = LazyLock::new(|| {
         custom_host: None,
         forward_headers: Arc::default(),
         strict: true,
+        cache: None,
     };
     let root = config::Node { path: "config".into(), weight: 1.0, kind: NodeKind::Leaf(Arc::new(leaf)) };
     Arc::new(Config { root, metadata: Vec::new(), fetch_integrated_models: false })

@@ -2,6 +2,7 @@
 //! its sessions promise about cancellation and framing is relied on here and nowhere else.
 
 use super::head::HeadPlan;
+use crate::cache::Lead;
 use crate::upstream::{DialError, Dialer, Origin, check_in, check_out};
 use bytes::Bytes;
 use gateway_providers::Pieces;
@@ -43,10 +44,27 @@ pub(crate) struct Answering {
     cut_short: bool,
 }
 
+/// The client for whom an upstream is asked, and those who wait for the same answer.
+pub(crate) struct Client<'a> {
+    pub(crate) session: &'a mut ServerSession,
+    pub(crate) lead: Option<&'a Lead>,
+}
+
+impl Client<'_> {
+    /// Resolves when nobody wants the answer any more: the client has left, and nobody follows.
+    pub(crate) async fn gone(&mut self) -> Box<Error> {
+        let error = client_gone(self.session).await;
+        if let Some(lead) = self.lead {
+            lead.deserted().await;
+        }
+        error
+    }
+}
+
 /// Sends one request and reads the head of the answer. A pooled connection that died before any byte came
 /// back is replaced by a fresh one, once and silently (invariant 4).
 pub(crate) async fn send(
-    down: &mut ServerSession,
+    down: &mut Client<'_>,
     dialer: &Dialer,
     origin: &Origin,
     head: &HeadPlan,
@@ -66,7 +84,7 @@ pub(crate) async fn send(
         let dial = Box::pin(dialer.dial(origin, address, key));
         tokio::select! { biased;
             r = dial => r.map_err(WireError::NoConnection)?,
-            gone = client_gone(down) => return Err(WireError::ClientGone(gone)),
+            gone = down.gone() => return Err(WireError::ClientGone(gone)),
         }
     };
     let (stream, key) = dialled;
@@ -83,7 +101,7 @@ enum Failed {
 }
 
 async fn converse(
-    down: &mut ServerSession,
+    down: &mut Client<'_>,
     stream: Stream,
     key: u64,
     head: &HeadPlan,
@@ -107,7 +125,7 @@ async fn converse(
     };
     let outcome: pingora::Result<()> = tokio::select! { biased;
         r = talk => r,
-        gone = client_gone(down) => return Err(Failed::Final(WireError::ClientGone(gone))),
+        gone = down.gone() => return Err(Failed::Final(WireError::ClientGone(gone))),
     };
     match outcome {
         Ok(()) => {
@@ -172,22 +190,18 @@ impl Answering {
     }
 
     /// The next piece of the body; `None` at its end. Cancel-safe.
-    pub(crate) async fn read(&mut self, down: &mut ServerSession) -> Result<Option<Bytes>, WireError> {
+    pub(crate) async fn read(&mut self, down: &mut Client<'_>) -> Result<Option<Bytes>, WireError> {
         tokio::select! { biased;
             r = self.session.read_body_bytes() => r.map_err(|e| match e.etype() {
                 ErrorType::ReadTimedout => WireError::Silent,
                 _ => WireError::Broken(e.etype().as_str().to_owned()),
             }),
-            gone = client_gone(down) => Err(WireError::ClientGone(gone)),
+            gone = down.gone() => Err(WireError::ClientGone(gone)),
         }
     }
 
     /// The whole body, up to `most` bytes; `Ok(None)` when it is larger.
-    pub(crate) async fn read_whole(
-        &mut self,
-        down: &mut ServerSession,
-        most: usize,
-    ) -> Result<Option<Bytes>, WireError> {
+    pub(crate) async fn read_whole(&mut self, down: &mut Client<'_>, most: usize) -> Result<Option<Bytes>, WireError> {
         let mut whole: Option<bytes::BytesMut> = None;
         let mut first = Bytes::new();
         while !self.done() {
@@ -223,7 +237,7 @@ impl Answering {
     }
 
     /// Reads what is left of an answer nobody wants, within reason, so that its connection can be kept.
-    pub(crate) async fn discard(mut self, down: &mut ServerSession, pool_size: usize) {
+    pub(crate) async fn discard(mut self, down: &mut Client<'_>, pool_size: usize) {
         const WORTH_READING: usize = 64 * 1024;
         let read = tokio::time::timeout(Duration::from_millis(500), self.read_whole(down, WORTH_READING)).await;
         if matches!(read, Ok(Ok(Some(_)))) {

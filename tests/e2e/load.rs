@@ -66,7 +66,13 @@ async fn five_hundred_uploads_at_once_stay_below_a_gibibyte() {
         });
     }
     full.wait().await;
-    assert_eq!(upstream.connections(), UPLOADS);
+    // On a busy machine the last of them reach the upstream later than their clients give up pushing.
+    let all = async {
+        while upstream.connections() < UPLOADS {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), all).await.expect("every upload reaches the upstream");
     let peak = gateway.memory("VmHWM");
     assert!(peak < 1024, "the gateway took {peak} MiB for {UPLOADS} uploads that nobody takes");
     let _ = go.send(true);

@@ -286,6 +286,7 @@ impl<'a> Compiler<'a> {
             custom_host: own.custom_host,
             forward_headers: own.forward_headers,
             strict: own.strict.unwrap_or(true),
+            cache: None,
         }
     }
 

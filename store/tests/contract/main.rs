@@ -9,6 +9,7 @@ mod keys;
 mod logs;
 mod migrations;
 mod outage;
+mod redis;
 mod roster;
 
 use gateway_domain::Timestamp;

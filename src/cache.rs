@@ -1,0 +1,159 @@
+//! Answers kept for calls that ask the same again (`spec/config-object.md`, cache, simple mode), and one upstream
+//! call for all who ask it at once. Bounded in bytes; a second shelf shared by nodes may stand behind it.
+//! Knows nothing of configs, sessions or providers: a key says what is the same, an entry what was answered.
+
+mod entry;
+mod figures;
+mod flight;
+mod key;
+mod redis;
+
+pub(crate) use entry::Entry;
+pub(crate) use figures::Figures;
+pub(crate) use flight::{Event, Failed, Follow, Head, Lead};
+pub(crate) use key::{Key, KeyBuilder};
+
+use ahash::AHashMap;
+use flight::Flight;
+use gateway_domain::Timestamp;
+use parking_lot::Mutex;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Flights are found under their key's first byte, so that keys seldom share a lock.
+const SHARDS: usize = 64;
+/// An answer larger than this share of the shelf would push out too many others.
+const LARGEST_SHARE: usize = 8;
+
+/// A shelf that several nodes share. Each call has a deadline of its own; failing is a miss.
+#[async_trait::async_trait]
+pub(crate) trait Shared: Send + Sync + std::fmt::Debug {
+    async fn get(&self, key: &Key) -> Option<Vec<u8>>;
+    async fn put(&self, key: &Key, value: Vec<u8>, keep: Duration);
+}
+
+#[derive(Clone, Debug)]
+struct Weight;
+
+impl Weighter<Key, Arc<Entry>> for Weight {
+    fn weight(&self, _: &Key, entry: &Arc<Entry>) -> u64 {
+        entry.weight() as u64
+    }
+}
+
+/// What was found for a call.
+pub(crate) enum Found {
+    Hit(Arc<Entry>),
+    /// Nobody asked this yet: the caller goes upstream, and others wait for what it brings.
+    Lead(Lead),
+    /// Somebody is asking upstream just now.
+    Follow(Follow),
+}
+
+impl std::fmt::Debug for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Hit(_) => "Hit",
+            Self::Lead(_) => "Lead",
+            Self::Follow(_) => "Follow",
+        })
+    }
+}
+
+/// The process's one cache of answers.
+#[derive(Debug)]
+pub(crate) struct AnswerCache {
+    shelf: Cache<Key, Arc<Entry>, Weight>,
+    shared: Option<Arc<dyn Shared>>,
+    flights: Vec<Mutex<AHashMap<Key, Arc<Flight>>>>,
+    largest: usize,
+    most: u64,
+    collapsed: AtomicU64,
+}
+
+impl AnswerCache {
+    /// `most` in bytes; 0 keeps nothing, yet still joins equal calls.
+    pub(crate) fn new(most: usize, shared: Option<Arc<dyn Shared>>) -> Arc<Self> {
+        let guess = (most / 4096).clamp(16, 1 << 20);
+        Arc::new(Self {
+            shelf: Cache::with_weighter(guess, most as u64, Weight),
+            shared,
+            flights: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            largest: most / LARGEST_SHARE,
+            most: most as u64,
+            collapsed: AtomicU64::new(0),
+        })
+    }
+
+    /// `fresh`: the caller wants an upstream call of its own, and its answer to be kept.
+    pub(crate) async fn find(self: &Arc<Self>, key: Key, keep: Duration, fresh: bool, now: Timestamp) -> Found {
+        if fresh {
+            return Found::Lead(Lead::new(self.clone(), key, keep, None));
+        }
+        if let Some(entry) = self.kept(&key, now) {
+            return Found::Hit(entry);
+        }
+        if let Some(entry) = self.fetch(&key, now).await {
+            return Found::Hit(entry);
+        }
+        let mut flights = self.flights[usize::from(key.0[0]) % SHARDS].lock();
+        if let Some(flight) = flights.get(&key) {
+            self.collapsed.fetch_add(1, Ordering::Relaxed);
+            return Found::Follow(Follow::new(flight.clone()));
+        }
+        // What was being asked when we looked may have been kept since.
+        if let Some(entry) = self.kept(&key, now) {
+            return Found::Hit(entry);
+        }
+        let flight = Arc::new(Flight::default());
+        flights.insert(key, flight.clone());
+        Found::Lead(Lead::new(self.clone(), key, keep, Some(flight)))
+    }
+
+    /// For one who followed in vain: a call of its own that nobody waits for.
+    pub(crate) fn lead_alone(self: &Arc<Self>, key: Key, keep: Duration) -> Lead {
+        Lead::new(self.clone(), key, keep, None)
+    }
+
+    fn kept(&self, key: &Key, now: Timestamp) -> Option<Arc<Entry>> {
+        let entry = self.shelf.get(key)?;
+        if entry.expires > now {
+            return Some(entry);
+        }
+        self.shelf.remove(key);
+        None
+    }
+
+    async fn fetch(&self, key: &Key, now: Timestamp) -> Option<Arc<Entry>> {
+        let bytes = self.shared.as_ref()?.get(key).await?;
+        let entry = Arc::new(Entry::decode(bytes)?);
+        if entry.expires <= now {
+            return None;
+        }
+        self.keep(*key, &entry);
+        Some(entry)
+    }
+
+    fn keep(&self, key: Key, entry: &Arc<Entry>) -> bool {
+        let fits = entry.weight() <= self.largest;
+        if fits {
+            self.shelf.insert(key, entry.clone());
+        }
+        fits
+    }
+
+    /// Others find the entry from now on; the shared shelf is told by the caller, after its client has its answer.
+    fn land(&self, key: &Key, flight: Option<&Arc<Flight>>) {
+        let Some(flight) = flight else { return };
+        let mut flights = self.flights[usize::from(key.0[0]) % SHARDS].lock();
+        if flights.get(key).is_some_and(|f| Arc::ptr_eq(f, flight)) {
+            flights.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! The one connection to Redis (or Valkey) that counters and the cache share. Dialled and watched in the
+//! background; a call never dials, never waits past its deadline, and fails at once while Redis is away, so
+//! that no request is held up by it (invariant 1). Knows no key and no script of its own.
+
+use ::redis::aio::{ConnectionLike, MultiplexedConnection};
+use ::redis::cluster::ClusterClient;
+use ::redis::cluster_async::ClusterConnection;
+use ::redis::{
+    Cmd, ConnectionInfo, FromRedisValue, IntoConnectionInfo, Pipeline, RedisFuture, ScriptInvocation, Value,
+};
+use arc_swap::ArcSwapOption;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+/// Dialling, with TLS and the cluster's topology.
+const DIAL: Duration = Duration::from_secs(3);
+const BETWEEN_DIALS: [Duration; 4] =
+    [Duration::from_millis(100), Duration::from_millis(250), Duration::from_millis(500), Duration::from_secs(1)];
+/// An idle connection is asked this often whether it still lives.
+const CHECK: Duration = Duration::from_secs(1);
+/// Calls in a row past their deadline after which the connection counts as dead.
+const MOST_LATE: u32 = 3;
+
+/// Where Redis is. The password never shows.
+#[derive(Clone)]
+pub struct RedisUrl(Vec<ConnectionInfo>);
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|i| i.addr().to_string())).finish()
+    }
+}
+
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<String> = self.0.iter().map(|i| i.addr().to_string()).collect();
+        f.write_str(&nodes.join(","))
+    }
+}
+
+/// What is wrong with a URL, told without repeating it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "is not a Redis URL: write redis://[user:password@]host:port[/db] (rediss: for TLS), or several with commas for a cluster"
+)]
+pub struct BadRedisUrl;
+
+impl RedisUrl {
+    /// One URL is a single server; several, separated by commas, are nodes of a cluster.
+    pub fn parse(text: &str) -> Result<Self, BadRedisUrl> {
+        let nodes: Result<Vec<_>, _> =
+            text.split(',').map(str::trim).map(|url| url.into_connection_info().map_err(|_| BadRedisUrl)).collect();
+        Ok(Self(nodes?))
+    }
+}
+
+/// Why Redis gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RedisFailure {
+    #[error("Redis is not connected")]
+    Away,
+    #[error("Redis did not answer in time")]
+    Late,
+    #[error("Redis refused: {0}")]
+    Refused(String),
+}
+
+#[derive(Clone)]
+enum Link {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl ConnectionLike for Link {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::One(c) => c.req_packed_command(cmd),
+            Self::Cluster(c) => c.req_packed_command(cmd),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::One(c) => c.req_packed_commands(pipeline, offset, count),
+            Self::Cluster(c) => c.req_packed_commands(pipeline, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::One(c) => c.get_db(),
+            Self::Cluster(c) => c.get_db(),
+        }
+    }
+}
+
+/// What health and metrics say of Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RedisState {
+    pub connected: bool,
+    pub failures: u64,
+}
+
+/// A handle; clones share the connection.
+#[derive(Clone)]
+pub struct Redis(Arc<Inner>);
+
+struct Inner {
+    url: RedisUrl,
+    link: ArcSwapOption<Link>,
+    deadline: Duration,
+    lost: Notify,
+    late: AtomicU32,
+    failures: AtomicU64,
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis").field("url", &self.0.url).field("state", &self.state()).finish()
+    }
+}
+
+impl Redis {
+    /// Not connected yet: [`Redis::keep`] does that. `deadline` bounds every call.
+    pub fn new(url: RedisUrl, deadline: Duration) -> Self {
+        Self(Arc::new(Inner {
+            url,
+            link: ArcSwapOption::empty(),
+            deadline,
+            lost: Notify::new(),
+            late: AtomicU32::new(0),
+            failures: AtomicU64::new(0),
+        }))
+    }
+
+    pub fn state(&self) -> RedisState {
+        RedisState { connected: self.0.link.load().is_some(), failures: self.0.failures.load(Ordering::Relaxed) }
+    }
+
+    /// Dials, watches and dials again, for as long as it is polled. One such task per process.
+    pub async fn keep(&self) {
+        let mut tries = 0;
+        loop {
+            if self.0.link.load().is_some() {
+                tries = 0;
+                let waited = timeout(CHECK, self.0.lost.notified()).await;
+                if waited.is_err() {
+                    // Its failure drops the link, so there is nothing more to do with the answer.
+                    let _: Result<String, _> = self.ask(&::redis::cmd("PING")).await;
+                }
+                continue;
+            }
+            match timeout(DIAL, self.dial()).await {
+                Ok(Ok(link)) => {
+                    tracing::info!(redis = %self.0.url, "connected to Redis");
+                    self.0.late.store(0, Ordering::Relaxed);
+                    self.0.link.store(Some(Arc::new(link)));
+                }
+                failed => {
+                    if tries == 0 {
+                        let why = failed.map_or_else(|_| "it took too long".to_owned(), |r| told(r.err()));
+                        tracing::warn!(redis = %self.0.url, %why, "Redis cannot be reached");
+                    }
+                    sleep(BETWEEN_DIALS[tries.min(BETWEEN_DIALS.len() - 1)]).await;
+                    tries += 1;
+                }
+            }
+        }
+    }
+
+    async fn dial(&self) -> ::redis::RedisResult<Link> {
+        match self.0.url.0.as_slice() {
+            [one] => {
+                let client = ::redis::Client::open(one.clone())?;
+                client.get_multiplexed_async_connection().await.map(Link::One)
+            }
+            nodes => ClusterClient::new(nodes.to_vec())?.get_async_connection().await.map(Link::Cluster),
+        }
+    }
+
+    /// One command.
+    pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RedisFailure> {
+        self.with(async |link| command.query_async(link).await).await
+    }
+
+    /// One script, sent whole only when the server does not know it yet. All its keys must share a hash tag.
+    pub async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, RedisFailure> {
+        self.with(async |link| script.invoke_async(link).await).await
+    }
+
+    async fn with<T>(&self, call: impl AsyncFnOnce(&mut Link) -> ::redis::RedisResult<T>) -> Result<T, RedisFailure> {
+        let Some(link) = self.0.link.load_full() else { return Err(RedisFailure::Away) };
+        let mut own = (*link).clone();
+        let outcome = self.in_time(call(&mut own)).await;
+        match &outcome {
+            Ok(_) => self.0.late.store(0, Ordering::Relaxed),
+            Err(RedisFailure::Refused(_)) => {}
+            Err(RedisFailure::Away) => self.lose(&link),
+            Err(RedisFailure::Late) => {
+                if self.0.late.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_LATE {
+                    self.lose(&link);
+                }
+            }
+        }
+        if outcome.is_err() {
+            self.0.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    async fn in_time<T>(&self, call: impl Future<Output = ::redis::RedisResult<T>>) -> Result<T, RedisFailure> {
+        match timeout(self.0.deadline, call).await {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(e)) if e.is_timeout() => Err(RedisFailure::Late),
+            Ok(Err(e)) if e.is_io_error() || e.is_connection_dropped() || e.is_unrecoverable_error() => {
+                Err(RedisFailure::Away)
+            }
+            Ok(Err(e)) => Err(RedisFailure::Refused(told(Some(e)))),
+            Err(_) => Err(RedisFailure::Late),
+        }
+    }
+
+    /// Only the link that failed: another call may have replaced it since.
+    fn lose(&self, link: &Arc<Link>) {
+        let now = self.0.link.load();
+        if now.as_ref().is_some_and(|n| Arc::ptr_eq(n, link)) {
+            self.0.link.store(None);
+            tracing::warn!(redis = %self.0.url, "Redis is away");
+            self.0.lost.notify_one();
+        }
+    }
+}
+
+/// The kind and code of an error; its detail may repeat arguments of a command.
+fn told(error: Option<::redis::RedisError>) -> String {
+    error.map_or_else(String::new, |e| e.code().map_or_else(|| e.category().to_owned(), str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_and_never_show_a_password() {
+        let url = RedisUrl::parse("redis://ann:hush@cache.example:6380/2").expect("valid");
+        assert_eq!(url.to_string(), "cache.example:6380");
+        assert!(!format!("{url:?}").contains("hush"));
+        assert_eq!(RedisUrl::parse("redis://a:1, redis://b:2").expect("valid").to_string(), "a:1,b:2");
+        for bad in ["", "http://a", "redis://a:1,", "a:b:c"] {
+            assert_eq!(RedisUrl::parse(bad).err(), Some(BadRedisUrl), "{bad}");
+        }
+    }
+}
