@@ -194,5 +194,9 @@ fn cost(record: &LogRecord) -> Option<NanoUsd> {
     if record.cache == CacheStatus::Hit {
         return Some(NanoUsd(0));
     }
-    price(record.usage.as_ref()?, PriceBook::builtin().card(&record.provider, &record.model)?)
+    let usage = record.usage.as_ref()?;
+    match &record.card {
+        Some(own) => price(usage, own),
+        None => price(usage, PriceBook::builtin().card(&record.provider, &record.model)?),
+    }
 }

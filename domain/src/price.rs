@@ -89,7 +89,8 @@ impl PriceBook {
     }
 }
 
-fn undated(model: &str) -> Option<&str> {
+/// The family of a dated snapshot of a model.
+pub(crate) fn undated(model: &str) -> Option<&str> {
     let digits = |s: &str, n: usize| s.len() == n && s.bytes().all(|b| b.is_ascii_digit());
     let (head, tail) = model.rsplit_once('-')?;
     if digits(tail, 8) {

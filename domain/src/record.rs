@@ -10,6 +10,7 @@ pub use trace::{Parent, Trace};
 
 use crate::id::{KeyId, OrgId, WorkspaceId};
 use crate::money::NanoUsd;
+use crate::price::PriceCard;
 use crate::time::Timestamp;
 use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
@@ -121,6 +122,8 @@ pub struct LogRecord {
     pub usage: Option<Usage>,
     /// Filled by the writer.
     pub cost: Option<NanoUsd>,
+    /// The price of this target where it is not what everybody pays; for the writer, not stored.
+    pub card: Option<Arc<PriceCard>>,
     pub timings: Timings,
     pub steps: Steps,
     pub request_bytes: u64,

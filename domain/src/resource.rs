@@ -9,6 +9,7 @@ pub mod limits;
 pub mod organisation;
 pub mod person;
 pub mod policy;
+pub mod pricing;
 pub mod provider;
 pub mod rotation;
 pub mod security;

@@ -3,6 +3,7 @@
 
 mod entries;
 mod keys;
+mod models;
 
 pub use entries::{
     Defaults, Key, ManagedProvider, Org, Person, Policy, Rotation, SavedConfig, Upstream, UsagePolicy, Workspace,

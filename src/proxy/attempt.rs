@@ -12,6 +12,7 @@ use super::target::{self, Aim};
 use super::wire::{self, Client, Clocks, WireError};
 use crate::cache::Lead;
 use gateway_domain::config::{Leaf, Retry};
+use gateway_domain::price::PriceCard;
 use gateway_domain::record::CacheStatus;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::{Call, Endpoint, Outgoing};
@@ -31,6 +32,8 @@ pub(crate) struct Facts {
     pub(crate) provider: &'static str,
     pub(crate) virtual_key: Arc<str>,
     pub(crate) model: Option<Arc<str>>,
+    /// The price of the target where it is not what everybody pays.
+    pub(crate) card: Option<Arc<PriceCard>>,
     /// 0 none, n the retry that answered, -1 used up (`spec/config-object.md`, retry).
     pub(crate) retries: i32,
     pub(crate) adjusted: Vec<&'static str>,
@@ -72,6 +75,7 @@ pub(crate) async fn run(
     facts.provider = aim.adapter.info().slug;
     facts.virtual_key = aim.virtual_key.clone();
     facts.model = aim.model.clone();
+    facts.card = aim.own_card(request);
     let hold = match admit::target(gateway, request, routing, &aim) {
         Ok(hold) => hold,
         Err(fault) => return refused(facts, fault),

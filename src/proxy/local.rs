@@ -12,6 +12,7 @@ use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use http::{HeaderValue, Method, header};
 use pingora::proxy::Session;
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Answers what needs no upstream and no tenant. `None`: not such a request.
 pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::Result<Option<bool>> {
@@ -60,7 +61,8 @@ pub(crate) fn lists_models(request: &Request) -> bool {
                 && request.headers.virtual_key.is_none()))
 }
 
-/// Models that the workspace's providers are known to have: those with a price, as `@slug/model`.
+/// Models that the workspace's providers are known to have: those with a price, and those that an admin listed,
+/// as `@slug/model`.
 pub(crate) async fn models(
     gateway: &Gateway,
     session: &mut Session,
@@ -86,7 +88,10 @@ pub(crate) async fn models(
         if !usable || !upstream.open_to(tenant.workspace.id) {
             continue;
         }
-        for model in PriceBook::builtin().models(upstream.provider.slug).filter(|m| upstream.models.allow(m)) {
+        let listed = upstream.models.list.keys().map(String::as_str);
+        let known = PriceBook::builtin().models(upstream.provider.slug);
+        let all: BTreeSet<&str> = known.chain(listed).filter(|m| upstream.models.allow(m)).collect();
+        for model in all {
             data.push(json!({
                 "id": format!("@{}/{model}", provider.slug), "object": "model", "created": 0,
                 "owned_by": upstream.provider.slug, "slug": model, "provider": provider.slug,

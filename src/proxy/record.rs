@@ -59,6 +59,7 @@ pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tr
         strategy: routing.plan.strategy,
         usage: None,
         cost: None,
+        card: facts.and_then(|f| f.card.clone()),
         timings: Timings {
             total_us: micros(request.started.elapsed()),
             upstream_us: facts.map_or(0, |f| micros(f.upstream)),

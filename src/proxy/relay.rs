@@ -137,6 +137,7 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
     let aim = target::resolve(&leaf, relay.routing.inline, &relay.request)?;
     relay.facts.provider = aim.adapter.info().slug;
     relay.facts.virtual_key.clone_from(&aim.virtual_key);
+    relay.facts.card = aim.own_card(&relay.request);
     let route = &relay.request.route;
     let served = route.raw
         || route.operation == Operation::Realtime

@@ -4,6 +4,7 @@ use super::request::Request;
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::keys::KeyHash;
+use gateway_domain::price::PriceCard;
 use gateway_domain::snapshot::Upstream;
 use gateway_domain::{Fault, FaultKind, Operation, Secret};
 use gateway_providers::Adapter;
@@ -31,6 +32,14 @@ pub(crate) struct Aim {
     pub(crate) model: Option<Arc<str>>,
     /// Tells credentials apart ([`gateway_providers::Call::origin`]).
     pub(crate) origin: u64,
+}
+
+impl Aim {
+    /// The price of what is asked for where it is not what everybody pays.
+    pub(crate) fn own_card(&self, request: &Request) -> Option<Arc<PriceCard>> {
+        let Credential::Managed(upstream) = &self.credential else { return None };
+        upstream.own_card(self.model.as_deref().or(request.content.model.as_deref())?).cloned()
+    }
 }
 
 impl std::fmt::Debug for Aim {
@@ -111,14 +120,15 @@ fn managed(
     if request.headers.custom_host.is_some() || (inline && leaf.custom_host.is_some()) {
         return Err(foreign_host());
     }
-    let base = leaf.custom_host.clone().or_else(|| upstream.base.clone());
-    let base = base.ok_or_else(|| no_host(upstream.provider.slug))?;
     // `@slug/` is taken off only where it names this very provider.
     let model = asked.map(|m| match split_model(m) {
         Some((named, rest)) if named == &*provider.slug || named == &**slug => rest.into(),
         _ => m.clone(),
     });
     permit_model(&upstream, model.as_deref(), request)?;
+    let upstream = upstream.for_model(model.as_deref());
+    let base = leaf.custom_host.clone().or_else(|| upstream.base.clone());
+    let base = base.ok_or_else(|| no_host(upstream.provider.slug))?;
     let adapter = adapter(upstream.provider.slug)?;
     let (origin, virtual_key) = (number(upstream.integration.0.as_bytes()), provider.slug.clone());
     Ok(Aim { adapter, base, credential: Credential::Managed(upstream), virtual_key, model, origin })

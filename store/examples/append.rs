@@ -90,6 +90,7 @@ fn record() -> LogRecord {
         strategy: "fallback",
         usage: Some(Usage { input: 812, cache_read: 1024, output: 230, ..Usage::default() }),
         cost: Some(NanoUsd(336_600)),
+        card: None,
         timings: Timings { total_us: 1_834_211, upstream_us: 1_833_900, first_byte_us: 412_873, gateway_us: 181 },
         steps: Steps::default(),
         request_bytes: 7_312,

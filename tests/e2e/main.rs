@@ -32,6 +32,8 @@ mod load;
 #[cfg(test)]
 mod matrix;
 #[cfg(test)]
+mod models;
+#[cfg(test)]
 mod passthrough;
 #[cfg(test)]
 mod postgres;

@@ -3,6 +3,7 @@
 
 mod access;
 mod models;
+mod pricing;
 pub(super) mod settings;
 
 use super::provider::{slug_of, tagged};
@@ -73,6 +74,8 @@ pub(crate) struct Create {
     description: Option<String>,
     configurations: Option<Map<String, Value>>,
     tags: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    pricing_adjustments: Edit<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]
@@ -88,13 +91,15 @@ pub(crate) struct Patch {
     configurations: Edit<Map<String, Value>>,
     #[serde(default)]
     tags: Edit<BTreeMap<String, String>>,
+    #[serde(default)]
+    pricing_adjustments: Edit<Map<String, Value>>,
 }
 
 impl Resource for Integration {
     const KIND: Kind = Kind::Integration;
     const NOUN: &'static str = "integration";
     const SHARED: bool = true;
-    const LATER: &'static [&'static str] = &["secret_mappings", "pricing_adjustments"];
+    const LATER: &'static [&'static str] = &["secret_mappings"];
     type Create = Create;
     type Patch = Patch;
 
@@ -109,10 +114,12 @@ impl Resource for Integration {
             configurations: Configurations::default(),
             models: Models::default(),
             access: Access::default(),
+            price_factors: None,
             rest: tagged(Map::new(), Some(input.tags.unwrap_or_default()))?,
         };
         settings::merge(&mut doc.configurations, input.configurations.unwrap_or_default(), call)?;
         settings::check_family(&doc, call)?;
+        pricing::adjust(&mut doc.price_factors, input.pricing_adjustments)?;
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let slug =
             Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "integration")));
@@ -140,6 +147,7 @@ impl Resource for Integration {
             Edit::Set(given) => settings::merge(&mut row.doc.configurations, given, call)?,
         }
         row.doc.rest = tagged(std::mem::take(&mut row.doc.rest), input.tags.or_default())?;
+        pricing::adjust(&mut row.doc.price_factors, input.pricing_adjustments)?;
         settings::check_family(&row.doc, call)
     }
 
@@ -159,7 +167,7 @@ impl Resource for Integration {
             "allow_all_models": row.doc.models.allow_all,
             "workspace_count": if row.workspace.is_none() { workspaces } else { 1 },
             "secret_mappings": [],
-            "pricing_adjustments": null,
+            "pricing_adjustments": pricing::adjustments(row.doc.price_factors.as_ref()),
         });
         view.extend(more.as_object().cloned().unwrap_or_default());
         Value::Object(view)
@@ -187,6 +195,7 @@ impl Resource for Integration {
     fn forget(&mut self) {
         self.sealed_key = None;
         self.configurations.custom_headers.clear();
+        self.models.list.values_mut().for_each(|m| m.custom_headers.clear());
     }
 }
 

@@ -129,7 +129,20 @@ async fn broken_settings_are_named() {
         (json!({"key": "a\nb"}), "key must be 1..16384 printable"),
         (json!({"key": ""}), "key must be"),
         (json!({"secret_mappings": [{"target_field": "key"}]}), "secret_mappings is not available in this version"),
-        (json!({"pricing_adjustments": {"multiplier": {"default": 2}}}), "pricing_adjustments is not available"),
+        (json!({"pricing_adjustments": 2}), "pricing_adjustments must be an object"),
+        (json!({"pricing_adjustments": {}}), "pricing_adjustments.multiplier is required"),
+        (
+            json!({"pricing_adjustments": {"multiplier": {"default": -1}}}),
+            "pricing_adjustments.multiplier.default must be in 0..",
+        ),
+        (
+            json!({"pricing_adjustments": {"multiplier": {"colour": 1}}}),
+            "pricing_adjustments.multiplier.colour is not a known field",
+        ),
+        (
+            json!({"pricing_adjustments": {"multiplier": {"request_text_token": 2}}}),
+            "pricing_adjustments.multiplier.request_text_token is not available",
+        ),
         (json!({"create_default_provider": "maybe"}), "create_default_provider must be true or false"),
         (json!({"default_provider_slug": "a b"}), "default_provider_slug may hold"),
     ] {
@@ -241,12 +254,38 @@ async fn models_are_switched_on_and_off() {
         (json!({"models": [{"slug": "", "enabled": true}]}), "models[0].slug must not be empty"),
         (json!({"models": [{"slug": "a", "enabled": "maybe"}]}), "models[0].enabled must be true or false"),
         (
-            json!({"models": [{"slug": "a", "enabled": true, "is_finetune": true}]}),
-            "models[0].is_finetune is not available",
+            json!({"models": [{"slug": "a", "enabled": true, "is_finetune": "perhaps"}]}),
+            "models[0].is_finetune must be true or false",
+        ),
+        (
+            json!({"models": [{"slug": "a", "enabled": true, "configurations": {"custom_host": "http://127.0.0.1"}}]}),
+            "models[0].configurations.custom_host is a private",
+        ),
+        (
+            json!({"models": [{"slug": "a", "enabled": true, "configurations": {"colour": 1}}]}),
+            "models[0].configurations.colour is not a known field",
+        ),
+        (
+            json!({"models": [{"slug": "a", "enabled": true, "custom_headers": {"host": "x"}}]}),
+            "models[0].custom_headers.host",
+        ),
+        (
+            json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "static",
+                "pay_as_you_go": {"request_token": {"price": -1}}}}]}),
+            "models[0].pricing_config.pay_as_you_go.request_token must be in 0..",
+        ),
+        (
+            json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "static",
+                "pay_as_you_go": {"image": {"default": {"default": {"price": 1}}}}}}]}),
+            "models[0].pricing_config.pay_as_you_go.image is not available",
+        ),
+        (
+            json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "dynamic"}}]}),
+            "models[0].pricing_config.type must be",
         ),
         (
             json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "static"}}]}),
-            "models[0].pricing_config is not available",
+            "models[0].pricing_config.pay_as_you_go is required",
         ),
         (json!({"models": [], "colour": 1}), "colour is not a known field"),
     ] {
@@ -309,4 +348,43 @@ async fn workspaces_are_let_in_and_shut_out() {
     let own = json!({"name": "own", "ai_provider_id": "openai", "key": "k", "workspace_id": "default"});
     admin.post("/integrations", own).await.expect(200);
     admin.put("/integrations/own/workspaces", json!({"workspaces": []})).await.refused(400, "AB01");
+}
+
+#[tokio::test]
+async fn what_models_have_of_their_own_comes_back() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let body = json!({"name": "Open", "slug": "open", "ai_provider_id": "openai", "key": "sk-1",
+        "pricing_adjustments": {"multiplier": {"default": 1.5, "image": {"default": 2}}}});
+    admin.post("/integrations", body).await.expect(200);
+    let read = admin.get("/integrations/open").await.expect(200);
+    assert_eq!(read["pricing_adjustments"], json!({"multiplier": {"default": 1.5, "image": {"default": 2.0}}}));
+    let price = json!({"type": "static", "pay_as_you_go": {"request_token": {"price": 0.5}}});
+    let path = "/integrations/open/models";
+    let body = json!({"models": [{"slug": "m", "enabled": true, "is_finetune": 1, "base_model_slug": "gpt-4o",
+        "configurations": {"custom_host": "https://m.example.com/v1"}, "custom_headers": {"x-team": "secret-team-6789"},
+        "pricing_config": price}]});
+    admin.put(path, body).await.expect(200);
+    let read = admin.get(path).await.expect(200);
+    let model = &read["models"][0];
+    assert_eq!((&model["is_finetune"], &model["base_model_slug"]), (&json!(true), &json!("gpt-4o")));
+    let shown = json!({"custom_host": "https://m.example.com/v1", "custom_headers": {"x-team": "****6789"}});
+    assert_eq!(model["configurations"], shown);
+    assert_eq!(model["pricing_config"], price);
+    // What was read may be sent back: a mask stands for what is stored.
+    admin.put(path, json!({"models": [model]})).await.expect(200);
+    assert_eq!(admin.get(path).await.expect(200)["models"][0], *model);
+    // Absent keeps, null clears.
+    admin.put(path, json!({"models": [{"slug": "m", "enabled": false}]})).await.expect(200);
+    let kept = admin.get(path).await.expect(200);
+    assert_eq!((&kept["models"][0]["enabled"], &kept["models"][0]["pricing_config"]), (&json!(false), &price));
+    let cleared = json!({"models": [{"slug": "m", "enabled": true, "configurations": null, "pricing_config": null}]});
+    admin.put(path, cleared).await.expect(200);
+    let read = admin.get(path).await.expect(200);
+    assert_eq!(
+        (&read["models"][0]["configurations"], &read["models"][0]["pricing_config"]),
+        (&json!({}), &Value::Null)
+    );
+    admin.put("/integrations/open", json!({"pricing_adjustments": null})).await.expect(200);
+    assert_eq!(admin.get("/integrations/open").await.expect(200)["pricing_adjustments"], Value::Null);
 }

@@ -38,6 +38,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         strategy: "single",
         usage: Some(Usage { input: 7, output: 3, ..Usage::default() }),
         cost: Some(NanoUsd(25_000_000)),
+        card: None,
         timings: Timings { total_us: 1_500_000, ..Timings::default() },
         steps: Steps::default(),
         request_bytes: 10,

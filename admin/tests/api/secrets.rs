@@ -43,6 +43,17 @@ async fn answers(house: &House) -> Vec<String> {
     let answer = admin.put("/integrations/i", change).await;
     answer.expect(200);
     seen.push(answer.text);
+    let models = json!({"models": [{"slug": "m", "enabled": true, "custom_headers": {"x-team": HEADER},
+        "configurations": {"custom_headers": {"x-team": format!("{HEADER}-3")}}}]});
+    let answer = admin.put("/integrations/i/models", models).await;
+    answer.expect(200);
+    seen.push(answer.text);
+    let broken =
+        json!({"models": [{"slug": "m", "enabled": true, "custom_headers": {"x-team": format!("{REFUSED}\n")}}]});
+    let answer = admin.put("/integrations/i/models", broken).await;
+    answer.refused(400, "AB01");
+    seen.push(answer.text);
+    seen.push(admin.get("/integrations/i/models").await.text);
     let change = json!({"config": {"provider": "openai", "api_key": format!("{IN_CONFIG}-2")}});
     let answer = admin.put(&format!("/configs/{slug}"), change).await;
     answer.expect(200);
@@ -52,6 +63,7 @@ async fn answers(house: &House) -> Vec<String> {
     }
     seen.push(admin.get(&format!("/configs/{slug}")).await.text);
     seen.push(admin.get(&format!("/configs/{slug}/versions")).await.text);
+    seen.push(admin.get(&format!("/configs/{slug}/diff")).await.text);
     seen
 }
 

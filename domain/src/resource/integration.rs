@@ -1,6 +1,7 @@
 //! An integration: a provider family with its sealed credential, shared by the providers that refer to it.
 
 use super::limits::Limits;
+use super::pricing::{Factors, Rates};
 use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -23,6 +24,9 @@ pub struct Integration {
     pub models: Models,
     #[serde(default, skip_serializing_if = "is_default")]
     pub access: Access,
+    /// On every price of its models, their own ones included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_factors: Option<Factors>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -45,7 +49,7 @@ pub struct Configurations {
 }
 
 /// Which models may be asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Models {
     /// Everything but what is switched off; else only what is switched on.
     pub allow_all: bool,
@@ -53,12 +57,26 @@ pub struct Models {
     pub list: BTreeMap<String, Model>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     pub enabled: bool,
     /// A label of the admin's.
     #[serde(default)]
     pub is_custom: bool,
+    /// As `is_custom`.
+    #[serde(default)]
+    pub is_finetune: bool,
+    /// Where it has no price of its own, it costs what this one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_model_slug: Option<String>,
+    /// Instead of the integration's, under the same rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom_host: Option<String>,
+    /// Over the integration's; sealed as those.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub custom_headers: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<Rates>,
 }
 
 impl Default for Models {

@@ -1,11 +1,12 @@
 //! One entry per row: what the hot path needs of it and nothing more.
 
-use super::Build;
+use super::{Build, models};
 use crate::catalog::ProviderInfo;
 use crate::config::{self, Config};
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, UserId, WorkspaceId};
 use crate::keys::KeyHash;
+use crate::price::{PriceBook, PriceCard, undated};
 use crate::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
 use crate::resource::integration::{Access, Integration, Models};
 use crate::resource::limits::Limits;
@@ -280,7 +281,7 @@ impl Addressed for ManagedProvider {
 }
 
 /// Where and as whom an integration calls its provider.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Upstream {
     pub integration: IntegrationId,
     pub org: OrgId,
@@ -294,7 +295,11 @@ pub struct Upstream {
     pub models: Models,
     access: Access,
     limits: Option<Arc<Limits>>,
-    workspace_limits: BTreeMap<WorkspaceId, Arc<Limits>>,
+    workspace_limits: Arc<BTreeMap<WorkspaceId, Arc<Limits>>>,
+    /// The same for models with a host or headers of their own.
+    tuned: Arc<HashMap<String, Arc<Self>>>,
+    /// Prices that differ from those that everybody pays, by model.
+    cards: Arc<HashMap<String, Arc<PriceCard>>>,
     /// Differs between any two states of any integration: prepared heads and pools are kept under it.
     pub generation: u64,
 }
@@ -306,6 +311,22 @@ impl Upstream {
             Some(own) => own == workspace,
             None => self.access.allow(workspace),
         }
+    }
+
+    /// As which this model is called.
+    pub fn for_model(self: &Arc<Self>, model: Option<&str>) -> Arc<Self> {
+        model.and_then(|m| self.tuned.get(m)).unwrap_or(self).clone()
+    }
+
+    /// The price of a model where it is not the one that everybody pays.
+    pub fn own_card(&self, model: &str) -> Option<&Arc<PriceCard>> {
+        self.cards.get(model).or_else(|| self.cards.get(undated(model)?))
+    }
+
+    /// The price of a model; `None` when nobody knows it.
+    pub fn card(&self, model: &str) -> Option<&PriceCard> {
+        let own = self.own_card(model).map(|card| &**card);
+        own.or_else(|| PriceBook::builtin().card(self.provider.slug, model))
     }
 
     /// What all workspaces together may take from it.
@@ -463,7 +484,8 @@ pub(super) fn upstream(row: &Stored, build: &Build<'_>) -> Result<Upstream, Stri
         ("openai-project", &i.configurations.openai_project),
     ];
     headers.extend(named.into_iter().filter_map(|(n, v)| Some((n.to_owned(), Secret::new(v.clone()?)))));
-    Ok(Upstream {
+    let cards = models::cards(&i, provider.slug);
+    let plain = Upstream {
         integration: IntegrationId(row.id),
         org: OrgId(row.org),
         workspace: row.workspace.map(WorkspaceId),
@@ -472,12 +494,16 @@ pub(super) fn upstream(row: &Stored, build: &Build<'_>) -> Result<Upstream, Stri
         base: base.map(Arc::new),
         credential: i.sealed_key.as_deref().map(open).transpose()?,
         headers,
-        models: i.models,
+        models: i.models.clone(),
         limits: shared(i.access.limits.clone()),
-        workspace_limits: i.access.workspace_limits.iter().map(|(id, l)| (*id, Arc::new(l.clone()))).collect(),
-        access: i.access,
+        workspace_limits: Arc::new(models::limits(&i.access)),
+        tuned: Arc::default(),
+        cards: Arc::new(cards),
+        access: i.access.clone(),
         generation: generation(row),
-    })
+    };
+    let tuned = models::tuned(&plain, &i, build)?;
+    Ok(Upstream { tuned: Arc::new(tuned), ..plain })
 }
 
 /// FNV-1a over id and revision: stable, and different for every state that was ever stored.

@@ -216,6 +216,7 @@ pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
         strategy: label(c.text()?),
         usage: read_usage(c)?,
         cost: c.opt_int()?.map(NanoUsd),
+        card: None,
         timings: Timings {
             total_us: narrow(c.int()?)?,
             upstream_us: narrow(c.int()?)?,

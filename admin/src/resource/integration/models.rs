@@ -1,18 +1,20 @@
-//! Which models an integration may be asked for. Everything is allowed until something is switched off, or until
-//! only what is switched on shall be. What a model costs or where it lives is not set here yet.
+//! Which models an integration may be asked for, and what each has of its own: host, headers, price. Everything
+//! is allowed until something is switched off, or until only what is switched on shall be.
 
-use super::{READ, UPDATE};
+use super::{READ, UPDATE, pricing, settings};
 use crate::change::{Action, Around, audit, commit};
-use crate::input::{Body, Flag};
+use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};
 use crate::resource::{Row, locate};
 use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::egress::check_custom_host;
 use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::check_name;
 use gateway_domain::resource::integration::{Integration, Model};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 const MOST: usize = 5_000;
 
@@ -41,58 +43,126 @@ struct Given {
     allow_all_models: Option<Flag>,
 }
 
+/// What an update says of one model; absent keeps, null clears.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Switch {
+struct Wanted {
     slug: String,
     enabled: Flag,
     #[serde(default)]
     is_custom: Option<Flag>,
+    #[serde(default)]
+    is_finetune: Option<Flag>,
+    #[serde(default)]
+    base_model_slug: Edit<String>,
+    #[serde(default)]
+    configurations: Edit<Map<String, Value>>,
+    #[serde(default)]
+    custom_headers: Edit<BTreeMap<String, String>>,
+    #[serde(default)]
+    pricing_config: Edit<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Own {
+    #[serde(default)]
+    custom_host: Edit<String>,
+    #[serde(default)]
+    custom_headers: Edit<BTreeMap<String, String>>,
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let row = locate::<Integration>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let models = &row.doc.models;
-    let data: Vec<Value> = models.list.iter().map(|(slug, model)| view(slug, model)).collect();
+    let data: Vec<Value> = models.list.iter().map(|(slug, model)| view(slug, model, &call)).collect();
     Ok(Reply::json(json!({"total": data.len(), "models": data, "allow_all_models": models.allow_all})))
 }
 
-fn view(slug: &str, model: &Model) -> Value {
+fn view(slug: &str, model: &Model, call: &Call) -> Value {
+    let mut configurations = Map::new();
+    if let Some(host) = &model.custom_host {
+        configurations.insert("custom_host".into(), host.as_str().into());
+    }
+    if !model.custom_headers.is_empty() {
+        let headers = settings::masked_headers(&model.custom_headers, call);
+        configurations.insert("custom_headers".into(), json!(headers));
+    }
     json!({
         "slug": slug,
         "name": slug,
         "enabled": model.enabled,
         "is_custom": model.is_custom,
-        "is_finetune": false,
-        "base_model_slug": null,
-        "pricing_config": null,
+        "is_finetune": model.is_finetune,
+        "base_model_slug": model.base_model_slug,
+        "configurations": configurations,
+        "pricing_config": model.rates.as_ref().map(pricing::view),
     })
 }
 
-fn read(i: usize, given: Map<String, Value>) -> Result<Switch, Problem> {
+fn read(i: usize, given: Map<String, Value>) -> Result<(String, Wanted), Problem> {
     let under = format!("models[{i}].");
     let mut body = Body(given);
     body.0.shift_remove("name");
-    if body.0.get("is_finetune").is_some_and(|v| *v == "false") {
-        body.0.shift_remove("is_finetune");
+    body.refuse_later(&under, &["pricing_adjustments"])?;
+    let wanted: Wanted = body.read_under(&under)?;
+    check_name(&format!("{under}slug"), &wanted.slug)?;
+    Ok((under, wanted))
+}
+
+impl Wanted {
+    fn onto(self, under: &str, model: &mut Model, call: &Call) -> Result<(), Problem> {
+        model.enabled = self.enabled.0;
+        model.is_custom = self.is_custom.map_or(model.is_custom, |f| f.0);
+        model.is_finetune = self.is_finetune.map_or(model.is_finetune, |f| f.0);
+        if let Edit::Set(base) = &self.base_model_slug {
+            check_name(&format!("{under}base_model_slug"), base)?;
+        }
+        self.base_model_slug.onto(&mut model.base_model_slug);
+        match self.configurations {
+            Edit::Keep => {}
+            Edit::Clear => (model.custom_host, model.custom_headers) = (None, BTreeMap::new()),
+            Edit::Set(given) => {
+                let under = format!("{under}configurations.");
+                let own: Own = Body(given).read_under(&under)?;
+                if let Edit::Set(host) = &own.custom_host {
+                    let rule = check_custom_host(host, &call.app.trusted);
+                    rule.map_err(|rule| bad(format_args!("{under}custom_host"), rule))?;
+                }
+                own.custom_host.onto(&mut model.custom_host);
+                put_headers(&under, model, own.custom_headers, call)?;
+            }
+        }
+        put_headers(under, model, self.custom_headers, call)?;
+        match self.pricing_config {
+            Edit::Keep => {}
+            Edit::Clear => model.rates = None,
+            Edit::Set(given) => model.rates = Some(pricing::rates(&format!("{under}pricing_config."), given)?),
+        }
+        Ok(())
     }
-    let later =
-        ["is_finetune", "base_model_slug", "configurations", "custom_headers", "pricing_config", "pricing_adjustments"];
-    body.refuse_later(&under, &later)?;
-    let switch: Switch = body.read_under(&under)?;
-    check_name(&format!("{under}slug"), &switch.slug)?;
-    Ok(switch)
+}
+
+fn put_headers(
+    under: &str,
+    model: &mut Model,
+    given: Edit<BTreeMap<String, String>>,
+    call: &Call,
+) -> Result<(), Problem> {
+    if let Some(headers) = given.or_default() {
+        model.custom_headers = settings::seal_headers(under, headers, &model.custom_headers, call)?;
+    }
+    Ok(())
 }
 
 async fn set(call: Call) -> Result<Reply, Problem> {
     let found = find(&call).await?;
     let given: Given = call.body()?.read()?;
-    let switches = given.models.into_iter().enumerate().map(|(i, m)| read(i, m)).collect::<Result<Vec<_>, _>>()?;
+    let wanted = given.models.into_iter().enumerate().map(|(i, m)| read(i, m)).collect::<Result<Vec<_>, _>>()?;
     change(&call, found, |row| {
-        for switch in switches {
-            let known = row.doc.models.list.get(&switch.slug).is_some_and(|m| m.is_custom);
-            let is_custom = switch.is_custom.map_or(known, |f| f.0);
-            row.doc.models.list.insert(switch.slug, Model { enabled: switch.enabled.0, is_custom });
+        for (under, wanted) in wanted {
+            let model = row.doc.models.list.entry(wanted.slug.clone()).or_default();
+            wanted.onto(&under, model, &call)?;
         }
         if let Some(all) = given.allow_all_models {
             row.doc.models.allow_all = all.0;
@@ -139,7 +209,8 @@ async fn change<F>(call: &Call, (seen, row): (Revision, Row<Integration>), edit:
 where
     F: FnOnce(&mut Row<Integration>) -> Result<(), Problem> + Send,
 {
-    let told = call.body()?.0;
+    let mut told = call.body()?.0;
+    settings::blank_models(&mut told);
     let decide = |around: &Around<'_>| {
         let mut row = around.newest(row)?;
         edit(&mut row)?;

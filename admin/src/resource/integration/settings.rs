@@ -108,7 +108,7 @@ pub(super) fn merge(stored: &mut Configurations, given: Map<String, Value>, call
     }
     given.custom_host.onto(&mut stored.custom_host);
     if let Some(headers) = given.custom_headers.or_default() {
-        stored.custom_headers = seal_headers(headers, &stored.custom_headers, call)?;
+        stored.custom_headers = seal_headers("configurations.", headers, &stored.custom_headers, call)?;
     }
     let named = [("openai_organization", &given.openai_organization), ("openai_project", &given.openai_project)];
     for (name, value) in named {
@@ -121,17 +121,20 @@ pub(super) fn merge(stored: &mut Configurations, given: Map<String, Value>, call
     Ok(())
 }
 
-fn seal_headers(
+/// `under`: where they stand in the body, with a dot at its end.
+pub(super) fn seal_headers(
+    under: &str,
     headers: BTreeMap<String, String>,
     before: &BTreeMap<String, String>,
     call: &Call,
 ) -> Result<BTreeMap<String, String>, Problem> {
     if headers.len() > MAX_HEADERS {
-        return Err(bad("configurations.custom_headers", format_args!("must hold at most {MAX_HEADERS} headers")));
+        let rule = format_args!("must hold at most {MAX_HEADERS} headers");
+        return Err(bad(format_args!("{under}custom_headers"), rule));
     }
     let mut sealed = BTreeMap::new();
     for (name, value) in headers {
-        let field = format!("configurations.custom_headers.{name}");
+        let field = format!("{under}custom_headers.{name}");
         let name = check_forward_header(&name).map_err(|rule| bad(&field, rule))?;
         let kept = before.get(&name).filter(|s| call.app.vault.open(s).is_ok_and(|v| mask(v.expose()) == value));
         let at_rest = match kept {
@@ -162,9 +165,13 @@ pub(super) fn check_family(doc: &Integration, call: &Call) -> Result<(), Problem
     Ok(())
 }
 
-pub(super) fn masked(stored: &Configurations, call: &Call) -> Value {
+pub(super) fn masked_headers<'h>(headers: &'h BTreeMap<String, String>, call: &Call) -> BTreeMap<&'h String, String> {
     let shown = |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |v| mask(v.expose()));
-    let headers: BTreeMap<&String, String> = stored.custom_headers.iter().map(|(n, v)| (n, shown(v))).collect();
+    headers.iter().map(|(name, sealed)| (name, shown(sealed))).collect()
+}
+
+pub(super) fn masked(stored: &Configurations, call: &Call) -> Value {
+    let headers = masked_headers(&stored.custom_headers, call);
     let mut view = Map::new();
     let texts = [
         ("custom_host", &stored.custom_host),
@@ -187,8 +194,22 @@ pub(crate) fn blank(body: &mut Map<String, Value>) {
     if let Some(key) = body.get_mut("key") {
         *key = MASK.into();
     }
-    let headers = body.get_mut("configurations").and_then(|c| c.get_mut("custom_headers"));
-    if let Some(Value::Object(headers)) = headers {
-        headers.values_mut().for_each(|v| *v = MASK.into());
+    blank_headers(body.get_mut("configurations").and_then(|c| c.get_mut("custom_headers")));
+}
+
+/// The same of a body that lists models.
+pub(super) fn blank_models(body: &mut Map<String, Value>) {
+    let models = body.get_mut("models").and_then(Value::as_array_mut);
+    for model in models.into_iter().flatten() {
+        blank_headers(model.get_mut("custom_headers"));
+        blank_headers(model.get_mut("configurations").and_then(|c| c.get_mut("custom_headers")));
+    }
+}
+
+fn blank_headers(headers: Option<&mut Value>) {
+    match headers {
+        Some(Value::Object(headers)) => headers.values_mut().for_each(|v| *v = MASK.into()),
+        Some(other) => *other = MASK.into(),
+        None => {}
     }
 }
