@@ -5,6 +5,7 @@ use crate::id::{IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::node::{Node, Sighting};
 use crate::record::{LogQuery, LogRecord, Page, Position};
+use crate::record::{Costed, LogQuery, LogRecord, Page, Position, Unpriced};
 use crate::resource::budget::Spend;
 use crate::resource::{Audit, AuditQuery, Kind, Stored, StoredVersion};
 use crate::secret::Secret;
@@ -182,6 +183,19 @@ pub trait LogStore: Send + Sync {
     fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>>;
     /// `workspace`, when given, must own the record.
     fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>>;
+    /// Drops whole days (UTC) that ended before these times: what is kept of messages, and the records themselves.
+    /// Returns how many files or partitions went.
+    fn expire(&self, bodies: Timestamp, records: Timestamp) -> Fut<'_, Result<u64, StoreError>>;
+    /// What the records that have usage and no cost have in common.
+    fn unpriced(&self) -> Fut<'_, Result<Vec<Unpriced>, StoreError>>;
+    /// Those records themselves, oldest first, at most a thousand behind the given one.
+    fn unpriced_of<'a>(
+        &'a self,
+        group: &'a Unpriced,
+        after: Option<(Timestamp, Uuid)>,
+    ) -> Fut<'a, Result<Vec<LogRecord>, StoreError>>;
+    /// Of records that have a cost by now, the first one stands.
+    fn set_costs<'a>(&'a self, costs: &'a [Costed]) -> Fut<'a, Result<(), StoreError>>;
 }
 
 /// Counts what was recorded, in the journal's order: usage that must survive the process.

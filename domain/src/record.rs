@@ -150,6 +150,25 @@ pub struct Position {
     pub offset: u64,
 }
 
+/// Records with usage and without a cost have these in common, which is what their price depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Unpriced {
+    pub org: OrgId,
+    pub workspace: WorkspaceId,
+    /// Slug of the managed provider, or empty.
+    pub virtual_key: String,
+    pub provider: String,
+    pub model: String,
+}
+
+/// What a stored record turned out to cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costed {
+    pub id: Uuid,
+    pub created_at: Timestamp,
+    pub cost: NanoUsd,
+}
+
 /// Filters of `GET /v1/logs`; absent means any. Newest first.
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// SQLite takes 32,766 parameters, Postgres 65,535; no honest question needs a tenth of them.
 const MOST_VALUES: usize = 3_000;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Filter<'v> {
     clause: String,
     values: Vec<Value<'v>>,
@@ -68,18 +68,33 @@ impl<'v> Filter<'v> {
 
     /// One page of those that match. A page past every row is empty, not an error.
     pub(crate) fn page(
-        mut self,
+        self,
         select: &'static str,
         order: &'static str,
         page: u64,
         size: u64,
     ) -> (String, Vec<Value<'v>>) {
+        self.slice(select, order, page.saturating_mul(size), size)
+    }
+
+    /// At most `limit` of those that match, behind the first `offset`.
+    pub(crate) fn slice(
+        mut self,
+        select: &'static str,
+        order: &'static str,
+        offset: u64,
+        limit: u64,
+    ) -> (String, Vec<Value<'v>>) {
         let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let at = self.values.len();
-        self.values.push(whole(size).into());
-        self.values.push(whole(page.saturating_mul(size)).into());
+        self.values.push(whole(limit).into());
+        self.values.push(whole(offset).into());
         let sql = format!("{select}{} ORDER BY {order} LIMIT ${} OFFSET ${}", self.clause, at + 1, at + 2);
         (sql, self.values)
+    }
+
+    pub(crate) fn delete(self, table: &'static str) -> (String, Vec<Value<'v>>) {
+        (format!("DELETE FROM {table}{}", self.clause), self.values)
     }
 
     pub(crate) fn check(&self) -> Result<(), StoreError> {

@@ -21,6 +21,7 @@ mod vault;
 
 pub use database::{Database, OpenError, Options, open, open_later};
 pub use last_good::{LastGood, LastGoodError};
+pub use logs::{DayFiles, LogsUrl, Nowhere, Partitions, open_logs};
 pub use master_key::{BadKey, KeyError, MasterKey};
 pub use migration::{MigrateError, migrate};
 pub use redis::{BadRedisUrl, Redis, RedisFailure, RedisState, RedisUrl};

@@ -1,18 +1,22 @@
-//! A record as bytes: its columns from left to right, numbers short, ids raw. Columns that a newer program added
+//! A record as bytes: what is kept of its messages, then its columns from left to right, numbers short, ids raw. Columns that a newer program added
 //! stand at the end: an older one leaves them, and in older records they read as absent.
 
-use crate::logs::columns::{Sink, Source, encode, read};
+use crate::logs::columns::{Sink, Source, encode, from_json, json, read};
 use gateway_domain::record::LogRecord;
 use sqlx::Error;
 use std::sync::Arc;
 use uuid::Uuid;
 
 pub(super) fn write(record: &LogRecord, into: &mut Vec<u8>) {
-    encode(record, &mut Bytes(into));
+    let mut bytes = Bytes(into);
+    bytes.made(record.bodies.as_deref().and_then(json));
+    encode(record, &mut bytes);
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<LogRecord, Error> {
-    read(&mut Fields(bytes))
+    let mut fields = Fields(bytes);
+    let bodies = from_json(fields.opt_text()?).map(Box::new);
+    Ok(LogRecord { bodies, ..read(&mut fields)? })
 }
 
 struct Bytes<'b>(&'b mut Vec<u8>);

@@ -1,8 +1,13 @@
 //! The record writer's hot loop: many rows per statement, few texts of statements, no copy of a shared string.
 //! What a client sent must not fail a batch, so zero bytes, which Postgres refuses in text, become U+FFFD.
 
-use super::columns::{COLUMNS, Kind, Sink, encode};
-use gateway_domain::record::LogRecord;
+use super::columns::{COLUMNS, Kind, Sink, encode, from_json, json};
+use super::copy::CopyRows;
+use super::shape::Table;
+use crate::database::Database;
+use crate::session::Session;
+use gateway_domain::ports::StoreError;
+use gateway_domain::record::{Bodies, LogRecord};
 use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, AssertSqlSafe, Connection, Error};
@@ -18,7 +23,7 @@ static SQLITE: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
     let row = format!("({})", vec!["?"; COLUMNS.len()].join(","));
     std::array::from_fn(|power| {
         let rows = vec![row.as_str(); 1 << power].join(",");
-        format!("INSERT INTO log_record ({}) VALUES {rows} ON CONFLICT (id) DO NOTHING", names()).into()
+        format!("INSERT INTO log_entry ({}) VALUES {rows} ON CONFLICT (id) DO NOTHING", names()).into()
     })
 });
 
@@ -30,11 +35,14 @@ static POSTGRES: LazyLock<String> = LazyLock::new(|| {
     };
     let arrays: Vec<_> = COLUMNS.iter().enumerate().map(array).collect();
     format!(
-        "INSERT INTO log_record ({}) SELECT * FROM UNNEST({}) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO log_entry ({}) SELECT * FROM UNNEST({}) ON CONFLICT (id, created_at) DO NOTHING",
         names(),
         arrays.join(",")
     )
 });
+
+static COPY: LazyLock<String> =
+    LazyLock::new(|| format!("COPY log_entry ({}) FROM STDIN (FORMAT binary)", Table::Records.names()));
 
 const POSTGRES_ROWS: usize = 1_000;
 
@@ -42,7 +50,7 @@ fn names() -> String {
     COLUMNS.map(|(name, _)| name).join(",")
 }
 
-pub(super) async fn to_sqlite(connection: &mut SqliteConnection, batch: &[LogRecord]) -> Result<(), Error> {
+pub(super) async fn to_sqlite(connection: &mut SqliteConnection, batch: &[&LogRecord]) -> Result<(), Error> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut rest = batch;
     while !rest.is_empty() {
@@ -59,7 +67,25 @@ pub(super) async fn to_sqlite(connection: &mut SqliteConnection, batch: &[LogRec
     transaction.commit().await
 }
 
+/// By COPY; only when a record is there already, from before a crash, in the slower way that passes over it.
 pub(super) async fn to_postgres(connection: &mut PgConnection, batch: &[LogRecord]) -> Result<(), Error> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let mut rows = CopyRows::new();
+    for record in batch {
+        rows.begin();
+        encode(record, &mut rows);
+    }
+    let mut copy = connection.copy_in_raw(&COPY).await?;
+    copy.send(rows.finish()).await?;
+    match copy.finish().await {
+        Err(Error::Database(e)) if e.is_unique_violation() => to_postgres_once(connection, batch).await,
+        copied => copied.map(drop),
+    }
+}
+
+async fn to_postgres_once(connection: &mut PgConnection, batch: &[LogRecord]) -> Result<(), Error> {
     let mut transaction = connection.begin().await?;
     for chunk in batch.chunks(POSTGRES_ROWS) {
         let mut arrays = Arrays::with_capacity(chunk.len());
@@ -76,6 +102,25 @@ pub(super) async fn to_postgres(connection: &mut PgConnection, batch: &[LogRecor
         insert.execute(&mut *transaction).await?;
     }
     transaction.commit().await
+}
+
+const PUT_BODIES: &str = "INSERT INTO log_body (id, created_at, bodies) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+
+/// What is kept of messages: few records have any.
+pub(super) async fn bodies(mut session: Session<'_>, records: &[&LogRecord]) -> Result<(), Error> {
+    let mut transaction = session.begin().await?;
+    let mut inside = transaction.session();
+    for record in records {
+        let Some(text) = record.bodies.as_deref().and_then(json) else { continue };
+        inside.run(PUT_BODIES, vec![record.id.into(), record.created_at.into(), text.into()]).await?;
+    }
+    transaction.commit().await
+}
+
+pub(super) async fn bodies_of(database: &Database, id: Uuid) -> Result<Option<Box<Bodies>>, StoreError> {
+    let select = "SELECT bodies FROM log_body WHERE id = $1";
+    let found = database.rows(select, vec![id.into()], |row| Ok(from_json(row.columns().opt_text()?).map(Box::new)));
+    Ok(found.await?.pop().flatten())
 }
 
 struct SqliteRow {
@@ -182,6 +227,6 @@ impl<'r> Sink<'r> for Arrays<'r> {
     }
 }
 
-fn without_zero(text: &str) -> Cow<'_, str> {
+pub(super) fn without_zero(text: &str) -> Cow<'_, str> {
     if text.as_bytes().contains(&0) { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { Cow::Borrowed(text) }
 }

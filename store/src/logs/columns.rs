@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 
 use Kind::{Int, Text};
 
-pub(crate) const COLUMNS: [(&str, Kind); 47] = [
+pub(crate) const COLUMNS: [(&str, Kind); 46] = [
     ("id", Text),
     ("created_at", Int),
     ("trace_id", Text),
@@ -68,7 +68,6 @@ pub(crate) const COLUMNS: [(&str, Kind); 47] = [
     ("adjusted", Text),
     ("cache_status", Text),
     ("trace", Text),
-    ("bodies", Text),
 ];
 
 /// Takes a record's values from left to right.
@@ -80,6 +79,7 @@ pub(crate) trait Sink<'r> {
     fn int(&mut self, number: Option<i64>);
 }
 
+/// All but what is kept of messages, which lies elsewhere.
 pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
     sink.id(Some(record.id));
     sink.int(Some(record.created_at.micros()));
@@ -122,15 +122,14 @@ pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
     sink.shared(&record.adjusted);
     sink.text(Some(record.cache.name()));
     sink.made(record.trace.as_deref().and_then(json));
-    sink.made(record.bodies.as_deref().and_then(json));
 }
 
-fn json<T: Serialize>(value: &T) -> Option<String> {
+pub(crate) fn json<T: Serialize>(value: &T) -> Option<String> {
     serde_json::to_string(value).ok()
 }
 
 /// What a newer node wrote and this one cannot read is left out, not the whole record.
-fn from_json<T: DeserializeOwned>(text: Option<&str>) -> Option<T> {
+pub(crate) fn from_json<T: DeserializeOwned>(text: Option<&str>) -> Option<T> {
     serde_json::from_str(text?).ok()
 }
 
@@ -161,9 +160,10 @@ pub(crate) trait Source {
     }
 }
 
+/// Columns that were added later are absent in older rows.
 impl Source for Columns<'_> {
     fn text(&mut self) -> Result<&str, Error> {
-        Columns::text(self)
+        Ok(Columns::opt_text(self)?.unwrap_or_default())
     }
 
     fn opt_text(&mut self) -> Result<Option<&str>, Error> {
@@ -171,7 +171,7 @@ impl Source for Columns<'_> {
     }
 
     fn int(&mut self) -> Result<i64, Error> {
-        Columns::int(self)
+        Ok(Columns::opt_int(self)?.unwrap_or_default())
     }
 
     fn opt_int(&mut self) -> Result<Option<i64>, Error> {
@@ -231,7 +231,7 @@ pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
         adjusted: c.text()?.into(),
         cache: CacheStatus::parse(c.text()?).unwrap_or_default(),
         trace: from_json(c.opt_text()?).map(Arc::new),
-        bodies: from_json(c.opt_text()?).map(Box::new),
+        bodies: None,
     })
 }
 

@@ -1,12 +1,13 @@
 //! Log records: kept once, whole, found by every filter, a page at a time, newest first.
 
-use crate::{House, id, on_every_engine};
+pub(crate) use crate::on_log_engines;
+use crate::{House, id};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
-use gateway_domain::ports::{LogStore, StoreError};
+use gateway_domain::ports::StoreError;
 use gateway_domain::record::{Bodies, Body, CacheStatus, LogQuery, LogRecord, Message, Steps, Timings, Trace};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 
-on_every_engine!(
+on_log_engines!(
     a_record_comes_back_whole,
     appending_twice_keeps_one,
     batches_of_every_length,
@@ -106,19 +107,19 @@ pub(crate) fn mixed(n: u128) -> LogRecord {
     if n.is_multiple_of(2) { record(n) } else { full(n) }
 }
 
-fn any() -> LogQuery {
+pub(crate) fn any() -> LogQuery {
     LogQuery { page_size: 1_000, ..LogQuery::default() }
 }
 
 async fn a_record_comes_back_whole(house: House) {
-    let database = house.open().await;
+    let database = house.logs().await;
     database.append(&[record(1), full(2)]).await.unwrap();
     let page = database.query(&any()).await.unwrap();
     assert_eq!(page.rows, vec![full(2), record(1)]);
 }
 
 async fn appending_twice_keeps_one(house: House) {
-    let database = house.open().await;
+    let database = house.logs().await;
     database.append(&[record(1), record(2), record(1)]).await.unwrap();
     let mut late = record(2);
     late.status = 500;
@@ -129,7 +130,7 @@ async fn appending_twice_keeps_one(house: House) {
 }
 
 async fn batches_of_every_length(house: House) {
-    let database = house.open().await;
+    let database = house.logs().await;
     let mut next = 0;
     for length in [1, 2, 3, 127, 128, 129, 255, 1_300] {
         let batch: Vec<_> = (next..next + length).map(mixed).collect();
@@ -142,7 +143,7 @@ async fn batches_of_every_length(house: House) {
 }
 
 async fn every_filter(house: House) {
-    let database = house.open().await;
+    let database = house.logs().await;
     let mut odd = full(2);
     odd.org = OrgId(id(11));
     odd.workspace = WorkspaceId(id(12));
@@ -190,7 +191,7 @@ async fn every_filter(house: House) {
 }
 
 async fn metadata_is_matched_exactly(house: House) {
-    let database = house.open().await;
+    let database = house.logs().await;
     let texts = [
         r#"{"_user":"ann","team":"a_b"}"#,
         r#"{"_user":"ANN","team":"aXb"}"#,
@@ -216,7 +217,7 @@ async fn metadata_is_matched_exactly(house: House) {
 }
 
 async fn pages_newest_first(house: House) {
-    let database = house.open().await;
+    let database = house.logs().await;
     // Two at the same instant: the id decides, so that no page repeats or skips one.
     let mut batch: Vec<_> = (1..=7).map(record).collect();
     batch[3].created_at = batch[4].created_at;
@@ -237,7 +238,7 @@ async fn pages_newest_first(house: House) {
 }
 
 async fn one_record_by_id(house: House) {
-    let database = house.open().await;
+    let database = house.logs().await;
     database.append(&[record(1), full(2)]).await.unwrap();
     assert_eq!(database.get(id(2), None).await.unwrap(), Some(full(2)));
     assert_eq!(database.get(id(2), Some(WorkspaceId(id(2)))).await.unwrap(), Some(full(2)));
@@ -246,7 +247,7 @@ async fn one_record_by_id(house: House) {
 }
 
 async fn bodies_come_with_one_record_and_not_with_a_page(house: House) {
-    let database = house.open().await;
+    let database = house.logs().await;
     let message = |text: &str| Message { body: Body::of(&text.as_bytes().to_vec().into()), ..Message::default() };
     let mut bodies = Bodies { request: message("{\"é\":\"\0\"}"), ..Bodies::default() };
     bodies.received = Some(Message { status: 429, headers: vec![("a".into(), "b".into())], ..message("no") });
@@ -257,7 +258,7 @@ async fn bodies_come_with_one_record_and_not_with_a_page(house: House) {
 }
 
 async fn what_clients_send_cannot_fail_a_batch(house: House) {
-    let database = house.open().await;
+    let database = house.logs().await;
     // Incompressible, so that Postgres cannot shrink it below what its index takes.
     let noise: String = (0..40_000u64).map(|n| char::from(b'!' + (n.wrapping_mul(n) % 89) as u8)).collect();
     let mut hostile = record(1);
@@ -274,7 +275,7 @@ async fn what_clients_send_cannot_fail_a_batch(house: House) {
 }
 
 async fn too_many_values_are_refused(house: House) {
-    let database = house.open().await;
+    let database = house.logs().await;
     let keys = (0..40_000).map(|n| KeyId(id(n))).collect();
     let refused = database.query(&LogQuery { keys, ..any() }).await.unwrap_err();
     assert!(matches!(&refused, StoreError::Broken(why) if why.contains("values to filter by")), "{refused}");

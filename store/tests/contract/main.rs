@@ -6,6 +6,7 @@ mod configs;
 mod history;
 mod journal;
 mod keys;
+mod log_days;
 mod logs;
 mod migrations;
 mod outage;
@@ -13,9 +14,9 @@ mod redis;
 mod roster;
 
 use gateway_domain::Timestamp;
-use gateway_domain::ports::{Batch, Changes, ConfigStore, Revision, WriteError};
+use gateway_domain::ports::{Batch, Changes, ConfigStore, LogStore, Revision, WriteError};
 use gateway_domain::resource::Stored;
-use gateway_store::{Database, DatabaseUrl, Options, open};
+use gateway_store::{Database, DatabaseUrl, LogsUrl, Options, open, open_logs};
 use gateway_testing::Postgres;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,11 +51,21 @@ macro_rules! on_every_engine {
 }
 pub(crate) use on_every_engine;
 
+/// Runs each named test once per engine that keeps records.
+macro_rules! on_log_engines {
+    ($($test:ident),+ $(,)?) => {
+        crate::on_every_engine!(@ file File: $($test),+);
+        crate::on_every_engine!(@ postgres Postgres: $($test),+);
+    };
+}
+pub(crate) use on_log_engines;
+
 /// A place where databases can be opened; what lies behind is gone with it.
 #[derive(Debug)]
 pub struct House {
     pub engine: Engine,
     pub url: DatabaseUrl,
+    text: String,
     dir: TempDir,
     _server: Option<Arc<Postgres>>,
 }
@@ -65,19 +76,40 @@ impl House {
     pub fn new(engine: Engine) -> Self {
         let dir = TempDir::new().unwrap();
         let server = (engine == Engine::Postgres).then(Postgres::shared);
+        let mut text = String::new();
         let url = match &server {
             Some(server) => {
                 let name = format!("house{}", DATABASES.fetch_add(1, Ordering::Relaxed));
-                DatabaseUrl::parse(&server.create(&name)).unwrap()
+                text = server.create(&name);
+                DatabaseUrl::parse(&text).unwrap()
             }
             None if engine == Engine::File => DatabaseUrl::sqlite_file(dir.path().join("gateway.db")),
             None => DatabaseUrl::parse("sqlite::memory:").unwrap(),
         };
-        Self { engine, url, dir, _server: server }
+        Self { engine, url, text, dir, _server: server }
     }
 
     pub async fn open(&self) -> Database {
         open(&self.url, &options()).await.unwrap()
+    }
+
+    /// A plain connection to what lies behind [`Self::open`].
+    pub async fn sqlite(&self) -> sqlx::SqliteConnection {
+        let url = format!("sqlite:{}", self.path("gateway.db").display());
+        <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap()
+    }
+
+    pub async fn postgres(&self) -> sqlx::PgConnection {
+        <sqlx::PgConnection as sqlx::Connection>::connect(&self.text).await.unwrap()
+    }
+
+    /// A store of records, partitioned by day.
+    pub async fn logs(&self) -> Arc<dyn LogStore> {
+        let url = match self.engine {
+            Engine::Postgres => LogsUrl::Postgres(self.url.clone()),
+            _ => LogsUrl::Files(self.dir.path().join("logs")),
+        };
+        open_logs(&url, &options()).await.unwrap()
     }
 
     pub fn path(&self, name: &str) -> std::path::PathBuf {

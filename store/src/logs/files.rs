@@ -1,0 +1,227 @@
+//! Log records in SQLite, a file for each day: one writer at a time costs nobody else, and an old day is dropped by
+//! removing its file. What is kept of messages lies in files of its own, which go sooner.
+
+use super::append;
+use super::columns::decode;
+use super::day::{Day, by_day};
+use super::query::{Cut, UNPRICED_GROUPS, UNPRICED_OF, filter, group, light_select, one};
+use super::shape::Table;
+use crate::database::{Database, Options, Side, open_later};
+use crate::session::{Lease, failure};
+use crate::url::DatabaseUrl;
+use gateway_domain::Timestamp;
+use gateway_domain::id::WorkspaceId;
+use gateway_domain::ports::{Fut, LogStore, StoreError};
+use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+/// Files kept open: today's, yesterday's, and a few that an admin looks at.
+const OPEN: usize = 6;
+
+#[derive(Debug)]
+pub struct DayFiles {
+    dir: PathBuf,
+    options: Options,
+    /// Last used at the end.
+    open: Mutex<VecDeque<(PathBuf, Database)>>,
+}
+
+impl DayFiles {
+    /// Makes the folder if need be.
+    pub fn open(dir: &Path, options: &Options) -> io::Result<Self> {
+        std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(dir)?;
+        Ok(Self { dir: dir.to_owned(), options: options.clone(), open: Mutex::default() })
+    }
+
+    fn path(&self, day: Day, table: Table) -> PathBuf {
+        self.dir.join(match table {
+            Table::Records => format!("{}.db", day.name()),
+            Table::Bodies => format!("{}.bodies.db", day.name()),
+        })
+    }
+
+    /// Days that there are files of, newest first.
+    fn days(&self, table: Table) -> Result<Vec<Day>, StoreError> {
+        let suffix = match table {
+            Table::Records => ".db",
+            Table::Bodies => ".bodies.db",
+        };
+        let listed = std::fs::read_dir(&self.dir).map_err(|e| StoreError::Unavailable(e.to_string()))?;
+        let names = listed.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut days: Vec<Day> = names.filter_map(|name| Day::parse(name.strip_suffix(suffix)?)).collect();
+        days.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(days)
+    }
+
+    async fn file(&self, day: Day, table: Table) -> Result<Database, StoreError> {
+        let path = self.path(day, table);
+        let mut open = self.open.lock().await;
+        if let Some(at) = open.iter().position(|(p, _)| *p == path)
+            && let Some(found) = open.remove(at)
+        {
+            let database = found.1.clone();
+            open.push_back(found);
+            return Ok(database);
+        }
+        let opened = open_later(&DatabaseUrl::sqlite_file(&path), &self.options).await;
+        let database = opened.map_err(|e| StoreError::Unavailable(e.to_string()))?;
+        let mut lease = database.lease(Side::Write).await?;
+        let made = async { table.ensure(&mut lease.session()).await.map_err(|e| failure(&e)) };
+        let made = timeout(database.call_timeout(), made).await;
+        lease.finish(made)?;
+        if open.len() >= OPEN {
+            open.pop_front();
+        }
+        open.push_back((path, database.clone()));
+        Ok(database)
+    }
+
+    async fn put(&self, day: Day, table: Table, records: &[&LogRecord]) -> Result<(), StoreError> {
+        let database = self.file(day, table).await?;
+        let mut lease = database.lease(Side::Write).await?;
+        let work = async {
+            match (&mut lease, table) {
+                (Lease::Sqlite(connection), Table::Records) => append::to_sqlite(connection, records).await,
+                (lease, _) => append::bodies(lease.session(), records).await,
+            }
+        };
+        let outcome = timeout(database.call_timeout(), work).await.map(|done| done.map_err(|e| failure(&e)));
+        lease.finish(outcome)
+    }
+
+    async fn page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
+        let filter = filter(query);
+        filter.check()?;
+        let (from, to) = (query.from.map(Day::of), query.to.map(Day::of));
+        let mut cut = Cut::page(query);
+        let mut found = Page { total: 0, rows: Vec::new() };
+        let within = |day: &Day| from.is_none_or(|from| *day >= from) && to.is_none_or(|to| *day <= to);
+        for day in self.days(Table::Records)?.into_iter().filter(within) {
+            let database = self.file(day, Table::Records).await?;
+            let (sql, values) = filter.count(Table::Records.name());
+            let count = database.rows(sql, values, |row| row.columns().int()).await?;
+            let count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
+            found.total += count;
+            if let Some((offset, limit)) = cut.of(count) {
+                let (sql, values) = filter.clone().slice(light_select(), super::query::NEWEST, offset, limit);
+                found.rows.extend(database.rows(sql, values, decode).await?);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn find(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Result<Option<LogRecord>, StoreError> {
+        let mut days = self.days(Table::Records)?;
+        if let Some(made) = Day::of_id(id) {
+            // A record is made when its call ends: on the day of its id or, seldom, on the next.
+            days.sort_by_key(|day| *day != made && *day != made.next());
+        }
+        for day in days {
+            let (sql, values) = one(id, workspace);
+            let found = self.file(day, Table::Records).await?.rows(sql, values, decode).await?;
+            if let Some(mut record) = found.into_iter().next() {
+                if self.path(day, Table::Bodies).exists() {
+                    record.bodies = append::bodies_of(&self.file(day, Table::Bodies).await?, id).await?;
+                }
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn drop_before(&self, table: Table, before: Timestamp) -> Result<u64, StoreError> {
+        let mut dropped = 0;
+        for day in self.days(table)?.into_iter().filter(|day| day.is_over_at(before)) {
+            let path = self.path(day, table);
+            self.open.lock().await.retain(|(p, _)| *p != path);
+            for tail in ["", "-wal", "-shm"] {
+                let mut file = path.clone().into_os_string();
+                file.push(tail);
+                match std::fs::remove_file(&file) {
+                    Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                        return Err(StoreError::Unavailable(format!("{}: {e}", file.display())));
+                    }
+                    _ => {}
+                }
+            }
+            dropped += 1;
+        }
+        Ok(dropped)
+    }
+}
+
+impl LogStore for DayFiles {
+    fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            for (day, records) in by_day(batch) {
+                let with_bodies: Vec<&LogRecord> = records.iter().copied().filter(|r| r.bodies.is_some()).collect();
+                if !with_bodies.is_empty() {
+                    self.put(day, Table::Bodies, &with_bodies).await?;
+                }
+                self.put(day, Table::Records, &records).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>> {
+        Box::pin(self.page(query))
+    }
+
+    fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>> {
+        Box::pin(self.find(id, workspace))
+    }
+
+    fn expire(&self, bodies: Timestamp, records: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let bodies = self.drop_before(Table::Bodies, bodies).await?;
+            Ok(bodies + self.drop_before(Table::Records, records).await?)
+        })
+    }
+
+    fn unpriced(&self) -> Fut<'_, Result<Vec<Unpriced>, StoreError>> {
+        Box::pin(async move {
+            let mut groups = HashSet::new();
+            for day in self.days(Table::Records)? {
+                let database = self.file(day, Table::Records).await?;
+                groups.extend(database.rows(UNPRICED_GROUPS, vec![], group).await?);
+            }
+            Ok(groups.into_iter().collect())
+        })
+    }
+
+    fn unpriced_of<'a>(
+        &'a self,
+        group: &'a Unpriced,
+        after: Option<(Timestamp, Uuid)>,
+    ) -> Fut<'a, Result<Vec<LogRecord>, StoreError>> {
+        Box::pin(async move {
+            let mut days = self.days(Table::Records)?;
+            days.reverse();
+            for day in days.into_iter().filter(|day| after.is_none_or(|(time, _)| *day >= Day::of(time))) {
+                let values = super::query::unpriced_values(group, after);
+                let found = self.file(day, Table::Records).await?.rows(&**UNPRICED_OF, values, decode).await?;
+                if !found.is_empty() {
+                    return Ok(found);
+                }
+            }
+            Ok(Vec::new())
+        })
+    }
+
+    fn set_costs<'a>(&'a self, costs: &'a [Costed]) -> Fut<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let days: HashSet<Day> = costs.iter().map(|c| Day::of(c.created_at)).collect();
+            for day in days {
+                let of_day: Vec<Costed> = costs.iter().filter(|c| Day::of(c.created_at) == day).copied().collect();
+                super::query::set_costs(&self.file(day, Table::Records).await?, &of_day).await?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! Log records in Postgres: tables partitioned by day, filled by COPY, old days dropped as a whole. Several nodes
+//! write at once; the first that needs a day makes it.
+
+use super::append;
+use super::columns::decode;
+use super::day::{Day, by_day};
+use super::query::{NEWEST, UNPRICED_GROUPS, UNPRICED_OF, filter, group, light_select, one, unpriced_values};
+use super::shape::Table;
+use crate::database::{Database, Side};
+use crate::session::{Lease, Session, failure};
+use gateway_domain::Timestamp;
+use gateway_domain::id::WorkspaceId;
+use gateway_domain::ports::{Fut, LogStore, StoreError};
+use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
+use parking_lot::Mutex;
+use sqlx::Error;
+use std::collections::HashSet;
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+/// Held by whoever makes or drops a table: "gatewayl" read as bytes.
+const LOCK: i64 = i64::from_be_bytes(*b"gatewayl");
+
+#[derive(Debug)]
+pub struct Partitions {
+    database: Database,
+    /// The tables are known to be there.
+    shaped: OnceCell<()>,
+    /// Days that are known to have their partitions.
+    days: Mutex<HashSet<Day>>,
+}
+
+impl Partitions {
+    /// The server may be away: tables are looked at when it is first needed.
+    pub fn over(database: Database) -> Self {
+        Self { database, shaped: OnceCell::new(), days: Mutex::default() }
+    }
+
+    async fn shape(&self) -> Result<(), StoreError> {
+        let make = || {
+            self.change(async |session| {
+                for table in Table::ALL {
+                    table.ensure(session).await?;
+                }
+                Ok(())
+            })
+        };
+        self.shaped.get_or_try_init(make).await.copied()
+    }
+
+    /// One transaction that changes tables, under the lock.
+    async fn change(&self, work: impl AsyncFnOnce(&mut Session<'_>) -> Result<(), Error>) -> Result<(), StoreError> {
+        let mut lease = self.database.lease(Side::Write).await?;
+        let whole = async {
+            let mut session = lease.session();
+            let mut transaction = session.begin().await?;
+            let mut inside = transaction.session();
+            // A reader that holds on to a table must not hold up all that come after.
+            inside.run("SET LOCAL lock_timeout = '10s'", vec![]).await?;
+            inside.fetch("SELECT pg_advisory_xact_lock($1)", vec![LOCK.into()], |_| Ok(())).await?;
+            work(&mut inside).await?;
+            transaction.commit().await
+        };
+        let outcome = timeout(self.database.call_timeout(), whole).await.map(|done| done.map_err(|e| failure(&e)));
+        lease.finish(outcome)
+    }
+
+    async fn make_days(&self, days: &[Day]) -> Result<(), StoreError> {
+        let missing: Vec<Day> = days.iter().copied().filter(|day| !self.days.lock().contains(day)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let make = async |session: &mut Session<'_>| {
+            for day in &missing {
+                for table in Table::ALL {
+                    session.run(partition(table, *day), vec![]).await?;
+                }
+            }
+            Ok(())
+        };
+        self.change(make).await?;
+        self.days.lock().extend(missing);
+        Ok(())
+    }
+
+    async fn put(&self, batch: &[LogRecord]) -> Result<(), StoreError> {
+        self.shape().await?;
+        let days: Vec<Day> = by_day(batch).into_keys().collect();
+        self.make_days(&days).await?;
+        let with_bodies: Vec<&LogRecord> = batch.iter().filter(|r| r.bodies.is_some()).collect();
+        let mut lease = self.database.lease(Side::Write).await?;
+        let work = async {
+            if !with_bodies.is_empty() {
+                append::bodies(lease.session(), &with_bodies).await?;
+            }
+            match &mut lease {
+                Lease::Postgres(connection) => append::to_postgres(connection, batch).await,
+                Lease::Sqlite(_) => Err(Error::Protocol("partitions are of Postgres".to_owned())),
+            }
+        };
+        let outcome = timeout(self.database.call_timeout(), work).await.map(|done| done.map_err(|e| failure(&e)));
+        lease.finish(outcome)
+    }
+
+    async fn page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
+        self.shape().await?;
+        let paging = (query.page, query.page_size);
+        self.database.page(Table::Records.name(), (light_select(), NEWEST), filter(query), paging, decode).await
+    }
+
+    async fn find(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Result<Option<LogRecord>, StoreError> {
+        self.shape().await?;
+        let (sql, values) = one(id, workspace);
+        let Some(mut record) = self.database.rows(sql, values, decode).await?.pop() else { return Ok(None) };
+        record.bodies = append::bodies_of(&self.database, id).await?;
+        Ok(Some(record))
+    }
+
+    async fn drop_before(&self, table: Table, before: Timestamp) -> Result<u64, StoreError> {
+        let found = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
+                     WHERE i.inhparent = to_regclass($1)";
+        let found = self.database.rows(found, vec![table.name().into()], |r| r.columns().text().map(str::to_owned));
+        let mut dropped = 0;
+        for name in found.await? {
+            let is_over = day_of_partition(table, &name).is_some_and(|day| day.is_over_at(before));
+            if is_over {
+                // One at a time: a short lock each.
+                let sql = format!("DROP TABLE IF EXISTS {name}");
+                self.change(async |session| session.run(sql, vec![]).await).await?;
+                dropped += 1;
+            }
+        }
+        self.days.lock().retain(|day| !day.is_over_at(before));
+        Ok(dropped)
+    }
+}
+
+fn partition_name(table: Table, day: Day) -> String {
+    format!("{}_{}", table.name(), day.name().replace('-', ""))
+}
+
+fn day_of_partition(table: Table, name: &str) -> Option<Day> {
+    let digits = name.strip_prefix(table.name())?.strip_prefix('_')?;
+    let (year, month, day) = (digits.get(..4)?, digits.get(4..6)?, digits.get(6..)?);
+    Day::parse(&format!("{year}-{month}-{day}"))
+}
+
+fn partition(table: Table, day: Day) -> String {
+    let bound = |at: Option<i64>, none: &str| at.map_or_else(|| none.to_owned(), |at| at.to_string());
+    format!(
+        "CREATE TABLE IF NOT EXISTS {} PARTITION OF {} FOR VALUES FROM ({}) TO ({})",
+        partition_name(table, day),
+        table.name(),
+        bound(day.start(), "MINVALUE"),
+        bound(day.end(), "MAXVALUE")
+    )
+}
+
+impl LogStore for Partitions {
+    fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let stored = self.put(batch).await;
+            if !matches!(stored, Err(StoreError::Broken(_))) {
+                return stored;
+            }
+            // Another node may have dropped a day that this one knew.
+            self.days.lock().clear();
+            self.put(batch).await
+        })
+    }
+
+    fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>> {
+        Box::pin(self.page(query))
+    }
+
+    fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>> {
+        Box::pin(self.find(id, workspace))
+    }
+
+    fn expire(&self, bodies: Timestamp, records: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            self.shape().await?;
+            let bodies = self.drop_before(Table::Bodies, bodies).await?;
+            Ok(bodies + self.drop_before(Table::Records, records).await?)
+        })
+    }
+
+    fn unpriced(&self) -> Fut<'_, Result<Vec<Unpriced>, StoreError>> {
+        Box::pin(async move {
+            self.shape().await?;
+            self.database.rows(UNPRICED_GROUPS, vec![], group).await
+        })
+    }
+
+    fn unpriced_of<'a>(
+        &'a self,
+        group: &'a Unpriced,
+        after: Option<(Timestamp, Uuid)>,
+    ) -> Fut<'a, Result<Vec<LogRecord>, StoreError>> {
+        Box::pin(self.database.rows(&**UNPRICED_OF, unpriced_values(group, after), decode))
+    }
+
+    fn set_costs<'a>(&'a self, costs: &'a [Costed]) -> Fut<'a, Result<(), StoreError>> {
+        Box::pin(super::query::set_costs(&self.database, costs))
+    }
+}

@@ -1,0 +1,145 @@
+//! Questions about records that both backends ask in the same words.
+
+use super::columns::{self, COLUMNS, clipped};
+use super::shape::Table;
+use crate::configs::workspace_value;
+use crate::database::{Database, Side};
+use crate::filter::Filter;
+use crate::session::{Row, Value, failure};
+use gateway_domain::Timestamp;
+use gateway_domain::id::{OrgId, WorkspaceId};
+use gateway_domain::ports::StoreError;
+use gateway_domain::record::{Costed, LogQuery, Unpriced};
+use sqlx::Error;
+use std::sync::LazyLock;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+static SELECT: LazyLock<String> = LazyLock::new(|| {
+    let names: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).collect();
+    format!("SELECT {} FROM {}", names.join(", "), Table::Records.name())
+});
+
+pub(super) const NEWEST: &str = "created_at DESC, id DESC";
+
+/// What is kept of messages lies in another table: a thousand of those are no list.
+pub(super) fn light_select() -> &'static str {
+    &SELECT
+}
+
+pub(super) const UNPRICED_GROUPS: &str = "SELECT DISTINCT org, workspace, virtual_key, provider, model \
+    FROM log_entry WHERE cost IS NULL AND total_tokens IS NOT NULL";
+
+pub(super) static UNPRICED_OF: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "{} WHERE cost IS NULL AND total_tokens IS NOT NULL AND org = $1 AND workspace = $2 AND virtual_key = $3 \
+         AND provider = $4 AND model = $5 AND (created_at, id) > ($6, $7) ORDER BY created_at, id LIMIT 1000",
+        &**SELECT
+    )
+});
+
+const SET_COST: &str = "UPDATE log_entry SET cost = $1 WHERE id = $2 AND created_at = $3 AND cost IS NULL";
+
+pub(super) fn group(row: &Row) -> Result<Unpriced, Error> {
+    let mut c = row.columns();
+    Ok(Unpriced {
+        org: OrgId(c.uuid()?),
+        workspace: WorkspaceId(c.uuid()?),
+        virtual_key: c.text()?.to_owned(),
+        provider: c.text()?.to_owned(),
+        model: c.text()?.to_owned(),
+    })
+}
+
+pub(super) fn unpriced_values(group: &Unpriced, after: Option<(Timestamp, Uuid)>) -> Vec<Value<'_>> {
+    let (time, id) = after.unwrap_or((Timestamp(i64::MIN), Uuid::nil()));
+    vec![
+        group.org.0.into(),
+        group.workspace.0.into(),
+        group.virtual_key.as_str().into(),
+        group.provider.as_str().into(),
+        group.model.as_str().into(),
+        time.into(),
+        id.into(),
+    ]
+}
+
+pub(super) async fn set_costs(database: &Database, costs: &[Costed]) -> Result<(), StoreError> {
+    let mut lease = database.lease(Side::Write).await?;
+    let work = async {
+        let mut session = lease.session();
+        let mut transaction = session.begin().await?;
+        let mut inside = transaction.session();
+        for Costed { id, created_at, cost } in costs {
+            inside.run(SET_COST, vec![cost.0.into(), (*id).into(), (*created_at).into()]).await?;
+        }
+        transaction.commit().await
+    };
+    let outcome = timeout(database.call_timeout(), work).await.map(|done| done.map_err(|e| failure(&e)));
+    lease.finish(outcome)
+}
+
+pub(super) fn one(id: Uuid, workspace: Option<WorkspaceId>) -> (String, Vec<Value<'static>>) {
+    let mut filter = Filter::default();
+    filter.and("id = ?", id).and_if("workspace = ?", workspace.map(|w| workspace_value(Some(w.0))));
+    filter.slice(light_select(), NEWEST, 0, 1)
+}
+
+/// A page cut out of days that lie behind one another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    skip: u64,
+    want: u64,
+}
+
+impl Cut {
+    pub(super) fn page(query: &LogQuery) -> Self {
+        let want = query.page_size.min(1_000);
+        Self { skip: query.page.saturating_mul(want), want }
+    }
+
+    /// Offset and limit within the next part, which has so many rows.
+    pub(super) fn of(&mut self, rows: u64) -> Option<(u64, u64)> {
+        let offset = self.skip.min(rows);
+        let limit = self.want.min(rows - offset);
+        self.skip -= offset;
+        self.want -= limit;
+        (limit > 0).then_some((offset, limit))
+    }
+}
+
+pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
+    let mut filter = Filter::default();
+    filter
+        .and_if("org = ?", query.org.map(|org| org.0))
+        .and_if("workspace = ?", query.workspace.map(|workspace| workspace.0))
+        .and_if("created_at >= ?", query.from)
+        .and_if("created_at <= ?", query.to)
+        .and_if("trace_id = ?", query.trace_id.as_deref().map(clipped))
+        .and_in("status", query.statuses.iter().map(|status| i64::from(*status)))
+        .and_in("provider", texts(&query.providers))
+        .and_in("virtual_key", texts(&query.virtual_keys))
+        .and_in("model", texts(&query.models))
+        .and_in("config", texts(&query.configs))
+        .and_in("key_id", query.keys.iter().map(|key| key.0))
+        .and_in("operation", texts(&query.operations))
+        .and_if("total_tokens >= ?", query.min_tokens.map(columns::whole))
+        .and_if("total_tokens <= ?", query.max_tokens.map(columns::whole))
+        .and_if("cost >= ?", query.min_cost.map(|cost| cost.0))
+        .and_if("cost <= ?", query.max_cost.map(|cost| cost.0));
+    for (key, value) in &query.metadata {
+        // Both engines know `replace`, and it compares bytes: LIKE would ignore case on SQLite and read
+        // wildcards. A quote inside a JSON text is always escaped, so the pair cannot hide in a value.
+        filter.and("replace(metadata, ?, '') <> metadata", pair(key, value));
+    }
+    filter
+}
+
+fn texts(list: &[String]) -> impl Iterator<Item = &str> {
+    list.iter().map(String::as_str)
+}
+
+/// The pair as it stands in compact JSON.
+fn pair(key: &str, value: &str) -> Value<'static> {
+    format!("{}:{}", serde_json::Value::from(key), serde_json::Value::from(value)).into()
+}
