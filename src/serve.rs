@@ -3,6 +3,7 @@
 
 mod admin_port;
 mod boot;
+mod log_upkeep;
 mod presence;
 mod process;
 mod redis;
@@ -27,6 +28,7 @@ use boot::Booted;
 use gateway_domain::egress::{BaseUrl, Trusted};
 use gateway_policies::Engine;
 use gateway_store::journal::Journal;
+use log_upkeep::LogUpkeep;
 use pingora::server::configuration::{Opt, ServerConf};
 use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service;
@@ -84,6 +86,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     if settings.role != Role::Proxy {
         upkeep::start(control.handle(), app.clone(), booted.database.clone());
     }
+    LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, &settings).start(control.handle());
     let router = gateway_admin::router(app);
     let stop_admin = admin_port::start(&control, settings.admin_listen, router.clone())?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), engine.clone());

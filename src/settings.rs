@@ -220,6 +220,12 @@ settings! {
     /// Socket that listeners are handed over on
     upgrade_sock: [Option<PathBuf>] as PathBuf = PathBuf::from("/tmp/gateway-upgrade.sock"), "GATEWAY_UPGRADE_SOCK" in "Shutdown and upgrade";
 
+    /// Where records go: sqlite:<folder>, postgres://… or null: (kept nowhere, for measurements) [default: with the configuration]
+    log_store_url: [Option<String>] as Option<String> = None, "GATEWAY_LOG_STORE_URL" in "Records", secret true;
+    /// Days that request logs are shown and their bodies kept. 0 is for ever
+    log_retention_days: [Option<u64>] as u64 = 90, "GATEWAY_LOG_RETENTION_DAYS" in "Records";
+    /// Days that records are kept for analytics. 0 is for ever
+    metrics_retention_days: [Option<u64>] as u64 = 365, "GATEWAY_METRICS_RETENTION_DAYS" in "Records";
     /// Bytes of records on disk that wait for the log store; beyond it the oldest are dropped and counted
     journal_max: [Option<Size>] as Size = Size::mib(1024), "GATEWAY_JOURNAL_MAX" in "Records";
 
@@ -262,6 +268,7 @@ impl Settings {
                 self.role.shown()
             ));
         }
+        self.check_records()?;
         for (name, key) in [("admin", &self.bootstrap_admin_key), ("workspace", &self.bootstrap_workspace_key)] {
             if key.as_ref().is_some_and(|k| k.len() < 32) {
                 return Err(format!("--bootstrap-{name}-key must be at least 32 characters"));
@@ -276,6 +283,21 @@ impl Settings {
                     "--header-alias `{alias}` must be a header prefix that ends in `-`, such as x-acme-"
                 ));
             }
+        }
+        Ok(())
+    }
+
+    fn check_records(&self) -> Result<(), String> {
+        let apart = self.log_store_url.as_deref().is_some_and(|url| url.starts_with("sqlite:"));
+        if self.role != Role::All && apart {
+            return Err(format!(
+                "--role {} needs a log store that all nodes share: give --log-store-url postgres://…",
+                self.role.shown()
+            ));
+        }
+        let days = |n: u64| if n == 0 { u64::MAX } else { n };
+        if days(self.metrics_retention_days) < days(self.log_retention_days) {
+            return Err("--metrics-retention-days must be at least --log-retention-days".into());
         }
         Ok(())
     }

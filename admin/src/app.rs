@@ -35,6 +35,8 @@ pub struct App {
     pub history: Arc<dyn History>,
     pub logs: Arc<dyn LogStore>,
     pub roster: Arc<dyn Roster>,
+    /// Older request logs are not shown. 0 shows all.
+    pub log_retention_days: u64,
     pub live: Arc<dyn Live>,
     pub tokens: Arc<dyn Tokens>,
     pub vault: Arc<dyn Vault>,

@@ -32,6 +32,8 @@ async fn get(call: Call) -> Result<Reply, Problem> {
     let id = call.var("id").parse().map_err(|_| bad("id", "must be a UUID"))?;
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
     let found = call.app.logs.get(id, named).await?.filter(|r| r.org == call.actor.org);
+    let since = filter::shown_since(&call);
+    let found = found.filter(|r| since.is_none_or(|since| r.created_at >= since));
     let found = found.filter(|r| call.actor.sees_all || r.owner == call.actor.user);
     let record = found.ok_or_else(|| missing("log"))?;
     Ok(Reply::json(view::record(&record, call.actor.sees_metadata)))

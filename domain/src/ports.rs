@@ -4,7 +4,6 @@
 use crate::id::{IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::node::{Node, Sighting};
-use crate::record::{LogQuery, LogRecord, Page, Position};
 use crate::record::{Costed, LogQuery, LogRecord, Page, Position, Unpriced};
 use crate::resource::budget::Spend;
 use crate::resource::{Audit, AuditQuery, Kind, Stored, StoredVersion};

@@ -9,7 +9,9 @@ use crate::settings::Settings;
 use gateway_admin::{App, Status};
 use gateway_domain::egress::Trusted;
 use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Revision, Tokens, Vault};
-use gateway_store::{Database, DatabaseUrl, LastGood, MasterKey, OpenError, Options, SealingVault};
+use gateway_store::{
+    Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, SealingVault,
+};
 use std::sync::Arc;
 
 /// A process with its stores open and a snapshot in force.
@@ -27,6 +29,7 @@ pub(crate) struct Booted {
     /// Rows that could not be read, told by `gateway check`.
     pub(crate) problems: Vec<String>,
     pub(crate) database: Database,
+    pub(crate) is_sqlite: bool,
     pub(crate) vault: Arc<dyn Vault>,
 }
 
@@ -66,13 +69,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         Some(Arc::new(LastGood::open(&path, &*vault).await.map_err(|e| format!("last-good.db: {e}"))?))
     };
     let (database, changes, away) = read(&url, &options(settings), &*vault, last_good.as_deref()).await?;
-    // SQLite has one writer at a time: records get a file of their own, so that they never wait for admins.
-    let log_database = if url.is_sqlite() {
-        let url = DatabaseUrl::sqlite_file(settings.data_dir.join("logs.db"));
-        gateway_store::open(&url, &options(settings)).await.map_err(|e| format!("log database: {e}"))?
-    } else {
-        database.clone()
-    };
+    let logs = open_logs(settings, &url, &database).await?;
     let problems = live.publish(&changes);
     for p in &problems {
         tracing::error!(kind = p.kind, id = %p.id, problem = p.message, "a row cannot be read and is not in force");
@@ -81,7 +78,8 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         revision: changes.revision,
         away,
         store: Arc::new(database.clone()),
-        logs: Arc::new(log_database),
+        logs,
+        is_sqlite: url.is_sqlite(),
         live,
         trusted,
         last_good,
@@ -89,6 +87,17 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         database,
         vault,
     })
+}
+
+/// With the configuration, unless told otherwise. SQLite has one writer at a time: records get files of their own,
+/// so that they never wait for admins.
+async fn open_logs(settings: &Settings, url: &DatabaseUrl, database: &Database) -> Result<Arc<dyn LogStore>, String> {
+    let place = match &settings.log_store_url {
+        Some(text) => LogsUrl::parse(text).map_err(|e| format!("--log-store-url: {e}"))?,
+        None if url.is_sqlite() => LogsUrl::Files(settings.data_dir.join("logs")),
+        None => return Ok(Arc::new(Partitions::over(database.clone()))),
+    };
+    gateway_store::open_logs(&place, &options(settings)).await.map_err(|e| format!("log store: {e}"))
 }
 
 /// The database and its rows; when it does not answer, the rows that this node read last (`true`).
@@ -135,6 +144,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, tokens: Arc<dyn Tokens
         history: Arc::new(booted.database.clone()),
         logs: booted.logs.clone(),
         roster: Arc::new(booted.database.clone()),
+        log_retention_days: settings.log_retention_days,
         live: booted.live.clone(),
         tokens,
         vault: booted.vault.clone(),

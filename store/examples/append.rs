@@ -7,7 +7,7 @@ use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::LogStore;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
-use gateway_store::{DatabaseUrl, Options, open};
+use gateway_store::{DayFiles, Options};
 use std::error::Error;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -18,21 +18,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let records = arguments.next().transpose()?.unwrap_or(200_000);
     let size = arguments.next().transpose()?.unwrap_or(1_000);
     let dir = tempfile::tempdir()?;
-    let path = dir.path().join("logs.db");
-    let database = open(&DatabaseUrl::sqlite_file(&path), &Options::default()).await?;
+    let logs = DayFiles::open(dir.path(), &Options::default())?;
     let template = record();
     let (mut wall, mut processor, mut done) = (Duration::ZERO, Duration::ZERO, 0);
     while done < records {
         // Made outside the clock: only their way into the file counts.
         let batch: Vec<_> = (0..size).map(|n| numbered(&template, done + n)).collect();
         let (began, spent) = (Instant::now(), processor_time());
-        database.append(&batch).await?;
+        logs.append(&batch).await?;
         wall += began.elapsed();
         processor += processor_time() - spent;
         done += size;
     }
     let each = |time: Duration| time.as_secs_f64() * 1e6 / done as f64;
-    let bytes = std::fs::metadata(&path)?.len() / done as u64;
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir.path())? {
+        bytes += entry?.metadata()?.len();
+    }
+    let bytes = bytes / done as u64;
     println!(
         "{done} records, {size} per batch: {:.2} us each, {:.2} us of processor time, {bytes} bytes on disk",
         each(wall),

@@ -85,3 +85,20 @@ async fn a_process_that_stops_without_its_store_leaves_its_records_to_the_next()
     assert_eq!(ids.len(), 30);
     drop(postgres);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_go_where_they_are_told_to() {
+    let (_postgres, url) = blocking(|| (Postgres::shared(), Postgres::shared().create("logs_apart"))).await;
+    let gateway = Gateway::with(&["--log-store-url", &url]).await;
+    ask(&gateway, 3).await;
+    stored_come_to(&gateway, 3).await;
+    assert!(!gateway.folder().join("data/logs").exists(), "the configuration is in a file, records are not");
+    let gateway = gateway.restart_with(&["--log-store-url", "null:"]).await;
+    ask(&gateway, 2).await;
+    stored_come_to(&gateway, 2).await;
+    let gateway = gateway.restart_with(&[]).await;
+    ask(&gateway, 1).await;
+    stored_come_to(&gateway, 1).await;
+    let gateway = gateway.restart_with(&["--log-store-url", &url]).await;
+    stored_come_to(&gateway, 3).await;
+}

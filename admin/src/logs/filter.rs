@@ -54,7 +54,7 @@ pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
     let mut query = LogQuery {
         org: Some(call.actor.org),
         workspace: Some(workspace),
-        from: time(q, "time_of_generation_min")?,
+        from: time(q, "time_of_generation_min")?.max(shown_since(call)),
         to: time(q, "time_of_generation_max")?,
         trace_id: q.text("trace_id").map(str::to_owned),
         statuses: q.list("status_code", "must be comma-separated status codes")?,
@@ -81,6 +81,13 @@ pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
         return Ok(Some(query).filter(|q| !q.keys.is_empty()));
     }
     Ok(Some(query))
+}
+
+/// Records outlive the logs that are shown of them: analytics needs them longer.
+pub(super) fn shown_since(call: &Call) -> Option<Timestamp> {
+    const DAY_MICROS: i64 = 86_400 * 1_000_000;
+    let days = i64::try_from(call.app.log_retention_days).ok().filter(|days| *days > 0)?;
+    Some(call.app.now().plus_micros(days.saturating_mul(-DAY_MICROS)))
 }
 
 /// To the keys of the person who reads.

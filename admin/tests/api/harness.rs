@@ -14,7 +14,7 @@ use gateway_domain::scope::SCOPES;
 use gateway_domain::snapshot::{Build, Key, Org, RowProblem, Snapshot};
 use gateway_domain::token::{self, Claims, TokenError};
 use gateway_domain::{IntegrationId, OrgId, Timestamp, WorkspaceId};
-use gateway_store::{Database, DatabaseUrl, MasterKey, Options, SealingVault, open};
+use gateway_store::{Database, DatabaseUrl, DayFiles, MasterKey, Options, SealingVault, open};
 use http::{HeaderMap, Method, Request, StatusCode};
 use serde_json::{Value, json};
 use std::cell::Cell;
@@ -147,12 +147,15 @@ impl House {
         });
         let process = Arc::new(Process { ready: Mutex::new(Ok(())) });
         let store = Arc::new(database.clone());
+        let logs = DayFiles::open(&folder.path().join("logs"), &Options::default()).expect("a folder");
+        let logs: Arc<dyn LogStore> = Arc::new(logs);
         let counters = Arc::new(Counters::default());
         let app = App {
             store: store.clone(),
             directory: store.clone(),
             history: store.clone(),
-            logs: store,
+            logs: logs.clone(),
+            log_retention_days: 90,
             live,
             roster: Arc::new(database.clone()),
             tokens: Arc::new(Issuer),
@@ -279,7 +282,7 @@ impl House {
     }
 
     pub(crate) fn logs(&self) -> &dyn LogStore {
-        &self.database
+        &*self.app.logs
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {

@@ -194,3 +194,19 @@ async fn people_see_of_logs_what_their_role_lets_them() {
     house.with(&key).get("/logs").await.refused(403, "AB03");
     assert_eq!(house.as_service().get("/logs").await.expect(200)["total"], 4, "a service key is nobody's");
 }
+
+#[tokio::test]
+async fn logs_older_than_their_time_are_not_shown() {
+    let house = House::new().await;
+    let org = house.app.live.snapshot().orgs().next().expect("an organisation").id;
+    const DAY: i64 = 86_400;
+    let young = record(org, house.default_workspace(), -89 * DAY, "young");
+    let old = record(org, house.default_workspace(), -91 * DAY, "old");
+    house.logs().append(&[young.clone(), old.clone()]).await.expect("stored");
+    let shown = house.as_admin().get("/logs").await.expect(200);
+    assert_eq!((&shown["total"], &shown["data"][0]["trace_id"]), (&json!(1), &json!("young")));
+    let long_ago = house.as_admin().get("/logs?time_of_generation_min=2000-01-01").await.expect(200);
+    assert_eq!(long_ago["total"], json!(1));
+    house.as_admin().get(&format!("/logs/{}", young.id)).await.expect(200);
+    house.as_admin().get(&format!("/logs/{}", old.id)).await.expect(404);
+}
