@@ -48,6 +48,7 @@ struct Inner {
     buffered: Gauge,
     counters: IntGauge,
     peers: IntGauge,
+    bodies_shed: IntGauge,
 }
 
 /// What had no room for a record, or would not have it.
@@ -87,6 +88,7 @@ pub(crate) struct Readings {
     /// Nodes that serve requests, this one included.
     pub(crate) peers: usize,
     pub(crate) time: Timestamp,
+    pub(crate) bodies_shed: u64,
 }
 
 impl Metrics {
@@ -151,6 +153,7 @@ impl Metrics {
             buffered: Gauge::new("gateway_buffered_bytes", "Request bytes held in memory")?,
             peers: IntGauge::new("gateway_nodes", "Live nodes that serve requests")?,
             counters: IntGauge::new("gateway_limit_counters", "Rate-limit counters in use")?,
+            bodies_shed: IntGauge::new("gateway_bodies_shed", "Times that bodies were not kept for want of memory")?,
             registry,
         };
         inner.register()?;
@@ -199,6 +202,7 @@ impl Metrics {
         #[expect(clippy::cast_precision_loss, reason = "a gauge for people")]
         i.buffered.set(now.buffered as f64);
         i.peers.set(i64::try_from(now.peers).unwrap_or(i64::MAX));
+        i.bodies_shed.set(i64::try_from(now.bodies_shed).unwrap_or(i64::MAX));
         i.counters.set(i64::try_from(now.counters).unwrap_or(i64::MAX));
         let depth = self.journal();
         i.journal_bytes.set(i64::try_from(depth.bytes).unwrap_or(i64::MAX));
@@ -215,7 +219,7 @@ impl Metrics {
 
 impl Inner {
     fn register(&self) -> Result<(), prometheus::Error> {
-        let all: [Box<dyn prometheus::core::Collector>; 20] = [
+        let all: Vec<Box<dyn prometheus::core::Collector>> = vec![
             Box::new(self.requests.clone()),
             Box::new(self.seconds.clone()),
             Box::new(self.llm_millis.clone()),
@@ -236,6 +240,7 @@ impl Inner {
             Box::new(self.buffered.clone()),
             Box::new(self.counters.clone()),
             Box::new(self.peers.clone()),
+            Box::new(self.bodies_shed.clone()),
         ];
         all.into_iter().try_for_each(|c| self.registry.register(c))?;
         self.step_millis.iter().try_for_each(|(h, _)| self.registry.register(Box::new(h.clone())))

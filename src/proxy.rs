@@ -6,6 +6,7 @@ mod answer;
 mod attempt;
 mod body;
 mod caching;
+mod capture;
 mod control;
 mod deliver;
 mod exchange;
@@ -33,13 +34,16 @@ use crate::flight::Flight;
 use crate::ids;
 use crate::issuers::Issuers;
 use crate::live::Live;
+use crate::settings::LogBodies;
 use crate::upstream::Dialer;
 use crate::writer::Records;
 use async_trait::async_trait;
 use body::{BodyError, Permit};
 use bytes::Bytes;
+use capture::{Scene, Tape};
 use gateway_domain::config::Config;
 use gateway_domain::egress::Trusted;
+use gateway_domain::record::mask;
 use gateway_domain::{Fault, FaultKind, Timestamp};
 use gateway_policies::Engine;
 use intake::{Refused, Way};
@@ -74,6 +78,8 @@ pub(crate) struct ProxySettings {
     pub(crate) stream_hold: Duration,
     pub(crate) upstream_pool_size: usize,
     pub(crate) max_connections: usize,
+    pub(crate) log_bodies: LogBodies,
+    pub(crate) log_headers: mask::Rules,
 }
 
 /// The proxy: one value, shared by all workers and their connections.
@@ -196,7 +202,7 @@ impl ProxyHttp for Gateway {
 
     /// Nothing is awaited: this delays the next request on the connection.
     async fn logging(&self, session: &mut Session, e: Option<&Error>, ctx: &mut Ctx) {
-        relay::finish(session, e, ctx);
+        relay::finish(self, session, e, ctx);
         for record in ctx.records.0.drain(..) {
             self.records.send(record);
         }
@@ -213,6 +219,10 @@ impl Gateway {
         match intake::read_content(self, session, &request.route, &mut ctx.held).await {
             Ok(content) => request.content = content,
             Err(BodyError::Gone(e)) => return Err(e.into_down()),
+            Err(BodyError::Invalid(fault, bytes)) => {
+                request.content.bytes = bytes;
+                return self.refuse(session, ctx, Refused::of(fault, request)).await;
+            }
             Err(BodyError::Refused(fault)) => {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
@@ -269,7 +279,11 @@ impl Gateway {
         }
         let sent = reply::refuse(self, session, &fault, dialect, request.as_deref()).await;
         if let Some(request) = request {
-            ctx.records.push(record::refused(&request, &fault, sent.as_ref().map_or(0, |n| *n)));
+            let mut record = record::refused(&request, &fault, sent.as_ref().map_or(0, |n| *n));
+            let mut tape = Tape::new(request.keep, &self.budget);
+            tape.say(|| fault.body(dialect).into());
+            Scene { gateway: self, session, request: &request, sent: None }.answered(&mut record, tape);
+            ctx.records.push(record);
         }
         sent.map(|_| true).map_err(Error::into_down)
     }

@@ -26,6 +26,7 @@ use crate::upstream::{Dialer, Dns};
 use crate::writer::{Records, Way, Writer};
 use boot::Booted;
 use gateway_domain::egress::{BaseUrl, Trusted};
+use gateway_domain::record::mask;
 use gateway_policies::Engine;
 use gateway_store::journal::Journal;
 use log_upkeep::LogUpkeep;
@@ -160,6 +161,10 @@ pub(crate) fn aliases(settings: &Settings) -> Vec<String> {
     settings.header_alias.iter().map(|a| a.to_ascii_lowercase()).filter(|a| a != "x-gateway-").collect()
 }
 
+fn names(listed: &[String]) -> Vec<String> {
+    listed.iter().flat_map(|l| l.split(',')).map(|n| n.trim().to_ascii_lowercase()).filter(|n| !n.is_empty()).collect()
+}
+
 fn proxy_settings(settings: &Settings, booted: &Booted) -> Result<ProxySettings, String> {
     let nets = settings.trusted_proxies.iter().flat_map(|s| s.split(',')).map(str::trim).filter(|s| !s.is_empty());
     let nets: Result<Vec<ipnet::IpNet>, String> = nets
@@ -183,6 +188,11 @@ fn proxy_settings(settings: &Settings, booted: &Booted) -> Result<ProxySettings,
         stream_hold: settings.stream_hold.0,
         upstream_pool_size: settings.upstream_pool_size,
         max_connections: settings.max_connections,
+        log_bodies: settings.log_bodies,
+        log_headers: mask::Rules {
+            hashed: names(&settings.log_headers_hashed),
+            shown: names(&settings.log_headers_shown),
+        },
     })
 }
 

@@ -1,6 +1,7 @@
 //! Every setting once: flag, environment variable, key of the settings file, default and help are one line.
 //! Precedence: flag, environment, file, default. The only place that reads the environment.
 
+pub(crate) use crate::units::LogBodies;
 use crate::units::{Size, Span};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -32,7 +33,7 @@ trait Shown {
 macro_rules! shown_by_display {
     ($($ty:ty),+) => { $(impl Shown for $ty { fn shown(&self) -> String { self.to_string() } })+ };
 }
-shown_by_display!(String, Span, Size, u64, usize, bool);
+shown_by_display!(String, Span, Size, LogBodies, u64, usize, bool);
 
 impl Shown for PathBuf {
     fn shown(&self) -> String {
@@ -233,6 +234,12 @@ settings! {
     log_format: [Option<LogFormat>] as Option<LogFormat> = None, "GATEWAY_LOG_FORMAT" in "Logging";
     /// Filter of log lines, as tracing-subscriber reads it
     log_level: [Option<String>] as String = "info".to_owned(), "GATEWAY_LOG_LEVEL" in "Logging";
+    /// Whose bodies and headers records keep: errors, all, none, or a share of all such as 0.1 beside the errors
+    log_bodies: [Option<LogBodies>] as LogBodies = LogBodies::Errors, "GATEWAY_LOG_BODIES" in "Logging";
+    /// Headers whose values records hold as hashes, though harmless (repeatable, or with commas)
+    log_headers_hashed: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_HEADERS_HASHED" in "Logging";
+    /// Headers whose values records show, though not known to be harmless (repeatable, or with commas)
+    log_headers_shown: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_HEADERS_SHOWN" in "Logging";
     /// One line on standard output for each request
     access_log: [Option<bool>] as bool = true, "GATEWAY_ACCESS_LOG" in "Logging";
 }

@@ -88,18 +88,63 @@ impl fmt::Display for Size {
     }
 }
 
+/// Whose bodies records keep (`--log-bodies`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum LogBodies {
+    None,
+    Errors,
+    /// Of all calls, in 0..1; errors always.
+    Share(f64),
+    All,
+}
+
+impl FromStr for LogBodies {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "none" => Ok(Self::None),
+            "errors" => Ok(Self::Errors),
+            "all" => Ok(Self::All),
+            _ => match s.parse::<f64>() {
+                Ok(share) if (0.0..=1.0).contains(&share) => Ok(Self::Share(share)),
+                _ => Err(format!("`{s}` is not one of none, errors, all, or a share of 0..1 such as 0.1")),
+            },
+        }
+    }
+}
+
+impl fmt::Display for LogBodies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Errors => f.write_str("errors"),
+            Self::Share(share) => share.fmt(f),
+            Self::All => f.write_str("all"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for LogBodies {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        from_text(d)
+    }
+}
+
 /// A settings file may write either as text or, for seconds and bytes, as a bare number.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum TextOrNumber {
     Text(String),
     Number(u64),
+    Fraction(f64),
 }
 
 fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(d: D) -> Result<T, D::Error> {
     let text = match TextOrNumber::deserialize(d)? {
         TextOrNumber::Text(s) => s,
         TextOrNumber::Number(n) => n.to_string(),
+        TextOrNumber::Fraction(n) => n.to_string(),
     };
     text.parse().map_err(serde::de::Error::custom)
 }
@@ -127,6 +172,15 @@ mod tests {
         assert_eq!("2h".parse(), Ok(Span::secs(7200)));
         assert!("soon".parse::<Span>().is_err() && "5d".parse::<Span>().is_err() && "".parse::<Span>().is_err());
         assert_eq!(Span::millis(1500).to_string(), "1500ms");
+    }
+
+    #[test]
+    fn shares_of_bodies() {
+        for (text, read) in [("none", LogBodies::None), ("all", LogBodies::All), ("0.25", LogBodies::Share(0.25))] {
+            assert_eq!(text.parse(), Ok(read));
+            assert_eq!(read.to_string(), text);
+        }
+        assert!(["some", "1.1", "-0.1", "NaN", ""].iter().all(|s| s.parse::<LogBodies>().is_err()));
     }
 
     #[test]

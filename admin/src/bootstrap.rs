@@ -136,6 +136,8 @@ impl First {
             overridable_sections: BTreeSet::new(),
             jwks_uris: Vec::new(),
             jwks: None,
+            debug_log: None,
+            enforce_debug_log_setting: false,
             rest: Map::new(),
         };
         let rows = vec![

@@ -24,7 +24,8 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         return Ok(Reply::json(json!({"object": "list", "total": 0, "data": []})));
     };
     let page = call.app.logs.query(&query).await?;
-    let data: Vec<Value> = page.rows.iter().map(|r| view::record(r, call.actor.sees_metadata)).collect();
+    let own = &call.app.header_aliases;
+    let data: Vec<Value> = page.rows.iter().map(|r| view::record(r, call.actor.sees_metadata, own)).collect();
     Ok(Reply::json(json!({"object": "list", "total": page.total, "data": data})))
 }
 
@@ -36,5 +37,5 @@ async fn get(call: Call) -> Result<Reply, Problem> {
     let found = found.filter(|r| since.is_none_or(|since| r.created_at >= since));
     let found = found.filter(|r| call.actor.sees_all || r.owner == call.actor.user);
     let record = found.ok_or_else(|| missing("log"))?;
-    Ok(Reply::json(view::record(&record, call.actor.sees_metadata)))
+    Ok(Reply::json(view::record(&record, call.actor.sees_metadata, &call.app.header_aliases)))
 }

@@ -3,6 +3,7 @@
 
 use super::Gateway;
 use super::attempt::Prepared;
+use super::capture::Tape;
 use super::meter::Meter;
 use super::request::Request;
 use super::wire::{Answering, Client, WireError};
@@ -49,6 +50,8 @@ pub(crate) struct Begun {
     pub(crate) up: Answering,
     pub(crate) translator: Box<dyn StreamTranslator>,
     pub(crate) held: Bytes,
+    /// What was read for it.
+    pub(crate) tape: Tape,
     /// The upstream's body is over.
     pub(crate) ended: bool,
 }
@@ -59,6 +62,8 @@ pub(crate) struct Told {
     pub(crate) usage: Option<gateway_domain::Usage>,
     pub(crate) model: Option<String>,
     pub(crate) failure: Option<String>,
+    /// The body as the provider sent it.
+    pub(crate) original: Bytes,
 }
 
 impl std::fmt::Debug for Answer {
@@ -191,23 +196,23 @@ async fn whole(
     Ok(if success {
         match prepared.aim.adapter.response(&call, &body) {
             Ok(reply) => {
-                let told = Told { usage: reply.usage, model: reply.model, failure: None };
+                let told = Told { usage: reply.usage, model: reply.model, failure: None, original: body };
                 Answer::Whole { status, head, body: reply.body, reply: told }
             }
-            Err(failure) => failed(failure, head),
+            Err(failure) => failed(failure, head, body),
         }
     } else {
-        failed(prepared.aim.adapter.failure(&call, status, &body), head)
+        failed(prepared.aim.adapter.failure(&call, status, &body), head, body)
     })
 }
 
 /// The head may be that of a 200 or of an HTML page: what is told is always JSON, with the failure's status.
-fn failed(failure: Failure, mut head: Box<ResponseHeader>) -> Answer {
+fn failed(failure: Failure, mut head: Box<ResponseHeader>, original: Bytes) -> Answer {
     let told = head
         .set_status(failure.status)
         .and_then(|()| head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json")));
     debug_assert!(told.is_ok(), "a failure has a valid status");
-    let told = Told { failure: Some(failure.message), ..Told::default() };
+    let told = Told { failure: Some(failure.message), original, ..Told::default() };
     Answer::Whole { status: failure.status, head, body: failure.body, reply: told }
 }
 
@@ -224,30 +229,44 @@ async fn hold(
     let head = up.head().map(|h| super::reply::copy_head(h, true)).unwrap_or_else(|| super::reply::bare_head(200));
     let until = Instant::now() + gateway.settings.stream_hold;
     let mut held = Held::default();
+    let mut tape = Tape::new(request.keep, &gateway.budget);
     loop {
         if up.done() {
-            return Ok(ended_while_held(head, up, translator, held, request.route.dialect));
+            return Ok(ended_while_held(head, up, translator, (held, tape), request.route.dialect));
         }
         let left = until.saturating_duration_since(Instant::now());
         let piece = match pingora_timeout::timeout(left, up.read(down)).await {
             Ok(Ok(piece)) => piece,
             Ok(Err(e)) => return ended_by(e, prepared).map(Answer::Fault),
             Err(_) => {
-                return Ok(Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), ended: false })));
+                return Ok(begun(head, up, translator, (held, tape)));
             }
         };
         let Some(piece) = piece else { continue };
+        tape.received(&piece);
         match translator.push(piece) {
-            Ok(out) => held.add(out),
-            Err(failure) => return Ok(failed(failure, head)),
+            Ok(out) => {
+                tape.said(&out);
+                held.add(out);
+            }
+            Err(failure) => return Ok(failed(failure, head, tape.take())),
         }
         if translator.progress() != Progress::Quiet || held.len() > MOST_HELD {
             if up.done() {
-                return Ok(ended_while_held(head, up, translator, held, request.route.dialect));
+                return Ok(ended_while_held(head, up, translator, (held, tape), request.route.dialect));
             }
-            return Ok(Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), ended: false })));
+            return Ok(begun(head, up, translator, (held, tape)));
         }
     }
+}
+
+fn begun(
+    head: Box<ResponseHeader>,
+    up: Answering,
+    translator: Box<dyn StreamTranslator>,
+    (held, tape): (Held, Tape),
+) -> Answer {
+    Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), tape, ended: false }))
 }
 
 /// The upstream's body is over before anything went down: a whole stream, or one that broke and can fall back.
@@ -255,19 +274,23 @@ fn ended_while_held(
     head: Box<ResponseHeader>,
     up: Answering,
     mut translator: Box<dyn StreamTranslator>,
-    mut held: Held,
+    (mut held, mut tape): (Held, Tape),
     dialect: Dialect,
 ) -> Answer {
-    held.add(translator.finish());
+    let tail = translator.finish();
+    tape.said(&tail);
+    held.add(tail);
     if translator.ending().complete || translator.ending().failed.is_some() {
-        return Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), ended: true }));
+        return Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), tape, ended: true }));
     }
     if translator.progress() == Progress::Quiet {
         return Answer::Fault(Fault::new(FaultKind::UpstreamBroken, "The provider's stream ended before any content"));
     }
     let failure = broken(dialect, "The provider's stream ended before it was complete");
-    held.add(translator.abort(&failure));
-    Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), ended: true }))
+    let tail = translator.abort(&failure);
+    tape.said(&tail);
+    held.add(tail);
+    Answer::Stream(Box::new(Begun { head, up, translator, held: held.take(), tape, ended: true }))
 }
 
 /// A failure for a stream that broke off, ready for [`StreamTranslator::abort`].

@@ -4,6 +4,7 @@
 use super::Gateway;
 use super::admit;
 use super::answer::{Answer, ended_by, read};
+use super::capture::{Keep, Sent};
 use super::exchange::Routing;
 use super::head::{self, HeadPlan};
 use super::request::{Content, Request};
@@ -50,6 +51,8 @@ pub(crate) struct Facts {
 #[derive(Debug)]
 pub(crate) struct Tried {
     pub(crate) facts: Facts,
+    /// `None` when nothing went out, or nothing of it may be kept.
+    pub(crate) sent: Option<Sent>,
     /// `Err` only when the client is gone.
     pub(crate) answer: Result<Answer, WireError>,
 }
@@ -67,7 +70,7 @@ pub(crate) async fn run(
     let attempt = &routing.plan.attempts[at];
     let leaf = &*attempt.leaf;
     let mut facts = Facts { option_index: leaf.path.clone(), earlier, ..Facts::default() };
-    let refused = |facts, fault| Tried { facts, answer: Ok(Answer::Fault(fault)) };
+    let refused = |facts, fault| Tried { facts, sent: None, answer: Ok(Answer::Fault(fault)) };
     let aim = match target::resolve(leaf, routing.inline, request) {
         Ok(aim) => aim,
         Err(fault) => return refused(facts, fault),
@@ -97,7 +100,8 @@ pub(crate) async fn run(
         Ok(answer) if !(200..300).contains(&answer.status()) => hold.release(&gateway.engine, request.now()),
         _ => hold.keep(),
     }
-    Tried { facts, answer }
+    let sent = (request.keep != Keep::Nothing).then_some(Sent { head: prepared.head, body: prepared.out.body });
+    Tried { facts, sent, answer }
 }
 
 /// Everything of a target's request that its retries share.

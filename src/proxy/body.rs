@@ -6,7 +6,7 @@ use http::header;
 use pingora::protocols::http::ServerSession;
 use pingora::{Error, ErrorType};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The process-wide budget of buffered bytes (`--max-buffered-bytes`, invariant 8).
@@ -14,20 +14,26 @@ use std::time::{Duration, Instant};
 pub(crate) struct Budget {
     held: AtomicUsize,
     most: usize,
+    shed: AtomicU64,
 }
 
 impl Budget {
     pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { held: AtomicUsize::new(0), most })
+        Arc::new(Self { held: AtomicUsize::new(0), most, shed: AtomicU64::new(0) })
     }
 
     pub(crate) fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    fn take(&self, bytes: usize) -> bool {
+    /// Times that something was not kept for want of room.
+    pub(crate) fn shed(&self) -> u64 {
+        self.shed.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: usize, most: usize) -> bool {
         let before = self.held.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before.saturating_add(bytes) <= self.most;
+        let fits = before.saturating_add(bytes) <= most;
         if !fits {
             self.held.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -50,7 +56,7 @@ impl Permit {
     /// Grows to `total` bytes, or says that the gateway is full.
     pub(crate) fn grow_to(&mut self, total: usize) -> Result<(), Fault> {
         if total > self.bytes {
-            if !self.budget.take(total - self.bytes) {
+            if !self.budget.take(total - self.bytes, self.budget.most) {
                 return Err(Fault::new(
                     FaultKind::Busy,
                     "The gateway holds as many request bytes as it may; try again shortly",
@@ -60,6 +66,19 @@ impl Permit {
             self.bytes = total;
         }
         Ok(())
+    }
+
+    /// Grows to `total` bytes for what may be left out: only while less than half of the budget is used, so that
+    /// no request is ever refused for it. A refusal is counted.
+    pub(crate) fn spare(&mut self, total: usize) -> bool {
+        if total > self.bytes {
+            if !self.budget.take(total - self.bytes, self.budget.most / 2) {
+                self.budget.shed.fetch_add(1, Ordering::Relaxed);
+                return false;
+            }
+            self.bytes = total;
+        }
+        true
     }
 }
 
@@ -75,6 +94,8 @@ impl Drop for Permit {
 #[derive(Debug)]
 pub(crate) enum BodyError {
     Refused(Fault),
+    /// Read whole, and against the rules.
+    Invalid(Fault, Bytes),
     /// The client went away or broke the framing; there is nobody to answer.
     Gone(Box<Error>),
 }
@@ -166,6 +187,17 @@ mod tests {
         assert_eq!(budget.held(), 40);
         assert!(b.grow_to(100).is_ok());
         drop(b);
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn what_may_be_left_out_gets_half_at_most() {
+        let budget = Budget::new(100);
+        let (mut a, mut b) = (Permit::new(&budget), Permit::new(&budget));
+        assert!(a.spare(50) && !a.spare(51) && !b.spare(1));
+        assert_eq!((budget.held(), budget.shed()), (50, 2));
+        assert!(b.grow_to(50).is_ok());
+        drop((a, b));
         assert_eq!(budget.held(), 0);
     }
 }

@@ -86,7 +86,7 @@ pub(crate) async fn look(
     let keep = Duration::from_secs(cache.max_age.into());
     let fresh = request.headers.cache_refresh;
     match gateway.cache.find(key, keep, fresh, request.now()).await {
-        Found::Hit(entry) => Ok(Looked::Answered(Tried { facts, answer: Ok(Answer::Kept(entry)) })),
+        Found::Hit(entry) => Ok(Looked::Answered(Tried { facts, sent: None, answer: Ok(Answer::Kept(entry)) })),
         Found::Lead(lead) => Ok(Looked::Lead(lead, if fresh { CacheStatus::Refresh } else { CacheStatus::Miss })),
         Found::Follow(follow) => join(session, follow, facts).await.map(|joined| match joined {
             Some(tried) => Looked::Answered(tried),
@@ -102,11 +102,11 @@ async fn join(session: &mut Session, mut follow: Follow, facts: Facts) -> Result
         gone = wire::client_gone(&mut session.downstream_session) => return Err(WireError::ClientGone(gone)),
     };
     Ok(match event {
-        Event::Begun(head) => Some(Tried { facts, answer: Ok(Answer::Followed(head, Box::new(follow))) }),
+        Event::Begun(head) => Some(Tried { facts, sent: None, answer: Ok(Answer::Followed(head, Box::new(follow))) }),
         Event::Failed(Failed { status, head, body, message }) => {
             let reply = Told { failure: message, ..Told::default() };
             let facts = Facts { cache: CacheStatus::Miss, ..facts };
-            Some(Tried { facts, answer: Ok(Answer::Whole { status, head, body, reply }) })
+            Some(Tried { facts, sent: None, answer: Ok(Answer::Whole { status, head, body, reply }) })
         }
         Event::Piece(_) | Event::Ended { .. } | Event::Lost => None,
     })

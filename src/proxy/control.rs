@@ -44,7 +44,7 @@ pub(crate) async fn hand_over(gateway: &Gateway, session: &mut Session) -> pingo
     let content = match body::read(&mut session.downstream_session, limits, &mut held).await {
         Ok(content) => content,
         Err(body::BodyError::Gone(e)) => return Err(e.into_down()),
-        Err(body::BodyError::Refused(fault)) => {
+        Err(body::BodyError::Refused(fault) | body::BodyError::Invalid(fault, _)) => {
             session.downstream_session.set_keepalive(None);
             return refuse(gateway, session, &fault).await;
         }

@@ -4,6 +4,7 @@ use super::Gateway;
 use super::answer::{Answer, Begun, Passing, broken, usage_of};
 use super::attempt::Facts;
 use super::caching;
+use super::capture::Tape;
 use super::meter::Meter;
 use super::outlet::{Outlet, followed, kept};
 use super::reply;
@@ -26,6 +27,7 @@ pub(crate) async fn answer(
     (answer, lead): (Answer, Option<Lead>),
     facts: &Facts,
     record: &mut LogRecord,
+    tape: &mut Tape,
 ) -> Result<(), Box<Error>> {
     record.status = answer.status();
     session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
@@ -34,6 +36,7 @@ pub(crate) async fn answer(
             record.fault = Some(fault.kind().row().label);
             let head = reply::fault_head(gateway, request, &fault, facts);
             let body = Bytes::from(fault.body(request.route.dialect));
+            tape.said(&body);
             record.response_bytes = body.len() as u64;
             send_whole(session, head, body).await
         }
@@ -47,6 +50,8 @@ pub(crate) async fn answer(
             }
             record.usage = told.usage;
             record.response_model = told.model.map(Into::into);
+            tape.received(&told.original);
+            tape.said(&body);
             if told.failure.is_some() {
                 record.fault = Some("upstream_error");
             }
@@ -56,11 +61,12 @@ pub(crate) async fn answer(
             send_whole(session, head, body).await
         }
         Answer::Stream(begun) => {
-            let Begun { mut head, up, translator, held, ended } = *begun;
+            let Begun { mut head, up, translator, held, tape: begun, ended } = *begun;
+            *tape = begun;
             reply::decorate(gateway, &mut head, request, facts);
             reply::first_byte(record, request);
             let mut outlet = Outlet::new(session, lead);
-            let mut stream = Streaming { up, translator, record, sent: 0 };
+            let mut stream = Streaming { up, translator, record, tape, sent: 0 };
             let outcome = stream.run(&mut outlet, head, held, ended, request).await;
             let outcome = outlet.heard(outcome);
             stream.close(gateway, outlet, request, outcome.is_ok()).await;
@@ -69,7 +75,7 @@ pub(crate) async fn answer(
         Answer::Raw(passing) => {
             let Passing { up, mut meter } = *passing;
             let mut outlet = Outlet::new(session, lead.filter(|_| (200..300).contains(&record.status)));
-            let outcome = raw(gateway, &mut outlet, request, (up, &mut meter), facts, record).await;
+            let outcome = raw(gateway, &mut outlet, request, (up, &mut meter, tape), facts, record).await;
             let outcome = outlet.heard(outcome);
             let (usage, model) = meter.read(request);
             let whole = outlet.ended && record.fault.is_none();
@@ -81,8 +87,10 @@ pub(crate) async fn answer(
             }
             outcome
         }
-        Answer::Kept(entry) => kept(gateway, session, request, &entry, facts, record).await,
-        Answer::Followed(head, follow) => followed(gateway, session, request, (head, *follow), facts, record).await,
+        Answer::Kept(entry) => kept(gateway, session, request, &entry, facts, (record, tape)).await,
+        Answer::Followed(head, follow) => {
+            followed(gateway, session, request, (head, *follow), facts, (record, tape)).await
+        }
     }
 }
 
@@ -110,6 +118,7 @@ struct Streaming<'a> {
     up: Answering,
     translator: Box<dyn StreamTranslator>,
     record: &'a mut LogRecord,
+    tape: &'a mut Tape,
     sent: u64,
 }
 
@@ -130,10 +139,13 @@ impl Streaming<'_> {
                 (self.last(request), true)
             } else {
                 match self.up.read(&mut outlet.client()).await {
-                    Ok(Some(piece)) => match self.translator.push(piece) {
-                        Ok(out) => (out, false),
-                        Err(failure) => (self.abort(&failure), true),
-                    },
+                    Ok(Some(piece)) => {
+                        self.tape.received(&piece);
+                        match self.translator.push(piece) {
+                            Ok(out) => (out, false),
+                            Err(failure) => (self.abort(&failure), true),
+                        }
+                    }
                     Ok(None) => continue,
                     Err(WireError::ClientGone(e)) => return Err(e.into_down()),
                     // It said that it was done: what is missing is only the end of its body.
@@ -145,6 +157,7 @@ impl Streaming<'_> {
                 }
             };
             self.sent += out.len() as u64;
+            self.tape.said(&out);
             if !out.is_empty() || end {
                 outlet.piece((!out.is_empty()).then_some(out), end).await?;
             }
@@ -193,7 +206,7 @@ async fn raw(
     gateway: &Gateway,
     outlet: &mut Outlet<'_>,
     request: &Request,
-    (mut up, meter): (Answering, &mut Meter),
+    (mut up, meter, tape): (Answering, &mut Meter, &mut Tape),
     facts: &Facts,
     record: &mut LogRecord,
 ) -> Result<(), Box<Error>> {
@@ -214,6 +227,7 @@ async fn raw(
         if let Some(piece) = &piece {
             record.response_bytes += piece.len() as u64;
             meter.see(piece);
+            tape.passed(piece);
         }
         if piece.is_none() && !end {
             continue;

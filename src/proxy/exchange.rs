@@ -5,6 +5,7 @@ use super::Gateway;
 use super::answer::Answer;
 use super::attempt::{self, Tried};
 use super::caching::{self, Looked};
+use super::capture::{Scene, Tape};
 use super::deliver;
 use super::record::{self, Booked};
 use super::request::Request;
@@ -53,6 +54,8 @@ pub(crate) async fn run(
         match (tried.answer, next) {
             (Err(gone), _) => {
                 record::abandoned(&mut record, request);
+                let scene = Scene { gateway, session, request, sent: tried.sent.as_ref() };
+                scene.answered(&mut record, Tape::new(request.keep, &gateway.budget));
                 records.push(record);
                 return Err(left(gone));
             }
@@ -60,15 +63,20 @@ pub(crate) async fn run(
                 if let Some(lead) = lead.take() {
                     caching::tell_failure(lead, &answer);
                 }
+                let scene = Scene { gateway, session, request, sent: tried.sent.as_ref() };
+                scene.left(&mut record, &answer);
                 answer.discard(session, gateway.settings.upstream_pool_size).await;
                 records.push(record);
                 earlier += tried.facts.upstream + tried.facts.paused;
                 at = next;
             }
             (Ok(answer), None) => {
+                let mut tape = Tape::new(request.keep, &gateway.budget);
+                let facts = &tried.facts;
                 let delivered =
-                    deliver::answer(gateway, session, request, (answer, lead), &tried.facts, &mut record).await;
+                    deliver::answer(gateway, session, request, (answer, lead), facts, &mut record, &mut tape).await;
                 record::finish(&mut record, request);
+                Scene { gateway, session, request, sent: tried.sent.as_ref() }.answered(&mut record, tape);
                 records.push(record);
                 return delivered;
             }

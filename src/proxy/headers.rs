@@ -29,6 +29,8 @@ pub(crate) struct GatewayHeaders {
     pub(crate) forward_headers: Option<Arc<[String]>>,
     /// `false` beats the config.
     pub(crate) lenient: bool,
+    /// Names in lower case whose values records hold as hashes.
+    pub(crate) sensitive: Option<Arc<[String]>>,
     /// Provider settings that ride on headers of their own (`openai-beta`, `anthropic-version` …).
     pub(crate) provider_headers: Vec<(&'static str, HeaderValue)>,
 }
@@ -106,10 +108,11 @@ impl GatewayHeaders {
                 self.forward_headers = Some(names?.into());
             }
             "sensitive-headers" => {
-                for listed in list(name, text()?)? {
-                    http::HeaderName::from_bytes(listed.to_ascii_lowercase().as_bytes())
-                        .map_err(|_| bad(name, &format!("`{listed}` is not a valid header name")))?;
+                let lower: Vec<String> = list(name, text()?)?.iter().map(|n| n.to_ascii_lowercase()).collect();
+                if let Some(wrong) = lower.iter().find(|n| http::HeaderName::from_bytes(n.as_bytes()).is_err()) {
+                    return Err(bad(name, &format!("`{wrong}` is not a valid header name")));
                 }
+                self.sensitive = Some(lower.into());
             }
             "strict-open-ai-compliance" | "strict-openai-compliance" => self.lenient = !flag(name, text()?)?,
             "debug" => self.debug = Some(flag(name, text()?)?),

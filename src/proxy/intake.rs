@@ -3,6 +3,7 @@
 
 use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
+use super::capture::Keep;
 use super::headers::{GatewayHeaders, suffix_of};
 use super::request::{Content, Request, Route, Tenant};
 use crate::ids;
@@ -104,6 +105,7 @@ pub(crate) fn receive(
         Ok(headers) => (headers, None),
         Err(fault) => (GatewayHeaders::default(), Some(fault)),
     };
+    let keep = Keep::decide(gateway.settings.log_bodies, &tenant, &headers);
     let trace = headers.trace_id.clone().unwrap_or_else(|| ids::next(at).to_string().into());
     let metadata = merge_metadata(&tenant, &headers.metadata);
     let request = Box::new(Request {
@@ -120,6 +122,7 @@ pub(crate) fn receive(
         credential: credential.map(|c| Secret::new(c.to_owned())),
         content: Content::default(),
         steps: Steps { auth_us, ..Steps::default() },
+        keep,
     });
     let refusal = bad_header.or_else(|| permit(&request)).or_else(|| saved_only(gateway, &request));
     match refusal {
@@ -282,7 +285,7 @@ pub(crate) async fn read_content(
     } else {
         look(&bytes, route.operation)
     };
-    let found = found.map_err(BodyError::Refused)?;
+    let found = found.map_err(|fault| BodyError::Invalid(fault, bytes.clone()))?;
     // A raw body whose model could not be read may name any.
     let unread = route.raw && found.model.is_none() && !bytes.is_empty();
     Ok(Content { bytes, unread, ..found })

@@ -4,6 +4,7 @@
 use super::Gateway;
 use super::attempt::Facts;
 use super::caching;
+use super::capture::Tape;
 use super::deliver::{frame, send_whole};
 use super::reply;
 use super::request::Request;
@@ -110,8 +111,9 @@ pub(crate) async fn kept(
     request: &Request,
     entry: &Entry,
     facts: &Facts,
-    record: &mut LogRecord,
+    (record, tape): (&mut LogRecord, &mut Tape),
 ) -> Result<(), Box<Error>> {
+    tape.said(&entry.body);
     record.usage = entry.usage;
     record.response_model = entry.model.as_deref().map(Into::into);
     record.response_bytes = entry.body.len() as u64;
@@ -132,7 +134,7 @@ pub(crate) async fn followed(
     request: &Request,
     (begun, mut follow): (Head, Follow),
     facts: &Facts,
-    record: &mut LogRecord,
+    (record, tape): (&mut LogRecord, &mut Tape),
 ) -> Result<(), Box<Error>> {
     let mut head = caching::head_of(begun.status, &begun.content_type);
     reply::decorate(gateway, &mut head, request, facts);
@@ -150,6 +152,7 @@ pub(crate) async fn followed(
         match event {
             Event::Piece(piece) => {
                 record.response_bytes += piece.len() as u64;
+                tape.said(&piece);
                 wire::write_body_piece(session, Some(piece), false).await.map_err(Error::into_down)?;
             }
             Event::Ended { usage, model } => {

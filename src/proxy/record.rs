@@ -6,7 +6,6 @@ use super::exchange::Routing;
 use super::reply::{micros, own_work};
 use super::request::Request;
 use crate::ids;
-use gateway_domain::config::plan::Plan;
 use gateway_domain::record::{CacheStatus, LogRecord, Timings};
 use gateway_domain::{Fault, Timestamp};
 use std::sync::{Arc, LazyLock};
@@ -97,8 +96,7 @@ fn metadata(pairs: &[(String, String)]) -> Arc<str> {
 
 /// A request of a known tenant that never reached a target.
 pub(crate) fn refused(request: &Request, fault: &Fault, sent: u64) -> Box<LogRecord> {
-    let none = Routing { plan: Plan { attempts: Vec::new(), strategy: "" }, inline: false, config: Arc::default() };
-    let mut record = of(request, &none, None, 1);
+    let mut record = of(request, &Routing::none(), None, 1);
     record.status = fault.status();
     record.fault = Some(fault.kind().row().label);
     record.response_bytes = sent;

@@ -3,6 +3,7 @@
 
 use super::admit;
 use super::attempt::Facts;
+use super::capture::{Scene, Tape};
 use super::exchange::Routing;
 use super::head;
 use super::headers::suffix_of;
@@ -301,7 +302,7 @@ pub(crate) async fn failed(gateway: &Gateway, session: &mut Session, e: &Error, 
 }
 
 /// The record of the target whose answer the client got.
-pub(crate) fn finish(session: &Session, e: Option<&Error>, ctx: &mut Ctx) {
+pub(crate) fn finish(gateway: &Gateway, session: &Session, e: Option<&Error>, ctx: &mut Ctx) {
     let Some(relay) = ctx.relay.take() else { return };
     let status = session.response_written().map_or(499, |h| h.status.as_u16());
     let gone = e.is_some_and(|e| *e.esource() == ErrorSource::Downstream);
@@ -318,5 +319,7 @@ pub(crate) fn finish(session: &Session, e: Option<&Error>, ctx: &mut Ctx) {
     record.request_bytes = session.body_bytes_read() as u64;
     record.response_bytes = session.body_bytes_sent() as u64;
     record::finish(&mut record, &relay.request);
+    let scene = Scene { gateway, session, request: &relay.request, sent: None };
+    scene.answered(&mut record, Tape::unseen(session.body_bytes_sent() as u64));
     ctx.records.push(record);
 }

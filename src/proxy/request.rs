@@ -1,5 +1,6 @@
 //! One request as intake leaves it: who asks, for what, with which body. Not changed afterwards.
 
+use super::capture::Keep;
 use super::headers::GatewayHeaders;
 use crate::live::World;
 use bytes::Bytes;
@@ -82,4 +83,5 @@ pub(crate) struct Request {
     pub(crate) credential: Option<Secret<String>>,
     pub(crate) content: Content,
     pub(crate) steps: Steps,
+    pub(crate) keep: Keep,
 }

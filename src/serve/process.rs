@@ -83,6 +83,7 @@ impl Status for Process {
             counters: self.engine.len(),
             peers: self.peers.count(),
             time: gateway_admin::system_clock(),
+            bodies_shed: self.budget.shed(),
         })
     }
 }

@@ -7,6 +7,7 @@ mod harness;
 
 #[cfg(test)]
 mod bodies;
+mod captured;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]

@@ -1,15 +1,18 @@
-//! A record in the documented form (`spec/logs-analytics.md`, log record). Bodies are not kept yet, so the
-//! copies of request and response hold their heads only.
+//! A record in the documented form (`spec/logs-analytics.md`, log record). Messages stand in it as far as they
+//! were kept; what was not is empty.
 
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::LogRecord;
+use gateway_domain::record::{Bodies, Body, LogRecord, Message};
 use gateway_domain::usage::Usage;
 use serde_json::{Map, Value, json};
 
-/// `open`: whether the reader may see the request's metadata.
-pub(super) fn record(r: &LogRecord, open: bool) -> Value {
+/// `open`: whether the reader may see the request's metadata. `own`: prefixes of the gateway's headers.
+pub(super) fn record(r: &LogRecord, open: bool, own: &[String]) -> Value {
     let millis = r.timings.total_us / 1000;
-    json!({
+    let kept = r.bodies.as_deref();
+    let (request, response) = (kept.map(|b| &b.request), kept.and_then(|b| b.response.as_ref()));
+    let (gateway_headers, headers) = split(request, own);
+    let mut shown = json!({
         "_id": r.id,
         "id": r.id,
         "object": "log",
@@ -22,17 +25,82 @@ pub(super) fn record(r: &LogRecord, open: bool) -> Value {
         "fault": r.fault,
         "client_ip": r.client_ip,
         "adjusted_params": r.adjusted,
-        "request": {"url": r.path, "method": r.method, "headers": {}, "body": {}, "gatewayHeaders": {}, "bytes": r.request_bytes},
+        "request": {
+            "url": request.map_or(&*r.path, |m| m.url.as_str()),
+            "method": r.method,
+            "headers": headers,
+            "body": request.map_or_else(|| json!({}), |m| body(&m.body, None)),
+            "gatewayHeaders": gateway_headers,
+            "bytes": r.request_bytes,
+        },
         "response": {
             "status": r.status,
-            "headers": {},
-            "body": {},
+            "headers": response.map_or_else(Map::new, |m| headers_of(&m.headers)),
+            "body": response.map_or_else(|| json!({}), |m| body(&m.body, None)),
             "responseTime": millis,
             "lastUsedOptionJsonPath": r.option_index,
             "bytes": r.response_bytes,
         },
         "metrics": metrics(r, open),
+    });
+    if let (Some(kept), Value::Object(shown)) = (kept, &mut shown) {
+        copies(kept, shown);
+    }
+    shown
+}
+
+/// The three copies: what the client sent, what went to the provider, what it answered.
+fn copies(kept: &Bodies, shown: &mut Map<String, Value>) {
+    let mut put = |name: &str, message: Option<&Message>, other: Option<&Body>| {
+        shown.insert(name.into(), message.map_or(Value::Null, |m| message_of(m, other)));
+    };
+    put("finalUntransformedRequest", Some(&kept.request), None);
+    put("transformedRequest", kept.sent.as_ref(), Some(&kept.request.body));
+    put("originalResponse", kept.received.as_ref(), kept.response.as_ref().map(|m| &m.body));
+}
+
+fn message_of(m: &Message, other: Option<&Body>) -> Value {
+    let status = (m.status > 0).then_some(m.status);
+    let body_told = body(&m.body, other);
+    let cut = other.filter(|_| m.body.is_same()).unwrap_or(&m.body).is_cut();
+    json!({
+        "url": m.url, "method": m.method, "status": status, "headers": headers_of(&m.headers), "body": body_told,
+        "bytes": m.body.length(), "truncated": cut,
     })
+}
+
+/// JSON as such, other text as a string; `{}` where nothing was kept.
+fn body(kept: &Body, other: Option<&Body>) -> Value {
+    let kept = if kept.is_same() { other.unwrap_or(kept) } else { kept };
+    match kept.text() {
+        Some(text) if !text.is_empty() => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        _ => json!({}),
+    }
+}
+
+fn headers_of(pairs: &[(String, String)]) -> Map<String, Value> {
+    let mut map = Map::new();
+    for (name, value) in pairs {
+        match map.get_mut(name) {
+            Some(Value::String(before)) => {
+                before.push_str(", ");
+                before.push_str(value);
+            }
+            _ => drop(map.insert(name.clone(), value.as_str().into())),
+        }
+    }
+    map
+}
+
+/// The gateway's own request headers, and the others.
+fn split(request: Option<&Message>, own: &[String]) -> (Map<String, Value>, Map<String, Value>) {
+    let pairs = request.map(|m| m.headers.as_slice()).unwrap_or_default();
+    let is_own = |(name, _): &&(String, String)| {
+        name.starts_with("x-gateway-") || own.iter().any(|prefix| name.starts_with(prefix.as_str()))
+    };
+    let (own, others): (Vec<_>, Vec<_>) = pairs.iter().partition::<Vec<_>, _>(is_own);
+    let owned = |list: Vec<&(String, String)>| headers_of(&list.into_iter().cloned().collect::<Vec<_>>());
+    (owned(own), owned(others))
 }
 
 fn metrics(r: &LogRecord, open: bool) -> Value {

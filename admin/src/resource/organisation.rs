@@ -47,6 +47,10 @@ pub(crate) struct Patch {
     security_settings: Edit<BTreeMap<String, bool>>,
     #[serde(default)]
     overridable_sections: Edit<BTreeSet<String>>,
+    #[serde(default)]
+    debug_log: Edit<Flag>,
+    #[serde(default)]
+    enforce_debug_log_setting: Edit<Flag>,
 }
 
 impl Resource for Organisation {
@@ -104,6 +108,16 @@ impl Resource for Organisation {
             }
             row.doc.overridable_sections = open;
         }
+        match input.debug_log {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.debug_log = None,
+            Edit::Set(flag) => row.doc.debug_log = Some(flag.0),
+        }
+        match input.enforce_debug_log_setting {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.enforce_debug_log_setting = false,
+            Edit::Set(flag) => row.doc.enforce_debug_log_setting = flag.0,
+        }
         Ok(())
     }
 
@@ -125,6 +139,8 @@ impl Resource for Organisation {
             "jwks": row.doc.jwks,
             "security_settings": row.doc.security_settings,
             "overridable_sections": row.doc.overridable_sections,
+            "debug_log": row.doc.debug_log.unwrap_or(true),
+            "enforce_debug_log_setting": row.doc.enforce_debug_log_setting,
             "created_at": row.created_at,
             "last_updated_at": row.updated_at,
         })

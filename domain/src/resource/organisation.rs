@@ -31,6 +31,12 @@ pub struct Organisation {
     /// Keys of issuers, written down instead of fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks: Option<Value>,
+    /// `false`: records keep numbers only, no headers and bodies (`spec/auth.md`, logging).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debug_log: Option<bool>,
+    /// The request's debug header does not change that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enforce_debug_log_setting: bool,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

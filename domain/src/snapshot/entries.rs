@@ -39,6 +39,10 @@ pub struct Org {
     pub rotation_days: Option<u16>,
     /// Whose tokens open it; `None`: nobody's.
     pub trust: Option<Arc<Trust>>,
+    /// Records may keep headers and bodies, unless a request says otherwise.
+    pub debug_log: bool,
+    /// No request may say otherwise.
+    pub enforce_debug_log: bool,
 }
 
 /// A user, as far as it bounds keys.
@@ -377,6 +381,8 @@ pub(super) fn org(row: &Stored) -> Result<Org, String> {
         overridable: o.overridable_sections,
         rotation_days: o.user_api_key_rotation_period,
         trust: trust.map(Arc::new),
+        debug_log: o.debug_log.unwrap_or(true),
+        enforce_debug_log: o.enforce_debug_log_setting,
     })
 }
 

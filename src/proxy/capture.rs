@@ -1,0 +1,269 @@
+//! What is kept of a call's messages for its record: references to bytes that were there anyway, and heads with
+//! their secrets taken out. Decides once, at intake, whether anything may be kept; when nothing is, nothing is done.
+//! Knows nothing of what becomes of it: the writer joins, masks and stores.
+
+use super::Gateway;
+use super::answer::Answer;
+use super::body::{Budget, Permit};
+use super::exchange::Routing;
+use super::head::HeadPlan;
+use super::headers::{GatewayHeaders, suffix_of};
+use super::request::{Request, Tenant};
+use crate::ids;
+use crate::settings::LogBodies;
+use bytes::Bytes;
+use gateway_domain::Secret;
+use gateway_domain::record::{Bodies, Body, Held, LogRecord, Message, mask};
+use gateway_providers::Pieces;
+use http::{HeaderMap, header};
+use pingora::proxy::Session;
+use std::sync::Arc;
+
+/// Taken from the budget at a time while a stream goes past.
+const GRANT: usize = 16 * 1024;
+
+/// What may be kept of one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Keep {
+    #[default]
+    Nothing,
+    /// Of calls that fail.
+    Failures,
+    All,
+}
+
+impl Keep {
+    /// The operator's setting, then the organisation's, which the debug header may change unless it is enforced
+    /// (`spec/logs-analytics.md`, lifecycle).
+    pub(crate) fn decide(setting: LogBodies, tenant: &Tenant, headers: &GatewayHeaders) -> Self {
+        let org = &tenant.org;
+        let asked = headers.debug.filter(|_| !org.enforce_debug_log);
+        match setting {
+            LogBodies::None => Self::Nothing,
+            _ if !asked.unwrap_or(org.debug_log) => Self::Nothing,
+            LogBodies::All => Self::All,
+            LogBodies::Share(share) if ids::dice() < share => Self::All,
+            LogBodies::Share(_) | LogBodies::Errors => Self::Failures,
+        }
+    }
+
+    /// A client that leaves is no failure of the call.
+    fn wants(self, record: &LogRecord) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Failures => record.status >= 400 && record.status != 499 || is_failure(record.fault),
+            Self::All => true,
+        }
+    }
+}
+
+fn is_failure(fault: Option<&str>) -> bool {
+    fault.is_some_and(|f| f != "client_gone")
+}
+
+/// What went to the provider; its head is made again when it is wanted.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) head: HeadPlan,
+    pub(crate) body: Pieces,
+}
+
+/// The two sides of an answer as they go past. Without [`Keep`] it takes nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Tape {
+    on: bool,
+    received: Body,
+    said: Body,
+    permit: Option<Permit>,
+    granted: usize,
+}
+
+impl Tape {
+    pub(crate) fn new(keep: Keep, budget: &Arc<Budget>) -> Self {
+        let on = keep != Keep::Nothing;
+        Self { on, permit: on.then(|| Permit::new(budget)), ..Self::default() }
+    }
+
+    /// An answer that went past without being looked at.
+    pub(crate) fn unseen(length: u64) -> Self {
+        Self { said: Body::unseen(length), ..Self::default() }
+    }
+
+    /// From the provider.
+    pub(crate) fn received(&mut self, piece: &Bytes) {
+        if self.grants(piece) {
+            self.received.add(piece);
+        }
+    }
+
+    /// To the client.
+    pub(crate) fn said(&mut self, piece: &Bytes) {
+        if self.grants(piece) {
+            self.said.add(piece);
+        }
+    }
+
+    /// The same, made only when it is wanted.
+    pub(crate) fn say(&mut self, body: impl FnOnce() -> Bytes) {
+        if self.on {
+            self.said(&body());
+        }
+    }
+
+    /// Untouched from the one to the other.
+    pub(crate) fn passed(&mut self, piece: &Bytes) {
+        self.received(piece);
+        self.said(piece);
+    }
+
+    /// What came from the provider so far, in one piece.
+    pub(crate) fn take(self) -> Bytes {
+        self.received.text().unwrap_or_default().into()
+    }
+
+    /// Sheds what the budget cannot spare: keeping is never what fills it.
+    fn grants(&mut self, piece: &Bytes) -> bool {
+        if !self.on {
+            return false;
+        }
+        let kept = self.received.kept() + self.said.kept() + piece.len().min(Body::MOST);
+        if kept > self.granted {
+            let wanted = kept.next_multiple_of(GRANT);
+            self.on = self.permit.as_mut().is_some_and(|p| p.spare(wanted));
+            self.granted = wanted;
+        }
+        self.on
+    }
+}
+
+/// Everything that a record may keep of its call, once the call is over.
+pub(crate) struct Scene<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) session: &'a Session,
+    pub(crate) request: &'a Request,
+    pub(crate) sent: Option<&'a Sent>,
+}
+
+impl Scene<'_> {
+    /// For the target whose answer the client got, or would have got.
+    pub(crate) fn answered(&self, record: &mut LogRecord, tape: Tape) {
+        if !self.request.keep.wants(record) {
+            return;
+        }
+        let written = self.session.response_written();
+        let status = written.map_or(record.status, |h| h.status.as_u16());
+        let headers = written.map(|h| self.headers(&h.headers)).unwrap_or_default();
+        let theirs = self.sent.filter(|_| tape.received.length() > 0).map(|_| {
+            let own = |name: &str| suffix_of(name, &self.gateway.settings.header_alias).is_some();
+            let headers = headers.iter().filter(|(n, _)| !own(n)).cloned().collect();
+            Message { status, headers, body: tape.received, ..Message::default() }
+        });
+        let said = Message { status, headers, body: tape.said, ..Message::default() };
+        record.bodies = self.keep(theirs, Some(said), tape.permit);
+    }
+
+    /// For a target that was left for the next one.
+    pub(crate) fn left(&self, record: &mut LogRecord, answer: &Answer) {
+        if !self.request.keep.wants(record) {
+            return;
+        }
+        let received = match answer {
+            Answer::Whole { head, reply, .. } => Some(Message {
+                status: record.status,
+                headers: self.headers(&head.headers),
+                body: Body::of(&reply.original),
+                ..Message::default()
+            }),
+            _ => None,
+        };
+        record.bodies = self.keep(received, None, None);
+    }
+
+    fn keep(
+        &self,
+        received: Option<Message>,
+        response: Option<Message>,
+        permit: Option<Permit>,
+    ) -> Option<Box<Bodies>> {
+        let request = self.request;
+        let client = &self.session.req_header().headers;
+        let mut bodies = Box::new(Bodies {
+            request: Message {
+                method: request.method.as_str().to_owned(),
+                url: mask::url(&request.route.path, request.route.query.as_deref()),
+                headers: self.headers(client),
+                body: self.asked(),
+                ..Message::default()
+            },
+            received,
+            response,
+            ..Bodies::default()
+        });
+        bodies.secrets = secrets(client);
+        bodies.sent = self.sent.and_then(|sent| self.forwarded(sent, &mut bodies.secrets));
+        let mut permit = permit.unwrap_or_else(|| Permit::new(&self.gateway.budget));
+        permit.spare(bodies.kept()).then(|| {
+            bodies.held = Held::new(permit);
+            bodies
+        })
+    }
+
+    /// A relayed body went past unseen.
+    fn asked(&self) -> Body {
+        let content = &self.request.content;
+        if content.unread && content.bytes.is_empty() {
+            return Body::unseen(self.session.body_bytes_read() as u64);
+        }
+        Body::of(&content.bytes)
+    }
+
+    fn forwarded(&self, sent: &Sent, known: &mut Vec<Secret<String>>) -> Option<Message> {
+        let head = sent.head.make().ok()?;
+        known.extend(secrets(&head.headers));
+        let host = head.headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+        let mut body = Body::default();
+        sent.body.iter().for_each(|piece| body.add(piece));
+        Some(Message {
+            method: head.method.as_str().to_owned(),
+            url: format!("{host}{}", mask::url(head.uri.path(), head.uri.query())),
+            headers: self.headers(&head.headers),
+            body,
+            ..Message::default()
+        })
+    }
+
+    fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
+        let settings = &self.gateway.settings;
+        let sensitive = self.request.headers.sensitive.as_deref().unwrap_or_default();
+        let shown = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+            let own = suffix_of(name.as_str(), &settings.header_alias);
+            let value = if value.is_sensitive() {
+                "***".to_owned()
+            } else {
+                mask::header(name.as_str(), own, value.as_bytes(), &settings.log_headers, sensitive)
+            };
+            (name.as_str().to_owned(), value)
+        };
+        headers.iter().map(shown).collect()
+    }
+}
+
+/// Texts of a head that must not stand in any body either: providers like to quote the key that they refuse.
+fn secrets(headers: &HeaderMap) -> Vec<Secret<String>> {
+    let secret = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        let name = name.as_str();
+        let is_key = value.is_sensitive() || matches!(name, "authorization" | "cookie") || name.ends_with("api-key");
+        let text = value.to_str().ok().filter(|_| is_key)?;
+        let bare = text.split_once(' ').map_or(text, |(_, rest)| rest).trim();
+        Some(Secret::new(bare.to_owned()))
+    };
+    headers.iter().filter_map(secret).collect()
+}
+
+impl Routing {
+    /// For records of requests that came to no plan.
+    pub(crate) fn none() -> Self {
+        let plan = gateway_domain::config::plan::Plan { attempts: Vec::new(), strategy: "" };
+        Self { plan, inline: false, config: Arc::default() }
+    }
+}
