@@ -52,7 +52,7 @@ pub(crate) struct Facts {
 pub(crate) struct Tried {
     pub(crate) facts: Facts,
     /// `None` when nothing went out, or nothing of it may be kept.
-    pub(crate) sent: Option<Sent>,
+    pub(crate) sent: Option<Box<Sent>>,
     /// `Err` only when the client is gone.
     pub(crate) answer: Result<Answer, WireError>,
 }
@@ -100,7 +100,7 @@ pub(crate) async fn run(
         Ok(answer) if !(200..300).contains(&answer.status()) => hold.release(&gateway.engine, request.now()),
         _ => hold.keep(),
     }
-    let sent = (request.keep != Keep::Nothing).then_some(Sent { head: prepared.head, body: prepared.out.body });
+    let sent = (request.keep != Keep::Nothing).then(|| Box::new(Sent { head: prepared.head, body: prepared.out.body }));
     Tried { facts, sent, answer }
 }
 

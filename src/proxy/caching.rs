@@ -27,13 +27,13 @@ pub(crate) enum Looked {
     /// To be called; what it answers goes to the lead.
     Lead(Lead, CacheStatus),
     /// Answered without a call.
-    Answered(Tried),
+    Answered(Box<Tried>),
 }
 
 impl Looked {
     /// The client gets an answer that was paid for by another call.
     pub(crate) fn is_hit(&self) -> bool {
-        matches!(self, Self::Answered(Tried { answer: Ok(Answer::Kept(_) | Answer::Followed(..)), .. }))
+        matches!(self, Self::Answered(tried) if matches!(tried.answer, Ok(Answer::Kept(_) | Answer::Followed(..))))
     }
 }
 
@@ -86,10 +86,13 @@ pub(crate) async fn look(
     let keep = Duration::from_secs(cache.max_age.into());
     let fresh = request.headers.cache_refresh;
     match gateway.cache.find(key, keep, fresh, request.now()).await {
-        Found::Hit(entry) => Ok(Looked::Answered(Tried { facts, sent: None, answer: Ok(Answer::Kept(entry)) })),
+        Found::Hit(entry) => {
+            let tried = Tried { facts, sent: None, answer: Ok(Answer::Kept(entry)) };
+            Ok(Looked::Answered(Box::new(tried)))
+        }
         Found::Lead(lead) => Ok(Looked::Lead(lead, if fresh { CacheStatus::Refresh } else { CacheStatus::Miss })),
         Found::Follow(follow) => join(session, follow, facts).await.map(|joined| match joined {
-            Some(tried) => Looked::Answered(tried),
+            Some(tried) => Looked::Answered(Box::new(tried)),
             None => Looked::Lead(gateway.cache.lead_alone(key, keep), CacheStatus::Miss),
         }),
     }

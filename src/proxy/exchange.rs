@@ -54,7 +54,7 @@ pub(crate) async fn run(
         match (tried.answer, next) {
             (Err(gone), _) => {
                 record::abandoned(&mut record, request);
-                let scene = Scene { gateway, session, request, sent: tried.sent.as_ref() };
+                let scene = Scene { gateway, session, request, sent: tried.sent.as_deref() };
                 scene.answered(&mut record, Tape::new(request.keep, &gateway.budget));
                 records.push(record);
                 return Err(left(gone));
@@ -63,7 +63,7 @@ pub(crate) async fn run(
                 if let Some(lead) = lead.take() {
                     caching::tell_failure(lead, &answer);
                 }
-                let scene = Scene { gateway, session, request, sent: tried.sent.as_ref() };
+                let scene = Scene { gateway, session, request, sent: tried.sent.as_deref() };
                 scene.left(&mut record, &answer);
                 answer.discard(session, gateway.settings.upstream_pool_size).await;
                 records.push(record);
@@ -76,7 +76,7 @@ pub(crate) async fn run(
                 let delivered =
                     deliver::answer(gateway, session, request, (answer, lead), facts, &mut record, &mut tape).await;
                 record::finish(&mut record, request);
-                Scene { gateway, session, request, sent: tried.sent.as_ref() }.answered(&mut record, tape);
+                Scene { gateway, session, request, sent: tried.sent.as_deref() }.answered(&mut record, tape);
                 records.push(record);
                 return delivered;
             }
@@ -94,7 +94,7 @@ async fn turn(
     looked: Looked,
 ) -> (Tried, Option<Lead>) {
     match looked {
-        Looked::Answered(tried) => (tried, None),
+        Looked::Answered(tried) => (*tried, None),
         Looked::Off => (attempt::run(gateway, session, request, routing, at, earlier, None).await, None),
         Looked::Lead(lead, status) => {
             let mut tried = attempt::run(gateway, session, request, routing, at, earlier, Some(&lead)).await;
