@@ -11,6 +11,7 @@ mod input;
 mod logs;
 mod nodes;
 mod openapi;
+mod prices;
 mod problem;
 mod public;
 mod resource;

@@ -162,6 +162,7 @@ pub(crate) fn everything<R: Resource>(call: &Call, shelf: Option<Option<Workspac
         status: None,
         name: None,
         ids: Vec::new(),
+        deleted: false,
         page: 0,
         page_size: 1000,
     }

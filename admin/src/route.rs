@@ -66,13 +66,13 @@ pub(crate) fn public(place: Place, path: &'static str, summary: &'static str, ru
     Route::of(Method::GET, place, path, summary, Gate::Public(run))
 }
 
-pub(crate) fn guest<F, A>(method: Method, path: &'static str, summary: &'static str, run: F) -> Route
+pub(crate) fn guest<F, A>(method: Method, place: Place, path: &'static str, summary: &'static str, run: F) -> Route
 where
     F: Fn(Visit) -> A + Send + Sync + 'static,
     A: Future<Output = Result<Reply, Problem>> + Send + 'static,
 {
     let run: GuestFn = Box::new(move |visit| Box::pin(run(visit)));
-    Route::of(method, Place::Api, path, summary, Gate::Guest(run))
+    Route::of(method, place, path, summary, Gate::Guest(run))
 }
 
 pub(crate) fn any_key<F, A>(method: Method, path: &'static str, summary: &'static str, run: F) -> Route
@@ -159,14 +159,25 @@ pub(crate) struct Visit {
     pub(crate) now: Timestamp,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
+    pub(crate) vars: Vec<(String, String)>,
     pub(crate) bytes: Bytes,
     pub(crate) client: Option<IpAddr>,
     pub(crate) request_id: Uuid,
 }
 
+fn variable<'v>(vars: &'v [(String, String)], name: &str) -> &'v str {
+    vars.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str())
+}
+
+impl Visit {
+    pub(crate) fn var(&self, name: &str) -> &str {
+        variable(&self.vars, name)
+    }
+}
+
 impl Call {
     pub(crate) fn var(&self, name: &str) -> &str {
-        self.vars.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str())
+        variable(&self.vars, name)
     }
 
     pub(crate) fn body(&self) -> Result<Body, Problem> {

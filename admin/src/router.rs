@@ -6,7 +6,7 @@ use crate::app::{App, ClientAddr};
 use crate::input::Query;
 use crate::problem::{Problem, too_large, unknown_route, unreadable, wrong_method};
 use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
-use crate::{audit, logs, nodes, openapi, public, resource};
+use crate::{audit, logs, nodes, openapi, prices, public, resource};
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
@@ -40,6 +40,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         logs::routes(),
         audit::routes(),
         nodes::routes(),
+        prices::routes(),
         openapi::routes(),
     ];
     parts.into_iter().flatten().collect()
@@ -132,10 +133,11 @@ async fn answer(app: Arc<App>, route: &Route, request: Request, request_id: Uuid
 
 async fn visit(app: Arc<App>, request: Request, request_id: Uuid) -> Result<Visit, Problem> {
     let now = app.now();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let vars = variables(&mut parts).await?;
     let bytes = read(body).await?;
     let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
-    Ok(Visit { app, now, method: parts.method, uri: parts.uri, bytes, client, request_id })
+    Ok(Visit { app, now, method: parts.method, uri: parts.uri, vars, bytes, client, request_id })
 }
 
 async fn variables(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
@@ -158,19 +160,23 @@ type Pattern = Vec<Option<&'static str>>;
 static PATTERNS: LazyLock<HashMap<&'static str, Vec<(&'static Method, Pattern)>>> = LazyLock::new(|| {
     let mut out: HashMap<&str, Vec<(&Method, Pattern)>> = HashMap::new();
     for route in TABLE.iter().filter(|r| r.place == Place::Api) {
-        let pattern: Pattern = route.path[1..].split('/').map(|s| (!s.starts_with('{')).then_some(s)).collect();
+        let pattern = pattern(route.path);
         out.entry(pattern[0].unwrap_or_default()).or_default().push((&route.method, pattern));
     }
     out
 });
 
-static ROOTS: LazyLock<Vec<&'static str>> =
-    LazyLock::new(|| TABLE.iter().filter(|r| r.place == Place::Root).map(|r| r.path).collect());
+static ROOTS: LazyLock<Vec<Pattern>> =
+    LazyLock::new(|| TABLE.iter().filter(|r| r.place == Place::Root).map(|r| pattern(r.path)).collect());
+
+fn pattern(path: &'static str) -> Pattern {
+    path[1..].split('/').map(|s| (!s.starts_with('{')).then_some(s)).collect()
+}
 
 /// True for what the proxy port hands over to this service: a registered route, by method and path.
 pub fn is_control_plane(method: &Method, path: &str) -> bool {
     let method = if method == Method::HEAD { &Method::GET } else { method };
-    if method == Method::GET && ROOTS.contains(&path) {
+    if method == Method::GET && path.strip_prefix('/').is_some_and(|path| ROOTS.iter().any(|p| fits(p, path))) {
         return true;
     }
     let Some(rest) = PREFIXES.iter().find_map(|p| path.strip_prefix(p)?.strip_prefix('/')) else { return false };
@@ -199,6 +205,9 @@ mod tests {
             (Method::HEAD, "/", true),
             (Method::POST, "/", false),
             (Method::GET, "/v1/health", true),
+            (Method::GET, "/model-configs/pricing/openai/gpt-4o", true),
+            (Method::GET, "/model-configs/pricing/openai", false),
+            (Method::POST, "/model-configs/pricing/openai/gpt-4o", false),
             (Method::GET, "/metrics", false),
             (Method::GET, "/health/ready", false),
             (Method::GET, "/v1/configs", true),

@@ -94,7 +94,7 @@ pub trait Directory: Send + Sync {
     fn list<'a>(&'a self, query: &'a ResourceQuery) -> Fut<'a, Result<Page<Stored>, StoreError>>;
 }
 
-/// Absent means any. Tombstones never show.
+/// Absent means any.
 #[derive(Clone, Debug)]
 pub struct ResourceQuery {
     pub kind: Kind,
@@ -104,6 +104,8 @@ pub struct ResourceQuery {
     pub status: Option<String>,
     pub name: Option<String>,
     pub ids: Vec<Uuid>,
+    /// Tombstones alone, instead of what lives.
+    pub deleted: bool,
     pub page: u64,
     pub page_size: u64,
 }

@@ -123,6 +123,7 @@ pub struct AuditQuery {
     pub method: Option<String>,
     pub uri: Option<String>,
     pub client_ip: Option<String>,
+    pub request_id: Option<Uuid>,
     /// Zero-based page and its size.
     pub page: u64,
     pub page_size: u64,

@@ -35,7 +35,9 @@ impl History for Database {
             .and_if("resource_kind = ?", query.resource_kind.as_deref())
             .and_if("method = ?", query.method.as_deref())
             .and_if("uri = ?", query.uri.as_deref())
-            .and_if("client_ip = ?", query.client_ip.as_deref());
+            .and_if("client_ip = ?", query.client_ip.as_deref())
+            // What tells of a request begins with its id.
+            .and_if("details LIKE ?", query.request_id.map(|id| format!("{{\"request_id\":\"{id}\"%")));
         let newest: (&str, &str) = (AUDIT, "at DESC, id DESC");
         Box::pin(self.page("audit", newest, filter, (query.page, query.page_size), entry))
     }

@@ -40,7 +40,11 @@ impl Directory for Database {
     }
 
     fn list<'a>(&'a self, query: &'a ResourceQuery) -> Fut<'a, Result<Page<Stored>, StoreError>> {
-        let mut filter = live(query.kind, query.org);
+        let mut filter = if query.deleted {
+            rows("r.deleted_at IS NOT NULL", query.kind, query.org)
+        } else {
+            live(query.kind, query.org)
+        };
         filter
             .and_if("r.workspace = ?", query.workspace.map(|w| workspace_value(w.map(|w| w.0))))
             .and_if("r.status = ?", query.status.as_deref())
@@ -59,8 +63,12 @@ impl Database {
 }
 
 fn live<'v>(kind: Kind, org: OrgId) -> Filter<'v> {
+    rows("r.deleted_at IS NULL", kind, org)
+}
+
+fn rows<'v>(state: &'static str, kind: Kind, org: OrgId) -> Filter<'v> {
     let mut filter = Filter::default();
-    filter.literal("r.deleted_at IS NULL").and("r.kind = ?", kind.name()).and("r.org = ?", org.0);
+    filter.literal(state).and("r.kind = ?", kind.name()).and("r.org = ?", org.0);
     filter
 }
 

@@ -8,7 +8,7 @@ use super::{Draft, Resource, Row, collect, everything, get, locate};
 use crate::change::{Action, Around, audit, commit};
 use crate::grant;
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
-use crate::route::{Call, Reply, Route, authed, guest};
+use crate::route::{Call, Place, Reply, Route, authed, guest};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::Batch;
@@ -48,8 +48,14 @@ pub(crate) fn routes() -> Vec<Route> {
             "Give an invite a new link for another week; the old one ends",
             resend,
         ),
-        guest(Method::POST, "/invites/accept", "Become a user by the token of an invite's link", acceptance::accept)
-            .takes::<acceptance::Accept>(),
+        guest(
+            Method::POST,
+            Place::Api,
+            "/invites/accept",
+            "Become a user by the token of an invite's link",
+            acceptance::accept,
+        )
+        .takes::<acceptance::Accept>(),
     ]
 }
 

@@ -15,7 +15,7 @@ use crate::problem::{Problem, bad, missing};
 use crate::resource::api_key::check_metadata;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{ConfigId, UserId, WorkspaceId};
-use gateway_domain::ports::{Batch, Holder, Revision};
+use gateway_domain::ports::{Batch, Holder, ResourceQuery, Revision};
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::person::WorkspaceRole;
 use gateway_domain::resource::security::Security;
@@ -301,7 +301,13 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     q.one_of("name_format", &["plain", "display"])?;
     let part = q.text("name").map(str::to_lowercase);
     let exact = q.text("exact_name");
-    let mut rows = collect::<Workspace>(&call, everything::<Workspace>(&call, None)).await?;
+    // A deleted one is told as archived, until it is forgotten.
+    let archived = status == Some("archived");
+    let query = ResourceQuery { deleted: archived, ..everything::<Workspace>(&call, None) };
+    let mut rows = collect::<Workspace>(&call, query).await?;
+    if archived {
+        rows.iter_mut().for_each(|r| "archived".clone_into(&mut r.status));
+    }
     rows.retain(|r| {
         call.actor.workspace.is_none_or(|own| own.0 == r.id)
             && status.is_none_or(|s| r.status == s)

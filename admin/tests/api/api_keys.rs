@@ -81,7 +81,7 @@ async fn broken_bodies_are_named() {
         (service, json!({"defaults": {"config_id": "pc-none"}}), "defaults.config_id names `pc-none`"),
         (service, json!({"defaults": {"colour": 1}}), "defaults.colour is not a known field"),
         (service, json!({"defaults": {"metadata": {"a": "x".repeat(129)}}}), "defaults.metadata.a must be at most 128"),
-        (service, json!({"alert_emails": ["a@example.com"]}), "alert_emails is not available in this version"),
+        (service, json!({"alert_emails": ["a@example.com"]}), "alert_emails needs a setting for SMTP"),
         (
             "organisation/service",
             json!({"workspace_id": "default"}),

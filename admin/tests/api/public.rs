@@ -66,3 +66,17 @@ async fn bodies_over_the_cap_are_refused_before_they_are_read() {
     assert_eq!(answer.headers[header::WWW_AUTHENTICATE], "Bearer");
     assert_eq!(answer.headers[header::CACHE_CONTROL], "no-store");
 }
+
+#[tokio::test]
+async fn the_price_of_a_model_is_told_without_a_key() {
+    let house = House::new().await;
+    let get = |model: &str| {
+        Request::get(format!("/model-configs/pricing/openai/{model}")).body(Body::empty()).expect("a request")
+    };
+    let price = house.send(get("gpt-4o")).await.expect(200);
+    assert_eq!(price["pay_as_you_go"]["request_token"], json!({"price": 0.000_25}), "cents per token");
+    assert_eq!(price["currency"], "USD");
+    assert_eq!(house.send(get("gpt-4o-2024-08-06")).await.expect(200), price, "a dated one costs the same");
+    let lost = house.send(get("gpt-0")).await.expect(404);
+    assert_eq!(lost, json!({"error": "no price is known for openai/gpt-0"}));
+}

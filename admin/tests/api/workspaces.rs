@@ -57,6 +57,12 @@ async fn lists_are_sifted() {
     assert_eq!(named("name=red").await, ["Redder", "Red"]);
     assert_eq!(named("exact_name=Red&status=active").await, ["Red"]);
     assert_eq!(named("status=archived").await, [""; 0]);
+    let gone = json!({"name": "Gone"});
+    let id = text(&house.as_admin().post("/admin/workspaces", gone.clone()).await.expect(200)["id"]);
+    house.as_admin().ask(http::Method::DELETE, &format!("/admin/workspaces/{id}"), Some(gone)).await.expect(200);
+    assert_eq!(named("status=archived").await, ["Gone"]);
+    let archived = house.as_admin().get("/admin/workspaces?status=archived").await.expect(200);
+    assert_eq!(archived["data"][0]["status"], "archived");
     assert_eq!(named("page_size=1&current_page=1").await, ["Red"]);
     assert_eq!(named("current_page=9").await, [""; 0]);
     house.as_admin().get("/admin/workspaces?status=gone").await.refused(400, "AB01");

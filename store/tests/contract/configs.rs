@@ -262,6 +262,7 @@ async fn the_directory_lists_and_finds(house: House) {
         status: None,
         name: None,
         ids: vec![],
+        deleted: false,
         page: 0,
         page_size: 10,
     };
@@ -278,6 +279,7 @@ async fn the_directory_lists_and_finds(house: House) {
     check(&ResourceQuery { name: Some("Config s1".into()), ..all.clone() }, 1, &["s1"]).await;
     check(&ResourceQuery { ids: vec![id(1), id(2), id(4)], ..all.clone() }, 2, &["s2", "s1"]).await;
     check(&ResourceQuery { kind: Kind::Provider, ..all.clone() }, 0, &[]).await;
+    check(&ResourceQuery { deleted: true, ..all.clone() }, 1, &["s4"]).await;
 
     let find = async |workspace: Option<WorkspaceId>, what: &str| {
         let found = database.get(Kind::Config, org, workspace, what).await.unwrap();

@@ -82,6 +82,7 @@ async fn inside(call: &Call, workspace: WorkspaceId) -> Result<Vec<Stored>, Prob
             status: None,
             name: None,
             ids: Vec::new(),
+            deleted: false,
             page: 0,
             page_size: 1000,
         };
