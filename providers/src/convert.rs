@@ -2,6 +2,7 @@
 //! request of OpenAI's. Pure functions and state machines over the types of `wire/`; no bytes of a transport.
 
 pub(crate) mod chat;
+pub(crate) mod cohere;
 pub(crate) mod gemini;
 pub(crate) mod media;
 pub(crate) mod messages;

@@ -4,6 +4,7 @@
 pub mod adapter;
 mod answer;
 mod anthropic;
+mod cohere;
 mod compat;
 mod convert;
 pub mod edit;

@@ -2,12 +2,13 @@
 
 use crate::adapter::Adapter;
 use crate::anthropic::Anthropic;
+use crate::cohere::Cohere;
 use crate::compat;
 use crate::gemini::Gemini;
 use gateway_domain::catalog::{Catalog, ProviderInfo};
 
 /// Providers that are no row.
-static OWN: &[&dyn Adapter] = &[&Anthropic, &Gemini];
+static OWN: &[&dyn Adapter] = &[&Anthropic, &Cohere, &Gemini];
 
 /// The adapter of a provider family.
 pub fn adapter(slug: &str) -> Option<&'static dyn Adapter> {

@@ -2,6 +2,7 @@
 //! They hold no decision: what becomes of a field is said in `convert/` and in the adapters.
 
 pub(crate) mod chat;
+pub(crate) mod cohere;
 pub(crate) mod gemini;
 pub(crate) mod messages;
 pub(crate) mod tree;

@@ -121,7 +121,6 @@ pub(crate) static ROWS: &[&Row] = &[
     &MOCK,
     &full("openai", "OpenAI", "https://api.openai.com/v1",
           &[CMPL, EMB, IMG, IMG_EDIT, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE]).knows_developer(),
-    &proxied("cohere", "Cohere", "https://api.cohere.ai", Bearer),
     // The inference servers behind it take OpenAI's stream_options.
     &plain("huggingface", "Hugging Face", "https://api-inference.huggingface.co", &[CMPL])
         .asked().quirk(Quirk::ModelInPath).only(&[ChatCompletions, Completions]),

@@ -14,7 +14,7 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("mock", "http://mock.internal", "/chat/completions", AuthStyle::None),
     ("openai", "https://api.openai.com/v1", "/chat/completions", Bearer),
     ("anthropic", "https://api.anthropic.com/v1", "/messages", Header("x-api-key")),
-    ("cohere", "https://api.cohere.ai", "", Bearer),
+    ("cohere", "https://api.cohere.ai", "/v2/chat", Bearer),
     ("huggingface", "https://api-inference.huggingface.co", "/models/{model}/v1/chat/completions", Bearer),
     ("anyscale", "https://api.endpoints.anyscale.com/v1", "/chat/completions", Bearer),
     ("palm", "https://generativelanguage.googleapis.com/v1beta3", "", Header("x-goog-api-key")),
@@ -127,8 +127,8 @@ fn operations_are_served_or_not() {
         ("anthropic", Operation::Embeddings, None),
         ("jina", Operation::Embeddings, Some("/embeddings")),
         ("jina", Operation::ListModels, None),
-        ("cohere", Operation::ChatCompletions, None),
-        ("cohere", Operation::ListModels, None),
+        ("cohere", Operation::ChatCompletions, Some("/v2/chat")),
+        ("cohere", Operation::Completions, None),
         ("replicate", Operation::Proxy, Some("")),
     ] {
         assert_eq!(path(slug, operation).as_deref(), expected, "{slug} {operation:?}");

@@ -1,5 +1,6 @@
 //! Steps of an answer, by the dialect that it came in.
 
 pub(crate) mod from_chat;
+pub(crate) mod from_cohere;
 pub(crate) mod from_gemini;
 pub(crate) mod from_messages;

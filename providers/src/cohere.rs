@@ -1,0 +1,144 @@
+//! Cohere's v2 API. Chat, embeddings and the list of models are translated, rerank speaks Cohere's own form to
+//! every client; anything else passes through.
+
+mod embeddings;
+
+use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::compat::without_json;
+use crate::convert::chat::{self, Room};
+use crate::convert::cohere::from_chat;
+use crate::convert::steps::from_cohere::CohereReader;
+use crate::failure::{self, Trouble};
+use crate::translate::{self, Bad, Stream};
+use crate::wire::cohere::Answer;
+use crate::wire::{Text, read};
+use crate::{model, raw};
+use bytes::Bytes;
+use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::{Dialect, Fault, FaultKind, Operation};
+use serde::Deserialize;
+use serde_json::json;
+
+const SLUG: &str = "cohere";
+
+static INFO: ProviderInfo = ProviderInfo {
+    slug: SLUG,
+    name: "Cohere",
+    base_url: Some("https://api.cohere.ai"),
+    auth: AuthStyle::Bearer,
+    dialect: Dialect::OpenAi,
+};
+
+pub(crate) struct Cohere;
+
+impl Adapter for Cohere {
+    fn info(&self) -> &'static ProviderInfo {
+        &INFO
+    }
+
+    fn translates(&self, operation: Operation, _dialect: Dialect) -> bool {
+        operation != Operation::Rerank
+    }
+
+    fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
+        let path = match operation {
+            Operation::ChatCompletions | Operation::Messages | Operation::Responses => "/v2/chat",
+            Operation::Embeddings => "/v2/embed",
+            Operation::Rerank => "/v2/rerank",
+            Operation::ListModels => "/v1/models?page_size=1000",
+            Operation::Proxy => "",
+            _ => return None,
+        };
+        Some(Endpoint { path: path.into(), headers: &[] })
+    }
+
+    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        match call.operation {
+            _ if call.raw => Ok(raw::request(call)),
+            Operation::ListModels => Ok(outgoing(Vec::new(), Vec::new())),
+            Operation::Rerank => {
+                let body = model::replaced(call, model::changed(call, call.model)?, "")?;
+                Ok(Outgoing { path: None, headers: Vec::new(), body, adjusted: Vec::new() })
+            }
+            Operation::Embeddings => {
+                let (body, adjusted) = embeddings::request(call.body, named(call)?)?;
+                Ok(outgoing(body, adjusted))
+            }
+            _ => {
+                let asked = chat::asked(call, Room::Full)?;
+                let mut made = from_chat::request(&asked.body, named(call)?, call.stream)?;
+                made.adjusted.extend(asked.adjusted);
+                Ok(outgoing(made.body, made.adjusted))
+            }
+        }
+    }
+
+    fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+        match call.operation {
+            _ if call.raw => Ok(raw::response(call, body)),
+            Operation::Rerank => Ok(raw::response(call, body)),
+            Operation::ListModels => models(body),
+            Operation::Embeddings => embeddings::response(SLUG, call, body),
+            _ => answer(call, body),
+        }
+    }
+
+    fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
+        match Trouble::read(body) {
+            _ if call.raw => raw::failure(status, body),
+            Some(trouble) => trouble.tell(SLUG, status, call.dialect),
+            None => without_json(SLUG, status, body, call.dialect),
+        }
+    }
+
+    fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
+        if call.raw {
+            return Box::new(raw::Relay::new(call));
+        }
+        Box::new(Stream::new(call, SLUG, CohereReader::new(call.model)))
+    }
+}
+
+fn outgoing(body: Vec<u8>, adjusted: Vec<&'static str>) -> Outgoing {
+    Outgoing { path: None, headers: Vec::new(), body: Pieces::One(body.into()), adjusted }
+}
+
+fn named<'c>(call: &Call<'c>) -> Result<&'c str, Fault> {
+    call.model.ok_or_else(|| Fault::new(FaultKind::Refused, "model is needed").on("model"))
+}
+
+fn answer(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+    let unreadable = || match Trouble::read(body).filter(|t| !t.message.starts_with('{')) {
+        Some(trouble) => trouble.tell(SLUG, trouble.status(), call.dialect),
+        None => failure::unreadable(SLUG, "the answer", body, call.dialect),
+    };
+    let answer: Answer<'_> = read(body).ok_or_else(unreadable)?;
+    let (mut reader, mut steps) = (CohereReader::new(call.model), Vec::with_capacity(8));
+    match reader.whole(answer, &mut steps) {
+        Ok(()) => Ok(translate::whole(call, SLUG, &reader, &steps)),
+        Err(Bad::Trouble(trouble)) => Err(trouble.tell(SLUG, trouble.status(), call.dialect)),
+        Err(Bad::Unreadable) => Err(unreadable()),
+    }
+}
+
+#[derive(Deserialize)]
+struct Models<'a> {
+    #[serde(borrow)]
+    models: Vec<Model<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Model<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+}
+
+fn models(body: &Bytes) -> Result<Reply, Failure> {
+    let theirs: Models<'_> =
+        read(body).ok_or_else(|| failure::unreadable(SLUG, "the list of models", body, Dialect::OpenAi))?;
+    // When a model was made is not told.
+    let entry = |m: &Model<'_>| json!({ "id": m.name.0, "object": "model", "created": 0, "owned_by": SLUG });
+    let data: Vec<_> = theirs.models.iter().map(entry).collect();
+    let list = json!({ "object": "list", "data": data, "provider": SLUG });
+    Ok(Reply { body: list.to_string().into(), usage: None, model: None })
+}

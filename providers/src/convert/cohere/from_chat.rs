@@ -1,0 +1,232 @@
+//! A Cohere request from an OpenAI chat completion request. What carries meaning is translated or refused by name;
+//! what only tunes sampling or bookkeeping, and has no counterpart, is dropped and named.
+
+mod turns;
+
+use crate::wire::cohere::{Function, Own, Request, ResponseFormat, Thinking, Tool};
+use crate::wire::{Text, chat, read, speaks};
+use gateway_domain::{Fault, FaultKind};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+#[derive(Debug)]
+pub(crate) struct Translated {
+    pub(crate) body: Vec<u8>,
+    pub(crate) adjusted: Vec<&'static str>,
+}
+
+/// Names of fields that were dropped or clamped, each once.
+#[derive(Debug, Default)]
+struct Adjusted(Vec<&'static str>);
+
+impl Adjusted {
+    fn note(&mut self, field: &'static str) {
+        if !self.0.contains(&field) {
+            self.0.push(field);
+        }
+    }
+}
+
+pub(crate) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translated, Fault> {
+    let no_request =
+        |e: serde_json::Error| Fault::new(FaultKind::BadBody, format!("the body is no chat completion request: {e}"));
+    let ask: chat::Request<'_> = serde_json::from_slice(body).map_err(no_request)?;
+    let own: Own<'_> = serde_json::from_slice(body).map_err(no_request)?;
+    refuse_untranslatable(&ask)?;
+    let mut adjusted = Adjusted::default();
+    note_dropped(&ask, &mut adjusted);
+    let (tools, strict_tools) = tools(&ask, &mut adjusted)?;
+    let (tools, tool_choice) = choice(&ask, tools)?;
+    let out = Request {
+        model,
+        messages: turns::turns(&ask.messages, &mut adjusted)?,
+        stream,
+        tools,
+        strict_tools,
+        tool_choice,
+        max_tokens: ask.max_completion_tokens.or(ask.max_tokens),
+        stop_sequences: stop(ask.stop)?,
+        temperature: ask.temperature,
+        p: ask.top_p,
+        k: ask.top_k,
+        seed: ask.seed,
+        frequency_penalty: ask.frequency_penalty,
+        presence_penalty: ask.presence_penalty,
+        response_format: format(&ask)?,
+        thinking: thinking(&ask, model, &mut adjusted),
+        own,
+    };
+    let body = serde_json::to_vec(&out).map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?;
+    Ok(Translated { body, adjusted: adjusted.0 })
+}
+
+/// A 400 that names the field.
+fn refused(field: impl Into<String>, why: impl std::fmt::Display) -> Fault {
+    let field = field.into();
+    Fault::new(FaultKind::Refused, format!("{field} {why}")).on(field)
+}
+
+fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
+    if ask.n.is_some_and(|n| n > 1) {
+        return Err(refused("n", "must be 1: Cohere answers once"));
+    }
+    if ask.audio.is_some() || ask.modalities.as_ref().is_some_and(|m| m.iter().any(|m| m.0 != "text")) {
+        let field = if ask.audio.is_some() { "audio" } else { "modalities" };
+        return Err(refused(field, "asks for an answer that is not text, which Cohere does not give"));
+    }
+    if speaks(ask.functions) {
+        return Err(refused("functions", "is not translated; send the functions as `tools`"));
+    }
+    if ask.function_call.is_some_and(|f| !matches!(f.get(), "\"none\"" | "\"auto\"" | "null")) {
+        return Err(refused("function_call", "is not translated; use `tools` and `tool_choice`"));
+    }
+    for (name, field) in [
+        ("web_search_options", ask.web_search_options),
+        ("moderation", ask.moderation),
+        ("mcp_servers", ask.mcp_servers),
+        ("container", ask.container),
+        ("context_management", ask.context_management),
+    ] {
+        if speaks(field) {
+            return Err(refused(name, "has no counterpart at Cohere"));
+        }
+    }
+    Ok(())
+}
+
+fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
+    for (name, raw) in [
+        ("logit_bias", ask.logit_bias),
+        ("logprobs", ask.logprobs),
+        ("top_logprobs", ask.top_logprobs),
+        ("store", ask.store),
+        ("metadata", ask.metadata),
+        ("prediction", ask.prediction),
+        ("verbosity", ask.verbosity),
+        ("prompt_cache_key", ask.prompt_cache_key),
+        ("prompt_cache_options", ask.prompt_cache_options),
+        ("prompt_cache_retention", ask.prompt_cache_retention),
+        ("cache_control", ask.cache_control),
+        ("inference_geo", ask.inference_geo),
+        ("speed", ask.speed),
+    ] {
+        if speaks(raw) {
+            adjusted.note(name);
+        }
+    }
+    for (name, text) in [("user", &ask.user), ("safety_identifier", &ask.safety_identifier)] {
+        if text.is_some() {
+            adjusted.note(name);
+        }
+    }
+    if ask.service_tier.as_ref().is_some_and(|tier| tier.0 != "auto" && tier.0 != "default") {
+        adjusted.note("service_tier");
+    }
+    if ask.parallel_tool_calls == Some(false) && ask.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
+        adjusted.note("parallel_tool_calls");
+    }
+}
+
+/// The tools, and whether any of them is to be held to its schema: Cohere knows that for all or none.
+fn tools<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Result<(Vec<Tool<'a>>, bool), Fault> {
+    let (mut out, mut strict) = (Vec::new(), false);
+    for (i, raw) in ask.tools.iter().flatten().enumerate() {
+        let wanted: chat::Tool<'a> =
+            serde_json::from_str(raw.get()).map_err(|e| refused(format!("tools[{i}]"), format!("is no tool: {e}")))?;
+        if wanted.kind.0 != "function" {
+            return Err(refused(format!("tools[{i}].type"), "must be function"));
+        }
+        let function = wanted.function.ok_or_else(|| refused(format!("tools[{i}].function"), "is needed"))?;
+        if wanted.cache_control.or(function.cache_control).is_some() {
+            adjusted.note("cache_control");
+        }
+        strict |= function.strict == Some(true);
+        out.push(Tool {
+            kind: "function",
+            function: Function {
+                name: function.name.0,
+                description: function.description.map(|d| d.0),
+                parameters: function.parameters.map_or_else(no_parameters, Cow::Borrowed),
+            },
+        });
+    }
+    Ok((out, strict))
+}
+
+/// Cohere wants a schema for every tool.
+fn no_parameters<'a>() -> Cow<'a, RawValue> {
+    let schema = RawValue::from_string(r#"{"type":"object","properties":{}}"#.to_owned());
+    Cow::Owned(schema.unwrap_or_else(|_| RawValue::NULL.to_owned()))
+}
+
+/// One named tool is forced by offering only that one.
+fn choice<'a>(ask: &chat::Request<'a>, tools: Vec<Tool<'a>>) -> Result<(Vec<Tool<'a>>, Option<&'static str>), Fault> {
+    let Some(wanted) = ask.tool_choice.filter(|_| !tools.is_empty()) else { return Ok((tools, None)) };
+    match wanted.get() {
+        "null" | "\"auto\"" => return Ok((tools, None)),
+        "\"none\"" => return Ok((tools, Some("NONE"))),
+        "\"required\"" => return Ok((tools, Some("REQUIRED"))),
+        _ => {}
+    }
+    let rule = "must be none, auto, required or {\"type\":\"function\",\"function\":{\"name\":…}}";
+    let chosen: Option<chat::Chosen<'_>> = read(wanted.get().as_bytes());
+    let function = chosen.filter(|c| c.kind.0 == "function").and_then(|c| c.function);
+    let name = function.ok_or_else(|| refused("tool_choice", rule))?.name.0;
+    let only: Vec<Tool<'a>> = tools.into_iter().filter(|t| t.function.name == name).collect();
+    if only.is_empty() {
+        return Err(refused("tool_choice.function.name", "names none of the tools"));
+    }
+    Ok((only, Some("REQUIRED")))
+}
+
+fn format<'a>(ask: &chat::Request<'a>) -> Result<Option<ResponseFormat<'a>>, Fault> {
+    let Some(wanted) = &ask.response_format else { return Ok(None) };
+    let json_schema = match &*wanted.kind.0 {
+        "text" => return Ok(None),
+        "json_object" => None,
+        "json_schema" => {
+            let schema = wanted.json_schema.as_ref().and_then(|s| s.schema);
+            Some(schema.ok_or_else(|| refused("response_format.json_schema.schema", "is needed"))?)
+        }
+        _ => return Err(refused("response_format", "must be of type text, json_object or json_schema")),
+    };
+    Ok(Some(ResponseFormat { kind: "json_object", json_schema }))
+}
+
+#[derive(Deserialize)]
+struct Budget<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    budget_tokens: Option<u64>,
+}
+
+/// Models that reason do so unless told not to; the others answer 400 to the field.
+fn thinking(ask: &chat::Request<'_>, model: &str, adjusted: &mut Adjusted) -> Option<Thinking> {
+    let asked = ask.thinking.and_then(|raw| read::<Budget<'_>>(raw.get().as_bytes()));
+    let effort = ask.reasoning_effort.as_ref().map(|e| &*e.0);
+    let wanted = match (&asked, effort) {
+        (Some(budget), _) if budget.kind.0 == "disabled" => Thinking { kind: "disabled", token_budget: None },
+        (Some(budget), _) => Thinking { kind: "enabled", token_budget: budget.budget_tokens },
+        (None, Some("none")) => Thinking { kind: "disabled", token_budget: None },
+        (None, Some(_)) => Thinking { kind: "enabled", token_budget: None },
+        (None, None) => return None,
+    };
+    if model.contains("reasoning") {
+        return Some(wanted);
+    }
+    if wanted.kind == "enabled" {
+        adjusted.note(if asked.is_some() { "thinking" } else { "reasoning_effort" });
+    }
+    None
+}
+
+fn stop(raw: Option<&RawValue>) -> Result<Vec<Cow<'_, str>>, Fault> {
+    let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Vec::new()) };
+    if let Ok(one) = serde_json::from_str::<Text<'_>>(raw.get()) {
+        return Ok(vec![one.0]);
+    }
+    let all: Result<Vec<Text<'_>>, _> = serde_json::from_str(raw.get());
+    all.map(|all| all.into_iter().map(|t| t.0).collect())
+        .map_err(|_| refused("stop", "must be a string or an array of strings"))
+}

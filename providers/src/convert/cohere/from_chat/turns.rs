@@ -1,0 +1,119 @@
+//! The conversation, message by message: Cohere's roles are chat's, its parts are text and images.
+
+use super::{Adjusted, refused};
+use crate::wire::chat;
+use crate::wire::cohere::{Called, ImageUrl, Message, Part, ToolCall};
+use crate::wire::{Text, read};
+use gateway_domain::Fault;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+pub(super) fn turns<'a>(messages: &[chat::Message<'a>], adjusted: &mut Adjusted) -> Result<Vec<Message<'a>>, Fault> {
+    let mut out = Vec::with_capacity(messages.len());
+    for (i, message) in messages.iter().enumerate() {
+        if message.name.is_some() && message.role.0 != "tool" {
+            adjusted.note("messages.name");
+        }
+        if message.cache_control.is_some() {
+            adjusted.note("cache_control");
+        }
+        out.push(match &*message.role.0 {
+            "system" | "developer" => {
+                Message::System { content: text_only(content(message.content, i, adjusted)?, i)? }
+            }
+            "user" => Message::User { content: content(message.content, i, adjusted)? },
+            "assistant" => assistant(message, i, adjusted)?,
+            "tool" => {
+                let id = message.tool_call_id.as_ref();
+                let id = id.ok_or_else(|| refused(format!("messages[{i}].tool_call_id"), "is needed"))?;
+                let content = text_only(content(message.content, i, adjusted)?, i)?;
+                Message::Tool { tool_call_id: id.0.clone(), content }
+            }
+            _ => {
+                let rule = "must be system, developer, user, assistant or tool";
+                return Err(refused(format!("messages[{i}].role"), rule));
+            }
+        });
+    }
+    Ok(out)
+}
+
+/// What the model planned beside its calls goes back as its plan; other reasoning is for readers.
+fn assistant<'a>(message: &chat::Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Message<'a>, Fault> {
+    if message.function_call.is_some() {
+        return Err(refused(format!("messages[{i}].function_call"), "is not translated; use tool_calls"));
+    }
+    if message.audio.is_some() {
+        return Err(refused(format!("messages[{i}].audio"), "names audio that another provider keeps"));
+    }
+    if message.content_blocks.as_ref().is_some_and(|blocks| !blocks.is_empty()) {
+        adjusted.note("messages.content_blocks");
+    }
+    let mut parts = text_only(content(message.content, i, adjusted)?, i)?;
+    if let Some(refusal) = message.refusal.as_ref().filter(|r| !r.0.is_empty()) {
+        parts.push(Part::Text { text: refusal.0.clone() });
+    }
+    let mut tool_calls = Vec::new();
+    for (j, call) in message.tool_calls.iter().flatten().enumerate() {
+        let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
+        if call.kind.as_ref().is_some_and(|kind| kind.0 != "function") {
+            return Err(refused(at(".type"), "must be function"));
+        }
+        let id = call.id.as_ref().ok_or_else(|| refused(at(".id"), "is needed"))?.0.clone();
+        let function = call.function.as_ref().ok_or_else(|| refused(at(".function"), "is needed"))?;
+        let arguments = function.arguments.as_ref().map_or(Cow::Borrowed("{}"), |a| a.0.clone());
+        let function = Called { name: function.name.0.clone(), arguments };
+        tool_calls.push(ToolCall { id, kind: "function", function });
+    }
+    let reasoning = message.reasoning_content.and_then(|raw| read::<Text<'a>>(raw.get().as_bytes()));
+    let reasoning = reasoning.map(|text| text.0).filter(|text| !text.is_empty());
+    if reasoning.is_some() && tool_calls.is_empty() {
+        adjusted.note("messages.reasoning_content");
+    }
+    let tool_plan = reasoning.filter(|_| !tool_calls.is_empty());
+    Ok(Message::Assistant { content: parts, tool_plan, tool_calls })
+}
+
+fn text_only(parts: Vec<Part<'_>>, i: usize) -> Result<Vec<Part<'_>>, Fault> {
+    if parts.iter().any(|part| matches!(part, Part::ImageUrl { .. })) {
+        return Err(refused(format!("messages[{i}].content"), "may hold images in messages of the user only"));
+    }
+    Ok(parts)
+}
+
+/// Content as parts, empty text left out.
+fn content<'a>(raw: Option<&'a RawValue>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<Part<'a>>, Fault> {
+    let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Vec::new()) };
+    if raw.get().starts_with('"') {
+        let text: Text<'a> =
+            serde_json::from_str(raw.get()).map_err(|e| refused(format!("messages[{i}].content"), e))?;
+        return Ok(if text.0.is_empty() { Vec::new() } else { vec![Part::Text { text: text.0 }] });
+    }
+    let given: Vec<&'a RawValue> = serde_json::from_str(raw.get())
+        .map_err(|_| refused(format!("messages[{i}].content"), "must be a string or an array of parts"))?;
+    let mut parts = Vec::with_capacity(given.len());
+    for (j, raw) in given.into_iter().enumerate() {
+        parts.extend(part(raw, &format!("messages[{i}].content[{j}]"), adjusted)?);
+    }
+    Ok(parts)
+}
+
+fn part<'a>(raw: &'a RawValue, at: &str, adjusted: &mut Adjusted) -> Result<Option<Part<'a>>, Fault> {
+    let part: chat::Part<'a> =
+        serde_json::from_str(raw.get()).map_err(|e| refused(at, format!("is no content part: {e}")))?;
+    if part.cache_control.is_some() {
+        adjusted.note("cache_control");
+    }
+    match &*part.kind.0 {
+        "text" | "input_text" | "refusal" => {
+            let text = part.text.or(part.refusal).ok_or_else(|| refused(format!("{at}.text"), "is needed"))?.0;
+            Ok((!text.is_empty()).then_some(Part::Text { text }))
+        }
+        "image_url" => {
+            let image = part.image_url.ok_or_else(|| refused(format!("{at}.image_url"), "is needed"))?;
+            let detail = image.detail.map(|d| d.0);
+            Ok(Some(Part::ImageUrl { image_url: ImageUrl { url: image.url.0, detail } }))
+        }
+        _ => Err(refused(format!("{at}.type"), "must be text or image_url: Cohere's chat takes no files and no audio")),
+    }
+}

@@ -1,0 +1,222 @@
+//! Shapes of Cohere's v2 API (<https://docs.cohere.com/reference/chat>): what it wants, and what it answers.
+
+use super::Text;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+#[derive(Serialize)]
+pub(crate) struct Request<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) stream: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) strict_tools: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_choice: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) stop_sequences: Vec<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) temperature: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) k: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seed: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) frequency_penalty: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) presence_penalty: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) response_format: Option<ResponseFormat<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) thinking: Option<Thinking>,
+    #[serde(flatten)]
+    pub(crate) own: Own<'a>,
+}
+
+/// Cohere's own settings, which its users send beside OpenAI's.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Own<'a> {
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub(crate) documents: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub(crate) citation_options: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub(crate) safety_mode: Option<&'a RawValue>,
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub(crate) priority: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ResponseFormat<'a> {
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) json_schema: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Thinking {
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token_budget: Option<u64>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+pub(crate) enum Message<'a> {
+    System {
+        content: Vec<Part<'a>>,
+    },
+    User {
+        content: Vec<Part<'a>>,
+    },
+    Assistant {
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        content: Vec<Part<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_plan: Option<Cow<'a, str>>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<ToolCall<'a>>,
+    },
+    Tool {
+        tool_call_id: Cow<'a, str>,
+        content: Vec<Part<'a>>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Part<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl<'a> },
+}
+
+#[derive(Serialize)]
+pub(crate) struct ImageUrl<'a> {
+    pub(crate) url: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) detail: Option<Cow<'a, str>>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct ToolCall<'a> {
+    pub(crate) id: Cow<'a, str>,
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    pub(crate) function: Called<'a>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Called<'a> {
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) arguments: Cow<'a, str>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Tool<'a> {
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    pub(crate) function: Function<'a>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Function<'a> {
+    pub(crate) name: Cow<'a, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<Cow<'a, str>>,
+    pub(crate) parameters: Cow<'a, RawValue>,
+}
+
+/// An event of a stream; which fields are there depends on `kind`.
+#[derive(Deserialize)]
+pub(crate) struct Event<'a> {
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Text<'a>,
+    #[serde(borrow)]
+    pub(crate) id: Option<Text<'a>>,
+    pub(crate) index: Option<u64>,
+    #[serde(borrow)]
+    pub(crate) delta: Option<Delta<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Delta<'a> {
+    #[serde(borrow)]
+    pub(crate) message: Option<Piece<'a>>,
+    #[serde(borrow)]
+    pub(crate) finish_reason: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) error: Option<Text<'a>>,
+    pub(crate) usage: Option<super::usage::CohereUsage>,
+}
+
+/// The piece of a message that one event brings. A start has empty lists where later events have objects, so each
+/// place is read on its own.
+#[derive(Deserialize)]
+pub(crate) struct Piece<'a> {
+    #[serde(borrow)]
+    pub(crate) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) tool_plan: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) tool_calls: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) citations: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Content<'a> {
+    #[serde(borrow)]
+    pub(crate) text: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) thinking: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct SaidCall<'a> {
+    #[serde(borrow)]
+    pub(crate) id: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) function: Option<SaidFunction<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct SaidFunction<'a> {
+    #[serde(borrow)]
+    pub(crate) name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) arguments: Option<Text<'a>>,
+}
+
+/// A whole answer.
+#[derive(Deserialize)]
+pub(crate) struct Answer<'a> {
+    #[serde(borrow)]
+    pub(crate) id: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) finish_reason: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) message: SaidMessage<'a>,
+    pub(crate) usage: Option<super::usage::CohereUsage>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct SaidMessage<'a> {
+    #[serde(borrow, default)]
+    pub(crate) content: Option<Vec<Content<'a>>>,
+    #[serde(borrow)]
+    pub(crate) tool_plan: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(crate) tool_calls: Option<Vec<SaidCall<'a>>>,
+    #[serde(borrow, default)]
+    pub(crate) citations: Option<Vec<&'a RawValue>>,
+}
