@@ -9,6 +9,7 @@ mod caching;
 mod capture;
 mod control;
 mod deliver;
+mod estimate;
 mod exchange;
 mod head;
 mod headers;
@@ -42,10 +43,11 @@ use body::{BodyError, Permit};
 use bytes::Bytes;
 use capture::{Scene, Tape};
 use gateway_domain::config::Config;
+use gateway_domain::counters::Counters;
 use gateway_domain::egress::Trusted;
 use gateway_domain::record::mask;
 use gateway_domain::{Fault, FaultKind, Timestamp};
-use gateway_policies::Engine;
+use gateway_policies::Hold;
 use intake::{Refused, Way};
 use ipnet::IpNet;
 use pingora::http::{RequestHeader, ResponseHeader};
@@ -88,7 +90,7 @@ pub(crate) struct Gateway {
     pub(crate) live: Arc<Live>,
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) dialer: Dialer,
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) counters: Arc<dyn Counters>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) records: Records,
     pub(crate) names: ReplyNames,
@@ -236,26 +238,29 @@ impl Gateway {
         }
         let looked = caching::look(self, session, &request, &routing, 0).await.map_err(exchange::left)?;
         let before = request.elapsed_us();
-        if !looked.is_hit() {
-            match admit::caller(self, &request, &routing) {
-                Ok(hold) => hold.keep(),
-                Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
-            }
-        }
+        // An answer from the cache costs no budget.
+        let hold = match looked.is_hit() {
+            true => Ok(Hold::default()),
+            false => admit::caller(self, &request, &routing).await,
+        };
+        let hold = match hold {
+            Ok(hold) => hold,
+            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+        };
         request.steps.before_us = request.elapsed_us();
         request.steps.limits_us = request.steps.before_us - before;
-        exchange::run(self, session, &request, &routing, &mut ctx.records, looked).await.map(|()| true)
+        exchange::run(self, session, &request, &routing, (looked, hold), &mut ctx.records).await.map(|()| true)
     }
 
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         request.content.unread = true;
-        let prepared = self.prepare(&mut request).and_then(|routing| {
-            admit::caller(self, &request, &routing)?.keep();
-            Ok(routing)
-        });
+        let prepared = match self.prepare(&mut request) {
+            Ok(routing) => admit::caller(self, &request, &routing).await.map(|hold| (routing, hold)),
+            Err(fault) => Err(fault),
+        };
         match prepared {
-            Ok(routing) => {
-                ctx.relay = Some(Box::new(Relay::new(request, routing, self.engine.clone())));
+            Ok((routing, hold)) => {
+                ctx.relay = Some(Box::new(Relay::new(request, routing, hold)));
                 relay::start(self, session, ctx);
                 Ok(false)
             }

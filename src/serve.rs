@@ -27,7 +27,7 @@ use crate::writer::{Records, Way, Writer};
 use boot::Booted;
 use gateway_domain::egress::{BaseUrl, Trusted};
 use gateway_domain::record::mask;
-use gateway_policies::Engine;
+use gateway_policies::Ledger;
 use gateway_store::journal::Journal;
 use log_upkeep::LogUpkeep;
 use pingora::server::configuration::{Opt, ServerConf};
@@ -70,13 +70,13 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let flight = Flight::default();
     let (records, writer) = start_writer(&settings, &booted, &metrics, control.handle())?;
     let budget = Budget::new(settings.max_buffered_bytes.0);
-    let (engine, peers) = (Arc::new(Engine::default()), Peers::default());
+    let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
     let process = Arc::new(Process::new(
         booted.live.clone(),
         metrics.clone(),
         flight.clone(),
         budget.clone(),
-        engine.clone(),
+        ledger.clone(),
         peers.clone(),
     ));
     let issuers = follow_issuers(&control, &booted)?;
@@ -90,7 +90,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, &settings).start(control.handle());
     let router = gateway_admin::router(app);
     let stop_admin = admin_port::start(&control, settings.admin_listen, router.clone())?;
-    watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), engine.clone());
+    watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
     let presence = presence::start(control.handle(), &booted, settings.role, peers);
     let dialer = Dialer::new(Dns::new(booted.trusted.clone()), settings.connect_timeout.0, control.handle().clone());
     let cache = redis::answer_cache(redis::connect(&settings, &control)?, &settings, &metrics)?;
@@ -100,7 +100,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         live: booted.live,
         issuers,
         dialer,
-        engine,
+        counters: ledger,
         budget,
         records,
         inline: quick_cache::sync::Cache::new(INLINE_CONFIGS),

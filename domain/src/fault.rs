@@ -1,6 +1,7 @@
 //! Every error the data plane can answer with, as one table: status, codes, metric label and retry class.
 //! A fault is rendered in the dialect of the client; nothing else in the house writes an error body.
 
+use crate::counters::Standings;
 use crate::operation::Dialect;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -94,12 +95,14 @@ struct Inner {
     code: Option<&'static str>,
     errors: Vec<String>,
     retry_after_ms: Option<u64>,
+    standings: Standings,
 }
 
 impl Fault {
     pub fn new(kind: FaultKind, message: impl Into<Cow<'static, str>>) -> Self {
         let (message, param, code, errors, retry_after_ms) = (message.into(), None, None, Vec::new(), None);
-        Self(Box::new(Inner { kind, message, param, code, errors, retry_after_ms }))
+        let standings = Standings::default();
+        Self(Box::new(Inner { kind, message, param, code, errors, retry_after_ms, standings }))
     }
 
     /// The field or header that is at fault.
@@ -126,6 +129,17 @@ impl Fault {
     pub fn retry_after_ms(mut self, ms: u64) -> Self {
         self.0.retry_after_ms = Some(ms);
         self
+    }
+
+    /// How the limit stands that refused.
+    #[must_use]
+    pub fn standings(mut self, standings: Standings) -> Self {
+        self.0.standings = standings;
+        self
+    }
+
+    pub fn limits(&self) -> Standings {
+        self.0.standings
     }
 
     pub fn kind(&self) -> FaultKind {

@@ -4,6 +4,7 @@
 pub mod bounds;
 pub mod catalog;
 pub mod config;
+pub mod counters;
 pub mod egress;
 pub mod fault;
 pub mod id;

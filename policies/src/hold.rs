@@ -1,118 +1,158 @@
-//! The two verdicts: what was taken for a call, or which policy refused it.
-//! Knows nothing of matching; a hold is given back or kept, never counted again.
+//! What was taken for a call, until it is known what the call used. A hold belongs to the windows it was taken
+//! from, whatever the clock says when it ends.
 
-use crate::engine::Engine;
-use crate::index::Ask;
-use gateway_domain::resource::policy::Unit;
-use gateway_domain::snapshot::Policy;
-use gateway_domain::{Fault, FaultKind, Timestamp};
+use crate::wants::{Estimate, Price};
+use gateway_domain::counters::{Ask, Change, Counters, Measured, Standings, Take};
 use std::fmt;
 use std::sync::Arc;
 
-/// One request taken from each policy that matched. Costs nothing when none did. Dropped, it stays taken.
-#[must_use = "decide what becomes of it: `keep` or `release`"]
-#[derive(Debug, Default)]
+/// What a call used in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    pub tokens: u64,
+    /// Nanodollars; `None` where no price is known, which counts as nothing.
+    pub cost: Option<u64>,
+}
+
+/// Costs nothing when no limit matched. Dropped without a word it counts as held, so that no accident lets a
+/// call through for nothing.
+#[must_use = "decide what becomes of it: `settle`, `count` or `release`"]
+#[derive(Default)]
 pub struct Hold {
-    pub(crate) taken: Vec<Ask>,
-    pub(crate) standing: Option<Standing>,
+    /// `amount` of each is what it holds, or would.
+    asks: Vec<Ask>,
+    /// Costs that the target's stage has to take.
+    costs: Vec<Ask>,
+    counters: Option<Arc<dyn Counters>>,
+    estimate: Estimate,
+    /// Tokens of the answer that the holds cover.
+    covered: u64,
+    standings: Standings,
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").field("asks", &self.asks).field("costs", &self.costs).finish_non_exhaustive()
+    }
 }
 
 impl Hold {
-    /// Gives back what was taken, into the window it was taken from, as after a target that failed.
-    pub fn release(self, engine: &Engine, now: Timestamp) {
-        engine.give_back(&self.taken, now);
+    pub(crate) fn new(
+        asks: Vec<Ask>,
+        costs: Vec<Ask>,
+        counters: &Arc<dyn Counters>,
+        estimate: Estimate,
+        standings: Standings,
+    ) -> Self {
+        Self { asks, costs, counters: Some(counters.clone()), estimate, covered: 0, standings }
     }
-
-    /// The call was made: it counts.
-    pub fn keep(self) {}
 
     pub fn is_empty(&self) -> bool {
-        self.taken.is_empty()
+        self.asks.is_empty() && self.costs.is_empty()
     }
 
-    /// The tightest of the limits taken from, as it stood right after; `None` when no policy matched.
-    pub fn standing(&self) -> Option<Standing> {
-        self.standing
-    }
-}
-
-/// A request limit as the caller may be told it (`x-gateway-ratelimit-{limit,remaining,reset}-requests`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    pub limit: u64,
-    pub remaining: u64,
-    pub reset_at: Timestamp,
-}
-
-impl Standing {
-    /// Of two limits the one that will be met first: fewer left, then longer to wait.
-    #[must_use]
-    pub fn tighter(self, other: Self) -> Self {
-        let tightness = |s: &Self| (s.remaining, std::cmp::Reverse(s.reset_at));
-        if tightness(&other) < tightness(&self) { other } else { self }
-    }
-}
-
-/// Why nothing was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
-    /// The window has no room left.
-    Limit,
-    /// A new group would need a counter and the engine's bound is reached: shed rather than let through uncounted.
-    Full,
-}
-
-/// Of several policies that refuse, the one that keeps the caller waiting longest.
-#[derive(Clone, Debug)]
-pub struct Denied {
-    pub policy: Arc<Policy>,
-    pub cause: Cause,
-    pub limit: u64,
-    pub reset_at: Timestamp,
-    /// At least 1.
-    pub retry_after_ms: u64,
-}
-
-impl Denied {
-    pub fn standing(&self) -> Standing {
-        Standing { limit: self.limit, remaining: 0, reset_at: self.reset_at }
+    pub(crate) fn costs(&self) -> &[Ask] {
+        &self.costs
     }
 
-    /// 429 with the policy's name and the time to wait.
-    pub fn fault(&self) -> Fault {
-        Fault::new(FaultKind::RateLimited, self.to_string()).retry_after_ms(self.retry_after_ms)
+    /// How the tightest limits stood right after.
+    pub fn standings(&self) -> Standings {
+        self.standings
     }
-}
 
-impl fmt::Display for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Policy { name, slug, rule, .. } = &*self.policy;
-        match self.cause {
-            Cause::Limit => write!(
-                f,
-                "rate limit exceeded: policy \"{name}\" ({slug}) allows {} {} per {} ({}); resets at {}",
-                self.limit,
-                if self.limit == 1 { "request" } else { "requests" },
-                noun(rule.unit),
-                rule.unit.name(),
-                self.reset_at,
-            ),
-            Cause::Full => write!(
-                f,
-                "rate limit cannot be counted: too many groups are being counted for policy \"{name}\" ({slug}) to begin another; retry later"
-            ),
+    /// The call is over: what was held and not used comes back.
+    pub fn settle(mut self, used: Used) {
+        self.end(|ask| match ask.measured {
+            Measured::Requests => 0,
+            Measured::Tokens => used.tokens,
+            Measured::Cost => used.cost.unwrap_or(0),
+        });
+    }
+
+    /// The call was made, and nobody knows what it used: it counts as it was held.
+    pub fn count(self) {
+        drop(self);
+    }
+
+    /// The call came to nothing: everything comes back, the request too.
+    pub fn release(mut self) {
+        if let Some(counters) = self.counters.take() {
+            let back = |ask: &Ask| match ask.take {
+                Take::Now => Some(Change { used: -signed(ask.amount), ..change(ask) }),
+                Take::Hold => Some(Change { back: ask.amount, ..change(ask) }),
+                Take::Look => None,
+            };
+            counters.settle(&self.asks.iter().filter_map(back).collect::<Vec<_>>());
+        }
+    }
+
+    /// True for a call whose answer nobody bounds and that is held for: its stream has to be watched.
+    pub fn may_grow(&self) -> bool {
+        self.estimate.output.is_none() && self.asks.iter().any(|a| a.take == Take::Hold)
+    }
+
+    /// So many tokens have come out so far: where that is more than what is held, holds grow by what is assumed of
+    /// such an answer. Nothing is refused any more.
+    pub fn grow(&mut self, tokens: u64, price: Option<Price<'_>>) {
+        if tokens <= self.covered || !self.may_grow() {
+            return;
+        }
+        let Some(counters) = &self.counters else { return };
+        let mut changes = Vec::new();
+        let mut covered = u64::MAX;
+        for ask in self.asks.iter_mut().filter(|a| a.take == Take::Hold) {
+            let steps = tokens.div_ceil(ask.assume.max(1)).max(1);
+            let output = steps.saturating_mul(ask.assume.max(1));
+            covered = covered.min(output);
+            let estimate = Estimate { output: Some(output), ..self.estimate };
+            let amount = estimate.amount(ask, price);
+            let more = amount.saturating_sub(ask.amount);
+            if more > 0 {
+                ask.amount = amount;
+                changes.push(Change { more, ..change(ask) });
+            }
+        }
+        self.covered = covered;
+        counters.settle(&changes);
+    }
+
+    fn end(&mut self, used: impl Fn(&Ask) -> u64) {
+        let Some(counters) = self.counters.take() else { return };
+        let settled = |ask: &Ask| {
+            let back = match ask.take {
+                Take::Now => return None,
+                Take::Hold => ask.amount,
+                Take::Look => 0,
+            };
+            Some(Change { back, used: signed(used(ask)), owes: ask.take == Take::Hold && !ask.lone, ..change(ask) })
+        };
+        let changes: Vec<Change> = self.asks.iter().filter_map(settled).collect();
+        if !changes.is_empty() {
+            counters.settle(&changes);
         }
     }
 }
 
-impl std::error::Error for Denied {}
-
-const fn noun(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Second => "second",
-        Unit::Minute => "minute",
-        Unit::Hour => "hour",
-        Unit::Day => "day",
-        Unit::Week => "week",
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.end(|ask| ask.amount);
     }
+}
+
+const fn change(ask: &Ask) -> Change {
+    Change {
+        slot: ask.slot,
+        ends: ask.ends,
+        limit: ask.limit,
+        measured: ask.measured,
+        keep: ask.keep,
+        back: 0,
+        more: 0,
+        used: 0,
+        owes: false,
+    }
+}
+
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
 }

@@ -4,10 +4,11 @@
 
 mod buckets;
 
-use crate::rule::{Rule, Slot, Stage};
+use crate::meter::Meter;
+use crate::rule::{Rule, Stage};
 use crate::subject::{Attribute, Seen, Subject};
 use buckets::{Anchor, Buckets, Population};
-use gateway_domain::Timestamp;
+use gateway_domain::counters::CounterKey;
 use gateway_domain::id::PolicyId;
 use gateway_domain::snapshot::Policy;
 use std::collections::BTreeMap;
@@ -21,14 +22,6 @@ pub struct Index {
     caller: Finder,
     target: Finder,
     uncounted: usize,
-}
-
-/// One request wanted from one counter.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
-    pub(crate) slot: Slot,
-    pub(crate) limit: u64,
-    rule: u32,
 }
 
 impl Index {
@@ -62,29 +55,24 @@ impl Index {
         self.rules.is_empty()
     }
 
-    /// Sorted by slot, each once. Allocates only if there are any.
-    pub(crate) fn asks(&self, stage: Stage, subject: &Subject<'_>, now: Timestamp) -> Vec<Ask> {
+    /// Hands over every policy that matches, with its number and its counter; some perhaps more than once.
+    pub(crate) fn visit(&self, stage: Stage, subject: &Subject<'_>, mut each: impl FnMut(u32, &Meter, CounterKey)) {
         let finder = match stage {
             Stage::Caller => &self.caller,
             Stage::Target => &self.target,
         };
-        let mut asks = Vec::new();
         finder.visit(subject, |at| {
             let rule = &self.rules[at as usize];
             if rule.matches(subject)
-                && let Some(slot) = rule.slot(subject, now)
+                && let Some(counter) = rule.counter(subject)
             {
-                asks.push(Ask { slot, limit: rule.policy.rule.value, rule: at });
+                each(at, &rule.meter, counter);
             }
         });
-        // One policy may lie in several buckets of one call, under a model's name and its prefix for instance.
-        asks.sort_unstable_by_key(|a| a.slot);
-        asks.dedup_by_key(|a| a.slot);
-        asks
     }
 
-    pub(crate) fn policy(&self, ask: &Ask) -> &Arc<Policy> {
-        &self.rules[ask.rule as usize].policy
+    pub(crate) fn rule(&self, at: u32) -> Option<&Rule> {
+        self.rules.get(at as usize).map(|r| &**r)
     }
 }
 

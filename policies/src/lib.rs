@@ -1,24 +1,30 @@
-//! Rate-limit policies in force: which of them match a call, and whether their windows still have room.
+//! Policies in force: which of them match a call, what they hold of it, and whether their windows have room.
 //! Floor 1: bytes and numbers in, a verdict out. Knows no network, no clock, no store and no HTTP; time is an
-//! argument, and where the counters are kept is the engine's own business.
+//! argument, and counters stand behind the port `gateway_domain::counters::Counters`.
 //!
-//! An [`Index`] is made with each snapshot and never changes; the [`Engine`] outlives snapshots and holds
-//! nothing but numbers. A call is admitted in two [`Stage`]s, since some policies ask about the target and the
-//! target is chosen late.
+//! An [`Index`] is made with each snapshot and never changes; the [`Ledger`] outlives snapshots and holds nothing
+//! but numbers. A call gathers its [`Wants`] in two [`Stage`]s, since some policies ask about the target and the
+//! target is chosen late; what it is granted is a [`Hold`], settled when the call is over.
 
 mod condition;
-mod engine;
 mod hold;
 mod index;
+mod ledger;
+mod meter;
 mod rule;
 mod subject;
+mod verdict;
+mod wants;
 mod window;
 
-pub use engine::Engine;
-pub use hold::{Cause, Denied, Hold, Standing};
+pub use hold::{Hold, Used};
 pub use index::Index;
+pub use ledger::{Delta, Ledger, Total};
+pub use meter::ASSUMED_OUTPUT;
 pub use rule::{Stage, supported, supported_limits, supported_usage};
 pub use subject::Subject;
+pub use verdict::{Denied, Name};
+pub use wants::{Estimate, Price, Wants};
 
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,9 @@
 //! Knows no other policy and no counter's state.
 
 use crate::condition::Test;
+use crate::meter::Meter;
 use crate::subject::{Attribute, Seen, Subject};
-use crate::window::Window;
-use gateway_domain::Timestamp;
+use gateway_domain::counters::CounterKey;
 use gateway_domain::resource::Invalid;
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::policy::{Condition, Measure, OneOrMany, RateLimitPolicy, Target, UsageLimitPolicy};
@@ -26,9 +26,6 @@ pub fn supported(rule: &RateLimitPolicy) -> Result<(), Invalid> {
     const LATER: &str = "is not available in this version";
     if rule.target == Target::McpTools {
         return Err(Invalid::new("target", format!("mcp_tools {LATER}")));
-    }
-    if rule.measure == Measure::Tokens {
-        return Err(Invalid::new("type", format!("tokens {LATER}")));
     }
     let conditions = rule.conditions.iter().map(|c| c.key.as_str()).enumerate();
     let groups = rule.group_by.iter().map(|g| g.key.as_str()).enumerate();
@@ -55,15 +52,6 @@ pub fn supported_limits(limits: &Limits) -> Result<(), Invalid> {
     }
 }
 
-/// Where a count is kept: which counter, and which of its windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Slot {
-    /// Cut from a SHA-256, so that no caller can aim at another's counter by its choice of group values, and
-    /// every node finds the same one.
-    pub(crate) key: u128,
-    pub(crate) ends: Timestamp,
-}
-
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) policy: Arc<Policy>,
@@ -71,15 +59,15 @@ pub(crate) struct Rule {
     pub(crate) tests: Box<[Test]>,
     /// Sorted, each once.
     pub(crate) groups: Box<[Attribute]>,
-    window: Window,
-    key: u128,
+    pub(crate) meter: Meter,
+    key: CounterKey,
 }
 
 impl Rule {
-    /// `None` for what this engine does not count: tokens, and policies of tool calls.
+    /// `None` for what is not counted here: policies of tool calls.
     pub(crate) fn compile(policy: &Arc<Policy>) -> Option<Self> {
         let rule = &policy.rule;
-        if rule.measure != Measure::Requests || rule.target != Target::Llm {
+        if rule.target != Target::Llm {
             return None;
         }
         let tests = rule.conditions.iter().map(Test::compile).collect::<Option<Box<[_]>>>()?;
@@ -92,7 +80,7 @@ impl Rule {
             stage,
             tests,
             groups: groups.into(),
-            window: Window::of(rule.unit),
+            meter: Meter::of_rate(rule),
             key: fingerprint(policy),
             policy: policy.clone(),
         })
@@ -103,13 +91,13 @@ impl Rule {
     }
 
     /// The counter of the subject's group. `None` when a value to group by is missing: the policy does not apply.
-    pub(crate) fn slot(&self, subject: &Subject<'_>, now: Timestamp) -> Option<Slot> {
-        let ends = self.window.end(now);
+    pub(crate) fn counter(&self, subject: &Subject<'_>) -> Option<CounterKey> {
         if self.groups.is_empty() {
-            return Some(Slot { key: self.key, ends });
+            return Some(self.key);
         }
         let mut hash = Sha256::new();
-        hash.update(self.key.to_be_bytes());
+        hash.update(self.key.0.to_be_bytes());
+        hash.update(self.key.1.to_be_bytes());
         for group in &self.groups {
             match subject.see(group.borrowed())? {
                 Seen::Text(text) => add(&mut hash, b't', text.as_bytes()),
@@ -118,13 +106,13 @@ impl Rule {
                 Seen::Unread => add(&mut hash, b'u', &[]),
             }
         }
-        Some(Slot { key: cut(hash), ends })
+        Some(cut(hash))
     }
 }
 
 /// Of everything whose change starts a new count. The value is not part of it: raising a limit must not
 /// forget what was used.
-fn fingerprint(policy: &Policy) -> u128 {
+fn fingerprint(policy: &Policy) -> CounterKey {
     let rule = &policy.rule;
     let mut hash = Sha256::new();
     add(&mut hash, b'p', policy.id.0.as_bytes());
@@ -167,6 +155,8 @@ fn add(hash: &mut Sha256, tag: u8, field: &[u8]) {
     hash.update(field);
 }
 
-fn cut(hash: Sha256) -> u128 {
-    hash.finalize().iter().take(16).fold(0, |key, byte| key << 8 | u128::from(*byte))
+/// Cut from a SHA-256, so that no caller can aim at another's counter by its choice of group values, and every
+/// node finds the same one.
+fn cut(hash: Sha256) -> CounterKey {
+    CounterKey::of(hash.finalize().iter().take(16).fold(0, |key, byte| key << 8 | u128::from(*byte)))
 }

@@ -5,6 +5,7 @@ mod cost;
 mod exact;
 mod fixture;
 mod keys;
+mod ledger;
 mod matching;
 mod model;
 mod verdict;

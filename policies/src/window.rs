@@ -11,6 +11,13 @@ pub(crate) struct Window {
     anchor: i64,
 }
 
+/// One stretch of counting: its first moment names it among its kind, the other is the first outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) began: Timestamp,
+    pub(crate) ends: Timestamp,
+}
+
 /// The epoch was a Thursday; policies count weeks from Monday (`spec/policies.md`, reset anchors).
 const FIRST_MONDAY: i64 = 4 * Unit::Day.micros();
 
@@ -20,10 +27,11 @@ impl Window {
         Self { length: unit.micros(), anchor }
     }
 
-    /// End of the window that holds `now`: its first moment outside. Names the window among its kind.
-    pub(crate) const fn end(self, now: Timestamp) -> Timestamp {
+    /// The window that holds `now`.
+    pub(crate) const fn span(self, now: Timestamp) -> Span {
         let passed = now.0.saturating_sub(self.anchor).rem_euclid(self.length);
-        Timestamp(now.0.saturating_add(self.length - passed))
+        let began = now.0.saturating_sub(passed);
+        Span { began: Timestamp(began), ends: Timestamp(now.0.saturating_add(self.length - passed)) }
     }
 }
 
@@ -47,7 +55,7 @@ mod tests {
             (Unit::Hour, "1969-12-31T23:30:00Z", "1970-01-01T00:00:00Z"),
         ] {
             let at = |s: &str| s.parse::<Timestamp>().unwrap();
-            assert_eq!(Window::of(unit).end(at(now)), at(end), "{unit:?} at {now}");
+            assert_eq!(Window::of(unit).span(at(now)).ends, at(end), "{unit:?} at {now}");
         }
     }
 
@@ -55,7 +63,8 @@ mod tests {
     fn the_ends_of_time_do_not_overflow() {
         for unit in [Unit::Second, Unit::Minute, Unit::Hour, Unit::Day, Unit::Week] {
             for now in [i64::MIN, -1, 0, i64::MAX] {
-                assert!(Window::of(unit).end(Timestamp(now)) >= Timestamp(now));
+                let span = Window::of(unit).span(Timestamp(now));
+                assert!(span.began <= Timestamp(now) && span.ends >= Timestamp(now));
             }
         }
     }

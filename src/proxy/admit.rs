@@ -1,11 +1,16 @@
-//! Limits, at their two stages: the caller's before a target is chosen, a target's when it is its turn.
+//! Limits, at their two stages: the caller's before a target is chosen, a target's when it is its turn; and what
+//! becomes of what they held.
 
 use super::Gateway;
+use super::estimate;
 use super::exchange::Routing;
-use super::request::Request;
+use super::request::{Content, Request};
 use super::target::Aim;
-use gateway_domain::Fault;
-use gateway_policies::{Hold, Stage, Subject};
+use gateway_domain::config::Leaf;
+use gateway_domain::counters::{Answer, Standings};
+use gateway_domain::price::{PriceBook, PriceCard, price};
+use gateway_domain::{Fault, FaultKind, Usage};
+use gateway_policies::{Estimate, Hold, Stage, Subject, Used, Wants};
 
 fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
     let set = routing.plan.attempts.iter().any(|a| a.leaf.model.is_some());
@@ -27,24 +32,160 @@ fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>)
     }
 }
 
-fn admit(
+/// Every limit that does not depend on the target, all or nothing.
+pub(crate) async fn caller(gateway: &Gateway, request: &Request, routing: &Routing) -> Result<Hold, Fault> {
+    let mut wants = Wants::default();
+    if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
+        wants.gather(index, Stage::Caller, &subject(request, routing, None), request.now());
+    }
+    let leaves = routing.plan.attempts.iter().map(|a| &*a.leaf);
+    take(gateway, request, Stage::Caller, wants, (&request.content, leaves), None).await
+}
+
+/// The limits that look at the target, and every cost, at this target's price. A denial is this target's 429 or
+/// 412 and follows the fallback rules.
+pub(crate) async fn target(
     gateway: &Gateway,
     request: &Request,
     routing: &Routing,
-    aim: Option<&Aim>,
+    at: &Target<'_>,
+    caller: &Hold,
+) -> Result<Held, Fault> {
+    let mut wants = Wants::default();
+    if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
+        wants.gather(index, Stage::Target, &subject(request, routing, Some(at.aim)), request.now());
+    }
+    wants.charge(caller);
+    let card = if wants.are_metered() { card(request, at.aim) } else { None };
+    let hold = take(gateway, request, Stage::Target, wants, (at.content, std::iter::once(at.leaf)), card).await?;
+    Ok(Held { hold, card })
+}
+
+/// The target whose limits are asked.
+pub(crate) struct Target<'a> {
+    pub(crate) aim: &'a Aim,
+    pub(crate) leaf: &'a Leaf,
+    pub(crate) content: &'a Content,
+}
+
+async fn take<'a>(
+    gateway: &Gateway,
+    request: &Request,
     stage: Stage,
+    mut wants: Wants,
+    (content, leaves): (&Content, impl Iterator<Item = &'a Leaf>),
+    card: Option<PriceCard>,
 ) -> Result<Hold, Fault> {
-    let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) else { return Ok(Hold::default()) };
-    let subject = subject(request, routing, aim);
-    gateway.engine.admit(index, stage, &subject, request.now()).map_err(|denied| denied.fault())
+    if wants.is_empty() {
+        return Ok(Hold::default());
+    }
+    let mut estimated = Estimate::default();
+    if wants.are_metered() {
+        match estimate::of(request, content, leaves) {
+            None => wants.only_requests(),
+            Some(estimate) => {
+                estimated = estimate;
+                wants.measure(&estimate, card.map(priced).as_ref().map(|p| p as _));
+            }
+        }
+    }
+    let now = request.now();
+    let verdict = match gateway.counters.reserve(wants.asks(), now) {
+        Answer::Now(verdict) => verdict,
+        Answer::Later(verdict) => verdict.await,
+    };
+    match verdict {
+        Ok(()) => Ok(wants.granted(stage, &gateway.counters, estimated)),
+        Err(refusal) => {
+            let index = request.tenant.world.limits(request.tenant.workspace.id);
+            let denied = wants.denied(index.map(|i| &**i), refusal, now);
+            Err(denied.map_or_else(|| Fault::new(FaultKind::Internal, "A limit refused unnamed"), |d| d.fault()))
+        }
+    }
 }
 
-/// Every policy that does not depend on the target, all or nothing.
-pub(crate) fn caller(gateway: &Gateway, request: &Request, routing: &Routing) -> Result<Hold, Fault> {
-    admit(gateway, request, routing, None, Stage::Caller)
+/// The price of what is asked for at this target, as the record of it will be priced.
+fn card(request: &Request, aim: &Aim) -> Option<PriceCard> {
+    if let Some(own) = aim.own_card(request) {
+        return Some(*own);
+    }
+    let model = aim.model.as_deref().or(request.content.model.as_deref())?;
+    PriceBook::builtin().card(aim.adapter.info().slug, model).copied()
 }
 
-/// The policies that look at the target; a denial is this target's 429 and follows the fallback rules.
-pub(crate) fn target(gateway: &Gateway, request: &Request, routing: &Routing, aim: &Aim) -> Result<Hold, Fault> {
-    admit(gateway, request, routing, Some(aim), Stage::Target)
+/// Nanodollars of so many tokens in and out.
+fn priced(card: PriceCard) -> impl Fn(u64, u64) -> Option<u64> {
+    move |input, output| {
+        let cost = price(&Usage { input, output, ..Usage::default() }, &card)?;
+        u64::try_from(cost.0).ok()
+    }
+}
+
+/// What is held for a call while a target answers it.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    pub(crate) caller: Hold,
+    pub(crate) target: Held,
+}
+
+/// What is held for one target, at its price.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    hold: Hold,
+    card: Option<PriceCard>,
+}
+
+impl Held {
+    pub(crate) fn standings(&self) -> Standings {
+        self.hold.standings()
+    }
+
+    /// The target is left for another, or gave no answer.
+    pub(crate) fn leave(self, status: u16) {
+        if succeeded(status) { self.hold.count() } else { self.hold.release() }
+    }
+
+    fn used(&self, usage: &Usage) -> Used {
+        let cost = self.card.and_then(|card| price(usage, &card)).and_then(|c| u64::try_from(c.0).ok());
+        Used { tokens: usage.total(), cost }
+    }
+}
+
+const fn succeeded(status: u16) -> bool {
+    matches!(status, 200..300)
+}
+
+impl Holds {
+    /// Whether the stream has to be watched, see [`Hold::grow`].
+    pub(crate) fn may_grow(&self) -> bool {
+        self.caller.may_grow() || self.target.hold.may_grow()
+    }
+
+    pub(crate) fn grow(&mut self, tokens: u64) {
+        let price = self.target.card.map(priced);
+        let price = price.as_ref().map(|p| p as _);
+        self.caller.grow(tokens, price);
+        self.target.hold.grow(tokens, price);
+    }
+
+    /// The call is over. What came to nothing gives back what it held, but for the caller's request; where nobody
+    /// knows what was used, it counts as it was held.
+    pub(crate) fn settle(self, status: u16, usage: Option<&Usage>) {
+        let Self { caller, target } = self;
+        match usage {
+            _ if !succeeded(status) => {
+                target.leave(status);
+                caller.settle(Used::default());
+            }
+            None => {
+                target.hold.count();
+                caller.count();
+            }
+            Some(usage) => {
+                let used = target.used(usage);
+                target.hold.settle(used);
+                caller.settle(used);
+            }
+        }
+    }
 }

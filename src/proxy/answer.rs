@@ -335,3 +335,8 @@ pub(crate) fn usage_of(ending: &Ending, request_bytes: usize) -> Option<gateway_
         })
     })
 }
+
+/// Tokens of the answer so far, by the same guess.
+pub(crate) fn tokens_of(ending: &Ending) -> u64 {
+    ending.content_chars.div_ceil(4)
+}

@@ -2,7 +2,7 @@
 //! yet delivered, so that the plan may still move on.
 
 use super::Gateway;
-use super::admit;
+use super::admit::{self, Held, Target};
 use super::answer::{Answer, ended_by, read};
 use super::capture::{Keep, Sent};
 use super::exchange::Routing;
@@ -13,9 +13,11 @@ use super::target::{self, Aim};
 use super::wire::{self, Client, Clocks, WireError};
 use crate::cache::Lead;
 use gateway_domain::config::{Leaf, Retry};
+use gateway_domain::counters::Standings;
 use gateway_domain::price::PriceCard;
 use gateway_domain::record::CacheStatus;
 use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_policies::Hold;
 use gateway_providers::{Call, Endpoint, Outgoing};
 use http::{HeaderName, HeaderValue};
 use pingora::proxy::Session;
@@ -46,6 +48,8 @@ pub(crate) struct Facts {
     pub(crate) earlier: Duration,
     pub(crate) request_bytes: u64,
     pub(crate) stream: bool,
+    /// Of the tightest limits that the request was held to.
+    pub(crate) limits: Standings,
 }
 
 #[derive(Debug)]
@@ -53,6 +57,7 @@ pub(crate) struct Tried {
     pub(crate) facts: Facts,
     /// `None` when nothing went out, or nothing of it may be kept.
     pub(crate) sent: Option<Box<Sent>>,
+    pub(crate) hold: Held,
     /// `Err` only when the client is gone.
     pub(crate) answer: Result<Answer, WireError>,
 }
@@ -63,45 +68,43 @@ pub(crate) async fn run(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    at: usize,
+    (at, caller): (usize, &Hold),
     earlier: Duration,
     lead: Option<&Lead>,
 ) -> Tried {
     let attempt = &routing.plan.attempts[at];
     let leaf = &*attempt.leaf;
     let mut facts = Facts { option_index: leaf.path.clone(), earlier, ..Facts::default() };
-    let refused = |facts, fault| Tried { facts, sent: None, answer: Ok(Answer::Fault(fault)) };
+    facts.limits = caller.standings();
+    let refused = |facts, fault, hold| Tried { facts, hold, sent: None, answer: Ok(Answer::Fault(fault)) };
     let aim = match target::resolve(leaf, routing.inline, request) {
         Ok(aim) => aim,
-        Err(fault) => return refused(facts, fault),
+        Err(fault) => return refused(facts, fault, Held::default()),
     };
     facts.provider = aim.adapter.info().slug;
     facts.virtual_key = aim.virtual_key.clone();
     facts.model = aim.model.clone();
     facts.card = aim.own_card(request);
-    let hold = match admit::target(gateway, request, routing, &aim) {
-        Ok(hold) => hold,
-        Err(fault) => return refused(facts, fault),
+    let content = match shape::content(request, leaf) {
+        Ok(content) => content,
+        Err(fault) => return refused(facts, fault, Held::default()),
     };
-    let shaped = shape::content(request, leaf);
-    let prepared = shaped.and_then(|content| Prepared::new(gateway, session, request, leaf, &aim, content));
-    let prepared = match prepared {
+    let target = Target { aim: &aim, leaf, content: &content };
+    let hold = match admit::target(gateway, request, routing, &target, caller).await {
+        Ok(hold) => hold,
+        Err(fault) => return refused(facts, fault, Held::default()),
+    };
+    facts.limits = facts.limits.tighter(hold.standings());
+    let prepared = match Prepared::new(gateway, session, request, leaf, &aim, content) {
         Ok(prepared) => prepared,
-        Err(fault) => {
-            hold.release(&gateway.engine, request.now());
-            return refused(facts, fault);
-        }
+        Err(fault) => return refused(facts, fault, hold),
     };
     facts.adjusted.clone_from(&prepared.out.adjusted);
     facts.request_bytes = prepared.out.body.len() as u64;
     facts.stream = prepared.content.stream;
     let answer = with_retries(gateway, (session, lead), request, &prepared, &leaf.retry, &mut facts).await;
-    match &answer {
-        Ok(answer) if !(200..300).contains(&answer.status()) => hold.release(&gateway.engine, request.now()),
-        _ => hold.keep(),
-    }
     let sent = (request.keep != Keep::Nothing).then(|| Box::new(Sent { head: prepared.head, body: prepared.out.body }));
-    Tried { facts, sent, answer }
+    Tried { facts, hold, sent, answer }
 }
 
 /// Everything of a target's request that its retries share.

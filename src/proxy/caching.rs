@@ -2,6 +2,7 @@
 //! known or on its way, and what a target answers is told to it. A hit costs no budget and makes no call.
 
 use super::Gateway;
+use super::admit::Held;
 use super::answer::{Answer, Told};
 use super::attempt::{Facts, Prepared, Tried};
 use super::exchange::Routing;
@@ -87,7 +88,7 @@ pub(crate) async fn look(
     let fresh = request.headers.cache_refresh;
     match gateway.cache.find(key, keep, fresh, request.now()).await {
         Found::Hit(entry) => {
-            let tried = Tried { facts, sent: None, answer: Ok(Answer::Kept(entry)) };
+            let tried = Tried { facts, hold: Held::default(), sent: None, answer: Ok(Answer::Kept(entry)) };
             Ok(Looked::Answered(Box::new(tried)))
         }
         Found::Lead(lead) => Ok(Looked::Lead(lead, if fresh { CacheStatus::Refresh } else { CacheStatus::Miss })),
@@ -105,11 +106,21 @@ async fn join(session: &mut Session, mut follow: Follow, facts: Facts) -> Result
         gone = wire::client_gone(&mut session.downstream_session) => return Err(WireError::ClientGone(gone)),
     };
     Ok(match event {
-        Event::Begun(head) => Some(Tried { facts, sent: None, answer: Ok(Answer::Followed(head, Box::new(follow))) }),
+        Event::Begun(head) => Some(Tried {
+            facts,
+            hold: Held::default(),
+            sent: None,
+            answer: Ok(Answer::Followed(head, Box::new(follow))),
+        }),
         Event::Failed(Failed { status, head, body, message }) => {
             let reply = Told { failure: message, ..Told::default() };
             let facts = Facts { cache: CacheStatus::Miss, ..facts };
-            Some(Tried { facts, sent: None, answer: Ok(Answer::Whole { status, head, body, reply }) })
+            Some(Tried {
+                facts,
+                hold: Held::default(),
+                sent: None,
+                answer: Ok(Answer::Whole { status, head, body, reply }),
+            })
         }
         Event::Piece(_) | Event::Ended { .. } | Event::Lost => None,
     })

@@ -1,7 +1,8 @@
 //! Takes an answer to the client: in one piece, or as a stream that ends well or says that it broke.
 
 use super::Gateway;
-use super::answer::{Answer, Begun, Passing, broken, usage_of};
+use super::admit::Holds;
+use super::answer::{Answer, Begun, Passing, broken, tokens_of, usage_of};
 use super::attempt::Facts;
 use super::caching;
 use super::capture::Tape;
@@ -25,9 +26,8 @@ pub(crate) async fn answer(
     session: &mut Session,
     request: &Request,
     (answer, lead): (Answer, Option<Lead>),
-    facts: &Facts,
-    record: &mut LogRecord,
-    tape: &mut Tape,
+    (facts, record, tape): (&Facts, &mut LogRecord, &mut Tape),
+    holds: &mut Holds,
 ) -> Result<(), Box<Error>> {
     record.status = answer.status();
     session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
@@ -66,7 +66,7 @@ pub(crate) async fn answer(
             reply::decorate(gateway, &mut head, request, facts);
             reply::first_byte(record, request);
             let mut outlet = Outlet::new(session, lead);
-            let mut stream = Streaming { up, translator, record, tape, sent: 0 };
+            let mut stream = Streaming { up, translator, record, tape, sent: 0, watch: Watch::new(holds) };
             let outcome = stream.run(&mut outlet, head, held, ended, request).await;
             let outcome = outlet.heard(outcome);
             stream.close(gateway, outlet, request, outcome.is_ok()).await;
@@ -75,7 +75,8 @@ pub(crate) async fn answer(
         Answer::Raw(passing) => {
             let Passing { up, mut meter } = *passing;
             let mut outlet = Outlet::new(session, lead.filter(|_| (200..300).contains(&record.status)));
-            let outcome = raw(gateway, &mut outlet, request, (up, &mut meter, tape), facts, record).await;
+            let outcome =
+                raw(gateway, &mut outlet, request, (up, &mut meter, tape, Watch::new(holds)), facts, record).await;
             let outcome = outlet.heard(outcome);
             let (usage, model) = meter.read(request);
             let whole = outlet.ended && record.fault.is_none();
@@ -114,12 +115,38 @@ pub(super) async fn send_whole(
     wire::write_head(session, head, body, true).await.map_err(Error::into_down)
 }
 
+/// A stream's answer may be of any length: holds grow with it, looked at every few kilobytes.
+struct Watch<'a> {
+    holds: Option<&'a mut Holds>,
+    since: usize,
+}
+
+impl<'a> Watch<'a> {
+    const EVERY: usize = 4 * 1024;
+
+    fn new(holds: &'a mut Holds) -> Self {
+        Self { holds: holds.may_grow().then_some(holds), since: 0 }
+    }
+
+    /// `tokens` of the answer so far, asked only when it is time to.
+    fn see(&mut self, bytes: usize, tokens: impl FnOnce() -> u64) {
+        self.since += bytes;
+        if self.since >= Self::EVERY
+            && let Some(holds) = &mut self.holds
+        {
+            self.since = 0;
+            holds.grow(tokens());
+        }
+    }
+}
+
 struct Streaming<'a> {
     up: Answering,
     translator: Box<dyn StreamTranslator>,
     record: &'a mut LogRecord,
     tape: &'a mut Tape,
     sent: u64,
+    watch: Watch<'a>,
 }
 
 impl Streaming<'_> {
@@ -132,6 +159,7 @@ impl Streaming<'_> {
         request: &Request,
     ) -> Result<(), Box<Error>> {
         self.sent += held.len() as u64;
+        self.watch.see(held.len(), || tokens_of(&self.translator.ending()));
         let first = (!held.is_empty()).then_some(held);
         outlet.begin(head, true, first, ended).await?;
         while !outlet.ended {
@@ -158,6 +186,7 @@ impl Streaming<'_> {
             };
             self.sent += out.len() as u64;
             self.tape.said(&out);
+            self.watch.see(out.len(), || tokens_of(&self.translator.ending()));
             if !out.is_empty() || end {
                 outlet.piece((!out.is_empty()).then_some(out), end).await?;
             }
@@ -206,7 +235,7 @@ async fn raw(
     gateway: &Gateway,
     outlet: &mut Outlet<'_>,
     request: &Request,
-    (mut up, meter, tape): (Answering, &mut Meter, &mut Tape),
+    (mut up, meter, tape, mut watch): (Answering, &mut Meter, &mut Tape, Watch<'_>),
     facts: &Facts,
     record: &mut LogRecord,
 ) -> Result<(), Box<Error>> {
@@ -228,6 +257,7 @@ async fn raw(
             record.response_bytes += piece.len() as u64;
             meter.see(piece);
             tape.passed(piece);
+            watch.see(piece.len(), || meter.tokens());
         }
         if piece.is_none() && !end {
             continue;

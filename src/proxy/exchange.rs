@@ -2,6 +2,7 @@
 //! Pingora's client session; nothing goes downstream before the chosen upstream gave a valid head.
 
 use super::Gateway;
+use super::admit::Holds;
 use super::answer::Answer;
 use super::attempt::{self, Tried};
 use super::caching::{self, Looked};
@@ -11,7 +12,10 @@ use super::record::{self, Booked};
 use super::request::Request;
 use super::wire::WireError;
 use crate::cache::Lead;
+use gateway_domain::Usage;
 use gateway_domain::config::plan::Plan;
+use gateway_domain::record::CacheStatus;
+use gateway_policies::{Hold, Used};
 use pingora::Error;
 use pingora::proxy::Session;
 use std::sync::Arc;
@@ -33,8 +37,8 @@ pub(crate) async fn run(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
+    (first, caller): (Looked, Hold),
     records: &mut Booked,
-    first: Looked,
 ) -> Result<(), Box<Error>> {
     let mut first = Some(first);
     let mut at = 0;
@@ -45,7 +49,7 @@ pub(crate) async fn run(
             Some(looked) => looked,
             None => caching::look(gateway, session, request, routing, at).await.map_err(left)?,
         };
-        let (tried, mut lead) = turn(gateway, session, request, routing, (at, earlier), looked).await;
+        let (tried, mut lead) = turn(gateway, session, request, routing, (at, earlier, &caller), looked).await;
         let mut record = record::of(request, routing, Some((at, &tried)), number);
         let next = match &tried.answer {
             Err(_) => None,
@@ -53,6 +57,8 @@ pub(crate) async fn run(
         };
         match (tried.answer, next) {
             (Err(gone), _) => {
+                tried.hold.leave(499);
+                caller.settle(Used::default());
                 record::abandoned(&mut record, request);
                 let scene = Scene { gateway, session, request, sent: tried.sent.as_deref() };
                 scene.answered(&mut record, Tape::new(request.keep, &gateway.budget));
@@ -60,6 +66,7 @@ pub(crate) async fn run(
                 return Err(left(gone));
             }
             (Ok(answer), Some(next)) => {
+                tried.hold.leave(answer.status());
                 if let Some(lead) = lead.take() {
                     caching::tell_failure(lead, &answer);
                 }
@@ -72,9 +79,12 @@ pub(crate) async fn run(
             }
             (Ok(answer), None) => {
                 let mut tape = Tape::new(request.keep, &gateway.budget);
-                let facts = &tried.facts;
-                let delivered =
-                    deliver::answer(gateway, session, request, (answer, lead), facts, &mut record, &mut tape).await;
+                let mut holds = Holds { caller, target: tried.hold };
+                let told = (&tried.facts, &mut *record, &mut tape);
+                let delivered = deliver::answer(gateway, session, request, (answer, lead), told, &mut holds).await;
+                // What the cache answers was paid for by another.
+                let free = (tried.facts.cache == CacheStatus::Hit).then(Usage::default);
+                holds.settle(record.status, free.as_ref().or(record.usage.as_ref()));
                 record::finish(&mut record, request);
                 Scene { gateway, session, request, sent: tried.sent.as_deref() }.answered(&mut record, tape);
                 records.push(record);
@@ -90,14 +100,14 @@ async fn turn(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    (at, earlier): (usize, Duration),
+    (at, earlier, caller): (usize, Duration, &Hold),
     looked: Looked,
 ) -> (Tried, Option<Lead>) {
     match looked {
         Looked::Answered(tried) => (*tried, None),
-        Looked::Off => (attempt::run(gateway, session, request, routing, at, earlier, None).await, None),
+        Looked::Off => (attempt::run(gateway, session, request, routing, (at, caller), earlier, None).await, None),
         Looked::Lead(lead, status) => {
-            let mut tried = attempt::run(gateway, session, request, routing, at, earlier, Some(&lead)).await;
+            let mut tried = attempt::run(gateway, session, request, routing, (at, caller), earlier, Some(&lead)).await;
             tried.facts.cache = status;
             (tried, Some(lead))
         }

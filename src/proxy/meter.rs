@@ -1,6 +1,6 @@
 //! Usage of answers that are passed on untouched: read beside the bytes, never from changed ones.
 
-use super::answer::usage_of;
+use super::answer::{tokens_of, usage_of};
 use super::attempt::raw_call;
 use super::request::Request;
 use bytes::{Bytes, BytesMut};
@@ -50,6 +50,14 @@ impl Meter {
         };
         if !keep {
             *self = Self::Blind;
+        }
+    }
+
+    /// Tokens of a stream's answer so far.
+    pub(crate) fn tokens(&self) -> u64 {
+        match self {
+            Self::Stream(stream) => tokens_of(&stream.ending()),
+            Self::Whole { .. } | Self::Blind => 0,
         }
     }
 

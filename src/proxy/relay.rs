@@ -1,7 +1,7 @@
 //! Bodies that are not JSON, and upgrades: Pingora's phases stream them both ways, by the same plan and limits.
 //! Retry and fallback work only while Pingora's 64 KiB buffer still holds the whole body; nothing is rewritten.
 
-use super::admit;
+use super::admit::{self, Held, Holds, Target};
 use super::attempt::Facts;
 use super::capture::{Scene, Tape};
 use super::exchange::Routing;
@@ -15,13 +15,12 @@ use super::{Ctx, Gateway};
 use crate::upstream::DialError;
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, FaultKind, Operation};
-use gateway_policies::{Engine, Hold};
+use gateway_policies::Hold;
 use http::{HeaderName, header};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A relayed request between its phases.
@@ -39,12 +38,12 @@ pub(crate) struct Relay {
     /// Of header or config; over it the answer is a 408.
     timeout: Option<Duration>,
     /// What the current target's limits gave; a target that is left gives it back.
-    hold: Option<Hold>,
-    engine: Arc<Engine>,
+    hold: Option<Held>,
+    caller: Hold,
 }
 
 impl Relay {
-    pub(crate) fn new(request: Box<Request>, routing: Routing, engine: Arc<Engine>) -> Self {
+    pub(crate) fn new(request: Box<Request>, routing: Routing, caller: Hold) -> Self {
         Self {
             request,
             routing,
@@ -57,7 +56,7 @@ impl Relay {
             upgrade: false,
             timeout: None,
             hold: None,
-            engine,
+            caller,
         }
     }
 
@@ -72,7 +71,7 @@ impl Relay {
         let next = self.routing.plan.next(self.at, status, exception)?;
         let left = self.record(status);
         if let Some(hold) = self.hold.take() {
-            hold.release(&self.engine, self.request.now());
+            hold.leave(status);
         }
         self.at = next;
         self.tries = 0;
@@ -148,7 +147,11 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
         return Err(Fault::new(FaultKind::Unsupported, why));
     }
     if relay.hold.is_none() {
-        relay.hold = Some(admit::target(gateway, &relay.request, &relay.routing, &aim)?);
+        let content = &relay.request.content;
+        let target = Target { aim: &aim, leaf: &leaf, content };
+        let hold = admit::target(gateway, &relay.request, &relay.routing, &target, &relay.caller).await?;
+        relay.facts.limits = relay.caller.standings().tighter(hold.standings());
+        relay.hold = Some(hold);
     }
     let origin = gateway.dialer.origin(&aim.base).await.map_err(|e| match e {
         DialError::Forbidden(why) => Fault::new(FaultKind::BadHost, format!("The provider's host {why}")),
@@ -308,10 +311,10 @@ pub(crate) fn finish(gateway: &Gateway, session: &Session, e: Option<&Error>, ct
     let gone = e.is_some_and(|e| *e.esource() == ErrorSource::Downstream);
     let status = if gone { 499 } else { status };
     let mut relay = relay;
-    if let Some(hold) = relay.hold.take() {
-        // A call that came to nothing gives back what it took of its target's limits.
-        if status < 300 { hold.keep() } else { hold.release(&relay.engine, relay.request.now()) }
-    }
+    let target = relay.hold.take().unwrap_or_default();
+    // A connection that was upgraded has answered; nobody reads what is said on it.
+    let settled = if status == 101 { 200 } else { status };
+    Holds { caller: std::mem::take(&mut relay.caller), target }.settle(settled, None);
     let mut record = relay.record(status);
     if gone {
         record.fault = Some("client_gone");

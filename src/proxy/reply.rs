@@ -7,8 +7,9 @@ use super::headers::PREFIX;
 use super::request::Request;
 use super::wire;
 use bytes::Bytes;
+use gateway_domain::counters::Standings;
 use gateway_domain::record::LogRecord;
-use gateway_domain::{Dialect, Fault};
+use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
 use http::{HeaderName, HeaderValue, header};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
@@ -28,7 +29,26 @@ pub(crate) struct ReplyNames {
     processing: Names,
     adjusted: Names,
     exception: Names,
+    /// Of requests and of tokens: limit, remaining, reset.
+    limits: [[Names; 3]; 2],
 }
+
+/// What clients of the providers look at, told where the provider does not.
+static BARE_LIMITS: [[HeaderName; 3]; 2] = [
+    [
+        HeaderName::from_static("x-ratelimit-limit-requests"),
+        HeaderName::from_static("x-ratelimit-remaining-requests"),
+        HeaderName::from_static("x-ratelimit-reset-requests"),
+    ],
+    [
+        HeaderName::from_static("x-ratelimit-limit-tokens"),
+        HeaderName::from_static("x-ratelimit-remaining-tokens"),
+        HeaderName::from_static("x-ratelimit-reset-tokens"),
+    ],
+];
+
+/// Official SDKs wait no longer than this because they are told to; they would repeat sooner, for nothing.
+const LONGEST_SDK_WAIT_MS: u64 = 60_000;
 
 impl ReplyNames {
     pub(crate) fn new(aliases: &[String]) -> Self {
@@ -45,6 +65,8 @@ impl ReplyNames {
             processing: names("processing-us"),
             adjusted: names("adjusted-params"),
             exception: names("gateway-exception"),
+            limits: ["requests", "tokens"]
+                .map(|kind| ["limit", "remaining", "reset"].map(|what| names(&format!("ratelimit-{what}-{kind}")))),
         }
     }
 }
@@ -89,6 +111,11 @@ fn text(value: &str) -> HeaderValue {
 
 /// The gateway's own headers on an answer of a target.
 pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: &Facts) {
+    put_limits(gateway, head, facts.limits, request.now());
+    mark(gateway, head, request, facts);
+}
+
+fn mark(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: &Facts) {
     let names = &gateway.names;
     put(head, &names.trace_id, &request.trace_value);
     put(head, &names.retries, &HeaderValue::from(i64::from(facts.retries)));
@@ -100,6 +127,35 @@ pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &R
     put(head, &names.processing, &HeaderValue::from(own_work(request, facts)));
     if !facts.adjusted.is_empty() {
         put(head, &names.adjusted, &text(&facts.adjusted.join(",")));
+    }
+}
+
+/// How the tightest limits stand: under the gateway's names, and under the bare ones where the provider told none
+/// of its own. `reset` is whole seconds, and as providers spell it a duration (`6m0s`).
+fn put_limits(gateway: &Gateway, head: &mut ResponseHeader, standings: Standings, now: Timestamp) {
+    for (kind, standing) in [standings.requests, standings.tokens].into_iter().enumerate() {
+        let Some(standing) = standing else { continue };
+        let seconds = standing.reset_at.0.saturating_sub(now.0).max(0).unsigned_abs().div_ceil(1_000_000);
+        let values = [standing.limit, standing.remaining, seconds].map(HeaderValue::from);
+        for (names, value) in gateway.names.limits[kind].iter().zip(&values) {
+            put(head, names, value);
+        }
+        if head.headers.contains_key(&BARE_LIMITS[kind][0]) {
+            continue;
+        }
+        let [limit, remaining, _] = values;
+        for (name, value) in BARE_LIMITS[kind].iter().zip([limit, remaining, text(&duration(seconds))]) {
+            let inserted = head.insert_header(name.clone(), value);
+            debug_assert!(inserted.is_ok(), "a constant name");
+        }
+    }
+}
+
+fn duration(seconds: u64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{s}s"),
+        (0, m, s) => format!("{m}m{s}s"),
+        (h, m, s) => format!("{h}h{m}m{s}s"),
     }
 }
 
@@ -118,7 +174,8 @@ pub(crate) fn first_byte(record: &mut LogRecord, request: &Request) {
 
 pub(crate) fn fault_head(gateway: &Gateway, request: &Request, fault: &Fault, facts: &Facts) -> Box<ResponseHeader> {
     let mut head = plain_fault_head(gateway, fault);
-    decorate(gateway, &mut head, request, facts);
+    put_limits(gateway, &mut head, facts.limits.tighter(fault.limits()), request.now());
+    mark(gateway, &mut head, request, facts);
     head
 }
 
@@ -132,6 +189,10 @@ fn plain_fault_head(gateway: &Gateway, fault: &Fault) -> Box<ResponseHeader> {
     if let Some(ms) = fault.retry_after() {
         set(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
         set(HeaderName::from_static("retry-after-ms"), HeaderValue::from(ms));
+    }
+    let hopeless = fault.retry_after().is_some_and(|ms| ms > LONGEST_SDK_WAIT_MS);
+    if fault.kind() == FaultKind::BudgetExhausted || (fault.kind() == FaultKind::RateLimited && hopeless) {
+        set(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
     }
     if fault.kind().row().exception {
         put(&mut head, &gateway.names.exception, &HeaderValue::from_static("true"));
@@ -150,6 +211,7 @@ pub(crate) async fn refuse(
     let mut head = plain_fault_head(gateway, fault);
     if let Some(request) = request {
         put(&mut head, &gateway.names.trace_id, &request.trace_value);
+        put_limits(gateway, &mut head, fault.limits(), request.now());
     }
     let body = Bytes::from(fault.body(dialect));
     let length = body.len() as u64;

@@ -7,7 +7,7 @@ use crate::peers::Peers;
 use crate::proxy::Budget;
 use gateway_admin::Status;
 use gateway_domain::ports::Live as _;
-use gateway_policies::Engine;
+use gateway_policies::Ledger;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,7 @@ pub(crate) struct Process {
     metrics: Metrics,
     flight: Flight,
     budget: Arc<Budget>,
-    engine: Arc<Engine>,
+    ledger: Arc<Ledger>,
     peers: Peers,
     ready: AtomicBool,
     draining: AtomicBool,
@@ -30,17 +30,17 @@ impl Process {
         metrics: Metrics,
         flight: Flight,
         budget: Arc<Budget>,
-        engine: Arc<Engine>,
+        ledger: Arc<Ledger>,
         peers: Peers,
     ) -> Self {
         let off = || AtomicBool::new(false);
-        Self { live, metrics, flight, budget, engine, peers, ready: off(), draining: off(), stale: off() }
+        Self { live, metrics, flight, budget, ledger, peers, ready: off(), draining: off(), stale: off() }
     }
 
     /// For commands that serve nothing but need an [`gateway_admin::App`].
     pub(crate) fn detached(live: Arc<Live>) -> Result<Self, String> {
         let metrics = Metrics::new().map_err(|e| e.to_string())?;
-        Ok(Self::new(live, metrics, Flight::default(), Budget::new(0), Arc::new(Engine::default()), Peers::default()))
+        Ok(Self::new(live, metrics, Flight::default(), Budget::new(0), Arc::new(Ledger::default()), Peers::default()))
     }
 
     /// Listeners are being opened and a snapshot is held.
@@ -80,7 +80,7 @@ impl Status for Process {
             stale: self.stale.load(Ordering::Relaxed),
             in_flight: self.flight.count(),
             buffered: self.budget.held(),
-            counters: self.engine.len(),
+            counters: self.ledger.len(),
             peers: self.peers.count(),
             time: gateway_admin::system_clock(),
             bodies_shed: self.budget.shed(),

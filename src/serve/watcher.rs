@@ -5,7 +5,7 @@ use super::boot::{self, Booted};
 use super::process::Process;
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{Changes, ConfigStore, Live as _, Revision};
-use gateway_policies::Engine;
+use gateway_policies::Ledger;
 use gateway_store::LastGood;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// Between looks at a database that was away at start.
 const REJOIN: Duration = Duration::from_secs(1);
 
-pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: Arc<Process>, engine: Arc<Engine>) {
+pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: Arc<Process>, ledger: Arc<Ledger>) {
     let (store, live) = (booted.store.clone(), booted.live.clone());
     let last_good = booted.last_good.clone();
     let revision = booted.revision;
@@ -53,7 +53,7 @@ pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: 
             }
             if swept.elapsed() >= SWEEP {
                 swept = Instant::now();
-                engine.sweep(now());
+                ledger.sweep(now());
             }
         }
     });

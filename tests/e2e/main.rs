@@ -55,6 +55,8 @@ mod tenants;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]
+mod token_limits;
+#[cfg(test)]
 mod tokens;
 #[cfg(test)]
 mod workspaces;

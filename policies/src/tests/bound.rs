@@ -1,8 +1,9 @@
 //! The engine's memory: bounded, swept of ended windows and of nothing else.
 
-use super::fixture::{NOW, index, pairs, requests, seconds, subject};
-use crate::{Cause, Engine, Index, Subject};
+use super::fixture::{Engine, NOW, index, pairs, requests, seconds, subject};
+use crate::{Index, Subject};
 use gateway_domain::Timestamp;
+use gateway_domain::counters::Cause;
 use serde_json::json;
 
 fn per_user(unit: &str, value: u64) -> Index {
@@ -14,7 +15,7 @@ fn call(engine: &Engine, index: &Index, user: usize, now: Timestamp) -> Option<C
     let metadata = pairs(&[("user", &user.to_string())]);
     match engine.caller(index, &Subject { metadata: &metadata, ..subject() }, now) {
         Ok(hold) => {
-            hold.keep();
+            hold.count();
             None
         }
         Err(denied) => Some(denied.cause),

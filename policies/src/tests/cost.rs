@@ -2,7 +2,7 @@
 
 use super::fixture::{KEY, NOW, index, pairs, requests, subject};
 use crate::condition::EVALUATIONS;
-use crate::{Stage, Subject};
+use crate::{Stage, Subject, Wants};
 use serde_json::{Value, json};
 
 /// Conditions looked at and policies found, among `n` policies made by `rule` from their number.
@@ -10,7 +10,11 @@ fn cost(n: usize, rule: &dyn Fn(usize) -> (Value, Vec<&'static str>), call: &Sub
     let rules: Vec<_> = (0..n).map(rule).map(|(conditions, groups)| requests("rpm", 9, &conditions, &groups)).collect();
     let index = index(&rules);
     EVALUATIONS.set(0);
-    let found = [Stage::Caller, Stage::Target].map(|stage| index.asks(stage, call, NOW).len());
+    let found = [Stage::Caller, Stage::Target].map(|stage| {
+        let mut wants = Wants::default();
+        wants.gather(&index, stage, call, NOW);
+        wants.asks().len()
+    });
     (EVALUATIONS.get(), found.iter().sum())
 }
 

@@ -1,7 +1,7 @@
 //! Admitted equals allowed, with real threads: no more, and never fewer than asked and allowed.
 
-use super::fixture::{NOW, index, pairs, requests, seconds, subject};
-use crate::{Engine, Index, Stage, Subject};
+use super::fixture::{Engine, NOW, index, pairs, requests, seconds, subject};
+use crate::{Index, Stage, Subject};
 use gateway_domain::Timestamp;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -165,13 +165,13 @@ fn holds_come_and_go_within_the_limit() {
             let keep = number == 0 && step % 500 == 0;
             if keep {
                 kept.fetch_add(1, Ordering::SeqCst);
-                target.unwrap().keep();
-                caller.keep();
+                target.unwrap().count();
+                caller.count();
                 continue;
             }
             out.fetch_sub(1, Ordering::SeqCst);
-            target.unwrap().release(&engine, seconds(1));
-            caller.release(&engine, seconds(1));
+            target.unwrap().release();
+            caller.release();
         }
     });
     let kept = kept.into_inner();

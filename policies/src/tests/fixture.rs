@@ -1,7 +1,8 @@
 //! Policies from JSON, and a call in whose attributes a test changes what it is about.
 
-use crate::{Denied, Engine, Hold, Index, Stage, Subject};
+use crate::{Denied, Estimate, Hold, Index, Ledger, Stage, Subject, Wants};
 use gateway_domain::Timestamp;
+use gateway_domain::counters::{Answer, Counters};
 use gateway_domain::id::{KeyId, PolicyId, WorkspaceId};
 use gateway_domain::snapshot::Policy;
 use serde_json::{Value, json};
@@ -63,14 +64,68 @@ pub(super) fn seconds(n: i64) -> Timestamp {
     NOW.plus_micros(n * 1_000_000)
 }
 
+/// Slugs of the policies that a call is held to.
+pub(super) fn found(index: &Index, stage: Stage, subject: &Subject<'_>) -> Vec<String> {
+    let mut wants = Wants::default();
+    wants.gather(index, stage, subject, NOW);
+    wants.asks().iter().map(|a| index.rule(a.tag).unwrap().policy.slug.to_string()).collect()
+}
+
+/// The ledger, asked as the proxy asks it.
+#[derive(Default)]
+pub(super) struct Engine {
+    pub(super) ledger: Arc<Ledger>,
+}
+
+impl std::ops::Deref for Engine {
+    type Target = Ledger;
+
+    fn deref(&self) -> &Ledger {
+        &self.ledger
+    }
+}
+
 impl Engine {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { ledger: Arc::new(Ledger::new(capacity)) }
+    }
+
+    pub(super) fn ask(
+        &self,
+        index: &Index,
+        stage: Stage,
+        subject: &Subject<'_>,
+        estimate: Estimate,
+        now: Timestamp,
+    ) -> Result<Hold, Denied> {
+        let mut wants = Wants::default();
+        wants.gather(index, stage, subject, now);
+        wants.measure(&estimate, None);
+        let Answer::Now(verdict) = self.ledger.reserve(wants.asks(), now) else { panic!("not at once") };
+        let counters: Arc<dyn Counters> = self.ledger.clone();
+        match verdict {
+            Ok(()) => Ok(wants.granted(stage, &counters, estimate)),
+            Err(refusal) => Err(wants.denied(Some(index), refusal, now).unwrap()),
+        }
+    }
+
+    pub(super) fn admit(
+        &self,
+        index: &Index,
+        stage: Stage,
+        subject: &Subject<'_>,
+        now: Timestamp,
+    ) -> Result<Hold, Denied> {
+        self.ask(index, stage, subject, Estimate::default(), now)
+    }
+
     pub(super) fn caller(&self, index: &Index, subject: &Subject<'_>, now: Timestamp) -> Result<Hold, Denied> {
         self.admit(index, Stage::Caller, subject, now)
     }
 
     /// How many of `tries` calls are let through.
     pub(super) fn admitted(&self, index: &Index, subject: &Subject<'_>, now: Timestamp, tries: usize) -> usize {
-        let taken = || self.caller(index, subject, now).map(Hold::keep);
+        let taken = || self.caller(index, subject, now).map(Hold::count);
         (0..tries).filter(|_| taken().is_ok()).count()
     }
 }

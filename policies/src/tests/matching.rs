@@ -1,6 +1,6 @@
 //! Which calls a policy applies to, as a table: condition, call, verdict.
 
-use super::fixture::{KEY, NOW, WORKSPACE, index, pairs, requests, subject};
+use super::fixture::{KEY, WORKSPACE, found, index, pairs, requests, subject};
 use crate::{Stage, Subject};
 use gateway_domain::id::KeyId;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// Whether a policy with these conditions and groups takes from the call, in either stage.
 fn applies(conditions: &Value, groups: &[&str], subject: &Subject<'_>) -> bool {
     let index = index(&[requests("rpm", 1, conditions, groups)]);
-    let asks = |stage| index.asks(stage, subject, NOW).len();
+    let asks = |stage| found(&index, stage, subject).len();
     let (caller, target) = (asks(Stage::Caller), asks(Stage::Target));
     assert!(caller + target <= 1, "counted twice: {conditions}");
     caller + target == 1
@@ -170,14 +170,13 @@ fn target_keys_wait_for_the_target() {
     ];
     let index = index(&rules);
     let call = Subject { provider: Some("openai"), virtual_key: Some("prod"), ..subject() };
-    let found = |stage| {
-        let mut slugs: Vec<_> =
-            index.asks(stage, &call, NOW).iter().map(|a| index.policy(a).slug.to_string()).collect();
+    let sorted = |stage| {
+        let mut slugs = found(&index, stage, &call);
         slugs.sort_unstable();
         slugs
     };
-    assert_eq!(found(Stage::Caller), ["policy-1"]);
-    assert_eq!(found(Stage::Target), ["policy-2", "policy-3", "policy-4"]);
+    assert_eq!(sorted(Stage::Caller), ["policy-1"]);
+    assert_eq!(sorted(Stage::Target), ["policy-2", "policy-3", "policy-4"]);
 }
 
 #[test]
@@ -195,12 +194,10 @@ fn the_first_pair_of_a_name_counts() {
 }
 
 #[test]
-fn tokens_and_tool_calls_are_not_counted_here() {
-    let mut tokens = requests("rpm", 1, &json!([{"key": "api_key", "value": "*"}]), &[]);
-    tokens["type"] = json!("tokens");
+fn tool_calls_are_not_counted_here() {
     let mut tools = requests("rpm", 1, &json!([{"key": "api_key", "value": "*"}]), &[]);
     tools["target"] = json!("mcp_tools");
-    let index = index(&[tokens, tools]);
-    assert_eq!((index.uncounted(), index.is_empty()), (2, true));
-    assert!(index.asks(Stage::Caller, &subject(), NOW).is_empty());
+    let index = index(&[tools]);
+    assert_eq!((index.uncounted(), index.is_empty()), (1, true));
+    assert!(found(&index, Stage::Caller, &subject()).is_empty());
 }

@@ -1,8 +1,10 @@
 //! What a caller is told: standing, refusal, time to wait; and what becomes of a hold.
 
-use super::fixture::{NOW, index, pairs, requests, seconds, subject};
-use crate::{Cause, Engine, Hold, Standing, Subject};
+use super::fixture::{Engine, NOW, index, pairs, requests, seconds, subject};
+use crate::{Hold, Subject};
 use gateway_domain::FaultKind;
+use gateway_domain::counters::Cause;
+use gateway_domain::counters::Standing;
 use serde_json::json;
 
 #[test]
@@ -10,9 +12,8 @@ fn nothing_matched_nothing_taken() {
     let engine = Engine::default();
     let index = index(&[requests("rpm", 1, &json!([{"key": "config", "value": "other"}]), &[])]);
     let hold = engine.caller(&index, &subject(), NOW).unwrap();
-    assert!(hold.is_empty() && hold.standing().is_none());
-    assert_eq!(hold.taken.capacity(), 0, "an empty hold allocates nothing");
-    hold.release(&engine, NOW);
+    assert!(hold.is_empty() && hold.standings().is_empty());
+    hold.release();
     assert!(engine.is_empty());
 }
 
@@ -25,17 +26,17 @@ fn the_tightest_limit_is_shown() {
     let at = "2026-11-18T10:20:30Z".parse().unwrap();
     for left in [2, 1, 0] {
         let hold = engine.caller(&index, &subject(), at).unwrap();
-        assert_eq!(hold.standing(), Some(standing(left)), "the one that is longest short");
-        hold.keep();
+        assert_eq!(hold.standings().requests, Some(standing(left)), "the one that is longest short");
+        hold.count();
     }
     let denied = engine.caller(&index, &subject(), at).unwrap_err();
-    assert_eq!(denied.standing(), standing(0));
-    assert_eq!(denied.policy.slug.as_ref(), "policy-3", "the one to wait for longest");
+    assert_eq!(denied.standings().requests, Some(standing(0)));
+    assert_eq!(denied.name.to_string(), "policy \"Policy 3\" (policy-3)", "the one to wait for longest");
     let later = "2026-11-18T11:00:00Z".parse().unwrap();
     let hold = engine.caller(&index, &subject(), later).unwrap();
     let tightest = Standing { reset_at: "2026-11-18T12:00:00Z".parse().unwrap(), ..standing(2) };
-    assert_eq!(hold.standing(), Some(tightest));
-    hold.keep();
+    assert_eq!(hold.standings().requests, Some(tightest));
+    hold.count();
 }
 
 #[test]
@@ -76,10 +77,10 @@ fn what_is_given_back_can_be_taken_again() {
     let all = json!([{"key": "api_key", "value": "*"}]);
     let index = index(&[requests("rpm", 2, &all, &[]), requests("rph", 5, &all, &[])]);
     let take = |now| engine.caller(&index, &subject(), now);
-    take(NOW).unwrap().keep();
+    take(NOW).unwrap().count();
     let hold = take(NOW).unwrap();
     assert!(take(NOW).is_err());
-    hold.release(&engine, NOW);
+    hold.release();
     let hold = take(NOW).unwrap();
     assert!(take(NOW).is_err());
 
@@ -87,12 +88,12 @@ fn what_is_given_back_can_be_taken_again() {
     let next = seconds(60);
     let minute: Vec<Hold> = (0..2).map(|_| take(next).unwrap()).collect();
     assert!(take(next).is_err());
-    hold.release(&engine, next);
-    assert!(take(next).is_err() && take(NOW).is_err());
+    hold.release();
+    assert!(take(next).is_err());
     assert_eq!(engine.admitted(&index, &subject(), seconds(120), 9), 2, "5 an hour: 1 kept, 2 held, 2 left");
     assert_eq!(minute.len(), 2);
     assert_eq!(engine.admitted(&index, &subject(), seconds(180), 9), 0);
-    minute.into_iter().for_each(|hold| hold.release(&engine, seconds(180)));
+    minute.into_iter().for_each(Hold::release);
     assert_eq!(engine.admitted(&index, &subject(), seconds(180), 9), 2);
 }
 

@@ -1,0 +1,194 @@
+//! The counters of one process: exact under any concurrency, bounded, and blind to what they count.
+//! Knows no policy and no clock. Survives every change of the snapshot, and what must outlive the process is
+//! handed over in deltas ([`Ledger::drain`]) and taken back as totals ([`Ledger::absorb`]).
+
+mod shard;
+
+use gateway_domain::Timestamp;
+use gateway_domain::counters::{Answer, Ask, Cause, Change, CounterKey, Counters, Keep, Measured, Refusal, Slot, Take};
+use parking_lot::Mutex;
+use shard::Shard;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A power of two, so many that two busy threads seldom meet at one.
+const SHARDS: usize = 256;
+
+/// Counters of every workspace. `now` must be the time of the call: one that is a minute behind the end of its
+/// window finds that window forgotten.
+#[derive(Debug)]
+pub struct Ledger {
+    shards: Box<[Stripe]>,
+    /// Bound of each shard.
+    room: usize,
+    shed: AtomicU64,
+    overshot: [AtomicU64; 3],
+}
+
+/// Alone on its cache lines: threads at neighbouring shards do not slow each other down.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Stripe(Mutex<Shard>);
+
+/// What was used since the last time, of a counter that outlives the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delta {
+    pub slot: Slot,
+    pub ends: Timestamp,
+    pub keep: Keep,
+    pub used: i64,
+}
+
+/// What a counter stands at, wherever it was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Total {
+    pub slot: Slot,
+    pub ends: Timestamp,
+    pub keep: Keep,
+    pub used: u64,
+}
+
+impl Default for Ledger {
+    /// A million counters: at the very most 150 megabytes.
+    fn default() -> Self {
+        Self::new(1 << 20)
+    }
+}
+
+impl Ledger {
+    /// Holds at most `capacity` counters, or one in each shard if that is more. Memory is taken as they come.
+    pub fn new(capacity: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| Stripe::default()).collect();
+        let overshot = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { shards, room: (capacity / SHARDS).max(1), shed: AtomicU64::new(0), overshot }
+    }
+
+    /// Counters in use, those of windows just ended included.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|s| s.0.lock().len()).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The most that [`Self::len`] can reach.
+    pub fn capacity(&self) -> usize {
+        self.room * SHARDS
+    }
+
+    /// Memory of the counters, near enough: their tables with all the room in them.
+    pub fn bytes(&self) -> usize {
+        self.shards.iter().map(|s| s.0.lock().bytes()).sum()
+    }
+
+    /// Calls refused because a new counter found no room.
+    pub fn shed(&self) -> u64 {
+        self.shed.load(Ordering::Relaxed)
+    }
+
+    /// What was used beyond limits, because it was more than what had been held for it.
+    pub fn overshot(&self, measured: Measured) -> u64 {
+        self.overshot[measured as usize].load(Ordering::Relaxed)
+    }
+
+    /// Used and held of a counter; `None` when nothing was ever counted there.
+    pub fn level(&self, slot: Slot) -> Option<(u64, u64)> {
+        self.shards[shard_of(slot.key)].0.lock().level(slot)
+    }
+
+    /// Forgets ended windows everywhere, but for those that still hold something. Counting does so too, shard by
+    /// shard as new counters come; this is for a quiet process, from time to time.
+    pub fn sweep(&self, now: Timestamp) {
+        for shard in &self.shards {
+            shard.0.lock().sweep(now);
+        }
+    }
+
+    /// What was used since the last call, to be written down. What cannot be written comes back by
+    /// [`Self::restore`].
+    pub fn drain(&self) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        for shard in &self.shards {
+            shard.0.lock().drain(&mut deltas);
+        }
+        deltas
+    }
+
+    pub fn restore(&self, deltas: &[Delta]) {
+        for delta in deltas {
+            self.shards[shard_of(delta.slot.key)].0.lock().restore(delta);
+        }
+    }
+
+    /// Counters as they stand in the store, what was drained from here included.
+    pub fn absorb(&self, totals: &[Total]) {
+        for total in totals {
+            self.shards[shard_of(total.slot.key)].0.lock().absorb(total, self.room);
+        }
+    }
+
+    /// Locks the shard of the first ask, looks, and goes on to the next shard with the lock held: at the far end
+    /// every counter of this call is locked, and the verdict holds for all of them. All threads lock in the same
+    /// order, since asks are sorted. A call of one limit locks one shard and allocates nothing.
+    fn take(&self, asks: &mut [Ask], start: usize, now: Timestamp, worst: Option<Worst>) -> Result<(), Worst> {
+        let Some(first) = asks.first() else { return worst.map_or(Ok(()), Err) };
+        let at = shard_of(first.slot.key);
+        let (here, rest) = asks.split_at_mut(asks.partition_point(|a| shard_of(a.slot.key) <= at));
+        let mut shard = self.shards[at].0.lock();
+        let mut worst = worst;
+        for (i, ask) in here.iter().enumerate() {
+            if let Some((cause, taken)) = shard.refuses(ask, here.len(), self.room, now) {
+                let next = Worst { refusal: Refusal { at: start + i, cause, taken }, ends: ask.ends };
+                worst = Some(worst.map_or(next, |w| w.or(next)));
+            }
+        }
+        self.take(rest, start + here.len(), now, worst)?;
+        here.iter_mut().for_each(|ask| shard.count(ask));
+        Ok(())
+    }
+}
+
+impl Counters for Ledger {
+    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp) -> Answer<'a> {
+        debug_assert!(asks.is_sorted_by(|a, b| a.slot < b.slot), "sorted, each slot once");
+        let verdict = self.take(asks, 0, now, None).map_err(|worst| worst.refusal);
+        if verdict.is_err_and(|r| r.cause == Cause::Full) {
+            self.shed.fetch_add(1, Ordering::Relaxed);
+        }
+        Answer::Now(verdict)
+    }
+
+    fn settle(&self, changes: &[Change]) {
+        for change in changes {
+            let over = self.shards[shard_of(change.slot.key)].0.lock().settle(change, self.room);
+            if over > 0 {
+                self.overshot[change.measured as usize].fetch_add(over, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The refusal that the caller is told of, so far.
+#[derive(Clone, Copy)]
+struct Worst {
+    refusal: Refusal,
+    ends: Timestamp,
+}
+
+impl Worst {
+    fn or(self, other: Self) -> Self {
+        let wait = |w: &Self| (w.refusal.cause == Cause::Limit, w.ends);
+        if wait(&other) > wait(&self) { other } else { self }
+    }
+}
+
+/// The highest bits, so that slots in order are shards in order.
+#[expect(clippy::cast_possible_truncation, reason = "eight bits")]
+const fn shard_of(key: CounterKey) -> usize {
+    (key.0 >> (u64::BITS - SHARDS.trailing_zeros())) as usize
+}
+
+/// Nothing of it is taken, so it needs no counter.
+const fn only_looks(ask: &Ask) -> bool {
+    matches!(ask.take, Take::Look)
+}

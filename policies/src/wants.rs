@@ -1,0 +1,107 @@
+//! What a call wants of its limits at one stage: gathered, measured, and turned into a hold or a refusal by the
+//! counters' verdict. Knows no backend.
+
+use crate::hold::Hold;
+use crate::index::Index;
+use crate::rule::Stage;
+use crate::subject::Subject;
+use crate::verdict::{Denied, Name};
+use gateway_domain::Timestamp;
+use gateway_domain::counters::{Ask, Counters, Measured, Refusal, Standings, Take};
+use std::sync::Arc;
+
+/// What a call may use, as far as it can be told beforehand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// Tokens that go in.
+    pub prompt: u64,
+    /// The most that may come out; `None` when nobody bounds it.
+    pub output: Option<u64>,
+}
+
+impl Estimate {
+    /// What an ask has to hold of it. Without a price that is nothing of a cost.
+    pub(crate) fn amount(&self, ask: &Ask, price: Option<Price<'_>>) -> u64 {
+        let output = self.output.unwrap_or(ask.assume);
+        match ask.measured {
+            Measured::Requests => ask.amount,
+            Measured::Tokens => self.prompt.saturating_add(output),
+            Measured::Cost => price.and_then(|p| p(self.prompt, output)).unwrap_or(0),
+        }
+    }
+}
+
+/// Nanodollars of so many tokens in and out; `None` where no price is known, and nothing can be counted.
+pub type Price<'a> = &'a dyn Fn(u64, u64) -> Option<u64>;
+
+/// Empty for most calls, and then costs nothing.
+#[derive(Debug, Default)]
+pub struct Wants {
+    asks: Vec<Ask>,
+    costs: Vec<Ask>,
+}
+
+impl Wants {
+    /// Every policy of this stage that matches. Costs at the caller's stage are only looked at: what they will be
+    /// is known at a target's price, see [`Self::charge`].
+    pub fn gather(&mut self, index: &Index, stage: Stage, subject: &Subject<'_>, now: Timestamp) {
+        index.visit(stage, subject, |at, meter, counter| self.add(stage, meter.ask(counter, now, at)));
+    }
+
+    fn add(&mut self, stage: Stage, mut ask: Ask) {
+        if stage == Stage::Caller && ask.measured == Measured::Cost {
+            self.costs.push(ask);
+            ask.take = Take::Look;
+        }
+        self.asks.push(ask);
+    }
+
+    /// The costs that the caller's stage looked at.
+    pub fn charge(&mut self, caller: &Hold) {
+        self.asks.extend_from_slice(caller.costs());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.asks.is_empty()
+    }
+
+    /// Whether an estimate is needed.
+    pub fn are_metered(&self) -> bool {
+        self.asks.iter().any(|a| a.measured != Measured::Requests)
+    }
+
+    /// A call that uses nothing by its nature, such as a look at a file, asks for nothing but to be one.
+    pub fn only_requests(&mut self) {
+        self.asks.retain(|a| a.measured == Measured::Requests);
+        self.costs.clear();
+    }
+
+    /// How much each limit is asked for.
+    pub fn measure(&mut self, estimate: &Estimate, price: Option<Price<'_>>) {
+        self.asks.iter_mut().for_each(|ask| ask.amount = estimate.amount(ask, price));
+    }
+
+    /// Ready for [`Counters::reserve`]: sorted, each slot once. One policy may have been found twice, under a
+    /// model's name and its prefix for instance.
+    pub fn asks(&mut self) -> &mut [Ask] {
+        self.asks.sort_unstable_by_key(|a| a.slot);
+        self.asks.dedup_by_key(|a| a.slot);
+        &mut self.asks
+    }
+
+    pub fn granted(mut self, stage: Stage, counters: &Arc<dyn Counters>, estimate: Estimate) -> Hold {
+        let standings = Standings::of(self.asks.iter());
+        if stage == Stage::Caller {
+            self.asks.retain(|a| a.measured != Measured::Cost);
+        }
+        Hold::new(self.asks, self.costs, counters, estimate, standings)
+    }
+
+    /// The words for a refusal of these asks. `None` cannot be: it would be one of another index.
+    pub fn denied(&self, index: Option<&Index>, refusal: Refusal, now: Timestamp) -> Option<Denied> {
+        let ask = self.asks.get(refusal.at)?;
+        let rule = index?.rule(ask.tag)?;
+        let name = Name::Policy(rule.policy.clone());
+        Some(Denied::new(ask, name, rule.meter.stretch.clone(), refusal, now))
+    }
+}

@@ -1,0 +1,126 @@
+//! What a call may use, from its body alone: tokens that go in, guessed, and the most that may come out, as far as
+//! the body bounds it. Asked only when some limit counts tokens or money.
+
+use super::request::{Content, Request};
+use gateway_domain::Operation;
+use gateway_domain::config::Leaf;
+use gateway_policies::Estimate;
+use memchr::memmem;
+use serde::Deserialize;
+
+/// Four bytes a token, as for usage that a provider never told.
+const BYTES_PER_TOKEN: u64 = 4;
+/// What an image or a file inside a prompt is taken for, however many bytes it has.
+const INLINE_TOKENS: u64 = 1_500;
+
+/// `None`: a call that uses neither tokens nor money by its nature, such as a look at a file.
+pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator<Item = &'a Leaf>) -> Option<Estimate> {
+    let operation = request.route.operation;
+    let looks = matches!(request.method, http::Method::GET | http::Method::DELETE);
+    if uses_nothing(operation) || (looks && operation != Operation::Realtime) {
+        return None;
+    }
+    if content.unread && content.bytes.is_empty() {
+        return Some(Estimate { prompt: 0, output: None });
+    }
+    let bounds = Bounds::read(&content.bytes);
+    let most = leaves.filter_map(Bounds::overridden).max();
+    let output = if answers_in_tokens(operation) { most.or_else(|| bounds.output()) } else { Some(0) };
+    Some(Estimate { prompt: prompt(&content.bytes), output })
+}
+
+const fn uses_nothing(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::CountTokens
+            | Operation::UploadFile
+            | Operation::CreateBatch
+            | Operation::CreateFinetune
+            | Operation::ModifyRun
+            | Operation::ListModels
+    )
+}
+
+/// The others answer with vectors, scores, pictures or sound.
+const fn answers_in_tokens(operation: Operation) -> bool {
+    !matches!(
+        operation,
+        Operation::Embeddings
+            | Operation::Moderations
+            | Operation::Rerank
+            | Operation::ImagesGenerate
+            | Operation::ImagesEdit
+            | Operation::Speech
+    )
+}
+
+/// The fields by which the dialects bound an answer.
+#[derive(Default, Deserialize)]
+struct Bounds {
+    #[serde(default)]
+    max_tokens: Option<u64>,
+    #[serde(default)]
+    max_completion_tokens: Option<u64>,
+    #[serde(default)]
+    max_output_tokens: Option<u64>,
+    /// Answers asked for; each may be that long.
+    #[serde(default)]
+    n: Option<u64>,
+}
+
+impl Bounds {
+    fn read(body: &[u8]) -> Self {
+        serde_json::from_slice(body).unwrap_or_default()
+    }
+
+    fn output(&self) -> Option<u64> {
+        let each = self.max_completion_tokens.or(self.max_tokens).or(self.max_output_tokens)?;
+        Some(each.saturating_mul(self.n.unwrap_or(1).max(1)))
+    }
+
+    /// What a config sets in place of the body's.
+    fn overridden(leaf: &Leaf) -> Option<u64> {
+        let names = ["max_completion_tokens", "max_tokens", "max_output_tokens"];
+        let set = leaf.overrides.iter().filter(|(k, _)| names.contains(&k.as_str()));
+        set.filter_map(|(_, v)| v.parse().ok()).max()
+    }
+}
+
+/// Contents in base64 are not read as words.
+fn prompt(body: &[u8]) -> u64 {
+    let mut words = body.len();
+    let mut inline = 0;
+    for at in memmem::find_iter(body, b";base64,") {
+        let data = &body[at..];
+        words = words.saturating_sub(memchr::memchr(b'"', data).unwrap_or(data.len()));
+        inline += 1;
+    }
+    (words as u64).div_ceil(BYTES_PER_TOKEN) + inline * INLINE_TOKENS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_bounded_by_the_fields_of_every_dialect() {
+        for (body, most) in [
+            (r#"{"max_tokens": 5}"#, Some(5)),
+            (r#"{"max_tokens": 5, "n": 3}"#, Some(15)),
+            (r#"{"max_tokens": 5, "max_completion_tokens": 7}"#, Some(7)),
+            (r#"{"max_output_tokens": 9}"#, Some(9)),
+            (r#"{"max_tokens": null}"#, None),
+            (r#"{"messages": []}"#, None),
+            ("no json", None),
+        ] {
+            assert_eq!(Bounds::read(body.as_bytes()).output(), most, "{body}");
+        }
+    }
+
+    #[test]
+    fn pictures_are_not_read_as_words() {
+        assert_eq!(prompt(&[b'a'; 400]), 100);
+        let picture = format!(r#"{{"url": "data:image/png;base64,{}", "b": 1}}"#, "A".repeat(1 << 20));
+        assert!((1_500..1_600).contains(&prompt(picture.as_bytes())), "{}", prompt(picture.as_bytes()));
+    }
+}

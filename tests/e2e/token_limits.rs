@@ -1,0 +1,128 @@
+//! Token limits on the proxy port: what calls hold while they run, what they settle at, and what clients are told.
+
+use crate::harness::{Gateway, Upstream, gateway::target, reply, with};
+use serde_json::{Value, json};
+
+async fn limit(gateway: &Gateway, fields: Value) {
+    let base = json!({
+        "name": "Tokens", "type": "tokens", "unit": "tph",
+        "conditions": [{ "key": "api_key", "value": "*" }], "group_by": [{ "key": "api_key" }],
+    });
+    gateway.admin().post("/policies/rate-limits", &with(base, fields)).await.expect(200);
+}
+
+fn ask(most: u64) -> Value {
+    json!({ "model": "gpt-4o-mini", "max_tokens": most, "messages": [{ "role": "user", "content": "hi" }] })
+}
+
+/// Answers of eight tokens.
+async fn upstream() -> Upstream {
+    Upstream::replying(|_| reply::chat("hi")).await
+}
+
+#[tokio::test]
+async fn a_call_holds_what_it_may_use_and_settles_at_what_it_used() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    let config = target(&upstream);
+    limit(&gateway, json!({ "value": 100 })).await;
+    let send = async |most| gateway.chat().config(&config).json(&ask(most)).send().await;
+    let first = send(50).await.expect(200);
+    assert_eq!(first.header("x-gateway-ratelimit-limit-tokens"), Some("100"));
+    let left: u64 = first.header("x-gateway-ratelimit-remaining-tokens").expect("told").parse().expect("a number");
+    assert!(left < 50, "the hold of this call is taken off: {left}");
+    assert_eq!(first.header("x-ratelimit-remaining-tokens"), Some(left.to_string().as_str()));
+    for _ in 0..4 {
+        send(20).await.expect(200);
+    }
+    // Forty are used: a call that may use eighty more does not fit, one that may use ten does.
+    let refused = send(80).await.expect(429);
+    assert!(refused.error().contains("100 tokens per hour (tph)"), "{}", refused.error());
+    assert_eq!(refused.header("x-gateway-ratelimit-remaining-tokens"), Some("60"));
+    assert_eq!(refused.header("x-should-retry"), Some("false"), "nobody waits an hour because a header says so");
+    send(10).await.expect(200);
+}
+
+#[tokio::test]
+async fn what_a_failed_call_held_comes_back() {
+    let gateway = Gateway::start().await;
+    let upstream =
+        Upstream::in_turn(vec![reply::error(500, &[]), reply::error(400, &[]), reply::chat("hi"), reply::chat("hi")])
+            .await;
+    let config = target(&upstream);
+    limit(&gateway, json!({ "value": 100 })).await;
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(gateway.chat().config(&config).json(&ask(75)).send().await.status);
+    }
+    assert_eq!(statuses, [500, 400, 200, 429]);
+}
+
+#[tokio::test]
+async fn a_limit_smaller_than_a_call_lets_one_through() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    let config = target(&upstream);
+    limit(&gateway, json!({ "value": 5 })).await;
+    gateway.chat().config(&config).json(&ask(1_000)).send().await.expect(200);
+    gateway.chat().config(&config).json(&ask(1_000)).send().await.expect(429);
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_bounds_grows_its_hold() {
+    let gateway = Gateway::start().await;
+    let text = "word ".repeat(2_000);
+    let upstream = Upstream::scripted(move |mut peer| {
+        let text = text.clone();
+        async move {
+            let Some(seen) = peer.request().await else { return };
+            let endless = seen.json()["stream"] == json!(true);
+            peer.record(seen);
+            if !endless {
+                peer.send(reply::chat("hi")).await;
+                return;
+            }
+            peer.send(reply::STREAM).await;
+            peer.send(reply::role()).await;
+            peer.send(reply::delta(&text)).await;
+            peer.gone().await;
+        }
+    })
+    .await;
+    let config = target(&upstream);
+    limit(&gateway, json!({ "value": 4_000 })).await;
+    let mut body = ask(0);
+    body.as_object_mut().expect("an object").remove("max_tokens");
+    body["stream"] = json!(true);
+    let mut stream = gateway.chat().config(&config).json(&body).open().await;
+    let mut read = 0;
+    while read < 10_000 {
+        read += stream.chunk().await.expect("it runs").expect("more").len();
+    }
+    // At first 1,024 tokens were held; by now it is more than the 2,500 that came.
+    let refused = gateway.chat().config(&config).json(&ask(1_500)).send().await.expect(429);
+    let left: u64 = refused.header("x-gateway-ratelimit-remaining-tokens").expect("told").parse().expect("a number");
+    assert!(left < 1_400, "{left}");
+    drop(stream);
+    // Once the gateway has seen the client leave, what came counts, and not what was held.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while gateway.chat().config(&config).json(&ask(1_400)).send().await.status != 200 {
+        assert!(std::time::Instant::now() < until, "the hold of the client that left never ended");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_bare_header_of_the_provider_stays_the_providers() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| {
+        let body = reply::completion("hi").to_string();
+        reply::whole(200, &[("content-type", "application/json"), ("x-ratelimit-limit-tokens", "7")], body)
+    })
+    .await;
+    limit(&gateway, json!({ "value": 1_000 })).await;
+    let answer = gateway.chat().config(&target(&upstream)).json(&ask(10)).send().await.expect(200);
+    assert_eq!(answer.header("x-ratelimit-limit-tokens"), Some("7"));
+    assert_eq!(answer.header("x-ratelimit-remaining-tokens"), None, "two stories would be mixed");
+    assert_eq!(answer.header("x-gateway-ratelimit-limit-tokens"), Some("1000"));
+}
