@@ -5,8 +5,8 @@ use gateway_domain::Timestamp;
 use gateway_domain::record::{LogRecord, Steps};
 use gateway_store::journal;
 use prometheus::{
-    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
-    Registry, TextEncoder,
+    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry, TextEncoder,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -49,6 +49,8 @@ struct Inner {
     counters: IntGauge,
     peers: IntGauge,
     bodies_shed: IntGauge,
+    assignments: IntGauge,
+    circuits: IntGaugeVec,
 }
 
 /// What had no room for a record, or would not have it.
@@ -78,7 +80,7 @@ impl Loss {
 }
 
 /// Facts that are read when scraped, not counted as they happen.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Readings {
     pub(crate) revision: i64,
     pub(crate) stale: bool,
@@ -89,6 +91,17 @@ pub(crate) struct Readings {
     pub(crate) peers: usize,
     pub(crate) time: Timestamp,
     pub(crate) bodies_shed: u64,
+    pub(crate) assignments: usize,
+    pub(crate) circuits: Vec<Circuit>,
+}
+
+/// The circuit breaker of one target of a saved config; labels are what admins wrote, never clients.
+#[derive(Clone, Debug)]
+pub(crate) struct Circuit {
+    pub(crate) workspace: Arc<str>,
+    pub(crate) config: Arc<str>,
+    pub(crate) target: Arc<str>,
+    pub(crate) open: bool,
 }
 
 impl Metrics {
@@ -154,6 +167,11 @@ impl Metrics {
             peers: IntGauge::new("gateway_nodes", "Live nodes that serve requests")?,
             counters: IntGauge::new("gateway_limit_counters", "Rate-limit counters in use")?,
             bodies_shed: IntGauge::new("gateway_bodies_shed", "Times that bodies were not kept for want of memory")?,
+            assignments: IntGauge::new("gateway_sticky_assignments", "Sticky assignments remembered")?,
+            circuits: IntGaugeVec::new(
+                Opts::new("gateway_circuit_open", "1 while the target's circuit breaker is open"),
+                &["workspace", "config", "target"],
+            )?,
             registry,
         };
         inner.register()?;
@@ -194,7 +212,7 @@ impl Metrics {
     }
 
     /// Text format 0.0.4.
-    pub(crate) fn encode(&self, now: Readings) -> String {
+    pub(crate) fn encode(&self, now: &Readings) -> String {
         let i = &self.0;
         i.revision.set(now.revision);
         i.stale.set(i64::from(now.stale));
@@ -209,6 +227,11 @@ impl Metrics {
         i.journal_waiting.set(i64::try_from(depth.waiting).unwrap_or(i64::MAX));
         #[expect(clippy::cast_precision_loss, reason = "a gauge for people")]
         i.store_lag.set(depth.oldest.map_or(0.0, |at| (now.time.micros() - at.micros()).max(0) as f64 / 1e6));
+        i.assignments.set(i64::try_from(now.assignments).unwrap_or(i64::MAX));
+        i.circuits.reset();
+        for c in &now.circuits {
+            i.circuits.with_label_values(&[&*c.workspace, &*c.config, &*c.target]).set(i64::from(c.open));
+        }
         let mut text = Vec::new();
         match TextEncoder::new().encode(&i.registry.gather(), &mut text) {
             Ok(()) => String::from_utf8_lossy(&text).into_owned(),
@@ -241,6 +264,8 @@ impl Inner {
             Box::new(self.counters.clone()),
             Box::new(self.peers.clone()),
             Box::new(self.bodies_shed.clone()),
+            Box::new(self.assignments.clone()),
+            Box::new(self.circuits.clone()),
         ];
         all.into_iter().try_for_each(|c| self.registry.register(c))?;
         self.step_millis.iter().try_for_each(|(h, _)| self.registry.register(Box::new(h.clone())))

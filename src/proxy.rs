@@ -23,16 +23,18 @@ mod reply;
 mod request;
 mod routing;
 mod shape;
+mod sticky;
 mod target;
 mod wire;
 
 pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
 pub(crate) use reply::ReplyNames;
+pub(crate) use routing::InlineKey;
+pub(crate) use sticky::Assignments;
 
 use crate::cache::AnswerCache;
 use crate::flight::Flight;
-use crate::ids;
 use crate::issuers::Issuers;
 use crate::live::Live;
 use crate::settings::LogBodies;
@@ -94,8 +96,9 @@ pub(crate) struct Gateway {
     pub(crate) budget: Arc<Budget>,
     pub(crate) records: Records,
     pub(crate) names: ReplyNames,
-    /// Compiled inline configs by their text.
-    pub(crate) inline: Cache<String, Arc<Config>>,
+    /// Compiled inline configs by workspace and text.
+    pub(crate) inline: Cache<InlineKey, Arc<Config>>,
+    pub(crate) sticks: Arc<Assignments>,
     pub(crate) unknown_keys: Rate,
     pub(crate) control: ControlPlane,
     pub(crate) cache: Arc<AnswerCache>,
@@ -229,14 +232,14 @@ impl Gateway {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
         }
-        let routing = match self.prepare(&mut request) {
+        let mut routing = match self.prepare(&mut request) {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
         if local::lists_models(&request) {
             return Box::pin(local::models(self, session, &request, &routing, &mut ctx.records)).await;
         }
-        let looked = caching::look(self, session, &request, &routing, 0).await.map_err(exchange::left)?;
+        let looked = caching::look(self, session, &request, &routing).await.map_err(exchange::left)?;
         let before = request.elapsed_us();
         // An answer from the cache costs no budget.
         let hold = match looked.is_hit() {
@@ -249,7 +252,7 @@ impl Gateway {
         };
         request.steps.before_us = request.elapsed_us();
         request.steps.limits_us = request.steps.before_us - before;
-        exchange::run(self, session, &request, &routing, (looked, hold), &mut ctx.records).await.map(|()| true)
+        exchange::run(self, session, &request, &mut routing, (looked, hold), &mut ctx.records).await.map(|()| true)
     }
 
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
@@ -269,9 +272,9 @@ impl Gateway {
     }
 
     /// Config and plan.
-    fn prepare(&self, request: &mut Request) -> Result<exchange::Routing, Fault> {
+    fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
         let chosen = routing::choose(self, &request.tenant, &request.headers)?;
-        Ok(routing::plan(&chosen, request, &mut ids::dice))
+        routing::plan(self, chosen, request)
     }
 
     /// Answers with a fault; of a known tenant it is a record too.

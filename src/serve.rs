@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::mock::MockArgs;
 use crate::outbound::Outbound;
 use crate::peers::Peers;
-use crate::proxy::{Budget, ControlPlane, Gateway, ProxySettings, ReplyNames};
+use crate::proxy::{Assignments, Budget, ControlPlane, Gateway, ProxySettings, ReplyNames};
 use crate::settings::{Role, Settings};
 use crate::telemetry;
 use crate::upstream::{Dialer, Dns};
@@ -71,14 +71,16 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (records, writer) = start_writer(&settings, &booted, &metrics, control.handle())?;
     let budget = Budget::new(settings.max_buffered_bytes.0);
     let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
-    let process = Arc::new(Process::new(
+    let sticks = Arc::<Assignments>::default();
+    let process = Process::new(
         booted.live.clone(),
         metrics.clone(),
         flight.clone(),
         budget.clone(),
         ledger.clone(),
         peers.clone(),
-    ));
+    );
+    let process = Arc::new(process.with_sticks(sticks.clone()));
     let issuers = follow_issuers(&control, &booted)?;
     let app = boot::app(&booted, process.clone(), issuers.clone(), &settings);
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
@@ -103,6 +105,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         counters: ledger,
         budget,
         records,
+        sticks: sticks.clone(),
         inline: quick_cache::sync::Cache::new(INLINE_CONFIGS),
         unknown_keys: Rate::new(Duration::from_secs(1)),
         control: match settings.role {

@@ -1,56 +1,91 @@
 //! The config object (`spec/config-object.md`), compiled once into an immutable template: inheritance is
-//! resolved, casings are one, secrets are opened. Per request only choosing is left, see `plan`.
+//! resolved, casings are one, names are places, secrets are opened. Per request only choosing is left, see `plan`.
 //! A key that the gateway does not yet act on is a problem, never ignored.
 
+pub mod breaker;
 mod fields;
+pub mod params;
 pub mod plan;
+mod query;
+mod read;
+mod strategy;
+
+pub use breaker::Breaker;
+pub use query::Query;
 
 use crate::egress::{BaseUrl, Trusted};
 use crate::secret::Secret;
+use params::Path;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// A compiled config.
+/// A compiled config: a tree, laid out parent before child. The first node is the root.
 #[derive(Debug)]
 pub struct Config {
-    pub root: Node,
+    nodes: Box<[Node]>,
     /// Metadata that the config adds to the request's.
     pub metadata: Vec<(String, String)>,
     pub fetch_integrated_models: bool,
+    /// Top-level keys of the body that conditions or sticky fields ask for; nothing else of it is read.
+    pub params: Box<[Box<str>]>,
+    /// Some target sets the model, so that it is not known before the target is.
+    pub sets_model: bool,
+    breakers: Box<[Breaker]>,
+    /// Of the document, so that what is kept about one state of a config never counts for another.
+    fingerprint: [u8; 16],
 }
 
 /// One object of the tree. `path` is what `x-gateway-last-used-option-index` says: `config.targets[1]`.
 #[derive(Debug)]
-pub struct Node {
-    pub path: Arc<str>,
-    pub weight: f64,
-    pub kind: NodeKind,
+struct Node {
+    path: Arc<str>,
+    weight: f64,
+    parent: usize,
+    /// Index among the parent's targets.
+    place: usize,
+    /// This target's own list of statuses that move a fallback on, where the strategy has none.
+    on: Option<Arc<[u16]>>,
+    kind: NodeKind,
 }
 
 #[derive(Debug)]
-pub enum NodeKind {
+enum NodeKind {
     Leaf(Arc<Leaf>),
-    Branch { mode: Mode, targets: Vec<Node> },
+    Branch { mode: Mode, targets: Box<[usize]> },
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub enum Mode {
+#[derive(Debug)]
+enum Mode {
     Single,
     /// `None`: move on at any status outside 2xx. A list: only at those.
     Fallback(Option<Arc<[u16]>>),
     LoadBalance {
         total: f64,
+        sticky: Option<Sticky>,
+    },
+    /// Conditions with the place of their target, and the place of the default.
+    Conditional {
+        conditions: Box<[(Query, usize)]>,
+        default: Option<usize>,
     },
 }
 
 impl Mode {
-    pub const fn name(&self) -> &'static str {
+    const fn name(&self) -> &'static str {
         match self {
             Self::Single => "single",
             Self::Fallback(_) => "fallback",
             Self::LoadBalance { .. } => "loadbalance",
+            Self::Conditional { .. } => "conditional",
         }
     }
+}
+
+/// Requests whose fields agree go to one target for `ttl_ms`.
+#[derive(Debug)]
+struct Sticky {
+    fields: Box<[query::Key]>,
+    ttl_ms: i64,
 }
 
 /// A target with all that it inherited.
@@ -60,14 +95,23 @@ pub struct Leaf {
     pub provider: ProviderRef,
     pub retry: Retry,
     pub timeout_ms: Option<u64>,
+    /// Top-level keys to add to a body that lacks them, values as raw JSON.
+    pub defaults: Arc<[(String, String)]>,
     /// Top-level keys to set in the body, values as raw JSON.
     pub overrides: Arc<[(String, String)]>,
+    /// What to take out of the body, after both.
+    pub drops: Arc<[Path]>,
     /// `override_params.model`, when it is a string: decides provider and model before the body does.
     pub model: Option<Arc<str>>,
+    /// `default_params.model`: where the body names none.
+    pub default_model: Option<Arc<str>>,
     pub custom_host: Option<Arc<BaseUrl>>,
     pub forward_headers: Arc<[String]>,
+    /// Provider settings of the config, by the header that carries them; a header of the request wins.
+    pub provider_headers: Arc<[(&'static str, http::HeaderValue)]>,
     pub strict: bool,
     pub cache: Option<Cache>,
+    breaker: Option<usize>,
 }
 
 /// `cache` of a target.
@@ -93,6 +137,8 @@ pub enum ProviderRef {
     Family { slug: Arc<str>, key: Option<Secret<String>> },
     /// Nothing named: the provider header or the body's `@slug/model` decides.
     FromRequest,
+    /// `passthrough`: as above, but only a managed provider will do.
+    Passthrough,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +147,8 @@ pub struct Retry {
     pub attempts: u32,
     pub statuses: Arc<[u16]>,
     pub use_retry_after: bool,
+    /// Waits of the gateway's own are shortened by up to half, at random.
+    pub jitter: bool,
 }
 
 /// Without a list of its own, what a retry acts on.
@@ -108,7 +156,7 @@ pub static RETRY_STATUSES: &[u16] = &[429, 500, 502, 503, 504, 529];
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { attempts: 0, statuses: Arc::from(RETRY_STATUSES), use_retry_after: false }
+        Self { attempts: 0, statuses: Arc::from(RETRY_STATUSES), use_retry_after: false, jitter: false }
     }
 }
 
@@ -149,11 +197,71 @@ pub fn compile(config: &Value, context: &Context<'_>) -> Result<Config, Vec<Prob
     if compiler.problems.is_empty() { Ok(compiled) } else { Err(compiler.problems) }
 }
 
+impl Config {
+    /// What a request without a config goes by: one target, all from headers and model.
+    pub fn bare() -> Self {
+        let leaf = Leaf {
+            path: "config".into(),
+            provider: ProviderRef::FromRequest,
+            retry: Retry::default(),
+            timeout_ms: None,
+            defaults: Arc::default(),
+            overrides: Arc::default(),
+            drops: Arc::default(),
+            model: None,
+            default_model: None,
+            custom_host: None,
+            forward_headers: Arc::default(),
+            provider_headers: Arc::default(),
+            strict: true,
+            cache: None,
+            breaker: None,
+        };
+        let kind = NodeKind::Leaf(Arc::new(leaf));
+        let root = Node { path: "config".into(), weight: 1.0, parent: 0, place: 0, on: None, kind };
+        Self {
+            nodes: Box::new([root]),
+            metadata: Vec::new(),
+            fetch_integrated_models: false,
+            params: Box::default(),
+            sets_model: false,
+            breakers: Box::default(),
+            fingerprint: [0; 16],
+        }
+    }
+
+    /// Every target that may answer, in the order of the document.
+    pub fn leaves(&self) -> impl Iterator<Item = &Arc<Leaf>> {
+        self.nodes.iter().filter_map(|n| match &n.kind {
+            NodeKind::Leaf(leaf) => Some(leaf),
+            NodeKind::Branch { .. } => None,
+        })
+    }
+
+    /// Mode of the root strategy; `single` for a bare target.
+    pub fn strategy(&self) -> &'static str {
+        match self.nodes.first().map(|n| &n.kind) {
+            Some(NodeKind::Branch { mode, .. }) => mode.name(),
+            _ => "single",
+        }
+    }
+
+    /// The targets that have a circuit breaker, by path.
+    pub fn breakers(&self) -> impl Iterator<Item = (&Arc<str>, &Breaker)> {
+        self.leaves().filter_map(|leaf| Some((&leaf.path, self.breakers.get(leaf.breaker?)?)))
+    }
+
+    /// The breaker of one target, if it has one.
+    pub fn breaker(&self, leaf: &Leaf) -> Option<&Breaker> {
+        self.breakers.get(leaf.breaker?)
+    }
+}
+
 /// Visits each credential (`api_key` of any target) in a config document, to seal, open or mask it.
 pub fn visit_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     let Value::Object(map) = config else { return };
     for (key, value) in map.iter_mut() {
-        match (fields::canonical(key).as_str(), value) {
+        match (read::canonical(key).as_str(), value) {
             ("api_key", Value::String(secret)) => visit(secret),
             ("targets", Value::Array(targets)) => targets.iter_mut().for_each(|t| visit_secrets(t, visit)),
             _ => {}
@@ -161,23 +269,31 @@ pub fn visit_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     }
 }
 
+/// A managed provider that a config names, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub slug: Arc<str>,
+    /// Path of a [`Problem`]: `targets,0,provider`.
+    pub path: String,
+}
+
 /// Every managed provider that a config names, for the check of dangling references at save.
-pub fn managed_slugs(config: &Config) -> Vec<Arc<str>> {
-    fn walk(node: &Node, out: &mut Vec<Arc<str>>) {
-        match &node.kind {
-            NodeKind::Leaf(leaf) => {
-                if let ProviderRef::Managed(slug) = &leaf.provider {
-                    out.push(slug.clone());
-                }
-                if let Some((slug, _)) = leaf.model.as_deref().and_then(split_model) {
-                    out.push(slug.into());
-                }
+pub fn managed_slugs(config: &Config) -> Vec<Named> {
+    let mut out = Vec::new();
+    for leaf in config.leaves() {
+        let mut name = |slug: Arc<str>, key: &str| {
+            let place: Vec<&str> = leaf.path.split(['.', '[', ']']).filter(|s| !s.is_empty()).skip(1).collect();
+            out.push(Named { slug, path: [&place[..], &[key]].concat().join(",") });
+        };
+        if let ProviderRef::Managed(slug) = &leaf.provider {
+            name(slug.clone(), "provider");
+        }
+        for (model, key) in [(&leaf.model, "override_params,model"), (&leaf.default_model, "default_params,model")] {
+            if let Some((slug, _)) = model.as_deref().and_then(split_model) {
+                name(slug.into(), key);
             }
-            NodeKind::Branch { targets, .. } => targets.iter().for_each(|t| walk(t, out)),
         }
     }
-    let mut out = Vec::new();
-    walk(&config.root, &mut out);
     out
 }
 

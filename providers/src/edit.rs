@@ -2,6 +2,10 @@
 //! keys and the spelling of numbers stay as they came (prompt caches upstream hash the prefix).
 //! Knows JSON only; what a field means is the caller's business.
 
+mod remove;
+
+pub use remove::remove;
+
 use bytes::{Bytes, BytesMut};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Error;
@@ -50,7 +54,24 @@ pub fn set_top_level(body: &Bytes, changes: &[(&str, Option<&str>)]) -> Result<B
     for value in changes.iter().filter_map(|(_, value)| *value) {
         serde_json::from_str::<&RawValue>(value)?;
     }
+    rewrite(body, &members(body)?, changes)
+}
+
+/// Adds `defaults` where the key is absent (`null` is there), and sets `overrides`; a key of both is set. The
+/// values must be JSON: they were checked when the config was compiled.
+pub fn fill_and_set<'c>(
+    body: &Bytes,
+    defaults: impl Iterator<Item = (&'c str, &'c str)>,
+    overrides: impl Iterator<Item = (&'c str, &'c str)>,
+) -> Result<Bytes, Error> {
     let found = members(body)?;
+    let absent = defaults.filter(|(key, _)| found.iter().all(|m| m.key != *key));
+    let changes: Vec<(&str, Option<&str>)> = absent.chain(overrides).map(|(key, value)| (key, Some(value))).collect();
+    if changes.is_empty() { Ok(body.clone()) } else { rewrite(body, &found, &changes) }
+}
+
+/// [`set_top_level`], for members that were found and values that were checked.
+fn rewrite(body: &Bytes, found: &[Member<'_>], changes: &[(&str, Option<&str>)]) -> Result<Bytes, Error> {
     let wanted: HashMap<&str, Option<&str>> = changes.iter().copied().collect();
     let last: HashMap<&str, usize> = found.iter().enumerate().map(|(i, m)| (&*m.key, i)).collect();
     let kept = |i: usize, m: &Member<'_>| match wanted.get(&*m.key) {

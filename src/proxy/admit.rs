@@ -3,8 +3,8 @@
 
 use super::Gateway;
 use super::estimate;
-use super::exchange::Routing;
 use super::request::{Content, Request};
+use super::routing::Routing;
 use super::target::Aim;
 use gateway_domain::config::Leaf;
 use gateway_domain::counters::{Answer, Standings};
@@ -13,7 +13,7 @@ use gateway_domain::{Fault, FaultKind, Usage};
 use gateway_policies::{Estimate, Hold, Stage, Subject, Used, Wants};
 
 fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
-    let set = routing.plan.attempts.iter().any(|a| a.leaf.model.is_some());
+    let set = routing.plan.config().sets_model;
     Subject {
         api_key: Some(request.tenant.key.id),
         workspace: request.tenant.workspace.id,
@@ -38,7 +38,7 @@ pub(crate) async fn caller(gateway: &Gateway, request: &Request, routing: &Routi
     if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
         wants.gather(index, Stage::Caller, &subject(request, routing, None), request.now());
     }
-    let leaves = routing.plan.attempts.iter().map(|a| &*a.leaf);
+    let leaves = routing.plan.config().leaves().map(|leaf| &**leaf);
     take(gateway, request, Stage::Caller, wants, (&request.content, leaves), None).await
 }
 

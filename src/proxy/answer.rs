@@ -88,6 +88,18 @@ impl Answer {
         matches!(self, Self::Fault(fault) if fault.kind().row().exception)
     }
 
+    /// Whether a circuit breaker counts this: what the gateway itself refused says nothing of the target.
+    pub(crate) fn tells_of_health(&self) -> bool {
+        use FaultKind::{TimedOut, Unreachable, UpstreamBroken, UpstreamSilent};
+        match self {
+            Self::Fault(fault) => {
+                matches!(fault.kind(), TimedOut | Unreachable | UpstreamBroken | UpstreamSilent)
+            }
+            Self::Kept(_) | Self::Followed(..) => false,
+            _ => true,
+        }
+    }
+
     /// `retry-after-ms`, `x-ms-retry-after-ms`, `retry-after` in seconds, in this order; dates are ignored.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let head = match self {

@@ -5,13 +5,14 @@ use super::Gateway;
 use super::admit::{self, Held, Target};
 use super::answer::{Answer, ended_by, read};
 use super::capture::{Keep, Sent};
-use super::exchange::Routing;
 use super::head::{self, HeadPlan};
 use super::request::{Content, Request};
+use super::routing::Routing;
 use super::shape;
 use super::target::{self, Aim};
 use super::wire::{self, Client, Clocks, WireError};
 use crate::cache::Lead;
+use crate::ids;
 use gateway_domain::config::{Leaf, Retry};
 use gateway_domain::counters::Standings;
 use gateway_domain::price::PriceCard;
@@ -68,12 +69,11 @@ pub(crate) async fn run(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    (at, caller): (usize, &Hold),
+    caller: &Hold,
     earlier: Duration,
     lead: Option<&Lead>,
 ) -> Tried {
-    let attempt = &routing.plan.attempts[at];
-    let leaf = &*attempt.leaf;
+    let leaf = &**routing.plan.leaf();
     let mut facts = Facts { option_index: leaf.path.clone(), earlier, ..Facts::default() };
     facts.limits = caller.standings();
     let refused = |facts, fault, hold| Tried { facts, hold, sent: None, answer: Ok(Answer::Fault(fault)) };
@@ -235,7 +235,8 @@ async fn with_retries(
             return Ok(answer);
         }
         let wait = pause(&answer, retry, tries.unsigned_abs());
-        if wait >= LONGEST_WAIT || waited + wait > LONGEST_WAIT {
+        let left = gateway.left(request).unwrap_or(Duration::MAX);
+        if wait >= LONGEST_WAIT || waited + wait > LONGEST_WAIT || wait >= left {
             facts.retries = -1;
             return Ok(answer);
         }
@@ -262,10 +263,23 @@ fn wants_retry(answer: &Answer, retry: &Retry) -> bool {
     }
 }
 
-/// 1, 2, 4, 8, 16 s; on a 429 the upstream's own wish when the config says so.
+/// 1, 2, 4, 8, 16 s, with jitter somewhere in the upper half of that.
+pub(crate) fn backoff(retry: &Retry, tries: u32) -> Duration {
+    let whole = Duration::from_secs(1 << tries.min(6));
+    if retry.jitter { whole.mul_f64(0.5 + ids::dice() / 2.0) } else { whole }
+}
+
+/// The back-off; on a 429 the upstream's own wish when the config says so.
 fn pause(answer: &Answer, retry: &Retry, tries: u32) -> Duration {
     let wished = (retry.use_retry_after && answer.status() == 429).then(|| answer.retry_after()).flatten();
-    wished.unwrap_or_else(|| Duration::from_secs(1 << tries.min(6)))
+    wished.unwrap_or_else(|| backoff(retry, tries))
+}
+
+impl Gateway {
+    /// What is left of the time that a whole request may take; `None` when that is unlimited.
+    pub(crate) fn left(&self, request: &Request) -> Option<Duration> {
+        self.settings.total_timeout.map(|t| t.saturating_sub(request.started.elapsed()))
+    }
 }
 
 /// One try, under the clocks of the attempt.
@@ -276,7 +290,7 @@ async fn once(
     prepared: &Prepared<'_>,
 ) -> Result<Answer, WireError> {
     let timeout = request.headers.request_timeout_ms.or(prepared.leaf.timeout_ms).map(Duration::from_millis);
-    let total = gateway.settings.total_timeout.map(|t| t.saturating_sub(request.started.elapsed()));
+    let total = gateway.left(request);
     let limit = match (timeout, total) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),

@@ -5,8 +5,8 @@ use super::Gateway;
 use super::admit::Held;
 use super::answer::{Answer, Told};
 use super::attempt::{Facts, Prepared, Tried};
-use super::exchange::Routing;
 use super::request::Request;
+use super::routing::Routing;
 use super::target::{self, Aim, Credential};
 use super::wire::{self, WireError};
 use super::{reply, shape};
@@ -60,9 +60,8 @@ pub(crate) async fn look(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    at: usize,
 ) -> Result<Looked, WireError> {
-    let Some(leaf) = routing.plan.attempts.get(at).map(|a| &*a.leaf) else { return Ok(Looked::Off) };
+    let leaf = &**routing.plan.leaf();
     let Some(cache) = leaf.cache.filter(|c| c.mode == CacheMode::Simple) else { return Ok(Looked::Off) };
     let asked = request.headers.debug != Some(false) && request.method == Method::POST;
     if !asked || request.content.unread || !cacheable(request.route.operation) {

@@ -5,7 +5,6 @@
 use super::Gateway;
 use super::answer::Answer;
 use super::body::{Budget, Permit};
-use super::exchange::Routing;
 use super::head::HeadPlan;
 use super::headers::{GatewayHeaders, suffix_of};
 use super::request::{Request, Tenant};
@@ -258,12 +257,4 @@ fn secrets(headers: &HeaderMap) -> Vec<Secret<String>> {
         Some(Secret::new(bare.to_owned()))
     };
     headers.iter().filter_map(secret).collect()
-}
-
-impl Routing {
-    /// For records of requests that came to no plan.
-    pub(crate) fn none() -> Self {
-        let plan = gateway_domain::config::plan::Plan { attempts: Vec::new(), strategy: "" };
-        Self { plan, inline: false, config: Arc::default() }
-    }
 }

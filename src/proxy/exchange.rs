@@ -10,52 +10,47 @@ use super::capture::{Scene, Tape};
 use super::deliver;
 use super::record::{self, Booked};
 use super::request::Request;
+use super::routing::Routing;
 use super::wire::WireError;
 use crate::cache::Lead;
 use gateway_domain::Usage;
-use gateway_domain::config::plan::Plan;
 use gateway_domain::record::CacheStatus;
 use gateway_policies::{Hold, Used};
 use pingora::Error;
 use pingora::proxy::Session;
-use std::sync::Arc;
 use std::time::Duration;
-
-/// The plan of a request and where it came from.
-#[derive(Debug)]
-pub(crate) struct Routing {
-    pub(crate) plan: Plan,
-    /// Brought by the request itself: its hosts may not meet a managed credential.
-    pub(crate) inline: bool,
-    /// Slug of the saved config, `inline`, or empty.
-    pub(crate) config: Arc<str>,
-}
 
 /// An `Err` means that the client is gone; everything else has been answered.
 pub(crate) async fn run(
     gateway: &Gateway,
     session: &mut Session,
     request: &Request,
-    routing: &Routing,
+    routing: &mut Routing,
     (first, caller): (Looked, Hold),
     records: &mut Booked,
 ) -> Result<(), Box<Error>> {
     let mut first = Some(first);
-    let mut at = 0;
     let mut earlier = Duration::ZERO;
     loop {
         let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
         let looked = match first.take() {
             Some(looked) => looked,
-            None => caching::look(gateway, session, request, routing, at).await.map_err(left)?,
+            None => caching::look(gateway, session, request, routing).await.map_err(left)?,
         };
-        let (tried, mut lead) = turn(gateway, session, request, routing, (at, earlier, &caller), looked).await;
-        let mut record = record::of(request, routing, Some((at, &tried)), number);
-        let next = match &tried.answer {
-            Err(_) => None,
-            Ok(answer) => routing.plan.next(at, answer.status(), answer.is_exception()),
+        let (tried, mut lead) = turn(gateway, session, request, routing, (earlier, &caller), looked).await;
+        let mut record = record::of(request, Some(routing), Some(&tried), number);
+        let moves_on = match &tried.answer {
+            Err(_) => false,
+            Ok(answer) => {
+                // Of a stream more is known at its end.
+                if answer.tells_of_health() && !matches!(answer, Answer::Stream(_)) {
+                    routing.tell(request, answer.status());
+                }
+                let over = gateway.left(request).is_some_and(|left| left.is_zero());
+                !over && routing.next(request, answer.status(), answer.is_exception())
+            }
         };
-        match (tried.answer, next) {
+        match (tried.answer, moves_on) {
             (Err(gone), _) => {
                 tried.hold.leave(499);
                 caller.settle(Used::default());
@@ -65,7 +60,7 @@ pub(crate) async fn run(
                 records.push(record);
                 return Err(left(gone));
             }
-            (Ok(answer), Some(next)) => {
+            (Ok(answer), true) => {
                 tried.hold.leave(answer.status());
                 if let Some(lead) = lead.take() {
                     caching::tell_failure(lead, &answer);
@@ -75,9 +70,9 @@ pub(crate) async fn run(
                 answer.discard(session, gateway.settings.upstream_pool_size).await;
                 records.push(record);
                 earlier += tried.facts.upstream + tried.facts.paused;
-                at = next;
             }
-            (Ok(answer), None) => {
+            (Ok(answer), false) => {
+                let streamed = matches!(answer, Answer::Stream(_));
                 let mut tape = Tape::new(request.keep, &gateway.budget);
                 let mut holds = Holds { caller, target: tried.hold };
                 let told = (&tried.facts, &mut *record, &mut tape);
@@ -85,6 +80,9 @@ pub(crate) async fn run(
                 // What the cache answers was paid for by another.
                 let free = (tried.facts.cache == CacheStatus::Hit).then(Usage::default);
                 holds.settle(record.status, free.as_ref().or(record.usage.as_ref()));
+                if streamed {
+                    routing.tell(request, if record.fault == Some("stream_broken") { 502 } else { record.status });
+                }
                 record::finish(&mut record, request);
                 Scene { gateway, session, request, sent: tried.sent.as_deref() }.answered(&mut record, tape);
                 records.push(record);
@@ -100,14 +98,14 @@ async fn turn(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    (at, earlier, caller): (usize, Duration, &Hold),
+    (earlier, caller): (Duration, &Hold),
     looked: Looked,
 ) -> (Tried, Option<Lead>) {
     match looked {
         Looked::Answered(tried) => (*tried, None),
-        Looked::Off => (attempt::run(gateway, session, request, routing, (at, caller), earlier, None).await, None),
+        Looked::Off => (attempt::run(gateway, session, request, routing, caller, earlier, None).await, None),
         Looked::Lead(lead, status) => {
-            let mut tried = attempt::run(gateway, session, request, routing, (at, caller), earlier, Some(&lead)).await;
+            let mut tried = attempt::run(gateway, session, request, routing, caller, earlier, Some(&lead)).await;
             tried.facts.cache = status;
             (tried, Some(lead))
         }

@@ -85,7 +85,9 @@ pub(crate) fn build(
     };
     head.extra.extend(out.headers.iter().cloned());
     let slug = aim.adapter.info().slug;
-    for (name, value) in &request.headers.provider_headers {
+    let set = &request.headers.provider_headers;
+    let unset = leaf.provider_headers.iter().filter(|(name, _)| set.iter().all(|(n, _)| n != name));
+    for (name, value) in set.iter().chain(unset) {
         let foreign = name.starts_with("anthropic-") != (slug == "anthropic");
         if !foreign && !is_fixed(aim, name) {
             head.extra.push((HeaderName::from_static(name), value.clone()));

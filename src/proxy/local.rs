@@ -1,9 +1,9 @@
 //! What the gateway answers itself on the proxy port: greeting, health, the model catalogue, and the
 //! control-plane routes, which are handed to the admin service (`design.md` §7, one base URL).
 
-use super::exchange::Routing;
 use super::record::Booked;
 use super::request::Request;
+use super::routing::Routing;
 use super::{Gateway, control, json_bytes, record, reply};
 use bytes::Bytes;
 use gateway_domain::config::ProviderRef;
@@ -74,9 +74,9 @@ pub(crate) async fn models(
     // A config narrows the catalogue to the providers that it names.
     let named: Vec<&str> = routing
         .plan
-        .attempts
-        .iter()
-        .filter_map(|a| match &a.leaf.provider {
+        .config()
+        .leaves()
+        .filter_map(|leaf| match &leaf.provider {
             ProviderRef::Managed(slug) => Some(&**slug),
             _ => None,
         })
@@ -100,7 +100,7 @@ pub(crate) async fn models(
     }
     data.sort_by_key(|m| m["id"].as_str().unwrap_or_default().to_owned());
     let body = json_bytes(&json!({ "object": "list", "total_count": data.len(), "data": data }));
-    let mut record = record::of(request, routing, None, 1);
+    let mut record = record::of(request, Some(routing), None, 1);
     record.status = 200;
     record.response_bytes = body.len() as u64;
     record::finish(&mut record, request);

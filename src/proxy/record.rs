@@ -2,9 +2,9 @@
 //! and encoding are the writer's work.
 
 use super::attempt::Tried;
-use super::exchange::Routing;
 use super::reply::{micros, own_work};
 use super::request::Request;
+use super::routing::Routing;
 use crate::ids;
 use gateway_domain::record::{CacheStatus, LogRecord, Timings};
 use gateway_domain::{Fault, Timestamp};
@@ -26,8 +26,8 @@ impl Booked {
 }
 
 /// A record of `request`, for the target that was tried if one was.
-pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tried)>, attempt: u32) -> Box<LogRecord> {
-    let facts = tried.map(|(_, t)| &t.facts);
+pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tried>, attempt: u32) -> Box<LogRecord> {
+    let facts = tried.map(|t| &t.facts);
     let tenant = &request.tenant;
     let asked = request.content.model.clone();
     Box::new(LogRecord {
@@ -42,7 +42,7 @@ pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tr
         key: Some(tenant.key.id),
         key_name: tenant.key.name.clone(),
         owner: tenant.key.owner,
-        config: routing.config.clone(),
+        config: routing.map(|r| r.config.clone()).unwrap_or_default(),
         virtual_key: facts.map_or_else(Arc::default, |f| f.virtual_key.clone()),
         provider: facts.map_or("", |f| f.provider).into(),
         model: facts.and_then(|f| f.model.clone()).or(asked).unwrap_or_default(),
@@ -50,12 +50,12 @@ pub(crate) fn of(request: &Request, routing: &Routing, tried: Option<(usize, &Tr
         operation: request.route.operation.name(),
         method: request.method.as_str().into(),
         path: request.route.path.clone(),
-        status: tried.map_or(0, |(_, t)| t.status()),
-        fault: tried.and_then(|(_, t)| fault_label(t)),
+        status: tried.map_or(0, Tried::status),
+        fault: tried.and_then(fault_label),
         stream: facts.map_or(request.content.stream, |f| f.stream),
         retries: facts.map_or(0, |f| f.retries),
         option_index: facts.map_or_else(Arc::default, |f| f.option_index.clone()),
-        strategy: routing.plan.strategy,
+        strategy: routing.map_or("", |r| r.plan.config().strategy()),
         usage: None,
         cost: None,
         card: facts.and_then(|f| f.card.clone()),
@@ -96,7 +96,7 @@ fn metadata(pairs: &[(String, String)]) -> Arc<str> {
 
 /// A request of a known tenant that never reached a target.
 pub(crate) fn refused(request: &Request, fault: &Fault, sent: u64) -> Box<LogRecord> {
-    let mut record = of(request, &Routing::none(), None, 1);
+    let mut record = of(request, None, None, 1);
     record.status = fault.status();
     record.fault = Some(fault.kind().row().label);
     record.response_bytes = sent;

@@ -4,12 +4,12 @@
 use super::admit::{self, Held, Holds, Target};
 use super::attempt::Facts;
 use super::capture::{Scene, Tape};
-use super::exchange::Routing;
 use super::head;
 use super::headers::suffix_of;
 use super::record;
 use super::reply;
 use super::request::Request;
+use super::routing::Routing;
 use super::target::{self, Aim, Credential};
 use super::{Ctx, Gateway};
 use crate::upstream::DialError;
@@ -27,7 +27,6 @@ use std::time::Duration;
 pub(crate) struct Relay {
     request: Box<Request>,
     routing: Routing,
-    at: usize,
     tries: u32,
     wait: Duration,
     aim: Option<Aim>,
@@ -47,7 +46,6 @@ impl Relay {
         Self {
             request,
             routing,
-            at: 0,
             tries: 0,
             wait: Duration::ZERO,
             aim: None,
@@ -62,26 +60,27 @@ impl Relay {
 
     /// Moves to the next try or target after `status`. Returns the record of a target that is left behind.
     fn advance(&mut self, status: u16, exception: bool, network: bool) -> Option<Option<Box<LogRecord>>> {
-        let retry = &self.routing.plan.attempts.get(self.at)?.leaf.retry;
+        let retry = &self.routing.plan.leaf().retry;
         if !exception && self.tries < retry.attempts && (network || retry.statuses.contains(&status)) {
             self.wait = Duration::from_secs(1 << self.tries.min(6));
             self.tries += 1;
             return Some(None);
         }
-        let next = self.routing.plan.next(self.at, status, exception)?;
-        let left = self.record(status);
+        let number = self.routing.plan.number();
+        if !self.routing.next(&self.request, status, exception) {
+            return None;
+        }
+        let left = self.record(status, number);
         if let Some(hold) = self.hold.take() {
             hold.leave(status);
         }
-        self.at = next;
         self.tries = 0;
         self.aim = None;
         Some(Some(left))
     }
 
-    fn record(&self, status: u16) -> Box<LogRecord> {
-        let number = u32::try_from(self.at + 1).unwrap_or(u32::MAX);
-        let mut record = record::of(&self.request, &self.routing, None, number);
+    fn record(&self, status: u16, number: u32) -> Box<LogRecord> {
+        let mut record = record::of(&self.request, Some(&self.routing), None, number);
         record.status = status;
         record.fault = self.fault.as_ref().map(|f| f.kind().row().label);
         record.option_index.clone_from(&self.facts.option_index);
@@ -131,7 +130,7 @@ pub(crate) async fn peer(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<Bo
 }
 
 async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fault> {
-    let leaf = relay.routing.plan.attempts[relay.at].leaf.clone();
+    let leaf = relay.routing.plan.leaf().clone();
     relay.facts = Facts { option_index: leaf.path.clone(), ..Facts::default() };
     relay.facts.retries = i32::try_from(relay.tries).unwrap_or(0);
     let aim = target::resolve(&leaf, relay.routing.inline, &relay.request)?;
@@ -225,6 +224,9 @@ pub(crate) fn judge(session: &mut Session, head: &mut ResponseHeader, ctx: &mut 
     let repeatable = can_repeat(session);
     let relay = relayed(ctx)?;
     relay.fault = None;
+    if status >= 200 {
+        relay.routing.tell(&relay.request, status);
+    }
     if status < 200 || !repeatable {
         return Ok(());
     }
@@ -277,6 +279,7 @@ fn settle(session: &Session, ctx: &mut Ctx, mut e: Box<Error>, fault: impl FnOnc
         let fault = fault(relay.facts.provider);
         let (status, fault_kind) = (fault.status(), fault.kind());
         relay.fault = Some(fault);
+        relay.routing.tell(&relay.request, status);
         let network = fault_kind != FaultKind::TimedOut;
         if repeatable && let Some(left) = relay.advance(status, false, network) {
             ctx.records.0.extend(left);
@@ -315,7 +318,7 @@ pub(crate) fn finish(gateway: &Gateway, session: &Session, e: Option<&Error>, ct
     // A connection that was upgraded has answered; nobody reads what is said on it.
     let settled = if status == 101 { 200 } else { status };
     Holds { caller: std::mem::take(&mut relay.caller), target }.settle(settled, None);
-    let mut record = relay.record(status);
+    let mut record = relay.record(status, relay.routing.plan.number());
     if gone {
         record.fault = Some("client_gone");
     }

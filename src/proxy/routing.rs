@@ -3,36 +3,57 @@
 //! of the request.
 
 use super::Gateway;
-use super::exchange::Routing;
 use super::request::{Request, Tenant};
+use super::sticky::Assignments;
+use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
-use gateway_domain::config::{self, Config, Context, Leaf, NodeKind, ProviderRef, Retry};
-use gateway_domain::{Fault, FaultKind, Secret};
+use gateway_domain::config::plan::{Asks, Look, NoMatch, Plan};
+use gateway_domain::config::{self, Config, Context, params};
+use gateway_domain::{Fault, FaultKind, Secret, WorkspaceId};
+use quick_cache::Equivalent;
+use serde_json::Value;
+use std::cell::OnceCell;
 use std::sync::{Arc, LazyLock};
 
 /// A request without a config: the object itself is the target, all from headers and model.
-static BARE: LazyLock<Arc<Config>> = LazyLock::new(|| {
-    let leaf = Leaf {
-        path: "config".into(),
-        provider: ProviderRef::FromRequest,
-        retry: Retry::default(),
-        timeout_ms: None,
-        overrides: Arc::default(),
-        model: None,
-        custom_host: None,
-        forward_headers: Arc::default(),
-        strict: true,
-        cache: None,
-    };
-    let root = config::Node { path: "config".into(), weight: 1.0, kind: NodeKind::Leaf(Arc::new(leaf)) };
-    Arc::new(Config { root, metadata: Vec::new(), fetch_integrated_models: false })
-});
+static BARE: LazyLock<Arc<Config>> = LazyLock::new(|| Arc::new(Config::bare()));
 
 /// A config chosen for a request.
 pub(crate) struct Chosen {
     pub(crate) config: Arc<Config>,
     pub(crate) inline: bool,
     pub(crate) name: Arc<str>,
+}
+
+/// The plan of a request and where it came from.
+#[derive(Debug)]
+pub(crate) struct Routing {
+    pub(crate) plan: Plan,
+    /// Brought by the request itself: its hosts may not meet a managed credential.
+    pub(crate) inline: bool,
+    /// Slug of the saved config, `inline`, or empty.
+    pub(crate) config: Arc<str>,
+    sticks: Arc<Assignments>,
+}
+
+/// By what an inline config is kept: its text, and the workspace that sent it, since a compiled config holds the
+/// state of its circuit breakers.
+#[derive(Debug, Hash, PartialEq, Eq)]
+pub(crate) struct InlineKey {
+    workspace: WorkspaceId,
+    text: Box<str>,
+}
+
+#[derive(Hash)]
+struct InlineRef<'a> {
+    workspace: WorkspaceId,
+    text: &'a str,
+}
+
+impl Equivalent<InlineKey> for InlineRef<'_> {
+    fn equivalent(&self, key: &InlineKey) -> bool {
+        self.workspace == key.workspace && *self.text == *key.text
+    }
 }
 
 pub(crate) fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeaders) -> Result<Chosen, Fault> {
@@ -44,7 +65,7 @@ pub(crate) fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeader
         }
         let text = std::str::from_utf8(value.as_bytes()).map_err(|_| not_json())?.trim();
         if text.starts_with('{') {
-            let config = inline(gateway, text)?;
+            let config = inline(gateway, tenant.workspace.id, text)?;
             return Ok(Chosen { config, inline: true, name: "inline".into() });
         }
         return saved(tenant, text).ok_or_else(|| {
@@ -78,9 +99,9 @@ fn not_json() -> Fault {
     Fault::new(FaultKind::BadConfig, "Invalid config passed. You need to pass a valid json").on("x-gateway-config")
 }
 
-/// A config already seen costs a look-up by its text; the cache is bounded and holds no tenant's state.
-fn inline(gateway: &Gateway, text: &str) -> Result<Arc<Config>, Fault> {
-    if let Some(known) = gateway.inline.get(text) {
+/// A config already seen costs a look-up by its text; the cache is bounded.
+fn inline(gateway: &Gateway, workspace: WorkspaceId, text: &str) -> Result<Arc<Config>, Fault> {
+    if let Some(known) = gateway.inline.get(&InlineRef { workspace, text }) {
         return Ok(known);
     }
     let value = serde_json::from_str(text).map_err(|_| not_json())?;
@@ -92,17 +113,69 @@ fn inline(gateway: &Gateway, text: &str) -> Result<Arc<Config>, Fault> {
         Fault::new(FaultKind::BadConfig, "Invalid config passed").on("x-gateway-config").listing(lines)
     })?;
     let compiled = Arc::new(compiled);
-    gateway.inline.insert(text.to_owned(), compiled.clone());
+    gateway.inline.insert(InlineKey { workspace, text: text.into() }, compiled.clone());
     Ok(compiled)
 }
 
-/// Adds what the config says of the request itself, and draws the plan.
-pub(crate) fn plan(chosen: &Chosen, request: &mut Request, dice: &mut dyn FnMut() -> f64) -> Routing {
-    for (key, value) in &chosen.config.metadata {
+/// Adds what the config says of the request itself, and finds the first target.
+pub(crate) fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Request) -> Result<Routing, Fault> {
+    let Chosen { config, inline, name } = chosen;
+    for (key, value) in &config.metadata {
         if !request.metadata.iter().any(|(have, _)| have == key) {
             request.metadata.push((key.clone(), value.clone()));
         }
     }
-    request.headers.integrated_models |= chosen.config.fetch_integrated_models;
-    Routing { plan: chosen.config.plan(dice), inline: chosen.inline, config: chosen.name.clone() }
+    request.headers.integrated_models |= config.fetch_integrated_models;
+    let plan = ask(request, &config.clone(), &gateway.sticks, |asks| Plan::begin(config, asks)).map_err(no_match)?;
+    Ok(Routing { plan, inline, config: name, sticks: gateway.sticks.clone() })
+}
+
+fn no_match(NoMatch(path): NoMatch) -> Fault {
+    let message = format!("Invalid config passed: no condition of {path} matches the request, and it has no default");
+    Fault::new(FaultKind::BadConfig, message).on("conditions")
+}
+
+impl Routing {
+    /// Books what the current target answered with its circuit breaker.
+    pub(crate) fn tell(&self, request: &Request, status: u16) {
+        self.plan.tell(status, request.now().micros() / 1000);
+    }
+
+    /// Moves to the target that comes after an answer of `status`, if one does.
+    pub(crate) fn next(&mut self, request: &Request, status: u16, exception: bool) -> bool {
+        let config = self.plan.config().clone();
+        let plan = &mut self.plan;
+        ask(request, &config, &self.sticks, |asks| plan.next(status, exception, asks))
+    }
+}
+
+/// What is chosen by, for one request.
+fn ask<T>(request: &Request, config: &Config, sticks: &Assignments, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
+    let look = Asked { request, config, params: OnceCell::new() };
+    let now_ms = request.now().micros() / 1000;
+    let tenant = request.tenant.workspace.id.0;
+    then(&mut Asks { dice: &mut ids::dice, now_ms, look: &look, sticks, tenant: tenant.as_bytes() })
+}
+
+/// A request as conditions see it. The body is read when the first of them asks, and then only for the keys that
+/// any of them names.
+struct Asked<'a> {
+    request: &'a Request,
+    config: &'a Config,
+    params: OnceCell<Vec<(&'a str, Value)>>,
+}
+
+impl Look for Asked<'_> {
+    fn metadata(&self, key: &str) -> Option<&str> {
+        self.request.metadata.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    fn param(&self, key: &str) -> Option<&Value> {
+        let read = || params::read(&self.request.content.bytes, &self.config.params);
+        self.params.get_or_init(read).iter().find(|(k, _)| *k == key).map(|(_, v)| v)
+    }
+
+    fn pathname(&self) -> &str {
+        &self.request.route.path
+    }
 }

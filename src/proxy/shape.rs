@@ -1,28 +1,32 @@
-//! What the config changes in a body before a target sees it: `override_params`, set in place.
+//! What the config changes in a body before a target sees it: `default_params`, then `override_params`, then
+//! `drop_params`, all in place: what is not named keeps its bytes and its order.
 
 use super::request::{Content, Request};
 use gateway_domain::bounds::peek;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Fault, FaultKind};
-use gateway_providers::edit::set_top_level;
+use gateway_providers::edit::{fill_and_set, remove};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The request's content as this target gets it. Raw calls and empty bodies are never touched.
 pub(crate) fn content<'a>(request: &'a Request, leaf: &Leaf) -> Result<Cow<'a, Content>, Fault> {
     let content = &request.content;
-    // A lone `model` is spliced by the adapter, for nothing.
-    let only_model = leaf.overrides.iter().all(|(k, _)| k == "model") && leaf.model.is_some();
-    if leaf.overrides.is_empty() || only_model || request.route.raw || content.bytes.is_empty() {
+    if !changes(leaf, content) || request.route.raw || content.bytes.is_empty() {
         return Ok(Cow::Borrowed(content));
     }
-    let changes: Vec<(&str, Option<&str>)> =
-        leaf.overrides.iter().map(|(k, v)| (k.as_str(), Some(v.as_str()))).collect();
-    let bytes = set_top_level(&content.bytes, &changes)
-        .map_err(|e| Fault::new(FaultKind::BadBody, format!("The request body is not a JSON object: {e}")))?;
-    // The override may have changed model or stream, and is held to the same bounds.
+    let no_object = |e| Fault::new(FaultKind::BadBody, format!("The request body is not a JSON object: {e}"));
+    let mut bytes = content.bytes.clone();
+    if !leaf.defaults.is_empty() || !leaf.overrides.is_empty() {
+        bytes = fill_and_set(&bytes, pairs(&leaf.defaults), pairs(&leaf.overrides)).map_err(no_object)?;
+    }
+    if !leaf.drops.is_empty() {
+        bytes = remove(&bytes, leaf.drops.iter().map(|path| &**path)).map_err(no_object)?;
+    }
+    // The config may have changed model or stream, and is held to the same bounds.
     let found = peek(request.route.operation, &bytes).map_err(|f| {
-        Fault::new(FaultKind::BadConfig, format!("override_params: {}", f.message())).on("override_params")
+        let message = format!("With the parameters of the config, {}", f.message());
+        Fault::new(FaultKind::BadConfig, message).on(f.param().unwrap_or("override_params"))
     })?;
     let shaped = Content {
         model: found.model.as_deref().map(Arc::from),
@@ -33,4 +37,17 @@ pub(crate) fn content<'a>(request: &'a Request, leaf: &Leaf) -> Result<Cow<'a, C
         bytes: bytes.clone(),
     };
     Ok(Cow::Owned(shaped))
+}
+
+/// Whether the body needs another look. A lone `model` is spliced by the adapter, for nothing.
+fn changes(leaf: &Leaf, content: &Content) -> bool {
+    let model_only = |set: &[(String, String)], known: bool| set.iter().all(|(k, _)| k == "model") && known;
+    let overrides = leaf.overrides.is_empty() || model_only(&leaf.overrides, leaf.model.is_some());
+    let defaults =
+        leaf.defaults.is_empty() || model_only(&leaf.defaults, leaf.default_model.is_some() && content.model.is_some());
+    !overrides || !defaults || !leaf.drops.is_empty()
+}
+
+fn pairs(params: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+    params.iter().map(|(k, v)| (k.as_str(), v.as_str()))
 }

@@ -54,21 +54,28 @@ impl std::fmt::Debug for Aim {
 
 /// The provider that applies: the leaf's, else the headers', else the model's `@slug/`.
 fn choose(leaf: &Leaf, request: &Request) -> Result<ProviderRef, Fault> {
-    if !matches!(leaf.provider, ProviderRef::FromRequest) {
+    let passthrough = matches!(leaf.provider, ProviderRef::Passthrough);
+    if !passthrough && !matches!(leaf.provider, ProviderRef::FromRequest) {
         return Ok(leaf.provider.clone());
     }
     if let Some(slug) = &request.headers.virtual_key {
         return Ok(ProviderRef::Managed(slug.clone()));
     }
-    if let Some(name) = &request.headers.provider {
+    if let Some(name) = request.headers.provider.as_ref().filter(|n| !passthrough || n.starts_with('@')) {
         return Ok(match name.strip_prefix('@') {
             Some(slug) => ProviderRef::Managed(slug.into()),
             None => ProviderRef::Family { slug: name.clone(), key: None },
         });
     }
-    let model = leaf.model.as_deref().or(request.content.model.as_deref());
+    // What asks to be passed through is led by the request alone.
+    let set = leaf.model.as_deref().filter(|_| !passthrough);
+    let model = set.or(request.content.model.as_deref()).or(leaf.default_model.as_deref());
     match model.and_then(split_model) {
         Some((slug, _)) => Ok(ProviderRef::Managed(slug.into())),
+        None if passthrough => {
+            let message = "A passthrough target takes its provider from x-gateway-provider: @slug, or from a model written @slug/model";
+            Err(Fault::new(FaultKind::NoProvider, message))
+        }
         None => Err(no_provider(request)),
     }
 }
@@ -86,14 +93,15 @@ pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Ai
     // What goes up verbatim asks for what it says itself, whatever the config would set.
     let verbatim = request.route.raw || request.content.unread;
     let set = leaf.model.as_ref().filter(|_| !verbatim);
-    let asked = set.or(request.content.model.as_ref());
+    let fallback = leaf.default_model.as_ref().filter(|_| !verbatim);
+    let asked = set.or(request.content.model.as_ref()).or(fallback);
     match choose(leaf, request)? {
         ProviderRef::Managed(slug) => managed(&slug, leaf, inline, request, asked),
         ProviderRef::Family { key: Some(_), .. } if !inline && request.headers.custom_host.is_some() => {
             Err(foreign_host())
         }
         ProviderRef::Family { slug, key } => family(&slug, key, leaf, request, asked),
-        ProviderRef::FromRequest => Err(no_provider(request)),
+        ProviderRef::FromRequest | ProviderRef::Passthrough => Err(no_provider(request)),
     }
 }
 

@@ -2,14 +2,15 @@
 
 use crate::flight::Flight;
 use crate::live::Live;
-use crate::metrics::{Metrics, Readings};
+use crate::metrics::{Circuit, Metrics, Readings};
 use crate::peers::Peers;
-use crate::proxy::Budget;
+use crate::proxy::{Assignments, Budget};
 use gateway_admin::Status;
 use gateway_domain::ports::Live as _;
 use gateway_policies::Ledger;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -19,6 +20,7 @@ pub(crate) struct Process {
     budget: Arc<Budget>,
     ledger: Arc<Ledger>,
     peers: Peers,
+    sticks: Arc<Assignments>,
     ready: AtomicBool,
     draining: AtomicBool,
     stale: AtomicBool,
@@ -34,7 +36,15 @@ impl Process {
         peers: Peers,
     ) -> Self {
         let off = || AtomicBool::new(false);
-        Self { live, metrics, flight, budget, ledger, peers, ready: off(), draining: off(), stale: off() }
+        let sticks = Arc::default();
+        Self { live, metrics, flight, budget, ledger, peers, sticks, ready: off(), draining: off(), stale: off() }
+    }
+
+    /// Watches the assignments that the proxy keeps.
+    #[must_use]
+    pub(crate) fn with_sticks(mut self, sticks: Arc<Assignments>) -> Self {
+        self.sticks = sticks;
+        self
     }
 
     /// For commands that serve nothing but need an [`gateway_admin::App`].
@@ -58,6 +68,27 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Targets of saved configs that have a circuit breaker, open or not.
+    fn circuits(&self) -> Vec<Circuit> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        let snapshot = self.live.snapshot();
+        let mut all = Vec::new();
+        for workspace in snapshot.workspaces() {
+            for config in workspace.configs() {
+                all.extend(config.config.breakers().map(|(target, breaker)| Circuit {
+                    workspace: workspace.slug.clone(),
+                    config: config.slug.clone(),
+                    target: target.clone(),
+                    open: breaker.is_open(now_ms),
+                }));
+            }
+        }
+        all
+    }
+}
+
 impl Status for Process {
     /// Independent of the database: a node with a snapshot serves.
     fn ready(&self) -> Result<(), String> {
@@ -75,7 +106,7 @@ impl Status for Process {
     }
 
     fn metrics(&self) -> String {
-        self.metrics.encode(Readings {
+        self.metrics.encode(&Readings {
             revision: self.live.snapshot().revision,
             stale: self.stale.load(Ordering::Relaxed),
             in_flight: self.flight.count(),
@@ -84,6 +115,8 @@ impl Status for Process {
             peers: self.peers.count(),
             time: gateway_admin::system_clock(),
             bodies_shed: self.budget.shed(),
+            assignments: self.sticks.len(),
+            circuits: self.circuits(),
         })
     }
 }

@@ -35,6 +35,8 @@ mod matrix;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
+mod params;
+#[cfg(test)]
 mod passthrough;
 #[cfg(test)]
 mod postgres;
@@ -42,6 +44,8 @@ mod postgres;
 mod records;
 #[cfg(test)]
 mod retries;
+#[cfg(test)]
+mod routing;
 #[cfg(test)]
 mod saved;
 #[cfg(test)]

@@ -134,6 +134,11 @@ impl Gateway {
         format!("http://{}{path}", self.admin)
     }
 
+    /// What Prometheus would scrape.
+    pub(crate) async fn metrics(&self) -> String {
+        Call::new(&self.client, "GET", &self.admin_url("/metrics")).send().await.expect(200).text()
+    }
+
     pub(crate) fn folder(&self) -> PathBuf {
         self.place.folder.path().to_owned()
     }

@@ -1,6 +1,7 @@
 //! Saved configs: a routing document under a `pc-` slug, with a version for each state it had.
 //! Credentials in it are sealed here and masked on every way out; what it means is the domain's business.
 
+mod breakers;
 mod secrets;
 mod versions;
 
@@ -41,7 +42,7 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::DELETE, ONE, DELETE, "Delete a config that nothing defaults to", delete::<SavedConfig>)
             .asks(&["workspace_id"]),
     ];
-    own.into_iter().chain(versions::routes()).collect()
+    own.into_iter().chain(versions::routes()).chain(breakers::routes()).collect()
 }
 
 #[derive(Deserialize)]
@@ -111,11 +112,11 @@ impl Resource for SavedConfig {
         let context = Context { known_provider: &known, trusted: &around.app.trusted, open: &open, saved: true };
         let compiled = compile(&row.doc.config, &context).map_err(|problems| bad_config(&problems))?;
         let named = managed_slugs(&compiled);
-        let dangling = named.iter().filter(|slug| workspace.provider(slug).is_none());
+        let dangling = named.into_iter().filter(|named| workspace.provider(&named.slug).is_none());
         let problems: Vec<Broken> = dangling
-            .map(|slug| Broken {
-                path: "provider".into(),
-                message: format!("`@{slug}` is not a provider of this workspace"),
+            .map(|named| Broken {
+                path: named.path,
+                message: format!("`@{}` is not a provider of this workspace", named.slug),
             })
             .collect();
         if problems.is_empty() { Ok(()) } else { Err(bad_config(&problems)) }
@@ -258,7 +259,7 @@ async fn update(call: Call) -> Result<Reply, Problem> {
 /// Saved configs of a workspace that name a managed provider, by its slug or its id.
 pub(crate) fn naming(workspace: &Workspace, slug: &str, id: &str) -> Vec<String> {
     let names = |c: &&Arc<gateway_domain::snapshot::SavedConfig>| {
-        managed_slugs(&c.config).iter().any(|named| **named == *slug || **named == *id)
+        managed_slugs(&c.config).iter().any(|named| *named.slug == *slug || *named.slug == *id)
     };
     workspace.configs().filter(names).take(10).map(|c| format!("`{}`", c.slug)).collect()
 }

@@ -1,191 +1,259 @@
 //! Field by field: reads a JSON config into the compiled tree, collecting every problem with its path.
 
-use super::{Config, Context, Leaf, Mode, Node, NodeKind, Problem, ProviderRef, RETRY_STATUSES, Retry};
+use super::breaker::{Breaker, Rules};
+use super::params::{self, Path};
+use super::read::{At, Fields};
+use super::strategy::Read;
+use super::{
+    Cache, CacheMode, Config, Context, Leaf, Mode, Node, NodeKind, Problem, ProviderRef, RETRY_STATUSES, Retry,
+};
 use crate::egress::{BaseUrl, check_custom_host};
+use http::HeaderValue;
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// `MAX_ROOT_CONFIG_TARGETS` and `MAX_NESTED_CONFIG_TARGETS` of the contract.
+/// `MAX_ROOT_CONFIG_TARGETS`, `MAX_CONDITIONAL_ROOT_CONFIG_TARGETS` and `MAX_NESTED_CONFIG_TARGETS`.
 const MAX_ROOT_TARGETS: usize = 100;
+const MAX_CONDITIONAL_TARGETS: usize = 1000;
 const MAX_NESTED_TARGETS: usize = 50;
-const MAX_DEPTH: usize = 8;
+/// The contract sets none; a bound keeps what walks the tree from running out of stack.
+const MAX_DEPTH: usize = 32;
 const MAX_ATTEMPTS: u64 = 5;
+const MAX_DROPS: usize = 100;
+/// Seconds: documented least, most and default of `cache.max_age`.
+const CACHE_AGE: (u64, u64) = (60, 7_776_000);
+const CACHE_DEFAULT_AGE: u32 = 604_800;
 
-/// Keys of the contract that wait for their feature: named, so that the refusal says which.
-static LATER: &[&str] = &[
-    "cache",
-    "default_params",
-    "drop_params",
-    "input_guardrails",
-    "output_guardrails",
-    "before_request_hooks",
-    "after_request_hooks",
-    "input_mutators",
-    "output_mutators",
-    "cb_config",
-    "prompt_id",
-    "passthrough",
-    "deployments",
-    "conditions",
-    "default",
-    "sticky",
+/// Where a key may stand, or why it may not.
+enum Place {
+    Anywhere,
+    Root,
+    /// Named, so that the refusal says which feature is missing.
+    Later(&'static str),
+}
+
+static KEYS: &[(&str, Place)] = &[
+    ("strategy", Place::Anywhere),
+    ("targets", Place::Anywhere),
+    ("name", Place::Anywhere),
+    ("provider", Place::Anywhere),
+    ("virtual_key", Place::Anywhere),
+    ("api_key", Place::Anywhere),
+    ("passthrough", Place::Anywhere),
+    ("weight", Place::Anywhere),
+    ("on_status_codes", Place::Anywhere),
+    ("retry", Place::Anywhere),
+    ("cache", Place::Anywhere),
+    ("request_timeout", Place::Anywhere),
+    ("default_params", Place::Anywhere),
+    ("override_params", Place::Anywhere),
+    ("drop_params", Place::Anywhere),
+    ("forward_headers", Place::Anywhere),
+    ("custom_host", Place::Anywhere),
+    ("strict_open_ai_compliance", Place::Anywhere),
+    ("cb_config", Place::Anywhere),
+    ("openai_organization", Place::Anywhere),
+    ("openai_project", Place::Anywhere),
+    ("openai_beta", Place::Anywhere),
+    ("anthropic_beta", Place::Anywhere),
+    ("anthropic_version", Place::Anywhere),
+    ("metadata", Place::Root),
+    ("fetch_integrated_models", Place::Root),
+    ("options", Place::Root),
+    ("prompt_id", Place::Later("stored prompts are")),
+    ("input_guardrails", Place::Later("guardrails are")),
+    ("output_guardrails", Place::Later("guardrails are")),
+    ("before_request_hooks", Place::Later("guardrails are")),
+    ("after_request_hooks", Place::Later("guardrails are")),
+    ("input_mutators", Place::Later("mutators are")),
+    ("output_mutators", Place::Later("mutators are")),
+    ("deployments", Place::Later("deployments in a config are")),
 ];
 
-/// snake_case of a key that may be camelCase.
-pub(super) fn canonical(key: &str) -> String {
-    let mut out = String::with_capacity(key.len() + 4);
-    for c in key.chars() {
-        if c.is_ascii_uppercase() {
-            out.push('_');
-        }
-        out.push(c.to_ascii_lowercase());
-    }
-    out
-}
+/// Settings of providers that cannot be given in a config yet, by the start of their names.
+static CLOUD: &[&str] = &["azure_", "aws_", "vertex_", "resource_name", "deployment_id", "api_version", "workers_ai_"];
+
+/// Provider settings that ride on headers.
+static HEADERS: &[(&str, &str)] = &[
+    ("openai_organization", "openai-organization"),
+    ("openai_project", "openai-project"),
+    ("openai_beta", "openai-beta"),
+    ("anthropic_beta", "anthropic-beta"),
+    ("anthropic_version", "anthropic-version"),
+];
 
 /// What flows from parent to child.
 #[derive(Clone, Default)]
 struct Inherited {
     retry: Retry,
     timeout_ms: Option<u64>,
+    defaults: Vec<(String, String)>,
     overrides: Vec<(String, String)>,
+    drops: Vec<Path>,
     custom_host: Option<Arc<BaseUrl>>,
     forward_headers: Arc<[String]>,
     strict: Option<bool>,
+    cache: Option<Cache>,
+    breaker: Option<Arc<Rules>>,
+}
+
+/// The place of a node in the tree.
+#[derive(Clone, Copy)]
+struct Spot<'p> {
+    path: &'p str,
+    parent: usize,
+    place: usize,
+    depth: usize,
+    /// Directly below a fallback.
+    falls_back: bool,
+    /// Below a strategy that looks at breakers.
+    watched: bool,
 }
 
 pub(super) struct Compiler<'a> {
     context: &'a Context<'a>,
     pub(super) problems: Vec<Problem>,
-}
-
-/// Where in the document we are, as keys and indices.
-#[derive(Clone, Copy)]
-struct At<'a> {
-    parent: Option<&'a At<'a>>,
-    step: &'a str,
-}
-
-impl At<'_> {
-    fn path(&self) -> String {
-        match self.parent {
-            Some(p) if !p.step.is_empty() => format!("{},{}", p.path(), self.step),
-            _ => self.step.to_owned(),
-        }
-    }
+    nodes: Vec<Node>,
+    breakers: Vec<Breaker>,
 }
 
 impl<'a> Compiler<'a> {
     pub(super) const fn new(context: &'a Context<'a>) -> Self {
-        Self { context, problems: Vec::new() }
-    }
-
-    fn problem(&mut self, at: &At<'_>, step: &str, message: impl Into<String>) {
-        let path = At { parent: Some(at), step }.path();
-        self.problems.push(Problem { path, message: message.into() });
+        Self { context, problems: Vec::new(), nodes: Vec::new(), breakers: Vec::new() }
     }
 
     pub(super) fn compile(&mut self, value: &Value) -> Config {
-        let at = At { parent: None, step: "" };
-        let mut config = Config { root: empty_node("config"), metadata: Vec::new(), fetch_integrated_models: false };
+        let at = At::ROOT;
+        let mut config = Config::bare();
         let Value::Object(map) = value else {
             self.problem(&at, "config", "must be an object");
             return config;
         };
-        let map = self.canonical_keys(&at, map);
-        if map.contains_key("options") {
+        let fields = self.fields(&at, map);
+        if fields.is_empty() {
+            let rule = "holds nothing to go by: give provider, strategy with targets, or another key of a config";
+            self.problem(&at, "config", rule);
+        }
+        if fields.has("options") {
             self.problem(&at, "options", "this version of the config format is not supported");
         }
-        match map.get("metadata") {
-            Some(Value::Object(m)) => {
-                for (k, v) in m {
-                    match v {
-                        Value::String(s) if s.chars().count() <= 128 => config.metadata.push((k.clone(), s.clone())),
-                        _ => self.problem(&at, "metadata", format!("`{k}` must be a string of at most 128 characters")),
-                    }
-                }
-            }
-            Some(Value::Null) | None => {}
-            Some(_) => self.problem(&at, "metadata", "must be an object of strings"),
-        }
-        config.fetch_integrated_models = self.boolean(&at, &map, "fetch_integrated_models").unwrap_or(false);
-        config.root = self.node(&at, &map, "config", &Inherited::default(), 0);
+        config.metadata = self.metadata(&at, &fields);
+        config.fetch_integrated_models = self.boolean(&at, &fields, "fetch_integrated_models").unwrap_or(false);
+        let spot = Spot { path: "config", parent: 0, place: 0, depth: 0, falls_back: false, watched: true };
+        self.node(&at, &fields, spot, &Inherited::default());
+        config.params = self.asked_params();
+        config.fingerprint.copy_from_slice(&Sha256::digest(value.to_string())[..16]);
+        config.nodes = std::mem::take(&mut self.nodes).into();
+        config.breakers = std::mem::take(&mut self.breakers).into();
+        let sets_model = config.leaves().any(|l| l.model.is_some() || l.default_model.is_some());
+        config.sets_model = sets_model;
         config
     }
 
-    fn canonical_keys<'v>(&mut self, at: &At<'_>, map: &'v Map<String, Value>) -> Map<String, Value>
-    where
-        'a: 'v,
-    {
-        let mut out = Map::new();
-        for (key, value) in map {
-            if out.insert(canonical(key), value.clone()).is_some() {
-                self.problem(at, key, "is given twice, in two casings");
+    fn metadata(&mut self, at: &At<'_>, fields: &Fields<'_>) -> Vec<(String, String)> {
+        let mut out = Vec::new();
+        match fields.get("metadata") {
+            Some(Value::Object(map)) => {
+                for (key, value) in map {
+                    match value {
+                        Value::String(s) if s.chars().count() <= 128 => out.push((key.clone(), s.clone())),
+                        _ => {
+                            self.problem(at, "metadata", format!("`{key}` must be a string of at most 128 characters"))
+                        }
+                    }
+                }
             }
+            None => {}
+            Some(_) => self.problem(at, "metadata", "must be an object of strings"),
         }
         out
     }
 
-    fn node(&mut self, at: &At<'_>, map: &Map<String, Value>, path: &str, from: &Inherited, depth: usize) -> Node {
-        self.refuse_unknown(at, map, depth);
-        let own = self.inherit(at, map, from);
-        let weight = match map.get("weight") {
-            None | Some(Value::Null) => 1.0,
-            Some(v) => match v.as_f64() {
-                Some(w) if w >= 0.0 && w.is_finite() => w,
-                _ => {
-                    self.problem(at, "weight", "must be a number of at least 0");
-                    1.0
+    /// Keys of the body that any condition or sticky field reads.
+    fn asked_params(&self) -> Box<[Box<str>]> {
+        let mut out = Vec::new();
+        for node in &self.nodes {
+            match &node.kind {
+                NodeKind::Branch { mode: Mode::Conditional { conditions, .. }, .. } => {
+                    conditions.iter().for_each(|(query, _)| query.params(&mut out));
                 }
-            },
-        };
-        let targets = map.get("targets").filter(|t| !t.is_null());
-        let strategy = map.get("strategy").filter(|s| !s.is_null());
-        if strategy.is_some() || targets.is_some() {
-            for key in ["provider", "virtual_key", "api_key"] {
-                if map.get(key).is_some_and(|v| !v.is_null()) {
-                    self.problem(at, key, "has no effect beside targets; name it in each target");
+                NodeKind::Branch { mode: Mode::LoadBalance { sticky: Some(sticky), .. }, .. } => {
+                    sticky.fields.iter().for_each(|key| key.params(&mut out));
                 }
+                _ => {}
             }
         }
-        let kind = match (strategy, targets) {
-            (None, None) => NodeKind::Leaf(Arc::new(self.leaf(at, map, path, own))),
-            (None, Some(_)) => {
-                self.problem(at, "strategy", "is required with targets");
-                return empty_node(path);
-            }
-            (Some(strategy), targets) => self.branch(at, strategy, targets, path, &own, depth),
-        };
-        Node { path: path.into(), weight, kind }
+        out.into()
     }
 
-    fn refuse_unknown(&mut self, at: &At<'_>, map: &Map<String, Value>, depth: usize) {
-        const KNOWN: &[&str] = &[
-            "strategy",
-            "targets",
-            "name",
-            "provider",
-            "virtual_key",
-            "api_key",
-            "weight",
-            "retry",
-            "request_timeout",
-            "override_params",
-            "forward_headers",
-            "custom_host",
-            "strict_open_ai_compliance",
-            "on_status_codes",
-            "options",
-        ];
-        for (key, value) in map {
-            let root_only = depth == 0 && matches!(key.as_str(), "metadata" | "fetch_integrated_models");
-            if KNOWN.contains(&key.as_str()) || root_only || value.is_null() {
-                continue;
+    /// Lays the node and all below it; gives its number.
+    fn node(&mut self, at: &At<'_>, fields: &Fields<'_>, spot: Spot<'_>, from: &Inherited) -> usize {
+        self.refuse_unknown(at, fields, spot.depth);
+        let own = self.inherit(at, fields, from);
+        let weight = match fields.get("weight").map(Value::as_f64) {
+            None => 1.0,
+            Some(Some(w)) if w >= 0.0 && w.is_finite() => w,
+            Some(_) => {
+                self.problem(at, "weight", "must be a number of at least 0");
+                1.0
             }
-            if LATER.contains(&key.as_str()) {
-                self.problem(at, key, "is not available in this version");
-            } else {
-                self.problem(at, key, "is not a known key");
+        };
+        let on = self.statuses(at, fields, "on_status_codes");
+        if on.is_some() && !spot.falls_back {
+            self.problem(at, "on_status_codes", "belongs inside strategy, or to a target of a fallback");
+        }
+        let (strategy, targets) = (fields.get("strategy"), fields.get("targets"));
+        let number = self.nodes.len();
+        let kind = NodeKind::Branch { mode: Mode::Single, targets: Box::default() };
+        let (parent, place) = (spot.parent, spot.place);
+        self.nodes.push(Node { path: spot.path.into(), weight, parent, place, on, kind });
+        self.refuse_beside(at, fields, spot.depth, strategy.is_some() || targets.is_some());
+        let kind = match (strategy, targets) {
+            (None, None) => NodeKind::Leaf(Arc::new(self.leaf(at, fields, spot, own))),
+            (None, Some(_)) => {
+                self.problem(at, "strategy", "is required with targets");
+                return number;
+            }
+            (Some(strategy), targets) => self.branch(at, (strategy, targets), spot, number, own),
+        };
+        self.nodes[number].kind = kind;
+        number
+    }
+
+    fn refuse_unknown(&mut self, at: &At<'_>, fields: &Fields<'_>, depth: usize) {
+        for key in fields.keys() {
+            match KEYS.iter().find(|(name, _)| *name == key).map(|(_, place)| place) {
+                Some(Place::Anywhere) => {}
+                Some(Place::Root) if depth == 0 => {}
+                Some(Place::Root) => self.problem(at, key, "belongs at the root of the config"),
+                Some(Place::Later(what)) => {
+                    self.problem(at, key, format!("is not available in this version: {what} not part of it"));
+                }
+                None if CLOUD.iter().any(|start| key.starts_with(start)) => {
+                    self.problem(at, key, "is not available in this version; save it with an integration");
+                }
+                None => self.problem(at, key, "is not a known key"),
+            }
+        }
+    }
+
+    /// What names an answerer has no place beside targets, and `passthrough` none beside another answerer.
+    fn refuse_beside(&mut self, at: &At<'_>, fields: &Fields<'_>, depth: usize, branch: bool) {
+        let passthrough = fields.get("passthrough") == Some(&Value::Bool(true));
+        if branch {
+            for key in ["provider", "virtual_key", "api_key"].into_iter().filter(|k| fields.has(k)) {
+                self.problem(at, key, "has no effect beside targets; name it in each target");
+            }
+            for (key, _) in HEADERS.iter().filter(|(key, _)| fields.has(key)) {
+                self.problem(at, key, "has no effect beside targets; name it in each target");
+            }
+        }
+        if passthrough {
+            let besides = ["provider", "virtual_key", "api_key", "strategy", "targets"];
+            let at_root = (depth == 0).then_some("override_params");
+            for key in besides.into_iter().chain(at_root).filter(|k| fields.has(k)) {
+                self.problem(at, key, "must not stand beside passthrough");
             }
         }
     }
@@ -193,105 +261,97 @@ impl<'a> Compiler<'a> {
     fn branch(
         &mut self,
         at: &At<'_>,
-        strategy: &Value,
-        targets: Option<&Value>,
-        path: &str,
-        own: &Inherited,
-        depth: usize,
+        (strategy, targets): (&Value, Option<&Value>),
+        spot: Spot<'_>,
+        number: usize,
+        mut own: Inherited,
     ) -> NodeKind {
-        let mode = self.mode(at, strategy);
-        let none = Vec::new();
-        let list = match targets {
+        let strategy = self.strategy(&at.then("strategy"), strategy);
+        if strategy.breaker.is_some() {
+            own.breaker = strategy.breaker;
+        }
+        let conditional = matches!(strategy.mode, Read::Conditional { .. });
+        let cap = match spot.depth {
+            0 if conditional => MAX_CONDITIONAL_TARGETS,
+            0 => MAX_ROOT_TARGETS,
+            _ => MAX_NESTED_TARGETS,
+        };
+        let list: &[Value] = match targets {
+            Some(Value::Array(list)) if list.len() > cap => {
+                self.problem(at, "targets", format!("must hold at most {cap} targets"));
+                &[]
+            }
+            Some(Value::Array(_)) if spot.depth >= MAX_DEPTH => {
+                self.problem(at, "targets", format!("must not be nested deeper than {MAX_DEPTH} levels"));
+                &[]
+            }
             Some(Value::Array(list)) if !list.is_empty() => list,
             _ => {
                 self.problem(at, "targets", "must be an array of at least 1 target with a strategy");
-                &none
+                &[]
             }
         };
-        let cap = if depth == 0 { MAX_ROOT_TARGETS } else { MAX_NESTED_TARGETS };
-        if list.len() > cap {
-            self.problem(at, "targets", format!("must hold at most {cap} targets"));
-        } else if depth >= MAX_DEPTH {
-            self.problem(at, "targets", format!("must not be nested deeper than {MAX_DEPTH} levels"));
-        }
-        let mut nodes = Vec::with_capacity(list.len());
-        if list.len() <= cap && depth < MAX_DEPTH {
-            let at = At { parent: Some(at), step: "targets" };
-            for (i, target) in list.iter().enumerate() {
-                let index = i.to_string();
-                let at = At { parent: Some(&at), step: &index };
-                match target {
-                    Value::Object(map) => {
-                        let map = self.canonical_keys(&at, map);
-                        nodes.push(self.node(&at, &map, &format!("{path}.targets[{i}]"), own, depth + 1));
-                    }
-                    _ => self.problems.push(Problem { path: at.path(), message: "must be an object".into() }),
-                }
+        let (falls_back, watched) = (matches!(strategy.mode, Read::Fallback(_)), !conditional);
+        let (mut numbers, mut names) = (Vec::with_capacity(list.len()), Vec::with_capacity(list.len()));
+        let all = at.then("targets");
+        for (place, target) in list.iter().enumerate() {
+            let index = place.to_string();
+            let at = all.then(&index);
+            let Value::Object(map) = target else {
+                self.here(&at, "must be an object");
+                names.push(None);
+                continue;
+            };
+            let fields = self.fields(&at, map);
+            let path = format!("{}.targets[{place}]", spot.path);
+            let spot = Spot { path: &path, parent: number, place, depth: spot.depth + 1, falls_back, watched };
+            numbers.push(self.node(&at, &fields, spot, &own));
+            let name = self.string(&at, &fields, "name");
+            if conditional && name.is_some() && names.contains(&name) {
+                self.problem(&at, "name", "is given to another target of this strategy, too");
             }
+            names.push(name);
         }
-        let mode = match mode {
-            Mode::LoadBalance { .. } => {
-                let total: f64 = nodes.iter().map(|n| n.weight).sum();
-                if !nodes.is_empty() && total <= 0.0 {
-                    self.problem(at, "targets", "must have a weight above 0 on at least one target");
-                }
-                Mode::LoadBalance { total }
-            }
-            other => other,
-        };
-        NodeKind::Branch { mode, targets: nodes }
+        let weights: Vec<f64> = numbers.iter().map(|n| self.nodes[*n].weight).collect();
+        let mode = self.settle(at, strategy.mode, &names, &weights);
+        NodeKind::Branch { mode, targets: numbers.into() }
     }
 
-    fn mode(&mut self, at: &At<'_>, strategy: &Value) -> Mode {
-        let at = At { parent: Some(at), step: "strategy" };
-        let Value::Object(map) = strategy else {
-            self.problems.push(Problem { path: at.path(), message: "must be an object".into() });
-            return Mode::Single;
+    fn leaf(&mut self, at: &At<'_>, fields: &Fields<'_>, spot: Spot<'_>, own: Inherited) -> Leaf {
+        let provider = self.provider(at, fields);
+        let named = |params: &[(String, String)]| {
+            let model = params.iter().find(|(k, _)| k == "model");
+            model.and_then(|(_, raw)| serde_json::from_str::<String>(raw).ok()).map(Arc::from)
         };
-        let map = self.canonical_keys(&at, map);
-        for key in map.keys().filter(|k| !matches!(k.as_str(), "mode" | "on_status_codes")) {
-            let later = LATER.contains(&key.as_str());
-            self.problem(&at, key, if later { "is not available in this version" } else { "is not a known key" });
-        }
-        let statuses = self.statuses(&at, &map);
-        match map.get("mode").and_then(Value::as_str) {
-            Some("single") => Mode::Single,
-            Some("fallback") => Mode::Fallback(statuses),
-            Some("loadbalance") => Mode::LoadBalance { total: 0.0 },
-            Some("conditional") => {
-                self.problem(&at, "mode", "`conditional` is not available in this version");
-                Mode::Single
-            }
-            _ => {
-                self.problem(&at, "mode", "must be one of single, fallback, loadbalance, conditional");
-                Mode::Single
-            }
-        }
-    }
-
-    fn leaf(&mut self, at: &At<'_>, map: &Map<String, Value>, path: &str, own: Inherited) -> Leaf {
-        let provider = self.provider(at, map);
-        let model = own.overrides.iter().rev().find(|(k, _)| k == "model");
-        let model = model.and_then(|(_, raw)| serde_json::from_str::<String>(raw).ok()).map(Arc::from);
+        let (model, default_model) = (named(&own.overrides), named(&own.defaults));
         if own.custom_host.is_some() && !self.context.saved && matches!(provider, ProviderRef::Managed(_)) {
             self.problem(at, "custom_host", "must not be used with a managed provider; save it with the integration");
         }
+        let breaker = own.breaker.filter(|_| spot.watched).map(|rules| {
+            self.breakers.push(Breaker::new((*rules).clone()));
+            self.breakers.len() - 1
+        });
         Leaf {
-            path: path.into(),
+            path: spot.path.into(),
             provider,
             retry: own.retry,
             timeout_ms: own.timeout_ms,
+            defaults: own.defaults.into(),
             overrides: own.overrides.into(),
+            drops: own.drops.into(),
             model,
+            default_model,
             custom_host: own.custom_host,
             forward_headers: own.forward_headers,
+            provider_headers: self.provider_headers(at, fields),
             strict: own.strict.unwrap_or(true),
-            cache: None,
+            cache: own.cache,
+            breaker,
         }
     }
 
-    fn provider(&mut self, at: &At<'_>, map: &Map<String, Value>) -> ProviderRef {
-        let key = self.string(at, map, "api_key");
+    fn provider(&mut self, at: &At<'_>, fields: &Fields<'_>) -> ProviderRef {
+        let key = self.string(at, fields, "api_key");
         let key = key.and_then(|k| {
             let opened = (self.context.open)(k);
             if opened.is_none() {
@@ -299,10 +359,13 @@ impl<'a> Compiler<'a> {
             }
             opened
         });
-        if let Some(slug) = self.string(at, map, "virtual_key") {
+        if self.boolean(at, fields, "passthrough") == Some(true) {
+            return ProviderRef::Passthrough;
+        }
+        if let Some(slug) = self.string(at, fields, "virtual_key") {
             return ProviderRef::Managed(slug.strip_prefix('@').unwrap_or(slug).into());
         }
-        let Some(name) = self.string(at, map, "provider") else {
+        let Some(name) = self.string(at, fields, "provider") else {
             if key.is_some() {
                 self.problem(at, "provider", "is required with api_key");
             }
@@ -317,57 +380,80 @@ impl<'a> Compiler<'a> {
         ProviderRef::Family { slug: name.into(), key }
     }
 
-    fn inherit(&mut self, at: &At<'_>, map: &Map<String, Value>, from: &Inherited) -> Inherited {
+    fn provider_headers(&mut self, at: &At<'_>, fields: &Fields<'_>) -> Arc<[(&'static str, HeaderValue)]> {
+        let mut out = Vec::new();
+        for (key, header) in HEADERS {
+            let Some(text) = self.string(at, fields, key) else { continue };
+            match HeaderValue::from_str(text) {
+                Ok(value) => out.push((*header, value)),
+                Err(_) => self.problem(at, key, "holds characters that no header can carry"),
+            }
+        }
+        out.into()
+    }
+
+    fn inherit(&mut self, at: &At<'_>, fields: &Fields<'_>, from: &Inherited) -> Inherited {
         let mut own = from.clone();
-        if let Some(retry) = map.get("retry").filter(|r| !r.is_null()) {
+        if let Some(retry) = fields.get("retry") {
             own.retry = self.retry(at, retry);
         }
-        match map.get("request_timeout") {
-            None | Some(Value::Null) => {}
-            Some(v) => match v.as_u64() {
-                Some(ms) if ms > 0 => own.timeout_ms = Some(ms),
-                _ => self.problem(at, "request_timeout", "must be an integer of at least 1 (milliseconds)"),
-            },
+        if let Some(cache) = fields.get("cache") {
+            own.cache = self.cache(at, cache);
         }
-        match map.get("override_params") {
-            None | Some(Value::Null) => {}
-            Some(Value::Object(params)) => {
-                for (key, value) in params {
-                    own.overrides.retain(|(k, _)| k != key);
-                    own.overrides.push((key.clone(), value.to_string()));
-                }
-            }
-            Some(_) => self.problem(at, "override_params", "must be an object"),
+        if let Some(rules) = fields.get("cb_config") {
+            own.breaker = self.breaker(&at.then("cb_config"), rules);
         }
-        if let Some(url) = self.string(at, map, "custom_host") {
+        own.timeout_ms = self.integer(at, fields, "request_timeout", (1, u64::MAX)).or(own.timeout_ms);
+        self.merge(at, fields, "default_params", &mut own.defaults);
+        self.merge(at, fields, "override_params", &mut own.overrides);
+        self.drop_params(at, fields, &mut own.drops);
+        if let Some(url) = self.string(at, fields, "custom_host") {
             match check_custom_host(url, self.context.trusted) {
                 Ok(base) => own.custom_host = Some(Arc::new(base)),
                 Err(why) => self.problem(at, "custom_host", why),
             }
         }
-        if let Some(list) = map.get("forward_headers").filter(|v| !v.is_null()) {
-            own.forward_headers = self.forward_headers(at, list);
+        if fields.has("forward_headers") {
+            own.forward_headers = self.forward_headers(at, fields);
         }
-        if let Some(strict) = self.boolean(at, map, "strict_open_ai_compliance") {
-            own.strict = Some(strict);
-        }
-        if map.contains_key("on_status_codes") {
-            self.problem(at, "on_status_codes", "belongs inside strategy");
-        }
-        if let Some(name) = map.get("name").filter(|n| !n.is_null() && !n.is_string()) {
-            self.problem(at, "name", format!("must be a string, not {name}"));
-        }
+        own.strict = self.boolean(at, fields, "strict_open_ai_compliance").or(own.strict);
+        self.string(at, fields, "name");
         own
     }
 
-    fn forward_headers(&mut self, at: &At<'_>, list: &Value) -> Arc<[String]> {
-        let names = list.as_array().and_then(|l| l.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
-        let Some(names) = names else {
-            self.problem(at, "forward_headers", "must be an array of header names");
-            return Arc::default();
-        };
-        let mut out = Vec::with_capacity(names.len());
-        for name in names {
+    /// Key by key: the child's value takes the place of the parent's.
+    fn merge(&mut self, at: &At<'_>, fields: &Fields<'_>, key: &str, into: &mut Vec<(String, String)>) {
+        match fields.get(key) {
+            None => {}
+            Some(Value::Object(params)) => {
+                for (key, value) in params {
+                    into.retain(|(k, _)| k != key);
+                    into.push((key.clone(), value.to_string()));
+                }
+            }
+            Some(_) => self.problem(at, key, "must be an object"),
+        }
+    }
+
+    fn drop_params(&mut self, at: &At<'_>, fields: &Fields<'_>, into: &mut Vec<Path>) {
+        for text in self.strings(at, fields, "drop_params", "paths").unwrap_or_default() {
+            match params::parse(text) {
+                Ok(path) if *path == [params::Step::Key("model".into())] => {
+                    self.problem(at, "drop_params", "`model` cannot be dropped; set it with override_params");
+                }
+                Ok(path) if !into.contains(&path) => into.push(path),
+                Ok(_) => {}
+                Err(rule) => self.problem(at, "drop_params", format!("`{text}` {rule}")),
+            }
+        }
+        if into.len() > MAX_DROPS {
+            self.problem(at, "drop_params", format!("must hold at most {MAX_DROPS} paths, inherited ones among them"));
+        }
+    }
+
+    fn forward_headers(&mut self, at: &At<'_>, fields: &Fields<'_>) -> Arc<[String]> {
+        let mut out = Vec::new();
+        for name in self.strings(at, fields, "forward_headers", "header names").unwrap_or_default() {
             match crate::bounds::check_forward_header(name) {
                 Ok(name) => out.push(name),
                 Err(rule) => self.problem(at, "forward_headers", format!("`{name}` {rule}")),
@@ -377,68 +463,47 @@ impl<'a> Compiler<'a> {
     }
 
     fn retry(&mut self, at: &At<'_>, value: &Value) -> Retry {
-        let at = At { parent: Some(at), step: "retry" };
-        let Value::Object(map) = value else {
-            self.problems.push(Problem { path: at.path(), message: "must be an object".into() });
-            return Retry::default();
+        const KNOWN: &[&str] =
+            &["attempts", "on_status_codes", "use_retry_after_header", "use_retry_after_headers", "jitter"];
+        let at = at.then("retry");
+        let Some(fields) = self.object(&at, value, KNOWN) else { return Retry::default() };
+        if !fields.has("attempts") {
+            self.problem(&at, "attempts", format!("must be an integer of 0..{MAX_ATTEMPTS}"));
+        }
+        let attempts = self.integer(&at, &fields, "attempts", (0, MAX_ATTEMPTS)).unwrap_or(0);
+        let statuses = self.statuses(&at, &fields, "on_status_codes").unwrap_or_else(|| Arc::from(RETRY_STATUSES));
+        let singular = self.boolean(&at, &fields, "use_retry_after_header");
+        let plural = self.boolean(&at, &fields, "use_retry_after_headers");
+        Retry {
+            attempts: u32::try_from(attempts).unwrap_or(0),
+            statuses,
+            use_retry_after: singular.or(plural).unwrap_or(false),
+            jitter: self.boolean(&at, &fields, "jitter").unwrap_or(false),
+        }
+    }
+
+    /// An object, or the mode alone. Both modes are read; none is in force yet.
+    fn cache(&mut self, at: &At<'_>, value: &Value) -> Option<Cache> {
+        let at = at.then("cache");
+        let bare: Map<String, Value> = Map::from_iter([("mode".to_owned(), value.clone())]);
+        let fields = match value {
+            Value::String(_) => self.fields(&at, &bare),
+            _ => self.object(&at, value, &["mode", "max_age"])?,
         };
-        let map = self.canonical_keys(&at, map);
-        let attempts = match map.get("attempts").and_then(Value::as_u64) {
-            Some(n) if n <= MAX_ATTEMPTS => u32::try_from(n).unwrap_or(0),
+        let age = self.integer(&at, &fields, "max_age", CACHE_AGE).and_then(|n| u32::try_from(n).ok());
+        let mode = match fields.get("mode").and_then(Value::as_str) {
+            Some("simple") => CacheMode::Simple,
+            Some("semantic") => CacheMode::Semantic,
             _ => {
-                self.problem(&at, "attempts", format!("must be an integer of 0..{MAX_ATTEMPTS}"));
-                0
+                self.problem(&at, "mode", "must be one of simple, semantic");
+                return None;
             }
         };
-        let statuses = self.statuses(&at, &map).unwrap_or_else(|| Arc::from(RETRY_STATUSES));
-        let singular = self.boolean(&at, &map, "use_retry_after_header");
-        let plural = self.boolean(&at, &map, "use_retry_after_headers");
-        let known = ["attempts", "on_status_codes", "use_retry_after_header", "use_retry_after_headers"];
-        for key in map.keys().filter(|k| !known.contains(&k.as_str())) {
-            self.problem(&at, key, "is not a known key");
-        }
-        Retry { attempts, statuses, use_retry_after: singular.or(plural).unwrap_or(false) }
+        let what = match mode {
+            CacheMode::Simple => "is not available in this version: the response cache is not part of it",
+            CacheMode::Semantic => "`semantic` is not available in this version",
+        };
+        self.problem(&at, "mode", what);
+        Some(Cache { mode, max_age: age.unwrap_or(CACHE_DEFAULT_AGE) })
     }
-
-    fn statuses(&mut self, at: &At<'_>, map: &Map<String, Value>) -> Option<Arc<[u16]>> {
-        let value = map.get("on_status_codes").filter(|v| !v.is_null())?;
-        let codes = value.as_array().and_then(|l| {
-            l.iter()
-                .map(|v| v.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| (100..=599).contains(n)))
-                .collect()
-        });
-        match codes {
-            Some(codes) => Some(codes),
-            None => {
-                self.problem(at, "on_status_codes", "must be an array of status codes 100..599");
-                None
-            }
-        }
-    }
-
-    fn string<'v>(&mut self, at: &At<'_>, map: &'v Map<String, Value>, key: &str) -> Option<&'v str> {
-        match map.get(key) {
-            None | Some(Value::Null) => None,
-            Some(Value::String(s)) if !s.is_empty() => Some(s),
-            Some(_) => {
-                self.problem(at, key, "must be a string that is not empty");
-                None
-            }
-        }
-    }
-
-    fn boolean(&mut self, at: &At<'_>, map: &Map<String, Value>, key: &str) -> Option<bool> {
-        match map.get(key) {
-            None | Some(Value::Null) => None,
-            Some(Value::Bool(b)) => Some(*b),
-            Some(_) => {
-                self.problem(at, key, "must be true or false");
-                None
-            }
-        }
-    }
-}
-
-fn empty_node(path: &str) -> Node {
-    Node { path: path.into(), weight: 1.0, kind: NodeKind::Branch { mode: Mode::Single, targets: Vec::new() } }
 }

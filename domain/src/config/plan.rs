@@ -1,96 +1,237 @@
-//! From a compiled config to the ordered attempts of one request. Pure: dice are an argument.
-//! Every choice (weights) is made here; what is left for the exchange is to walk the list.
+//! From a compiled config to the targets of one request, one after the other. Pure: the clock, chance, the
+//! request and what is remembered of earlier ones are arguments. A plan is a place in the tree, no list: what a
+//! request never comes to costs it nothing.
 
-use super::{Config, Leaf, Mode, Node, NodeKind};
+use super::{Config, Leaf, Mode, NodeKind, Sticky};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The attempts of one request, in the order they would be made.
+/// What conditions and sticky fields may ask of a request.
+pub trait Look {
+    fn metadata(&self, key: &str) -> Option<&str>;
+    /// A top-level key of the body, one of those in [`Config::params`].
+    fn param(&self, key: &str) -> Option<&Value>;
+    /// The whole path, `/v1` included.
+    fn pathname(&self) -> &str;
+}
+
+/// Where sticky assignments are remembered. Bounded; forgetting one early is allowed.
+pub trait Sticks {
+    fn find(&self, key: u128, now_ms: i64) -> Option<usize>;
+    fn keep(&self, key: u128, place: usize, until_ms: i64);
+}
+
+/// All that choosing needs beside the config.
+pub struct Asks<'a> {
+    /// A number in 0..1 for each weighted choice.
+    pub dice: &'a mut dyn FnMut() -> f64,
+    pub now_ms: i64,
+    pub look: &'a dyn Look,
+    pub sticks: &'a dyn Sticks,
+    /// Whose request it is: assignments of one tenant never count for another.
+    pub tenant: &'a [u8],
+}
+
+impl std::fmt::Debug for Asks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asks").field("now_ms", &self.now_ms).finish_non_exhaustive()
+    }
+}
+
+/// No condition matched, and there is no default; the path of the strategy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoMatch(pub Arc<str>);
+
+/// The target whose turn it is, and the way on from there.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub attempts: Vec<Attempt>,
-    /// Mode of the root strategy, for the record; `single` for a bare target.
-    pub strategy: &'static str,
-}
-
-/// One target, and where to go when its answer does not do.
-#[derive(Clone, Debug)]
-pub struct Attempt {
-    pub leaf: Arc<Leaf>,
-    /// From the innermost fallback outwards: rule, and the attempt to go on with.
-    exits: Vec<Exit>,
-}
-
-#[derive(Clone, Debug)]
-struct Exit {
-    /// `None`: any status outside 2xx.
-    on: Option<Arc<[u16]>>,
-    next: usize,
+    config: Arc<Config>,
+    leaf: Arc<Leaf>,
+    at: usize,
+    /// Counts targets from 1.
+    number: u32,
 }
 
 impl Plan {
-    /// Where to go after `attempt` was answered with `status`; `None` when this answer is the one.
-    /// A gateway exception ends every fallback (`spec/config-object.md`, strategy).
-    pub fn next(&self, attempt: usize, status: u16, exception: bool) -> Option<usize> {
-        if exception {
-            return None;
-        }
-        let moves_on = |e: &&Exit| match &e.on {
-            Some(list) => list.contains(&status),
-            None => !(200..300).contains(&status),
-        };
-        self.attempts.get(attempt)?.exits.iter().find(moves_on).map(|e| e.next)
+    pub fn begin(config: Arc<Config>, asks: &mut Asks<'_>) -> Result<Self, NoMatch> {
+        let (at, leaf) = config.first(0, asks)?;
+        let leaf = leaf.clone();
+        Ok(Self { config, leaf, at, number: 1 })
     }
+
+    pub const fn leaf(&self) -> &Arc<Leaf> {
+        &self.leaf
+    }
+
+    pub const fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Books what the current target answered with its circuit breaker.
+    pub fn tell(&self, status: u16, now_ms: i64) {
+        if let Some(breaker) = self.config.breaker(&self.leaf) {
+            breaker.tell(status, now_ms);
+        }
+    }
+
+    /// Moves to the target that comes after an answer of `status`; false when this answer is the one.
+    /// The innermost fallback that has a rule for the status and a target left decides. A gateway exception
+    /// ends every fallback (`spec/config-object.md`, strategy).
+    pub fn next(&mut self, status: u16, exception: bool, asks: &mut Asks<'_>) -> bool {
+        if exception {
+            return false;
+        }
+        let nodes = &self.config.nodes;
+        let mut child = self.at;
+        while child != 0 {
+            let (node, parent) = (&nodes[child], nodes[child].parent);
+            if let NodeKind::Branch { mode: Mode::Fallback(on), targets } = &nodes[parent].kind
+                && moves_on(on.as_deref().or(node.on.as_deref()), status)
+            {
+                let now = asks.now_ms;
+                let all = self.config.all_ill(targets, now);
+                let later = targets.iter().skip(node.place + 1);
+                for target in later.filter(|t| all || !self.config.is_ill(**t, now)) {
+                    // A conditional target that matches nothing cannot answer: the next one may.
+                    if let Ok((at, leaf)) = self.config.first(*target, asks) {
+                        (self.leaf, self.at, self.number) = (leaf.clone(), at, self.number + 1);
+                        return true;
+                    }
+                }
+            }
+            child = parent;
+        }
+        false
+    }
+}
+
+fn moves_on(list: Option<&[u16]>, status: u16) -> bool {
+    list.map_or(!(200..300).contains(&status), |list| list.contains(&status))
 }
 
 impl Config {
-    /// `dice` gives a number in 0..1 for each weighted choice met on the way.
-    pub fn plan(&self, dice: &mut dyn FnMut() -> f64) -> Plan {
-        let strategy = match &self.root.kind {
-            NodeKind::Branch { mode, .. } => mode.name(),
-            NodeKind::Leaf(_) => "single",
-        };
-        let mut attempts = Vec::with_capacity(1);
-        lay(&self.root, dice, &mut attempts);
-        Plan { attempts, strategy }
+    /// The first target at or below a node.
+    fn first(&self, mut at: usize, asks: &mut Asks<'_>) -> Result<(usize, &Arc<Leaf>), NoMatch> {
+        loop {
+            let node = &self.nodes[at];
+            let (mode, targets) = match &node.kind {
+                NodeKind::Leaf(leaf) => return Ok((at, leaf)),
+                NodeKind::Branch { mode, targets } => (mode, targets),
+            };
+            at = match mode {
+                Mode::Single => targets[0],
+                Mode::Fallback(_) => {
+                    let well = targets.iter().find(|t| !self.is_ill(**t, asks.now_ms));
+                    *well.unwrap_or(&targets[0])
+                }
+                Mode::LoadBalance { total, sticky } => {
+                    targets[self.draw(targets, *total, sticky.as_ref(), &node.path, asks)]
+                }
+                Mode::Conditional { conditions, default } => {
+                    let matched = conditions.iter().find(|(query, _)| query.matches(asks.look));
+                    let place = matched.map(|(_, place)| *place).or(*default);
+                    targets[place.ok_or_else(|| NoMatch(node.path.clone()))?]
+                }
+            };
+        }
     }
-}
 
-/// Appends the attempts of `node`. Exits of an inner node are known only once its last attempt is laid,
-/// so each fallback adds its own exit to all attempts of a child after laying the child.
-fn lay(node: &Node, dice: &mut dyn FnMut() -> f64, out: &mut Vec<Attempt>) {
-    match &node.kind {
-        NodeKind::Leaf(leaf) => out.push(Attempt { leaf: leaf.clone(), exits: Vec::new() }),
-        NodeKind::Branch { mode: Mode::Single, targets } => {
-            if let Some(first) = targets.first() {
-                lay(first, dice, out);
-            }
-        }
-        NodeKind::Branch { mode: Mode::LoadBalance { total }, targets } => {
-            if let Some(chosen) = draw(targets, *total, dice()) {
-                lay(chosen, dice, out);
-            }
-        }
-        NodeKind::Branch { mode: Mode::Fallback(on), targets } => {
-            for (i, target) in targets.iter().enumerate() {
-                let start = out.len();
-                lay(target, dice, out);
-                let next = out.len();
-                if i + 1 < targets.len() {
-                    out[start..].iter_mut().for_each(|a| a.exits.push(Exit { on: on.clone(), next }));
+    /// The place of the target drawn, among those that are well, or among all when none is.
+    fn draw(&self, targets: &[usize], total: f64, sticky: Option<&Sticky>, path: &str, asks: &mut Asks<'_>) -> usize {
+        let now = asks.now_ms;
+        let watched = !self.breakers.is_empty() && targets.iter().any(|t| self.is_ill(*t, now));
+        let all = !watched || self.drawable(targets).all(|t| self.is_ill(t, now));
+        let weight = |place: usize| {
+            let target = targets[place];
+            if all || !self.is_ill(target, now) { self.nodes[target].weight } else { 0.0 }
+        };
+        let total = if all { total } else { (0..targets.len()).map(weight).sum() };
+        let key = sticky.and_then(|s| Some((s, self.sticky_key(s, path, asks)?)));
+        let Some((sticky, key)) = key else { return pick(targets.len(), weight, (asks.dice)() * total) };
+        let known = asks.sticks.find(key, now).filter(|place| *place < targets.len() && weight(*place) > 0.0);
+        known.unwrap_or_else(|| {
+            let place = pick(targets.len(), weight, point(key, now / sticky.ttl_ms) * total);
+            asks.sticks.keep(key, place, now.saturating_add(sticky.ttl_ms));
+            place
+        })
+    }
+
+    /// `None`: the request has none of the fields, and is drawn like any other.
+    fn sticky_key(&self, sticky: &Sticky, path: &str, asks: &Asks<'_>) -> Option<u128> {
+        let mut hash = Sha256::new();
+        let mut part = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        part(asks.tenant);
+        part(&self.fingerprint);
+        part(path.as_bytes());
+        let mut any = false;
+        for field in &sticky.fields {
+            match field.find(asks.look).as_deref() {
+                None => part(b""),
+                Some(found) => {
+                    any = true;
+                    part(found.to_string().as_bytes());
                 }
             }
         }
+        let digest: [u8; 32] = hash.finalize().into();
+        any.then(|| u128::from_le_bytes(std::array::from_fn(|i| digest[i])))
+    }
+
+    /// A branch that watches its targets is as ill as all of them.
+    fn is_ill(&self, at: usize, now_ms: i64) -> bool {
+        if self.breakers.is_empty() {
+            return false;
+        }
+        match &self.nodes[at].kind {
+            NodeKind::Leaf(leaf) => self.breaker(leaf).is_some_and(|b| b.is_open(now_ms)),
+            NodeKind::Branch { mode: Mode::Single, targets } => self.is_ill(targets[0], now_ms),
+            NodeKind::Branch { mode: Mode::Conditional { .. }, .. } => false,
+            NodeKind::Branch { mode: Mode::LoadBalance { .. }, targets } => {
+                self.drawable(targets).all(|t| self.is_ill(t, now_ms))
+            }
+            NodeKind::Branch { mode: Mode::Fallback(_), targets } => self.all_ill(targets, now_ms),
+        }
+    }
+
+    fn drawable<'t>(&'t self, targets: &'t [usize]) -> impl Iterator<Item = usize> + 't {
+        targets.iter().copied().filter(|t| self.nodes[*t].weight > 0.0)
+    }
+
+    fn all_ill(&self, targets: &[usize], now_ms: i64) -> bool {
+        targets.iter().all(|t| self.is_ill(*t, now_ms))
     }
 }
 
-fn draw(targets: &[Node], total: f64, dice: f64) -> Option<&Node> {
-    let mut left = dice * total;
-    for target in targets {
-        left -= target.weight;
-        if left < 0.0 {
-            return Some(target);
+/// The place at which the sum of weights passes `left`.
+fn pick(places: usize, weight: impl Fn(usize) -> f64, mut left: f64) -> usize {
+    let mut last = 0;
+    for place in 0..places {
+        let w = weight(place);
+        if w > 0.0 {
+            left -= w;
+            last = place;
+            if left < 0.0 {
+                break;
+            }
         }
     }
-    // Only rounding can lead here.
-    targets.iter().rev().find(|t| t.weight > 0.0)
+    last
+}
+
+/// A number in 0..1 from a key and a span of time: nodes that share nothing come to the same.
+fn point(key: u128, span: i64) -> f64 {
+    let mut hash = Sha256::new();
+    hash.update(key.to_le_bytes());
+    hash.update(span.to_le_bytes());
+    let digest: [u8; 32] = hash.finalize().into();
+    let bits = u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]);
+    f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }

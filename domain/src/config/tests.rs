@@ -1,7 +1,15 @@
 //! What of a config is accepted, what is refused and where, and what plans come out.
 
+mod plans;
+mod tables;
+
+use super::plan::{Asks, Look, NoMatch, Plan, Sticks};
 use super::*;
 use serde_json::json;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+const NOW: i64 = 1_700_000_000_000;
 
 #[expect(clippy::needless_pass_by_value, reason = "called with literals")]
 fn compiled(v: Value) -> Result<Config, Vec<Problem>> {
@@ -11,125 +19,145 @@ fn compiled(v: Value) -> Result<Config, Vec<Problem>> {
     compile(&v, &Context { known_provider: &known, trusted: &trusted, open: &open, saved: false })
 }
 
-fn leaves(c: &Config, dice: f64) -> Vec<String> {
-    c.plan(&mut || dice).attempts.iter().map(|a| a.leaf.path.to_string()).collect()
+#[track_caller]
+fn valid(v: Value) -> Arc<Config> {
+    Arc::new(compiled(v).expect("valid"))
 }
 
-#[test]
-fn every_problem_is_listed_with_its_path() {
-    let problems = compiled(json!({
-        "strategy": {"mode": "roundrobin", "on_status_codes": ["x"]},
-        "retry": {"attempts": 9},
-        "targets": [
-            {"provider": "nobody", "weight": -1},
-            {"provider": "openai", "custom_host": "http://10.0.0.1", "cache": {"mode": "simple"}},
-            {"provider": "openai", "retires": 3, "requestTimeout": "1s"},
-        ],
-    }))
-    .expect_err("has problems");
-    let lines: Vec<String> = problems.iter().map(|p| p.path.clone()).collect();
-    assert!(
-        compiled(json!({"strategy": {"mode": "single"}, "provider": "openai", "targets": [{"provider": "openai"}]}))
-            .is_err()
-    );
-    for path in [
-        "strategy,mode",
-        "strategy,on_status_codes",
-        "retry,attempts",
-        "targets,0,weight",
-        "targets,0,provider",
-        "targets,1,custom_host",
-        "targets,1,cache",
-        "targets,2,retires",
-        "targets,2,request_timeout",
-    ] {
-        assert!(lines.contains(&path.to_owned()), "{path} in {lines:?}");
+/// A request without metadata, with this body.
+#[derive(Default)]
+struct Request {
+    metadata: HashMap<&'static str, &'static str>,
+    params: Value,
+}
+
+impl Look for Request {
+    fn metadata(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).copied()
     }
+
+    fn param(&self, key: &str) -> Option<&Value> {
+        self.params.get(key)
+    }
+
+    fn pathname(&self) -> &str {
+        "/v1/chat/completions"
+    }
+}
+
+#[derive(Default)]
+struct Memory(RefCell<HashMap<u128, (usize, i64)>>);
+
+impl Sticks for Memory {
+    fn find(&self, key: u128, now_ms: i64) -> Option<usize> {
+        self.0.borrow().get(&key).filter(|(_, until)| *until > now_ms).map(|(place, _)| *place)
+    }
+
+    fn keep(&self, key: u128, place: usize, until_ms: i64) {
+        self.0.borrow_mut().insert(key, (place, until_ms));
+    }
+}
+
+/// Everything that choosing depends on, at hand.
+#[derive(Default)]
+struct World {
+    dice: f64,
+    later_ms: i64,
+    request: Request,
+    memory: Memory,
+}
+
+impl World {
+    fn ask<T>(&self, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
+        let mut dice = || self.dice;
+        then(&mut Asks {
+            dice: &mut dice,
+            now_ms: NOW + self.later_ms,
+            look: &self.request,
+            sticks: &self.memory,
+            tenant: b"tenant",
+        })
+    }
+
+    fn begin(&self, config: &Arc<Config>) -> Result<Plan, NoMatch> {
+        self.ask(|asks| Plan::begin(config.clone(), asks))
+    }
+
+    /// The paths that a plan goes through when each is answered with `status`.
+    fn walk(&self, config: &Arc<Config>, status: u16) -> Vec<String> {
+        let mut plan = self.begin(config).expect("a target");
+        let mut out = vec![plan.leaf().path.to_string()];
+        while self.ask(|asks| plan.next(status, false, asks)) {
+            out.push(plan.leaf().path.to_string());
+        }
+        out
+    }
+}
+
+fn only(config: &Config) -> &Leaf {
+    config.leaves().next().expect("a leaf")
 }
 
 #[test]
 fn casings_are_one_and_given_twice_is_a_problem() {
     let c =
-        compiled(json!({"provider": "openai", "apiKey": "k", "requestTimeout": 5, "overrideParams": {"maxTokens": 1}}));
-    let c = c.expect("valid");
-    let NodeKind::Leaf(leaf) = &c.root.kind else { panic!("a leaf") };
-    assert_eq!(leaf.timeout_ms, Some(5));
-    assert_eq!(leaf.overrides[0].0, "maxTokens", "contents of override_params keep their casing");
+        valid(json!({"provider": "openai", "apiKey": "k", "requestTimeout": 5, "overrideParams": {"maxTokens": 1}}));
+    assert_eq!(only(&c).timeout_ms, Some(5));
+    assert_eq!(only(&c).overrides[0].0, "maxTokens", "contents of override_params keep their casing");
     assert!(compiled(json!({"provider": "openai", "api_key": "a", "apiKey": "b"})).is_err());
+    for spelling in
+        ["strict_open_ai_compliance", "strictOpenAiCompliance", "strict_openai_compliance", "strictOpenAICompliance"]
+    {
+        let mut config = json!({"provider": "openai"});
+        config[spelling] = json!(false);
+        assert!(!only(&valid(config)).strict, "{spelling}");
+    }
 }
 
 #[test]
 fn children_inherit_and_override() {
-    let c = compiled(json!({
+    let c = valid(json!({
         "strategy": {"mode": "fallback"}, "retry": {"attempts": 2, "on_status_codes": [500]}, "request_timeout": 100,
-        "override_params": {"temperature": 0, "model": "a"},
+        "override_params": {"temperature": 0, "model": "a"}, "default_params": {"n": 1, "user": "p"},
+        "drop_params": ["a.b"], "custom_host": "https://p.example.com", "forward_headers": ["X-A"],
+        "strict_open_ai_compliance": false,
         "targets": [
-            {"provider": "openai", "override_params": {"model": "@p/b"}},
-            {"provider": "anthropic", "retry": {"attempts": 1, "use_retry_after_headers": true}, "request_timeout": 7},
+            {"provider": "openai", "override_params": {"model": "@p/b"}, "default_params": {"user": "c"},
+             "drop_params": ["c"]},
+            {"provider": "anthropic", "retry": {"attempts": 1, "use_retry_after_headers": true}, "request_timeout": 7,
+             "custom_host": "https://c.example.com", "forward_headers": ["x-b"], "strict_open_ai_compliance": true},
         ],
-    }))
-    .expect("valid");
-    let plan = c.plan(&mut || 0.0);
-    let [first, second] = [&plan.attempts[0].leaf, &plan.attempts[1].leaf];
+    }));
+    let leaves: Vec<&Arc<Leaf>> = c.leaves().collect();
+    let [first, second] = [leaves[0], leaves[1]];
     assert_eq!((first.retry.attempts, first.timeout_ms, first.model.as_deref()), (2, Some(100), Some("@p/b")));
     assert_eq!(first.overrides.len(), 2, "shallow merge, child wins");
+    assert_eq!(*first.defaults, [("n".into(), "1".into()), ("user".into(), "\"c\"".into())]);
+    assert_eq!((first.drops.len(), second.drops.len()), (2, 1), "both what the parent and what the child drops");
     assert_eq!((second.retry.attempts, second.retry.use_retry_after, second.timeout_ms), (1, true, Some(7)));
     assert_eq!(&*second.retry.statuses, RETRY_STATUSES, "a child's retry replaces the parent's whole");
+    let hosts = [first, second].map(|l| l.custom_host.as_ref().expect("a host").authority());
+    assert_eq!(hosts, ["p.example.com", "c.example.com"]);
+    assert_eq!((&*first.forward_headers, &*second.forward_headers), (&["x-a".to_owned()][..], &["x-b".to_owned()][..]));
+    assert_eq!((first.strict, second.strict), (false, true));
 }
 
 #[test]
-fn fallback_walks_by_its_list_through_nested_levels() {
-    let c = compiled(json!({
-        "strategy": {"mode": "fallback", "on_status_codes": [429]},
-        "targets": [
-            {"strategy": {"mode": "fallback"}, "targets": [{"provider": "openai"}, {"provider": "groq"}]},
-            {"provider": "anthropic"},
-        ],
-    }))
-    .expect("valid");
-    assert_eq!(leaves(&c, 0.0), ["config.targets[0].targets[0]", "config.targets[0].targets[1]", "config.targets[1]"]);
-    let p = c.plan(&mut || 0.0);
-    assert_eq!(p.next(0, 200, false), None);
-    assert_eq!(p.next(0, 500, false), Some(1), "the inner one has no list");
-    assert_eq!(p.next(1, 500, false), None, "500 is not in the outer list");
-    assert_eq!(p.next(1, 429, false), Some(2));
-    assert_eq!(p.next(0, 500, true), None, "a gateway exception stops");
-    assert_eq!(p.next(2, 500, false), None);
-}
-
-#[test]
-fn a_listed_2xx_moves_on_and_an_empty_list_never_does() {
-    let with = |list: Value| {
-        compiled(json!({"strategy": {"mode": "fallback", "on_status_codes": list},
-                        "targets": [{"provider": "openai"}, {"provider": "groq"}]}))
-        .expect("valid")
-        .plan(&mut || 0.0)
-    };
-    assert_eq!(with(json!([200])).next(0, 200, false), Some(1));
-    assert_eq!(with(json!([])).next(0, 500, false), None);
-}
-
-#[test]
-fn weights_decide() {
-    let c = compiled(json!({"strategy": {"mode": "loadbalance"}, "targets": [
-        {"provider": "openai", "weight": 0}, {"provider": "groq", "weight": 3}, {"provider": "anthropic", "weight": 1}]}))
-    .expect("valid");
-    assert_eq!(leaves(&c, 0.0), ["config.targets[1]"], "a weight of 0 is never drawn");
-    assert_eq!(leaves(&c, 0.74), ["config.targets[1]"]);
-    assert_eq!(leaves(&c, 0.76), ["config.targets[2]"]);
-    assert_eq!(leaves(&c, 0.999_999), ["config.targets[2]"]);
-    assert!(
-        compiled(json!({"strategy": {"mode": "loadbalance"}, "targets": [{"provider": "openai", "weight": 0}]}))
-            .is_err()
+fn managed_providers_are_named_with_their_place() {
+    let c = valid(json!({"strategy": {"mode": "single"}, "targets": [
+        {"virtual_key": "vk"},
+        {"strategy": {"mode": "single"}, "targets": [{"provider": "@p", "override_params": {"model": "@q/m"}}]},
+    ]}));
+    let named: Vec<(String, String)> = managed_slugs(&c).into_iter().map(|n| (n.slug.to_string(), n.path)).collect();
+    let named: Vec<(&str, &str)> = named.iter().map(|(s, p)| (s.as_str(), p.as_str())).collect();
+    assert_eq!(
+        named,
+        [
+            ("vk", "targets,0,provider"),
+            ("p", "targets,1,targets,0,provider"),
+            ("q", "targets,1,targets,0,override_params,model"),
+        ]
     );
-}
-
-#[test]
-fn managed_providers_are_named() {
-    let c = compiled(json!({"strategy": {"mode": "single"}, "targets": [{"virtual_key": "vk"}, {"provider": "@p"}]}))
-        .expect("valid");
-    let slugs: Vec<String> = managed_slugs(&c).iter().map(ToString::to_string).collect();
-    assert_eq!(slugs, ["vk", "p"]);
     let inline_host = json!({"provider": "@p", "custom_host": "https://api.example.com"});
     assert!(compiled(inline_host).is_err(), "a managed credential never meets an inline host");
     assert_eq!(split_model("@p/org/model"), Some(("p", "org/model")));

@@ -1,0 +1,314 @@
+//! The query language of conditional routing (`spec/config-object.md`), compiled at save: operators are known,
+//! regexes are built (without backtracking), and what a key names is decided. Asking is pure.
+
+use super::fields::Compiler;
+use super::plan::Look;
+use super::read::At;
+use regex::Regex;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+/// A pattern may take this much memory once built; it is matched in time linear in the text.
+const MOST_REGEX: usize = 256 * 1024;
+/// Deeper nesting of `$and` and `$or` has no use.
+const MOST_DEPTH: usize = 16;
+
+/// Steps in the order in which they stand; the first that decides ends it.
+#[derive(Debug, Default)]
+pub struct Query(Vec<Part>);
+
+#[derive(Debug)]
+enum Part {
+    /// Decides at once: what stands behind it in the same object is not looked at.
+    And(Vec<Query>),
+    Or(Vec<Query>),
+    Field(Key, Test),
+}
+
+/// What a key path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Metadata(Box<str>),
+    /// A key of the body, and steps below it (only for sticky fields: queries have exactly two segments).
+    Param(Box<str>, Box<[Box<str>]>),
+    Pathname,
+    /// Any other path: legal, and never there.
+    Nothing,
+}
+
+#[derive(Debug)]
+enum Test {
+    Is(Value),
+    All(Vec<Op>),
+}
+
+#[derive(Debug)]
+enum Op {
+    Eq(Value),
+    Ne(Value),
+    Gt(Option<f64>),
+    Gte(Option<f64>),
+    Lt(Option<f64>),
+    Lte(Option<f64>),
+    /// `None`: not an array, which is never true.
+    In(Option<Vec<Value>>),
+    Nin(Option<Vec<Value>>),
+    /// Decides at once, as `$and` does.
+    Regex(Regex),
+}
+
+/// The value that a key names in one request.
+type Found<'a> = Option<Cow<'a, Value>>;
+
+impl Key {
+    pub(super) fn parse(path: &str) -> Self {
+        let mut segments = path.split('.');
+        match (segments.next(), segments.next(), segments.next()) {
+            (Some("metadata"), Some(key), None) => Self::Metadata(key.into()),
+            (Some("params"), Some(key), None) => Self::Param(key.into(), Box::default()),
+            (Some("url"), Some("pathname"), None) => Self::Pathname,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// A field of `sticky`: as above, but params may be deep, and a path that names nothing is an error.
+    pub(super) fn parse_field(path: &str) -> Option<Self> {
+        if let Some((key, below)) = path.strip_prefix("params.").and_then(|rest| rest.split_once('.')) {
+            let below: Box<[Box<str>]> = below.split('.').map(Into::into).collect();
+            let whole = !key.is_empty() && below.iter().all(|s| !s.is_empty());
+            return whole.then(|| Self::Param(key.into(), below));
+        }
+        let key = Self::parse(path);
+        let named = match &key {
+            Self::Metadata(name) | Self::Param(name, _) => !name.is_empty(),
+            Self::Pathname => true,
+            Self::Nothing => false,
+        };
+        named.then_some(key)
+    }
+
+    pub(super) fn find<'a>(&self, look: &'a dyn Look) -> Found<'a> {
+        match self {
+            Self::Metadata(key) => look.metadata(key).map(|v| Cow::Owned(v.into())),
+            Self::Param(key, below) => {
+                let value = below.iter().try_fold(look.param(key)?, |v, step| v.get(&**step))?;
+                Some(Cow::Borrowed(value))
+            }
+            Self::Pathname => Some(Cow::Owned(look.pathname().into())),
+            Self::Nothing => None,
+        }
+    }
+}
+
+impl Query {
+    pub(super) fn matches(&self, look: &dyn Look) -> bool {
+        for part in &self.0 {
+            match part {
+                Part::And(queries) => return queries.iter().all(|q| q.matches(look)),
+                Part::Or(queries) => return queries.iter().any(|q| q.matches(look)),
+                Part::Field(key, test) => {
+                    if !test.holds(key.find(look).as_deref()) {
+                        return false;
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// The body's keys that this query may ask for.
+    pub(super) fn params(&self, out: &mut Vec<Box<str>>) {
+        for part in &self.0 {
+            match part {
+                Part::And(queries) | Part::Or(queries) => queries.iter().for_each(|q| q.params(out)),
+                Part::Field(key, _) => key.params(out),
+            }
+        }
+    }
+}
+
+impl Key {
+    pub(super) fn params(&self, out: &mut Vec<Box<str>>) {
+        if let Self::Param(key, _) = self
+            && !out.contains(key)
+        {
+            out.push(key.clone());
+        }
+    }
+}
+
+impl Test {
+    fn holds(&self, found: Option<&Value>) -> bool {
+        match self {
+            Self::Is(value) => found.is_some_and(|f| same(f, value)),
+            Self::All(ops) => {
+                for op in ops {
+                    if let Op::Regex(regex) = op {
+                        return regex.is_match(&text(found));
+                    }
+                    if !op.holds(found) {
+                        return false;
+                    }
+                }
+                true
+            }
+        }
+    }
+}
+
+impl Op {
+    fn holds(&self, found: Option<&Value>) -> bool {
+        let compare = |bound: &Option<f64>, by: fn(&f64, &f64) -> bool| match (found.and_then(number), bound) {
+            (Some(found), Some(bound)) => by(&found, bound),
+            _ => false,
+        };
+        let among = |list: &Vec<Value>| found.is_some_and(|f| list.iter().any(|v| same(f, v)));
+        match self {
+            Self::Eq(value) => found.is_some_and(|f| same(f, value)),
+            Self::Ne(value) => !found.is_some_and(|f| same(f, value)),
+            Self::Gt(bound) => compare(bound, f64::gt),
+            Self::Gte(bound) => compare(bound, f64::ge),
+            Self::Lt(bound) => compare(bound, f64::lt),
+            Self::Lte(bound) => compare(bound, f64::le),
+            Self::In(list) => list.as_ref().is_some_and(among),
+            Self::Nin(list) => list.as_ref().is_some_and(|l| !among(l)),
+            Self::Regex(regex) => regex.is_match(&text(found)),
+        }
+    }
+}
+
+/// Equal in type and value; 1 and 1.0 are one number, as they are in JSON. Objects and arrays equal nothing.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::String(a), Value::String(b)) => a == b,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::Null, Value::Null) => true,
+        _ => false,
+    }
+}
+
+/// The number at the start of a text, or a number: `"12 items"` is 12, `"x"` and `true` are none.
+fn number(value: &Value) -> Option<f64> {
+    let text = match value {
+        Value::Number(n) => return n.as_f64(),
+        Value::String(s) => s.trim_start(),
+        _ => return None,
+    };
+    let bytes = text.as_bytes();
+    let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let sign = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
+    let whole = digits(sign);
+    let mut end = sign + whole;
+    let mut fraction = 0;
+    if bytes.get(end) == Some(&b'.') {
+        fraction = digits(end + 1);
+        end += if whole + fraction > 0 { 1 + fraction } else { 0 };
+    }
+    if whole + fraction == 0 {
+        return None;
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let signed = end + 1 + usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+        let exponent = if signed <= bytes.len() { digits(signed) } else { 0 };
+        if exponent > 0 {
+            end = signed + exponent;
+        }
+    }
+    text[..end].parse().ok()
+}
+
+/// What `$regex` reads: a value that is missing reads `undefined`.
+fn text(found: Option<&Value>) -> Cow<'_, str> {
+    match found {
+        None => Cow::Borrowed("undefined"),
+        Some(Value::String(s)) => Cow::Borrowed(s),
+        Some(other) => Cow::Owned(other.to_string()),
+    }
+}
+
+impl Compiler<'_> {
+    pub(super) fn query(&mut self, at: &At<'_>, value: &Value, depth: usize) -> Query {
+        let Value::Object(map) = value else {
+            self.here(at, "must be an object");
+            return Query::default();
+        };
+        if depth > MOST_DEPTH {
+            self.here(at, format!("must not be nested deeper than {MOST_DEPTH} levels"));
+            return Query::default();
+        }
+        let parts = map.iter().filter_map(|(key, value)| {
+            let at = at.then(key);
+            Some(match key.as_str() {
+                "$and" => Part::And(self.queries(&at, value, depth)),
+                "$or" => Part::Or(self.queries(&at, value, depth)),
+                op if op.starts_with('$') => {
+                    self.here(&at, unsupported(op));
+                    return None;
+                }
+                path => Part::Field(Key::parse(path), self.test(&at, value)),
+            })
+        });
+        Query(parts.collect())
+    }
+
+    fn queries(&mut self, at: &At<'_>, value: &Value, depth: usize) -> Vec<Query> {
+        let Some(list) = value.as_array() else {
+            self.here(at, "must be an array of queries");
+            return Vec::new();
+        };
+        let numbered = list.iter().enumerate();
+        numbered.map(|(i, query)| self.query(&at.then(&i.to_string()), query, depth + 1)).collect()
+    }
+
+    fn test(&mut self, at: &At<'_>, value: &Value) -> Test {
+        match value {
+            Value::Object(ops) => Test::All(self.operators(at, ops)),
+            Value::Array(_) => {
+                self.here(at, "must be a literal or an object of operators; a list goes into $in");
+                Test::All(Vec::new())
+            }
+            literal => Test::Is(literal.clone()),
+        }
+    }
+
+    fn operators(&mut self, at: &At<'_>, ops: &Map<String, Value>) -> Vec<Op> {
+        let list = |v: &Value| v.as_array().cloned();
+        let made = ops.iter().filter_map(|(name, value)| {
+            Some(match name.as_str() {
+                "$eq" => Op::Eq(value.clone()),
+                "$ne" => Op::Ne(value.clone()),
+                "$gt" => Op::Gt(number(value)),
+                "$gte" => Op::Gte(number(value)),
+                "$lt" => Op::Lt(number(value)),
+                "$lte" => Op::Lte(number(value)),
+                "$in" => Op::In(list(value)),
+                "$nin" => Op::Nin(list(value)),
+                "$regex" => Op::Regex(self.regex(&at.then(name), value)?),
+                other => {
+                    self.here(&at.then(name), unsupported(other));
+                    return None;
+                }
+            })
+        });
+        made.collect()
+    }
+
+    /// A pattern that cannot be built would silently never match, so it is told instead.
+    fn regex(&mut self, at: &At<'_>, value: &Value) -> Option<Regex> {
+        let built = value.as_str().map(|p| regex::RegexBuilder::new(p).size_limit(MOST_REGEX).build());
+        match built {
+            Some(Ok(regex)) => return Some(regex),
+            Some(Err(regex::Error::CompiledTooBig(_))) => self.here(at, "is too large a pattern"),
+            _ => self.here(at, "must be a regular expression without look-around or back-references"),
+        }
+        None
+    }
+}
+
+fn unsupported(name: &str) -> String {
+    format!("Unsupported operator used in the query router: {name}")
+}
+
+#[cfg(test)]
+mod tests;
