@@ -95,7 +95,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
     let presence = presence::start(control.handle(), &booted, settings.role, peers);
     let dialer = Dialer::new(Dns::new(booted.trusted.clone()), settings.connect_timeout.0, control.handle().clone());
-    let cache = redis::answer_cache(redis::connect(&settings, &control)?, &settings, &metrics)?;
+    let cache = redis::answer_cache(redis::connect(&settings, &metrics, &control)?, &settings, &metrics)?;
     let gateway = Gateway {
         names: ReplyNames::new(&aliases(&settings)),
         settings: proxy_settings(&settings, &booted)?,

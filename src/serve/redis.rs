@@ -1,20 +1,55 @@
 //! The process's connection to Redis, and what stands on it. Without `--redis-url` both do without.
 
-use crate::cache::{AnswerCache, Figures, Shared};
+use crate::cache::{self, AnswerCache, Shared};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use gateway_store::{Redis, RedisUrl};
+use prometheus::IntGauge;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 /// Dialled and watched in the background: a start does not wait for Redis.
-pub(super) fn connect(settings: &Settings, control: &Runtime) -> Result<Option<Redis>, String> {
+pub(super) fn connect(settings: &Settings, metrics: &Metrics, control: &Runtime) -> Result<Option<Redis>, String> {
     let Some(url) = &settings.redis_url else { return Ok(None) };
     let url = RedisUrl::parse(url).map_err(|e| format!("--redis-url {e}"))?;
     let redis = Redis::new(url, settings.redis_timeout.0);
+    let registered = Figures::new(redis.clone()).and_then(|f| metrics.register(Box::new(f)));
+    registered.map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let kept = redis.clone();
     control.spawn(async move { kept.keep().await });
     Ok(Some(redis))
+}
+
+/// Read when metrics are gathered.
+struct Figures {
+    redis: Redis,
+    connected: IntGauge,
+    failures: IntGauge,
+}
+
+impl Figures {
+    fn new(redis: Redis) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            redis,
+            connected: IntGauge::new("gateway_redis_connected", "1 while Redis answers")?,
+            failures: IntGauge::new("gateway_redis_failures", "Calls of Redis that brought nothing since the start")?,
+        })
+    }
+}
+
+impl Collector for Figures {
+    fn desc(&self) -> Vec<&Desc> {
+        [&self.connected, &self.failures].into_iter().flat_map(Collector::desc).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let state = self.redis.state();
+        self.connected.set(state.connected.into());
+        self.failures.set(i64::try_from(state.failures).unwrap_or(i64::MAX));
+        [&self.connected, &self.failures].into_iter().flat_map(Collector::collect).collect()
+    }
 }
 
 /// The cache of answers, with Redis behind it where it is configured.
@@ -25,7 +60,7 @@ pub(super) fn answer_cache(
 ) -> Result<Arc<AnswerCache>, String> {
     let shared = redis.map(|redis| Arc::new(redis) as Arc<dyn Shared>);
     let cache = AnswerCache::new(settings.cache_max.0, shared);
-    let registered = Figures::new(cache.clone()).and_then(|f| metrics.register(Box::new(f)));
+    let registered = cache::Figures::new(cache.clone()).and_then(|f| metrics.register(Box::new(f)));
     registered.map_err(|e| format!("metrics cannot be set up: {e}"))?;
     Ok(cache)
 }

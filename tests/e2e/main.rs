@@ -7,6 +7,9 @@ mod harness;
 
 #[cfg(test)]
 mod bodies;
+#[cfg(test)]
+mod cached;
+#[cfg(test)]
 mod captured;
 #[cfg(test)]
 mod cluster;
