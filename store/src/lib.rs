@@ -3,6 +3,7 @@
 
 mod audit;
 mod configs;
+mod counters;
 mod database;
 mod directory;
 mod filter;
@@ -19,6 +20,7 @@ mod session;
 mod url;
 mod vault;
 
+pub use counters::{RedisCounters, Seeds};
 pub use database::{Database, OpenError, Options, open, open_later};
 pub use last_good::{LastGood, LastGoodError};
 pub use logs::{DayFiles, LogsUrl, Nowhere, Partitions, open_logs};
