@@ -170,7 +170,7 @@ fn verify(
     let (set, claims) = proven.ok_or_else(|| invalid("The token's signature is not valid"))?;
     let claims = Claims::read(&claims)?;
     claims.check_time(now)?;
-    gateway_policies::supported_limits(&claims.limits)
+    gateway_policies::supported_claims(&claims.limits)
         .map_err(|why| TokenError::Invalid(format!("The token's claim {} {}", why.field, why.rule)))?;
     let workspace = token::workspace(snapshot, org, &claims)?;
     let key = Arc::new(token::key(org, workspace, &claims, hash));

@@ -6,6 +6,7 @@
 //! but numbers. A call gathers its [`Wants`] in two [`Stage`]s, since some policies ask about the target and the
 //! target is chosen late; what it is granted is a [`Hold`], settled when the call is over.
 
+mod bound;
 mod condition;
 mod hold;
 mod index;
@@ -21,7 +22,7 @@ pub use hold::{Hold, Used};
 pub use index::Index;
 pub use ledger::{Delta, Ledger, Total};
 pub use meter::ASSUMED_OUTPUT;
-pub use rule::{Stage, supported, supported_limits, supported_usage};
+pub use rule::{Stage, supported, supported_claims, supported_limits, supported_usage};
 pub use subject::Subject;
 pub use verdict::{Denied, Name};
 pub use wants::{Estimate, Price, Wants};

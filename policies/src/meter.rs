@@ -4,6 +4,7 @@
 use crate::window::{Span, Window};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Ask, CounterKey, Keep, Measured, Slot, Take};
+use gateway_domain::resource::limits::RateLimit;
 use gateway_domain::resource::policy::{Measure, RateLimitPolicy, Unit};
 
 /// Tokens assumed of an answer that nobody bounds, unless a policy says otherwise.
@@ -25,14 +26,22 @@ pub(crate) enum Stretch {
 }
 
 impl Meter {
-    pub(crate) fn of_rate(rule: &RateLimitPolicy) -> Self {
+    pub(crate) const fn of_rate(rule: &RateLimitPolicy) -> Self {
+        Self::windowed(rule.measure, rule.unit, rule.value)
+    }
+
+    pub(crate) const fn of_limit(limit: &RateLimit) -> Self {
+        Self::windowed(limit.measure, limit.unit, limit.value)
+    }
+
+    const fn windowed(measure: Measure, unit: Unit, limit: u64) -> Self {
         Self {
-            measured: match rule.measure {
+            measured: match measure {
                 Measure::Requests => Measured::Requests,
                 Measure::Tokens => Measured::Tokens,
             },
-            limit: rule.value,
-            stretch: Stretch::Window(rule.unit),
+            limit,
+            stretch: Stretch::Window(unit),
             precheck: false,
             assume: ASSUMED_OUTPUT,
         }

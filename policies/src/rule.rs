@@ -45,11 +45,18 @@ pub fn supported_usage(_rule: &UsageLimitPolicy) -> Result<(), Invalid> {
 
 /// As [`supported`], of what a key, workspace, provider or integration is limited to.
 pub fn supported_limits(limits: &Limits) -> Result<(), Invalid> {
-    let set = [("rate_limits", limits.rate_limits.is_empty()), ("usage_limits", limits.usage_limits.is_empty())];
-    match set.iter().find(|(_, empty)| !empty) {
-        Some((field, _)) => Err(Invalid::new(*field, "is not available in this version")),
-        None => Ok(()),
+    if limits.usage_limits.is_empty() {
+        return Ok(());
     }
+    Err(Invalid::new("usage_limits", "is not available in this version"))
+}
+
+/// As [`supported`], of what a token says that it is limited to.
+pub fn supported_claims(limits: &Limits) -> Result<(), Invalid> {
+    if limits.rate_limits.is_empty() {
+        return supported_limits(limits);
+    }
+    Err(Invalid::new("rate_limits", "is not available in this version"))
 }
 
 #[derive(Debug)]

@@ -16,12 +16,15 @@ const FULL_RETRY_MICROS: i64 = 1_000_000;
 #[derive(Clone, Debug)]
 pub enum Name {
     Policy(Arc<Policy>),
+    /// What it is, and its name.
+    Holder(&'static str, Arc<str>),
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Policy(p) => write!(f, "policy \"{}\" ({})", p.name, p.slug),
+            Self::Holder(kind, name) => write!(f, "{kind} \"{name}\""),
         }
     }
 }

@@ -1,13 +1,17 @@
 //! What a call wants of its limits at one stage: gathered, measured, and turned into a hold or a refusal by the
 //! counters' verdict. Knows no backend.
 
+use crate::bound;
 use crate::hold::Hold;
 use crate::index::Index;
+use crate::meter::Stretch;
 use crate::rule::Stage;
 use crate::subject::Subject;
 use crate::verdict::{Denied, Name};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Ask, Counters, Measured, Refusal, Standings, Take};
+use gateway_domain::ports::Holder;
+use gateway_domain::resource::limits::Limits;
 use std::sync::Arc;
 
 /// What a call may use, as far as it can be told beforehand.
@@ -39,13 +43,27 @@ pub type Price<'a> = &'a dyn Fn(u64, u64) -> Option<u64>;
 pub struct Wants {
     asks: Vec<Ask>,
     costs: Vec<Ask>,
+    /// Whose limits were asked beside the policies', by the number in an ask's tag.
+    bounds: Vec<(Name, Stretch)>,
 }
+
+/// Marks the asks that are no policy's.
+const BOUND: u32 = 1 << 31;
 
 impl Wants {
     /// Every policy of this stage that matches. Costs at the caller's stage are only looked at: what they will be
     /// is known at a target's price, see [`Self::charge`].
     pub fn gather(&mut self, index: &Index, stage: Stage, subject: &Subject<'_>, now: Timestamp) {
         index.visit(stage, subject, |at, meter, counter| self.add(stage, meter.ask(counter, now, at)));
+    }
+
+    /// The rate limits of whoever calls or is called. `kind` is what a person calls the holder.
+    pub fn bind(&mut self, holder: Holder, kind: &'static str, name: &Arc<str>, limits: &Limits, now: Timestamp) {
+        for limit in &limits.rate_limits {
+            let tag = BOUND | u32::try_from(self.bounds.len()).unwrap_or(0);
+            self.bounds.push((Name::Holder(kind, name.clone()), Stretch::Window(limit.unit)));
+            self.asks.push(bound::ask(holder, limit, now, tag));
+        }
     }
 
     fn add(&mut self, stage: Stage, mut ask: Ask) {
@@ -100,8 +118,12 @@ impl Wants {
     /// The words for a refusal of these asks. `None` cannot be: it would be one of another index.
     pub fn denied(&self, index: Option<&Index>, refusal: Refusal, now: Timestamp) -> Option<Denied> {
         let ask = self.asks.get(refusal.at)?;
-        let rule = index?.rule(ask.tag)?;
-        let name = Name::Policy(rule.policy.clone());
-        Some(Denied::new(ask, name, rule.meter.stretch.clone(), refusal, now))
+        let (name, stretch) = if ask.tag & BOUND == 0 {
+            let rule = index?.rule(ask.tag)?;
+            (Name::Policy(rule.policy.clone()), rule.meter.stretch.clone())
+        } else {
+            self.bounds.get((ask.tag & !BOUND) as usize)?.clone()
+        };
+        Some(Denied::new(ask, name, stretch, refusal, now))
     }
 }

@@ -5,9 +5,10 @@ use super::Gateway;
 use super::estimate;
 use super::request::{Content, Request};
 use super::routing::Routing;
-use super::target::Aim;
+use super::target::{Aim, Credential};
 use gateway_domain::config::Leaf;
 use gateway_domain::counters::{Answer, Standings};
+use gateway_domain::ports::Holder;
 use gateway_domain::price::{PriceBook, PriceCard, price};
 use gateway_domain::{Fault, FaultKind, Usage};
 use gateway_policies::{Estimate, Hold, Stage, Subject, Used, Wants};
@@ -38,6 +39,13 @@ pub(crate) async fn caller(gateway: &Gateway, request: &Request, routing: &Routi
     if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
         wants.gather(index, Stage::Caller, &subject(request, routing, None), request.now());
     }
+    let tenant = &request.tenant;
+    if let Some(limits) = &tenant.key.limits {
+        wants.bind(Holder::Key(tenant.key.id), "API key", &tenant.key.name, limits, request.now());
+    }
+    if let Some(limits) = &tenant.workspace.limits {
+        wants.bind(Holder::Workspace(tenant.workspace.id), "workspace", &tenant.workspace.name, limits, request.now());
+    }
     let leaves = routing.plan.config().leaves().map(|leaf| &**leaf);
     take(gateway, request, Stage::Caller, wants, (&request.content, leaves), None).await
 }
@@ -55,10 +63,30 @@ pub(crate) async fn target(
     if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
         wants.gather(index, Stage::Target, &subject(request, routing, Some(at.aim)), request.now());
     }
+    bind_target(&mut wants, request, at.aim);
     wants.charge(caller);
     let card = if wants.are_metered() { card(request, at.aim) } else { None };
     let hold = take(gateway, request, Stage::Target, wants, (at.content, std::iter::once(at.leaf)), card).await?;
     Ok(Held { hold, card })
+}
+
+/// Limits of the managed provider and of the integration behind it, for all workspaces and for this one.
+fn bind_target(wants: &mut Wants, request: &Request, aim: &Aim) {
+    let Credential::Managed(upstream) = &aim.credential else { return };
+    let (workspace, now) = (&request.tenant.workspace, request.now());
+    if let Some(provider) = workspace.provider(&aim.virtual_key)
+        && let Some(limits) = &provider.limits
+    {
+        wants.bind(Holder::Provider(provider.id), "provider", &provider.slug, limits, now);
+    }
+    let integration = upstream.integration;
+    if let Some(limits) = upstream.limits() {
+        wants.bind(Holder::Integration(integration, None), "integration", &upstream.slug, limits, now);
+    }
+    if let Some(limits) = upstream.limits_of(workspace.id) {
+        let holder = Holder::Integration(integration, Some(workspace.id));
+        wants.bind(holder, "integration of this workspace", &upstream.slug, limits, now);
+    }
 }
 
 /// The target whose limits are asked.

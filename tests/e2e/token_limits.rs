@@ -126,3 +126,43 @@ async fn a_bare_header_of_the_provider_stays_the_providers() {
     assert_eq!(answer.header("x-ratelimit-remaining-tokens"), None, "two stories would be mixed");
     assert_eq!(answer.header("x-gateway-ratelimit-limit-tokens"), Some("1000"));
 }
+
+/// Limits that need no policy: of the key, the workspace, the provider and the integration behind it.
+#[tokio::test]
+async fn holders_have_limits_of_their_own() {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let (one, two) = (upstream().await, upstream().await);
+    admin.provider("one", "openai", Some(&one.url())).await;
+    admin.provider("two", "openai", Some(&two.url())).await;
+    let (_, key) = admin
+        .workspace_key("limited", json!({ "rate_limits": [{ "type": "requests", "unit": "rpd", "value": 2 }] }))
+        .await;
+    let send = async |key: &str, provider: &str| gateway.chat().key(key).provider(provider).json(&ask(5)).send().await;
+    let first = send(&key, "@one").await.expect(200);
+    assert_eq!(first.header("x-gateway-ratelimit-remaining-requests"), Some("1"));
+    send(&key, "@one").await.expect(200);
+    let refused = send(&key, "@one").await.expect(429);
+    assert!(refused.error().contains("API key \"limited\" allows 2 requests per day"), "{}", refused.error());
+
+    let limit = |value: u64| json!({ "rate_limits": [{ "type": "requests", "unit": "rpd", "value": value }] });
+    admin.put("/providers/one", &limit(1)).await.expect(200);
+    let (_, free) = admin.workspace_key("free", json!({})).await;
+    send(&free, "@one").await.expect(200);
+    let refused = send(&free, "@one").await.expect(429);
+    assert!(refused.error().contains("provider \"one\""), "{}", refused.error());
+    let config = json!({
+        "strategy": { "mode": "fallback", "on_status_codes": [429] },
+        "targets": [{ "provider": "@one" }, { "provider": "@two" }],
+    });
+    gateway.chat().key(&free).config(&config).json(&ask(5)).send().await.expect(200);
+    assert_eq!((one.seen().len(), two.seen().len()), (3, 1));
+
+    admin
+        .put("/providers/two", &json!({ "rate_limits": [{ "type": "tokens", "unit": "rpd", "value": 0 }] }))
+        .await
+        .expect(200);
+    send(&free, "@two").await.expect(429);
+    let refused = admin.put("/providers/two", &json!({ "usage_limits": { "type": "cost", "credit_limit": 5 } })).await;
+    assert_eq!(refused.status, 400, "{}", refused.text());
+}

@@ -1,0 +1,84 @@
+//! Limits of one key, workspace, provider or integration: without conditions and groups, so nothing is matched and
+//! the counter's key is made of ids alone. Knows no policy.
+
+use crate::meter::Meter;
+use gateway_domain::Timestamp;
+use gateway_domain::counters::{Ask, CounterKey};
+use gateway_domain::ports::Holder;
+use gateway_domain::resource::limits::RateLimit;
+use gateway_domain::resource::policy::{Measure, Unit};
+use uuid::Uuid;
+
+pub(crate) fn ask(holder: Holder, limit: &RateLimit, now: Timestamp, tag: u32) -> Ask {
+    Meter::of_limit(limit).ask(counter(holder, limit), now, tag)
+}
+
+/// A change of the value keeps the count, one of type or unit begins another.
+fn counter(holder: Holder, limit: &RateLimit) -> CounterKey {
+    let (kind, id) = match holder {
+        Holder::Policy(id) => (0, bits(id.0)),
+        Holder::Key(id) => (1, bits(id.0)),
+        Holder::Workspace(id) => (2, bits(id.0)),
+        Holder::Provider(id) => (3, bits(id.0)),
+        Holder::Integration(id, None) => (4, bits(id.0)),
+        Holder::Integration(id, Some(workspace)) => (5, mix(bits(id.0)) ^ bits(workspace.0)),
+    };
+    let measure = match limit.measure {
+        Measure::Requests => 0,
+        Measure::Tokens => 1,
+    };
+    let unit = match limit.unit {
+        Unit::Second => 0,
+        Unit::Minute => 1,
+        Unit::Hour => 2,
+        Unit::Day => 3,
+        Unit::Week => 4,
+    };
+    CounterKey::of(mix(id ^ mix(1 + kind * 16 + measure * 8 + unit)))
+}
+
+const fn bits(id: Uuid) -> u128 {
+    id.as_u128()
+}
+
+/// Spreads bits over the whole number, one to one: ids made in the same second would else share a shard.
+const fn mix(bits: u128) -> u128 {
+    const A: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    const B: u128 = 0xc2b2_ae3d_27d4_eb4f_1656_67b1_9e37_79f9;
+    let bits = (bits ^ (bits >> 67)).wrapping_mul(A);
+    let bits = (bits ^ (bits >> 61)).wrapping_mul(B);
+    bits ^ (bits >> 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway_domain::id::{IntegrationId, KeyId, ProviderId, WorkspaceId};
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_holder_type_and_unit_counts_for_itself() {
+        let ids = [1, 2, u128::MAX].map(Uuid::from_u128);
+        let mut seen = HashSet::new();
+        let mut made = 0;
+        for id in ids {
+            let holders = [
+                Holder::Key(KeyId(id)),
+                Holder::Workspace(WorkspaceId(id)),
+                Holder::Provider(ProviderId(id)),
+                Holder::Integration(IntegrationId(id), None),
+                Holder::Integration(IntegrationId(id), Some(WorkspaceId(ids[0]))),
+                Holder::Integration(IntegrationId(id), Some(WorkspaceId(ids[1]))),
+            ];
+            for holder in holders {
+                for measure in [Measure::Requests, Measure::Tokens] {
+                    for unit in [Unit::Second, Unit::Minute, Unit::Hour, Unit::Day, Unit::Week] {
+                        made += 1;
+                        seen.insert(counter(holder, &RateLimit { measure, unit, value: 9 }));
+                    }
+                }
+            }
+        }
+        assert_eq!(seen.len(), made);
+    }
+}
