@@ -36,6 +36,14 @@ pub(crate) enum Command {
 pub(crate) enum KeysCommand {
     /// Make a new Admin key for the first organisation and print it once
     NewAdmin(Box<ServeArgs>),
+    /// Seal every secret anew with another master key, in one transaction
+    RotateMaster {
+        #[command(flatten)]
+        args: Box<ServeArgs>,
+        /// File with the new key; made, with a new key, when it is not there
+        #[arg(long)]
+        to: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]

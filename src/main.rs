@@ -35,6 +35,9 @@ fn main() -> ExitCode {
         Some(Command::Keys { command: KeysCommand::NewAdmin(args) }) => {
             args.resolve(&matches).and_then(|r| serve::new_admin_key(&r))
         }
+        Some(Command::Keys { command: KeysCommand::RotateMaster { args, to } }) => {
+            args.resolve(&matches).and_then(|r| serve::rotate_master_key(&r, &to))
+        }
         Some(Command::Mock(args)) => serve::mock(args),
     };
     match outcome {

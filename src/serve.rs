@@ -37,6 +37,7 @@ use pingora_limits::rate::Rate;
 use process::Process;
 use shutdown::{Drain, Signals};
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
@@ -94,7 +95,11 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let stop_admin = admin_port::start(&control, settings.admin_listen, router.clone())?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
     let presence = presence::start(control.handle(), &booted, settings.role, peers);
-    let dialer = Dialer::new(Dns::new(booted.trusted.clone()), settings.connect_timeout.0, control.handle().clone());
+    let dialer = Dialer::new(
+        Dns::new(booted.trusted.clone(), control.handle().clone()),
+        settings.connect_timeout.0,
+        control.handle().clone(),
+    );
     let cache = redis::answer_cache(redis::connect(&settings, &metrics, &control)?, &settings, &metrics)?;
     let gateway = Gateway {
         names: ReplyNames::new(&aliases(&settings)),
@@ -151,7 +156,11 @@ fn elsewhere(settings: &Settings, control: &Runtime) -> Result<ControlPlane, Str
     let Some(url) = &settings.admin_upstream else { return Ok(ControlPlane::Nowhere) };
     let base = BaseUrl::parse(url).map_err(|why| format!("--admin-upstream `{url}` {why}"))?;
     let anywhere = Trusted::parse(&["0.0.0.0/0", "::/0"])?;
-    let dialer = Dialer::new(Dns::new(Arc::new(anywhere)), settings.connect_timeout.0, control.handle().clone());
+    let dialer = Dialer::new(
+        Dns::new(Arc::new(anywhere), control.handle().clone()),
+        settings.connect_timeout.0,
+        control.handle().clone(),
+    );
     Ok(ControlPlane::There { base: Arc::new(base), dialer: Box::new(dialer) })
 }
 
@@ -286,6 +295,21 @@ pub(crate) fn new_admin_key(resolved: &Resolved) -> Result<(), String> {
     let control = control_runtime()?;
     let key = control.block_on(boot::new_admin_key(&resolved.settings))?;
     telemetry::print(&format!("{key}\n"));
+    Ok(())
+}
+
+/// `gateway keys rotate-master`.
+pub(crate) fn rotate_master_key(resolved: &Resolved, to: &Path) -> Result<(), String> {
+    telemetry::init(resolved.settings.log_format, &resolved.settings.log_level)?;
+    let control = control_runtime()?;
+    let done = control.block_on(boot::rotate_master_key(&resolved.settings, to))?;
+    telemetry::print(&format!(
+        "{} documents and {} of their versions are sealed with the new master key.\n\
+         Start every node again with --master-key-file {}; until then it serves on, and takes no changes.\n",
+        done.rows,
+        done.versions,
+        to.display(),
+    ));
     Ok(())
 }
 

@@ -164,6 +164,8 @@ settings! {
     header_alias: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_HEADER_ALIAS" in "Listening";
     /// Addresses or CIDRs whose X-Forwarded-For is believed (repeatable)
     trusted_proxies: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_PROXIES" in "Listening";
+    /// Where browsers reach this installation, for links in answers, e.g. https://ai.example.com [default: the host asked, over http]
+    public_url: [Option<String>] as Option<String> = None, "GATEWAY_PUBLIC_URL" in "Listening";
     /// Base URL of the admin service that role `proxy` hands control-plane routes to; without it they are 404
     admin_upstream: [Option<String>] as Option<String> = None, "GATEWAY_ADMIN_UPSTREAM" in "Listening";
 
@@ -171,6 +173,10 @@ settings! {
     data_dir: [Option<PathBuf>] as PathBuf = PathBuf::from("./data"), "GATEWAY_DATA_DIR" in "Storage";
     /// sqlite:<path> or postgres://… [default: SQLite in the data dir]
     database_url: [Option<String>] as Option<String> = None, "GATEWAY_DATABASE_URL" in "Storage", secret true;
+    /// How Postgres has to prove itself: disable, prefer, require, verify-ca or verify-full [default: the URL's sslmode, else prefer]
+    database_tls: [Option<String>] as Option<String> = None, "GATEWAY_DATABASE_TLS" in "Storage";
+    /// Certificates (PEM) of the authority that signed Postgres' own; asks for verify-full unless told otherwise
+    database_tls_ca: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_DATABASE_TLS_CA" in "Storage";
     /// Connections to Postgres (DB_POOL_SIZE is honoured too)
     db_pool_size: [Option<u64>] as u64 = 12, "GATEWAY_DB_POOL_SIZE" in "Storage";
     /// File with the 32-byte key that secrets are sealed with [default: master.key in the data dir]
@@ -279,6 +285,13 @@ impl Settings {
         for (name, key) in [("admin", &self.bootstrap_admin_key), ("workspace", &self.bootstrap_workspace_key)] {
             if key.as_ref().is_some_and(|k| k.len() < 32) {
                 return Err(format!("--bootstrap-{name}-key must be at least 32 characters"));
+            }
+        }
+        if let Some(url) = &self.public_url {
+            let web = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+            if web.is_none_or(|rest| rest.is_empty() || rest.contains(['?', '#']) || rest.contains(char::is_whitespace))
+            {
+                return Err(format!("--public-url `{url}` must be an http: or https: URL without query or fragment"));
             }
         }
         for alias in &self.header_alias {

@@ -52,6 +52,8 @@ pub struct App {
     pub standings: Arc<dyn Standings>,
     /// Header prefixes accepted beside `x-gateway-`, in lower case with their last hyphen: `x-acme-`.
     pub header_aliases: Arc<[String]>,
+    /// Where browsers reach this installation, without a slash at its end; `None`: where they asked.
+    pub public_url: Option<Arc<str>>,
     pub clock: fn() -> Timestamp,
     pub random: fn(&mut [u8]),
 }

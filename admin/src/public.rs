@@ -11,7 +11,7 @@ pub(crate) fn routes() -> Vec<Route> {
         public(Place::Root, "/v1/health", "Tell that the process serves, and its version", health),
         public(Place::Operator, "/health/live", "Tell that the process runs", live),
         public(Place::Operator, "/health/ready", "Tell whether traffic may come, and why not", ready),
-        public(Place::Operator, "/invite", "Show the form that an invite's link opens", invite),
+        public(Place::Root, "/invite", "Show the form that an invite's link opens", invite),
         public(Place::Operator, "/metrics", "Metrics in Prometheus text format", metrics),
     ]
 }

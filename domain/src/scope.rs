@@ -2,6 +2,7 @@
 //! `list` never implies `read`; nothing is implied at all.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::sync::LazyLock;
 
 /// Canonical dotted names. Order is storage-neutral: sets are stored by name.
 pub static SCOPES: &[&str] = &[
@@ -232,6 +233,12 @@ impl Scopes {
 
     /// What changes no setting: looking, and using the data plane.
     pub fn for_reading() -> Self {
+        // Asked for by requests: made once.
+        static READING: LazyLock<Scopes> = LazyLock::new(Scopes::that_read);
+        *READING
+    }
+
+    fn that_read() -> Self {
         let reads = |name: &&&str| {
             let (resource, action) = name.split_once('.').unwrap_or_default();
             matches!(action, "read" | "list" | "view" | "export" | "render" | "invoke")

@@ -27,6 +27,8 @@ pub(crate) struct GatewayHeaders {
     /// `false`: nothing of this call is kept beside its figures, not even an answer.
     pub(crate) debug: Option<bool>,
     pub(crate) forward_headers: Option<Arc<[String]>>,
+    /// The header that says where a provider is to be found.
+    pub(crate) provider_url: Option<&'static str>,
     /// `false` beats the config.
     pub(crate) lenient: bool,
     /// Names in lower case whose values records hold as hashes.
@@ -116,6 +118,9 @@ impl GatewayHeaders {
             }
             "strict-open-ai-compliance" | "strict-openai-compliance" => self.lenient = !flag(name, text()?)?,
             "debug" => self.debug = Some(flag(name, text()?)?),
+            "huggingface-base-url" => self.provider_url = Some("x-gateway-huggingface-base-url"),
+            "azure-foundry-url" => self.provider_url = Some("x-gateway-azure-foundry-url"),
+            "databricks-workspace" => self.provider_url = Some("x-gateway-databricks-workspace"),
             other => {
                 if let Some(known) = PROVIDER_HEADERS.iter().find(|n| **n == other) {
                     self.provider_headers.retain(|(n, _)| n != known);

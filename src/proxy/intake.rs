@@ -9,12 +9,13 @@ use super::request::{Content, Request, Route, Tenant};
 use crate::ids;
 use bytes::Bytes;
 use gateway_domain::bounds::peek;
+use gateway_domain::id::UserId;
 use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::operation::{self, Body};
 use gateway_domain::ports::Tokens as _;
 use gateway_domain::record::Steps;
 use gateway_domain::resource::api_key::KeyKind;
-use gateway_domain::scope::Scope;
+use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::token::{self, TokenError};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, OrgId, Secret, Timestamp};
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -187,9 +188,19 @@ fn authenticate(gateway: &Gateway, text: &str, now: Timestamp) -> Result<Tenant,
     Ok(Tenant { world, key, org, workspace })
 }
 
+/// The key's own scopes, and of a person's key no more than the roles of the person allow now.
+fn scopes(tenant: &Tenant) -> Scopes {
+    let own = tenant.key.scopes;
+    let Some(person) = tenant.key.owner else { return own };
+    let snapshot = &tenant.world.snapshot;
+    let standing = snapshot.standing(UserId(person), &tenant.workspace);
+    standing
+        .map_or_else(Scopes::default, |(org, seat)| own.meet(&snapshot.security(&tenant.workspace).bound(org, seat)))
+}
+
 /// Scope of the data-plane route (`spec/auth.md`).
 fn permit(request: &Request) -> Option<Fault> {
-    let scopes = &request.tenant.key.scopes;
+    let scopes = scopes(&request.tenant);
     let listing = request.route.operation == Operation::ListModels
         && (scopes.has(Scope::MODELS_LIST) || scopes.has(Scope::VIRTUAL_KEYS_LIST));
     if listing || scopes.has(Scope::COMPLETIONS_WRITE) {
@@ -212,6 +223,8 @@ fn saved_only(gateway: &Gateway, request: &Request) -> Option<Fault> {
         ("inline_provider_blocked", "x-gateway-provider", "Providers that are not saved are")
     } else if headers.custom_host.is_some() {
         ("inline_custom_host_blocked", "x-gateway-custom-host", "Custom hosts by header are")
+    } else if let Some(field) = headers.provider_url {
+        ("inline_provider_url_blocked", field, "Addresses of providers by header are")
     } else if headers.forward_headers.is_some() {
         ("inline_forward_headers_blocked", "x-gateway-forward-headers", "Forwarded headers by header are")
     } else {

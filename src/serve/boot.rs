@@ -10,8 +10,9 @@ use gateway_admin::{App, Status};
 use gateway_domain::egress::Trusted;
 use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Revision, Tokens, Vault};
 use gateway_store::{
-    Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, SealingVault,
+    Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, SealingVault,
 };
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A process with its stores open and a snapshot in force.
@@ -34,10 +35,12 @@ pub(crate) struct Booted {
 }
 
 fn url(settings: &Settings) -> Result<DatabaseUrl, String> {
-    match &settings.database_url {
-        Some(text) => DatabaseUrl::parse(text).map_err(|e| format!("--database-url: {e}")),
-        None => Ok(DatabaseUrl::sqlite_file(settings.data_dir.join("config.db"))),
-    }
+    let url = match &settings.database_url {
+        Some(text) => DatabaseUrl::parse(text).map_err(|e| format!("--database-url: {e}"))?,
+        None => DatabaseUrl::sqlite_file(settings.data_dir.join("config.db")),
+    };
+    let (mode, authority) = (settings.database_tls.as_deref(), settings.database_tls_ca.as_deref());
+    url.with_tls(mode, authority).map_err(|e| format!("--database-tls, --database-tls-ca: {e}"))
 }
 
 fn options(settings: &Settings) -> Options {
@@ -58,8 +61,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
     let trusted = Trusted::parse(&settings.trusted_custom_hosts).map_err(|e| format!("--trusted-custom-hosts: {e}"))?;
     let trusted = Arc::new(trusted);
     let url = url(settings)?;
-    let master_key = settings.master_key_file.clone().unwrap_or_else(|| settings.data_dir.join("master.key"));
-    let key = MasterKey::from_file(&master_key).map_err(|e| format!("--master-key-file: {e}"))?;
+    let key = MasterKey::from_file(&master_key_file(settings)).map_err(|e| format!("--master-key-file: {e}"))?;
     let vault: Arc<dyn Vault> = Arc::new(SealingVault::new(&key));
     let live = Arc::new(Live::new(gateway_providers::catalog(), vault.clone(), trusted.clone()));
     let last_good = if url.is_sqlite() {
@@ -156,6 +158,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, tokens: Arc<dyn Tokens
         check_limits: gateway_policies::supported_limits,
         standings: Arc::new(Uncounted),
         header_aliases: aliases(settings).into(),
+        public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
         clock: gateway_admin::system_clock,
         random: gateway_admin::system_random,
     }
@@ -191,6 +194,23 @@ pub(crate) async fn migrate(settings: &Settings) -> Result<(), String> {
     let url = url(settings)?;
     let database = gateway_store::open(&url, &options(settings)).await.map_err(|e| format!("database: {e}"))?;
     gateway_store::migrate(&database).await.map_err(|e| format!("database: {e}"))
+}
+
+/// Seals everything anew with the key in `to`, which is made if it is not there.
+pub(crate) async fn rotate_master_key(settings: &Settings, to: &Path) -> Result<Resealed, String> {
+    let url = url(settings)?;
+    let old = MasterKey::from_file(&master_key_file(settings)).map_err(|e| format!("--master-key-file: {e}"))?;
+    let new = MasterKey::from_file(to).map_err(|e| format!("--to: {e}"))?;
+    if old == new {
+        return Err(format!("--to {}: this is the master key that is in use", to.display()));
+    }
+    let database = gateway_store::open(&url, &options(settings)).await.map_err(|e| format!("database: {e}"))?;
+    let done = database.reseal(&SealingVault::new(&old), &SealingVault::new(&new)).await;
+    done.map_err(|e| format!("database: {e}"))
+}
+
+fn master_key_file(settings: &Settings) -> PathBuf {
+    settings.master_key_file.clone().unwrap_or_else(|| settings.data_dir.join("master.key"))
 }
 
 pub(crate) async fn new_admin_key(settings: &Settings) -> Result<String, String> {

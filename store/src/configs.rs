@@ -32,7 +32,7 @@ const SINCE: &str = concat!(
 );
 
 /// The locked row makes revisions commit in order: a reader can never see 8 before 7.
-const BUMP: &str = "UPDATE meta SET revision = revision + 1 RETURNING revision";
+const BUMP: &str = "UPDATE meta SET revision = revision + 1 RETURNING revision, key_check";
 const UNBUMP: &str = "UPDATE meta SET revision = revision - 1";
 
 const PUT: &str = "INSERT INTO resource (kind, id, org, workspace, slug, name, status, owner, schema, version, \
@@ -63,7 +63,7 @@ impl ConfigStore for Database {
     fn write<'a>(&'a self, seen: Revision, decide: Decide<'a>) -> Fut<'a, Result<Changes, WriteError>> {
         Box::pin(async move {
             let mut lease = self.lease(Side::Write).await?;
-            let outcome = timeout(self.call_timeout(), write(lease.session(), seen, decide)).await;
+            let outcome = timeout(self.call_timeout(), write(lease.session(), seen, self.mark(), decide)).await;
             let written = lease.finish(outcome)?;
             self.notices().tell();
             Ok(written)
@@ -165,10 +165,15 @@ pub(crate) fn narrow<T: TryFrom<i64>>(number: i64) -> Result<T, Error> {
     T::try_from(number).map_err(|_| Error::Decode(format!("{number} is out of range").into()))
 }
 
-async fn write(mut session: Session<'_>, seen: Revision, decide: Decide<'_>) -> Result<Changes, WriteError> {
+async fn write(
+    mut session: Session<'_>,
+    seen: Revision,
+    mark: Option<String>,
+    decide: Decide<'_>,
+) -> Result<Changes, WriteError> {
     let mut transaction = session.begin().await.map_err(|e| broken(&e))?;
     let mut inside = transaction.session();
-    let revision = inside.fetch_int(BUMP, vec![]).await.map_err(|e| broken(&e))?;
+    let revision = bump(&mut inside, mark.as_deref()).await?;
     let news = news(&mut inside, seen, revision - 1).await?;
     // From here a `return` rolls back.
     let Batch { rows, versions, audit } = decide(&news).map_err(WriteError::Rejected)?;
@@ -186,6 +191,23 @@ async fn write(mut session: Session<'_>, seen: Revision, decide: Decide<'_>) -> 
     };
     transaction.commit().await.map_err(|e| broken(&e))?;
     Ok(merge(news, rows, revision))
+}
+
+/// The next revision, and proof that the node still seals with the database's own key.
+async fn bump(inside: &mut Session<'_>, mark: Option<&str>) -> Result<Revision, WriteError> {
+    let read = |row: &Row| {
+        let mut columns = row.columns();
+        Ok((columns.int()?, columns.text()?.to_owned()))
+    };
+    let bumped = inside.fetch(BUMP, vec![], read).await.map_err(|e| broken(&e))?;
+    let Some((revision, found)) = bumped.into_iter().next() else {
+        return Err(WriteError::Store(StoreError::Broken("the table 'meta' is empty".to_owned())));
+    };
+    if mark.is_some_and(|mark| mark != found) {
+        let why = "the master key was changed: start this node again with the new one";
+        return Err(WriteError::Store(StoreError::Unavailable(why.to_owned())));
+    }
+    Ok(revision)
 }
 
 fn broken(error: &Error) -> WriteError {

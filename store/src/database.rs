@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -66,6 +66,8 @@ struct Inner {
     notices: Notices,
     shown: DatabaseUrl,
     call_timeout: Duration,
+    /// The database's mark of the master key that this node was found to have.
+    mark: Mutex<Option<String>>,
 }
 
 #[derive(Clone)]
@@ -110,7 +112,8 @@ pub async fn open_later(url: &DatabaseUrl, options: &Options) -> Result<Database
             (Pools::Postgres(pool), Notices::listen(connect, options.connect_timeout))
         }
     };
-    Ok(Database(Arc::new(Inner { pools, notices, shown: url.clone(), call_timeout: options.call_timeout })))
+    let (shown, call_timeout, mark) = (url.clone(), options.call_timeout, Mutex::default());
+    Ok(Database(Arc::new(Inner { pools, notices, shown, call_timeout, mark })))
 }
 
 impl Database {
@@ -166,6 +169,15 @@ impl Database {
 
     pub(crate) fn call_timeout(&self) -> Duration {
         self.0.call_timeout
+    }
+
+    pub(crate) fn remember_mark(&self, mark: String) {
+        *self.0.mark.lock().unwrap_or_else(PoisonError::into_inner) = Some(mark);
+    }
+
+    /// `None`: the key was never checked.
+    pub(crate) fn mark(&self) -> Option<String> {
+        self.0.mark.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn notices(&self) -> &Notices {

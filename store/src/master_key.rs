@@ -38,7 +38,7 @@ pub struct BadKey {
     pub got: usize,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MasterKey(Secret<[u8; LENGTH]>);
 
 impl MasterKey {
@@ -124,7 +124,7 @@ fn warn_when_open(path: &Path) {
 fn warn_when_open(_: &Path) {}
 
 /// What is sealed to recognise a key by; any text would do.
-const PROBE: &str = "gateway";
+pub(crate) const PROBE: &str = "gateway";
 
 impl Database {
     /// The first key to be checked becomes the database's own; any other is refused from then on.
@@ -139,7 +139,10 @@ impl Database {
         let outcome = timeout(self.call_timeout(), work).await.map(|done| done.map_err(|e| failure(&e)));
         let sealed = lease.finish(outcome)?;
         match vault.open(&sealed) {
-            Ok(opened) if opened.expose() == PROBE => Ok(()),
+            Ok(opened) if opened.expose() == PROBE => {
+                self.remember_mark(sealed);
+                Ok(())
+            }
             Ok(_) | Err(VaultError::Malformed) => Err(KeyError::Damaged),
             Err(VaultError::WrongKey) => Err(KeyError::WrongKey),
         }

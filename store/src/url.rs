@@ -1,9 +1,9 @@
 //! Which engine and where, typed. The password never leaves the options that dial with it:
 //! `Display` and `Debug` show the address only.
 
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 #[derive(Clone)]
@@ -27,6 +27,14 @@ pub enum BadUrl {
     NoPath,
     #[error("sqlite: takes no '?' parameters; journal, timeouts and locking are set by the gateway")]
     Parameters,
+    #[error("TLS is for postgres: URLs only")]
+    TlsOfFile,
+    #[error("'{0}' is no TLS mode: use disable, prefer, require, verify-ca or verify-full")]
+    TlsMode(String),
+    #[error("a certificate authority is of no use in TLS mode '{0}': use verify-ca or verify-full")]
+    Unverified(&'static str),
+    #[error("{} holds no PEM certificate that can be read", .0.display())]
+    Authority(PathBuf),
     #[error("postgres URL cannot be read ({0}); special characters in user and password must be percent-encoded")]
     Postgres(String),
 }
@@ -50,6 +58,39 @@ impl DatabaseUrl {
 
     pub fn sqlite_file(path: impl Into<PathBuf>) -> Self {
         Self(Engine::File(path.into()))
+    }
+
+    /// How the server is to prove itself, over what the URL says. An authority alone asks for `verify-full`.
+    pub fn with_tls(self, mode: Option<&str>, authority: Option<&Path>) -> Result<Self, BadUrl> {
+        let mut options = match self.0 {
+            Engine::Postgres(options) => options,
+            other if mode.is_none() && authority.is_none() => return Ok(Self(other)),
+            _ => return Err(BadUrl::TlsOfFile),
+        };
+        if let Some(mode) = mode {
+            let known = PgSslMode::from_str(mode).map_err(|_| BadUrl::TlsMode(mode.to_owned()))?;
+            *options = options.ssl_mode(known);
+        } else if authority.is_some() {
+            *options = options.ssl_mode(PgSslMode::VerifyFull);
+        }
+        if let Some(path) = authority {
+            let weak = match options.get_ssl_mode() {
+                PgSslMode::Disable => Some("disable"),
+                PgSslMode::Allow => Some("allow"),
+                PgSslMode::Prefer => Some("prefer"),
+                PgSslMode::Require => Some("require"),
+                PgSslMode::VerifyCa | PgSslMode::VerifyFull => None,
+            };
+            if let Some(weak) = weak {
+                return Err(BadUrl::Unverified(weak));
+            }
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            if !text.contains("-----BEGIN CERTIFICATE-----") {
+                return Err(BadUrl::Authority(path.to_owned()));
+            }
+            *options = options.ssl_root_cert(path);
+        }
+        Ok(Self(Engine::Postgres(options)))
     }
 
     /// Only one node can use SQLite; roles that expect several ask this.
@@ -132,6 +173,20 @@ mod tests {
         ] {
             assert_eq!(shown(text), Err(want), "{text}");
         }
+    }
+
+    #[test]
+    fn tls_is_asked_for_in_words() {
+        let tls = |url: &str, mode, authority| DatabaseUrl::parse(url).unwrap().with_tls(mode, authority).map(|_| ());
+        let (sqlite, postgres, nowhere) = ("sqlite:a.db", "postgres://me@db/app", Path::new("/no/such.pem"));
+        for mode in ["disable", "prefer", "require", "verify-ca", "verify-full"] {
+            assert_eq!(tls(postgres, Some(mode), None), Ok(()));
+        }
+        assert_eq!(tls(sqlite, None, None), Ok(()));
+        assert_eq!(tls(sqlite, Some("require"), None), Err(BadUrl::TlsOfFile));
+        assert_eq!(tls(postgres, Some("on"), None), Err(BadUrl::TlsMode("on".into())));
+        assert_eq!(tls(postgres, Some("require"), Some(nowhere)), Err(BadUrl::Unverified("require")));
+        assert_eq!(tls(postgres, None, Some(nowhere)), Err(BadUrl::Authority(nowhere.into())));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Starting wrong: the program ends at once and says what is wrong and why. And the commands beside
 //! `serve`.
 
-use crate::harness::{ADMIN_KEY, Gateway, WORKSPACE_KEY, hello, ports::Port, process::program};
+use crate::harness::{ADMIN_KEY, Gateway, Upstream, WORKSPACE_KEY, hello, ports::Port, process::program, reply};
+use serde_json::json;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
@@ -171,6 +172,38 @@ fn help_and_version_are_there() {
     }
     assert!(run(&["--version"]).status.success());
     assert!(run(&["mock", "--help"]).status.success());
+}
+
+#[tokio::test]
+async fn the_master_key_is_replaced_while_the_gateway_serves() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::chat("hi")).await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    let (data, to) = (gateway.folder().join("data"), gateway.folder().join("new.key"));
+    let (data, to) = (data.display().to_string(), to.display().to_string());
+    let rotate = ["keys", "rotate-master", "--data-dir", &data, "--to", &to];
+    let output = run(&rotate);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 documents"), "{text}");
+    let ask = async |gateway: &Gateway| {
+        gateway.chat().provider("@main").json(&hello()).send().await.expect(200);
+        assert_eq!(upstream.seen().last().and_then(|s| s.header("authorization")), Some("Bearer sk-managed"));
+    };
+    // It serves by what it had opened, says so, and takes no change.
+    ask(&gateway).await;
+    let stale = async || {
+        let metrics = gateway.client().get(gateway.admin_url("/metrics")).send().await.expect("metrics");
+        metrics.text().await.expect("text").contains("gateway_config_stale 1")
+    };
+    crate::harness::eventually("it notices", || async { stale().await.then_some(()) }).await;
+    gateway.admin().put("/admin/organisation", &json!({ "name": "a" })).await.expect(503);
+    ask(&gateway).await;
+    let again = run(&rotate);
+    assert!(!again.status.success(), "the old key is no key any more");
+    let gateway = gateway.restart_with(&["--master-key-file", &to]).await;
+    ask(&gateway).await;
+    gateway.admin().put("/admin/organisation", &json!({ "name": "a" })).await.expect(200);
 }
 
 #[tokio::test]

@@ -56,6 +56,40 @@ async fn an_invited_user_calls_with_the_config_of_the_workspace_until_taken_out(
 }
 
 #[tokio::test]
+async fn a_key_of_a_person_may_no_more_than_the_role_on_the_proxy_port_too() {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let invite = json!({"email": "ann@example.com", "role": "member", "workspaces": [{"id": "default", "role": "member"}],
+        "workspace_api_key_details": {"scopes": ["virtual_keys.list"]}});
+    let made = admin.post("/admin/users/invites", &invite).await.expect(200).json();
+    let token = text(&made["invite_link"]).split_once('#').expect("a token").1.to_owned();
+    let accept = json!({"token": token, "first_name": "Ann", "last_name": "Lee"});
+    let user = admin.call("POST", "/invites/accept").without("x-gateway-api-key").json(&accept).send().await;
+    let key = text(&user.expect(200).json()["api_keys"][0]["key"]);
+    let models = async || gateway.get("/v1/models").key(&key).send().await;
+    models().await.expect(200);
+    gateway.chat().key(&key).provider("mock").json(&hello()).send().await.expect(403);
+    let switch = async |on: bool| {
+        let body = json!({"security_settings": {"members_view_virtual_keys": on}});
+        admin.put("/admin/organisation", &body).await.expect(200);
+    };
+    switch(false).await;
+    models().await.expect(403);
+    switch(true).await;
+    models().await.expect(200);
+}
+
+#[tokio::test]
+async fn an_invite_leads_where_the_operator_says_and_opens_on_the_proxy_port() {
+    let gateway = Gateway::with(&["--public-url", "https://ai.example.com/"]).await;
+    let invite = json!({"email": "ann@example.com", "role": "member", "workspaces": []});
+    let made = gateway.admin().post("/admin/users/invites", &invite).await.expect(200).json();
+    assert!(text(&made["invite_link"]).starts_with("https://ai.example.com/invite#"), "{made}");
+    let page = gateway.get("/invite").without("x-gateway-api-key").send().await.expect(200);
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+}
+
+#[tokio::test]
 async fn a_deleted_workspace_serves_nobody() {
     let gateway = Gateway::start().await;
     let admin = gateway.admin();
@@ -77,6 +111,17 @@ async fn inline_selection_is_blocked_when_the_organisation_says_so() {
     gateway.chat_through(&upstream).json(&hello()).send().await.expect(200);
     admin.put("/admin/organisation", &json!({"block_inline_config": true})).await.expect(200);
     gateway.chat_through(&upstream).json(&hello()).send().await.expect(400);
+    admin.provider("main", "openai", Some(&upstream.url())).await;
+    gateway.chat().provider("@main").json(&hello()).send().await.expect(200);
+    for name in ["huggingface-base-url", "azure-foundry-url", "databricks-workspace"] {
+        let name = format!("x-gateway-{name}");
+        let said = gateway.chat().provider("@main").header(&name, "https://a.example.com").json(&hello()).send().await;
+        let said = said.expect(400).json();
+        assert_eq!(
+            (&said["error"]["code"], &said["error"]["field"]),
+            (&json!("inline_provider_url_blocked"), &json!(name))
+        );
+    }
     admin.put("/admin/organisation", &json!({"block_inline_config": false})).await.expect(200);
     gateway.chat_through(&upstream).json(&hello()).send().await.expect(200);
 }

@@ -148,9 +148,13 @@ fn token(row: &Row<Invite>, secret: &str) -> String {
 }
 
 fn link(call: &Call, row: &Row<Invite>, secret: &str) -> String {
+    let secret = token(row, secret);
+    if let Some(url) = &call.app.public_url {
+        return format!("{url}/invite#{secret}");
+    }
     let host = call.host.as_deref().unwrap_or("localhost");
     // After the hash, where no server and no log sees it.
-    format!("http://{host}/invite#{}", token(row, secret))
+    format!("http://{host}/invite#{secret}")
 }
 
 fn renew(row: &mut Row<Invite>, call: &Call) -> String {

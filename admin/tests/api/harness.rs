@@ -169,6 +169,7 @@ impl House {
             check_limits: |_| Ok(()),
             standings: counters.clone(),
             header_aliases: Arc::from(["x-acme-".to_owned()]),
+            public_url: None,
             clock: now,
             random: system_random,
         };

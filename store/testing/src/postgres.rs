@@ -18,6 +18,7 @@ pub struct Postgres {
     server: Option<Tied>,
     port: u16,
     account: Option<Account>,
+    is_secured: bool,
     dir: TempDir,
 }
 
@@ -26,13 +27,30 @@ static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
 impl Postgres {
     /// A server of one's own, for tests that stop it.
     pub fn start() -> Self {
+        Self::begin(false)
+    }
+
+    /// A server that takes connections over TLS only, with a certificate for `localhost` and no other name.
+    pub fn start_secured() -> Self {
+        Self::begin(true)
+    }
+
+    /// Certificate of the authority that signed the server's, and of one that did not.
+    pub fn authorities(&self) -> (PathBuf, PathBuf) {
+        (self.dir.path().join("ca.pem"), self.dir.path().join("other.pem"))
+    }
+
+    fn begin(is_secured: bool) -> Self {
         let dir = TempDir::new().unwrap_or_else(|e| panic!("no temporary directory: {e}"));
         let account = Account::instead_of_root();
         if let Some(account) = account {
             account.own(dir.path());
         }
-        let mut postgres = Self { server: None, port: 0, account, dir };
+        let mut postgres = Self { server: None, port: 0, account, is_secured, dir };
         postgres.initialise();
+        if is_secured {
+            postgres.certify();
+        }
         for _ in 0..5 {
             postgres.port = free_port();
             if postgres.run() {
@@ -99,6 +117,28 @@ impl Postgres {
         finish(initdb.current_dir("/"), "initdb");
     }
 
+    fn certify(&self) {
+        let dir = self.dir.path();
+        let openssl = |line: &str| finish(Command::new("openssl").args(line.split(' ')).current_dir(dir), "openssl");
+        let write = |name: &str, text: &str| {
+            std::fs::write(dir.join(name), text).unwrap_or_else(|e| panic!("cannot write {name}: {e}"));
+        };
+        for ca in ["ca", "other"] {
+            let made = format!("-nodes -keyout {ca}.key -out {ca}.pem -days 2 -subj /CN={ca}");
+            openssl(&format!("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 {made}"));
+        }
+        write("names", "subjectAltName=DNS:localhost\n");
+        let made = "-nodes -keyout server.key -out server.csr -subj /CN=localhost";
+        openssl(&format!("req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 {made}"));
+        openssl(
+            "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem",
+        );
+        if let Some(account) = self.account {
+            ["server.key", "server.pem"].iter().for_each(|name| account.own(&dir.join(name)));
+        }
+        write("data/pg_hba.conf", "hostssl all all all scram-sha-256\n");
+    }
+
     fn run(&mut self) -> bool {
         let log = File::create(self.dir.path().join("log")).unwrap_or_else(|e| panic!("cannot write a log: {e}"));
         let mut server = command(&binary("postgres"), self.account, true);
@@ -113,6 +153,11 @@ impl Postgres {
             "max_connections=200",
         ] {
             server.args(["-c", setting]);
+        }
+        if self.is_secured {
+            let place = |name: &str| self.dir.path().join(name).display().to_string();
+            server.args(["-c", "ssl=on", "-c", &format!("ssl_cert_file={}", place("server.pem"))]);
+            server.args(["-c", &format!("ssl_key_file={}", place("server.key"))]);
         }
         server.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.server = Some(Tied::start(server));

@@ -12,7 +12,9 @@ mod logs;
 mod migrations;
 mod outage;
 mod redis;
+mod reseal;
 mod roster;
+mod tls;
 
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{Batch, Changes, ConfigStore, LogStore, Revision, WriteError};
