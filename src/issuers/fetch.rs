@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// An issuer that cannot be reached keeps its keys in force for this long.
 const KEPT: Duration = Duration::from_secs(86_400);
 /// However many tokens name unknown keys, an address is asked no more often than `BURST` times in `WINDOW`.
-const BURST: usize = 3;
+const BURST: usize = 5;
 const WINDOW: Duration = Duration::from_secs(30);
 
 /// One address.

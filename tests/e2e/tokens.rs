@@ -129,7 +129,7 @@ async fn what_is_not_signed_by_an_issuer_or_is_over_opens_nothing() {
     for _ in 0..20 {
         chat(&gateway, &SECOND.sign(&claims(json!({})))).await.expect(401);
     }
-    assert!(issuer.server.seen().len() <= 3, "asked {} times", issuer.server.seen().len());
+    assert!(issuer.server.seen().len() <= 5, "asked {} times", issuer.server.seen().len());
 }
 
 #[tokio::test]
