@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 /// Things of the default workspace, by the name of their list.
-struct Things {
+pub(crate) struct Things {
     config: String,
     integration: String,
     provider: String,
@@ -21,7 +21,7 @@ struct Things {
 }
 
 impl Things {
-    async fn of(house: &House, key: &str, tag: &str) -> Self {
+    pub(crate) async fn of(house: &House, key: &str, tag: &str) -> Self {
         let post = |path: &'static str, body: Value| async move { house.with(key).post(path, body).await.expect(200) };
         let slug = |v: Value| text(&v["slug"]);
         let integration = json!({"name": tag, "slug": tag, "ai_provider_id": "openai", "key": "k"});
@@ -51,7 +51,7 @@ impl Things {
     }
 
     /// The route's path with its variables filled in.
-    fn fill(&self, path: &str) -> String {
+    pub(crate) fn fill(&self, path: &str) -> String {
         let id = match path.split('/').nth(1) {
             Some("configs") => self.config.as_str(),
             Some("integrations") => self.integration.as_str(),
@@ -75,22 +75,22 @@ impl Things {
 }
 
 /// Empty bodies are enough: who may go on is told what is missing, or nothing changes.
-async fn call(house: &House, key: Option<&str>, route: &RouteInfo, things: &Things) -> Answer {
+pub(crate) async fn call(house: &House, key: Option<&str>, route: &RouteInfo, things: &Things) -> Answer {
     let asker = key.map_or_else(|| house.nobody(), |k| house.with(k));
     let body = matches!(route.method, Method::POST | Method::PUT).then(|| json!({}));
     asker.ask(route.method.clone(), &things.fill(route.path), body).await
 }
 
-async fn scopes_of(house: &House, key: &str) -> Vec<String> {
+pub(crate) async fn scopes_of(house: &House, key: &str) -> Vec<String> {
     let own = house.with(key).get("/v2/api-keys/self/details").await.expect(200);
     own["scopes"].as_array().expect("a list").iter().map(text).collect()
 }
 
-fn opens(route: &RouteInfo, scopes: &[String]) -> bool {
+pub(crate) fn opens(route: &RouteInfo, scopes: &[String]) -> bool {
     route.scopes.is_empty() || route.scopes.iter().any(|s| scopes.iter().any(|own| own == s))
 }
 
-fn guarded() -> Vec<RouteInfo> {
+pub(crate) fn guarded() -> Vec<RouteInfo> {
     let mut all = routes();
     all.retain(|r| !r.public);
     // What deletes comes last, the innermost first, so that the rest still finds its things.

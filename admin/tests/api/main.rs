@@ -10,6 +10,7 @@ mod harness;
 mod integrations;
 mod limits;
 mod logs;
+mod matrix;
 mod nodes;
 mod openapi;
 mod people;

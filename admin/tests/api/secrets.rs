@@ -91,8 +91,11 @@ async fn secrets_stay_where_they_belong() {
     assert!(seen.iter().all(|text| !text.contains(&hash)));
 
     house.database.close().await;
-    let files: Vec<_> =
-        std::fs::read_dir(house.folder.path()).expect("a folder").map(|f| f.expect("a file").path()).collect();
+    let files: Vec<_> = std::fs::read_dir(house.folder.path())
+        .expect("a folder")
+        .map(|f| f.expect("an entry").path())
+        .filter(|path| path.is_file())
+        .collect();
     assert!(!files.is_empty());
     for file in files {
         let bytes = std::fs::read(&file).expect("readable");
