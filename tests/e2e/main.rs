@@ -28,6 +28,8 @@ mod headers;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod jobs;
+#[cfg(test)]
 mod journal;
 #[cfg(test)]
 mod limits;
