@@ -6,7 +6,7 @@ use gateway_testing::Postgres;
 use serde_json::Value;
 
 /// Servers start and stop by blocking calls.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.expect("no panic")
 }
 
@@ -17,12 +17,12 @@ async fn ask(gateway: &Gateway, times: usize) {
 }
 
 /// Records that the logs route counts; `None` while the store is away.
-async fn stored(gateway: &Gateway) -> Option<u64> {
+pub(crate) async fn stored(gateway: &Gateway) -> Option<u64> {
     let list = gateway.admin().get("/logs?page_size=1").await;
     (list.status == 200).then(|| list.json()["total"].as_u64()).flatten()
 }
 
-async fn stored_come_to(gateway: &Gateway, count: u64) {
+pub(crate) async fn stored_come_to(gateway: &Gateway, count: u64) {
     eventually(&format!("{count} records"), || async {
         let found = stored(gateway).await?;
         assert!(found <= count, "{found} records of {count}");
@@ -32,7 +32,7 @@ async fn stored_come_to(gateway: &Gateway, count: u64) {
 }
 
 /// The value of a metric, all its labels together.
-async fn metric(gateway: &Gateway, name: &str) -> f64 {
+pub(crate) async fn metric(gateway: &Gateway, name: &str) -> f64 {
     let text = gateway.client().get(gateway.admin_url("/metrics")).send().await.expect("metrics");
     let text = text.text().await.expect("text");
     let lines = text.lines().filter(|l| l.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{'])));

@@ -36,6 +36,8 @@ mod limits;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod loss;
+#[cfg(test)]
 mod matrix;
 #[cfg(test)]
 mod models;

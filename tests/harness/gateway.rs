@@ -8,6 +8,7 @@ use super::upstream::Upstream;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -60,6 +61,13 @@ impl Gateway {
         Self::at(self.place.clone(), &usual(flags)).await
     }
 
+    /// Killed, with no time for a last word, and started again on the same data.
+    pub(crate) async fn restart_after_kill(mut self, flags: &[&str]) -> Self {
+        self.process.signal("KILL");
+        self.process.exit(Duration::from_secs(20)).await;
+        Self::at(self.place.clone(), &usual(flags)).await
+    }
+
     async fn end(&mut self) {
         self.process.signal("TERM");
         self.process.exit(Duration::from_secs(20)).await;
@@ -90,7 +98,37 @@ impl Gateway {
     }
 
     fn spawn(place: Arc<Place>, flags: &[&str]) -> Self {
-        let mut command = program();
+        Self::spawn_by(program(), place, flags)
+    }
+
+    /// With a data folder on a file system of its own, of so many bytes. See [`Self::small_disk`].
+    pub(crate) async fn on_small_disk(bytes: u64, flags: &[&str]) -> Self {
+        let place = Place::new();
+        let data = place.folder.path().join("data");
+        std::fs::create_dir(&data).expect("a folder");
+        let gateway = program();
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c"]);
+        command.arg(format!("mount -t tmpfs -o size={bytes} tmpfs '{}' && exec \"$@\"", data.display()));
+        command.arg("sh").arg(gateway.get_program()).args(gateway.get_args());
+        for (name, value) in gateway.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut gateway = Self::spawn_by(command, place, &usual(flags));
+        gateway.ready().await;
+        gateway
+    }
+
+    /// The small disk as the gateway sees it: nobody else does.
+    pub(crate) fn small_disk(&self) -> PathBuf {
+        let data = self.folder().join("data");
+        PathBuf::from(format!("/proc/{}/root", self.process.id())).join(data.strip_prefix("/").expect("absolute"))
+    }
+
+    fn spawn_by(mut command: Command, place: Arc<Place>, flags: &[&str]) -> Self {
         command.args(["serve"]);
         let (proxy, admin) = (place.proxy.address, place.admin.address);
         command.args(["--listen", &proxy.to_string(), "--admin-listen", &admin.to_string()]);

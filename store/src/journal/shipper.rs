@@ -49,10 +49,12 @@ impl Shipper {
             }
             let to = frames.at();
             let mut shelf = self.shelf.lock();
-            if let Some(segment) = shelf.segment(number) {
-                segment.taken = to;
-                segment.taken_records += seen as u64;
-            }
+            let Some(segment) = shelf.segment(number) else {
+                // It had to go while it was being read, and these records were counted as lost with it.
+                continue;
+            };
+            segment.taken = to;
+            segment.taken_records += seen as u64;
             if seen < most && to - from < LARGEST && to < len {
                 tracing::error!(segment = number, "a journal segment is damaged; the rest of it is given up");
                 shelf.give_up(number);

@@ -103,6 +103,24 @@ impl Postgres {
         }
     }
 
+    /// Neither answers nor refuses, as a machine that is overloaded. Undone by [`Self::wake`].
+    pub fn freeze(&self) {
+        self.signal_all("-STOP");
+    }
+
+    pub fn wake(&self) {
+        self.signal_all("-CONT");
+    }
+
+    fn signal_all(&self, signal: &str) {
+        let Some(server) = &self.server else { return };
+        let id = server.id().to_string();
+        let children = Command::new("pgrep").args(["-P", &id]).output().map(|o| o.stdout).unwrap_or_default();
+        let children = String::from_utf8_lossy(&children);
+        // One that has just ended cannot be signalled, and need not be.
+        let _ = Command::new("kill").arg(signal).arg(&id).args(children.split_whitespace()).output();
+    }
+
     /// Back on the same port with the same data.
     pub fn resume(&mut self) {
         assert!(self.run(), "postgres did not come back on port {}: {}", self.port, self.log());
