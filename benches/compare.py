@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-from rig.contenders import Bare, Gateway, Nginx, Upstream, build
+from rig.contenders import Bare, Gateway, Nginx, RecordsOff, RecordsOn, Upstream, build
 from rig.processes import CPUS, note, stop_all
 from rig.table import add_ttft, ratio, table
 
@@ -46,7 +46,8 @@ def settings():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each run")
     parser.add_argument("--scenarios", default=",".join(s.name for s in SCENARIOS))
-    parser.add_argument("--contenders", default="direct,nginx,bare,gateway")
+    parser.add_argument("--contenders", default="direct,nginx,bare,gateway",
+                        help="also: on, off (records, into a store that keeps none)")
     parser.add_argument("--threads", type=int, default=len(CPUS), help="of nginx, the bare proxy and the gateway")
     add_build_options(parser)
     parser.add_argument("--check", action="store_true", help="fail when a hard bound is broken")
@@ -59,7 +60,7 @@ def add_build_options(parser):
     parser.add_argument("--load", help="a built load tool (default: built with the release profile)")
     # Large bodies are looked at on the runtime's blocking threads: that is serving a request too.
     parser.add_argument("--worker-threads", default=r"^proxy|^tokio-rt-worker", help="regex of worker names")
-    parser.add_argument("--writer-threads", default=r"^record-writer|^sqlx", help="regex of writer names")
+    parser.add_argument("--writer-threads", default=r"^record-|^sqlx", help="regex of writer names")
 
 
 def prepare(rig):
@@ -70,8 +71,8 @@ def prepare(rig):
     target = json.loads(about.stdout)["target_directory"]
     if not rig.load:
         build("--release", "-p", "load")
-    packages = [(rig.gateway, "gateway"), (rig.bare, "bare-proxy")]
-    wanted = [p for given, p in packages if not given and p.split("-")[0] in rig.contenders]
+    packages = [(rig.gateway, "gateway", {"gateway", "on", "off"}), (rig.bare, "bare-proxy", {"bare"})]
+    wanted = [p for given, p, whose in packages if not given and whose & set(rig.contenders.split(","))]
     if wanted:
         # Together, so that both link the same build of the framework.
         build("--profile", "dist", *(word for package in wanted for word in ("-p", package)))
@@ -220,7 +221,7 @@ def main():
     rig = settings()
     prepare(rig)
     upstream = Upstream(rig)
-    kinds = {"nginx": Nginx, "bare": Bare, "gateway": Gateway}
+    kinds = {"nginx": Nginx, "bare": Bare, "gateway": Gateway, "on": RecordsOn, "off": RecordsOff}
     names = [name for name in rig.contenders.split(",") if name in kinds]
     contenders = [upstream] if "direct" in rig.contenders else []
     contenders += [kinds[name](rig) for name in names]
@@ -228,8 +229,9 @@ def main():
     results = measure_all(rig, upstream, contenders)
     complete, records = True, ""
     for contender in contenders:
-        if isinstance(contender, Gateway):
-            complete, records = count_records(contender)
+        if isinstance(contender, Gateway) and not isinstance(contender, RecordsOff):
+            whole, told = count_records(contender)
+            complete, records = complete and whole, records + f"{contender.name}: {told}"
     shown = [contender.name for contender in contenders]
     head = (f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, {len(CPUS)} cores, {rig.threads} worker threads "
             f"each, medians of {rig.rounds} interleaved rounds of {rig.seconds:g} s.\n")

@@ -142,6 +142,7 @@ fn start_writer(
         runtime: control.clone(),
         metrics: metrics.clone(),
         access_log: settings.access_log,
+        off: settings.log_store_url.as_deref() == Some("off:"),
     };
     Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))
 }

@@ -130,6 +130,7 @@ class Gateway(Contender):
     """The gateway doing its whole job: key, saved config, managed provider, one policy, records."""
 
     name = "gateway"
+    log_store = None  # where records go, when not with the configuration
 
     def __init__(self, rig):
         super().__init__()
@@ -137,11 +138,12 @@ class Gateway(Contender):
         admin_port = free_port()
         self.admin = f"http://127.0.0.1:{admin_port}/v1"
         self.admin_key, workspace_key = (f"bench-{secrets.token_hex(24)}" for _ in range(2))
-        data = os.path.join(rig.dir, "gateway-data")
-        self.process = Process("gateway", [
+        data = os.path.join(rig.dir, f"{self.name}-data".replace(" ", "-"))
+        elsewhere = ["--log-store-url", self.log_store] if self.log_store else []
+        self.process = Process(self.name.replace(" ", "-"), [
             *rig.wrap, rig.gateway, "serve", "--data-dir", data, "--threads", str(rig.threads),
             "--listen", f"127.0.0.1:{self.port}", "--admin-listen", f"127.0.0.1:{admin_port}",
-            "--trusted-custom-hosts", "127.0.0.1",
+            "--trusted-custom-hosts", "127.0.0.1", *elsewhere,
             "--bootstrap-admin-key", self.admin_key, "--bootstrap-workspace-key", workspace_key], rig.dir,
             # A line per request to a log file is off, as in nginx; the records are stored.
             env={"GATEWAY_ACCESS_LOG": "false"})
@@ -167,6 +169,20 @@ class Gateway(Contender):
     def records(self):
         answer = request(f"{self.admin}/logs?page_size=1", headers={"x-gateway-api-key": self.admin_key})
         return answer["total"]
+
+
+class RecordsOn(Gateway):
+    """Records take their whole way, into a store that throws them away and counts them."""
+
+    name = "records on"
+    log_store = "null:"
+
+
+class RecordsOff(Gateway):
+    """Records end where they would leave the hot path."""
+
+    name = "records off"
+    log_store = "off:"
 
 
 def build(*arguments):
