@@ -24,4 +24,4 @@ pub use app::{App, ClientAddr, Status, system_clock, system_random};
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};
-pub use upkeep::maintain;
+pub use upkeep::{maintain, reprice};

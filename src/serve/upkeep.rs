@@ -1,7 +1,7 @@
 //! Work that nobody asks for: rotations that are due, transitions that end, tombstones that every node has long
-//! heard of. Each node that serves the Admin API does it; what one has done, the others find done.
+//! heard of, costs of records whose price came later. Each node that serves the Admin API does it; what one has done, the others find done.
 
-use gateway_admin::{App, maintain, system_clock};
+use gateway_admin::{App, maintain, reprice, system_clock};
 use gateway_store::Database;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -14,8 +14,21 @@ const TOMBSTONES_MICROS: i64 = 90 * 86_400 * 1_000_000;
 pub(crate) fn start(runtime: &Handle, app: App, database: Database) {
     runtime.spawn(async move {
         let mut purged: Option<Instant> = None;
+        let mut priced = None;
         loop {
             maintain(&app).await;
+            let revision = app.live.snapshot().revision;
+            // A price comes with a change of the configuration, or with a new version of the program.
+            if priced != Some(revision) {
+                match reprice(&app).await {
+                    Ok(0) => priced = Some(revision),
+                    Ok(records) => {
+                        tracing::info!(records, "records got their cost");
+                        priced = Some(revision);
+                    }
+                    Err(e) => tracing::warn!(error = %e, "records without a cost have to wait"),
+                }
+            }
             if purged.is_none_or(|at| at.elapsed() >= PURGE) {
                 purged = Some(Instant::now());
                 if let Err(e) = database.purge(system_clock().plus_micros(-TOMBSTONES_MICROS)).await {

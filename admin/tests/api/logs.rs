@@ -210,3 +210,42 @@ async fn logs_older_than_their_time_are_not_shown() {
     house.as_admin().get(&format!("/logs/{}", young.id)).await.expect(200);
     house.as_admin().get(&format!("/logs/{}", old.id)).await.expect(404);
 }
+
+#[tokio::test]
+async fn records_get_their_cost_when_their_price_comes() {
+    let house = House::new().await;
+    let org = house.app.live.snapshot().orgs().next().expect("an organisation").id;
+    let admin = house.as_admin();
+    let made = json!({ "name": "main", "slug": "main", "ai_provider_id": "openai", "key": "sk-1" });
+    admin.post("/integrations", made).await.expect(200);
+    let unpriced = |trace: &str, model: &str, virtual_key: &str| LogRecord {
+        cost: None,
+        model: model.into(),
+        virtual_key: virtual_key.into(),
+        ..record(org, house.default_workspace(), 0, trace)
+    };
+    let records = [unpriced("own", "mine", "main"), unpriced("anybodys", "mine", ""), unpriced("known", "gpt-4o", "")];
+    house.logs().append(&records).await.expect("stored");
+    let costs = async || {
+        let mut costs = Vec::new();
+        for r in &records {
+            let one = house.logs().get(r.id, None).await.expect("read").expect("there");
+            costs.push(one.cost.map(|c| c.0));
+        }
+        costs
+    };
+    // 7 tokens at 2.5 and 3 at 10 dollars the million, in billionths of a dollar.
+    let known = Some(7 * 2_500 + 3 * 10_000);
+    assert_eq!(gateway_admin::reprice(&house.app).await.expect("priced"), 1);
+    assert_eq!(costs().await, [None, None, known]);
+    let price = json!({ "type": "static", "pay_as_you_go": {
+        "request_token": { "price": 0.002 }, "response_token": { "price": 0.01 } } });
+    let models = json!({ "models": [{ "slug": "mine", "enabled": true, "is_custom": true, "pricing_config": price }] });
+    admin.put("/integrations/main/models", models).await.expect(200);
+    assert_eq!(gateway_admin::reprice(&house.app).await.expect("priced"), 1);
+    assert_eq!(costs().await, [Some(7 * 20_000 + 3 * 100_000), None, known]);
+    assert_eq!(gateway_admin::reprice(&house.app).await.expect("nothing new"), 0);
+    // One that comes to a day that was looked at before.
+    house.logs().append(&[unpriced("late", "mine", "main")]).await.expect("stored");
+    assert_eq!(gateway_admin::reprice(&house.app).await.expect("priced"), 1);
+}

@@ -29,13 +29,20 @@ pub struct DayFiles {
     options: Options,
     /// Last used at the end.
     open: Mutex<VecDeque<(PathBuf, Database)>>,
+    /// Days in which every record has its cost: not to be opened for those that have none.
+    priced: parking_lot::Mutex<HashSet<Day>>,
 }
 
 impl DayFiles {
     /// Makes the folder if need be.
     pub fn open(dir: &Path, options: &Options) -> io::Result<Self> {
         std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(dir)?;
-        Ok(Self { dir: dir.to_owned(), options: options.clone(), open: Mutex::default() })
+        Ok(Self {
+            dir: dir.to_owned(),
+            options: options.clone(),
+            open: Mutex::default(),
+            priced: parking_lot::Mutex::default(),
+        })
     }
 
     fn path(&self, day: Day, table: Table) -> PathBuf {
@@ -164,6 +171,7 @@ impl LogStore for DayFiles {
                     self.put(day, Table::Bodies, &with_bodies).await?;
                 }
                 self.put(day, Table::Records, &records).await?;
+                self.priced.lock().remove(&day);
             }
             Ok(())
         })
@@ -188,8 +196,17 @@ impl LogStore for DayFiles {
         Box::pin(async move {
             let mut groups = HashSet::new();
             for day in self.days(Table::Records)? {
+                if self.priced.lock().contains(&day) {
+                    continue;
+                }
+                // Before the look, so that a record that comes meanwhile takes the day out again.
+                self.priced.lock().insert(day);
                 let database = self.file(day, Table::Records).await?;
-                groups.extend(database.rows(UNPRICED_GROUPS, vec![], group).await?);
+                let found = database.rows(UNPRICED_GROUPS, vec![], group).await;
+                if !matches!(&found, Ok(none) if none.is_empty()) {
+                    self.priced.lock().remove(&day);
+                }
+                groups.extend(found?);
             }
             Ok(groups.into_iter().collect())
         })
