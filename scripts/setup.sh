@@ -22,6 +22,7 @@ case ${1:-run} in
   test)
     need postgresql postgres
     need redis-server has redis-server
+    need prometheus has prometheus
     need python3 has python3
     need python3-venv venv
     need nodejs has node

@@ -18,6 +18,11 @@ pub(crate) fn next(now: Timestamp) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid()
 }
 
+/// Of a span; never zero.
+pub(crate) fn span() -> u64 {
+    RANDOM.with_borrow_mut(rand::Rng::random::<u64>).max(1)
+}
+
 /// A number in 0..1 for weighted choices.
 pub(crate) fn dice() -> f64 {
     RANDOM.with_borrow_mut(rand::Rng::random::<f64>)

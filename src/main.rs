@@ -8,6 +8,7 @@ mod issuers;
 mod live;
 mod metrics;
 mod mock;
+mod otlp;
 mod outbound;
 mod peers;
 mod proxy;

@@ -1,19 +1,31 @@
 //! What Prometheus may scrape, under the names of `spec/logs-analytics.md`. Request metrics are fed from records
 //! on the writer's thread, so that a request pays nothing for them; labels are bounded by tables, never by clients.
 
+mod conventions;
+pub(crate) mod labels;
+
+use conventions::Conventions;
 use gateway_domain::Timestamp;
 use gateway_domain::record::{LogRecord, Steps};
 use gateway_store::journal;
+use labels::Label;
+use prometheus::proto::MetricFamily;
 use prometheus::{
     Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
     Opts, Registry, TextEncoder,
 };
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 const LABELS: &[&str] = &["provider", "method", "endpoint", "code", "stream", "cacheStatus", "source"];
 const MILLIS: &[f64] = &[
     1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 1.2e5, 3e5, 6e5, 1.8e6, 3.6e6,
     1e7,
+];
+/// The overhead is told finely where it should lie.
+const OVERHEAD: &[f64] = &[
+    25e-6, 50e-6, 75e-6, 1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4, 7.5e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2.5e-2, 5e-2,
+    0.1, 0.5, 1.0,
 ];
 const OWN_MILLIS: &[f64] = &[0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 1e3];
 
@@ -33,6 +45,9 @@ struct Inner {
     own_millis: HistogramVec,
     tail_millis: HistogramVec,
     step_millis: [Step; 4],
+    overhead: HistogramVec,
+    extra: Vec<Label>,
+    conventions: Option<Conventions>,
     cost: GaugeVec,
     tokens: GaugeVec,
     unpriced: IntCounter,
@@ -79,6 +94,17 @@ impl Loss {
     }
 }
 
+/// What the operator asks of the metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Shape {
+    /// Labels beyond those of the tables.
+    pub(crate) extra: Vec<Label>,
+    /// On every metric.
+    pub(crate) constant: HashMap<String, String>,
+    /// The histograms of the GenAI conventions, for OTLP.
+    pub(crate) conventions: bool,
+}
+
 /// Facts that are read when scraped, not counted as they happen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readings {
@@ -105,8 +131,10 @@ pub(crate) struct Circuit {
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Result<Self, prometheus::Error> {
-        let registry = Registry::new();
+    pub(crate) fn new(shape: Shape) -> Result<Self, prometheus::Error> {
+        let Shape { extra, constant, conventions } = shape;
+        let registry = Registry::new_custom(None, (!constant.is_empty()).then_some(constant))?;
+        let all: Vec<&str> = LABELS.iter().copied().chain(extra.iter().map(Label::name)).collect();
         let histogram = |name: &str, help: &str, labels: &[&str], buckets: &[f64]| {
             HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)
         };
@@ -114,15 +142,15 @@ impl Metrics {
             |name: &str, help: &str| Histogram::with_opts(HistogramOpts::new(name, help).buckets(OWN_MILLIS.to_vec()));
         let seconds: Vec<f64> = MILLIS.iter().map(|m| m / 1e3).collect();
         let inner = Inner {
-            requests: IntCounterVec::new(Opts::new("request_count", "Requests answered"), LABELS)?,
+            requests: IntCounterVec::new(Opts::new("request_count", "Targets that were tried"), &all)?,
             seconds: histogram(
                 "http_request_duration_seconds",
                 "Whole request",
                 &["method", "endpoint", "code"],
                 &seconds,
             )?,
-            llm_millis: histogram("llm_request_duration_milliseconds", "Waiting for the provider", LABELS, MILLIS)?,
-            total_millis: histogram("gateway_request_duration_milliseconds", "Whole request", LABELS, MILLIS)?,
+            llm_millis: histogram("llm_request_duration_milliseconds", "Waiting for the provider", &all, MILLIS)?,
+            total_millis: histogram("gateway_request_duration_milliseconds", "Whole request", &all, MILLIS)?,
             own_millis: histogram(
                 "gateway_processing_time_excluding_last_byte_ms",
                 "The gateway's own work",
@@ -145,6 +173,13 @@ impl Metrics {
                     s.after_us
                 }),
             ],
+            overhead: histogram(
+                "gateway_overhead_seconds",
+                "What the gateway adds to a request: up to the answer, without waiting for provider or client",
+                &["endpoint"],
+                OVERHEAD,
+            )?,
+            conventions: conventions.then(Conventions::new).transpose()?,
             cost: GaugeVec::new(Opts::new("llm_cost_sum", "Cost in US dollars"), &["provider", "endpoint"])?,
             tokens: GaugeVec::new(Opts::new("llm_token_sum", "Tokens by class"), &["provider", "endpoint", "type"])?,
             unpriced: IntCounter::new("gateway_unpriced_records_total", "Records with usage but no known price")?,
@@ -173,8 +208,10 @@ impl Metrics {
                 &["workspace", "config", "target"],
             )?,
             registry,
+            extra,
         };
         inner.register()?;
+        inner.registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         for reason in Loss::ALL {
             inner.dropped.with_label_values(&[reason.label()]);
         }
@@ -211,8 +248,37 @@ impl Metrics {
         self.0.registry.register(collector)
     }
 
+    /// A gauge that is read when it is asked for.
+    pub(crate) fn watch(
+        &self,
+        name: &str,
+        help: &str,
+        read: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Result<(), prometheus::Error> {
+        #[expect(clippy::cast_precision_loss, reason = "a gauge for people")]
+        let gauge = prometheus::PullingGauge::new(name, help, Box::new(move || read() as f64))?;
+        self.register(Box::new(gauge))
+    }
+
+    /// Everything that is counted, for OTLP.
+    pub(crate) fn families(&self, now: &Readings) -> Vec<MetricFamily> {
+        self.read(now);
+        let mut all = self.0.registry.gather();
+        all.extend(self.0.conventions.iter().flat_map(Conventions::families));
+        all
+    }
+
     /// Text format 0.0.4.
     pub(crate) fn encode(&self, now: &Readings) -> String {
+        self.read(now);
+        let mut text = Vec::new();
+        match TextEncoder::new().encode(&self.0.registry.gather(), &mut text) {
+            Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+            Err(e) => format!("# metrics cannot be encoded: {e}\n"),
+        }
+    }
+
+    fn read(&self, now: &Readings) {
         let i = &self.0;
         i.revision.set(now.revision);
         i.stale.set(i64::from(now.stale));
@@ -232,11 +298,6 @@ impl Metrics {
         for c in &now.circuits {
             i.circuits.with_label_values(&[&*c.workspace, &*c.config, &*c.target]).set(i64::from(c.open));
         }
-        let mut text = Vec::new();
-        match TextEncoder::new().encode(&i.registry.gather(), &mut text) {
-            Ok(()) => String::from_utf8_lossy(&text).into_owned(),
-            Err(e) => format!("# metrics cannot be encoded: {e}\n"),
-        }
     }
 }
 
@@ -249,6 +310,7 @@ impl Inner {
             Box::new(self.total_millis.clone()),
             Box::new(self.own_millis.clone()),
             Box::new(self.tail_millis.clone()),
+            Box::new(self.overhead.clone()),
             Box::new(self.cost.clone()),
             Box::new(self.tokens.clone()),
             Box::new(self.unpriced.clone()),
@@ -276,6 +338,11 @@ impl Inner {
         let code = Code::new(r.status);
         let stream = if r.stream { "true" } else { "false" };
         let labels = [&*r.provider, &*r.method, r.operation, code.as_str(), stream, r.cache.label(), "gateway"];
+        let extra: Vec<_> = self.extra.iter().map(|label| label.value(r)).collect();
+        let labels: Vec<&str> = labels.into_iter().chain(extra.iter().map(|v| &**v)).collect();
+        if let Some(conventions) = &self.conventions {
+            conventions.book(r);
+        }
         self.requests.with_label_values(&labels).inc();
         let millis = |us: u64| us as f64 / 1e3;
         self.llm_millis.with_label_values(&labels).observe(millis(r.timings.upstream_us));
@@ -283,6 +350,7 @@ impl Inner {
             self.total_millis.with_label_values(&labels).observe(millis(r.timings.total_us));
             let whole = self.seconds.with_label_values(&[&*r.method, r.operation, code.as_str()]);
             whole.observe(r.timings.total_us as f64 / 1e6);
+            self.overhead.with_label_values(&[r.operation]).observe(r.timings.gateway_us as f64 / 1e6);
             self.own_millis.with_label_values(&[r.operation, stream]).observe(millis(r.timings.gateway_us));
             self.step_millis.iter().for_each(|(h, of)| h.observe(millis(of(&r.steps))));
             if r.timings.first_byte_us > 0 {

@@ -25,6 +25,7 @@ mod routing;
 mod shape;
 mod sticky;
 mod target;
+mod trace;
 mod wire;
 
 pub(crate) use body::Budget;
@@ -83,8 +84,13 @@ pub(crate) struct ProxySettings {
     pub(crate) upstream_pool_size: usize,
     pub(crate) max_connections: usize,
     pub(crate) log_bodies: LogBodies,
+    /// Traces are exported, and this share of those that begin here.
+    pub(crate) traced: Option<f64>,
     pub(crate) log_headers: mask::Rules,
 }
+
+/// Compiled inline configs by workspace and text.
+pub(crate) type Inline = Cache<InlineKey, Arc<Config>>;
 
 /// The proxy: one value, shared by all workers and their connections.
 pub(crate) struct Gateway {
@@ -96,8 +102,7 @@ pub(crate) struct Gateway {
     pub(crate) budget: Arc<Budget>,
     pub(crate) records: Records,
     pub(crate) names: ReplyNames,
-    /// Compiled inline configs by workspace and text.
-    pub(crate) inline: Cache<InlineKey, Arc<Config>>,
+    pub(crate) inline: Arc<Inline>,
     pub(crate) sticks: Arc<Assignments>,
     pub(crate) unknown_keys: Rate,
     pub(crate) control: ControlPlane,
@@ -222,7 +227,10 @@ impl ProxyHttp for Gateway {
 impl Gateway {
     async fn exchange(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         match intake::read_content(self, session, &request.route, &mut ctx.held).await {
-            Ok(content) => request.content = content,
+            Ok(content) => {
+                request.steps.body_us = content.waited_us;
+                request.content = content;
+            }
             Err(BodyError::Gone(e)) => return Err(e.into_down()),
             Err(BodyError::Invalid(fault, bytes)) => {
                 request.content.bytes = bytes;

@@ -17,12 +17,13 @@ use crate::flight::Flight;
 use crate::issuers::{self, Issuers};
 use crate::metrics::Metrics;
 use crate::mock::MockArgs;
+use crate::otlp::Otlp;
 use crate::outbound::Outbound;
 use crate::peers::Peers;
-use crate::proxy::{Assignments, Budget, ControlPlane, Gateway, ProxySettings, ReplyNames};
+use crate::proxy::{Assignments, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames};
 use crate::settings::{Role, Settings};
 use crate::telemetry;
-use crate::upstream::{Dialer, Dns};
+use crate::upstream::{Dialer, Dns, idle};
 use crate::writer::{Records, Way, Writer};
 use boot::Booted;
 use gateway_domain::egress::{BaseUrl, Trusted};
@@ -34,7 +35,7 @@ use pingora::server::configuration::{Opt, ServerConf};
 use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service;
 use pingora_limits::rate::Rate;
-use process::Process;
+pub(crate) use process::Process;
 use shutdown::{Drain, Signals};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -66,10 +67,11 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         claim("--admin-listen", settings.admin_listen)?;
     }
     let control = control_runtime()?;
-    let metrics = Metrics::new().map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    let metrics = telemetry::metrics(&settings)?;
     let booted = control.block_on(boot::boot(&settings))?;
     let flight = Flight::default();
-    let (records, writer) = start_writer(&settings, &booted, &metrics, control.handle())?;
+    let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics)?.unzip();
+    let (records, writer) = start_writer(&settings, &booted, &metrics, control.handle(), otlp.clone())?;
     let budget = Budget::new(settings.max_buffered_bytes.0);
     let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
     let sticks = Arc::<Assignments>::default();
@@ -82,6 +84,9 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         peers.clone(),
     );
     let process = Arc::new(process.with_sticks(sticks.clone()));
+    if let Some(exporter) = exporter {
+        exporter.start(control.handle(), process.clone());
+    }
     let issuers = follow_issuers(&control, &booted)?;
     let app = boot::app(&booted, process.clone(), issuers.clone(), &settings);
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
@@ -95,11 +100,10 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let stop_admin = admin_port::start(&control, settings.admin_listen, router.clone())?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
     let presence = presence::start(control.handle(), &booted, settings.role, peers);
-    let dialer = Dialer::new(
-        Dns::new(booted.trusted.clone(), control.handle().clone()),
-        settings.connect_timeout.0,
-        control.handle().clone(),
-    );
+    let dns = Dns::new(booted.trusted.clone(), control.handle().clone());
+    let inline = Arc::new(quick_cache::sync::Cache::new(INLINE_CONFIGS));
+    watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    let dialer = Dialer::new(dns, settings.connect_timeout.0, control.handle().clone());
     let cache = redis::answer_cache(redis::connect(&settings, &metrics, &control)?, &settings, &metrics)?;
     let gateway = Gateway {
         names: ReplyNames::new(&aliases(&settings)),
@@ -111,7 +115,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         budget,
         records,
         sticks: sticks.clone(),
-        inline: quick_cache::sync::Cache::new(INLINE_CONFIGS),
+        inline,
         unknown_keys: Rate::new(Duration::from_secs(1)),
         control: match settings.role {
             Role::Proxy => elsewhere(&settings, &control)?,
@@ -121,8 +125,17 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         background: control.handle().clone(),
         flight: flight.clone(),
     };
-    let drain = Drain::new(flight, process, writer, stop_admin, presence, &settings);
+    let drain = Drain::new(flight, process, (writer, otlp), stop_admin, presence, &settings);
     serve(gateway, &settings, upgrade, drain)
+}
+
+/// Sizes of what the proxy keeps.
+fn watch(metrics: &Metrics, dns: &Dns, inline: &Arc<Inline>) -> Result<(), prometheus::Error> {
+    let inline = inline.clone();
+    metrics
+        .watch("gateway_inline_configs", "Compiled inline configs kept, 4,096 at most", move || inline.len() as u64)?;
+    metrics.watch("gateway_names_resolved", "Names of providers whose addresses are known", dns.size())?;
+    metrics.watch("gateway_idle_connections", "Idle connections to providers, of all threads", idle)
 }
 
 fn start_writer(
@@ -130,6 +143,7 @@ fn start_writer(
     booted: &Booted,
     metrics: &Metrics,
     control: &Handle,
+    otlp: Option<Otlp>,
 ) -> Result<(Records, Writer), String> {
     let dir = settings.data_dir.join("journal");
     let opened = Journal::open(&dir, settings.journal_max.0 as u64);
@@ -143,6 +157,7 @@ fn start_writer(
         metrics: metrics.clone(),
         access_log: settings.access_log,
         off: settings.log_store_url.as_deref() == Some("off:"),
+        otlp,
     };
     Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))
 }
@@ -202,6 +217,7 @@ fn proxy_settings(settings: &Settings, booted: &Booted) -> Result<ProxySettings,
         upstream_pool_size: settings.upstream_pool_size,
         max_connections: settings.max_connections,
         log_bodies: settings.log_bodies,
+        traced: settings.otlp_endpoint.is_some().then_some(settings.otlp_sample),
         log_headers: mask::Rules {
             hashed: names(&settings.log_headers_hashed),
             shown: names(&settings.log_headers_shown),

@@ -33,7 +33,7 @@ trait Shown {
 macro_rules! shown_by_display {
     ($($ty:ty),+) => { $(impl Shown for $ty { fn shown(&self) -> String { self.to_string() } })+ };
 }
-shown_by_display!(String, Span, Size, LogBodies, u64, usize, bool);
+shown_by_display!(String, Span, Size, LogBodies, u64, usize, f64, bool);
 
 impl Shown for PathBuf {
     fn shown(&self) -> String {
@@ -246,6 +246,21 @@ settings! {
     log_headers_hashed: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_HEADERS_HASHED" in "Logging";
     /// Headers whose values records show, though not known to be harmless (repeatable, or with commas)
     log_headers_shown: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_HEADERS_SHOWN" in "Logging";
+    /// Labels of request metrics beyond the bounded ones: model, config_name, api_key_name, metadata_<key>
+    metrics_labels: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_METRICS_LABELS" in "Telemetry";
+    /// Labels that every metric carries: app=gateway,env=production
+    metrics_const_labels: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_METRICS_CONST_LABELS" in "Telemetry";
+    /// Base URL of an OpenTelemetry collector (OTLP, http/protobuf); traces and metrics go below it to /v1/traces and /v1/metrics
+    otlp_endpoint: [Option<String>] as Option<String> = None, "GATEWAY_OTLP_ENDPOINT" in "Telemetry";
+    /// Headers for the collector: name=value,name=value
+    otlp_headers: [Option<String>] as Option<String> = None, "GATEWAY_OTLP_HEADERS" in "Telemetry", secret true;
+    /// How often metrics are sent to the collector
+    otlp_interval: [Option<Span>] as Span = Span::secs(15), "GATEWAY_OTLP_INTERVAL" in "Telemetry";
+    /// Share of traces that begin here which are exported; those that a client began are as it says
+    otlp_sample: [Option<f64>] as f64 = 1.0, "GATEWAY_OTLP_SAMPLE" in "Telemetry";
+    /// Attributes of the resource, beside service.name and the like: name=value,name=value
+    otlp_resource: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_OTLP_RESOURCE" in "Telemetry";
+
     /// One line on standard output for each request
     access_log: [Option<bool>] as bool = true, "GATEWAY_ACCESS_LOG" in "Logging";
 }
@@ -270,6 +285,9 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err("--tls-cert and --tls-key must be given together".into());
+        }
+        if !(0.0..=1.0).contains(&self.otlp_sample) {
+            return Err("--otlp-sample must be a number of 0..1".into());
         }
         if self.threads == 0 {
             return Err("--threads must be at least 1".into());

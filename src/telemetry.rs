@@ -1,7 +1,13 @@
-//! Diagnostics on standard error; standard output belongs to the access log and to what a command prints.
+//! Diagnostics on standard error, and what is made of the settings of metrics and traces. Standard output belongs to
+//! the access log and to what a command prints.
 
-use crate::settings::LogFormat;
+use crate::metrics::{Metrics, Shape, labels};
+use crate::otlp::{self, Exporter, Otlp, Target};
+use crate::outbound::Outbound;
+use crate::settings::{LogFormat, Settings};
+use gateway_domain::egress::Trusted;
 use std::io::{IsTerminal, Write};
+use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
 
 pub(crate) fn init(format: Option<LogFormat>, level: &str) -> Result<(), String> {
@@ -27,4 +33,30 @@ pub(crate) fn complain(why: &str) {
 pub(crate) fn print(text: &str) {
     // A reader that went away is its own business.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+pub(crate) fn metrics(settings: &Settings) -> Result<Metrics, String> {
+    let listed = settings.metrics_const_labels.join(",");
+    let constant = otlp::pairs(&listed).ok_or("--metrics-const-labels must be name=value,name=value")?;
+    let shape = Shape {
+        extra: labels::parse(&settings.metrics_labels)?,
+        constant: constant.into_iter().collect(),
+        conventions: settings.otlp_endpoint.is_some(),
+    };
+    Metrics::new(shape).map_err(|e| format!("metrics cannot be set up: {e}"))
+}
+
+/// `None` without a collector.
+pub(crate) fn otlp(
+    settings: &Settings,
+    trusted: &Arc<Trusted>,
+    metrics: &Metrics,
+) -> Result<Option<(Otlp, Exporter)>, String> {
+    let Some(endpoint) = &settings.otlp_endpoint else { return Ok(None) };
+    let given =
+        otlp::pairs(&settings.otlp_resource.join(",")).ok_or("--otlp-resource must be name=value,name=value")?;
+    let resource = otlp::resource("gateway", given);
+    let target = Target::parse(endpoint, settings.otlp_headers.as_deref(), settings.otlp_interval.0, resource)?;
+    let outbound = Outbound::new(trusted.clone()).map_err(|e| format!("the outbound client: {e}"))?;
+    Otlp::new(target, outbound, metrics).map(Some).map_err(|e| format!("metrics cannot be set up: {e}"))
 }

@@ -9,4 +9,4 @@ mod pool;
 
 pub(crate) use dial::{DialError, Dialer, Origin};
 pub(crate) use dns::Dns;
-pub(crate) use pool::{check_in, check_out};
+pub(crate) use pool::{check_in, check_out, idle};

@@ -6,6 +6,7 @@ mod access;
 mod shipping;
 
 use crate::metrics::{Loss, Metrics};
+use crate::otlp::Otlp;
 use gateway_domain::NanoUsd;
 use gateway_domain::ports::{Ledger, LogStore};
 use gateway_domain::price::{PriceBook, price};
@@ -59,6 +60,7 @@ pub(crate) struct Way {
     pub(crate) access_log: bool,
     /// No record leaves the hot path: only to measure what the way behind it costs.
     pub(crate) off: bool,
+    pub(crate) otlp: Option<Otlp>,
 }
 
 /// The two threads.
@@ -78,6 +80,7 @@ struct Work {
     shipping: Thread,
     metrics: Metrics,
     access_log: bool,
+    otlp: Option<Otlp>,
     stopping: Arc<AtomicBool>,
     /// Where each record of the batch lies.
     after: Vec<Position>,
@@ -87,10 +90,15 @@ struct Work {
 
 impl Writer {
     pub(crate) fn start(way: Way) -> std::io::Result<(Records, Self)> {
-        let Way { journal, shipper, store, ledger, runtime, metrics, access_log, off } = way;
+        let Way { journal, shipper, store, ledger, runtime, metrics, access_log, off, otlp } = way;
         let (tx, rx) = channel(QUEUE);
         let (deadline, ends) = watch::channel(None);
         metrics.watch_journal(journal.gauge());
+        let queue = tx.downgrade();
+        let depth =
+            move || queue.upgrade().map_or(0, |q: Sender<Box<LogRecord>>| (q.max_capacity() - q.capacity()) as u64);
+        let help = "Records that wait for the writer, 65,536 at most";
+        metrics.watch("gateway_records_queue_depth", help, depth).map_err(std::io::Error::other)?;
         let shipping = Shipping::new(shipper, store, runtime, metrics.clone(), ends);
         let shipping = std::thread::Builder::new().name("record-shipper".into()).spawn(move || shipping.run())?;
         let stopping = Arc::new(AtomicBool::new(false));
@@ -101,6 +109,7 @@ impl Writer {
             shipping: shipping.thread().clone(),
             metrics: metrics.clone(),
             access_log,
+            otlp,
             stopping: stopping.clone(),
             after: Vec::with_capacity(BATCH),
             is_shedding: false,
@@ -165,6 +174,9 @@ impl Work {
             }
         }
         self.metrics.book(batch);
+        if let Some(otlp) = &self.otlp {
+            otlp.offer(batch);
+        }
         if self.access_log {
             access::write(batch);
         }

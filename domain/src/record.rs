@@ -40,6 +40,8 @@ pub struct Steps {
     pub before_us: u64,
     /// What was left after the answer came.
     pub after_us: u64,
+    /// Waiting for the client's body: no work of the gateway's.
+    pub body_us: u64,
 }
 
 /// What the response cache did for a call (`spec/config-object.md`, cache).

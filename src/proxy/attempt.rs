@@ -63,14 +63,24 @@ pub(crate) struct Tried {
     pub(crate) answer: Result<Answer, WireError>,
 }
 
-/// `earlier` is what targets tried before this one took.
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn<'a> {
+    /// 1 for the first target tried.
+    pub(crate) number: u32,
+    /// What targets tried before this one took.
+    pub(crate) earlier: Duration,
+    /// What the caller's limits gave.
+    pub(crate) caller: &'a Hold,
+}
+
+/// Tries one target.
 pub(crate) async fn run(
     gateway: &Gateway,
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    caller: &Hold,
-    earlier: Duration,
+    Turn { number, earlier, caller }: Turn<'_>,
     lead: Option<&Lead>,
 ) -> Tried {
     let leaf = &**routing.plan.leaf();
@@ -95,10 +105,14 @@ pub(crate) async fn run(
         Err(fault) => return refused(facts, fault, Held::default()),
     };
     facts.limits = facts.limits.tighter(hold.standings());
-    let prepared = match Prepared::new(gateway, session, request, leaf, &aim, content) {
+    let mut prepared = match Prepared::new(gateway, session, request, leaf, &aim, content) {
         Ok(prepared) => prepared,
         Err(fault) => return refused(facts, fault, hold),
     };
+    // What passes through untouched keeps what the client says of its trace.
+    if let Some(trace) = request.span.as_deref().filter(|_| !request.route.raw) {
+        prepared.head.trace(trace, number);
+    }
     facts.adjusted.clone_from(&prepared.out.adjusted);
     facts.request_bytes = prepared.out.body.len() as u64;
     facts.stream = prepared.content.stream;

@@ -4,7 +4,7 @@
 use super::Gateway;
 use super::admit::Holds;
 use super::answer::Answer;
-use super::attempt::{self, Tried};
+use super::attempt::{self, Tried, Turn};
 use super::caching::{self, Looked};
 use super::capture::{Scene, Tape};
 use super::deliver;
@@ -37,7 +37,8 @@ pub(crate) async fn run(
             Some(looked) => looked,
             None => caching::look(gateway, session, request, routing).await.map_err(left)?,
         };
-        let (tried, mut lead) = turn(gateway, session, request, routing, (earlier, &caller), looked).await;
+        let whose = Turn { number, earlier, caller: &caller };
+        let (tried, mut lead) = turn(gateway, session, request, routing, whose, looked).await;
         let mut record = record::of(request, Some(routing), Some(&tried), number);
         let moves_on = match &tried.answer {
             Err(_) => false,
@@ -98,14 +99,14 @@ async fn turn(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    (earlier, caller): (Duration, &Hold),
+    turn: Turn<'_>,
     looked: Looked,
 ) -> (Tried, Option<Lead>) {
     match looked {
         Looked::Answered(tried) => (*tried, None),
-        Looked::Off => (attempt::run(gateway, session, request, routing, caller, earlier, None).await, None),
+        Looked::Off => (attempt::run(gateway, session, request, routing, turn, None).await, None),
         Looked::Lead(lead, status) => {
-            let mut tried = attempt::run(gateway, session, request, routing, caller, earlier, Some(&lead)).await;
+            let mut tried = attempt::run(gateway, session, request, routing, turn, Some(&lead)).await;
             tried.facts.cache = status;
             (tried, Some(lead))
         }

@@ -8,6 +8,7 @@ use ahash::AHashMap;
 use gateway_domain::catalog::AuthStyle;
 use gateway_domain::config::Leaf;
 use gateway_domain::keys::{KeyHash, looks_minted};
+use gateway_domain::record::Trace;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::{Endpoint, Outgoing};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -45,6 +46,16 @@ impl HeadPlan {
     /// What stands on top of the target's own head.
     pub(crate) fn extra(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
         self.extra.iter()
+    }
+
+    /// Continues the trace towards the target.
+    pub(crate) fn trace(&mut self, trace: &Trace, attempt: u32) {
+        let made = trace.header(attempt).and_then(|text| HeaderValue::from_str(&text).ok());
+        let Some(parent) = made else { return };
+        self.extra.push((HeaderName::from_static("traceparent"), parent));
+        if let Some(state) = trace.state.as_deref().and_then(|s| HeaderValue::from_str(s).ok()) {
+            self.extra.push((HeaderName::from_static("tracestate"), state));
+        }
     }
 
     pub(crate) fn make(&self) -> pingora::Result<Box<RequestHeader>> {

@@ -1,8 +1,10 @@
 //! The gateway's own request headers as one typed value (`spec/service.md`, request headers). A bad one is a
 //! 400 that names it as the client spelled it. `--header-alias` prefixes count like `x-gateway-`.
 
+use super::trace::Told;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::egress::{BaseUrl, Trusted, check_custom_host};
+use gateway_domain::record::Parent;
 use gateway_domain::{Fault, FaultKind};
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
@@ -19,6 +21,8 @@ pub(crate) struct GatewayHeaders {
     pub(crate) custom_host: Option<Arc<BaseUrl>>,
     pub(crate) trace_id: Option<Arc<str>>,
     pub(crate) metadata: Vec<(String, String)>,
+    /// Members of `baggage`; metadata where that does not say otherwise.
+    pub(crate) baggage: Vec<(String, String)>,
     pub(crate) request_timeout_ms: Option<u64>,
     pub(crate) integrated_models: bool,
     /// A fresh upstream call is wanted, and its answer kept.
@@ -31,6 +35,8 @@ pub(crate) struct GatewayHeaders {
     pub(crate) provider_url: Option<&'static str>,
     /// `false` beats the config.
     pub(crate) lenient: bool,
+    /// `None` when the client tells nothing of a trace.
+    pub(crate) traced: Option<Box<Told>>,
     /// Names in lower case whose values records hold as hashes.
     pub(crate) sensitive: Option<Arc<[String]>>,
     /// Provider settings that ride on headers of their own (`openai-beta`, `anthropic-version` …).
@@ -59,6 +65,26 @@ impl GatewayHeaders {
 
     /// Provider headers are honoured unprefixed too; the prefixed form wins.
     fn take_bare(&mut self, name: &str, value: &HeaderValue) {
+        match name {
+            // Whatever cannot be read is ignored, as the recommendation says.
+            "traceparent" => {
+                if let Some(parent) = value.to_str().ok().and_then(|t| Parent::parse(t.trim())) {
+                    self.traced.get_or_insert_default().parent = Some(parent);
+                }
+                return;
+            }
+            "tracestate" => {
+                if let Some(state) = value.to_str().ok().filter(|t| t.len() <= 512) {
+                    self.traced.get_or_insert_default().state = Some(state.into());
+                }
+                return;
+            }
+            "baggage" => {
+                self.baggage = value.to_str().map(baggage).unwrap_or_default();
+                return;
+            }
+            _ => {}
+        }
         if let Some(known) = PROVIDER_HEADERS.iter().find(|n| **n == name)
             && !self.provider_headers.iter().any(|(n, _)| n == known)
         {
@@ -94,6 +120,9 @@ impl GatewayHeaders {
                 }
                 self.trace_id = Some(id.into());
             }
+            "span-id" => self.traced.get_or_insert_default().span_id = Some(short(name, text()?)?),
+            "span-name" => self.traced.get_or_insert_default().span_name = Some(short(name, text()?)?),
+            "parent-span-id" => self.traced.get_or_insert_default().parent_span_id = Some(short(name, text()?)?),
             "metadata" => self.metadata = metadata(name, value)?,
             "cache-force-refresh" => self.cache_refresh = flag(name, text()?)?,
             "cache-namespace" => self.cache_namespace = Some(text()?.into()),
@@ -146,6 +175,41 @@ fn word<'a>(name: &str, text: &'a str) -> Result<&'a str, Fault> {
         return Err(bad(name, "must be a slug of 1..256 characters"));
     }
     Ok(text)
+}
+
+fn short(name: &str, text: &str) -> Result<Arc<str>, Fault> {
+    if text.is_empty() || text.len() > 255 {
+        return Err(bad(name, "must be of 1..255 characters"));
+    }
+    Ok(text.into())
+}
+
+/// W3C Baggage: `key=value;property,…`; members that metadata could not hold are left out.
+fn baggage(text: &str) -> Vec<(String, String)> {
+    const MOST: usize = 64;
+    let member = |m: &str| {
+        let (key, value) = m.split(';').next()?.split_once('=')?;
+        let value = percent_decoded(value.trim())?;
+        let key = key.trim();
+        (!key.is_empty() && value.chars().count() <= 128).then(|| (key.to_owned(), value))
+    };
+    text.split(',').filter_map(member).take(MOST).collect()
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        if *first == b'%' && after.len() >= 2 {
+            let digits = std::str::from_utf8(&after[..2]).ok()?;
+            out.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &after[2..];
+        } else {
+            out.push(*first);
+            rest = after;
+        }
+    }
+    String::from_utf8(out).ok()
 }
 
 fn flag(name: &str, text: &str) -> Result<bool, Fault> {
@@ -227,12 +291,21 @@ mod tests {
             ("x-gateway-request-timeout", "1500"),
             ("x-gateway-strict-open-ai-compliance", "false"),
             ("openai-beta", "bare"),
+            ("baggage", "_user=bob,team=blue%20one;p=1, ,x"),
+            ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+            ("x-gateway-span-name", "step"),
             ("x-gateway-openai-beta", "prefixed"),
         ])
         .expect("valid");
         assert_eq!(h.provider.as_deref(), Some("@main"));
         assert_eq!(h.metadata, [("_user".to_owned(), "ann".to_owned())]);
         assert_eq!(h.forward_headers.as_deref(), Some(&["x-a".to_owned(), "x-b".to_owned()][..]));
+        assert_eq!(h.baggage, [("_user".to_owned(), "bob".to_owned()), ("team".to_owned(), "blue one".to_owned())]);
+        let told = h.traced.as_deref().expect("a trace");
+        assert_eq!(
+            (told.parent.map(|p| p.span), told.span_name.as_deref()),
+            (Some(0xb7ad_6b71_6920_3331), Some("step"))
+        );
         assert!(h.lenient && h.request_timeout_ms == Some(1500));
         assert_eq!(h.provider_headers, [("openai-beta", HeaderValue::from_static("prefixed"))]);
     }

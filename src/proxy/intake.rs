@@ -6,7 +6,7 @@ use super::body::{self, BodyError, BodyLimits, Permit};
 use super::capture::Keep;
 use super::headers::{GatewayHeaders, suffix_of};
 use super::request::{Content, Request, Route, Tenant};
-use crate::ids;
+use super::trace;
 use bytes::Bytes;
 use gateway_domain::bounds::peek;
 use gateway_domain::id::UserId;
@@ -107,8 +107,9 @@ pub(crate) fn receive(
         Err(fault) => (GatewayHeaders::default(), Some(fault)),
     };
     let keep = Keep::decide(gateway.settings.log_bodies, &tenant, &headers);
-    let trace = headers.trace_id.clone().unwrap_or_else(|| ids::next(at).to_string().into());
-    let metadata = merge_metadata(&tenant, &headers.metadata);
+    let trace = trace::id(&headers, at);
+    let span = trace::of(&headers, &trace, gateway.settings.traced);
+    let metadata = merge_metadata(&tenant, &headers);
     let request = Box::new(Request {
         started,
         at,
@@ -124,6 +125,7 @@ pub(crate) fn receive(
         content: Content::default(),
         steps: Steps { auth_us, ..Steps::default() },
         keep,
+        span,
     });
     let refusal = bad_header.or_else(|| permit(&request)).or_else(|| saved_only(gateway, &request));
     match refusal {
@@ -233,8 +235,10 @@ fn saved_only(gateway: &Gateway, request: &Request) -> Option<Fault> {
     Some(Fault::new(FaultKind::InlineBlocked, format!("{what} blocked in this organisation")).code(code).on(field))
 }
 
-fn merge_metadata(tenant: &Tenant, request: &[(String, String)]) -> Vec<(String, String)> {
-    let mut merged = request.to_vec();
+fn merge_metadata(tenant: &Tenant, headers: &GatewayHeaders) -> Vec<(String, String)> {
+    let mut merged = headers.metadata.clone();
+    let own = |k: &String| headers.metadata.iter().any(|(have, _)| have == k);
+    merged.extend(headers.baggage.iter().filter(|(k, _)| !own(k)).cloned());
     let key = tenant.key.defaults.iter().flat_map(|d| d.metadata.iter().map(|(k, v)| (k, v)));
     for (k, v) in key.chain(tenant.workspace.metadata.iter()) {
         merged.retain(|(have, _)| have != k);
@@ -286,7 +290,9 @@ pub(crate) async fn read_content(
     held: &mut Permit,
 ) -> Result<Content, BodyError> {
     let limits = BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout, trusted: true };
+    let started = Instant::now();
     let bytes = body::read(&mut session.downstream_session, limits, held).await?;
+    let waited_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     if bytes.is_empty() && route.body != Some(Body::Json) {
         return Ok(Content::default());
     }
@@ -301,7 +307,7 @@ pub(crate) async fn read_content(
     let found = found.map_err(|fault| BodyError::Invalid(fault, bytes.clone()))?;
     // A raw body whose model could not be read may name any.
     let unread = route.raw && found.model.is_none() && !bytes.is_empty();
-    Ok(Content { bytes, unread, ..found })
+    Ok(Content { bytes, unread, waited_us, ..found })
 }
 
 fn own(peek: &gateway_domain::bounds::Peek<'_>) -> Content {

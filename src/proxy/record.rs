@@ -72,7 +72,7 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
         metadata: metadata(&request.metadata),
         adjusted: facts.map(|f| f.adjusted.join(",")).unwrap_or_default().into(),
         cache: facts.map_or(CacheStatus::Disabled, |f| f.cache),
-        trace: None,
+        trace: request.span.clone(),
         bodies: None,
     })
 }

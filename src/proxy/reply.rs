@@ -159,9 +159,10 @@ fn duration(seconds: u64) -> String {
     }
 }
 
-/// Microseconds that the gateway itself took so far.
+/// Microseconds that the gateway itself took so far: without waiting for providers and for the client's body.
 pub(crate) fn own_work(request: &Request, facts: &Facts) -> u64 {
-    micros(request.started.elapsed().saturating_sub(facts.upstream + facts.paused + facts.earlier))
+    let waited = facts.upstream + facts.paused + facts.earlier + Duration::from_micros(request.steps.body_us);
+    micros(request.started.elapsed().saturating_sub(waited))
 }
 
 pub(crate) fn micros(d: Duration) -> u64 {

@@ -5,7 +5,7 @@ use super::headers::GatewayHeaders;
 use crate::live::World;
 use bytes::Bytes;
 use gateway_domain::operation::Body;
-use gateway_domain::record::Steps;
+use gateway_domain::record::{Steps, Trace};
 use gateway_domain::snapshot::{Key, Org, Workspace};
 use gateway_domain::{Dialect, Operation, Secret, Timestamp};
 use http::{HeaderValue, Method};
@@ -51,6 +51,8 @@ pub(crate) struct Content {
     pub(crate) stream: bool,
     pub(crate) wants_usage: bool,
     pub(crate) unread: bool,
+    /// Microseconds that were spent waiting for it.
+    pub(crate) waited_us: u64,
 }
 
 impl Request {
@@ -84,4 +86,6 @@ pub(crate) struct Request {
     pub(crate) content: Content,
     pub(crate) steps: Steps,
     pub(crate) keep: Keep,
+    /// `None` when the call belongs to no trace but its own.
+    pub(crate) span: Option<Arc<Trace>>,
 }

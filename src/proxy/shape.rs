@@ -34,6 +34,7 @@ pub(crate) fn content<'a>(request: &'a Request, leaf: &Leaf) -> Result<Cow<'a, C
         stream: found.stream,
         wants_usage: found.wants_usage,
         unread: false,
+        waited_us: content.waited_us,
         bytes: bytes.clone(),
     };
     Ok(Cow::Owned(shaped))

@@ -2,12 +2,13 @@
 
 use crate::flight::Flight;
 use crate::live::Live;
-use crate::metrics::{Circuit, Metrics, Readings};
+use crate::metrics::{Circuit, Metrics, Readings, Shape};
 use crate::peers::Peers;
 use crate::proxy::{Assignments, Budget};
 use gateway_admin::Status;
 use gateway_domain::ports::Live as _;
 use gateway_policies::Ledger;
+use prometheus::proto::MetricFamily;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -49,7 +50,7 @@ impl Process {
 
     /// For commands that serve nothing but need an [`gateway_admin::App`].
     pub(crate) fn detached(live: Arc<Live>) -> Result<Self, String> {
-        let metrics = Metrics::new().map_err(|e| e.to_string())?;
+        let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
         Ok(Self::new(live, metrics, Flight::default(), Budget::new(0), Arc::new(Ledger::default()), Peers::default()))
     }
 
@@ -106,7 +107,18 @@ impl Status for Process {
     }
 
     fn metrics(&self) -> String {
-        self.metrics.encode(&Readings {
+        self.metrics.encode(&self.readings())
+    }
+}
+
+impl Process {
+    /// For OTLP.
+    pub(crate) fn families(&self) -> Vec<MetricFamily> {
+        self.metrics.families(&self.readings())
+    }
+
+    fn readings(&self) -> Readings {
+        Readings {
             revision: self.live.snapshot().revision,
             stale: self.stale.load(Ordering::Relaxed),
             in_flight: self.flight.count(),
@@ -117,6 +129,6 @@ impl Status for Process {
             bodies_shed: self.budget.shed(),
             assignments: self.sticks.len(),
             circuits: self.circuits(),
-        })
+        }
     }
 }

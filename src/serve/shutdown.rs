@@ -6,6 +6,7 @@ use super::admin_port::StopAdmin;
 use super::presence::Presence;
 use super::process::Process;
 use crate::flight::Flight;
+use crate::otlp::Otlp;
 use crate::settings::{Role, Settings};
 use crate::writer::Writer;
 use async_trait::async_trait;
@@ -29,11 +30,15 @@ const SETTLE_UPGRADE: Duration = Duration::from_secs(1);
 const LAST_SHIPMENTS: Duration = Duration::from_secs(5);
 const LAST_SHIPMENTS_AT_ONCE: Duration = Duration::from_secs(1);
 
+/// What the collector of traces has to take the last of them.
+const LAST_SPANS: Duration = Duration::from_secs(3);
+
 /// Everything that must happen before the process may end.
 pub(crate) struct Drain {
     flight: Flight,
     process: Arc<Process>,
     writer: Mutex<Writer>,
+    otlp: Option<Otlp>,
     stop_admin: StopAdmin,
     presence: Presence,
     delay: Duration,
@@ -48,7 +53,7 @@ impl Drain {
     pub(crate) fn new(
         flight: Flight,
         process: Arc<Process>,
-        writer: Writer,
+        (writer, otlp): (Writer, Option<Otlp>),
         stop_admin: StopAdmin,
         presence: Presence,
         settings: &Settings,
@@ -57,6 +62,7 @@ impl Drain {
             flight,
             process,
             writer: Mutex::new(writer),
+            otlp,
             stop_admin,
             presence,
             delay: settings.shutdown_delay.0,
@@ -99,6 +105,9 @@ impl Drain {
         self.stop_admin.stop();
         self.presence.leave();
         self.writer.lock().stop(LAST_SHIPMENTS);
+        if let Some(otlp) = &self.otlp {
+            otlp.flush(LAST_SPANS);
+        }
         tracing::info!("stopped");
         std::process::exit(0)
     }

@@ -2,10 +2,13 @@
 //! one that the peer closed, or spoke on unasked, is dropped.
 
 use ahash::AHashMap;
+use parking_lot::Mutex;
 use pingora::protocols::Stream;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
@@ -17,6 +20,40 @@ const SWEEP: Duration = Duration::from_secs(1);
 struct Idle {
     stream: Stream,
     since: Instant,
+    _counted: Counted,
+}
+
+/// Idle connections of each thread: a count of its own for each, so that no two write to one place.
+static COUNTS: Mutex<Vec<Arc<AtomicUsize>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static COUNT: Arc<AtomicUsize> = {
+        let count = Arc::<AtomicUsize>::default();
+        COUNTS.lock().push(count.clone());
+        count
+    };
+}
+
+/// Counts one connection as idle until dropped, on whatever thread that happens.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new() -> Self {
+        let count = COUNT.with(Arc::clone);
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Idle upstream connections of all threads.
+pub(crate) fn idle() -> u64 {
+    COUNTS.lock().iter().map(|c| c.load(Ordering::Relaxed) as u64).sum()
 }
 
 struct Pool {
@@ -64,7 +101,7 @@ pub(crate) fn check_in(key: u64, stream: Stream, most: usize) {
         }
         let list = pool.by_key.entry(key).or_default();
         if list.len() < most {
-            list.push(Idle { stream, since: now });
+            list.push(Idle { stream, since: now, _counted: Counted::new() });
         }
     });
 }

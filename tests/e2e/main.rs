@@ -20,6 +20,8 @@ mod control;
 #[cfg(test)]
 mod custom_hosts;
 #[cfg(test)]
+mod dashboard;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod first_request;
@@ -41,6 +43,8 @@ mod loss;
 mod matrix;
 #[cfg(test)]
 mod models;
+#[cfg(test)]
+mod otlp;
 #[cfg(test)]
 mod params;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use gateway_domain::money::NanoUsd;
 use gateway_domain::record::{Bodies, Body, LogRecord, Message};
 use gateway_domain::usage::Usage;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// `open`: whether the reader may see the request's metadata. `own`: prefixes of the gateway's headers.
 pub(super) fn record(r: &LogRecord, open: bool, own: &[String]) -> Value {
@@ -117,13 +118,35 @@ fn metrics(r: &LogRecord, open: bool) -> Value {
     Value::Object(out)
 }
 
+/// Id, name and parent of the call's span: as the client named it, else as traces tell it, else by the record.
+fn span(r: &LogRecord) -> (String, String, Option<String>) {
+    let trace = r.trace.as_deref();
+    let own = || match trace.filter(|t| t.span != 0) {
+        Some(trace) => format!("{:016x}", trace.call(r.attempt)),
+        None => format!("{:016x}", r.id.as_u64_pair().1),
+    };
+    let text = |given: Option<&Arc<str>>| given.map(|t| t.to_string());
+    let name = || format!("{} {}", r.method, r.path);
+    (
+        text(trace.and_then(|t| t.span_id.as_ref())).unwrap_or_else(own),
+        text(trace.and_then(|t| t.span_name.as_ref())).unwrap_or_else(name),
+        trace.and_then(|t| {
+            text(t.parent_span_id.as_ref()).or_else(|| (t.parent != 0).then(|| format!("{:016x}", t.parent)))
+        }),
+    )
+}
+
 fn identity(r: &LogRecord) -> Value {
+    let span = span(r);
     json!({
         "id": r.id,
         "organisation_id": r.org,
         "workspace_slug": r.workspace_slug,
         "created_at": r.created_at,
         "trace_id": r.trace_id,
+        "span_id": span.0,
+        "span_name": span.1,
+        "parent_span_id": span.2,
         "api_key_id": r.key,
         "config": r.config,
         "virtual_key": r.virtual_key,

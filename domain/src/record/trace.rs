@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Trace {
     #[serde(with = "hexadecimal")]
     pub id: u128,
-    /// The span of the client's request.
+    /// The span of the client's request; 0 when no spans are made here.
     pub span: u64,
     /// The client's own span; 0 when it told none.
     pub parent: u64,
@@ -62,11 +62,16 @@ impl Trace {
         (mixed ^ (mixed >> 29)).max(1)
     }
 
-    /// `traceparent` for the `attempt`th target.
-    pub fn header(&self, attempt: u32) -> String {
+    /// `traceparent` for the `attempt`th target. Without a span of ours the client's own is handed on; `None` when
+    /// it told none either.
+    pub fn header(&self, attempt: u32) -> Option<String> {
+        let span = if self.span == 0 { self.parent } else { self.call(attempt) };
+        if span == 0 {
+            return None;
+        }
         let mut out = String::with_capacity(55);
-        let _ = write!(out, "00-{:032x}-{:016x}-{:02x}", self.id, self.call(attempt), u8::from(self.sampled));
-        out
+        let _ = write!(out, "00-{:032x}-{span:016x}-{:02x}", self.id, u8::from(self.sampled));
+        Some(out)
     }
 }
 
@@ -116,8 +121,11 @@ mod tests {
         let trace = Trace { id: 10, span: 7, sampled: true, ..Trace::default() };
         let spans: std::collections::BTreeSet<u64> = (1..100).map(|n| trace.call(n)).collect();
         assert!(spans.len() == 99 && !spans.contains(&7) && !spans.contains(&0));
-        let parent = Parent::parse(&trace.header(2)).expect("what we send can be read");
+        let parent = trace.header(2).and_then(|h| Parent::parse(&h)).expect("what we send can be read");
         assert_eq!((parent.trace, parent.span, parent.sampled), (10, trace.call(2), true));
+        let passed = Trace { id: 10, parent: 5, ..Trace::default() };
+        assert_eq!(passed.header(2).as_deref(), Some("00-0000000000000000000000000000000a-0000000000000005-00"));
+        assert_eq!(Trace { id: 10, ..Trace::default() }.header(1), None);
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! The dashboard of `deploy/grafana` against a real Prometheus that scrapes the gateway: every query of every panel
+//! is one that Prometheus understands and that has data.
+
+use crate::harness::ports::Port;
+use crate::harness::process::Process;
+use crate::harness::{Gateway, Upstream, eventually, hello, reply, with};
+use serde_json::{Value, json};
+use std::process::Command;
+
+const DASHBOARD: &str = include_str!("../../deploy/grafana/gateway.json");
+
+/// Title and query of every target of every panel.
+fn queries() -> Vec<(String, String)> {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").clone();
+    let of = |panel: &Value| {
+        let title = panel["title"].as_str().expect("a title").to_owned();
+        let targets = panel["targets"].as_array().cloned().unwrap_or_default();
+        targets.into_iter().map(move |t| (title.clone(), t["expr"].as_str().expect("a query").to_owned()))
+    };
+    panels.iter().flat_map(of).collect()
+}
+
+/// Every kind of thing that the panels tell of.
+async fn traffic(gateway: &Gateway) {
+    let broken = Upstream::replying(|_| reply::error(500, &[])).await;
+    let whole = Upstream::replying(|_| reply::chat("hi")).await;
+    for _ in 0..3 {
+        gateway.chat_through(&whole).json(&hello()).send().await.expect(200);
+        gateway.chat_through(&broken).json(&hello()).send().await.expect(500);
+        gateway.chat().provider("mock").json(&with(hello(), json!({ "stream": true }))).send().await.expect(200);
+        gateway.chat_through(&whole).json(&with(hello(), json!({ "model": "of-no-price" }))).send().await.expect(200);
+    }
+    gateway.chat().key(&"k".repeat(40)).provider("mock").json(&hello()).send().await.expect(401);
+    // A policy that lets nothing pass gives the 429.
+    let conditions = json!([{ "key": "api_key", "value": "*" }]);
+    let policy = json!({
+        "name": "one", "type": "requests", "unit": "rph", "value": 1, "conditions": conditions,
+        "group_by": [{ "key": "api_key" }],
+    });
+    let made = gateway.admin().post("/policies/rate-limits", &policy).await.expect(200).json();
+    let id = made["id"].as_str().or_else(|| made["data"]["id"].as_str()).expect("an id").to_owned();
+    gateway.chat().provider("mock").json(&hello()).send().await.expect(200);
+    for _ in 0..3 {
+        gateway.chat().provider("mock").json(&hello()).send().await.expect(429);
+    }
+    gateway.admin().delete(&format!("/policies/rate-limits/{id}")).await;
+}
+
+#[tokio::test]
+async fn every_query_of_the_dashboard_has_data() {
+    let queries = queries();
+    assert!(queries.len() > 30, "{} queries", queries.len());
+    let gateway = Gateway::with(&["--metrics-const-labels", "app=gateway,env=test"]).await;
+    let (folder, port) = (gateway.folder(), Port::reserve());
+    let config = format!(
+        "global: {{ scrape_interval: 250ms, scrape_timeout: 250ms }}\nscrape_configs:\n  - job_name: gateway\n    \
+         static_configs: [{{ targets: ['{}'] }}]\n",
+        gateway.admin
+    );
+    std::fs::write(folder.join("prometheus.yml"), config).expect("written");
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", "prometheus"]);
+    command.arg(format!("--config.file={}", folder.join("prometheus.yml").display()));
+    command.arg(format!("--storage.tsdb.path={}", folder.join("prometheus").display()));
+    command.arg(format!("--web.listen-address={}", port.address));
+    let _prometheus = Process::spawn(command, &folder.join("prometheus.log"));
+    let api = format!("http://{}/api/v1", port.address);
+    let ask = async |query: &str| {
+        let asked = gateway.client().get(format!("{api}/query")).query(&[("query", query)]).send().await.ok()?;
+        asked.json::<Value>().await.ok()
+    };
+    eventually("a first scrape", || async {
+        let up = ask("up{job=\"gateway\"} == 1").await?;
+        up["data"]["result"].as_array().is_some_and(|r| !r.is_empty()).then_some(())
+    })
+    .await;
+    // Rates need what was there before to have grown.
+    traffic(&gateway).await;
+    eventually("records in the metrics", || async {
+        let seen = ask("request_count{code=\"429\"}").await?;
+        seen["data"]["result"].as_array().is_some_and(|r| !r.is_empty()).then_some(())
+    })
+    .await;
+    traffic(&gateway).await;
+    for (panel, query) in queries {
+        let query = query.replace("$__rate_interval", "30s");
+        eventually(&format!("data for `{panel}`: {query}"), || async {
+            let answer = ask(&query).await?;
+            assert_eq!(answer["status"], "success", "{panel}: {query}: {answer}");
+            let rows = answer["data"]["result"].as_array()?.clone();
+            let told = |r: &Value| r["value"][1].as_str().is_some_and(|v| v.parse::<f64>().is_ok_and(f64::is_finite));
+            rows.iter().any(told).then_some(())
+        })
+        .await;
+    }
+    let labelled = ask("request_count{app=\"gateway\",env=\"test\"}").await.expect("an answer");
+    assert!(labelled["data"]["result"].as_array().is_some_and(|r| !r.is_empty()), "{labelled}");
+}
