@@ -154,21 +154,12 @@ impl Otlp {
         }
     }
 
-    /// Records offered so far that no collector took, and those that one did.
-    pub(crate) fn fates(&self) -> (u64, u64) {
-        (self.fates.dropped.load(Ordering::Relaxed), self.fates.exported.load(Ordering::Relaxed))
-    }
-
     /// Waits until everything offered has its fate, or for so long. Blocks: for a process that ends.
     pub(crate) fn flush(&self, patience: Duration) {
         let until = std::time::Instant::now() + patience;
         while self.fates.settled() < self.fates.offered.load(Ordering::Relaxed) && std::time::Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
-    }
-
-    pub(crate) fn depth(&self) -> usize {
-        self.queue.max_capacity() - self.queue.capacity()
     }
 }
 

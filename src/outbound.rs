@@ -51,7 +51,6 @@ impl From<reqwest::Error> for OutboundError {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    #[expect(dead_code, reason = "its callers land one by one")]
     pub(crate) headers: http::HeaderMap,
     pub(crate) body: Vec<u8>,
 }
