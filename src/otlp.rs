@@ -216,7 +216,10 @@ impl Exporter {
             let request = request.header(http::header::CONTENT_TYPE, "application/x-protobuf").body(body.clone());
             let (again, why) = match send(request).await {
                 Ok(answer) if (200..300).contains(&answer.status) => return true,
-                Ok(answer) => (matches!(answer.status, 429 | 502 | 503 | 504), format!("status {}", answer.status)),
+                Ok(answer) => {
+                    wait = wished(&answer.headers).unwrap_or(wait);
+                    (matches!(answer.status, 429 | 502 | 503 | 504), format!("status {}", answer.status))
+                }
                 Err(OutboundError::Failed(why)) => (true, why),
                 Err(e) => (false, e.to_string()),
             };
@@ -229,6 +232,12 @@ impl Exporter {
         }
         false
     }
+}
+
+/// How long the collector asks to be left alone, in reason.
+fn wished(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(Duration::from_secs(30)))
 }
 
 fn nanos(at: gateway_domain::Timestamp) -> u64 {

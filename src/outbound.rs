@@ -80,7 +80,6 @@ impl Outbound {
     }
 
     /// For an address that the operator set or that is a constant here (metadata services): not checked.
-    #[expect(dead_code, reason = "its callers land one by one")]
     pub(crate) fn operator_request(&self, method: http::Method, url: &str) -> reqwest::RequestBuilder {
         self.operator.request(method, url)
     }
