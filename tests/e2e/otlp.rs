@@ -184,7 +184,7 @@ async fn metrics_carry_the_histograms_of_the_conventions() {
     let gateway = traced(&collector, &[]).await;
     gateway.chat_through(&upstream).json(&hello()).send().await.expect(200);
     let found = eventually("metrics of the call", || async {
-        let last = collector.seen().into_iter().filter(|s| s.target == "/v1/metrics").next_back()?;
+        let last = collector.seen().into_iter().rfind(|s| s.target == "/v1/metrics")?;
         let told = ExportMetricsServiceRequest::decode(&*last.body).expect("a message of OTLP");
         let all = told.resource_metrics.into_iter().flat_map(|r| r.scope_metrics).flat_map(|s| s.metrics);
         let all: Vec<_> = all.collect();
