@@ -79,6 +79,13 @@ impl Outbound {
         Ok(self.checked.request(method, url))
     }
 
+    /// Whether the operator named the host of this address as one to be trusted.
+    pub(crate) fn trusts(&self, url: &str) -> bool {
+        let bare = url.split(['?', '#']).next().unwrap_or(url);
+        let Ok(base) = gateway_domain::egress::BaseUrl::parse(bare) else { return false };
+        base.host.parse().map_or_else(|_| self.trusted.name(&base.host), |ip| self.trusted.address(ip))
+    }
+
     /// For an address that the operator set or that is a constant here (metadata services): not checked.
     pub(crate) fn operator_request(&self, method: http::Method, url: &str) -> reqwest::RequestBuilder {
         self.operator.request(method, url)

@@ -39,7 +39,7 @@ use crate::flight::Flight;
 use crate::issuers::Issuers;
 use crate::live::Live;
 use crate::settings::LogBodies;
-use crate::upstream::Dialer;
+use crate::upstream::{Credentials, Dialer};
 use crate::writer::Records;
 use async_trait::async_trait;
 use body::{BodyError, Permit};
@@ -99,6 +99,7 @@ pub(crate) struct Gateway {
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) dialer: Dialer,
     pub(crate) counters: Arc<dyn Counters>,
+    pub(crate) credentials: Credentials,
     pub(crate) budget: Arc<Budget>,
     pub(crate) records: Records,
     pub(crate) names: ReplyNames,

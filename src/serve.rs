@@ -23,7 +23,7 @@ use crate::peers::Peers;
 use crate::proxy::{Assignments, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames};
 use crate::settings::{Role, Settings};
 use crate::telemetry;
-use crate::upstream::{Dialer, Dns, idle};
+use crate::upstream::{Credentials, Dialer, Dns, Places, idle};
 use crate::writer::{Records, Way, Writer};
 use boot::Booted;
 use gateway_domain::egress::{BaseUrl, Trusted};
@@ -105,6 +105,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dialer = Dialer::new(dns, settings.connect_timeout.0, control.handle().clone());
     let cache = redis::answer_cache(redis::connect(&settings, &metrics, &control)?, &settings, &metrics)?;
+    let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());
     let gateway = Gateway {
         names: ReplyNames::new(&aliases(&settings)),
         settings: proxy_settings(&settings, &booted)?,
@@ -112,6 +113,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         issuers,
         dialer,
         counters: ledger,
+        credentials,
         budget,
         records,
         sticks: sticks.clone(),
@@ -162,9 +164,20 @@ fn start_writer(
     Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))
 }
 
+fn outbound(booted: &Booted) -> Result<Outbound, String> {
+    Outbound::new(booted.trusted.clone()).map_err(|e| format!("the outbound client: {e}"))
+}
+
+fn places(settings: &Settings) -> Places {
+    Places {
+        google_metadata: settings.google_metadata_url.clone(),
+        azure_metadata: settings.azure_metadata_url.clone(),
+        azure_token_file: settings.azure_token_file.clone(),
+    }
+}
+
 fn follow_issuers(control: &Runtime, booted: &Booted) -> Result<Arc<Issuers>, String> {
-    let outbound = Outbound::new(booted.trusted.clone()).map_err(|e| format!("the outbound client: {e}"))?;
-    Ok(issuers::start(control.handle(), booted.live.clone(), outbound))
+    Ok(issuers::start(control.handle(), booted.live.clone(), outbound(booted)?))
 }
 
 /// Where role `proxy` sends control-plane routes. The operator named the host, so it may be private.

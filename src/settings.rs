@@ -207,6 +207,13 @@ settings! {
     /// Hosts or CIDRs that custom hosts may reach though private (repeatable, or with commas)
     trusted_custom_hosts: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_CUSTOM_HOSTS" in "Limits";
 
+    /// Base URL of Google's metadata service, for integrations that use the identity of the machine
+    google_metadata_url: [Option<String>] as String = "http://metadata.google.internal".to_owned(), "GATEWAY_GOOGLE_METADATA_URL" in "Clouds";
+    /// Base URL of Azure's metadata service, for the same
+    azure_metadata_url: [Option<String>] as String = "http://169.254.169.254".to_owned(), "GATEWAY_AZURE_METADATA_URL" in "Clouds";
+    /// File with the token that Azure's workload identity gives this process
+    azure_token_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_AZURE_TOKEN_FILE" in "Clouds";
+
     /// Longest wait for a body from the client
     body_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_BODY_TIMEOUT" in "Clocks";
     /// Longest wait for a connection to an upstream

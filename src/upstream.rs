@@ -2,11 +2,13 @@
 //! Knows nothing of requests' meaning; TLS, verification and dialling are Pingora's.
 
 mod cork;
+mod credential;
 mod dial;
 mod dns;
 mod peer;
 mod pool;
 
+pub(crate) use credential::{Credentials, Places};
 pub(crate) use dial::{DialError, Dialer, Origin};
 pub(crate) use dns::Dns;
 pub(crate) use pool::{check_in, check_out, idle};

@@ -59,6 +59,7 @@ use Envelope::{Account, Failure, NotFound, Plain, SavedOnly};
 
 faults! {
     Unauthenticated: 401 "unauthenticated" "invalid_request_error" "authentication_error" Account("AB05"), false;
+    SignInRefused:   401 "sign_in_refused" "authentication_error" "authentication_error" Plain, false;
     Forbidden:       403 "forbidden" "permission_error" "permission_error" Account("AB03"), false;
     Flooded:         429 "flooded" "rate_limit_error" "rate_limit_error" Account("AB06"), false;
     BadHeader:       400 "bad_header" "invalid_request_error" "invalid_request_error" Failure, false;
@@ -77,6 +78,7 @@ faults! {
     ClientGone:      499 "client_gone" "server_error" "api_error" Plain, false;
     Internal:        500 "internal" "server_error" "api_error" Failure, true;
     Unsupported:     500 "unsupported" "invalid_request_error" "invalid_request_error" Failure, true;
+    SignInFailed:    502 "sign_in_failed" "server_error" "api_error" Plain, false;
     UpstreamBroken:  502 "upstream_broken" "server_error" "api_error" Plain, false;
     Unreachable:     503 "upstream_unreachable" "server_error" "api_error" Plain, false;
     Busy:            503 "busy" "server_error" "overloaded_error" Failure, false;

@@ -3,6 +3,7 @@
 
 pub mod bounds;
 pub mod catalog;
+pub mod cloud;
 pub mod config;
 pub mod counters;
 pub mod egress;

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use gateway_domain::catalog::ProviderInfo;
+use gateway_domain::cloud::Settings;
 use gateway_domain::{Dialect, Fault, Operation, Usage};
 use http::{HeaderName, HeaderValue, Method};
 use std::borrow::Cow;
@@ -37,6 +38,8 @@ pub struct Call<'a> {
     /// Which credential the call is made with, as a number that tells credentials apart and nothing else. What only
     /// its owner can read (signatures, encrypted reasoning) goes back to no other.
     pub origin: u64,
+    /// Of the cloud that the provider belongs to: projects, deployments and the like, which stand in paths.
+    pub settings: &'a Settings,
 }
 
 /// What of an upstream request does not depend on the body, so that its head is made once per target.

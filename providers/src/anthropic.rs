@@ -1,7 +1,7 @@
 //! Anthropic. Clients of its own Messages pass through; clients of OpenAI's chat
 //! and Responses are translated both ways.
 
-mod chat;
+pub(crate) mod chat;
 mod models;
 pub(crate) mod native;
 
@@ -69,7 +69,7 @@ impl Adapter for Anthropic {
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match call.operation {
             _ if call.raw => Ok(raw::response(call, body)),
-            Operation::ChatCompletions | Operation::Responses => chat::response(call, body),
+            Operation::ChatCompletions | Operation::Responses => chat::response(SLUG, call, body),
             Operation::ListModels => models::response(body),
             _ => native::response(SLUG, call, body),
         }
@@ -89,7 +89,7 @@ impl Adapter for Anthropic {
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         match call.operation {
             _ if call.raw => Box::new(raw::Relay::new(call)),
-            Operation::ChatCompletions | Operation::Responses => chat::stream(call),
+            Operation::ChatCompletions | Operation::Responses => chat::stream(SLUG, call),
             Operation::Messages => native::stream(SLUG),
             _ => Box::new(raw::Relay::new(call)),
         }

@@ -102,6 +102,14 @@ impl Row {
         }
     }
 
+    /// For a family with a host of its own making that speaks OpenAI's chat in places.
+    pub(crate) const fn speaking_chat(slug: &'static str, name: &'static str, auth: AuthStyle) -> Self {
+        let mut row = Self::new(slug, name, None, auth);
+        row.serves = Serves::of(&[Operation::ChatCompletions]);
+        row.stream_usage = StreamUsage::Asked;
+        row
+    }
+
     fn has(&self, quirk: Quirk) -> bool {
         self.quirk == Some(quirk)
     }

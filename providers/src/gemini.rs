@@ -3,7 +3,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod embeddings;
-mod models;
+pub(crate) mod models;
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
 use crate::compat::without_json;
@@ -78,7 +78,7 @@ impl Adapter for Gemini {
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match call.operation {
             _ if call.raw => Ok(raw::response(call, body)),
-            Operation::ListModels => models::response(body),
+            Operation::ListModels => models::response(SLUG, body),
             Operation::Embeddings => embeddings::response(SLUG, call, body),
             Operation::CountTokens => chat::counted(SLUG, call, body),
             _ => chat::response(SLUG, call, body),

@@ -3,7 +3,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `call.json` | `method`, `path` (with query), `model`, `strict`, `status` of the answer, `body` |
+//! | `call.json` | `method`, `path` (with query), `model`, `strict`, `status` of the answer, `body`, `settings` |
 //! | `upstream.http` | expected request, or `refused.json` |
 //! | `upstream.json`, `.sse`, `.txt` | the provider's answer, in the words of its documentation |
 //! | `source` | where that is documented, or `unverified` |
@@ -16,6 +16,7 @@ use crate::adapter::{Adapter, Call, Outgoing};
 use crate::{adapter, compat, edit};
 use bytes::Bytes;
 use gateway_domain::catalog::AuthStyle;
+use gateway_domain::cloud::{Settings, base_url, setting};
 use gateway_domain::money::PicoRate;
 use gateway_domain::operation::route;
 use gateway_domain::price::{PriceCard, price};
@@ -24,6 +25,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +45,9 @@ struct Asked {
     #[serde(default = "ok")]
     status: u16,
     body: Option<Box<RawValue>>,
+    /// Of a cloud, by name.
+    #[serde(default)]
+    settings: BTreeMap<String, String>,
 }
 
 fn post() -> String {
@@ -76,6 +81,7 @@ struct Case {
     provider: String,
     asked: Asked,
     body: Bytes,
+    settings: Settings,
 }
 
 impl Case {
@@ -83,7 +89,11 @@ impl Case {
         let text = fs::read_to_string(dir.join("call.json")).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
         let asked: Asked = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
         let body = asked.body.as_ref().map_or_else(Bytes::new, |raw| Bytes::copy_from_slice(raw.get().as_bytes()));
-        Self { dir, provider: provider.to_owned(), asked, body }
+        let mut settings = Settings::default();
+        for (name, value) in &asked.settings {
+            settings.set(setting(name).expect("a setting"), value.clone()).expect("a valid setting");
+        }
+        Self { dir, provider: provider.to_owned(), asked, body, settings }
     }
 
     fn name(&self) -> String {
@@ -121,6 +131,7 @@ impl Case {
             now_ms: NOW_MS,
             dice: 7,
             origin: 0x5eed,
+            settings: &self.settings,
         })
     }
 }
@@ -140,7 +151,8 @@ fn request_text(adapter: &dyn Adapter, call: &Call<'_>, out: &Outgoing) -> Strin
     });
     headers.sort();
     let path = out.path.as_deref().unwrap_or(&endpoint.path);
-    let url = format!("{}{path}", info.base_url.unwrap_or("<custom host>"));
+    let made = base_url(info.slug, call.settings).ok().flatten();
+    let url = format!("{}{path}", info.base_url.or(made.as_deref()).unwrap_or("<custom host>"));
     let adjusted =
         if out.adjusted.is_empty() { String::new() } else { format!("adjusted: {}\n", out.adjusted.join(", ")) };
     let body = out.body.join();
@@ -274,7 +286,7 @@ fn golden() {
 #[test]
 fn whoever_is_special_shows_the_four_cases() {
     let quirks = compat::ROWS.iter().filter(|row| row.quirk.is_some()).map(|row| row.info.slug);
-    let special = quirks.chain(["openai", "anthropic", "google"]);
+    let special = quirks.chain(["openai", "anthropic", "google", "vertex-ai"]);
     let mut missing = Vec::new();
     for slug in special {
         let dir = root().join(slug);

@@ -19,6 +19,7 @@ mod raw;
 mod registry;
 mod sse;
 mod translate;
+mod vertex;
 mod wire;
 
 pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};

@@ -5,10 +5,11 @@ use crate::anthropic::Anthropic;
 use crate::cohere::Cohere;
 use crate::compat;
 use crate::gemini::Gemini;
+use crate::vertex::Vertex;
 use gateway_domain::catalog::{Catalog, ProviderInfo};
 
 /// Providers that are no row.
-static OWN: &[&dyn Adapter] = &[&Anthropic, &Cohere, &Gemini];
+static OWN: &[&dyn Adapter] = &[&Anthropic, &Cohere, &Gemini, &Vertex];
 
 /// The adapter of a provider family.
 pub fn adapter(slug: &str) -> Option<&'static dyn Adapter> {

@@ -13,6 +13,7 @@ use super::target::{self, Aim};
 use super::wire::{self, Client, Clocks, WireError};
 use crate::cache::Lead;
 use crate::ids;
+use gateway_domain::cloud::{Grant, Settings};
 use gateway_domain::config::{Leaf, Retry};
 use gateway_domain::counters::Standings;
 use gateway_domain::price::PriceCard;
@@ -184,6 +185,7 @@ fn call<'b>(request: &'b Request, leaf: &Leaf, aim: &'b Aim, content: &'b Conten
         now_ms: request.at.micros() / 1000,
         dice: u64::from_le_bytes(first_eight(request.trace.as_bytes())),
         origin: aim.origin,
+        settings: &aim.settings,
     }
 }
 
@@ -206,6 +208,7 @@ pub(crate) fn raw_call(request: &Request) -> Call<'_> {
         now_ms: request.at.micros() / 1000,
         dice: 0,
         origin: 0,
+        settings: Settings::none(),
     }
 }
 
@@ -336,8 +339,39 @@ async fn unlimited(
         Ok(origin) => origin,
         Err(e) => return ended_by(WireError::NoConnection(e), prepared).map(Answer::Fault),
     };
-    match wire::send(down, &gateway.dialer, &origin, &prepared.head, &prepared.out.body, clocks).await {
-        Ok(up) => read(gateway, down, request, prepared, up).await,
+    let (head, token) = match &prepared.aim.grant {
+        None => (Cow::Borrowed(&prepared.head), None),
+        Some(grant) => match token(gateway, down, prepared, grant).await? {
+            Ok(token) => (Cow::Owned(prepared.head.authorized(&token)), Some((grant, token))),
+            Err(fault) => return Ok(Answer::Fault(fault)),
+        },
+    };
+    match wire::send(down, &gateway.dialer, &origin, &head, &prepared.out.body, clocks).await {
+        Ok(up) => {
+            if let Some((grant, token)) = token.filter(|_| up.status() == 401) {
+                gateway.credentials.forget(grant, &token);
+            }
+            read(gateway, down, request, prepared, up).await
+        }
         Err(e) => ended_by(e, prepared).map(Answer::Fault),
     }
+}
+
+/// The token for this try; `Err` outside when the client left while it was fetched.
+async fn token(
+    gateway: &Gateway,
+    down: &mut Client<'_>,
+    prepared: &Prepared<'_>,
+    grant: &Arc<Grant>,
+) -> Result<Result<HeaderValue, Fault>, WireError> {
+    let fetched = tokio::select! { biased;
+        fetched = gateway.credentials.token(grant) => fetched,
+        gone = down.gone() => return Err(WireError::ClientGone(gone)),
+    };
+    Ok(fetched.map_err(|fault| sign_in_failed(&fault, prepared.aim.adapter.info().slug)))
+}
+
+/// Says whose credential it was.
+pub(crate) fn sign_in_failed(fault: &Fault, provider: &str) -> Fault {
+    Fault::new(fault.kind(), format!("No token for {provider}: {}", fault.message()))
 }

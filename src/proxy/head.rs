@@ -38,6 +38,14 @@ impl HeadPlan {
         Self { base: Arc::new(base), extra: Vec::new(), length: None }
     }
 
+    /// The same with a token in the place of a credential.
+    pub(crate) fn authorized(&self, token: &HeaderValue) -> Self {
+        let mut plan = self.clone();
+        plan.extra.retain(|(name, _)| name != header::AUTHORIZATION);
+        plan.extra.push((header::AUTHORIZATION, token.clone()));
+        plan
+    }
+
     /// Every request with a body has a Content-Length: bodies are held whole.
     pub(crate) fn set_length(&mut self, length: usize) {
         self.length = Some(length);
@@ -179,6 +187,10 @@ fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Res
 
 /// Puts the credential where the provider wants it.
 pub(super) fn authorize(head: &mut RequestHeader, aim: &Aim) -> Result<(), Fault> {
+    if aim.grant.is_some() {
+        // A token comes in its place, when the request goes out.
+        return Ok(());
+    }
     let key = match &aim.credential {
         Credential::None => return Ok(()),
         Credential::Managed(upstream) => match &upstream.credential {

@@ -3,6 +3,7 @@
 
 use super::trace::Told;
 use gateway_domain::bounds::check_forward_header;
+use gateway_domain::cloud::{Settings, setting_of_header};
 use gateway_domain::egress::{BaseUrl, Trusted, check_custom_host};
 use gateway_domain::record::Parent;
 use gateway_domain::{Fault, FaultKind};
@@ -41,6 +42,8 @@ pub(crate) struct GatewayHeaders {
     pub(crate) sensitive: Option<Arc<[String]>>,
     /// Provider settings that ride on headers of their own (`openai-beta`, `anthropic-version` …).
     pub(crate) provider_headers: Vec<(&'static str, HeaderValue)>,
+    /// Of a cloud (`x-gateway-vertex-region`); for providers with a credential of the request.
+    pub(crate) settings: Settings,
 }
 
 /// Settings that may come as `x-gateway-<name>`, wanted upstream under the bare name.
@@ -151,6 +154,13 @@ impl GatewayHeaders {
             "azure-foundry-url" => self.provider_url = Some("x-gateway-azure-foundry-url"),
             "databricks-workspace" => self.provider_url = Some("x-gateway-databricks-workspace"),
             other => {
+                if let Some(setting) = setting_of_header(other) {
+                    if setting.address {
+                        check_custom_host(text()?, trusted).map_err(|why| bad(name, why))?;
+                    }
+                    let set = self.settings.set(setting, text()?.to_owned());
+                    return set.map_err(|wrong| bad(name, &wrong.rule));
+                }
                 if let Some(known) = PROVIDER_HEADERS.iter().find(|n| **n == other) {
                     self.provider_headers.retain(|(n, _)| n != known);
                     self.provider_headers.push((known, value.clone()));
@@ -274,6 +284,8 @@ mod tests {
             ("x-gateway-forward-headers", "x-gateway-forward-headers"),
             ("x-gateway-forward-headers", "[1]"),
             ("x-gateway-sensitive-headers", "a b"),
+            ("x-gateway-vertex-region", "evil.example/"),
+            ("x-gateway-azure-foundry-url", "http://169.254.169.254/"),
             ("x-gateway-strict-open-ai-compliance", "no"),
             ("x-acme-request-timeout", "-1"),
         ] {

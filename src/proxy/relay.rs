@@ -2,7 +2,7 @@
 //! Retry and fallback work only while Pingora's 64 KiB buffer still holds the whole body; nothing is rewritten.
 
 use super::admit::{self, Held, Holds, Target};
-use super::attempt::Facts;
+use super::attempt::{Facts, sign_in_failed};
 use super::capture::{Scene, Tape};
 use super::head;
 use super::headers::suffix_of;
@@ -16,7 +16,7 @@ use crate::upstream::DialError;
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_policies::Hold;
-use http::{HeaderName, header};
+use http::{HeaderName, HeaderValue, header};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, Session};
 use pingora::upstreams::peer::HttpPeer;
@@ -30,6 +30,8 @@ pub(crate) struct Relay {
     tries: u32,
     wait: Duration,
     aim: Option<Aim>,
+    /// For the current target, where it wants one.
+    token: Option<HeaderValue>,
     facts: Facts,
     /// Why the current target gave no answer.
     fault: Option<Fault>,
@@ -49,6 +51,7 @@ impl Relay {
             tries: 0,
             wait: Duration::ZERO,
             aim: None,
+            token: None,
             facts: Facts::default(),
             fault: None,
             upgrade: false,
@@ -152,6 +155,12 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
         relay.facts.limits = relay.caller.standings().tighter(hold.standings());
         relay.hold = Some(hold);
     }
+    relay.token = match &aim.grant {
+        Some(grant) => {
+            Some(gateway.credentials.token(grant).await.map_err(|f| sign_in_failed(&f, relay.facts.provider))?)
+        }
+        None => None,
+    };
     let origin = gateway.dialer.origin(&aim.base).await.map_err(|e| match e {
         DialError::Forbidden(why) => Fault::new(FaultKind::BadHost, format!("The provider's host {why}")),
         DialError::Failed(why) => Fault::new(FaultKind::Unreachable, why),
@@ -201,6 +210,9 @@ pub(crate) fn aim(gateway: &Gateway, session: &Session, out: &mut RequestHeader,
     }
     out.insert_header(header::HOST, aim.base.authority())?;
     head::authorize(out, aim).map_err(|_| internal())?;
+    if let Some(token) = &relay.token {
+        out.insert_header(header::AUTHORIZATION, token.clone())?;
+    }
     if let Credential::Managed(upstream) = &aim.credential {
         for (name, text) in &upstream.headers {
             out.insert_header(

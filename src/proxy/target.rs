@@ -1,6 +1,7 @@
 //! From a leaf of the plan to where and as whom to call: provider, address, credential, model.
 
 use super::request::Request;
+use gateway_domain::cloud::{self, Grant, Settings, Wrong};
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::keys::KeyHash;
@@ -32,6 +33,9 @@ pub(crate) struct Aim {
     pub(crate) model: Option<Arc<str>>,
     /// Tells credentials apart ([`gateway_providers::Call::origin`]).
     pub(crate) origin: u64,
+    pub(crate) settings: Arc<Settings>,
+    /// How the token that goes upstream is come by; without it the credential goes itself.
+    pub(crate) grant: Option<Arc<Grant>>,
 }
 
 impl Aim {
@@ -100,7 +104,10 @@ pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Ai
         ProviderRef::Family { key: Some(_), .. } if !inline && request.headers.custom_host.is_some() => {
             Err(foreign_host())
         }
-        ProviderRef::Family { slug, key } => family(&slug, key, leaf, request, asked),
+        ProviderRef::Family { slug, key } => match request.headers.settings.first() {
+            Some(name) if key.is_some() && !inline => Err(foreign_setting(name)),
+            _ => family(&slug, key, leaf, request, asked),
+        },
         ProviderRef::FromRequest | ProviderRef::Passthrough => Err(no_provider(request)),
     }
 }
@@ -128,6 +135,9 @@ fn managed(
     if request.headers.custom_host.is_some() || (inline && leaf.custom_host.is_some()) {
         return Err(foreign_host());
     }
+    if let Some(name) = request.headers.settings.first() {
+        return Err(foreign_setting(name));
+    }
     // `@slug/` is taken off only where it names this very provider.
     let model = asked.map(|m| match split_model(m) {
         Some((named, rest)) if named == &*provider.slug || named == &**slug => rest.into(),
@@ -139,13 +149,21 @@ fn managed(
     let base = base.ok_or_else(|| no_host(upstream.provider.slug))?;
     let adapter = adapter(upstream.provider.slug)?;
     let (origin, virtual_key) = (number(upstream.integration.0.as_bytes()), provider.slug.clone());
-    Ok(Aim { adapter, base, credential: Credential::Managed(upstream), virtual_key, model, origin })
+    let (settings, grant) = (upstream.settings.clone(), upstream.grant.clone());
+    let credential = Credential::Managed(upstream);
+    Ok(Aim { adapter, base, credential, virtual_key, model, origin, settings, grant })
 }
 
 /// A saved credential is never sent to a host that the request names (invariant 6).
 fn foreign_host() -> Fault {
     let message = "A custom host from the request must come with its own credential, never with a saved one";
     Fault::new(FaultKind::BadHost, message).on("custom_host")
+}
+
+/// Nor is it used with settings of the request: they decide the host as well.
+fn foreign_setting(name: &str) -> Fault {
+    let why = "comes with the request and is not taken beside a saved credential";
+    Fault::new(FaultKind::BadHost, format!("The setting {name} {why}")).on(name)
 }
 
 /// Where models are switched on one by one, a call that names none is refused too: it could name any.
@@ -177,20 +195,29 @@ fn family(
 ) -> Result<Aim, Fault> {
     let adapter = adapter(slug)?;
     let host = request.headers.custom_host.clone().or_else(|| leaf.custom_host.clone());
+    let settings = Arc::new(request.headers.settings.clone());
+    let wrong = |wrong: Wrong| Fault::new(FaultKind::BadHeader, wrong.to_string()).on(wrong.field);
+    let parsed = |url: &str| {
+        let base = BaseUrl::parse(url).map(Arc::new);
+        base.map_err(|why| Fault::new(FaultKind::Internal, format!("The base URL of {slug} {why}")))
+    };
     let base = match (host, adapter.info().base_url) {
         (Some(host), _) => host,
-        (None, Some(url)) => Arc::new(
-            BaseUrl::parse(url)
-                .map_err(|why| Fault::new(FaultKind::Internal, format!("The built-in base URL of {slug} {why}")))?,
-        ),
-        (None, None) => return Err(no_host(slug)),
+        (None, Some(url)) => parsed(url)?,
+        (None, None) => match cloud::base_url(slug, &settings).map_err(wrong)? {
+            Some(url) => parsed(&url)?,
+            None => return Err(no_host(slug)),
+        },
     };
     let credential = key.or_else(|| request.credential.clone()).map_or(Credential::None, Credential::Own);
-    let origin = match &credential {
-        Credential::Own(key) => number(&KeyHash::of(key.expose()).0),
-        _ => 0,
+    let grant = cloud::grant(slug, &settings, matches!(credential, Credential::Own(_)), false).map_err(wrong)?;
+    let origin = match (&grant, &credential) {
+        (Some(grant), _) => number(&grant.id),
+        (None, Credential::Own(key)) => number(&KeyHash::of(key.expose()).0),
+        (None, _) => 0,
     };
-    Ok(Aim { adapter, base, credential, virtual_key: Arc::default(), model: asked.cloned(), origin })
+    let (virtual_key, model, grant) = (Arc::default(), asked.cloned(), grant.map(Arc::new));
+    Ok(Aim { adapter, base, credential, virtual_key, model, origin, settings, grant })
 }
 
 /// The last eight bytes: of ids and hashes alike they are random.

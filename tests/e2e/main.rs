@@ -12,6 +12,8 @@ mod cached;
 #[cfg(test)]
 mod captured;
 #[cfg(test)]
+mod clouds;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod configs;

@@ -124,6 +124,23 @@ async fn broken_settings_are_named() {
             json!({"configurations": {"aws_region": "eu-west-1"}}),
             "configurations.aws_region is not available in this version",
         ),
+        (json!({"configurations": {"vertex_region": "us-east1"}}), "configurations.vertex_region has no meaning for"),
+        (json!({"configurations": {"oauth_client_id": "a"}}), "configurations.oauth_token_endpoint is required"),
+        (
+            json!({"configurations": {"oauth_token_endpoint": "http://10.0.0.1/t"}}),
+            "configurations.oauth_token_endpoint",
+        ),
+        (json!({"configurations": {"oauth_client_secret": "****"}}), "is a masked value"),
+        (
+            json!({"ai_provider_id": "vertex-ai", "configurations": {"vertex_region": "a/b"}}),
+            "configurations.vertex_region must be of 1..63 letters",
+        ),
+        (json!({"ai_provider_id": "vertex-ai"}), "configurations.vertex_region is required"),
+        (
+            json!({"ai_provider_id": "vertex-ai",
+                   "configurations": {"vertex_region": "global", "vertex_service_account_json": "{"}}),
+            "configurations.vertex_service_account_json must be a credential file",
+        ),
         (json!({"configurations": {"colour": "red"}}), "configurations.colour is not a known field"),
         (json!({"key": "****cdef"}), "key is a masked value"),
         (json!({"key": "a\nb"}), "key must be 1..16384 printable"),

@@ -2,7 +2,9 @@
 
 use super::limits::Limits;
 use super::pricing::{Factors, Rates};
+use crate::cloud::{self, Settings};
 use crate::id::WorkspaceId;
+use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -44,8 +46,25 @@ pub struct Configurations {
     pub openai_organization: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openai_project: Option<String>,
+    /// Settings of a cloud by name ([`cloud::SETTINGS`]); those that are secrets, sealed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cloud: BTreeMap<String, String>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+impl Configurations {
+    /// The settings of a cloud, opened.
+    pub fn settings(&self, open: &dyn Fn(&str) -> Result<Secret<String>, String>) -> Result<Settings, String> {
+        let mut settings = Settings::default();
+        for (name, value) in &self.cloud {
+            let setting =
+                cloud::setting(name).ok_or_else(|| format!("{name} is no setting that this version knows"))?;
+            let value = if setting.secret { open(value)?.expose().clone() } else { value.clone() };
+            settings.set(setting, value).map_err(|wrong| format!("{} {}", wrong.field, wrong.rule))?;
+        }
+        Ok(settings)
+    }
 }
 
 /// Which models may be asked for.

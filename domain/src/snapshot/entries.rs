@@ -2,6 +2,7 @@
 
 use super::{Build, models};
 use crate::catalog::ProviderInfo;
+use crate::cloud::{self, Grant, Settings};
 use crate::config::{self, Config};
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, UserId, WorkspaceId};
@@ -295,6 +296,9 @@ pub struct Upstream {
     pub provider: &'static ProviderInfo,
     pub base: Option<Arc<BaseUrl>>,
     pub credential: Option<Secret<String>>,
+    /// How a token is come by, where the credential is not sent itself.
+    pub grant: Option<Arc<Grant>>,
+    pub settings: Arc<Settings>,
     pub headers: Vec<(String, Secret<String>)>,
     pub models: Models,
     access: Access,
@@ -477,10 +481,17 @@ pub(super) fn upstream(row: &Stored, build: &Build<'_>) -> Result<Upstream, Stri
     let provider =
         build.catalog.provider(&i.ai_provider_id).ok_or("names a provider that this version does not know")?;
     let open = |sealed: &str| build.vault.open(sealed).map_err(|e| format!("credential cannot be opened: {e}"));
-    let base = match &i.configurations.custom_host {
-        Some(url) => Some(check_custom_host(url, build.trusted).map_err(|why| format!("custom_host {why}"))?),
-        None => provider.base_url.map(BaseUrl::parse).transpose()?,
+    let settings = i.configurations.settings(&open)?;
+    let wrong = |wrong: cloud::Wrong| format!("{} {}", wrong.field, wrong.rule);
+    let base = match (&i.configurations.custom_host, provider.base_url) {
+        (Some(url), _) => Some(check_custom_host(url, build.trusted).map_err(|why| format!("custom_host {why}"))?),
+        (None, Some(url)) => Some(BaseUrl::parse(url)?),
+        (None, None) => {
+            let made = cloud::base_url(provider.slug, &settings).map_err(wrong)?;
+            made.as_deref().map(BaseUrl::parse).transpose()?
+        }
     };
+    let grant = cloud::grant(provider.slug, &settings, i.sealed_key.is_some(), true).map_err(wrong)?;
     let mut headers = Vec::new();
     for (name, sealed) in &i.configurations.custom_headers {
         headers.push((name.clone(), open(sealed)?));
@@ -499,6 +510,8 @@ pub(super) fn upstream(row: &Stored, build: &Build<'_>) -> Result<Upstream, Stri
         provider,
         base: base.map(Arc::new),
         credential: i.sealed_key.as_deref().map(open).transpose()?,
+        grant: grant.map(Arc::new),
+        settings: Arc::new(settings),
         headers,
         models: i.models.clone(),
         limits: shared(i.access.limits.clone()),

@@ -1,6 +1,5 @@
 //! Answers of Anthropic's for clients that speak something else, whole and streamed.
 
-use super::SLUG;
 use crate::adapter::{Call, Failure, Reply, StreamTranslator};
 use crate::convert::steps::from_messages::MessageReader;
 use crate::failure::{self, Trouble};
@@ -21,19 +20,19 @@ struct Shape<'a> {
     _content: Option<Vec<IgnoredAny>>,
 }
 
-pub(super) fn response(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let shape = read::<Shape<'_>>(body);
     if shape.as_ref().is_some_and(|s| s.error.is_some()) {
         let trouble = Trouble::read(body).unwrap_or_default();
-        return Err(trouble.tell(SLUG, trouble.status(), call.dialect));
+        return Err(trouble.tell(slug, trouble.status(), call.dialect));
     }
     let message = shape.filter(|s| s._content.is_some()).and_then(|_| read::<Message<'_>>(body));
-    let Some(message) = message else { return Err(failure::unreadable(SLUG, "the answer", body, call.dialect)) };
+    let Some(message) = message else { return Err(failure::unreadable(slug, "the answer", body, call.dialect)) };
     let (mut reader, mut steps) = (MessageReader::default(), Vec::with_capacity(8));
     reader.message(&message, &mut steps);
-    Ok(translate::whole(call, SLUG, &reader, &steps))
+    Ok(translate::whole(call, slug, &reader, &steps))
 }
 
-pub(super) fn stream(call: &Call<'_>) -> Box<dyn StreamTranslator> {
-    Box::new(Stream::new(call, SLUG, MessageReader::default()))
+pub(crate) fn stream(slug: &'static str, call: &Call<'_>) -> Box<dyn StreamTranslator> {
+    Box::new(Stream::new(call, slug, MessageReader::default()))
 }

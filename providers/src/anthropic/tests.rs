@@ -105,6 +105,7 @@ fn call<'a>(body: &'a Bytes, strict: bool) -> Call<'a> {
         now_ms: 1_750_000_000_000,
         dice: 0,
         origin: 0,
+        settings: gateway_domain::cloud::Settings::none(),
     }
 }
 

@@ -25,6 +25,12 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
         "/v1beta/models/{model}:generateContent",
         Header("x-goog-api-key"),
     ),
+    (
+        "vertex-ai",
+        "",
+        "/v1/projects/{project}/locations/{region}/publishers/{publisher}/models/{model}",
+        Bearer,
+    ),
     ("perplexity-ai", "https://api.perplexity.ai", "/chat/completions", Bearer),
     ("mistral-ai", "https://api.mistral.ai/v1", "/chat/completions", Bearer),
     ("deepinfra", "https://api.deepinfra.com/v1/openai", "/chat/completions", Bearer),
@@ -158,6 +164,7 @@ fn asked(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool)
         now_ms: 0,
         dice: 0,
         origin: 0,
+        settings: gateway_domain::cloud::Settings::none(),
     };
     adapter(slug).expect("known").request(&call)
 }

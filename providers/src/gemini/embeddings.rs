@@ -1,4 +1,4 @@
-//! Embeddings: OpenAI's body as Gemini's batch, and their numbers in OpenAI's form.
+//! Embeddings: OpenAI's body as Gemini's batch or Vertex AI's prediction, and their numbers in OpenAI's form.
 
 use super::{Made, trouble};
 use crate::adapter::{Call, Failure, Reply};
@@ -79,6 +79,30 @@ pub(crate) fn batch(body: &[u8], resource: &str) -> Result<Made, Fault> {
     };
     let requests: Vec<One<'_>> = texts.iter().map(one).collect();
     finished(&json!({ "requests": requests }), adjusted)
+}
+
+/// `predict` of Vertex AI's text embedding models.
+pub(crate) fn predict(body: &[u8]) -> Result<Made, Fault> {
+    #[derive(Serialize)]
+    struct Instance<'a> {
+        content: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task_type: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+    }
+    let Wanted { ask, texts, adjusted } = wanted(body)?;
+    let one = |text| Instance {
+        content: text,
+        task_type: ask.task_type.as_ref().map(|t| &*t.0),
+        title: ask.title.as_ref().map(|t| &*t.0),
+    };
+    let instances: Vec<Instance<'_>> = texts.iter().map(|text| one(text)).collect();
+    let mut whole = json!({ "instances": instances });
+    if let Some(dimensions) = ask.dimensions {
+        whole["parameters"] = json!({ "outputDimensionality": dimensions });
+    }
+    finished(&whole, adjusted)
 }
 
 /// Of both APIs; which fields are there depends on which.

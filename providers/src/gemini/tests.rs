@@ -60,6 +60,7 @@ fn call<'a>(body: &'a Bytes, stream: bool) -> Call<'a> {
         now_ms: 1_750_000_000_000,
         dice: 0,
         origin: 1,
+        settings: gateway_domain::cloud::Settings::none(),
     }
 }
 

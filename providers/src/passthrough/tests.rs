@@ -24,6 +24,7 @@ fn stream(slug: &str, operation: Operation, wants_usage: bool) -> Box<dyn Stream
         now_ms: 0,
         dice: 0,
         origin: 0,
+        settings: gateway_domain::cloud::Settings::none(),
     })
 }
 

@@ -1,5 +1,7 @@
 //! Credential and configurations of an integration: read strictly, sealed, merged, masked.
 
+mod cloud;
+
 use crate::input::{Body, Edit};
 use crate::problem::{Problem, bad};
 use crate::resource::config::MASK;
@@ -18,28 +20,13 @@ const MAX_HEADERS: usize = 50;
 
 /// Settings of provider families whose sign-in is not built yet, and of the seams they wait for.
 static LATER: &[&str] = &[
-    "azure_auth_mode",
-    "azure_resource_name",
     "azure_deployment_config",
-    "azure_entra_tenant_id",
-    "azure_entra_client_id",
-    "azure_entra_client_secret",
-    "azure_managed_client_id",
-    "azure_workload_client_id",
-    "azure_workload_tenant_id",
-    "azure_foundry_url",
-    "azure_api_version",
-    "azure_deployment_name",
     "aws_auth_type",
     "aws_region",
     "aws_access_key_id",
     "aws_secret_access_key",
     "aws_role_arn",
     "aws_external_id",
-    "vertex_auth_type",
-    "vertex_region",
-    "vertex_project_id",
-    "vertex_service_account_json",
     "workers_ai_account_id",
     "amzn_sagemaker_custom_attributes",
     "amzn_sagemaker_target_model",
@@ -54,10 +41,6 @@ static LATER: &[&str] = &[
     "snowflake_account",
     "anthropic_inspect_stream_for_overloaded_error",
     "byteplus_region",
-    "oauth_token_endpoint",
-    "oauth_client_id",
-    "oauth_client_secret",
-    "oauth_scope",
 ];
 
 #[derive(Deserialize)]
@@ -102,6 +85,7 @@ fn check_secret(field: &str, value: &str) -> Result<(), Problem> {
 pub(super) fn merge(stored: &mut Configurations, given: Map<String, Value>, call: &Call) -> Result<(), Problem> {
     let mut body = Body(given);
     body.refuse_later("configurations.", LATER)?;
+    cloud::merge(&mut stored.cloud, &mut body.0, call)?;
     let given: Given = body.read_under("configurations.")?;
     if let Edit::Set(host) = &given.custom_host {
         check_custom_host(host, &call.app.trusted).map_err(|rule| bad("configurations.custom_host", rule))?;
@@ -156,13 +140,7 @@ pub(super) fn check_family(doc: &Integration, call: &Call) -> Result<(), Problem
         .catalog
         .provider(slug)
         .ok_or_else(|| bad("ai_provider_id", format_args!("names `{slug}`, which is not a known provider")))?;
-    if family.base_url.is_none() && doc.configurations.custom_host.is_none() {
-        return Err(bad(
-            "configurations.custom_host",
-            format_args!("is required, since `{slug}` has no address of its own"),
-        ));
-    }
-    Ok(())
+    cloud::check(doc, family, call)
 }
 
 pub(super) fn masked_headers<'h>(headers: &'h BTreeMap<String, String>, call: &Call) -> BTreeMap<&'h String, String> {
@@ -172,6 +150,7 @@ pub(super) fn masked_headers<'h>(headers: &'h BTreeMap<String, String>, call: &C
 
 pub(super) fn masked(stored: &Configurations, call: &Call) -> Value {
     let headers = masked_headers(&stored.custom_headers, call);
+    let shown = |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |v| mask(v.expose()));
     let mut view = Map::new();
     let texts = [
         ("custom_host", &stored.custom_host),
@@ -183,6 +162,7 @@ pub(super) fn masked(stored: &Configurations, call: &Call) -> Value {
             view.insert(name.into(), value.as_str().into());
         }
     }
+    cloud::show(&stored.cloud, &mut view, &shown);
     if !headers.is_empty() {
         view.insert("custom_headers".into(), json!(headers));
     }
@@ -195,6 +175,9 @@ pub(crate) fn blank(body: &mut Map<String, Value>) {
         *key = MASK.into();
     }
     blank_headers(body.get_mut("configurations").and_then(|c| c.get_mut("custom_headers")));
+    if let Some(Value::Object(given)) = body.get_mut("configurations") {
+        cloud::blank(given);
+    }
 }
 
 /// The same of a body that lists models.

@@ -24,6 +24,7 @@ fn request(body: &[u8]) -> Result<super::Translated, Fault> {
         now_ms: 0,
         dice: 0,
         origin: 1,
+        settings: gateway_domain::cloud::Settings::none(),
     })
 }
 

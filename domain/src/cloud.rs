@@ -1,0 +1,234 @@
+//! Clouds: the settings that decide where and as whom one of their providers is called, under one name in headers
+//! (`x-gateway-<name>`), configs and integrations (`spec/providers.md`, cloud settings). Knows no network: what must be
+//! fetched is described by a [`SignIn`].
+
+mod azure;
+mod google;
+mod sign_in;
+
+pub use sign_in::{
+    Assertion, ClientCredentials, Federation, Grant, ServiceAccount, SignIn, SubjectFormat, SubjectSource,
+};
+
+use crate::secret::Secret;
+
+/// What is wrong with which setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    pub field: &'static str,
+    pub rule: String,
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.field, self.rule)
+    }
+}
+
+impl Wrong {
+    pub(crate) fn new(field: &'static str, rule: impl Into<String>) -> Self {
+        Self { field, rule: rule.into() }
+    }
+}
+
+/// One setting, wherever it is given.
+#[derive(Debug)]
+pub struct Setting {
+    /// In snake_case; a header spells it with hyphens.
+    pub name: &'static str,
+    /// Other names that configs know it by.
+    pub aliases: &'static [&'static str],
+    /// The families that it means something to.
+    pub families: &'static [&'static str],
+    /// Sealed at rest, never shown.
+    pub secret: bool,
+    /// An address, under the rules of custom hosts ([`crate::egress`]).
+    pub address: bool,
+    check: fn(&str) -> Result<(), &'static str>,
+}
+
+const VERTEX: &[&str] = &["vertex-ai"];
+const AZURE: &[&str] = &["azure-openai", "azure-ai"];
+const AZURE_OPENAI: &[&str] = &["azure-openai"];
+const AZURE_AI: &[&str] = &["azure-ai"];
+
+const fn plain(
+    name: &'static str,
+    families: &'static [&'static str],
+    check: fn(&str) -> Result<(), &'static str>,
+) -> Setting {
+    Setting { name, aliases: &[], families, secret: false, address: false, check }
+}
+
+const fn address(name: &'static str, families: &'static [&'static str]) -> Setting {
+    Setting { name, aliases: &[], families, secret: false, address: true, check: any }
+}
+
+const fn secret(name: &'static str, families: &'static [&'static str]) -> Setting {
+    Setting { name, aliases: &[], families, secret: true, address: false, check: any }
+}
+
+impl Setting {
+    const fn also(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    pub fn check(&self, value: &str) -> Result<(), Wrong> {
+        (self.check)(value).map_err(|rule| Wrong::new(self.name, rule))
+    }
+
+    pub fn serves(&self, family: &str) -> bool {
+        self.families.is_empty() || self.families.contains(&family)
+    }
+}
+
+/// Every setting there is. Empty `families`: every provider takes it.
+pub static SETTINGS: &[Setting] = &[
+    plain("vertex_auth_type", VERTEX, google::auth_type),
+    plain("vertex_project_id", VERTEX, label),
+    plain("vertex_region", VERTEX, label),
+    secret("vertex_service_account_json", VERTEX),
+    plain("azure_auth_mode", AZURE, azure::auth_mode),
+    plain("azure_resource_name", AZURE_OPENAI, label).also(&["resource_name"]),
+    plain("azure_deployment_id", AZURE_OPENAI, segment).also(&["deployment_id"]),
+    plain("azure_deployment_name", AZURE_AI, segment),
+    plain("azure_api_version", AZURE, segment).also(&["api_version"]),
+    address("azure_foundry_url", AZURE_AI),
+    secret("azure_ad_token", AZURE),
+    plain("azure_entra_tenant_id", AZURE, label),
+    plain("azure_entra_client_id", AZURE, segment),
+    secret("azure_entra_client_secret", AZURE),
+    plain("azure_entra_scope", AZURE, any),
+    plain("azure_managed_client_id", AZURE, segment),
+    plain("azure_workload_client_id", AZURE, segment),
+    plain("azure_workload_tenant_id", AZURE, label),
+    address("oauth_token_endpoint", &[]),
+    plain("oauth_client_id", &[], any),
+    secret("oauth_client_secret", &[]),
+    plain("oauth_scope", &[], any),
+];
+
+/// By its name or one of its aliases.
+pub fn setting(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|s| s.name == name || s.aliases.contains(&name))
+}
+
+/// Whether the suffix of a header names a setting, `vertex-region`.
+pub fn setting_of_header(suffix: &str) -> Option<&'static Setting> {
+    let first = suffix.split('-').next()?;
+    if !matches!(first, "vertex" | "azure" | "oauth") {
+        return None;
+    }
+    SETTINGS.iter().find(|s| s.name.len() == suffix.len() && s.name.replace('_', "-") == suffix)
+}
+
+fn any(value: &str) -> Result<(), &'static str> {
+    if value.is_empty() || value.len() > 16 * 1024 { Err("must be of 1..16384 characters") } else { Ok(()) }
+}
+
+/// Fits into a host name, and cannot leave it.
+fn label(value: &str) -> Result<(), &'static str> {
+    let fits = value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') && !value.starts_with('-');
+    if (1..=63).contains(&value.len()) && fits { Ok(()) } else { Err("must be of 1..63 letters, digits and hyphens") }
+}
+
+/// Fits between two slashes of a path, or into a query.
+fn segment(value: &str) -> Result<(), &'static str> {
+    let fits = value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    if (1..=128).contains(&value.len()) && fits && value.bytes().any(|b| b != b'.') {
+        Ok(())
+    } else {
+        Err("must be of 1..128 letters, digits, `-`, `_` and `.`")
+    }
+}
+
+/// Settings with their values, checked one by one; what they mean together depends on the family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings(Vec<(&'static str, Secret<String>)>);
+
+impl Settings {
+    /// Of whoever needs none.
+    pub fn none() -> &'static Self {
+        static NONE: Settings = Settings(Vec::new());
+        &NONE
+    }
+
+    /// The name of one of them, when there are any.
+    pub fn first(&self) -> Option<&'static str> {
+        self.0.first().map(|(name, _)| *name)
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| *n == name).map(|(_, value)| value.expose().as_str())
+    }
+
+    /// Later values of a name replace earlier ones.
+    pub fn set(&mut self, setting: &'static Setting, value: String) -> Result<(), Wrong> {
+        setting.check(&value)?;
+        self.0.retain(|(name, _)| *name != setting.name);
+        self.0.push((setting.name, Secret::new(value)));
+        Ok(())
+    }
+
+    /// These values, and beside them those of `below` that are not among them.
+    #[must_use]
+    pub fn over(&self, below: &Self) -> Self {
+        let rest = below.0.iter().filter(|(name, _)| self.get(name).is_none());
+        Self(self.0.iter().chain(rest).cloned().collect())
+    }
+
+    fn needed(&self, name: &'static str) -> Result<&str, Wrong> {
+        self.get(name).ok_or_else(|| Wrong::new(name, "is required"))
+    }
+}
+
+/// The address that settings of `family` make, without a trailing slash; `None`: it has one of its own or none.
+pub fn base_url(family: &str, settings: &Settings) -> Result<Option<String>, Wrong> {
+    match family {
+        "vertex-ai" => google::base_url(settings).map(Some),
+        "azure-openai" => azure::openai_url(settings).map(Some),
+        "azure-ai" => azure::foundry_url(settings).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// How the settings of `family` sign in; `None`: the credential goes upstream as it is. `host_identity`: the identity
+/// of the machine may be used, which an admin's word allows and a request's does not.
+pub fn grant(family: &str, settings: &Settings, has_key: bool, host_identity: bool) -> Result<Option<Grant>, Wrong> {
+    let sign_in = match family {
+        "vertex-ai" => google::sign_in(settings, has_key)?,
+        "azure-openai" | "azure-ai" => azure::sign_in(family, settings)?,
+        _ => None,
+    };
+    let sign_in = match sign_in {
+        Some(sign_in) => Some(sign_in),
+        None => oauth(settings)?,
+    };
+    if sign_in.as_ref().is_some_and(SignIn::is_of_host) && !host_identity {
+        let field = if family == "vertex-ai" { "vertex_auth_type" } else { "azure_auth_mode" };
+        return Err(Wrong::new(field, "asks for the identity of this machine, which only a saved integration may use"));
+    }
+    Ok(sign_in.map(Grant::new))
+}
+
+/// The project that calls belong to: named, or the one of the service account.
+pub fn vertex_project(settings: &Settings) -> Option<String> {
+    google::project(settings)
+}
+
+/// `oauthClientCredentials` (`spec/service.md`, integration auth types), for any provider that takes such tokens.
+fn oauth(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
+    if settings.get("oauth_token_endpoint").is_none() && settings.get("oauth_client_id").is_none() {
+        return Ok(None);
+    }
+    Ok(Some(SignIn::ClientCredentials(ClientCredentials {
+        endpoint: settings.needed("oauth_token_endpoint")?.to_owned(),
+        client_id: settings.needed("oauth_client_id")?.to_owned(),
+        secret: Assertion::Secret(Secret::new(settings.needed("oauth_client_secret")?.to_owned())),
+        scope: settings.get("oauth_scope").map(str::to_owned),
+    })))
+}
+
+#[cfg(test)]
+mod tests;

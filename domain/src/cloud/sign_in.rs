@@ -1,0 +1,138 @@
+//! How a credential becomes a token. Descriptions only: who fetches is told everything that a request needs.
+
+use crate::secret::Secret;
+use sha2::{Digest, Sha256};
+
+/// A way to a token, and a name for it that tells credentials apart and reveals none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub sign_in: SignIn,
+    /// SHA-256 over everything that the way depends on.
+    pub id: [u8; 32],
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignIn {
+    /// An assertion signed with the key of a service account (RFC 7523).
+    ServiceAccount(ServiceAccount),
+    /// A token of another issuer exchanged for one of Google's (RFC 8693).
+    Federation(Federation),
+    /// The identity that Google gives the machine.
+    GoogleHost { scope: String },
+    /// OAuth client credentials (RFC 6749 §4.4), Microsoft Entra's included.
+    ClientCredentials(ClientCredentials),
+    /// The identity that Azure gives the machine.
+    AzureHost { client_id: Option<String>, resource: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceAccount {
+    pub email: String,
+    pub key_id: Option<String>,
+    /// PEM, PKCS#8.
+    pub key: Secret<String>,
+    pub token_uri: String,
+    pub scope: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Federation {
+    pub audience: String,
+    pub subject_token_type: String,
+    pub token_url: String,
+    pub source: SubjectSource,
+    pub format: SubjectFormat,
+    /// The service account to act as, by its `generateAccessToken` address.
+    pub impersonation_url: Option<String>,
+    pub scope: String,
+}
+
+/// Where the token to be exchanged is found anew each time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubjectSource {
+    File(String),
+    Url { url: String, headers: Vec<(String, String)> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubjectFormat {
+    Text,
+    /// A field of a JSON object.
+    Json(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCredentials {
+    pub endpoint: String,
+    pub client_id: String,
+    pub secret: Assertion,
+    pub scope: Option<String>,
+}
+
+/// How a client shows who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Assertion {
+    Secret(Secret<String>),
+    /// A token that the platform keeps in a file (`AZURE_FEDERATED_TOKEN_FILE`).
+    FederatedFile,
+}
+
+impl Grant {
+    pub fn new(sign_in: SignIn) -> Self {
+        let mut hash = Sha256::new();
+        // Lengths keep `ab`,`c` apart from `a`,`bc`.
+        sign_in.tell(&mut |part: &str| {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        });
+        Self { id: hash.finalize().into(), sign_in }
+    }
+}
+
+impl SignIn {
+    /// Whether it stands for the machine that the gateway runs on.
+    pub const fn is_of_host(&self) -> bool {
+        match self {
+            Self::GoogleHost { .. } | Self::AzureHost { .. } => true,
+            Self::Federation(f) => matches!(f.source, SubjectSource::File(_)),
+            Self::ClientCredentials(c) => matches!(c.secret, Assertion::FederatedFile),
+            Self::ServiceAccount(_) => false,
+        }
+    }
+
+    fn tell(&self, say: &mut impl FnMut(&str)) {
+        match self {
+            Self::ServiceAccount(a) => {
+                let parts = [&a.email, a.key.expose(), &a.token_uri, &a.scope];
+                say("service-account");
+                parts.into_iter().for_each(|p| say(p));
+                say(a.key_id.as_deref().unwrap_or_default());
+            }
+            Self::Federation(f) => {
+                say("federation");
+                [&f.audience, &f.subject_token_type, &f.token_url, &f.scope].into_iter().for_each(|p| say(p));
+                say(f.impersonation_url.as_deref().unwrap_or_default());
+                say(&format!("{:?} {:?}", f.source, f.format));
+            }
+            Self::GoogleHost { scope } => {
+                say("google-host");
+                say(scope);
+            }
+            Self::ClientCredentials(c) => {
+                say("client-credentials");
+                say(&c.endpoint);
+                say(&c.client_id);
+                match &c.secret {
+                    Assertion::Secret(secret) => say(secret.expose()),
+                    Assertion::FederatedFile => say("\0file"),
+                }
+                say(c.scope.as_deref().unwrap_or_default());
+            }
+            Self::AzureHost { client_id, resource } => {
+                say("azure-host");
+                say(client_id.as_deref().unwrap_or_default());
+                say(resource);
+            }
+        }
+    }
+}

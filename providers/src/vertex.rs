@@ -1,0 +1,182 @@
+//! Google Vertex AI: one address, and the dialect of whichever publisher made the model. Google's models speak Gemini,
+//! Anthropic's Messages, Meta's and own endpoints OpenAI, Mistral's OpenAI below `rawPredict`.
+
+mod place;
+
+use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::anthropic;
+use crate::compat::{Row, StreamUsage};
+use crate::convert::chat::{self as chat_request, Room};
+use crate::convert::messages::from_chat;
+use crate::gemini::{self, Made};
+use crate::{edit, model, raw};
+use bytes::Bytes;
+use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::{Dialect, Fault, FaultKind, Operation};
+use place::{Place, Publisher};
+
+const SLUG: &str = "vertex-ai";
+
+/// The version of Messages that Vertex AI names
+/// (<https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude>).
+const MESSAGES_VERSION: &str = "\"vertex-2023-10-16\"";
+
+static INFO: ProviderInfo = ProviderInfo {
+    slug: SLUG,
+    name: "Google Vertex AI",
+    // Of the region.
+    base_url: None,
+    auth: AuthStyle::Bearer,
+    dialect: Dialect::OpenAi,
+};
+
+/// The parts of it that speak OpenAI.
+static OPEN: Row = Row::speaking_chat(SLUG, "Google Vertex AI", AuthStyle::Bearer);
+/// Mistral refuses what it does not know, here as at home.
+static MISTRAL: Row = Row { stream_usage: StreamUsage::Refuses, old_limit: true, ..OPEN };
+
+pub(crate) struct Vertex;
+
+impl Adapter for Vertex {
+    fn info(&self) -> &'static ProviderInfo {
+        &INFO
+    }
+
+    fn translates(&self, _operation: Operation, _dialect: Dialect) -> bool {
+        true
+    }
+
+    fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
+        let path = match operation {
+            Operation::ChatCompletions
+            | Operation::Messages
+            | Operation::Responses
+            | Operation::CountTokens
+            | Operation::Embeddings => {
+                "/v1/projects/{project}/locations/{region}/publishers/{publisher}/models/{model}"
+            }
+            Operation::ListModels => "/v1beta1/publishers/google/models?pageSize=1000",
+            Operation::Proxy => "",
+            _ => return None,
+        };
+        Some(Endpoint { path: path.into(), headers: &[] })
+    }
+
+    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        if call.raw {
+            return Ok(raw::request(call));
+        }
+        if call.operation == Operation::ListModels {
+            let path = call.query.map(|query| format!("/v1beta1/publishers/google/models?{query}"));
+            return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() });
+        }
+        let place = Place::of(call)?;
+        match (place.publisher, call.operation) {
+            (Publisher::Google, operation) => google(call, &place, operation),
+            (Publisher::Anthropic, operation) if operation != Operation::Embeddings => claude(call, &place),
+            (_, Operation::Embeddings | Operation::CountTokens) => {
+                let message = format!("{} is not supported by {SLUG} for this model", call.operation.name());
+                Err(Fault::new(FaultKind::Unsupported, message).on("model"))
+            }
+            (Publisher::Mistral | Publisher::Anthropic, _) => {
+                let named = Call { model: Some(&place.name), ..call.clone() };
+                let verb = if call.stream { "streamRawPredict" } else { "rawPredict" };
+                Ok(Outgoing { path: Some(place.model_path(verb)), ..(&MISTRAL).request(&named)? })
+            }
+            (Publisher::Meta | Publisher::Endpoint, _) => {
+                let named = Call { model: Some(&place.name), ..call.clone() };
+                Ok(Outgoing { path: Some(place.chat_path()), ..(&OPEN).request(&named)? })
+            }
+        }
+    }
+
+    fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+        if call.raw {
+            return Ok(raw::response(call, body));
+        }
+        match (publisher(call), call.operation) {
+            (_, Operation::ListModels) => gemini::models::response(SLUG, body),
+            (_, Operation::Embeddings) => gemini::embeddings::response(SLUG, call, body),
+            (Publisher::Google, Operation::CountTokens) => gemini::chat::counted(SLUG, call, body),
+            (Publisher::Google, _) => gemini::chat::response(SLUG, call, body),
+            (Publisher::Anthropic, Operation::Messages | Operation::CountTokens) => {
+                anthropic::native::response(SLUG, call, body)
+            }
+            (Publisher::Anthropic, _) => anthropic::chat::response(SLUG, call, body),
+            _ => (&OPEN).response(call, body),
+        }
+    }
+
+    /// Errors of the platform come before a publisher is asked, and have Google's form whatever the model.
+    fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
+        match publisher(call) {
+            _ if call.raw => raw::failure(status, body),
+            Publisher::Anthropic
+                if call.dialect == Dialect::Anthropic && gemini::trouble(body).is_none_or(|t| t.code.is_null()) =>
+            {
+                anthropic::native::failure(SLUG, status, body)
+            }
+            _ => gemini::failure(SLUG, status, body, call.dialect),
+        }
+    }
+
+    fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
+        match (publisher(call), call.operation) {
+            _ if call.raw => Box::new(raw::Relay::new(call)),
+            (Publisher::Google, _) => gemini::chat::stream(SLUG, call),
+            (Publisher::Anthropic, Operation::Messages) => anthropic::native::stream(SLUG),
+            (Publisher::Anthropic, _) => anthropic::chat::stream(SLUG, call),
+            _ => (&OPEN).stream(call),
+        }
+    }
+}
+
+fn publisher(call: &Call<'_>) -> Publisher {
+    call.model.map_or(Publisher::Google, |model| Publisher::of(model).0)
+}
+
+fn google(call: &Call<'_>, place: &Place<'_>, operation: Operation) -> Result<Outgoing, Fault> {
+    Ok(match operation {
+        Operation::Embeddings => gemini::embeddings::predict(call.body)?.to(place.model_path("predict")),
+        Operation::CountTokens => counting(call, place)?.to(place.model_path("countTokens")),
+        _ => gemini::chat::request(call, &place.name)?.to(place.model_path(gemini::chat::verb(call.stream))),
+    })
+}
+
+/// Vertex AI counts what the prompt is made of, and refuses fields that only steer the answer.
+fn counting(call: &Call<'_>, place: &Place<'_>) -> Result<Made, Fault> {
+    let made = gemini::chat::request(call, &place.name)?;
+    let steering = [("toolConfig", None), ("safetySettings", None), ("cachedContent", None)];
+    let body = edit::set_top_level(&made.body.into(), &steering).map_err(|e| model::not_an_object(&e))?;
+    Ok(Made { body: body.to_vec(), adjusted: made.adjusted })
+}
+
+/// A Messages request as Vertex AI wants it: the model is in the path, a version in the body.
+fn claude(call: &Call<'_>, place: &Place<'_>) -> Result<Outgoing, Fault> {
+    let counts = call.operation == Operation::CountTokens;
+    let (body, adjusted) = match call.operation {
+        Operation::Messages | Operation::CountTokens => (call.body.clone(), Vec::new()),
+        _ => {
+            let asked = chat_request::asked(call, Room::Full)?;
+            let asked_call = Call { model: Some(&place.name), ..asked.call(call) };
+            let mut made = from_chat::request(&asked_call)?;
+            made.adjusted.extend(asked.adjusted);
+            (made.body.into(), made.adjusted)
+        }
+    };
+    // The counter is a model of its own, and is told in the body which one it counts for.
+    let counted = format!("\"{}\"", place.name);
+    let found = edit::members(&body).map_err(|e| model::not_an_object(&e))?;
+    let versioned = found.iter().any(|m| m.key == "anthropic_version");
+    let mut changes = vec![("model", counts.then_some(counted.as_str()))];
+    if !versioned {
+        changes.push(("anthropic_version", Some(MESSAGES_VERSION)));
+    }
+    let body = edit::set_top_level(&body, &changes).map_err(|e| model::not_an_object(&e))?;
+    let path = if counts {
+        place.with_name("count-tokens").model_path("rawPredict")
+    } else {
+        place.model_path(if call.stream { "streamRawPredict" } else { "rawPredict" })
+    };
+    Ok(Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(body), adjusted })
+}

@@ -1,0 +1,120 @@
+//! One fetch of a token, whichever way. Answers are small JSON objects; what went wrong is told without secrets.
+
+use super::{google, oauth};
+use crate::outbound::{Answer, Outbound, OutboundError, send};
+use gateway_domain::cloud::SignIn;
+use http::HeaderValue;
+use reqwest::RequestBuilder;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Of a token that does not say how long it lives.
+const UNSAID: Duration = Duration::from_secs(300);
+const LONGEST_MESSAGE: usize = 300;
+
+/// Where the machine's own identity is found; the operator's word.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    pub(crate) google_metadata: String,
+    pub(crate) azure_metadata: String,
+    pub(crate) azure_token_file: Option<PathBuf>,
+}
+
+pub(super) struct Fetcher {
+    pub(super) outbound: Outbound,
+    pub(super) places: Places,
+}
+
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub(super) header: HeaderValue,
+    pub(super) lives: Duration,
+}
+
+/// No token. `denied`: the credential itself was refused, so that trying again is no help.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) denied: bool,
+    pub(super) message: String,
+}
+
+impl Refused {
+    pub(super) fn failed(message: impl Into<String>) -> Self {
+        Self { denied: false, message: message.into() }
+    }
+
+    pub(super) fn denied(message: impl Into<String>) -> Self {
+        Self { denied: true, message: message.into() }
+    }
+}
+
+impl From<OutboundError> for Refused {
+    fn from(e: OutboundError) -> Self {
+        Self::failed(format!("the token endpoint could not be asked: {e}"))
+    }
+}
+
+impl Fetcher {
+    pub(super) async fn fetch(&self, sign_in: &SignIn) -> Result<Fetched, Refused> {
+        match sign_in {
+            SignIn::ServiceAccount(account) => google::service_account(self, account).await,
+            SignIn::Federation(federation) => google::federation(self, federation).await,
+            SignIn::GoogleHost { scope } => google::host(self, scope).await,
+            SignIn::ClientCredentials(client) => oauth::client_credentials(self, client).await,
+            SignIn::AzureHost { client_id, resource } => oauth::azure_host(self, client_id.as_deref(), resource).await,
+        }
+    }
+}
+
+pub(super) fn now_secs() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Sends, and takes the JSON of a 2xx.
+pub(super) async fn ask(request: RequestBuilder) -> Result<Value, Refused> {
+    judge(&send(request).await?)
+}
+
+pub(super) fn judge(answer: &Answer) -> Result<Value, Refused> {
+    let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    if (200..300).contains(&answer.status) {
+        return json.ok_or_else(|| Refused::failed("the token endpoint answered with something that is no JSON"));
+    }
+    let why = json.as_ref().and_then(reason).unwrap_or_else(|| format!("status {}", answer.status));
+    let why: String = why.chars().take(LONGEST_MESSAGE).collect();
+    Err(match answer.status {
+        400 | 401 | 403 | 404 => Refused::denied(format!("the token endpoint refused the credential: {why}")),
+        _ => Refused::failed(format!("the token endpoint failed: {why}")),
+    })
+}
+
+/// OAuth's `error` and `error_description`, or Google's error object.
+fn reason(json: &Value) -> Option<String> {
+    let error = json.get("error")?;
+    if let Some(message) = error.get("message").and_then(Value::as_str) {
+        return Some(message.to_owned());
+    }
+    let name = error.as_str()?;
+    Some(match json.get("error_description").and_then(Value::as_str) {
+        Some(text) => format!("{name}: {text}"),
+        None => name.to_owned(),
+    })
+}
+
+/// `access_token` and `expires_in`, which Azure's metadata service writes as text.
+pub(super) fn token(json: &Value) -> Result<Fetched, Refused> {
+    let token = json.get("access_token").and_then(Value::as_str).filter(|t| !t.is_empty());
+    let token = token.ok_or_else(|| Refused::failed("the token endpoint answered without an access_token"))?;
+    let lives = json.get("expires_in").and_then(|v| v.as_u64().or_else(|| v.as_str()?.parse().ok()));
+    fetched(token, lives.map_or(UNSAID, Duration::from_secs))
+}
+
+pub(super) fn fetched(token: &str, lives: Duration) -> Result<Fetched, Refused> {
+    let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
+        .map_err(|_| Refused::failed("the token endpoint answered with a token that no header can carry"))?;
+    header.set_sensitive(true);
+    // A token that ends at once would be asked for without end.
+    Ok(Fetched { header, lives: lives.clamp(Duration::from_secs(1), Duration::from_secs(86_400)) })
+}

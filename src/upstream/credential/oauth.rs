@@ -1,0 +1,35 @@
+//! OAuth client credentials, Microsoft Entra's with them, and the identity that Azure gives a machine.
+
+use super::fetch::{Fetched, Fetcher, Refused, ask, token};
+use gateway_domain::cloud::{Assertion, ClientCredentials};
+use http::Method;
+
+/// RFC 6749 §4.4; the secret in the body, which Entra wants and others must take. With a token of the platform in
+/// place of the secret: RFC 7523 §2.2.
+pub(super) async fn client_credentials(fetcher: &Fetcher, client: &ClientCredentials) -> Result<Fetched, Refused> {
+    let federated;
+    let mut form = vec![("grant_type", "client_credentials"), ("client_id", client.client_id.as_str())];
+    match &client.secret {
+        Assertion::Secret(secret) => form.push(("client_secret", secret.expose())),
+        Assertion::FederatedFile => {
+            let path = fetcher.places.azure_token_file.as_ref();
+            let path = path.ok_or_else(|| Refused::failed("this gateway was given no --azure-token-file"))?;
+            federated = tokio::fs::read_to_string(path)
+                .await
+                .map_err(|e| Refused::failed(format!("the file of --azure-token-file cannot be read: {}", e.kind())))?;
+            form.push(("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"));
+            form.push(("client_assertion", federated.trim()));
+        }
+    }
+    form.extend(client.scope.as_deref().map(|scope| ("scope", scope)));
+    token(&ask(fetcher.outbound.request(Method::POST, &client.endpoint)?.form(&form)).await?)
+}
+
+/// <https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token>.
+pub(super) async fn azure_host(fetcher: &Fetcher, client_id: Option<&str>, resource: &str) -> Result<Fetched, Refused> {
+    let url = format!("{}/metadata/identity/oauth2/token", fetcher.places.azure_metadata.trim_end_matches('/'));
+    let mut query = vec![("api-version", "2018-02-01"), ("resource", resource)];
+    query.extend(client_id.map(|id| ("client_id", id)));
+    let request = fetcher.outbound.operator_request(Method::GET, &url).query(&query);
+    token(&ask(request.header("metadata", "true")).await?)
+}
