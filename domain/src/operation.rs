@@ -60,6 +60,10 @@ operations! {
     Translation = "createTranslation",
     Realtime = "realtime",
     Responses = "createModelResponse",
+    GetResponse = "getModelResponse",
+    DeleteResponse = "deleteModelResponse",
+    ListInputItems = "listResponseInputItems",
+    CancelResponse = "cancelModelResponse",
     UploadFile = "uploadFile",
     CreateBatch = "createBatch",
     CreateFinetune = "createFinetune",
@@ -67,6 +71,14 @@ operations! {
     CreateRun = "createRun",
     ListModels = "listModels",
     Proxy = "proxy",
+}
+
+impl Operation {
+    /// About a response that the provider keeps: only where it was made, and it names no model.
+    pub const fn is_about_kept_response(self) -> bool {
+        use Operation::{CancelResponse, DeleteResponse, GetResponse, ListInputItems};
+        matches!(self, GetResponse | DeleteResponse | ListInputItems | CancelResponse)
+    }
 }
 
 /// One row of the table: `{}` stands for one path segment.
@@ -103,6 +115,10 @@ pub static TABLE: &[Row] = &[
     row(Method::POST, "/audio/translations", Operation::Translation, Body::Opaque),
     row(Method::GET, "/realtime", Operation::Realtime, Body::Empty),
     row(Method::POST, "/responses", Operation::Responses, Body::Json),
+    row(Method::GET, "/responses/{}", Operation::GetResponse, Body::Empty),
+    row(Method::DELETE, "/responses/{}", Operation::DeleteResponse, Body::Empty),
+    row(Method::GET, "/responses/{}/input_items", Operation::ListInputItems, Body::Empty),
+    row(Method::POST, "/responses/{}/cancel", Operation::CancelResponse, Body::Empty),
     row(Method::POST, "/files", Operation::UploadFile, Body::Opaque),
     row(Method::POST, "/batches", Operation::CreateBatch, Body::Json),
     row(Method::POST, "/fine_tuning/jobs", Operation::CreateFinetune, Body::Json),

@@ -1,6 +1,7 @@
 //! The contract between the exchange and a provider. The exchange owns sockets, clocks and retries;
 //! an adapter only says what must go upstream and what the client must see of what came back.
 
+use crate::tokens::{self, Said};
 use bytes::Bytes;
 use gateway_domain::catalog::ProviderInfo;
 use gateway_domain::cloud::Settings;
@@ -134,8 +135,33 @@ pub struct Ending {
     pub complete: bool,
     /// An error event was passed on to the client.
     pub failed: Option<String>,
-    /// Characters of content seen so far, to estimate from when usage never came.
-    pub content_chars: u64,
+    /// True: `usage` has the prompt only, since the stream ended before the last counts came.
+    pub uncounted: bool,
+    /// Content seen so far, to estimate from when usage never came.
+    pub said: Said,
+}
+
+impl Ending {
+    /// Whether [`Ending::settled`] has to count, which takes time.
+    pub fn wants_estimate(&self) -> bool {
+        self.uncounted || (self.usage.is_none() && self.said.chars() > 0)
+    }
+
+    /// What the provider told, or an estimate of what it did not; `request` is the body that asked.
+    pub fn settled(&self, request: &[u8]) -> Option<Usage> {
+        match self.usage {
+            Some(usage) if !self.uncounted => Some(usage),
+            Some(usage) => {
+                let output = usage.output.max(self.said.tokens().saturating_sub(usage.reasoning));
+                Some(Usage { output, estimated: true, ..usage })
+            }
+            None if self.said.chars() == 0 => None,
+            None => {
+                let (input, output) = (tokens::prompt(request), self.said.tokens());
+                Some(Usage { input, output, estimated: true, ..Usage::default() })
+            }
+        }
+    }
 }
 
 /// A synchronous state machine from provider bytes to client bytes. Chunks may end anywhere, also

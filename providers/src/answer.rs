@@ -111,13 +111,14 @@ impl Step<'_> {
         }
     }
 
-    pub(crate) fn chars(&self) -> u64 {
+    /// What a model wrote, as far as it is counted.
+    pub(crate) fn said(&self) -> Option<&str> {
         match self {
             Self::Text { text, .. }
             | Self::Reasoning { text, .. }
             | Self::Refusal { text, .. }
-            | Self::ToolArguments { fragment: text, .. } => text.chars().count() as u64,
-            _ => 0,
+            | Self::ToolArguments { fragment: text, .. } => Some(text),
+            _ => None,
         }
     }
 }

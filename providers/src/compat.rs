@@ -184,7 +184,8 @@ impl Adapter for &'static Row {
             Operation::ChatCompletions | Operation::Completions => {
                 Box::new(Passthrough::new(slug, ChunkGrammar::new(slug, !call.wants_usage)))
             }
-            Operation::Responses => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug))),
+            Operation::Responses => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug, true))),
+            Operation::GetResponse => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug, false))),
             Operation::Messages => native::stream(slug),
             _ => Box::new(raw::Relay::new(call)),
         }

@@ -67,10 +67,20 @@ impl Trouble {
             // Its clients know a closed list of types.
             Dialect::Anthropic => json!({
                 "type": "error",
-                "error": { "type": self.kind.as_deref().filter(|k| k.ends_with("_error")).unwrap_or(type_of(status)), "message": format!("{slug} error: {message}") },
+                "error": {
+                    "type": self.anthropics(status), "message": format!("{slug} error: {message}"),
+                    "provider_type": self.kind,
+                },
+                "provider": slug,
             }),
         };
         Failure { status, body: body.to_string().into(), message: without_secrets(message) }
+    }
+
+    /// Its type in Anthropic's words: SDKs and agents act by it.
+    fn anthropics(&self, status: u16) -> &str {
+        let known = self.kind.as_deref().filter(|kind| status_of(kind) == Some(status) && *kind != "server_error");
+        known.filter(|kind| kind.ends_with("_error")).unwrap_or(type_of(status))
     }
 
     /// The provider's own words, when they already are what the client reads.

@@ -18,6 +18,7 @@ mod passthrough;
 mod raw;
 mod registry;
 mod sse;
+pub mod tokens;
 mod translate;
 mod vertex;
 mod wire;

@@ -4,6 +4,7 @@
 use crate::adapter::{Ending, Failure, Progress, StreamTranslator};
 use crate::failure;
 use crate::sse::{self, Framer};
+use crate::tokens::Said;
 use crate::wire::read;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::{Dialect, Usage};
@@ -16,13 +17,22 @@ pub(crate) struct Seen {
     pub(crate) progress: Progress,
     pub(crate) usage: Option<Usage>,
     pub(crate) model: Option<String>,
-    pub(crate) content_chars: u64,
+    /// The last counts have not come, only those of the prompt.
+    pub(crate) uncounted: bool,
+    pub(crate) said: Said,
     pub(crate) failed: Option<String>,
 }
 
 impl Seen {
     pub(crate) fn new() -> Self {
-        Self { progress: Progress::Quiet, usage: None, model: None, content_chars: 0, failed: None }
+        Self {
+            progress: Progress::Quiet,
+            usage: None,
+            model: None,
+            uncounted: false,
+            said: Said::default(),
+            failed: None,
+        }
     }
 
     pub(crate) fn begin(&mut self) {
@@ -41,7 +51,8 @@ impl Seen {
             model: self.model.clone(),
             complete: self.progress == Progress::Complete,
             failed: self.failed.clone(),
-            content_chars: self.content_chars,
+            uncounted: self.uncounted,
+            said: self.said.clone(),
         }
     }
 }

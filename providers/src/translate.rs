@@ -35,8 +35,12 @@ pub(crate) trait Reader: Send {
     /// [`Step::End`]; one with a mark has nothing to add.
     fn close(&mut self, _steps: &mut Vec<Step<'static>>) {}
 
-    /// The counts so far. While the last ones are missing the output is guessed from `chars`.
-    fn usage(&self, chars: u64) -> Option<Usage>;
+    /// The counts so far.
+    fn usage(&self) -> Option<Usage>;
+    /// Whether what was written is not among them yet: if it ends so, the rest is estimated.
+    fn uncounted(&self) -> bool {
+        false
+    }
     /// As the provider names it.
     fn model(&self) -> Option<&str>;
 }
@@ -67,7 +71,9 @@ impl Flow {
             if self.complete() {
                 return;
             }
-            self.seen.content_chars += step.chars();
+            if let Some(text) = step.said() {
+                self.seen.said.push(text);
+            }
             if step.begins() {
                 self.seen.begin();
             }
@@ -102,8 +108,8 @@ impl Flow {
     }
 
     pub(crate) fn ending(&self, reader: &impl Reader) -> Ending {
-        let usage = reader.usage(self.seen.content_chars);
-        Ending { usage, model: reader.model().map(str::to_owned), ..self.seen.ending() }
+        let (usage, uncounted) = (reader.usage(), reader.uncounted());
+        Ending { usage, uncounted, model: reader.model().map(str::to_owned), ..self.seen.ending() }
     }
 }
 
@@ -178,5 +184,5 @@ impl<R: Reader> StreamTranslator for Stream<R> {
 pub(crate) fn whole(call: &Call<'_>, slug: &'static str, reader: &impl Reader, steps: &[Step<'_>]) -> Reply {
     let mut whole = Whole::new(call, slug);
     steps.iter().for_each(|step| whole.take(step));
-    Reply { body: whole.write(), usage: reader.usage(0), model: reader.model().map(str::to_owned) }
+    Reply { body: whole.write(), usage: reader.usage(), model: reader.model().map(str::to_owned) }
 }

@@ -73,6 +73,14 @@ impl std::fmt::Debug for Answer {
 }
 
 impl Answer {
+    /// A 200 of the gateway's own.
+    pub(crate) fn made(json: String) -> Self {
+        let mut head = super::reply::bare_head(200);
+        let told = head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+        debug_assert!(told.is_ok(), "a constant header");
+        Self::Whole { status: 200, head, body: json.into(), reply: Told::default() }
+    }
+
     pub(crate) fn status(&self) -> u16 {
         match self {
             Self::Fault(fault) => fault.status(),
@@ -336,16 +344,14 @@ impl Held {
     }
 }
 
-/// Usage guessed from what was seen, when a stream ended before the provider told it: four bytes a token.
-pub(crate) fn usage_of(ending: &Ending, request_bytes: usize) -> Option<gateway_domain::Usage> {
-    ending.usage.or_else(|| {
-        (ending.content_chars > 0).then(|| gateway_domain::Usage {
-            input: (request_bytes as u64).div_ceil(4),
-            output: ending.content_chars.div_ceil(4),
-            estimated: true,
-            ..gateway_domain::Usage::default()
-        })
-    })
+/// What a stream used. What its provider did not tell is estimated, beside the threads that serve.
+pub(crate) async fn usage_of(ending: Ending, request: Bytes) -> Option<gateway_domain::Usage> {
+    if !ending.wants_estimate() {
+        return ending.usage;
+    }
+    let told = ending.usage;
+    let counted = tokio::task::spawn_blocking(move || ending.settled(&request)).await;
+    counted.unwrap_or(told)
 }
 
 /// Tokens of the answer so far, by the same guess.

@@ -106,6 +106,10 @@ pub(crate) async fn run(
         Err(fault) => return refused(facts, fault, Held::default()),
     };
     facts.limits = facts.limits.tighter(hold.standings());
+    if counts_here(request, &aim) {
+        let answer = counted(content.bytes.clone()).await;
+        return Tried { facts, hold, sent: None, answer: Ok(answer) };
+    }
     let mut prepared = match Prepared::new(gateway, session, request, leaf, &aim, content) {
         Ok(prepared) => prepared,
         Err(fault) => return refused(facts, fault, hold),
@@ -120,6 +124,20 @@ pub(crate) async fn run(
     let answer = with_retries(gateway, (session, lead), request, &prepared, &leaf.retry, &mut facts).await;
     let sent = (request.keep != Keep::Nothing).then(|| Box::new(Sent { head: prepared.head, body: prepared.out.body }));
     Tried { facts, hold, sent, answer }
+}
+
+/// Tokens are counted here for a provider that answers prompts and has no way to count them.
+fn counts_here(request: &Request, aim: &Aim) -> bool {
+    let has = |operation| aim.adapter.endpoint(operation, request.route.dialect).is_some();
+    request.route.operation == Operation::CountTokens && !has(Operation::CountTokens) && has(Operation::Messages)
+}
+
+/// An estimate, and called so: the provider's own tokenizer is not at hand.
+async fn counted(body: bytes::Bytes) -> Answer {
+    let Ok(tokens) = tokio::task::spawn_blocking(move || gateway_providers::tokens::prompt(&body)).await else {
+        return Answer::Fault(Fault::new(FaultKind::Internal, "The tokens could not be counted"));
+    };
+    Answer::made(serde_json::json!({ "input_tokens": tokens, "estimated": true }).to_string())
 }
 
 /// Everything of a target's request that its retries share.
@@ -221,6 +239,10 @@ fn first_eight(bytes: &[u8]) -> [u8; 8] {
 }
 
 fn unsupported(operation: Operation, provider: &str) -> Fault {
+    if operation.is_about_kept_response() {
+        let why = format!("{provider} keeps no responses: ask a provider with the Responses API of its own");
+        return Fault::new(FaultKind::Refused, why).on("response_id");
+    }
     Fault::new(FaultKind::Unsupported, format!("{} is not supported by {provider}", operation.name()))
 }
 

@@ -212,8 +212,7 @@ impl Streaming<'_> {
 
     /// Books what the stream used, also when the client left in the middle.
     async fn close(mut self, gateway: &Gateway, outlet: Outlet<'_>, request: &Request, delivered: bool) {
-        let ending = self.translator.ending();
-        self.record.usage = usage_of(&ending, request.content.bytes.len());
+        let mut ending = self.translator.ending();
         self.record.response_bytes = self.sent;
         if ending.failed.is_some() {
             self.record.fault = Some("upstream_error");
@@ -221,12 +220,17 @@ impl Streaming<'_> {
         let whole = ending.complete && outlet.ended && self.record.fault.is_none();
         let delivered = delivered && outlet.deaf.is_none();
         outlet.close(gateway, request, whole, ending.usage, ending.model.clone());
-        self.record.response_model = ending.model.map(Into::into);
+        self.record.response_model = ending.model.take().map(Into::into);
         if !delivered {
             self.record.fault = Some("client_gone");
-        } else if self.up.done() {
-            self.up.release(gateway.settings.upstream_pool_size).await;
         }
+        // The upstream is let go before anything is counted.
+        if delivered && self.up.done() {
+            self.up.release(gateway.settings.upstream_pool_size).await;
+        } else {
+            drop(self.up);
+        }
+        self.record.usage = usage_of(ending, request.content.bytes.clone()).await;
     }
 }
 

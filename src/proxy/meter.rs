@@ -66,7 +66,7 @@ impl Meter {
         match self {
             Self::Stream(stream) => {
                 let ending = stream.ending();
-                (usage_of(&ending, request.content.bytes.len()), ending.model)
+                (ending.usage, ending.model)
             }
             Self::Whole { adapter, seen } => adapter
                 .response(&raw_call(request), &seen.freeze())

@@ -182,7 +182,8 @@ fn permit_model(upstream: &Upstream, model: Option<&str>, request: &Request) -> 
 
 /// Reading and deleting what already is names no model; everything else may, in a body that was not understood.
 fn could_name_one(request: &Request) -> bool {
-    let reads = matches!(request.method, http::Method::GET | http::Method::DELETE);
+    let reads = matches!(request.method, http::Method::GET | http::Method::DELETE)
+        || request.route.operation.is_about_kept_response();
     !reads || request.content.unread || request.route.operation == Operation::Realtime
 }
 

@@ -24,6 +24,8 @@ mod custom_hosts;
 #[cfg(test)]
 mod dashboard;
 #[cfg(test)]
+mod dialects;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod first_request;

@@ -53,6 +53,8 @@ pub(crate) struct Writer<S> {
     arguments: Nesting,
     /// Calls that began while another one was not whole.
     waiting: Vec<Waiting>,
+    /// The model said that it will not answer.
+    refused: bool,
     reason: Option<String>,
 }
 
@@ -66,8 +68,18 @@ struct Waiting {
 
 impl<S: Sink> Writer<S> {
     pub(super) fn new(frame: Frame, sink: S) -> Self {
-        let (arguments, waiting) = (Nesting::default(), Vec::new());
-        Self { sink, frame, started: false, open: None, blocks: 0, signed: false, arguments, waiting, reason: None }
+        Self {
+            sink,
+            frame,
+            started: false,
+            open: None,
+            blocks: 0,
+            signed: false,
+            arguments: Nesting::default(),
+            waiting: Vec::new(),
+            refused: false,
+            reason: None,
+        }
     }
 
     pub(super) fn take(&mut self, step: &Step<'_>) {
@@ -80,6 +92,7 @@ impl<S: Sink> Writer<S> {
         match step {
             Step::Open { .. } | Step::Choice(_) | Step::Logprobs { .. } => {}
             Step::Text { block, text } | Step::Refusal { block, text } => {
+                self.refused |= matches!(step, Step::Refusal { .. });
                 self.enter(Open::Text(*block), || json!({ "type": "text", "text": "" }));
                 self.delta(Delta::TextDelta { text });
             }
@@ -220,6 +233,7 @@ impl<S: Sink> Writer<S> {
         self.flush(true);
         self.leave();
         let reason = self.reason.take().unwrap_or_else(|| "end_turn".to_owned());
+        let reason = if self.refused && reason == "end_turn" { "refusal".to_owned() } else { reason };
         self.sink.end(&reason, MessageUsage::new(usage.unwrap_or(&Usage::default())));
     }
 }

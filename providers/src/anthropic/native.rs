@@ -3,14 +3,15 @@
 
 use super::VERSION;
 use crate::adapter::{Call, Endpoint, Failure, Outgoing, Progress, Reply, StreamTranslator};
-use crate::compat::scan::chars_after;
+use crate::compat::scan::string_after;
 use crate::compat::without_json;
 use crate::failure::{self, Trouble};
 use crate::model;
 use crate::passthrough::{Grammar, Passthrough, Seen, Verdict};
 use crate::sse;
+use crate::tokens::Said;
 use crate::wire::messages::{Block, Delta, Event};
-use crate::wire::usage::{AnthropicUsage, guess_output};
+use crate::wire::usage::AnthropicUsage;
 use crate::wire::{Text, read};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, Operation};
@@ -88,8 +89,10 @@ struct MessagesGrammar {
 }
 
 impl MessagesGrammar {
-    fn chars(event: &[u8]) -> u64 {
-        SAID.iter().find_map(|said| chars_after(event, said)).unwrap_or(0)
+    fn hear(event: &[u8], said: &mut Said) {
+        if let Some((text, chars)) = SAID.iter().find_map(|key| string_after(event, key)) {
+            said.push_escaped(text, chars);
+        }
     }
 
     fn take(&mut self, event: Event<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
@@ -160,9 +163,11 @@ impl Grammar for MessagesGrammar {
                 None => Verdict::Pass,
             }
         };
-        seen.content_chars += if delta { Self::chars(event) } else { 0 };
-        let usage = self.usage.split();
-        seen.usage = if self.counted { usage } else { usage.map(|u| guess_output(u, seen.content_chars)) };
+        if delta {
+            Self::hear(event, &mut seen.said);
+        }
+        seen.usage = self.usage.split();
+        seen.uncounted = !self.counted;
         verdict
     }
 

@@ -1,11 +1,12 @@
 //! Reads streams of chat and text completions: `data:` chunks and a closing `[DONE]`.
 //! Once a stream has begun, an event is only searched for the few names that matter, not parsed.
 
-use super::scan::{chars_after_each, says};
+use super::scan::{says, strings_after};
 use crate::adapter::{Failure, Progress};
 use crate::failure::{self, Trouble};
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
+use crate::tokens::Said;
 use crate::wire::usage::OpenAiUsage;
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
@@ -110,8 +111,17 @@ impl ChunkGrammar {
 
     /// A chunk writes text, or reasoning, or arguments; some providers send the same reasoning under two names,
     /// so only the first name that carries anything counts.
-    fn chars(event: &[u8]) -> u64 {
-        NAMES.written.iter().map(|key| chars_after_each(event, key)).find(|n| *n > 0).unwrap_or(0)
+    fn hear(event: &[u8], said: &mut Said) {
+        for key in &NAMES.written {
+            let mut any = false;
+            for (text, chars) in strings_after(event, key).filter(|(_, chars)| *chars > 0) {
+                said.push_escaped(text, chars);
+                any = true;
+            }
+            if any {
+                return;
+            }
+        }
     }
 
     fn take(&self, chunk: &Chunk<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
@@ -161,7 +171,7 @@ impl Grammar for ChunkGrammar {
     fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
         let verdict = if !seen.quiet() && Self::plain(event) { Verdict::Pass } else { self.study(event, seen) };
         if !seen.quiet() && matches!(verdict, Verdict::Pass) {
-            seen.content_chars += Self::chars(event);
+            Self::hear(event, &mut seen.said);
         }
         verdict
     }

@@ -21,7 +21,11 @@ const fn standard(operation: Operation) -> &'static str {
         Operation::Transcription => "/audio/transcriptions",
         Operation::Translation => "/audio/translations",
         Operation::Realtime => "/realtime",
-        Operation::Responses => "/responses",
+        Operation::Responses
+        | Operation::GetResponse
+        | Operation::DeleteResponse
+        | Operation::ListInputItems
+        | Operation::CancelResponse => "/responses",
         Operation::UploadFile => "/files",
         Operation::CreateBatch => "/batches",
         Operation::CreateFinetune => "/fine_tuning/jobs",
@@ -38,7 +42,9 @@ const fn passed_to_all(operation: Operation) -> bool {
 }
 
 pub(super) fn endpoint(row: &Row, operation: Operation) -> Option<Cow<'static, str>> {
-    if !passed_to_all(operation) && !row.serves.has(operation) {
+    // Who makes responses keeps them.
+    let listed = if operation.is_about_kept_response() { Operation::Responses } else { operation };
+    if !passed_to_all(operation) && !row.serves.has(listed) {
         return None;
     }
     Some(match row.quirk {
@@ -56,6 +62,7 @@ pub(super) fn endpoint(row: &Row, operation: Operation) -> Option<Cow<'static, s
 pub(super) fn of(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
     let mut path = match (row.quirk, call.operation) {
         (_, Operation::CreateRun | Operation::ModifyRun) => [row.prefix, call.tail].concat(),
+        (_, operation) if operation.is_about_kept_response() => [row.prefix, call.tail].concat(),
         (Some(Quirk::ModelInPath), operation) => {
             format!("/models/{}/v1{}", model_path(call)?, standard(operation))
         }

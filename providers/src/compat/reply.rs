@@ -79,7 +79,8 @@ pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<
         let trouble = Trouble::read(body).unwrap_or_default();
         return Err(trouble.verbatim(trouble.status(), body.clone()));
     }
-    let mut usage = usage_of(answer.usage);
+    // A response that is told again was counted when it was made.
+    let mut usage = usage_of(answer.usage).filter(|_| !call.operation.is_about_kept_response());
     if usage.is_none() && call.operation == Operation::ImagesGenerate {
         usage = read::<Pictures>(body).map(|p| Usage { images: p.data.len() as u64, ..Usage::default() });
     }

@@ -1,6 +1,6 @@
 //! Reads streams of the Responses API: named events that end in `response.completed`, `.incomplete` or `.failed`.
 
-use super::scan::chars_after;
+use super::scan::string_after;
 use crate::adapter::{Failure, Progress};
 use crate::failure::{self, Trouble};
 use crate::passthrough::{Grammar, Seen, Verdict};
@@ -54,11 +54,13 @@ struct Item<'a> {
 
 pub(crate) struct ResponsesGrammar {
     slug: &'static str,
+    /// A response that is told again was counted when it was made.
+    counts: bool,
 }
 
 impl ResponsesGrammar {
-    pub(crate) fn new(slug: &'static str) -> Self {
-        Self { slug }
+    pub(crate) fn new(slug: &'static str, counts: bool) -> Self {
+        Self { slug, counts }
     }
 
     /// A delta of text or arguments says so in its first bytes, whichever way its JSON is spaced.
@@ -76,7 +78,7 @@ impl ResponsesGrammar {
                 seen.model = response.model.as_ref().map(|m| m.0.to_string());
             }
             let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
-            seen.usage = usage.or(seen.usage);
+            seen.usage = usage.filter(|_| self.counts).or(seen.usage);
         }
         match &*event.kind.0 {
             "response.created" | "response.queued" | "response.in_progress" | "response.content_part.added" => {}
@@ -101,7 +103,9 @@ impl ResponsesGrammar {
 
 impl Grammar for ResponsesGrammar {
     fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
-        seen.content_chars += chars_after(event, &NAMES.delta).unwrap_or(0);
+        if let Some((text, chars)) = string_after(event, &NAMES.delta).filter(|_| self.counts) {
+            seen.said.push_escaped(text, chars);
+        }
         if !seen.quiet() && Self::delta_only(event) {
             return Verdict::Pass;
         }

@@ -13,34 +13,35 @@ pub(crate) fn says(json: &[u8], key: &Finder<'_>) -> bool {
     })
 }
 
-/// Characters in the first string that is the value of `key` (quotes included).
-pub(crate) fn chars_after(json: &[u8], key: &Finder<'_>) -> Option<u64> {
-    key.find_iter(json).find_map(|at| string_at(&json[at + key.needle().len()..]))
+/// The first string that is the value of `key` (quotes included): its inside as it stands, and its characters.
+pub(crate) fn string_after<'j>(json: &'j [u8], key: &Finder<'_>) -> Option<(&'j [u8], u64)> {
+    strings_after(json, key).next()
 }
 
-/// Characters in all strings that are values of `key`.
-pub(crate) fn chars_after_each(json: &[u8], key: &Finder<'_>) -> u64 {
-    key.find_iter(json).filter_map(|at| string_at(&json[at + key.needle().len()..])).sum()
+/// All strings that are values of `key`.
+pub(crate) fn strings_after<'j>(json: &'j [u8], key: &Finder<'_>) -> impl Iterator<Item = (&'j [u8], u64)> {
+    key.find_iter(json).filter_map(|at| string_at(&json[at + key.needle().len()..]))
 }
 
 /// What follows a name: a colon and a string, with or without space around them.
-fn string_at(rest: &[u8]) -> Option<u64> {
+fn string_at(rest: &[u8]) -> Option<(&[u8], u64)> {
     let value = rest.trim_ascii_start().strip_prefix(b":")?;
-    string_chars(value.trim_ascii_start().strip_prefix(b"\"")?)
+    string(value.trim_ascii_start().strip_prefix(b"\"")?)
 }
 
-/// Characters up to the closing quote; an escape counts as one.
-fn string_chars(mut json: &[u8]) -> Option<u64> {
-    let mut count = 0;
+/// What stands before the closing quote, and its characters; an escape counts as one.
+fn string(json: &[u8]) -> Option<(&[u8], u64)> {
+    let (mut count, mut from) = (0, 0);
     loop {
-        let at = memchr2(b'"', b'\\', json)?;
-        count += json[..at].iter().filter(|b| (**b & 0xC0) != 0x80).count() as u64;
+        let at = from + memchr2(b'"', b'\\', &json[from..])?;
+        count += json[from..at].iter().filter(|b| (**b & 0xC0) != 0x80).count() as u64;
         if json[at] == b'"' {
-            return Some(count);
+            return Some((&json[..at], count));
         }
         let escape = if json.get(at + 1) == Some(&b'u') { 6 } else { 2 };
         count += 1;
-        json = json.get(at + escape..)?;
+        from = at + escape;
+        json.get(from..)?;
     }
 }
 
@@ -57,6 +58,10 @@ mod tests {
         assert!(says(br#"{"usage":null,"b":{"usage":{}}}"#, &usage));
         assert!(!says(br#"{"content":"the \"usage\": 3"}"#, &usage), "escaped quotes are text");
         assert!(says(br#"{"type":"error"}"#, &Finder::new("\"error\"")));
+    }
+
+    fn chars_after(json: &[u8], key: &Finder<'_>) -> Option<u64> {
+        string_after(json, key).map(|(_, chars)| chars)
     }
 
     #[test]

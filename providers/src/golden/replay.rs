@@ -79,9 +79,9 @@ fn hear(
         "complete": ending.complete,
         "failed": ending.failed,
         "error": error.map(|f| json!({ "status": f.status, "message": f.message })),
-        "content_chars": ending.content_chars,
+        "content_chars": ending.said.chars(),
     });
-    Heard { bytes, usage: usage_text(ending.usage, rest) }
+    Heard { bytes, usage: usage_text(ending.settled(call.body), rest) }
 }
 
 /// Pieces of 1 to 64 bytes, the same for the same seed.

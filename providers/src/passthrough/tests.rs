@@ -48,7 +48,7 @@ fn chunks_pass_without_a_copy() {
         assert_eq!((out.as_ptr(), out.len()), (chunk.as_ptr(), chunk.len()));
         assert_eq!(stream.progress(), Progress::Begun);
     }
-    assert_eq!(stream.ending().content_chars, 24);
+    assert_eq!(stream.ending().said.chars(), 24);
     // What is hidden at the end of a chunk costs no copy either.
     let chunk = Bytes::from([WORD, USAGE].concat());
     let out = stream.push(chunk.clone()).expect("fine");

@@ -220,12 +220,6 @@ impl CohereUsage {
     }
 }
 
-/// Usage of a stream that ended before its last counts came: about four characters make a token.
-pub(crate) fn guess_output(usage: Usage, chars: u64) -> Usage {
-    let seen = chars.div_ceil(4);
-    Usage { output: usage.output.max(seen.saturating_sub(usage.reasoning)), estimated: true, ..usage }
-}
-
 /// Usage as an OpenAI client reads it, made from the disjoint classes.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct ChatUsage {

@@ -129,7 +129,7 @@ impl Reader for ChatReader {
         self.chunk(data, steps)
     }
 
-    fn usage(&self, _chars: u64) -> Option<Usage> {
+    fn usage(&self) -> Option<Usage> {
         self.usage
     }
 

@@ -5,7 +5,7 @@ use crate::gemini::trouble;
 use crate::translate::{Bad, Reader};
 use crate::wire::gemini::{Answer, Called, Candidate, SaidPart};
 use crate::wire::read;
-use crate::wire::usage::{GeminiUsage, guess_output};
+use crate::wire::usage::GeminiUsage;
 use gateway_domain::Usage;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -221,9 +221,13 @@ impl Reader for GeminiReader {
         steps.push(Step::End { usage: self.usage.split() });
     }
 
-    fn usage(&self, chars: u64) -> Option<Usage> {
+    fn usage(&self) -> Option<Usage> {
         let usage = self.usage.split()?;
-        Some(if self.whole() { usage } else { guess_output(usage, chars) })
+        Some(usage)
+    }
+
+    fn uncounted(&self) -> bool {
+        !self.whole()
     }
 
     fn model(&self) -> Option<&str> {

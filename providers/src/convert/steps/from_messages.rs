@@ -4,7 +4,7 @@ use crate::answer::{Aside, Step};
 use crate::failure::Trouble;
 use crate::translate::{Bad, Reader};
 use crate::wire::messages::{Block, Delta, Event, Message};
-use crate::wire::usage::{AnthropicUsage, guess_output};
+use crate::wire::usage::AnthropicUsage;
 use crate::wire::{Text, read};
 use gateway_domain::Usage;
 use serde_json::value::RawValue;
@@ -43,9 +43,12 @@ impl Reader for MessageReader {
         Ok(())
     }
 
-    fn usage(&self, chars: u64) -> Option<Usage> {
-        let usage = self.usage.split()?;
-        Some(if self.counted { usage } else { guess_output(usage, chars) })
+    fn usage(&self) -> Option<Usage> {
+        self.usage.split()
+    }
+
+    fn uncounted(&self) -> bool {
+        !self.counted
     }
 
     fn model(&self) -> Option<&str> {

@@ -132,8 +132,9 @@ fn document<'a>(
     }
     match &*source.kind.0 {
         "base64" => {
-            // OpenAI demands a name.
-            let name = title.unwrap_or(Cow::Borrowed("document.pdf"));
+            // OpenAI demands a name, and tells the type by its end.
+            let name = title.unwrap_or(Cow::Borrowed("document"));
+            let name = if name.contains('.') { name } else { Cow::Owned([&*name, ".pdf"].concat()) };
             parts.push(build::file("file_data", base64(&source, place)?, Some(name)), cache_control);
         }
         "text" => {
