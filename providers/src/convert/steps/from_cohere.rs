@@ -179,7 +179,7 @@ impl Reader for CohereReader {
     }
 
     /// Counts come with the last event only.
-    fn usage(&self, _chars: u64) -> Option<Usage> {
+    fn usage(&self) -> Option<Usage> {
         self.usage.as_ref().and_then(CohereUsage::split)
     }
 
