@@ -16,6 +16,9 @@ use std::process::Command;
 const MOCK: &str = "mock";
 const OPENAI: &str = "@oa";
 const CLAUDE: &str = "@claude";
+/// Families that speak OpenAI's chat and nothing else, by their differences: the role `developer` unknown, an old name
+/// of the limit, neither.
+const CHATS: &[(&str, &str)] = &[("cerebras", "cerebras"), ("dashscope", "dashscope"), ("ovh", "ovhcloud")];
 
 struct Stage {
     gateway: Gateway,
@@ -26,6 +29,9 @@ async fn stage() -> Stage {
     let (gateway, mock) = (Gateway::start().await, Mock::start(&[]).await);
     gateway.admin().provider("oa", "openai", Some(&mock.url())).await;
     gateway.admin().provider("claude", "anthropic", Some(&mock.url())).await;
+    for (slug, family) in CHATS {
+        gateway.admin().provider(slug, family, Some(&mock.url())).await;
+    }
     Stage { gateway, _mock: mock }
 }
 
@@ -87,6 +93,9 @@ async fn python_openai() {
     stage.python("openai_sdk.py", MOCK, "openai").await;
     stage.python("openai_sdk.py", OPENAI, "openai").await;
     stage.python("openai_sdk.py", CLAUDE, "anthropic").await;
+    for (slug, _) in CHATS {
+        stage.python("openai_sdk.py", &format!("@{slug}"), slug).await;
+    }
 }
 
 #[tokio::test]
@@ -94,6 +103,10 @@ async fn python_anthropic() {
     let stage = stage().await;
     stage.python("anthropic_sdk.py", MOCK, "anthropic").await;
     stage.python("anthropic_sdk.py", CLAUDE, "anthropic").await;
+    stage.python("anthropic_sdk.py", OPENAI, "openai").await;
+    for (slug, _) in CHATS {
+        stage.python("anthropic_sdk.py", &format!("@{slug}"), slug).await;
+    }
 }
 
 #[tokio::test]
@@ -102,6 +115,9 @@ async fn node_openai() {
     stage.node("openai_sdk.mjs", MOCK, "openai").await;
     stage.node("openai_sdk.mjs", OPENAI, "openai").await;
     stage.node("openai_sdk.mjs", CLAUDE, "anthropic").await;
+    for (slug, _) in CHATS {
+        stage.node("openai_sdk.mjs", &format!("@{slug}"), slug).await;
+    }
 }
 
 #[tokio::test]
@@ -109,4 +125,8 @@ async fn node_anthropic() {
     let stage = stage().await;
     stage.node("anthropic_sdk.mjs", MOCK, "anthropic").await;
     stage.node("anthropic_sdk.mjs", CLAUDE, "anthropic").await;
+    stage.node("anthropic_sdk.mjs", OPENAI, "openai").await;
+    for (slug, _) in CHATS {
+        stage.node("anthropic_sdk.mjs", &format!("@{slug}"), slug).await;
+    }
 }

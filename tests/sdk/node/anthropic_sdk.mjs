@@ -49,6 +49,21 @@ const checks = {
     assert.deepEqual(answer.content.find((block) => block.type === 'tool_use').input, called);
   },
 
+  async imagesAndDocuments() {
+    const source = (media_type, data) => ({ type: 'base64', media_type, data });
+    const content = [
+      { type: 'image', source: source('image/png', 'iVBORw0KGgo=') },
+      { type: 'document', source: source('application/pdf', 'JVBERi0=') },
+      { type: 'text', text: 'hello there' },
+    ];
+    assert.equal((await ask(client(), { messages: [{ role: 'user', content }] })).content[0].text, echo);
+  },
+
+  async countTokensCounts() {
+    const { input_tokens } = await client().messages.countTokens({ model, messages: hello });
+    assert.ok(input_tokens > 0 && input_tokens < 20, `${input_tokens}`);
+  },
+
   async rawHeaders() {
     const options = { headers: { 'x-gateway-trace-id': 'sdk-trace' } };
     const call = client().messages.create({ model, max_tokens: 100, messages: hello }, options);

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 export const url = process.env.TEST_URL;
 export const key = process.env.TEST_KEY;
 // What `x-gateway-provider` shall say, and the dialect that this provider speaks.
-const provider = process.env.TEST_PROVIDER;
+export const provider = process.env.TEST_PROVIDER;
 export const family = process.env.TEST_FAMILY;
 
 export const hello = [{ role: 'user', content: 'hello there' }];

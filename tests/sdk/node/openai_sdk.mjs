@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import OpenAI from 'openai';
-import { called, collect, echo, family, headers, hello, key, raises, run, url, weather } from './checks.mjs';
+import { called, collect, echo, family, headers, hello, key, provider, raises, run, url, weather } from './checks.mjs';
 
 const model = 'mock-large';
 const tools = [{ type: 'function', function: { name: 'weather', parameters: weather } }];
@@ -14,7 +14,53 @@ function client({ apiKey = key, maxRetries = 0, ...mock } = {}) {
 const ask = (sdk, more = {}) => sdk.chat.completions.create({ model, messages: hello, ...more });
 const texts = (chunks) => chunks.flatMap((c) => c.choices.map((choice) => choice.delta.content ?? '')).join('');
 
+const responseTool = { type: 'function', name: 'weather', parameters: weather, strict: false };
+const respond = (sdk, more = {}) => sdk.responses.create({ model, input: 'hello there', ...more });
+
+// The mock has no Responses API, which OpenAI would be asked for.
+const responses = {
+  async response() {
+    const answer = await respond(client());
+    assert.deepEqual([answer.object, answer.status, answer.output_text], ['response', 'completed', echo]);
+    assert.equal(answer.usage.output_tokens, 4);
+  },
+
+  async responseStream() {
+    const events = await collect(await respond(client(), { stream: true }));
+    assert.deepEqual(events.map((event) => event.sequence_number), [...events.keys()]);
+    assert.deepEqual([events[0].type, events.at(-1).type], ['response.created', 'response.completed']);
+    const deltas = events.filter((event) => event.type === 'response.output_text.delta');
+    assert.equal(deltas.map((event) => event.delta).join(''), echo);
+  },
+
+  async responseStreamHelperAndTool() {
+    const asked = { model, input: 'hello there', tools: [responseTool], tool_choice: 'required' };
+    const answer = await client().responses.stream(asked).finalResponse();
+    const call = answer.output.find((item) => item.type === 'function_call');
+    assert.deepEqual(JSON.parse(call.arguments), called);
+    const result = { type: 'function_call_output', call_id: call.call_id, output: 'rain' };
+    const input = [...hello, ...answer.output, result];
+    assert.equal((await respond(client(), { input, tools: [responseTool] })).output_text, 'You said: rain');
+  },
+
+  async responseWithImage() {
+    const image = { type: 'input_image', image_url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'auto' };
+    const input = [{ role: 'user', content: [{ type: 'input_text', text: 'hello there' }, image] }];
+    assert.equal((await respond(client(), { input })).output_text, echo);
+  },
+
+  async responseErrors() {
+    const error = await raises(OpenAI.RateLimitError, () => respond(client({ status: 429 })));
+    assert.equal(error.status, 429);
+    await raises(OpenAI.BadRequestError, () => client().responses.retrieve('resp_1'));
+    const events = await collect(await respond(client({ fault: 'error-mid' }), { stream: true }));
+    assert.deepEqual(events.slice(-2).map((event) => event.type), ['error', 'response.failed']);
+  },
+};
+
 const checks = {
+  ...(provider === '@oa' ? {} : responses),
+
   async chat() {
     const answer = await ask(client());
     assert.equal(answer.choices[0].message.content, echo);

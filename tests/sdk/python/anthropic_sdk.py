@@ -1,5 +1,6 @@
 """The official `anthropic` package against the gateway."""
 
+import json
 import sys
 
 import anthropic
@@ -93,6 +94,27 @@ def check_streamed_tool_use():
     use = [b for b in answer.content if b.type == "tool_use"][0]
     equal((use.name, use.input), ("weather", CALLED))
     equal(answer.stop_reason, "tool_use")
+
+
+def check_images_and_documents():
+    blocks = [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}},
+        {"type": "text", "text": "hello there"},
+    ]
+    equal(ask(client(), messages=[{"role": "user", "content": blocks}]).content[0].text, ECHO)
+
+
+def check_structured_output():
+    schema = {"type": "object", "properties": {"good": {"type": "boolean"}}, "required": ["good"]}
+    answer = ask(client(), output_config={"format": {"type": "json_schema", "schema": schema}})
+    equal(json.loads(answer.content[0].text), {"good": True})
+
+
+def check_count_tokens_counts():
+    count = client().messages.count_tokens(model=MODEL, messages=HELLO)
+    if not 0 < count.input_tokens < 20:
+        raise AssertionError(count)
 
 
 def check_raw_headers():
