@@ -356,5 +356,5 @@ pub(crate) async fn usage_of(ending: Ending, request: Bytes) -> Option<gateway_d
 
 /// Tokens of the answer so far, by the same guess.
 pub(crate) fn tokens_of(ending: &Ending) -> u64 {
-    ending.content_chars.div_ceil(4)
+    ending.said.chars().div_ceil(4)
 }

@@ -1,6 +1,6 @@
 //! Usage of answers that are passed on untouched: read beside the bytes, never from changed ones.
 
-use super::answer::{tokens_of, usage_of};
+use super::answer::tokens_of;
 use super::attempt::raw_call;
 use super::request::Request;
 use bytes::{Bytes, BytesMut};
