@@ -1,10 +1,6 @@
 # The few commands that daily work needs. Each is a script or a line that can be run by itself.
 
-<<<<<<< HEAD
-.PHONY: help setup run test lint one bench fuzz scale
-=======
-.PHONY: help setup run test lint one bench soak
->>>>>>> 3e4e274 (Give records their cost when their price comes; run the loss tests for a minute each with make soak)
+.PHONY: help setup run test lint one bench fuzz scale soak
 
 help:
 	@echo 'make run              build and start the gateway for development; prints requests that work'
@@ -12,12 +8,9 @@ help:
 	@echo 'make lint             format, clippy and, where installed, cargo-deny'
 	@echo 'make one CRATE=store  clippy and tests of one crate: the normal loop'
 	@echo 'make bench            compare with nginx and a bare Pingora proxy (see benches/README.md)'
-<<<<<<< HEAD
 	@echo 'make fuzz             requests made from our own OpenAPI document: no 5xx, no untold status'
 	@echo 'make scale            start-up, memory and time per change with 100,000 keys'
-=======
 	@echo 'make soak             the loss tests for a minute each at full load (see benches/README.md)'
->>>>>>> 3e4e274 (Give records their cost when their price comes; run the loss tests for a minute each with make soak)
 	@echo 'make setup            install the system packages that tests and benchmarks need'
 
 setup:
@@ -44,17 +37,15 @@ bench:
 	scripts/setup.sh bench
 	python3 benches/compare.py $(ARGS)
 
-<<<<<<< HEAD
 fuzz:
 	scripts/fuzz.sh $(ARGS)
 
 scale:
 	cargo build --release --bin gateway
 	python3 benches/scale.py $${CARGO_TARGET_DIR:-target}/release/gateway --check $(ARGS)
-=======
+
 # The tests of tests/e2e/loss.rs for longer: the log store frozen, stopped and started, the journal at its bound, the
 # disk full, the process killed. One at a time, so that each has the machine for itself.
 SOAK_SECONDS ?= 60
 soak:
 	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --release --test e2e -- loss:: --nocapture --test-threads 1
->>>>>>> 3e4e274 (Give records their cost when their price comes; run the loss tests for a minute each with make soak)
