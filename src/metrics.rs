@@ -130,6 +130,17 @@ pub(crate) struct Circuit {
     pub(crate) open: bool,
 }
 
+fn step_millis() -> Result<[Step; 4], prometheus::Error> {
+    let step =
+        |name: &str, help: &str| Histogram::with_opts(HistogramOpts::new(name, help).buckets(OWN_MILLIS.to_vec()));
+    Ok([
+        (step("authentication_duration_milliseconds", "Finding and checking the key")?, |s| s.auth_us),
+        (step("api_key_rate_limit_check_duration_milliseconds", "Counting against limits")?, |s| s.limits_us),
+        (step("pre_request_processing_duration_milliseconds", "Work before the provider is called")?, |s| s.before_us),
+        (step("post_request_processing_duration_milliseconds", "Work after the provider answered")?, |s| s.after_us),
+    ])
+}
+
 impl Metrics {
     pub(crate) fn new(shape: Shape) -> Result<Self, prometheus::Error> {
         let Shape { extra, constant, conventions } = shape;
@@ -138,8 +149,6 @@ impl Metrics {
         let histogram = |name: &str, help: &str, labels: &[&str], buckets: &[f64]| {
             HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)
         };
-        let step =
-            |name: &str, help: &str| Histogram::with_opts(HistogramOpts::new(name, help).buckets(OWN_MILLIS.to_vec()));
         let seconds: Vec<f64> = MILLIS.iter().map(|m| m / 1e3).collect();
         let inner = Inner {
             requests: IntCounterVec::new(Opts::new("request_count", "Targets that were tried"), &all)?,
@@ -163,16 +172,7 @@ impl Metrics {
                 &["endpoint", "stream"],
                 MILLIS,
             )?,
-            step_millis: [
-                (step("authentication_duration_milliseconds", "Finding and checking the key")?, |s| s.auth_us),
-                (step("api_key_rate_limit_check_duration_milliseconds", "Counting against limits")?, |s| s.limits_us),
-                (step("pre_request_processing_duration_milliseconds", "Work before the provider is called")?, |s| {
-                    s.before_us
-                }),
-                (step("post_request_processing_duration_milliseconds", "Work after the provider answered")?, |s| {
-                    s.after_us
-                }),
-            ],
+            step_millis: step_millis()?,
             overhead: histogram(
                 "gateway_overhead_seconds",
                 "What the gateway adds to a request: up to the answer, without waiting for provider or client",

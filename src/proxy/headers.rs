@@ -50,6 +50,10 @@ pub(crate) struct GatewayHeaders {
 static PROVIDER_HEADERS: &[&str] =
     &["openai-organization", "openai-project", "openai-beta", "anthropic-beta", "anthropic-version"];
 
+/// Settings that name where a provider is: refused where addresses may not be brought.
+static PROVIDER_URLS: &[&str] =
+    &["x-gateway-huggingface-base-url", "x-gateway-azure-foundry-url", "x-gateway-databricks-workspace"];
+
 impl GatewayHeaders {
     pub(crate) fn parse(headers: &HeaderMap, aliases: &[String], trusted: &Trusted) -> Result<Self, Fault> {
         let mut parsed = Self::default();
@@ -150,10 +154,9 @@ impl GatewayHeaders {
             }
             "strict-open-ai-compliance" | "strict-openai-compliance" => self.lenient = !flag(name, text()?)?,
             "debug" => self.debug = Some(flag(name, text()?)?),
-            "huggingface-base-url" => self.provider_url = Some("x-gateway-huggingface-base-url"),
-            "azure-foundry-url" => self.provider_url = Some("x-gateway-azure-foundry-url"),
-            "databricks-workspace" => self.provider_url = Some("x-gateway-databricks-workspace"),
             other => {
+                self.provider_url =
+                    PROVIDER_URLS.iter().find(|n| n.strip_prefix(PREFIX) == Some(other)).copied().or(self.provider_url);
                 if let Some(setting) = setting_of_header(other) {
                     if setting.address {
                         check_custom_host(text()?, trusted).map_err(|why| bad(name, why))?;
