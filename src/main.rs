@@ -2,6 +2,7 @@
 
 mod cache;
 mod cli;
+mod counting;
 mod flight;
 mod ids;
 mod issuers;
@@ -10,6 +11,7 @@ mod metrics;
 mod mock;
 mod otlp;
 mod outbound;
+mod parts;
 mod peers;
 mod proxy;
 mod serve;

@@ -14,7 +14,7 @@ use prometheus::{
     Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
     Opts, Registry, TextEncoder,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 const LABELS: &[&str] = &["provider", "method", "endpoint", "code", "stream", "cacheStatus", "source"];
@@ -243,6 +243,22 @@ impl Metrics {
         self.0.journal.get().map(journal::Gauge::depth).unwrap_or_default()
     }
 
+    /// Seconds that the oldest record waits that is being stored.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    pub(crate) fn store_lag(&self, now: Timestamp) -> f64 {
+        self.journal().oldest.map_or(0.0, |at| (now.micros() - at.micros()).max(0) as f64 / 1e6)
+    }
+
+    /// Records that the store has confirmed.
+    pub(crate) fn stored(&self) -> u64 {
+        self.0.stored.get()
+    }
+
+    /// Records that were lost, by what had no room for them.
+    pub(crate) fn dropped(&self) -> BTreeMap<&'static str, u64> {
+        Loss::ALL.iter().map(|l| (l.label(), self.0.dropped.with_label_values(&[l.label()]).get())).collect()
+    }
+
     /// Something that counts for itself.
     pub(crate) fn register(&self, collector: Box<dyn prometheus::core::Collector>) -> Result<(), prometheus::Error> {
         self.0.registry.register(collector)
@@ -291,8 +307,7 @@ impl Metrics {
         let depth = self.journal();
         i.journal_bytes.set(i64::try_from(depth.bytes).unwrap_or(i64::MAX));
         i.journal_waiting.set(i64::try_from(depth.waiting).unwrap_or(i64::MAX));
-        #[expect(clippy::cast_precision_loss, reason = "a gauge for people")]
-        i.store_lag.set(depth.oldest.map_or(0.0, |at| (now.time.micros() - at.micros()).max(0) as f64 / 1e6));
+        i.store_lag.set(self.store_lag(now.time));
         i.assignments.set(i64::try_from(now.assignments).unwrap_or(i64::MAX));
         i.circuits.reset();
         for c in &now.circuits {

@@ -9,13 +9,16 @@ pub(crate) use spans::{operation, provider};
 
 use crate::metrics::Metrics;
 use crate::outbound::{Outbound, OutboundError, send};
+use crate::parts::{Parts, Trouble};
 use crate::serve::Process;
+use gateway_admin::Part;
 use gateway_domain::record::LogRecord;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -91,6 +94,8 @@ struct Fates {
     offered: AtomicU64,
     dropped: AtomicU64,
     exported: AtomicU64,
+    /// Set while the collector takes nothing.
+    away: Trouble,
 }
 
 impl Fates {
@@ -137,6 +142,21 @@ impl Otlp {
         metrics.watch("gateway_otlp_records_exported", "Records whose spans a collector took", move || {
             exported.exported.load(Ordering::Relaxed)
         })
+    }
+
+    /// Shows how this does on the status page.
+    pub(crate) fn tell(&self, parts: &Parts) {
+        let (queue, fates) = (self.queue.downgrade(), self.fates.clone());
+        parts.add(move || {
+            let waiting = queue.upgrade().map_or(0, |q| q.max_capacity() - q.capacity());
+            let (exported, dropped) = (&fates.exported, &fates.dropped);
+            let facts = json!({
+                "records": waiting,
+                "exported": exported.load(Ordering::Relaxed),
+                "dropped": dropped.load(Ordering::Relaxed),
+            });
+            Part::new("otlp", facts).troubled(fates.away.get())
+        });
     }
 
     /// Takes what belongs to a sampled trace; never waits.
@@ -215,7 +235,10 @@ impl Exporter {
             let request = self.outbound.operator_request(Method::POST, &url).headers(self.target.headers.clone());
             let request = request.header(http::header::CONTENT_TYPE, "application/x-protobuf").body(body.clone());
             let (again, why) = match send(request).await {
-                Ok(answer) if (200..300).contains(&answer.status) => return true,
+                Ok(answer) if (200..300).contains(&answer.status) => {
+                    self.fates.away.set(None);
+                    return true;
+                }
                 Ok(answer) => {
                     wait = wished(&answer.headers).unwrap_or(wait);
                     (matches!(answer.status, 429 | 502 | 503 | 504), format!("status {}", answer.status))
@@ -225,6 +248,7 @@ impl Exporter {
             };
             if !again || attempt == TRIES {
                 tracing::warn!(path, %why, "the OTLP collector did not take what it was sent");
+                self.fates.away.set(Some(format!("the collector did not take what it was sent: {why}")));
                 return false;
             }
             tokio::time::sleep(wait).await;

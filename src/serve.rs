@@ -13,12 +13,14 @@ mod upkeep;
 mod watcher;
 
 use crate::cli::Resolved;
+use crate::counting::{Counting, Mode};
 use crate::flight::Flight;
 use crate::issuers::{self, Issuers};
 use crate::metrics::Metrics;
 use crate::mock::MockArgs;
 use crate::otlp::Otlp;
 use crate::outbound::Outbound;
+use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{Assignments, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames};
 use crate::settings::{Role, Settings};
@@ -70,8 +72,9 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let metrics = telemetry::metrics(&settings)?;
     let booted = control.block_on(boot::boot(&settings))?;
     let flight = Flight::default();
-    let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics)?.unzip();
-    let (records, writer) = start_writer(&settings, &booted, &metrics, control.handle(), otlp.clone())?;
+    let parts = Parts::default();
+    let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics, &parts)?.unzip();
+    let (records, writer) = start_writer(&settings, &booted, (&metrics, &parts), control.handle(), otlp.clone())?;
     let budget = Budget::new(settings.max_buffered_bytes.0);
     let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
     let sticks = Arc::<Assignments>::default();
@@ -83,7 +86,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         ledger.clone(),
         peers.clone(),
     );
-    let process = Arc::new(process.with_sticks(sticks.clone()));
+    let process = process.with_sticks(sticks.clone()).with_parts(parts.clone());
+    let process = Arc::new(process.with_counting(Counting::told_by(|| Mode::PROCESS)));
     if let Some(exporter) = exporter {
         exporter.start(control.handle(), process.clone());
     }
@@ -104,7 +108,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let inline = Arc::new(quick_cache::sync::Cache::new(INLINE_CONFIGS));
     watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dialer = Dialer::new(dns, settings.connect_timeout.0, control.handle().clone());
-    let cache = redis::answer_cache(redis::connect(&settings, &metrics, &control)?, &settings, &metrics)?;
+    let redis = redis::connect(&settings, &metrics, &parts, &control)?;
+    let cache = redis::answer_cache(redis, &settings, &metrics)?;
     let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());
     let gateway = Gateway {
         names: ReplyNames::new(&aliases(&settings)),
@@ -143,7 +148,7 @@ fn watch(metrics: &Metrics, dns: &Dns, inline: &Arc<Inline>) -> Result<(), prome
 fn start_writer(
     settings: &Settings,
     booted: &Booted,
-    metrics: &Metrics,
+    (metrics, parts): (&Metrics, &Parts),
     control: &Handle,
     otlp: Option<Otlp>,
 ) -> Result<(Records, Writer), String> {
@@ -157,6 +162,7 @@ fn start_writer(
         ledger: None,
         runtime: control.clone(),
         metrics: metrics.clone(),
+        parts: parts.clone(),
         access_log: settings.access_log,
         off: settings.log_store_url.as_deref() == Some("off:"),
         otlp,

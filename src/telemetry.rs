@@ -4,6 +4,7 @@
 use crate::metrics::{Metrics, Shape, labels};
 use crate::otlp::{self, Exporter, Otlp, Target};
 use crate::outbound::Outbound;
+use crate::parts::Parts;
 use crate::settings::{LogFormat, Settings};
 use gateway_domain::egress::Trusted;
 use std::io::{IsTerminal, Write};
@@ -51,6 +52,7 @@ pub(crate) fn otlp(
     settings: &Settings,
     trusted: &Arc<Trusted>,
     metrics: &Metrics,
+    parts: &Parts,
 ) -> Result<Option<(Otlp, Exporter)>, String> {
     let Some(endpoint) = &settings.otlp_endpoint else { return Ok(None) };
     let given =
@@ -58,5 +60,7 @@ pub(crate) fn otlp(
     let resource = otlp::resource("gateway", given);
     let target = Target::parse(endpoint, settings.otlp_headers.as_deref(), settings.otlp_interval.0, resource)?;
     let outbound = Outbound::new(trusted.clone()).map_err(|e| format!("the outbound client: {e}"))?;
-    Otlp::new(target, outbound, metrics).map(Some).map_err(|e| format!("metrics cannot be set up: {e}"))
+    let made = Otlp::new(target, outbound, metrics).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    made.0.tell(parts);
+    Ok(Some(made))
 }

@@ -4,9 +4,11 @@
 
 mod access;
 mod shipping;
+mod standing;
 
 use crate::metrics::{Loss, Metrics};
 use crate::otlp::Otlp;
+use crate::parts::{Parts, Trouble};
 use gateway_domain::NanoUsd;
 use gateway_domain::ports::{Ledger, LogStore};
 use gateway_domain::price::{PriceBook, price};
@@ -57,6 +59,7 @@ pub(crate) struct Way {
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) runtime: Handle,
     pub(crate) metrics: Metrics,
+    pub(crate) parts: Parts,
     pub(crate) access_log: bool,
     /// No record leaves the hot path: only to measure what the way behind it costs.
     pub(crate) off: bool,
@@ -84,13 +87,13 @@ struct Work {
     stopping: Arc<AtomicBool>,
     /// Where each record of the batch lies.
     after: Vec<Position>,
-    /// The disk took no records the last time.
-    is_shedding: bool,
+    /// Set while the disk takes no records.
+    shedding: Trouble,
 }
 
 impl Writer {
     pub(crate) fn start(way: Way) -> std::io::Result<(Records, Self)> {
-        let Way { journal, shipper, store, ledger, runtime, metrics, access_log, off, otlp } = way;
+        let Way { journal, shipper, store, ledger, runtime, metrics, parts, access_log, off, otlp } = way;
         let (tx, rx) = channel(QUEUE);
         let (deadline, ends) = watch::channel(None);
         metrics.watch_journal(journal.gauge());
@@ -99,7 +102,9 @@ impl Writer {
             move || queue.upgrade().map_or(0, |q: Sender<Box<LogRecord>>| (q.max_capacity() - q.capacity()) as u64);
         let help = "Records that wait for the writer, 65,536 at most";
         metrics.watch("gateway_records_queue_depth", help, depth).map_err(std::io::Error::other)?;
-        let shipping = Shipping::new(shipper, store, runtime, metrics.clone(), ends);
+        let (shedding, away) = (Trouble::default(), Trouble::default());
+        standing::tell(&parts, &metrics, &shedding, &away);
+        let shipping = Shipping::new(shipper, store, runtime, metrics.clone(), away, ends);
         let shipping = std::thread::Builder::new().name("record-shipper".into()).spawn(move || shipping.run())?;
         let stopping = Arc::new(AtomicBool::new(false));
         let work = Work {
@@ -112,7 +117,7 @@ impl Writer {
             otlp,
             stopping: stopping.clone(),
             after: Vec::with_capacity(BATCH),
-            is_shedding: false,
+            shedding,
         };
         let writing = std::thread::Builder::new().name("record-writer".into()).spawn(move || work.run())?;
         let writer = Self { stopping, deadline, writing: Some(writing), shipping: Some(shipping) };
@@ -187,14 +192,18 @@ impl Work {
         self.shipping.unpark();
         let shed = batch.len() - appended.kept;
         self.metrics.drop_records(Loss::Disk, shed as u64);
+        let was_shedding = self.shedding.get().is_some();
         match appended.refused {
-            Some(e) if !self.is_shedding => {
+            Some(e) if !was_shedding => {
                 tracing::error!(error = %e, "the journal cannot be written; records are dropped until it can");
+                self.shedding.set(Some(format!("records are dropped: {e}")));
             }
-            None if self.is_shedding => tracing::info!("the journal is written again"),
+            None if was_shedding => {
+                tracing::info!("the journal is written again");
+                self.shedding.set(None);
+            }
             _ => {}
         }
-        self.is_shedding = shed > 0;
     }
 
     fn look_after_journal(&mut self, stopping: bool) {

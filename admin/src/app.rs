@@ -9,6 +9,7 @@ use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::policy::{RateLimitPolicy, UsageLimitPolicy};
 use gateway_domain::snapshot::Build;
 use gateway_domain::time::Timestamp;
+use serde_json::{Map, Value};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,6 +27,33 @@ pub trait Status: Send + Sync {
     fn version(&self) -> &str;
     /// Prometheus text format 0.0.4.
     fn metrics(&self) -> String;
+    /// Each part as it is now; asks nobody outside the process.
+    fn parts(&self) -> Vec<Part>;
+    /// Whether limits hold over all nodes together to the last request and token.
+    fn limits_are_exact(&self) -> bool;
+}
+
+/// A part of the process, as the status page tells of it.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    pub name: &'static str,
+    /// Why it does less than it should.
+    pub trouble: Option<String>,
+    pub facts: Map<String, Value>,
+}
+
+impl Part {
+    /// `facts` is an object.
+    pub fn new(name: &'static str, facts: Value) -> Self {
+        let facts = if let Value::Object(facts) = facts { facts } else { Map::new() };
+        Self { name, trouble: None, facts }
+    }
+
+    #[must_use]
+    pub fn troubled(mut self, why: Option<String>) -> Self {
+        self.trouble = why;
+        self
+    }
 }
 
 #[derive(Clone)]

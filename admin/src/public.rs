@@ -1,9 +1,9 @@
 //! What is answered without a key: greeting, health, metrics.
 
-use crate::app::App;
+use crate::app::{App, Part};
 use crate::route::{Place, Reply, Route, public};
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -11,6 +11,7 @@ pub(crate) fn routes() -> Vec<Route> {
         public(Place::Root, "/v1/health", "Tell that the process serves, and its version", health),
         public(Place::Operator, "/health/live", "Tell that the process runs", live),
         public(Place::Operator, "/health/ready", "Tell whether traffic may come, and why not", ready),
+        public(Place::Operator, "/health/status", "Tell how each part of the process does", status),
         public(Place::Root, "/invite", "Show the form that an invite's link opens", invite),
         public(Place::Operator, "/metrics", "Metrics in Prometheus text format", metrics),
     ]
@@ -37,6 +38,31 @@ fn ready(app: &App) -> Reply {
             Reply::json(body).with_status(StatusCode::SERVICE_UNAVAILABLE)
         }
     }
+}
+
+/// 200 whatever it tells: whether traffic may come is readiness' to say.
+fn status(app: &App) -> Reply {
+    let parts = app.status.parts();
+    let well = parts.iter().all(|part| part.trouble.is_none());
+    let parts: Map<String, Value> = parts.into_iter().map(|part| (part.name.to_owned(), tell(part))).collect();
+    let not_ready = app.status.ready().err();
+    Reply::json(json!({
+        "status": if well { "ok" } else { "degraded" },
+        "ready": not_ready.is_none(),
+        "reason": not_ready,
+        "version": app.status.version(),
+        "limits": if app.status.limits_are_exact() { "exact" } else { "approximate" },
+        "components": parts,
+    }))
+}
+
+fn tell(part: Part) -> Value {
+    let mut facts = part.facts;
+    facts.insert("status".into(), if part.trouble.is_some() { "degraded" } else { "ok" }.into());
+    if let Some(why) = part.trouble {
+        facts.insert("reason".into(), why.into());
+    }
+    Value::Object(facts)
 }
 
 fn invite(_: &App) -> Reply {

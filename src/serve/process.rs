@@ -1,14 +1,17 @@
 //! What the process says of itself: readiness, version, metrics.
 
+use crate::counting::{Counting, Mode};
 use crate::flight::Flight;
 use crate::live::Live;
 use crate::metrics::{Circuit, Metrics, Readings, Shape};
+use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{Assignments, Budget};
-use gateway_admin::Status;
+use gateway_admin::{Part, Status};
 use gateway_domain::ports::Live as _;
 use gateway_policies::Ledger;
 use prometheus::proto::MetricFamily;
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,6 +25,8 @@ pub(crate) struct Process {
     ledger: Arc<Ledger>,
     peers: Peers,
     sticks: Arc<Assignments>,
+    counting: Counting,
+    parts: Parts,
     ready: AtomicBool,
     draining: AtomicBool,
     stale: AtomicBool,
@@ -37,8 +42,34 @@ impl Process {
         peers: Peers,
     ) -> Self {
         let off = || AtomicBool::new(false);
-        let sticks = Arc::default();
-        Self { live, metrics, flight, budget, ledger, peers, sticks, ready: off(), draining: off(), stale: off() }
+        Self {
+            live,
+            metrics,
+            flight,
+            budget,
+            ledger,
+            peers,
+            sticks: Arc::default(),
+            counting: Counting::told_by(|| Mode::PROCESS),
+            parts: Parts::default(),
+            ready: off(),
+            draining: off(),
+            stale: off(),
+        }
+    }
+
+    /// Further parts that the status page tells of.
+    #[must_use]
+    pub(crate) fn with_parts(mut self, parts: Parts) -> Self {
+        self.parts = parts;
+        self
+    }
+
+    /// Told by whoever counts limits.
+    #[must_use]
+    pub(crate) fn with_counting(mut self, counting: Counting) -> Self {
+        self.counting = counting;
+        self
     }
 
     /// Watches the assignments that the proxy keeps.
@@ -108,6 +139,38 @@ impl Status for Process {
 
     fn metrics(&self) -> String {
         self.metrics.encode(&self.readings())
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let mut all = vec![self.proxy(), self.configuration(), self.counters()];
+        all.extend(self.parts.tell());
+        all
+    }
+
+    fn limits_are_exact(&self) -> bool {
+        (self.counting.mode().is_exact)(self.peers.count())
+    }
+}
+
+/// Parts that the process knows by itself.
+impl Process {
+    fn proxy(&self) -> Part {
+        let facts = json!({ "requests_in_flight": self.flight.count(), "buffered_bytes": self.budget.held() });
+        Part::new("proxy", facts)
+    }
+
+    fn configuration(&self) -> Part {
+        let why = "the database cannot be read, or holds rows that this version cannot; what was read last is in force";
+        let stale = self.stale.load(Ordering::Relaxed);
+        Part::new("configuration", json!({ "revision": self.live.snapshot().revision }))
+            .troubled(stale.then(|| why.to_owned()))
+    }
+
+    fn counters(&self) -> Part {
+        let facts = json!({
+            "mode": self.counting.mode().name, "nodes": self.peers.count(), "counters": self.ledger.len(),
+        });
+        Part::new("counters", facts)
     }
 }
 

@@ -2,22 +2,35 @@
 
 use crate::cache::{self, AnswerCache, Shared};
 use crate::metrics::Metrics;
+use crate::parts::Parts;
 use crate::settings::Settings;
+use gateway_admin::Part;
 use gateway_store::{Redis, RedisUrl};
 use prometheus::IntGauge;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
+use serde_json::json;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 /// Dialled and watched in the background: a start does not wait for Redis.
-pub(super) fn connect(settings: &Settings, metrics: &Metrics, control: &Runtime) -> Result<Option<Redis>, String> {
+pub(super) fn connect(
+    settings: &Settings,
+    metrics: &Metrics,
+    parts: &Parts,
+    control: &Runtime,
+) -> Result<Option<Redis>, String> {
     let Some(url) = &settings.redis_url else { return Ok(None) };
     let url = RedisUrl::parse(url).map_err(|e| format!("--redis-url {e}"))?;
     let redis = Redis::new(url, settings.redis_timeout.0);
     let registered = Figures::new(redis.clone()).and_then(|f| metrics.register(Box::new(f)));
     registered.map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    let kept = redis.clone();
+    let (kept, told) = (redis.clone(), redis.clone());
+    parts.add(move || {
+        let state = told.state();
+        let away = (!state.connected).then(|| "Redis does not answer".to_owned());
+        Part::new("redis", json!({ "failures": state.failures })).troubled(away)
+    });
     control.spawn(async move { kept.keep().await });
     Ok(Some(redis))
 }

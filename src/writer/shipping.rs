@@ -2,6 +2,7 @@
 //! a record that the store refuses for good is singled out, so that it holds up no other.
 
 use crate::metrics::{Loss, Metrics};
+use crate::parts::Trouble;
 use gateway_domain::ports::{LogStore, StoreError};
 use gateway_domain::record::LogRecord;
 use gateway_store::journal::{Shipment, Shipper};
@@ -23,6 +24,8 @@ pub(super) struct Shipping {
     store: Arc<dyn LogStore>,
     runtime: Handle,
     metrics: Metrics,
+    /// Set while the store takes nothing.
+    away: Trouble,
     /// Set when the process ends: nothing is tried after it.
     ends: watch::Receiver<Option<Instant>>,
 }
@@ -33,9 +36,10 @@ impl Shipping {
         store: Arc<dyn LogStore>,
         runtime: Handle,
         metrics: Metrics,
+        away: Trouble,
         ends: watch::Receiver<Option<Instant>>,
     ) -> Self {
-        Self { shipper, store, runtime, metrics, ends }
+        Self { shipper, store, runtime, metrics, away, ends }
     }
 
     pub(super) fn run(mut self) {
@@ -74,14 +78,19 @@ impl Shipping {
                 Ok(refused) => {
                     let all = refused == shipment.records.len();
                     if !all || shipment.records.len() == 1 && tries >= TRIES {
+                        self.away.set(None);
                         self.metrics.drop_records(Loss::Store, refused as u64);
                         self.metrics.store_records((shipment.records.len() - refused) as u64);
                         return true;
                     }
                     // A store that takes nothing at all is broken, and the records are not.
                     tracing::error!(records = refused, "the log store refuses every record; the journal keeps them");
+                    self.away.set(Some("refuses every record; the journal keeps them".to_owned()));
                 }
-                Err(why) => tracing::warn!(%why, "log store unavailable; records wait in the journal"),
+                Err(why) => {
+                    tracing::warn!(%why, "log store unavailable; records wait in the journal");
+                    self.away.set(Some(why));
+                }
             }
             if self.is_ending_within(wait) {
                 return false;

@@ -35,6 +35,8 @@ const LARGEST_WRITE: usize = 1 << 20;
 pub struct Depth {
     pub segments: usize,
     pub bytes: u64,
+    /// The bound of `bytes`.
+    pub max_bytes: u64,
     /// Records that the store has not confirmed.
     pub waiting: u64,
     /// When the oldest of those that are being shipped was made; `None` while the store keeps up.

@@ -182,6 +182,9 @@ async fn a_full_disk_sheds_counts_and_recovers() {
         assert!(Instant::now() < until, "the disk is not full");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    let page = gateway.client().get(gateway.admin_url("/health/status")).send().await.expect("an answer");
+    let page: serde_json::Value = page.json().await.expect("JSON");
+    assert_eq!(page["components"]["journal"]["status"], "degraded", "{page}");
     tokio::time::sleep(part(0.2)).await;
     load.goes_on().await;
     drop(file);

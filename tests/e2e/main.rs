@@ -32,6 +32,8 @@ mod first_request;
 #[cfg(test)]
 mod headers;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod jobs;

@@ -233,9 +233,15 @@ async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
         text.expect("text").lines().any(|l| l == "gateway_otlp_records_dropped 1")
     };
     eventually("a counted drop", || async { dropped().await.then_some(()) }).await;
+    let part = async || {
+        let page = gateway.client().get(gateway.admin_url("/health/status")).send().await.expect("an answer");
+        page.json::<serde_json::Value>().await.expect("JSON")["components"]["otlp"].clone()
+    };
+    assert_eq!((&part().await["status"], &part().await["dropped"]), (&json!("degraded"), &json!(1)));
     open.store(true, SeqCst);
     gateway.chat().provider("mock").json(&with(hello(), json!({ "stream": true }))).send().await.expect(200);
     eventually("spans of the next call", || async { (spans_of(&collector).len() >= 4).then_some(()) }).await;
+    eventually("a part that does well", || async { (part().await["status"] == "ok").then_some(()) }).await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use crate::standings::Counters;
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use gateway_admin::{App, Bootstrapped, ClientAddr, Status, bootstrap, router, system_clock, system_random};
+use gateway_admin::{App, Bootstrapped, ClientAddr, Part, Status, bootstrap, router, system_clock, system_random};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{Batch, Changes, Fut, Live, LogStore, Tokens, Vault};
@@ -47,6 +47,8 @@ pub(crate) fn in_seconds(seconds: i64) -> String {
 
 pub(crate) struct Process {
     pub(crate) ready: Mutex<Result<(), String>>,
+    /// Why the part `journal` does less than it should.
+    pub(crate) trouble: Mutex<Option<String>>,
 }
 
 impl Status for Process {
@@ -58,6 +60,13 @@ impl Status for Process {
     }
     fn metrics(&self) -> String {
         "# TYPE request_count counter\nrequest_count 3\n".to_owned()
+    }
+    fn parts(&self) -> Vec<Part> {
+        let trouble = self.trouble.lock().expect("unpoisoned").clone();
+        vec![Part::new("proxy", json!({ "requests_in_flight": 2 })), Part::new("journal", json!({})).troubled(trouble)]
+    }
+    fn limits_are_exact(&self) -> bool {
+        self.trouble.lock().expect("unpoisoned").is_none()
     }
 }
 
@@ -145,7 +154,7 @@ impl House {
             vault: vault.clone(),
             trusted: trusted.clone(),
         });
-        let process = Arc::new(Process { ready: Mutex::new(Ok(())) });
+        let process = Arc::new(Process { ready: Mutex::new(Ok(())), trouble: Mutex::default() });
         let store = Arc::new(database.clone());
         let logs = DayFiles::open(&folder.path().join("logs"), &Options::default()).expect("a folder");
         let logs: Arc<dyn LogStore> = Arc::new(logs);

@@ -31,6 +31,21 @@ async fn readiness_says_why_not() {
 }
 
 #[tokio::test]
+async fn the_status_page_tells_of_each_part_and_stays_200() {
+    let house = House::new().await;
+    let status = || Request::get("/health/status").body(Body::empty()).expect("a request");
+    let told = house.send(status()).await.expect(200);
+    assert_eq!((&told["status"], &told["ready"], &told["limits"]), (&json!("ok"), &json!(true), &json!("exact")));
+    assert_eq!(told["components"]["proxy"], json!({ "status": "ok", "requests_in_flight": 2 }));
+    *house.process.trouble.lock().expect("unpoisoned") = Some("the disk is full".to_owned());
+    *house.process.ready.lock().expect("unpoisoned") = Err("draining".to_owned());
+    let told = house.send(status()).await.expect(200);
+    assert_eq!((&told["status"], &told["reason"]), (&json!("degraded"), &json!("draining")));
+    assert_eq!((&told["ready"], &told["limits"]), (&json!(false), &json!("approximate")));
+    assert_eq!(told["components"]["journal"], json!({ "status": "degraded", "reason": "the disk is full" }));
+}
+
+#[tokio::test]
 async fn unknown_routes_and_methods() {
     let house = House::new().await;
     let lost = house.as_admin().get("/no-such-thing").await;

@@ -169,6 +169,7 @@ impl Shelf {
         Depth {
             segments: self.segments.len(),
             bytes: self.bytes,
+            max_bytes: self.max_bytes,
             waiting: self.segments.iter().map(Segment::waiting).sum::<u64>() + self.in_flight.map_or(0, |(n, _)| n),
             oldest: self.in_flight.map(|(_, at)| at),
         }

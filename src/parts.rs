@@ -1,0 +1,45 @@
+//! The parts of the process as the status page tells of them. Each part says of itself how it does; nothing here
+//! knows what they are, and telling asks nobody outside the process.
+
+use gateway_admin::Part;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+
+type Tell = Box<dyn Fn() -> Part + Send + Sync>;
+
+/// Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Parts(Arc<Mutex<Vec<Tell>>>);
+
+impl Parts {
+    /// `tell` is called each time somebody looks, and must not wait.
+    pub(crate) fn add(&self, tell: impl Fn() -> Part + Send + Sync + 'static) {
+        self.0.lock().push(Box::new(tell));
+    }
+
+    /// In the order in which they were added.
+    pub(crate) fn tell(&self) -> Vec<Part> {
+        self.0.lock().iter().map(|tell| tell()).collect()
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parts({})", self.0.lock().len())
+    }
+}
+
+/// Why a part does less than it should, as that part says; nothing while it does well.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trouble(Arc<Mutex<Option<String>>>);
+
+impl Trouble {
+    pub(crate) fn set(&self, why: Option<String>) {
+        *self.0.lock() = why;
+    }
+
+    pub(crate) fn get(&self) -> Option<String> {
+        self.0.lock().clone()
+    }
+}
