@@ -91,8 +91,8 @@ async fn broken_bodies_are_named() {
         (json!({"name": "x", "config": {"provider": "openai", "api_key": "****cdef"}}), "stands for no stored one"),
         (json!({"name": "x", "config": {"provider": "openai", "api_key": ""}}), "api_key"),
         (
-            json!({"name": "x", "config": {"cache": {"mode": "simple"}}}),
-            "path: cache,mode, message: is not available in this version",
+            json!({"name": "x", "config": {"cache": {"mode": "semantic"}}}),
+            "path: cache,mode, message: `semantic` is not available in this version",
         ),
     ] {
         let said = admin.post("/configs", body.clone()).await.refused(400, "AB01");

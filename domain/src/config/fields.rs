@@ -482,7 +482,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// An object, or the mode alone. Both modes are read; none is in force yet.
+    /// An object, or the mode alone. Semantic is read, and refused until something acts on it.
     fn cache(&mut self, at: &At<'_>, value: &Value) -> Option<Cache> {
         let at = at.then("cache");
         let bare: Map<String, Value> = Map::from_iter([("mode".to_owned(), value.clone())]);
@@ -493,17 +493,15 @@ impl<'a> Compiler<'a> {
         let age = self.integer(&at, &fields, "max_age", CACHE_AGE).and_then(|n| u32::try_from(n).ok());
         let mode = match fields.get("mode").and_then(Value::as_str) {
             Some("simple") => CacheMode::Simple,
-            Some("semantic") => CacheMode::Semantic,
+            Some("semantic") => {
+                self.problem(&at, "mode", "`semantic` is not available in this version; `simple` is");
+                CacheMode::Semantic
+            }
             _ => {
                 self.problem(&at, "mode", "must be one of simple, semantic");
                 return None;
             }
         };
-        let what = match mode {
-            CacheMode::Simple => "is not available in this version: the response cache is not part of it",
-            CacheMode::Semantic => "`semantic` is not available in this version",
-        };
-        self.problem(&at, "mode", what);
         Some(Cache { mode, max_age: age.unwrap_or(CACHE_DEFAULT_AGE) })
     }
 }
