@@ -163,6 +163,11 @@ impl Settings {
         self.0.iter().find(|(n, _)| *n == name).map(|(_, value)| value.expose().as_str())
     }
 
+    /// All of them, in the order in which they were set.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.iter().map(|(name, value)| (*name, value.expose().as_str()))
+    }
+
     /// Later values of a name replace earlier ones.
     pub fn set(&mut self, setting: &'static Setting, value: String) -> Result<(), Wrong> {
         setting.check(&value)?;

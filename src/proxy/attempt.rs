@@ -21,7 +21,7 @@ use gateway_domain::record::CacheStatus;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_policies::Hold;
 use gateway_providers::{Call, Endpoint, Outgoing};
-use http::{HeaderName, HeaderValue};
+use http::HeaderValue;
 use pingora::proxy::Session;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -174,9 +174,9 @@ impl<'a> Prepared<'a> {
         Ok(Self { aim, leaf, content, head, out })
     }
 
-    /// Headers of the request that do not follow from target and body.
-    pub(crate) fn vary(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
-        self.head.extra()
+    /// All that goes upstream beside path and body; a token that is fetched for the call is not among them.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.head.headers()
     }
 
     /// The call as the adapter reads it.

@@ -38,20 +38,39 @@ impl Looked {
     }
 }
 
-/// Operations whose answer depends on nothing but the request (`spec/config-object.md`, "not cached").
-fn cacheable(operation: Operation) -> bool {
-    matches!(
-        operation,
+/// Calls whose answer depends on nothing but the request (`spec/config-object.md`, "not cached").
+fn cacheable(request: &Request) -> bool {
+    match request.route.operation {
         Operation::ChatCompletions
-            | Operation::Completions
-            | Operation::Embeddings
-            | Operation::Messages
-            | Operation::Responses
-            | Operation::Moderations
-            | Operation::Rerank
-            | Operation::ImagesGenerate
-            | Operation::Speech
-    )
+        | Operation::Completions
+        | Operation::Embeddings
+        | Operation::Messages
+        | Operation::Responses
+        | Operation::Moderations
+        | Operation::Rerank
+        | Operation::ImagesGenerate
+        | Operation::Speech => true,
+        Operation::Proxy => !request.route.tail().split('/').any(makes_something),
+        _ => false,
+    }
+}
+
+/// Segments of pass-through paths behind which things are made that a provider keeps: each call makes another.
+fn makes_something(segment: &str) -> bool {
+    const KEPT: &[&str] = &[
+        "files",
+        "uploads",
+        "batches",
+        "fine_tuning",
+        "fine-tunes",
+        "assistants",
+        "threads",
+        "conversations",
+        "vector_stores",
+        "containers",
+        "evals",
+    ];
+    KEPT.contains(&segment)
 }
 
 /// An `Err` means that the client left while it waited.
@@ -64,7 +83,7 @@ pub(crate) async fn look(
     let leaf = &**routing.plan.leaf();
     let Some(cache) = leaf.cache.filter(|c| c.mode == CacheMode::Simple) else { return Ok(Looked::Off) };
     let asked = request.headers.debug != Some(false) && request.method == Method::POST;
-    if !asked || request.content.unread || !cacheable(request.route.operation) {
+    if !asked || request.content.unread || !cacheable(request) {
         return Ok(Looked::Off);
     }
     // What cannot even be prepared is told by the attempt itself.
@@ -137,11 +156,14 @@ fn key(request: &Request, prepared: &Prepared<'_>) -> Key {
     key.part(aim.adapter.info().slug.as_bytes());
     key.part(format!("{} {} {} {}", aim.base.tls, aim.base.host, aim.base.port, aim.base.path).as_bytes());
     key.part(prepared.out.path.as_deref().unwrap_or_default().as_bytes());
+    key.part(if route.raw { route.tail() } else { "" }.as_bytes());
     key.part(route.query.as_deref().unwrap_or_default().as_bytes());
     key.part(aim.model.as_deref().unwrap_or_default().as_bytes());
     key.flags(&[call.stream, call.wants_usage, call.strict]);
-    for (name, value) in prepared.vary().filter(|(name, _)| !made_anew(name.as_str())) {
-        key.part(name.as_str().as_bytes()).part(value.as_bytes());
+    let mut headers: Vec<_> = prepared.headers().filter(|(name, value)| !made_anew(name, value)).collect();
+    headers.sort_unstable();
+    for (name, value) in headers {
+        key.part(name.as_bytes()).part(value);
     }
     key.pieces(prepared.out.body.iter().map(|piece| &piece[..]));
     let mut metadata: Vec<_> = request.metadata.iter().collect();
@@ -149,13 +171,19 @@ fn key(request: &Request, prepared: &Prepared<'_>) -> Key {
     for (name, value) in metadata {
         key.part(name.as_bytes()).part(value.as_bytes());
     }
+    // Ends the list of what may be there any number of times.
     key.part(b"namespace").part(request.headers.cache_namespace.as_deref().unwrap_or_default().as_bytes());
     key.finish()
 }
 
-fn made_anew(name: &str) -> bool {
-    matches!(name, "authorization" | "traceparent" | "tracestate" | "baggage" | "x-request-id")
-        || name.starts_with("x-amz-")
+/// Headers that differ between calls that ask the same: traces, signatures and their dates.
+fn made_anew(name: &str, value: &[u8]) -> bool {
+    match name {
+        "traceparent" | "tracestate" | "baggage" | "x-request-id" => true,
+        "x-amz-date" | "x-amz-security-token" | "x-amz-content-sha256" => true,
+        "authorization" => value.starts_with(b"AWS4-"),
+        _ => false,
+    }
 }
 
 fn credential(key: &mut KeyBuilder, aim: &Aim) {
@@ -167,6 +195,12 @@ fn credential(key: &mut KeyBuilder, aim: &Aim) {
             key.part(upstream.credential.as_ref().map(|s| s.expose().as_bytes()).unwrap_or_default())
         }
     };
+    // Tokens come and go: what counts is whose they are.
+    key.part(aim.grant.as_ref().map(|grant| &grant.id[..]).unwrap_or_default());
+    for (name, value) in aim.settings.iter() {
+        key.part(name.as_bytes()).part(value.as_bytes());
+    }
+    key.part(b"settings");
 }
 
 /// Tells the lead of an answer that the plan moves on from: a failure is everybody's who waited, a refusal of

@@ -74,12 +74,15 @@ pub(crate) async fn answer(
         }
         Answer::Raw(passing) => {
             let Passing { up, mut meter } = *passing;
-            let mut outlet = Outlet::new(session, lead.filter(|_| (200..300).contains(&record.status)));
+            // Of the head only the kind of content is shared.
+            let encoded = up.head().is_some_and(|h| h.headers.contains_key(header::CONTENT_ENCODING));
+            let shared = lead.filter(|_| (200..300).contains(&record.status) && !encoded);
+            let mut outlet = Outlet::new(session, shared);
             let outcome =
                 raw(gateway, &mut outlet, request, (up, &mut meter, tape, Watch::new(holds)), facts, record).await;
             let outcome = outlet.heard(outcome);
+            let whole = outlet.ended && record.fault.is_none() && meter.is_whole();
             let (usage, model) = meter.read(request);
-            let whole = outlet.ended && record.fault.is_none();
             outlet.close(gateway, request, whole, usage, model.clone());
             record.usage = usage;
             record.response_model = model.map(Into::into);

@@ -51,9 +51,10 @@ impl HeadPlan {
         self.length = Some(length);
     }
 
-    /// What stands on top of the target's own head.
-    pub(crate) fn extra(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
-        self.extra.iter()
+    /// All but the framing, in no order.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let extra = self.extra.iter().map(|(name, value)| (name, value));
+        self.base.headers.iter().chain(extra).map(|(name, value)| (name.as_str(), value.as_bytes()))
     }
 
     /// Continues the trace towards the target.

@@ -20,6 +20,8 @@ pub(crate) enum Meter {
     },
     /// Not JSON, not a stream of events, compressed, or too large.
     Blind,
+    /// A stream whose events make no sense: nobody can say whether it came to its end.
+    Lost,
 }
 
 impl Meter {
@@ -46,10 +48,10 @@ impl Meter {
                 true
             }
             Self::Whole { .. } => false,
-            Self::Blind => true,
+            Self::Blind | Self::Lost => true,
         };
         if !keep {
-            *self = Self::Blind;
+            *self = if matches!(self, Self::Stream(_)) { Self::Lost } else { Self::Blind };
         }
     }
 
@@ -57,7 +59,19 @@ impl Meter {
     pub(crate) fn tokens(&self) -> u64 {
         match self {
             Self::Stream(stream) => tokens_of(&stream.ending()),
-            Self::Whole { .. } | Self::Blind => 0,
+            Self::Whole { .. } | Self::Blind | Self::Lost => 0,
+        }
+    }
+
+    /// Whether a body that came to its end is the whole answer: of a stream only when its dialect said so.
+    pub(crate) fn is_whole(&self) -> bool {
+        match self {
+            Self::Stream(stream) => {
+                let ending = stream.ending();
+                ending.complete && ending.failed.is_none()
+            }
+            Self::Whole { .. } | Self::Blind => true,
+            Self::Lost => false,
         }
     }
 
@@ -71,7 +85,7 @@ impl Meter {
             Self::Whole { adapter, seen } => adapter
                 .response(&raw_call(request), &seen.freeze())
                 .map_or((None, None), |reply| (reply.usage, reply.model)),
-            Self::Blind => (None, None),
+            Self::Blind | Self::Lost => (None, None),
         }
     }
 }

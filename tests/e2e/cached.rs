@@ -71,6 +71,12 @@ async fn nothing_is_shared_across_namespaces_metadata_credentials_or_tenants() {
     }
     let other_credential = with(config.clone(), json!({ "api_key": "another" }));
     assert_eq!(status(&ask(&gateway, &other_credential, &hello()).await.expect(200)), "MISS");
+    let forwarding = with(config.clone(), json!({ "forward_headers": ["authorization"] }));
+    for whose in ["Bearer ann", "Bearer bob"] {
+        let call = gateway.chat().config(&forwarding).header("authorization", whose).json(&hello());
+        assert_eq!(status(&call.send().await.expect(200)), "MISS", "{whose}");
+        assert_eq!(upstream.seen().last().and_then(|s| s.header("authorization")), Some(whose));
+    }
     admin.post("/admin/workspaces", &json!({ "name": "far", "slug": "far" })).await.expect(200);
     let key = json!({ "name": "k", "scopes": ["completions.write"], "workspace_id": "far" });
     let key = admin.post("/api-keys/workspace/service", &key).await.expect(200).json();
@@ -120,6 +126,28 @@ async fn a_broken_stream_is_not_kept() {
         assert_eq!(status(&answer), "MISS");
         assert!(!answer.text().contains("[DONE]"));
     }
+}
+
+#[tokio::test]
+async fn what_is_passed_through_is_kept_only_when_it_is_whole() {
+    let gateway = Gateway::start().await;
+    let half = [reply::STREAM, &reply::role(), &reply::delta("half"), reply::LAST_CHUNK].concat();
+    let upstream = Upstream::replying(move |seen| match seen.target.as_str() {
+        "/v1/chat/completions" => half.clone(),
+        _ => reply::chat("made"),
+    })
+    .await;
+    let config = cached(&upstream);
+    let stream = with(hello(), json!({ "stream": true }));
+    for (path, body) in
+        [("/v1/proxy/chat/completions", &stream), ("/v1/proxy/batches", &hello()), ("/v1/vector_stores", &hello())]
+    {
+        for _ in 0..2 {
+            let answer = gateway.post(path).config(&config).json(body).send().await.expect(200);
+            assert_ne!(status(&answer), "HIT", "{path}");
+        }
+    }
+    assert_eq!(upstream.seen().len(), 6);
 }
 
 /// An upstream that answers each request when it is told to, and tells how many it has.

@@ -207,6 +207,30 @@ async fn timeouts_hold_on_every_way() {
 }
 
 #[tokio::test]
+async fn what_was_read_comes_from_the_cache_and_nothing_else_does() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    let config = text(&with(target(&upstream), json!({ "cache": "simple" })));
+    for way in WAYS {
+        let before = upstream.seen().len();
+        let one = way.ask(&gateway, &[("x-gateway-config", &config)]).await;
+        let two = way.ask(&gateway, &[("x-gateway-config", &config)]).await;
+        let statuses = [one.head.status, two.head.status];
+        assert_eq!(statuses, [way.success(); 2], "{way:?}: {}", two.text());
+        let told = [&one, &two].map(|r| r.head.header("x-gateway-cache-status"));
+        let (expected, calls) = match way {
+            Way::Chat | Way::ProxyChat | Way::UnknownJson => ([Some("MISS"), Some("HIT")], 1),
+            Way::Multipart => ([Some("DISABLED"); 2], 2),
+            Way::WebSocket => ([None; 2], 2),
+        };
+        assert_eq!((told, upstream.seen().len() - before), (expected, calls), "{way:?}");
+        if calls == 1 {
+            assert_eq!(one.text(), two.text(), "{way:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn limits_that_need_an_unread_field_hold_too() {
     let gateway = Gateway::start().await;
     let upstream = upstream().await;
