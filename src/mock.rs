@@ -1,4 +1,4 @@
-//! The mock upstream: speaks OpenAI's and Anthropic's bodies with scripted delays and faults, for demos,
+//! The mock upstream: speaks OpenAI's, Anthropic's, Gemini's and Cohere's bodies with scripted delays and faults, for demos,
 //! tests and load. It runs behind a listener (`gateway mock`) and in process, over any byte stream.
 //! It knows nothing of the gateway: no pingora, no snapshot, no keys.
 
@@ -6,7 +6,9 @@ mod answer;
 mod anthropic;
 mod ask;
 mod behaviour;
+mod cohere;
 mod delivery;
+mod gemini;
 mod openai;
 mod reply;
 mod routes;

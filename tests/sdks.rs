@@ -16,23 +16,36 @@ use std::process::Command;
 const MOCK: &str = "mock";
 const OPENAI: &str = "@oa";
 const CLAUDE: &str = "@claude";
-/// Families that speak OpenAI's chat and nothing else, by their differences: the role `developer` unknown, an old name
-/// of the limit, neither.
-const CHATS: &[(&str, &str)] = &[("cerebras", "cerebras"), ("dashscope", "dashscope"), ("ovh", "ovhcloud")];
+/// Families that speak neither of the two, nor Responses. Of those that speak OpenAI's chat, one each by its differences:
+/// the role `developer` unknown, an old name of the limit, `stream_options` refused.
+const OTHERS: &[(&str, &str)] = &[
+    ("cerebras", "cerebras"),
+    ("dashscope", "dashscope"),
+    ("mistral", "mistral-ai"),
+    ("gemini", "google"),
+    ("cohere", "cohere"),
+];
 
 struct Stage {
     gateway: Gateway,
-    _mock: Mock,
+    _mocks: [Mock; 2],
 }
 
 async fn stage() -> Stage {
     let (gateway, mock) = (Gateway::start().await, Mock::start(&[]).await);
+    let mistral = Mock::start(&["--unasked-usage"]).await;
     gateway.admin().provider("oa", "openai", Some(&mock.url())).await;
     gateway.admin().provider("claude", "anthropic", Some(&mock.url())).await;
-    for (slug, family) in CHATS {
-        gateway.admin().provider(slug, family, Some(&mock.url())).await;
+    for (slug, family) in OTHERS {
+        // Paths of these two bring their versions themselves.
+        let url = match *family {
+            "google" | "cohere" => mock.url().trim_end_matches("/v1").to_owned(),
+            "mistral-ai" => mistral.url(),
+            _ => mock.url(),
+        };
+        gateway.admin().provider(slug, family, Some(&url)).await;
     }
-    Stage { gateway, _mock: mock }
+    Stage { gateway, _mocks: [mock, mistral] }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the same variable as the script that installs")]
@@ -93,8 +106,8 @@ async fn python_openai() {
     stage.python("openai_sdk.py", MOCK, "openai").await;
     stage.python("openai_sdk.py", OPENAI, "openai").await;
     stage.python("openai_sdk.py", CLAUDE, "anthropic").await;
-    for (slug, _) in CHATS {
-        stage.python("openai_sdk.py", &format!("@{slug}"), slug).await;
+    for (slug, family) in OTHERS {
+        stage.python("openai_sdk.py", &format!("@{slug}"), family).await;
     }
 }
 
@@ -104,8 +117,8 @@ async fn python_anthropic() {
     stage.python("anthropic_sdk.py", MOCK, "anthropic").await;
     stage.python("anthropic_sdk.py", CLAUDE, "anthropic").await;
     stage.python("anthropic_sdk.py", OPENAI, "openai").await;
-    for (slug, _) in CHATS {
-        stage.python("anthropic_sdk.py", &format!("@{slug}"), slug).await;
+    for (slug, family) in OTHERS {
+        stage.python("anthropic_sdk.py", &format!("@{slug}"), family).await;
     }
 }
 
@@ -115,8 +128,8 @@ async fn node_openai() {
     stage.node("openai_sdk.mjs", MOCK, "openai").await;
     stage.node("openai_sdk.mjs", OPENAI, "openai").await;
     stage.node("openai_sdk.mjs", CLAUDE, "anthropic").await;
-    for (slug, _) in CHATS {
-        stage.node("openai_sdk.mjs", &format!("@{slug}"), slug).await;
+    for (slug, family) in OTHERS {
+        stage.node("openai_sdk.mjs", &format!("@{slug}"), family).await;
     }
 }
 
@@ -126,7 +139,7 @@ async fn node_anthropic() {
     stage.node("anthropic_sdk.mjs", MOCK, "anthropic").await;
     stage.node("anthropic_sdk.mjs", CLAUDE, "anthropic").await;
     stage.node("anthropic_sdk.mjs", OPENAI, "openai").await;
-    for (slug, _) in CHATS {
-        stage.node("anthropic_sdk.mjs", &format!("@{slug}"), slug).await;
+    for (slug, family) in OTHERS {
+        stage.node("anthropic_sdk.mjs", &format!("@{slug}"), family).await;
     }
 }

@@ -2,6 +2,8 @@
 //! A provider that speaks OpenAI is a row in `compat`; one with a dialect of its own is a file.
 
 pub mod adapter;
+#[cfg(test)]
+mod agreement;
 mod answer;
 mod anthropic;
 mod cohere;

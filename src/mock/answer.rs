@@ -1,12 +1,15 @@
 //! An answer before it meets the wire: status, headers, and a body that is whole or a list of events.
 //! Says nothing of framing, delays or faults.
 
+use super::cohere;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     OpenAi,
     Anthropic,
+    Gemini,
+    Cohere,
 }
 
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub(super) struct Events {
     pub(super) opening: Vec<String>,
     pub(super) content: Vec<String>,
     pub(super) closing: Vec<String>,
-    /// `[DONE]`, `message_stop`.
+    /// `[DONE]`, `message_stop`, or whatever else comes last.
     pub(super) end: String,
 }
 
@@ -59,16 +62,38 @@ pub(super) fn error(dialect: Dialect, status: u16, message: &str) -> Value {
             "error": { "type": anthropic_error(status), "message": message },
             "request_id": "req_mock",
         }),
+        Dialect::Gemini => {
+            json!({ "error": { "code": status, "message": message, "status": google_status(status) } })
+        }
+        Dialect::Cohere => json!({ "id": "mock", "message": message }),
     }
 }
 
 /// An error inside a stream, framed.
 pub(super) fn error_event(dialect: Dialect) -> String {
-    let body =
-        error(dialect, if dialect == Dialect::Anthropic { 529 } else { 500 }, "the mock failed as it was told to");
+    let message = "the mock failed as it was told to";
+    let body = error(dialect, if dialect == Dialect::Anthropic { 529 } else { 500 }, message);
     match dialect {
-        Dialect::OpenAi => format!("data: {body}\n\n"),
+        Dialect::OpenAi | Dialect::Gemini => format!("data: {body}\n\n"),
         Dialect::Anthropic => format!("event: error\ndata: {body}\n\n"),
+        // It has no event for errors: the last one says that the answer failed.
+        Dialect::Cohere => {
+            cohere::event("message-end", json!({ "delta": { "finish_reason": "ERROR", "error": message } }))
+        }
+    }
+}
+
+/// Google's canonical name of a status (<https://google.aip.dev/193>).
+fn google_status(status: u16) -> &'static str {
+    match status {
+        401 => "UNAUTHENTICATED",
+        403 => "PERMISSION_DENIED",
+        404 => "NOT_FOUND",
+        429 => "RESOURCE_EXHAUSTED",
+        503 => "UNAVAILABLE",
+        504 => "DEADLINE_EXCEEDED",
+        400..=499 => "INVALID_ARGUMENT",
+        _ => "INTERNAL",
     }
 }
 

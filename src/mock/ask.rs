@@ -1,4 +1,4 @@
-//! What a chat request asks for, read alike from OpenAI's and Anthropic's bodies.
+//! What a chat request asks for, read alike from the bodies of all dialects.
 //! Reads JSON only; decides no reply.
 
 use serde_json::Value;
@@ -90,6 +90,60 @@ pub(super) fn anthropic(body: &Value) -> Result<Ask, Refusal> {
         prompt_tokens: ask.prompt_tokens + words(&text(&body["system"])),
         ..ask
     })
+}
+
+/// The model stands in the path, and so does whether to stream.
+pub(super) fn gemini(body: &Value, model: &str, stream: bool) -> Result<Ask, Refusal> {
+    let contents = body["contents"].as_array().filter(|c| !c.is_empty());
+    let contents = contents.ok_or_else(|| "contents: must be an array of at least one content".to_owned())?;
+    let declared = |t: &Value| t["functionDeclarations"].as_array().cloned().unwrap_or_default();
+    let tools = body["tools"].as_array().into_iter().flatten().flat_map(declared);
+    let calling = &body["toolConfig"]["functionCallingConfig"];
+    let choice = match (calling["mode"].as_str(), calling["allowedFunctionNames"].get(0)) {
+        (Some("ANY"), Some(name)) => Choice::Named(string(name)),
+        (Some("ANY"), None) => Choice::Required,
+        (Some("NONE"), _) => Choice::None,
+        _ => Choice::Auto,
+    };
+    let config = &body["generationConfig"];
+    let json = config["responseMimeType"] == "application/json";
+    let last = contents.iter().rfind(|c| c["role"] != "model");
+    let results =
+        |c: &Value| c["parts"].as_array().is_some_and(|p| p.iter().any(|p| p["functionResponse"].is_object()));
+    Ok(Ask {
+        model: model.to_owned(),
+        said: last.map(parts).unwrap_or_default(),
+        answers_tool: contents.last().is_some_and(results),
+        tools: tools.filter_map(|f| tool(&f["name"], &f["parametersJsonSchema"])).collect(),
+        choice,
+        max_tokens: size(&config["maxOutputTokens"]),
+        form: json.then(|| config["responseJsonSchema"].clone()),
+        stream,
+        include_usage: true,
+        n: 1,
+        prompt_tokens: contents.iter().map(|c| words(&parts(c))).sum::<usize>().max(1),
+    })
+}
+
+/// The text of a content's parts, and what functions answered.
+fn parts(content: &Value) -> String {
+    let texts = content["parts"].as_array().into_iter().flatten().map(|part| {
+        let result = &part["functionResponse"]["response"];
+        let said = part["text"].as_str().or(result["output"].as_str());
+        said.map_or_else(|| if result.is_object() { result.to_string() } else { String::new() }, str::to_owned)
+    });
+    texts.filter(|t| !t.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+pub(super) fn cohere(body: &Value) -> Result<Ask, Refusal> {
+    let choice = match body["tool_choice"].as_str() {
+        Some("REQUIRED") => Choice::Required,
+        Some("NONE") => Choice::None,
+        _ => Choice::Auto,
+    };
+    let form =
+        (body["response_format"]["type"] == "json_object").then(|| body["response_format"]["json_schema"].clone());
+    Ok(Ask { choice, form, include_usage: true, n: 1, ..openai(body)? })
 }
 
 fn messages(body: &Value) -> Result<&Vec<Value>, Refusal> {

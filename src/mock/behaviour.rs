@@ -31,6 +31,9 @@ pub(crate) struct Settings {
     /// Length of the answer's text; an echo of what was said when absent.
     #[arg(long, value_name = "BYTES")]
     pub(crate) reply_bytes: Option<usize>,
+    /// Report the usage of OpenAI's streams unasked and refuse `stream_options`, as Mistral does.
+    #[arg(long)]
+    pub(crate) unasked_usage: bool,
     #[arg(skip)]
     pub(crate) stats: Arc<Stats>,
 }
@@ -45,6 +48,7 @@ impl Default for Settings {
             fault: None,
             chunks: None,
             reply_bytes: None,
+            unasked_usage: false,
             stats: Arc::default(),
         }
     }
@@ -98,6 +102,7 @@ pub(super) struct Behaviour {
     pub(super) fault: Option<Fault>,
     pub(super) chunks: Option<usize>,
     pub(super) reply_bytes: Option<usize>,
+    pub(super) unasked_usage: bool,
 }
 
 /// An `x-mock-` header that cannot be read: a test with a typing error must not pass by luck.
@@ -131,6 +136,7 @@ impl Behaviour {
             fault: if first.is_some() { fault } else { fault.or(settings.fault) },
             chunks: number(head, "x-mock-chunks")?.or(settings.chunks),
             reply_bytes: number(head, "x-mock-reply-bytes")?.or(settings.reply_bytes),
+            unasked_usage: settings.unasked_usage,
         })
     }
 
@@ -144,6 +150,7 @@ impl Behaviour {
             fault: None,
             chunks: None,
             reply_bytes: None,
+            unasked_usage: false,
         }
     }
 }

@@ -13,10 +13,16 @@ const MODELS: [&str; 4] = ["mock-large", "mock-small", "mock-embedding", "mock-i
 const DIMENSIONS: u64 = 8;
 
 pub(super) fn chat(body: &Value, behaviour: &Behaviour) -> Answer {
-    let ask = match ask::openai(body) {
+    let mut ask = match ask::openai(body) {
         Ok(ask) => ask,
         Err(refusal) => return Answer::error(Dialect::OpenAi, 400, &refusal),
     };
+    if behaviour.unasked_usage {
+        if !body["stream_options"].is_null() {
+            return Answer::error(Dialect::OpenAi, 422, "stream_options: Extra inputs are not permitted");
+        }
+        ask.include_usage = true;
+    }
     let reply = reply::compose(&ask, behaviour);
     if ask.stream {
         Answer::stream(Dialect::OpenAi, chat_events(&ask, &reply, behaviour))

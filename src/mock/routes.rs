@@ -3,7 +3,7 @@
 use super::answer::{Answer, Dialect};
 use super::behaviour::{Behaviour, Settings};
 use super::wire::{Content, Head};
-use super::{anthropic, openai};
+use super::{anthropic, cohere, gemini, openai};
 use serde_json::{Map, Value, json};
 
 /// The path below `/v1`, with or without which every route answers.
@@ -11,7 +11,18 @@ fn tail(path: &str) -> &str {
     path.strip_prefix("/v1").filter(|t| t.starts_with('/')).unwrap_or(path)
 }
 
+/// Of Google, whose verb stands behind the model: `models/{model}:{verb}`.
+fn google(path: &str) -> Option<&str> {
+    path.strip_prefix("/v1beta/models/").filter(|named| named.contains(':'))
+}
+
 pub(super) fn dialect(head: &Head) -> Dialect {
+    if google(&head.path).is_some() {
+        return Dialect::Gemini;
+    }
+    if head.path == "/v2/chat" {
+        return Dialect::Cohere;
+    }
     let messages = tail(&head.path).strip_prefix("/messages").is_some_and(|t| t.is_empty() || t.starts_with('/'));
     if messages || head.header("anthropic-version").is_some() { Dialect::Anthropic } else { Dialect::OpenAi }
 }
@@ -31,6 +42,10 @@ pub(super) fn answer(head: &Head, content: &Content, behaviour: &Behaviour, sett
         ("POST", "/embeddings") => with_json(content, dialect, openai::embeddings),
         ("POST", "/messages") => with_json(content, dialect, |b| anthropic::messages(b, behaviour)),
         ("POST", "/messages/count_tokens") => with_json(content, dialect, anthropic::count_tokens),
+        ("POST", "/v2/chat") => with_json(content, dialect, |b| cohere::chat(b, behaviour)),
+        ("POST", path) if google(path).is_some() => {
+            with_json(content, dialect, |b| gemini::model(google(path).unwrap_or_default(), b, behaviour))
+        }
         ("GET", "/models") if dialect == Dialect::Anthropic => anthropic::models(),
         ("GET", "/models") => openai::models(),
         ("GET", path) if path.starts_with("/models/") => openai::model(&path["/models/".len()..]),

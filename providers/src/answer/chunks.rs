@@ -17,7 +17,7 @@ pub(crate) struct ChunkWriter {
     head: Vec<u8>,
     choice: u64,
     /// Choices that have been given their role.
-    begun: u64,
+    begun: Vec<u64>,
     /// The end of a choice, held back since the last one carries the usage.
     finish: Option<(u64, String)>,
 }
@@ -101,7 +101,7 @@ struct Function<'a> {
 
 impl ChunkWriter {
     pub(super) fn new(frame: Frame) -> Self {
-        Self { frame, head: Vec::new(), choice: 0, begun: 0, finish: None }
+        Self { frame, head: Vec::new(), choice: 0, begun: Vec::new(), finish: None }
     }
 
     pub(super) fn write(&mut self, step: &Step<'_>, out: &mut BytesMut) {
@@ -161,8 +161,9 @@ impl ChunkWriter {
 
     fn choose(&mut self, choice: u64, out: &mut BytesMut) {
         self.choice = choice;
-        if choice >= self.begun {
-            self.begun = choice + 1;
+        // They may begin in any order.
+        if !self.begun.contains(&choice) {
+            self.begun.push(choice);
             self.delta(&json!({ "role": "assistant", "content": "" }), out);
         }
     }

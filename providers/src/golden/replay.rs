@@ -1,4 +1,5 @@
-//! Replays a stream whole, byte by byte and at seeded splits, and demands the same of all.
+//! Replays a stream whole, in two pieces split at every byte, byte by byte and at seeded splits, and demands the same
+//! of all.
 
 use super::usage_text;
 use crate::adapter::{Adapter, Call, Failure, Progress};
@@ -18,6 +19,10 @@ pub(super) fn stream(adapter: &dyn Adapter, call: &Call<'_>, answer: &Bytes, nam
     let whole = hear(adapter, call, [answer.clone()], begun);
     let bytes = (0..answer.len()).map(|i| answer.slice(i..=i));
     assert_eq!(text(&hear(adapter, call, bytes, begun)), text(&whole), "{name}, byte by byte");
+    for at in 1..answer.len() {
+        let heard = hear(adapter, call, [answer.slice(..at), answer.slice(at..)], begun);
+        assert_eq!(text(&heard), text(&whole), "{name}, split at byte {at}");
+    }
     for seed in 0..20 {
         let heard = hear(adapter, call, split(answer, seed), begun);
         assert_eq!(text(&heard), text(&whole), "{name}, split with seed {seed}");

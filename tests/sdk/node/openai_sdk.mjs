@@ -68,6 +68,12 @@ const checks = {
     assert.deepEqual([answer.usage.prompt_tokens, answer.usage.completion_tokens], [2, 4]);
   },
 
+  async chatWithAnImage() {
+    const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } };
+    const messages = [{ role: 'user', content: [{ type: 'text', text: 'hello there' }, image] }];
+    assert.equal((await ask(client(), { messages })).choices[0].message.content, echo);
+  },
+
   async stream() {
     const chunks = await collect(await ask(client(), { stream: true }));
     assert.equal(texts(chunks), echo);

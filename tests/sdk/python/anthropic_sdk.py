@@ -99,10 +99,17 @@ def check_streamed_tool_use():
 def check_images_and_documents():
     blocks = [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
-        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}},
         {"type": "text", "text": "hello there"},
     ]
     equal(ask(client(), messages=[{"role": "user", "content": blocks}]).content[0].text, ECHO)
+    document = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
+    with_document = lambda: ask(client(), messages=[{"role": "user", "content": [document, *blocks]}])
+    if FAMILY == "cohere":
+        # It takes no files, and says so.
+        error = raises(anthropic.BadRequestError, with_document)
+        equal(error.body["error"]["type"], "invalid_request_error")
+    else:
+        equal(with_document().content[0].text, ECHO)
 
 
 def check_structured_output():
