@@ -219,6 +219,12 @@ impl ProxyHttp for Gateway {
         }
     }
 
+    /// For error lines of the framework: a query may hold a key.
+    fn request_summary(&self, session: &Session, _: &Ctx) -> String {
+        let head = session.req_header();
+        format!("{} {}", head.method, head.uri.path())
+    }
+
     /// A client that leaves is told of in its record, not in the error log.
     fn suppress_error_log(&self, _: &Session, _: &Ctx, e: &Error) -> bool {
         *e.esource() == ErrorSource::Downstream

@@ -7,6 +7,7 @@ use crate::resource::{Resource, Row};
 use crate::route::{Call, Visit};
 use gateway_domain::id::{OrgId, UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, Changes, Rejection, Revision, WriteError};
+use gateway_domain::record::mask;
 use gateway_domain::resource::{Audit, Kind, Stored};
 use gateway_domain::snapshot::{Snapshot, Workspace};
 use gateway_domain::time::Timestamp;
@@ -211,7 +212,8 @@ impl<'a> Origin<'a> {
 }
 
 fn path(uri: &Uri) -> String {
-    uri.path_and_query().map_or_else(String::new, ToString::to_string)
+    // No change reads more of its query than the workspace; what else stands there may be a key gone astray.
+    mask::url(uri.path(), uri.query())
 }
 
 /// The audit row of a call; `request` is the body with its secrets masked.

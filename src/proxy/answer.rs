@@ -3,13 +3,15 @@
 
 use super::Gateway;
 use super::attempt::Prepared;
-use super::capture::Tape;
+use super::capture::{Tape, secrets};
+use super::head::HeadPlan;
 use super::meter::Meter;
 use super::request::Request;
 use super::wire::{Answering, Client, WireError};
 use crate::cache::{Entry, Follow, Head};
 use crate::upstream::DialError;
 use bytes::{Bytes, BytesMut};
+use gateway_domain::record::mask;
 use gateway_domain::{Dialect, Fault, FaultKind};
 use gateway_providers::{Ending, Failure, Progress, StreamTranslator};
 use http::header;
@@ -120,6 +122,22 @@ impl Answer {
         let number = |name: &str| head.headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
         let ms = number("retry-after-ms").or_else(|| number("x-ms-retry-after-ms"));
         ms.map(Duration::from_millis).or_else(|| number("retry-after").map(Duration::from_secs))
+    }
+
+    /// Providers like to quote the key that they refuse, and the client may not be the one whose key it is.
+    #[must_use]
+    pub(crate) fn without_credential(mut self, sent: &HeadPlan) -> Self {
+        if let Self::Whole { body, reply, .. } = &mut self
+            && reply.failure.is_some()
+        {
+            let secrets = sent.make().map(|head| secrets(&head.headers)).unwrap_or_default();
+            for text in [body, &mut reply.original] {
+                if let Some(blotted) = mask::without(text, &secrets) {
+                    *text = blotted.into();
+                }
+            }
+        }
+        self
     }
 
     /// Not wanted: frees the connection.

@@ -373,7 +373,8 @@ async fn unlimited(
             if let Some((grant, token)) = token.filter(|_| up.status() == 401) {
                 gateway.credentials.forget(grant, &token);
             }
-            read(gateway, down, request, prepared, up).await
+            let answer = read(gateway, down, request, prepared, up).await?;
+            Ok(answer.without_credential(&head))
         }
         Err(e) => ended_by(e, prepared).map(Answer::Fault),
     }

@@ -248,7 +248,7 @@ impl Scene<'_> {
 }
 
 /// Texts of a head that must not stand in any body either: providers like to quote the key that they refuse.
-fn secrets(headers: &HeaderMap) -> Vec<Secret<String>> {
+pub(super) fn secrets(headers: &HeaderMap) -> Vec<Secret<String>> {
     let secret = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
         let name = name.as_str();
         let is_key = value.is_sensitive() || matches!(name, "authorization" | "cookie") || name.ends_with("api-key");

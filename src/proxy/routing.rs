@@ -9,6 +9,7 @@ use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
 use gateway_domain::config::plan::{Asks, Look, NoMatch, Plan};
 use gateway_domain::config::{self, Config, Context, params};
+use gateway_domain::record::mask;
 use gateway_domain::{Fault, FaultKind, Secret, WorkspaceId};
 use quick_cache::Equivalent;
 use serde_json::Value;
@@ -69,7 +70,9 @@ pub(crate) fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeader
             return Ok(Chosen { config, inline: true, name: "inline".into() });
         }
         return saved(tenant, text).ok_or_else(|| {
-            let message = format!("Invalid config passed: no saved config `{text}` in this workspace, and not JSON");
+            // What is no name may be anything, a broken object with a credential in it too.
+            let named = if mask::is_name(text) { format!("`{text}` ") } else { String::new() };
+            let message = format!("Invalid config passed: no saved config {named}in this workspace, and not JSON");
             Fault::new(FaultKind::BadConfig, message).on("x-gateway-config")
         });
     }

@@ -10,6 +10,8 @@ mod bodies;
 #[cfg(test)]
 mod cached;
 #[cfg(test)]
+mod canary;
+#[cfg(test)]
 mod captured;
 #[cfg(test)]
 mod clouds;

@@ -9,6 +9,7 @@ use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::egress::{Trusted, check_custom_host};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::Batch;
+use gateway_domain::record::mask;
 use gateway_domain::resource::organisation::Organisation;
 use gateway_domain::resource::rotation::Period;
 use gateway_domain::resource::security::{BadSecurity, Security};
@@ -170,7 +171,8 @@ fn jwks_uris(given: &Value, trusted: &Trusted) -> Result<Vec<String>, Problem> {
     let mut uris = Vec::new();
     for uri in texts.into_iter().map(str::trim).filter(|t| !t.is_empty()) {
         let bare = uri.split('?').next().unwrap_or(uri);
-        check_custom_host(bare, trusted).map_err(|why| bad(FIELD, format_args!("holds `{bare}`, which {why}")))?;
+        check_custom_host(bare, trusted)
+            .map_err(|why| bad(FIELD, format_args!("holds `{}`, which {why}", mask::address(bare))))?;
         if !uris.iter().any(|known| known == uri) {
             uris.push(uri.to_owned());
         }

@@ -67,7 +67,6 @@ static OPEN_OWN: &[&str] = &[
     "cache-force-refresh",
     "cache-namespace",
     "cache-status",
-    "custom-host",
     "debug",
     "fetch-integrated-models",
     "forward-headers",
@@ -110,8 +109,8 @@ pub fn header(name: &str, own: Option<&str>, value: &[u8], rules: &Rules, sensit
     }
     if let Some(own) = own {
         return match own {
-            "config" if value.trim_ascii_start().starts_with(b"{") => body(&text(), &[]).map_or_else(text, lossy),
-            "config" => text(),
+            "config" => config(&text()),
+            "custom-host" => address(&text()),
             _ if OPEN_OWN.binary_search(&own).is_ok() => text(),
             _ if is_secret_header(own) => MASK.to_owned(),
             _ => hashed(value),
@@ -127,6 +126,30 @@ pub fn header(name: &str, own: Option<&str>, value: &[u8], rules: &Rules, sensit
     } else {
         hashed(value)
     }
+}
+
+/// Letters, digits, hyphens and underscores: what slugs and ids are made of.
+pub fn is_name(text: &str) -> bool {
+    (1..=256).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+}
+
+/// The slug of a saved config, or an object without its secrets.
+fn config(text: &str) -> String {
+    if is_name(text) {
+        return text.to_owned();
+    }
+    let is_json = text.trim_start().starts_with(['{', '[']);
+    let masked = is_json.then(|| body(text, &[]).map_or_else(|| text.to_owned(), lossy));
+    masked.unwrap_or_else(|| hashed(text.as_bytes()))
+}
+
+/// A URL without credentials and without the values of its query.
+pub fn address(text: &str) -> String {
+    if !text.contains("://") {
+        return MASK.to_owned();
+    }
+    let (path, query) = text.split_once('?').map_or((text, None), |(path, query)| (path, Some(query)));
+    without_logins(path.as_bytes()).map_or_else(|| url(path, query), |path| url(&lossy(path), query))
 }
 
 fn is_secret_header(name: &str) -> bool {
@@ -148,7 +171,8 @@ fn hashed(value: &[u8]) -> String {
 }
 
 /// Parameters of a query whose values are shown; of all others only the names are.
-static OPEN_QUERY: &[&str] = &["after", "alt", "api-version", "before", "beta", "include", "limit", "order", "stream"];
+static OPEN_QUERY: &[&str] =
+    &["after", "alt", "api-version", "before", "beta", "include", "limit", "order", "stream", "workspace_id"];
 
 /// Path and query with the values of the query masked.
 pub fn url(path: &str, query: Option<&str>) -> String {
@@ -162,18 +186,50 @@ pub fn url(path: &str, query: Option<&str>) -> String {
     format!("{path}?{}", masked.collect::<Vec<_>>().join("&"))
 }
 
-/// The body without `secrets` and without the values of JSON fields named like secrets, at any depth, in whole
-/// JSON, events of a stream, or what a cut left of them. `None`: there is nothing to take out.
+/// The body without `secrets`, without the values of JSON fields named like secrets, at any depth, in whole
+/// JSON, events of a stream, or what a cut left of them, and without what stands before the `@` of an address.
+/// `None`: there is nothing to take out.
 pub fn body(text: &str, secrets: &[Secret<String>]) -> Option<Vec<u8>> {
     let named = without_named(text.as_bytes());
-    let mut masked = named;
+    let from = named.as_deref().unwrap_or(text.as_bytes());
+    let masked = without_logins(from).or(named);
+    let from = masked.as_deref().unwrap_or(text.as_bytes());
+    without(from, secrets).or(masked)
+}
+
+/// The text with every one of `secrets` blotted out; `None`: there is none in it.
+pub fn without(text: &[u8], secrets: &[Secret<String>]) -> Option<Vec<u8>> {
+    let mut masked: Option<Vec<u8>> = None;
     for secret in secrets.iter().map(Secret::expose).filter(|s| s.len() >= WORTH_LOOKING_FOR) {
-        let from = masked.as_deref().unwrap_or(text.as_bytes());
+        let from = masked.as_deref().unwrap_or(text);
         if memchr::memmem::find(from, secret.as_bytes()).is_some() {
             masked = Some(replaced(from, secret.as_bytes()));
         }
     }
     masked
+}
+
+/// `https://user:password@host` as `https://***@host`.
+fn without_logins(text: &[u8]) -> Option<Vec<u8>> {
+    /// Longer is no authority of an address.
+    const LONGEST: usize = 1024;
+    let mut out: Option<Vec<u8>> = None;
+    let mut copied = 0;
+    for found in memchr::memmem::find_iter(text, b"://") {
+        let start = found + 3;
+        let rest = &text[start..text.len().min(start + LONGEST)];
+        let ends = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'?' | b'#' | b'"' | b'\\' | b'<' | b'>');
+        let authority = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
+        let Some(at) = memchr::memrchr(b'@', authority).filter(|at| *at > 0) else { continue };
+        let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));
+        out.extend_from_slice(&text[copied..start]);
+        out.extend_from_slice(MASK.as_bytes());
+        copied = start + at;
+    }
+    if let Some(out) = &mut out {
+        out.extend_from_slice(&text[copied..]);
+    }
+    out
 }
 
 fn replaced(from: &[u8], secret: &[u8]) -> Vec<u8> {
@@ -307,6 +363,10 @@ mod tests {
             ("x-gateway-provider", Some("provider"), "@main", "@main"),
             ("x-gateway-config", Some("config"), "pc-a", "pc-a"),
             ("x-gateway-config", Some("config"), r#"{"api_key":"k","a":1}"#, r#"{"api_key":"***","a":1}"#),
+            ("x-gateway-config", Some("config"), r#" [{"api_key":"k"}]"#, r#" [{"api_key":"***"}]"#),
+            ("x-gateway-custom-host", Some("custom-host"), "https://u:p@h/v1?k=v", "https://***@h/v1?k=***"),
+            ("x-gateway-custom-host", Some("custom-host"), "https://h:8443/v1", "https://h:8443/v1"),
+            ("x-gateway-custom-host", Some("custom-host"), "whatever", "***"),
         ] {
             assert_eq!(header(name, own, value.as_bytes(), &rules, &sensitive), shown, "{name}");
         }
@@ -331,12 +391,18 @@ mod tests {
             (r#"data: {"password":"p"}"#, r#"data: {"password":"***"}"#),
             (r#"{"authorization":"Bearer cut off he"#, r#"{"authorization":"***""#),
             (r#"{"authorization":{"a":"cut"#, r#"{"authorization":"***""#),
+            (r#"{"u":"ftp://a:b@h/c@d","v":"http://x@y"}"#, r#"{"u":"ftp://***@h/c@d","v":"http://***@y"}"#),
+            (r#"{"u":"http://a:b@h","password":"p"}"#, r#"{"u":"http://***@h","password":"***"}"#),
         ] {
             assert_eq!(body(given, &[]).map(lossy).as_deref(), Some(masked));
         }
-        for given in
-            [r#"{"max_tokens":5,"top_token":"a","say":"api_key"}"#, "plain \"text\": \"x\"", "", "\"", "{\"a\\"]
-        {
+        for given in [
+            r#"{"max_tokens":5,"top_token":"a","say":"api_key","see":"http://h/@a b@c"}"#,
+            "plain \"text\": \"x\"",
+            "",
+            "\"",
+            "{\"a\\",
+        ] {
             assert_eq!(body(given, &[]), None, "{given}");
         }
     }
