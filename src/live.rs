@@ -2,38 +2,55 @@
 //! One pointer, swapped whole; a request loads it once and keeps it to its end.
 
 use arc_swap::ArcSwap;
-use gateway_domain::WorkspaceId;
 use gateway_domain::catalog::Catalog;
 use gateway_domain::egress::Trusted;
 use gateway_domain::ports::{self, Changes, Vault};
-use gateway_domain::snapshot::{Build, Policy, RowProblem, Snapshot};
+use gateway_domain::snapshot::{Build, Policy, RowProblem, Snapshot, UsagePolicy, Workspace};
+use gateway_domain::{PolicyId, WorkspaceId};
 use gateway_policies::Index;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-type Policies = Arc<BTreeMap<gateway_domain::PolicyId, Arc<Policy>>>;
+type ById<T> = Arc<BTreeMap<PolicyId, Arc<T>>>;
+
+/// The policies of a workspace with the index made of them.
+#[derive(Clone, Debug)]
+struct Indexed {
+    rates: ById<Policy>,
+    usages: ById<UsagePolicy>,
+    index: Arc<Index>,
+}
+
+impl Indexed {
+    fn of(workspace: &Workspace, old: Option<&Self>) -> Self {
+        let (rates, usages) = (workspace.policies(), workspace.usage_policies());
+        let kept = old.filter(|o| Arc::ptr_eq(&o.rates, rates) && Arc::ptr_eq(&o.usages, usages));
+        kept.cloned().unwrap_or_else(|| {
+            let index = match old {
+                Some(old) => old.index.rebuild(rates, usages),
+                None => Index::build(rates, usages),
+            };
+            Self { rates: rates.clone(), usages: usages.clone(), index: Arc::new(index) }
+        })
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) snapshot: Arc<Snapshot>,
-    limits: HashMap<WorkspaceId, (Policies, Arc<Index>)>,
+    limits: HashMap<WorkspaceId, Indexed>,
 }
 
 impl World {
     /// `None`: the workspace has no policy.
     pub(crate) fn limits(&self, workspace: WorkspaceId) -> Option<&Arc<Index>> {
-        self.limits.get(&workspace).map(|(_, index)| index)
+        self.limits.get(&workspace).map(|i| &i.index)
     }
 
     fn next(&self, snapshot: Snapshot) -> Self {
-        let mut limits = HashMap::new();
-        for workspace in snapshot.workspaces().filter(|w| !w.policies().is_empty()) {
-            let policies = workspace.policies();
-            let kept = self.limits.get(&workspace.id).filter(|(old, _)| Arc::ptr_eq(old, policies));
-            let entry = kept.cloned().unwrap_or_else(|| (policies.clone(), Arc::new(Index::build(policies))));
-            limits.insert(workspace.id, entry);
-        }
+        let limited = snapshot.workspaces().filter(|w| !w.policies().is_empty() || !w.usage_policies().is_empty());
+        let limits = limited.map(|w| (w.id, Indexed::of(w, self.limits.get(&w.id)))).collect();
         Self { snapshot: Arc::new(snapshot), limits }
     }
 }

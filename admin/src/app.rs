@@ -5,7 +5,6 @@ use gateway_domain::catalog::Catalog;
 use gateway_domain::egress::Trusted;
 use gateway_domain::ports::{ConfigStore, Directory, History, Live, LogStore, Roster, Standings, Tokens, Vault};
 use gateway_domain::resource::Invalid;
-use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::policy::{RateLimitPolicy, UsageLimitPolicy};
 use gateway_domain::snapshot::Build;
 use gateway_domain::time::Timestamp;
@@ -75,8 +74,6 @@ pub struct App {
     pub check_policy: fn(&RateLimitPolicy) -> Result<(), Invalid>,
     /// As `check_policy`, of usage limits.
     pub check_usage_policy: fn(&UsageLimitPolicy) -> Result<(), Invalid>,
-    /// As `check_policy`, of what a key, workspace, provider or integration is limited to.
-    pub check_limits: fn(&Limits) -> Result<(), Invalid>,
     pub standings: Arc<dyn Standings>,
     /// Header prefixes accepted beside `x-gateway-`, in lower case with their last hyphen: `x-acme-`.
     pub header_aliases: Arc<[String]>,

@@ -1,8 +1,12 @@
 //! Counters of limits as a port: one call takes from all limits of a stage or from none, and what was taken is
 //! settled or given back later. Knows no policy: a counter is a key, a window and a number.
 
-use crate::ports::Fut;
+use crate::ports::{Fut, Holder};
 use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
 /// What a limit adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +27,10 @@ impl Measured {
             Self::Cost => "cost",
         }
     }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|m| m.name() == name)
+    }
 }
 
 /// Names a counter on every node alike. Spread evenly, so that its first bits choose a shard.
@@ -33,6 +41,22 @@ impl CounterKey {
     pub const fn of(bits: u128) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
         Self((bits >> 64) as u64, bits as u64)
+    }
+}
+
+/// 32 hexadecimal digits.
+impl fmt::Display for CounterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}{:016x}", self.0, self.1)
+    }
+}
+
+impl FromStr for CounterKey {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bits = u128::from_str_radix(text, 16).map_err(|_| "is no key of a counter")?;
+        Ok(Self::of(bits))
     }
 }
 
@@ -66,11 +90,34 @@ pub enum Keep {
     Shared,
 }
 
+/// Whose budget a counter is: what admins find it by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    pub holder: Holder,
+    /// `metadata._user:alice`, several joined by commas; empty where nothing is grouped by.
+    pub value_key: Box<str>,
+}
+
+/// What a call was charged by one counter that outlives the process. Records carry it to whoever keeps the counts on
+/// disk: the sum of all charges of a slot is what was used there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Written", try_from = "Written")]
+pub struct Charge {
+    pub slot: Slot,
+    pub ends: Timestamp,
+    pub measured: Measured,
+    pub keep: Keep,
+    pub used: u64,
+    /// Of budgets only.
+    pub owner: Option<Arc<Owner>>,
+}
+
 /// What a call wants of one limit. The last three fields are filled by whoever grants it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     pub slot: Slot,
-    /// First moment after the window.
+    /// First moment after the window. `Timestamp(i64::MAX)`: a budget that never starts anew by itself. A change of the
+    /// budget may move it while the slot stays the same; the newest word counts.
     pub ends: Timestamp,
     pub limit: u64,
     pub measured: Measured,
@@ -87,6 +134,58 @@ pub struct Ask {
     pub lone: bool,
     /// Nothing was counted here before.
     pub fresh: bool,
+}
+
+/// A charge in few letters: key, began, ends, measured, how long it is kept, used, and whose it is.
+#[derive(Serialize, Deserialize)]
+struct Written(String, i64, Option<i64>, String, char, u64, Option<String>, Option<String>);
+
+impl From<Charge> for Written {
+    fn from(charge: Charge) -> Self {
+        let keep = match charge.keep {
+            Keep::Memory => 'm',
+            Keep::Node => 'n',
+            Keep::Shared => 's',
+        };
+        let ends = (charge.ends.0 != i64::MAX).then_some(charge.ends.0);
+        let measured = charge.measured.name().to_owned();
+        let (holder, value_key) = match charge.owner {
+            Some(owner) => {
+                (Some(owner.holder.to_string()), Some(owner.value_key.to_string()).filter(|k| !k.is_empty()))
+            }
+            None => (None, None),
+        };
+        Self(charge.slot.key.to_string(), charge.slot.began.0, ends, measured, keep, charge.used, holder, value_key)
+    }
+}
+
+impl TryFrom<Written> for Charge {
+    type Error = &'static str;
+
+    fn try_from(
+        Written(key, began, ends, measured, keep, used, holder, value_key): Written,
+    ) -> Result<Self, Self::Error> {
+        let owner = match holder {
+            None => None,
+            Some(holder) => {
+                let holder = holder.parse().map_err(|()| "a holder of another version")?;
+                Some(Arc::new(Owner { holder, value_key: value_key.unwrap_or_default().into() }))
+            }
+        };
+        Ok(Self {
+            slot: Slot { key: key.parse()?, began: Timestamp(began) },
+            ends: Timestamp(ends.unwrap_or(i64::MAX)),
+            measured: Measured::parse(&measured).ok_or("measures something of another version")?,
+            keep: match keep {
+                'm' => Keep::Memory,
+                'n' => Keep::Node,
+                's' => Keep::Shared,
+                _ => return Err("is kept as another version does"),
+            },
+            used,
+            owner,
+        })
+    }
 }
 
 /// Why nothing was taken.
@@ -185,8 +284,8 @@ pub enum Answer<'a> {
     Later(Fut<'a, Result<(), Refusal>>),
 }
 
-impl std::fmt::Debug for Answer<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Answer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Now(verdict) => f.debug_tuple("Now").field(verdict).finish(),
             Self::Later(_) => f.write_str("Later"),
@@ -194,9 +293,53 @@ impl std::fmt::Debug for Answer<'_> {
     }
 }
 
+/// Budgets are counters like any other, with [`Keep::Shared`] and three things that windows of rates do not have:
+///
+/// - They are long: a week, a month, up to a year, or without an end. Counts must not be forgotten in between, and a
+///   slot's `began` may lie before the counter was made.
+/// - They outlive the process. Whoever counts in memory is told what stands on disk at its start and, where several
+///   nodes spend one budget, every moment again; what a backend over the network has lost is seeded from there.
+/// - An admin sets them back: a [`Change`] with `back` and `more` at 0 and `used` at minus what was used. It must leave
+///   what is held as it is, and repays debts of the counter as far as it goes.
+///
+/// A [`Take::Look`] takes nothing; what it led to is counted by a [`Change`] with `back` at 0, also where no counter
+/// was begun before.
 pub trait Counters: Send + Sync {
     /// All asks of a stage, sorted by slot and each slot once: every amount is taken, or none is.
     fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp) -> Answer<'a>;
     /// Never waits and cannot fail: a backend over the network queues it.
     fn settle(&self, changes: &[Change]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{IntegrationId, KeyId, PolicyId, ProviderId, WorkspaceId};
+    use uuid::Uuid;
+
+    #[test]
+    fn charges_are_read_as_they_were_written() {
+        let id = Uuid::from_u128(9);
+        let holders = [
+            Holder::Policy(PolicyId(id)),
+            Holder::Key(KeyId(id)),
+            Holder::Workspace(WorkspaceId(id)),
+            Holder::Provider(ProviderId(id)),
+            Holder::Integration(IntegrationId(id), None),
+            Holder::Integration(IntegrationId(id), Some(WorkspaceId(Uuid::from_u128(1)))),
+        ];
+        let owned = |holder| Some(Arc::new(Owner { holder, value_key: "metadata._user:\"a\",model:b".into() }));
+        for (owner, ends) in holders.map(|h| (owned(h), i64::MAX)).into_iter().chain([(None, 5)]) {
+            let charge = Charge {
+                slot: Slot { key: CounterKey(3, u64::MAX), began: Timestamp(-7) },
+                ends: Timestamp(ends),
+                measured: Measured::Cost,
+                keep: if owner.is_some() { Keep::Shared } else { Keep::Node },
+                used: 12,
+                owner,
+            };
+            let text = serde_json::to_string(&charge).expect("plain values");
+            assert_eq!(serde_json::from_str::<Charge>(&text).expect("what was written"), charge, "{text}");
+        }
+    }
 }

@@ -11,8 +11,10 @@ use crate::secret::Secret;
 use crate::snapshot::{Key, RowProblem, Snapshot};
 use crate::time::Timestamp;
 use crate::token::TokenError;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -134,6 +136,39 @@ pub enum Holder {
     Provider(ProviderId),
     /// For one workspace, or for all of them together.
     Integration(IntegrationId, Option<WorkspaceId>),
+}
+
+/// As it is written down: `policy:<id>`, `integration:<id>/<workspace>`.
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy(id) => write!(f, "policy:{id}"),
+            Self::Key(id) => write!(f, "key:{id}"),
+            Self::Workspace(id) => write!(f, "workspace:{id}"),
+            Self::Provider(id) => write!(f, "provider:{id}"),
+            Self::Integration(id, None) => write!(f, "integration:{id}"),
+            Self::Integration(id, Some(workspace)) => write!(f, "integration:{id}/{workspace}"),
+        }
+    }
+}
+
+impl FromStr for Holder {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (kind, id) = text.split_once(':').ok_or(())?;
+        let (id, workspace) = id.split_once('/').map_or((id, None), |(id, workspace)| (id, Some(workspace)));
+        let id: Uuid = id.parse().map_err(|_| ())?;
+        let workspace = workspace.map(str::parse).transpose().map_err(|_| ())?.map(WorkspaceId);
+        Ok(match kind {
+            "policy" => Self::Policy(PolicyId(id)),
+            "key" => Self::Key(KeyId(id)),
+            "workspace" => Self::Workspace(WorkspaceId(id)),
+            "provider" => Self::Provider(ProviderId(id)),
+            "integration" => Self::Integration(IntegrationId(id), workspace),
+            _ => return Err(()),
+        })
+    }
 }
 
 /// A counter of a budget, in its running period.

@@ -8,6 +8,7 @@ mod trace;
 pub use bodies::{Bodies, Body, Held, Message};
 pub use trace::{Parent, Trace};
 
+use crate::counters::Charge;
 use crate::id::{KeyId, OrgId, WorkspaceId};
 use crate::money::NanoUsd;
 use crate::price::PriceCard;
@@ -139,6 +140,8 @@ pub struct LogRecord {
     pub cache: CacheStatus,
     /// `None` when the call belongs to no trace but its own.
     pub trace: Option<Arc<Trace>>,
+    /// By every limit that outlives the process; most calls are charged by none.
+    pub charges: Vec<Charge>,
     /// `None` when the settings keep none of this call.
     pub bodies: Option<Box<Bodies>>,
 }

@@ -1,10 +1,11 @@
 //! Limits of one key, workspace, provider or integration: without conditions and groups, so nothing is matched and
 //! the counter's key is made of ids alone. Knows no policy.
 
-use crate::meter::Meter;
+use crate::meter::{self, Meter};
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Ask, CounterKey};
+use gateway_domain::counters::{Ask, CounterKey, Slot};
 use gateway_domain::ports::Holder;
+use gateway_domain::resource::budget::{Budget, Spend, Week};
 use gateway_domain::resource::limits::RateLimit;
 use gateway_domain::resource::policy::{Measure, Unit};
 use uuid::Uuid;
@@ -13,16 +14,17 @@ pub(crate) fn ask(holder: Holder, limit: &RateLimit, now: Timestamp, tag: u32) -
     Meter::of_limit(limit).ask(counter(holder, limit), now, tag)
 }
 
+pub(crate) fn budget_ask(holder: Holder, budget: &Budget, now: Timestamp, tag: u32) -> Ask {
+    Meter::of_budget(budget, Week::Sunday).ask(budget_counter(holder, budget.spend), now, tag)
+}
+
+/// Where the budget of a key, workspace, provider or integration is counted now.
+pub fn slot_of(holder: Holder, budget: &Budget, now: Timestamp) -> Slot {
+    Slot { key: budget_counter(holder, budget.spend), began: meter::period(budget, Week::Sunday, now).began }
+}
+
 /// A change of the value keeps the count, one of type or unit begins another.
 fn counter(holder: Holder, limit: &RateLimit) -> CounterKey {
-    let (kind, id) = match holder {
-        Holder::Policy(id) => (0, bits(id.0)),
-        Holder::Key(id) => (1, bits(id.0)),
-        Holder::Workspace(id) => (2, bits(id.0)),
-        Holder::Provider(id) => (3, bits(id.0)),
-        Holder::Integration(id, None) => (4, bits(id.0)),
-        Holder::Integration(id, Some(workspace)) => (5, mix(bits(id.0)) ^ bits(workspace.0)),
-    };
     let measure = match limit.measure {
         Measure::Requests => 0,
         Measure::Tokens => 1,
@@ -34,7 +36,32 @@ fn counter(holder: Holder, limit: &RateLimit) -> CounterKey {
         Unit::Day => 3,
         Unit::Week => 4,
     };
-    CounterKey::of(mix(id ^ mix(1 + kind * 16 + measure * 8 + unit)))
+    key(holder, measure * 8 + unit)
+}
+
+/// A change of limit or reset keeps the count as long as the period began at the same time.
+fn budget_counter(holder: Holder, spend: Spend) -> CounterKey {
+    key(
+        holder,
+        16 + match spend {
+            Spend::Cost => 0,
+            Spend::Tokens => 1,
+            Spend::Requests => 2,
+        },
+    )
+}
+
+/// `what`: below 32.
+fn key(holder: Holder, what: u128) -> CounterKey {
+    let (kind, id) = match holder {
+        Holder::Policy(id) => (0, bits(id.0)),
+        Holder::Key(id) => (1, bits(id.0)),
+        Holder::Workspace(id) => (2, bits(id.0)),
+        Holder::Provider(id) => (3, bits(id.0)),
+        Holder::Integration(id, None) => (4, bits(id.0)),
+        Holder::Integration(id, Some(workspace)) => (5, mix(bits(id.0)) ^ bits(workspace.0)),
+    };
+    CounterKey::of(mix(id ^ mix(1 + kind * 32 + what)))
 }
 
 const fn bits(id: Uuid) -> u128 {
@@ -76,6 +103,10 @@ mod tests {
                         made += 1;
                         seen.insert(counter(holder, &RateLimit { measure, unit, value: 9 }));
                     }
+                }
+                for spend in [Spend::Cost, Spend::Tokens] {
+                    made += 1;
+                    seen.insert(budget_counter(holder, spend));
                 }
             }
         }

@@ -1,8 +1,10 @@
 //! What was taken for a call, until it is known what the call used. A hold belongs to the windows it was taken
 //! from, whatever the clock says when it ends.
 
-use crate::wants::{Estimate, Price};
-use gateway_domain::counters::{Ask, Change, Counters, Measured, Standings, Take};
+use crate::meter::Kind;
+use crate::verdict::Name;
+use crate::wants::{Estimate, Owners, Price};
+use gateway_domain::counters::{Ask, Change, Charge, Counters, Keep, Measured, Standings, Take};
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,8 +23,9 @@ pub struct Used {
 pub struct Hold {
     /// `amount` of each is what it holds, or would.
     asks: Vec<Ask>,
-    /// Costs that the target's stage has to take.
-    costs: Vec<Ask>,
+    /// Costs that the target's stage has to take, and the names that their tags mean.
+    costs: Costs,
+    owners: Owners,
     counters: Option<Arc<dyn Counters>>,
     estimate: Estimate,
     /// Tokens of the answer that the holds cover.
@@ -30,29 +33,30 @@ pub struct Hold {
     standings: Standings,
 }
 
+type Costs = (Vec<Ask>, Vec<(Name, Kind)>);
+
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold").field("asks", &self.asks).field("costs", &self.costs).finish_non_exhaustive()
+        f.debug_struct("Hold").field("asks", &self.asks).field("costs", &self.costs.0).finish_non_exhaustive()
     }
 }
 
 impl Hold {
     pub(crate) fn new(
-        asks: Vec<Ask>,
-        costs: Vec<Ask>,
+        (asks, costs, owners): (Vec<Ask>, Costs, Owners),
         counters: &Arc<dyn Counters>,
         estimate: Estimate,
         standings: Standings,
     ) -> Self {
-        Self { asks, costs, counters: Some(counters.clone()), estimate, covered: 0, standings }
+        Self { asks, costs, owners, counters: Some(counters.clone()), estimate, covered: 0, standings }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.asks.is_empty() && self.costs.is_empty()
+        self.asks.is_empty() && self.costs.0.is_empty()
     }
 
-    pub(crate) fn costs(&self) -> &[Ask] {
-        &self.costs
+    pub(crate) fn costs(&self) -> (&[Ask], &Owners, &[(Name, Kind)]) {
+        (&self.costs.0, &self.owners, &self.costs.1)
     }
 
     /// How the tightest limits stood right after.
@@ -60,18 +64,18 @@ impl Hold {
         self.standings
     }
 
-    /// The call is over: what was held and not used comes back.
-    pub fn settle(mut self, used: Used) {
+    /// The call is over: what was held and not used comes back. Returns what was charged for good.
+    pub fn settle(mut self, used: Used) -> Vec<Charge> {
         self.end(|ask| match ask.measured {
-            Measured::Requests => 0,
+            Measured::Requests => ask.amount,
             Measured::Tokens => used.tokens,
             Measured::Cost => used.cost.unwrap_or(0),
-        });
+        })
     }
 
     /// The call was made, and nobody knows what it used: it counts as it was held.
-    pub fn count(self) {
-        drop(self);
+    pub fn count(mut self) -> Vec<Charge> {
+        self.end(|ask| ask.amount)
     }
 
     /// The call came to nothing: everything comes back, the request too.
@@ -116,8 +120,8 @@ impl Hold {
         counters.settle(&changes);
     }
 
-    fn end(&mut self, used: impl Fn(&Ask) -> u64) {
-        let Some(counters) = self.counters.take() else { return };
+    fn end(&mut self, used: impl Fn(&Ask) -> u64) -> Vec<Charge> {
+        let Some(counters) = self.counters.take() else { return Vec::new() };
         let settled = |ask: &Ask| {
             let back = match ask.take {
                 Take::Now => return None,
@@ -130,6 +134,13 @@ impl Hold {
         if !changes.is_empty() {
             counters.settle(&changes);
         }
+        let lasting = self.asks.iter().filter(|ask| ask.keep != Keep::Memory);
+        lasting.map(|ask| self.charge(ask, used(ask))).filter(|charge| charge.used > 0).collect()
+    }
+
+    fn charge(&self, ask: &Ask, used: u64) -> Charge {
+        let owner = self.owners.iter().find(|(key, _)| *key == ask.slot.key).map(|(_, owner)| owner.clone());
+        Charge { slot: ask.slot, ends: ask.ends, measured: ask.measured, keep: ask.keep, used, owner }
     }
 }
 

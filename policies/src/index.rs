@@ -4,46 +4,47 @@
 
 mod buckets;
 
-use crate::meter::Meter;
-use crate::rule::{Rule, Stage};
+use crate::rule::{Rule, Source, Stage};
 use crate::subject::{Attribute, Seen, Subject};
 use buckets::{Anchor, Buckets, Population};
 use gateway_domain::counters::CounterKey;
 use gateway_domain::id::PolicyId;
-use gateway_domain::snapshot::Policy;
+use gateway_domain::snapshot::{Policy, UsagePolicy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+type Rates = BTreeMap<PolicyId, Arc<Policy>>;
+type Usages = BTreeMap<PolicyId, Arc<UsagePolicy>>;
 
 /// The policies of one workspace, ready for calls. Made with the snapshot.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// Sorted by policy id.
+    /// Rate limits, then budgets, each sorted by policy id.
     rules: Vec<Arc<Rule>>,
+    /// How many of them are rate limits.
+    rates: usize,
     caller: Finder,
     target: Finder,
     uncounted: usize,
 }
 
 impl Index {
-    pub fn build(policies: &BTreeMap<PolicyId, Arc<Policy>>) -> Self {
-        Self::default().rebuild(policies)
+    pub fn build(rates: &Rates, usages: &Usages) -> Self {
+        Self::default().rebuild(rates, usages)
     }
 
     /// The same as [`Self::build`], sparing the work for policies that did not change since `self` was made.
     #[must_use]
-    pub fn rebuild(&self, policies: &BTreeMap<PolicyId, Arc<Policy>>) -> Self {
-        let rules: Vec<_> = policies.values().filter_map(|p| self.compiled(p)).collect();
+    pub fn rebuild(&self, rates: &Rates, usages: &Usages) -> Self {
+        let (old_rates, old_usages) = self.rules.split_at(self.rates);
+        let counted = rates.values().filter_map(|p| compiled(old_rates, &Source::Rate(p.clone())));
+        let mut rules: Vec<_> = counted.collect();
+        let first = rules.len();
+        rules.extend(usages.values().filter_map(|p| compiled(old_usages, &Source::Usage(p.clone()))));
         let of = |stage| Finder::build(&rules, stage);
         let (caller, target) = (of(Stage::Caller), of(Stage::Target));
-        Self { caller, target, uncounted: policies.len() - rules.len(), rules }
-    }
-
-    fn compiled(&self, policy: &Arc<Policy>) -> Option<Arc<Rule>> {
-        let old = self.rules.binary_search_by_key(&policy.id, |r| r.policy.id).ok().map(|at| &self.rules[at]);
-        match old {
-            Some(old) if Arc::ptr_eq(&old.policy, policy) => Some(old.clone()),
-            _ => Rule::compile(policy).map(Arc::new),
-        }
+        let uncounted = rates.len() + usages.len() - rules.len();
+        Self { caller, target, uncounted, rates: first, rules }
     }
 
     /// Policies that this engine does not count, such as those of tool calls.
@@ -56,7 +57,7 @@ impl Index {
     }
 
     /// Hands over every policy that matches, with its number and its counter; some perhaps more than once.
-    pub(crate) fn visit(&self, stage: Stage, subject: &Subject<'_>, mut each: impl FnMut(u32, &Meter, CounterKey)) {
+    pub(crate) fn visit(&self, stage: Stage, subject: &Subject<'_>, mut each: impl FnMut(u32, &Rule, CounterKey)) {
         let finder = match stage {
             Stage::Caller => &self.caller,
             Stage::Target => &self.target,
@@ -66,13 +67,21 @@ impl Index {
             if rule.matches(subject)
                 && let Some(counter) = rule.counter(subject)
             {
-                each(at, &rule.meter, counter);
+                each(at, rule, counter);
             }
         });
     }
 
     pub(crate) fn rule(&self, at: u32) -> Option<&Rule> {
         self.rules.get(at as usize).map(|r| &**r)
+    }
+}
+
+fn compiled(old: &[Arc<Rule>], source: &Source) -> Option<Arc<Rule>> {
+    let known = old.binary_search_by_key(&source.id(), |r| r.source.id()).ok().map(|at| &old[at]);
+    match known {
+        Some(known) if known.source.same(source) => Some(known.clone()),
+        _ => Rule::compile(source).map(Arc::new),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The counters of one process: exact under any concurrency, bounded, and blind to what they count.
-//! Knows no policy and no clock. Survives every change of the snapshot, and what must outlive the process is
-//! handed over in deltas ([`Ledger::drain`]) and taken back as totals ([`Ledger::absorb`]).
+//! Knows no policy and no clock. Survives every change of the snapshot. What must outlive the process is kept by whoever
+//! reads the charges of records; the ledger is told what stands on disk ([`Ledger::absorb`]) and what of its own count
+//! is in that by now ([`Ledger::saved`]).
 
 mod shard;
 
@@ -29,7 +30,7 @@ pub struct Ledger {
 #[repr(align(128))]
 struct Stripe(Mutex<Shard>);
 
-/// What was used since the last time, of a counter that outlives the process.
+/// A part of what was used of a counter that outlives the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delta {
     pub slot: Slot,
@@ -104,23 +105,21 @@ impl Ledger {
         }
     }
 
-    /// What was used since the last call, to be written down. What cannot be written comes back by
-    /// [`Self::restore`].
-    pub fn drain(&self) -> Vec<Delta> {
-        let mut deltas = Vec::new();
-        for shard in &self.shards {
-            shard.0.lock().drain(&mut deltas);
-        }
-        deltas
-    }
-
-    pub fn restore(&self, deltas: &[Delta]) {
+    /// What was used before this process began, and stands in no total yet.
+    pub fn credit(&self, deltas: &[Delta]) {
         for delta in deltas {
-            self.shards[shard_of(delta.slot.key)].0.lock().restore(delta);
+            self.shards[shard_of(delta.slot.key)].0.lock().credit(delta, self.room);
         }
     }
 
-    /// Counters as they stand in the store, what was drained from here included.
+    /// These parts of what was counted here are on disk by now: totals from there include them.
+    pub fn saved(&self, deltas: &[Delta]) {
+        for delta in deltas {
+            self.shards[shard_of(delta.slot.key)].0.lock().saved(delta);
+        }
+    }
+
+    /// Counters as they stand on disk, with all that was [`Self::saved`] from here and nothing else from here.
     pub fn absorb(&self, totals: &[Total]) {
         for total in totals {
             self.shards[shard_of(total.slot.key)].0.lock().absorb(total, self.room);

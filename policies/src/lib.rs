@@ -18,11 +18,11 @@ mod verdict;
 mod wants;
 mod window;
 
+pub use bound::slot_of;
 pub use hold::{Hold, Used};
 pub use index::Index;
 pub use ledger::{Delta, Ledger, Total};
-pub use meter::ASSUMED_OUTPUT;
-pub use rule::{Stage, supported, supported_claims, supported_limits, supported_usage};
+pub use rule::{Stage, supported, supported_claims, supported_usage};
 pub use subject::Subject;
 pub use verdict::{Denied, Name};
 pub use wants::{Estimate, Price, Wants};

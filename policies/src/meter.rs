@@ -4,17 +4,15 @@
 use crate::window::{Span, Window};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Ask, CounterKey, Keep, Measured, Slot, Take};
+use gateway_domain::resource::budget::{Budget, Spend, Week};
 use gateway_domain::resource::limits::RateLimit;
-use gateway_domain::resource::policy::{Measure, RateLimitPolicy, Unit};
-
-/// Tokens assumed of an answer that nobody bounds, unless a policy says otherwise.
-pub const ASSUMED_OUTPUT: u64 = 1_024;
+use gateway_domain::resource::policy::{ASSUMED_OUTPUT, Enforcement, Measure, RateLimitPolicy, Unit, UsageLimitPolicy};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     pub(crate) measured: Measured,
     pub(crate) limit: u64,
-    pub(crate) stretch: Stretch,
+    stretch: Stretch,
     /// Only asks whether anything is left; what is used is counted afterwards.
     precheck: bool,
     assume: u64,
@@ -23,15 +21,46 @@ pub(crate) struct Meter {
 #[derive(Clone, Debug)]
 pub(crate) enum Stretch {
     Window(Unit),
+    /// A budget, and where its weeks begin.
+    Period(Box<Budget>, Week),
+}
+
+/// As callers are told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Rate(Unit),
+    Budget,
 }
 
 impl Meter {
-    pub(crate) const fn of_rate(rule: &RateLimitPolicy) -> Self {
-        Self::windowed(rule.measure, rule.unit, rule.value)
+    pub(crate) fn of_rate(rule: &RateLimitPolicy) -> Self {
+        Self {
+            precheck: rule.enforcement == Enforcement::Check,
+            assume: rule.assume_output.unwrap_or(ASSUMED_OUTPUT),
+            ..Self::windowed(rule.measure, rule.unit, rule.value)
+        }
+    }
+
+    pub(crate) fn of_usage(rule: &UsageLimitPolicy) -> Self {
+        Self {
+            precheck: rule.enforcement == Enforcement::Check,
+            assume: rule.assume_output.unwrap_or(ASSUMED_OUTPUT),
+            ..Self::of_budget(&rule.budget, Week::Monday)
+        }
     }
 
     pub(crate) const fn of_limit(limit: &RateLimit) -> Self {
         Self::windowed(limit.measure, limit.unit, limit.value)
+    }
+
+    pub(crate) fn of_budget(budget: &Budget, week: Week) -> Self {
+        Self {
+            measured: measured(budget.spend),
+            limit: budget.limit(),
+            stretch: Stretch::Period(Box::new(budget.clone()), week),
+            precheck: false,
+            assume: ASSUMED_OUTPUT,
+        }
     }
 
     const fn windowed(measure: Measure, unit: Unit, limit: u64) -> Self {
@@ -47,9 +76,16 @@ impl Meter {
         }
     }
 
+    pub(crate) const fn kind(&self) -> Kind {
+        match &self.stretch {
+            Stretch::Window(unit) => Kind::Rate(*unit),
+            Stretch::Period(..) => Kind::Budget,
+        }
+    }
+
     /// Of requests the amount is known; of the rest it is filled in by whoever knows the call.
     pub(crate) fn ask(&self, key: CounterKey, now: Timestamp, tag: u32) -> Ask {
-        let Span { began, ends } = self.span(now);
+        let Span { began, ends } = self.stretch.span(now);
         let (amount, take) = match self.measured {
             Measured::Requests => (1, Take::Now),
             Measured::Tokens | Measured::Cost => (0, if self.precheck { Take::Look } else { Take::Hold }),
@@ -70,16 +106,33 @@ impl Meter {
         }
     }
 
-    fn span(&self, now: Timestamp) -> Span {
-        match &self.stretch {
-            Stretch::Window(unit) => Window::of(*unit).span(now),
-        }
-    }
-
     const fn keep(&self) -> Keep {
         match &self.stretch {
             Stretch::Window(Unit::Second | Unit::Minute) => Keep::Memory,
             Stretch::Window(_) => Keep::Node,
+            Stretch::Period(..) => Keep::Shared,
         }
+    }
+}
+
+impl Stretch {
+    fn span(&self, now: Timestamp) -> Span {
+        match self {
+            Self::Window(unit) => Window::of(*unit).span(now),
+            Self::Period(budget, week) => period(budget, *week, now),
+        }
+    }
+}
+
+pub(crate) fn period(budget: &Budget, week: Week, now: Timestamp) -> Span {
+    let period = budget.period(week, now);
+    Span { began: period.starts, ends: period.ends.unwrap_or(Timestamp(i64::MAX)) }
+}
+
+pub(crate) const fn measured(spend: Spend) -> Measured {
+    match spend {
+        Spend::Cost => Measured::Cost,
+        Spend::Tokens => Measured::Tokens,
+        Spend::Requests => Measured::Requests,
     }
 }

@@ -1,16 +1,21 @@
-//! One policy made ready for calls: its conditions, its groups, and the key that its counters go by.
-//! Knows no other policy and no counter's state.
+//! One policy made ready for calls: its conditions, its groups, and the key that its counters go by. Rate limits and
+//! budgets differ in their meter alone. Knows no other policy and no counter's state.
 
 use crate::condition::Test;
-use crate::meter::Meter;
+use crate::meter::{Kind, Meter};
 use crate::subject::{Attribute, Seen, Subject};
-use gateway_domain::counters::CounterKey;
+use gateway_domain::counters::{CounterKey, Owner};
+use gateway_domain::id::PolicyId;
+use gateway_domain::ports::Holder;
 use gateway_domain::resource::Invalid;
 use gateway_domain::resource::limits::Limits;
-use gateway_domain::resource::policy::{Condition, Measure, OneOrMany, RateLimitPolicy, Target, UsageLimitPolicy};
-use gateway_domain::snapshot::Policy;
+use gateway_domain::resource::policy::{
+    Condition, GroupBy, Measure, OneOrMany, RateLimitPolicy, Target, UsageLimitPolicy,
+};
+use gateway_domain::snapshot::{Policy, UsagePolicy};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// When a policy is asked about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,14 +26,24 @@ pub enum Stage {
     Target,
 }
 
+const LATER: &str = "is not available in this version";
+
 /// What the Admin API must not save yet, since no call would ever be held to it.
 pub fn supported(rule: &RateLimitPolicy) -> Result<(), Invalid> {
-    const LATER: &str = "is not available in this version";
     if rule.target == Target::McpTools {
         return Err(Invalid::new("target", format!("mcp_tools {LATER}")));
     }
-    let conditions = rule.conditions.iter().map(|c| c.key.as_str()).enumerate();
-    let groups = rule.group_by.iter().map(|g| g.key.as_str()).enumerate();
+    supported_keys(&rule.conditions, &rule.group_by)
+}
+
+/// As [`supported`], of usage limits.
+pub fn supported_usage(rule: &UsageLimitPolicy) -> Result<(), Invalid> {
+    supported_keys(&rule.conditions, &rule.group_by)
+}
+
+fn supported_keys(conditions: &[Condition], group_by: &[GroupBy]) -> Result<(), Invalid> {
+    let conditions = conditions.iter().map(|c| c.key.as_str()).enumerate();
+    let groups = group_by.iter().map(|g| g.key.as_str()).enumerate();
     let keys = conditions.map(|(i, k)| ("conditions", i, k)).chain(groups.map(|(i, k)| ("group_by", i, k)));
     for (list, i, key) in keys {
         if matches!(key, "prompt" | "mcp_server" | "mcp_tool") {
@@ -38,58 +53,94 @@ pub fn supported(rule: &RateLimitPolicy) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// As [`supported`], of usage limits.
-pub fn supported_usage(_rule: &UsageLimitPolicy) -> Result<(), Invalid> {
-    Err(Invalid::new("type", "is not available in this version"))
-}
-
-/// As [`supported`], of what a key, workspace, provider or integration is limited to.
-pub fn supported_limits(limits: &Limits) -> Result<(), Invalid> {
-    if limits.usage_limits.is_empty() {
-        return Ok(());
-    }
-    Err(Invalid::new("usage_limits", "is not available in this version"))
-}
-
 /// As [`supported`], of what a token says that it is limited to.
 pub fn supported_claims(limits: &Limits) -> Result<(), Invalid> {
-    if limits.rate_limits.is_empty() {
-        return supported_limits(limits);
+    match (limits.rate_limits.is_empty(), limits.usage_limits.is_empty()) {
+        (true, true) => Ok(()),
+        (false, _) => Err(Invalid::new("rate_limits", LATER)),
+        (true, false) => Err(Invalid::new("usage_limits", LATER)),
     }
-    Err(Invalid::new("rate_limits", "is not available in this version"))
+}
+
+/// The document that a rule was made from: the same allocation means the same rule.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Rate(Arc<Policy>),
+    Usage(Arc<UsagePolicy>),
+}
+
+impl Source {
+    pub(crate) fn id(&self) -> PolicyId {
+        match self {
+            Self::Rate(p) => p.id,
+            Self::Usage(p) => p.id,
+        }
+    }
+
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Rate(a), Self::Rate(b)) => Arc::ptr_eq(a, b),
+            (Self::Usage(a), Self::Usage(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+
+    /// Name and slug.
+    pub(crate) fn names(&self) -> (&Arc<str>, &Arc<str>) {
+        match self {
+            Self::Rate(p) => (&p.name, &p.slug),
+            Self::Usage(p) => (&p.name, &p.slug),
+        }
+    }
+
+    fn matching(&self) -> (&[Condition], &[GroupBy]) {
+        match self {
+            Self::Rate(p) => (&p.rule.conditions, &p.rule.group_by),
+            Self::Usage(p) => (&p.rule.conditions, &p.rule.group_by),
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Rule {
-    pub(crate) policy: Arc<Policy>,
+    pub(crate) source: Source,
     pub(crate) stage: Stage,
     pub(crate) tests: Box<[Test]>,
     /// Sorted, each once.
     pub(crate) groups: Box<[Attribute]>,
     pub(crate) meter: Meter,
     key: CounterKey,
+    /// Of a budget without groups: the same for every call.
+    owner: Option<Arc<Owner>>,
 }
 
 impl Rule {
     /// `None` for what is not counted here: policies of tool calls.
-    pub(crate) fn compile(policy: &Arc<Policy>) -> Option<Self> {
-        let rule = &policy.rule;
-        if rule.target != Target::Llm {
+    pub(crate) fn compile(source: &Source) -> Option<Self> {
+        let (target, meter) = match source {
+            Source::Rate(p) => (p.rule.target, Meter::of_rate(&p.rule)),
+            Source::Usage(p) => (p.rule.target, Meter::of_usage(&p.rule)),
+        };
+        if target != Target::Llm {
             return None;
         }
-        let tests = rule.conditions.iter().map(Test::compile).collect::<Option<Box<[_]>>>()?;
-        let mut groups = rule.group_by.iter().map(|g| Attribute::parse(&g.key)).collect::<Option<Vec<_>>>()?;
+        let (conditions, group_by) = source.matching();
+        let tests = conditions.iter().map(Test::compile).collect::<Option<Box<[_]>>>()?;
+        let mut groups = group_by.iter().map(|g| Attribute::parse(&g.key)).collect::<Option<Vec<_>>>()?;
         groups.sort_unstable();
         groups.dedup();
         let mut asked = tests.iter().map(|t| &t.attribute).chain(&groups);
         let stage = if asked.any(Attribute::of_target) { Stage::Target } else { Stage::Caller };
+        let alone = || Arc::new(Owner { holder: Holder::Policy(source.id()), value_key: Box::default() });
+        let owner = (meter.kind() == Kind::Budget && groups.is_empty()).then(alone);
         Some(Self {
             stage,
             tests,
             groups: groups.into(),
-            meter: Meter::of_rate(rule),
-            key: fingerprint(policy),
-            policy: policy.clone(),
+            meter,
+            key: fingerprint(source),
+            source: source.clone(),
+            owner,
         })
     }
 
@@ -115,28 +166,55 @@ impl Rule {
         }
         Some(cut(hash))
     }
+
+    /// Whose budget the counter of the subject's group is; `None` for rate limits, which nobody lists.
+    pub(crate) fn owner(&self, subject: &Subject<'_>) -> Option<Arc<Owner>> {
+        if self.meter.kind() != Kind::Budget || self.owner.is_some() {
+            return self.owner.clone();
+        }
+        let mut value_key = String::new();
+        for group in &self.groups {
+            if !value_key.is_empty() {
+                value_key.push(',');
+            }
+            group.write(&mut value_key);
+            value_key.push(':');
+            match subject.see(group.borrowed()) {
+                Some(Seen::Text(text)) => value_key.push_str(text),
+                Some(Seen::Id(id)) => value_key.push_str(id.hyphenated().encode_lower(&mut Uuid::encode_buffer())),
+                Some(Seen::Unread) | None => value_key.push('?'),
+            }
+        }
+        Some(Arc::new(Owner { holder: Holder::Policy(self.source.id()), value_key: value_key.into() }))
+    }
 }
 
 /// Of everything whose change starts a new count. The value is not part of it: raising a limit must not
 /// forget what was used.
-fn fingerprint(policy: &Policy) -> CounterKey {
-    let rule = &policy.rule;
+fn fingerprint(source: &Source) -> CounterKey {
     let mut hash = Sha256::new();
-    add(&mut hash, b'p', policy.id.0.as_bytes());
-    let measure: &[u8] = match rule.measure {
-        Measure::Requests => b"requests",
-        Measure::Tokens => b"tokens",
-    };
-    add(&mut hash, b'm', measure);
-    add(&mut hash, b'u', rule.unit.name().as_bytes());
-    let mut conditions: Vec<_> = rule.conditions.iter().map(canonical).collect();
+    add(&mut hash, b'p', source.id().0.as_bytes());
+    match source {
+        Source::Rate(policy) => {
+            let measure: &[u8] = match policy.rule.measure {
+                Measure::Requests => b"requests",
+                Measure::Tokens => b"tokens",
+            };
+            add(&mut hash, b'm', measure);
+            add(&mut hash, b'u', policy.rule.unit.name().as_bytes());
+        }
+        // Its period is told by the slot: one that is replaced by another of the same beginning goes on.
+        Source::Usage(policy) => add(&mut hash, b'b', policy.rule.budget.spend.name().as_bytes()),
+    }
+    let (conditions, group_by) = source.matching();
+    let mut conditions: Vec<_> = conditions.iter().map(canonical).collect();
     conditions.sort_unstable();
     for (key, value, excludes) in conditions {
         add(&mut hash, b'c', key.as_bytes());
         value.into_iter().for_each(|v| add(&mut hash, b'v', v.as_bytes()));
         excludes.into_iter().for_each(|x| add(&mut hash, b'x', x.as_bytes()));
     }
-    let mut groups: Vec<&str> = rule.group_by.iter().map(|g| g.key.as_str()).collect();
+    let mut groups: Vec<&str> = group_by.iter().map(|g| g.key.as_str()).collect();
     groups.sort_unstable();
     groups.dedup();
     groups.into_iter().for_each(|g| add(&mut hash, b'g', g.as_bytes()));

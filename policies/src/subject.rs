@@ -68,6 +68,24 @@ impl Attribute {
         })
     }
 
+    /// As policies name it.
+    pub(crate) fn write(&self, into: &mut String) {
+        into.push_str(match self {
+            Self::ApiKey => "api_key",
+            Self::Workspace => "workspace_id",
+            Self::VirtualKey => "virtual_key",
+            Self::Provider => "provider",
+            Self::Config => "config",
+            Self::Prompt => "prompt",
+            Self::Model => "model",
+            Self::EndpointType => "endpoint_type",
+            Self::Metadata(_) => "metadata.",
+        });
+        if let Self::Metadata(name) = self {
+            into.push_str(name);
+        }
+    }
+
     pub(crate) fn borrowed(&self) -> Attribute<&str> {
         match self {
             Self::ApiKey => Attribute::ApiKey,

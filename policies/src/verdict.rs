@@ -1,10 +1,10 @@
 //! What a caller is told: how the limits stand, or which of them refused.
 //! Knows nothing of matching.
 
-use crate::meter::Stretch;
+use crate::meter::Kind;
 use gateway_domain::counters::{Ask, Cause, Measured, Refusal, Standing, Standings};
+use gateway_domain::resource::budget::{Amount, Spend};
 use gateway_domain::resource::policy::Unit;
-use gateway_domain::snapshot::Policy;
 use gateway_domain::{Fault, FaultKind, Timestamp};
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,10 @@ const FULL_RETRY_MICROS: i64 = 1_000_000;
 /// Whose limit it is, as a person calls it.
 #[derive(Clone, Debug)]
 pub enum Name {
-    Policy(Arc<Policy>),
+    Policy {
+        name: Arc<str>,
+        slug: Arc<str>,
+    },
     /// What it is, and its name.
     Holder(&'static str, Arc<str>),
 }
@@ -23,7 +26,7 @@ pub enum Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Policy(p) => write!(f, "policy \"{}\" ({})", p.name, p.slug),
+            Self::Policy { name, slug } => write!(f, "policy \"{name}\" ({slug})"),
             Self::Holder(kind, name) => write!(f, "{kind} \"{name}\""),
         }
     }
@@ -43,11 +46,11 @@ pub struct Denied {
     pub reset_at: Timestamp,
     /// At least 1.
     pub retry_after_ms: u64,
-    pub(crate) stretch: Stretch,
+    pub(crate) kind: Kind,
 }
 
 impl Denied {
-    pub(crate) fn new(ask: &Ask, name: Name, stretch: Stretch, refusal: Refusal, now: Timestamp) -> Self {
+    pub(crate) fn new(ask: &Ask, name: Name, kind: Kind, refusal: Refusal, now: Timestamp) -> Self {
         let reset_at = match refusal.cause {
             Cause::Limit => ask.ends,
             Cause::Full => ask.ends.min(now.plus_micros(FULL_RETRY_MICROS)),
@@ -62,11 +65,14 @@ impl Denied {
             asked: ask.amount,
             reset_at,
             retry_after_ms: wait.div_ceil(1_000),
-            stretch,
+            kind,
         }
     }
 
     pub fn standings(&self) -> Standings {
+        if self.kind == Kind::Budget {
+            return Standings::default();
+        }
         let remaining = self.limit.saturating_sub(self.taken);
         let standing = Some(Standing { limit: self.limit, remaining, reset_at: self.reset_at });
         match self.measured {
@@ -76,11 +82,39 @@ impl Denied {
         }
     }
 
-    /// 429 with the policy's name and the time to wait.
+    /// 429 with the limit's name and the time to wait, or 412 of a budget: waiting is of no use, and no SDK is to
+    /// try again by itself.
     pub fn fault(&self) -> Fault {
-        Fault::new(FaultKind::RateLimited, self.to_string())
-            .retry_after_ms(self.retry_after_ms)
-            .standings(self.standings())
+        let message = self.to_string();
+        if self.cause == Cause::Limit && self.kind == Kind::Budget {
+            return Fault::new(FaultKind::BudgetExhausted, message).code("budget_exhausted");
+        }
+        Fault::new(FaultKind::RateLimited, message).retry_after_ms(self.retry_after_ms).standings(self.standings())
+    }
+
+    /// Of a budget: dollars where money is counted.
+    fn budgeted(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, limit, .. } = self;
+        let left = self.limit.saturating_sub(self.taken);
+        match self.measured {
+            Measured::Cost => {
+                let usd = |units| Amount::shown(units, Spend::Cost);
+                write!(f, "budget exhausted: {name} allows ${}", usd(*limit))?;
+                if left > 0 {
+                    write!(f, "; ${} are left and this call may cost ${}", usd(left), usd(self.asked))?;
+                }
+            }
+            Measured::Tokens | Measured::Requests => {
+                write!(f, "budget exhausted: {name} allows {limit} {}", self.measured.name())?;
+                if left > 0 {
+                    write!(f, "; {left} are left and this call may use {}", self.asked)?;
+                }
+            }
+        }
+        match self.reset_at {
+            Timestamp(i64::MAX) => f.write_str("; it does not start anew by itself"),
+            at => write!(f, "; starts anew at {at}"),
+        }
     }
 }
 
@@ -93,7 +127,7 @@ impl fmt::Display for Denied {
                 "rate limit cannot be counted: too many groups are being counted for {name} to begin another; retry later"
             );
         }
-        let Stretch::Window(unit) = self.stretch;
+        let Kind::Rate(unit) = self.kind else { return self.budgeted(f) };
         match self.measured {
             Measured::Requests => write!(
                 f,

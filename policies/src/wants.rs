@@ -4,12 +4,12 @@
 use crate::bound;
 use crate::hold::Hold;
 use crate::index::Index;
-use crate::meter::Stretch;
+use crate::meter::Kind;
 use crate::rule::Stage;
 use crate::subject::Subject;
 use crate::verdict::{Denied, Name};
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Ask, Counters, Measured, Refusal, Standings, Take};
+use gateway_domain::counters::{Ask, CounterKey, Counters, Keep, Measured, Owner, Refusal, Standings, Take};
 use gateway_domain::ports::Holder;
 use gateway_domain::resource::limits::Limits;
 use std::sync::Arc;
@@ -44,8 +44,13 @@ pub struct Wants {
     asks: Vec<Ask>,
     costs: Vec<Ask>,
     /// Whose limits were asked beside the policies', by the number in an ask's tag.
-    bounds: Vec<(Name, Stretch)>,
+    bounds: Vec<(Name, Kind)>,
+    /// Whose the budgets among them are, by their counters.
+    owners: Owners,
 }
+
+/// A call has few budgets: they are looked through.
+pub(crate) type Owners = Vec<(CounterKey, Arc<Owner>)>;
 
 /// Marks the asks that are no policy's.
 const BOUND: u32 = 1 << 31;
@@ -54,16 +59,38 @@ impl Wants {
     /// Every policy of this stage that matches. Costs at the caller's stage are only looked at: what they will be
     /// is known at a target's price, see [`Self::charge`].
     pub fn gather(&mut self, index: &Index, stage: Stage, subject: &Subject<'_>, now: Timestamp) {
-        index.visit(stage, subject, |at, meter, counter| self.add(stage, meter.ask(counter, now, at)));
+        index.visit(stage, subject, |at, rule, counter| {
+            if let Some(owner) = rule.owner(subject) {
+                self.owners.push((counter, owner));
+            }
+            self.add(stage, rule.meter.ask(counter, now, at));
+        });
     }
 
-    /// The rate limits of whoever calls or is called. `kind` is what a person calls the holder.
-    pub fn bind(&mut self, holder: Holder, kind: &'static str, name: &Arc<str>, limits: &Limits, now: Timestamp) {
+    /// The rate limits and budgets of whoever calls or is called. `kind` is what a person calls the holder.
+    pub fn bind(
+        &mut self,
+        stage: Stage,
+        (holder, kind, name): (Holder, &'static str, &Arc<str>),
+        limits: &Limits,
+        now: Timestamp,
+    ) {
         for limit in &limits.rate_limits {
-            let tag = BOUND | u32::try_from(self.bounds.len()).unwrap_or(0);
-            self.bounds.push((Name::Holder(kind, name.clone()), Stretch::Window(limit.unit)));
+            let tag = self.bound(Name::Holder(kind, name.clone()), Kind::Rate(limit.unit));
             self.asks.push(bound::ask(holder, limit, now, tag));
         }
+        for budget in &limits.usage_limits {
+            let tag = self.bound(Name::Holder(kind, name.clone()), Kind::Budget);
+            let ask = bound::budget_ask(holder, budget, now, tag);
+            self.owners.push((ask.slot.key, Arc::new(Owner { holder, value_key: Box::default() })));
+            self.add(stage, ask);
+        }
+    }
+
+    fn bound(&mut self, name: Name, kind: Kind) -> u32 {
+        let tag = BOUND | u32::try_from(self.bounds.len()).unwrap_or(0);
+        self.bounds.push((name, kind));
+        tag
     }
 
     fn add(&mut self, stage: Stage, mut ask: Ask) {
@@ -76,7 +103,12 @@ impl Wants {
 
     /// The costs that the caller's stage looked at.
     pub fn charge(&mut self, caller: &Hold) {
-        self.asks.extend_from_slice(caller.costs());
+        let (costs, owners, bounds) = caller.costs();
+        // Names go by their place, and those of the caller come first.
+        debug_assert!(self.bounds.is_empty() || costs.is_empty(), "charged before anything is bound");
+        self.asks.extend_from_slice(costs);
+        self.owners.extend_from_slice(owners);
+        self.bounds.splice(0..0, bounds.iter().cloned());
     }
 
     pub fn is_empty(&self) -> bool {
@@ -88,9 +120,10 @@ impl Wants {
         self.asks.iter().any(|a| a.measured != Measured::Requests)
     }
 
-    /// A call that uses nothing by its nature, such as a look at a file, asks for nothing but to be one.
+    /// A call that uses nothing by its nature, such as a look at a file, asks for nothing but to be one, and no budget
+    /// has to do with it (`spec/policies.md`, not counted).
     pub fn only_requests(&mut self) {
-        self.asks.retain(|a| a.measured == Measured::Requests);
+        self.asks.retain(|a| a.measured == Measured::Requests && a.keep != Keep::Shared);
         self.costs.clear();
     }
 
@@ -108,22 +141,27 @@ impl Wants {
     }
 
     pub fn granted(mut self, stage: Stage, counters: &Arc<dyn Counters>, estimate: Estimate) -> Hold {
-        let standings = Standings::of(self.asks.iter());
+        let standings = Standings::of(self.asks.iter().filter(|a| a.keep != Keep::Shared));
         if stage == Stage::Caller {
             self.asks.retain(|a| a.measured != Measured::Cost);
         }
-        Hold::new(self.asks, self.costs, counters, estimate, standings)
+        if self.costs.is_empty() {
+            self.bounds.clear();
+        }
+        let costs = (self.costs, self.bounds);
+        Hold::new((self.asks, costs, self.owners), counters, estimate, standings)
     }
 
     /// The words for a refusal of these asks. `None` cannot be: it would be one of another index.
     pub fn denied(&self, index: Option<&Index>, refusal: Refusal, now: Timestamp) -> Option<Denied> {
         let ask = self.asks.get(refusal.at)?;
-        let (name, stretch) = if ask.tag & BOUND == 0 {
+        let (name, kind) = if ask.tag & BOUND == 0 {
             let rule = index?.rule(ask.tag)?;
-            (Name::Policy(rule.policy.clone()), rule.meter.stretch.clone())
+            let (name, slug) = rule.source.names();
+            (Name::Policy { name: name.clone(), slug: slug.clone() }, rule.meter.kind())
         } else {
             self.bounds.get((ask.tag & !BOUND) as usize)?.clone()
         };
-        Some(Denied::new(ask, name, stretch, refusal, now))
+        Some(Denied::new(ask, name, kind, refusal, now))
     }
 }

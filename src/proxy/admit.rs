@@ -7,7 +7,7 @@ use super::request::{Content, Request};
 use super::routing::Routing;
 use super::target::{Aim, Credential};
 use gateway_domain::config::Leaf;
-use gateway_domain::counters::{Answer, Standings};
+use gateway_domain::counters::{Answer, Charge, Standings};
 use gateway_domain::ports::Holder;
 use gateway_domain::price::{PriceBook, PriceCard, price};
 use gateway_domain::{Fault, FaultKind, Usage};
@@ -41,10 +41,12 @@ pub(crate) async fn caller(gateway: &Gateway, request: &Request, routing: &Routi
     }
     let tenant = &request.tenant;
     if let Some(limits) = &tenant.key.limits {
-        wants.bind(Holder::Key(tenant.key.id), "API key", &tenant.key.name, limits, request.now());
+        let whose = (Holder::Key(tenant.key.id), "API key", &tenant.key.name);
+        wants.bind(Stage::Caller, whose, limits, request.now());
     }
     if let Some(limits) = &tenant.workspace.limits {
-        wants.bind(Holder::Workspace(tenant.workspace.id), "workspace", &tenant.workspace.name, limits, request.now());
+        let whose = (Holder::Workspace(tenant.workspace.id), "workspace", &tenant.workspace.name);
+        wants.bind(Stage::Caller, whose, limits, request.now());
     }
     let leaves = routing.plan.config().leaves().map(|leaf| &**leaf);
     take(gateway, request, Stage::Caller, wants, (&request.content, leaves), None).await
@@ -60,11 +62,11 @@ pub(crate) async fn target(
     caller: &Hold,
 ) -> Result<Held, Fault> {
     let mut wants = Wants::default();
+    wants.charge(caller);
     if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
         wants.gather(index, Stage::Target, &subject(request, routing, Some(at.aim)), request.now());
     }
     bind_target(&mut wants, request, at.aim);
-    wants.charge(caller);
     let card = if wants.are_metered() { card(request, at.aim) } else { None };
     let hold = take(gateway, request, Stage::Target, wants, (at.content, std::iter::once(at.leaf)), card).await?;
     Ok(Held { hold, card })
@@ -77,15 +79,16 @@ fn bind_target(wants: &mut Wants, request: &Request, aim: &Aim) {
     if let Some(provider) = workspace.provider(&aim.virtual_key)
         && let Some(limits) = &provider.limits
     {
-        wants.bind(Holder::Provider(provider.id), "provider", &provider.slug, limits, now);
+        wants.bind(Stage::Target, (Holder::Provider(provider.id), "provider", &provider.slug), limits, now);
     }
     let integration = upstream.integration;
     if let Some(limits) = upstream.limits() {
-        wants.bind(Holder::Integration(integration, None), "integration", &upstream.slug, limits, now);
+        let whose = (Holder::Integration(integration, None), "integration", &upstream.slug);
+        wants.bind(Stage::Target, whose, limits, now);
     }
     if let Some(limits) = upstream.limits_of(workspace.id) {
         let holder = Holder::Integration(integration, Some(workspace.id));
-        wants.bind(holder, "integration of this workspace", &upstream.slug, limits, now);
+        wants.bind(Stage::Target, (holder, "integration of this workspace", &upstream.slug), limits, now);
     }
 }
 
@@ -168,9 +171,13 @@ impl Held {
         self.hold.standings()
     }
 
-    /// The target is left for another, or gave no answer.
-    pub(crate) fn leave(self, status: u16) {
-        if succeeded(status) { self.hold.count() } else { self.hold.release() }
+    /// The target is left for another, or gave no answer. Returns what was charged for good, for the record.
+    pub(crate) fn leave(self, status: u16) -> Vec<Charge> {
+        if succeeded(status) {
+            return self.hold.count();
+        }
+        self.hold.release();
+        Vec::new()
     }
 
     fn used(&self, usage: &Usage) -> Used {
@@ -197,23 +204,18 @@ impl Holds {
     }
 
     /// The call is over. What came to nothing gives back what it held, but for the caller's request; where nobody
-    /// knows what was used, it counts as it was held.
-    pub(crate) fn settle(self, status: u16, usage: Option<&Usage>) {
+    /// knows what was used, it counts as it was held. Returns what was charged for good, for the record.
+    pub(crate) fn settle(self, status: u16, usage: Option<&Usage>) -> Vec<Charge> {
         let Self { caller, target } = self;
-        match usage {
-            _ if !succeeded(status) => {
-                target.leave(status);
-                caller.settle(Used::default());
-            }
-            None => {
-                target.hold.count();
-                caller.count();
-            }
+        let (mut charges, rest) = match usage {
+            _ if !succeeded(status) => (target.leave(status), caller.settle(Used::default())),
+            None => (target.hold.count(), caller.count()),
             Some(usage) => {
                 let used = target.used(usage);
-                target.hold.settle(used);
-                caller.settle(used);
+                (target.hold.settle(used), caller.settle(used))
             }
-        }
+        };
+        charges.extend(rest);
+        charges
     }
 }

@@ -15,7 +15,7 @@ use super::wire::WireError;
 use crate::cache::Lead;
 use gateway_domain::Usage;
 use gateway_domain::record::CacheStatus;
-use gateway_policies::{Hold, Used};
+use gateway_policies::Hold;
 use pingora::Error;
 use pingora::proxy::Session;
 use std::time::Duration;
@@ -53,8 +53,7 @@ pub(crate) async fn run(
         };
         match (tried.answer, moves_on) {
             (Err(gone), _) => {
-                tried.hold.leave(499);
-                caller.settle(Used::default());
+                record.charges = Holds { caller, target: tried.hold }.settle(499, None);
                 record::abandoned(&mut record, request);
                 let scene = Scene { gateway, session, request, sent: tried.sent.as_deref() };
                 scene.answered(&mut record, Tape::new(request.keep, &gateway.budget));
@@ -62,7 +61,7 @@ pub(crate) async fn run(
                 return Err(left(gone));
             }
             (Ok(answer), true) => {
-                tried.hold.leave(answer.status());
+                record.charges = tried.hold.leave(answer.status());
                 if let Some(lead) = lead.take() {
                     caching::tell_failure(lead, &answer);
                 }
@@ -80,7 +79,7 @@ pub(crate) async fn run(
                 let delivered = deliver::answer(gateway, session, request, (answer, lead), told, &mut holds).await;
                 // What the cache answers was paid for by another.
                 let free = (tried.facts.cache == CacheStatus::Hit).then(Usage::default);
-                holds.settle(record.status, free.as_ref().or(record.usage.as_ref()));
+                record.charges = holds.settle(record.status, free.as_ref().or(record.usage.as_ref()));
                 if streamed {
                     routing.tell(request, if record.fault == Some("stream_broken") { 502 } else { record.status });
                 }

@@ -73,6 +73,7 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
         adjusted: facts.map(|f| f.adjusted.join(",")).unwrap_or_default().into(),
         cache: facts.map_or(CacheStatus::Disabled, |f| f.cache),
         trace: request.span.clone(),
+        charges: Vec::new(),
         bodies: None,
     })
 }

@@ -73,9 +73,9 @@ impl Relay {
         if !self.routing.next(&self.request, status, exception) {
             return None;
         }
-        let left = self.record(status, number);
+        let mut left = self.record(status, number);
         if let Some(hold) = self.hold.take() {
-            hold.leave(status);
+            left.charges = hold.leave(status);
         }
         self.tries = 0;
         self.aim = None;
@@ -329,8 +329,9 @@ pub(crate) fn finish(gateway: &Gateway, session: &Session, e: Option<&Error>, ct
     let target = relay.hold.take().unwrap_or_default();
     // A connection that was upgraded has answered; nobody reads what is said on it.
     let settled = if status == 101 { 200 } else { status };
-    Holds { caller: std::mem::take(&mut relay.caller), target }.settle(settled, None);
+    let charges = Holds { caller: std::mem::take(&mut relay.caller), target }.settle(settled, None);
     let mut record = relay.record(status, relay.routing.plan.number());
+    record.charges = charges;
     if gone {
         record.fault = Some("client_gone");
     }

@@ -155,7 +155,6 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, tokens: Arc<dyn Tokens
         status,
         check_policy: gateway_policies::supported,
         check_usage_policy: gateway_policies::supported_usage,
-        check_limits: gateway_policies::supported_limits,
         standings: Arc::new(Uncounted),
         header_aliases: aliases(settings).into(),
         public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),

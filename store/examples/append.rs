@@ -103,6 +103,7 @@ fn record() -> LogRecord {
         adjusted: "".into(),
         cache: CacheStatus::Disabled,
         trace: None,
+        charges: Vec::new(),
         bodies: None,
     }
 }

@@ -8,6 +8,8 @@ mod harness;
 #[cfg(test)]
 mod bodies;
 #[cfg(test)]
+mod budgets;
+#[cfg(test)]
 mod cached;
 #[cfg(test)]
 mod canary;

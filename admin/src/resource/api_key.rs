@@ -234,7 +234,7 @@ impl Resource for ApiKey {
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
         check_person(row, around)?;
-        check_bounds(row, around)?;
+        check_bounds(row)?;
         let Some(name) = &row.doc.defaults.config_id else { return Ok(()) };
         let Some(home) = row.workspace else {
             return Err(bad("defaults.config_id", "is of no use to an organisation key"));
@@ -323,12 +323,11 @@ fn inherit(doc: &mut ApiKey, from: &Workspace, snapshot: &Snapshot, config: bool
 }
 
 /// An organisation key sends nothing to providers: there is nothing to count.
-fn check_bounds(row: &Row<ApiKey>, around: &Around<'_>) -> Result<(), Problem> {
+fn check_bounds(row: &Row<ApiKey>) -> Result<(), Problem> {
     if row.doc.kind == KeyKind::OrganisationService && !row.doc.limits.is_empty() {
         let field = if row.doc.limits.rate_limits.is_empty() { "usage_limits" } else { "rate_limits" };
         return Err(bad(field, "is of no use to an organisation key"));
     }
-    (around.app.check_limits)(&row.doc.limits)?;
     Ok(())
 }
 

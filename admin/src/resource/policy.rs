@@ -4,11 +4,11 @@
 use super::{Resource, Row, collect, edit, everything, locate};
 use crate::actor::Actor;
 use crate::change::Action;
-use crate::input::{Body, Edit};
+use crate::input::{Body, Edit, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
 use gateway_domain::resource::check_name;
-use gateway_domain::resource::policy::{Condition, OneOrMany};
+use gateway_domain::resource::policy::{Condition, Enforcement, OneOrMany};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
 use serde_json::{Value, json};
@@ -41,6 +41,22 @@ pub(super) fn set_status<R: Resource>(row: &mut Row<R>, status: Edit<String>) ->
             return Err(bad("status", "must be one of active, archived"));
         }
         row.status = status;
+    }
+    Ok(())
+}
+
+/// How tokens and money are held, on policies of both kinds.
+pub(super) fn set_holding(
+    (enforcement, assume): (Edit<Enforcement>, Edit<Whole>),
+    (kept, assumed): (&mut Enforcement, &mut Option<u64>),
+) -> Result<(), Problem> {
+    if let Some(chosen) = enforcement.required("enforcement")? {
+        *kept = chosen;
+    }
+    match assume {
+        Edit::Keep => {}
+        Edit::Clear => *assumed = None,
+        Edit::Set(tokens) => *assumed = Some(tokens.0),
     }
     Ok(())
 }

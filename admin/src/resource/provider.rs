@@ -126,7 +126,6 @@ impl Resource for Provider {
     }
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
-        (around.app.check_limits)(&row.doc.limits)?;
         let found = around.snapshot.upstream(row.doc.integration_id).filter(|u| usable(u, row));
         found.map(|_| ()).ok_or_else(|| no_integration(&row.doc.integration_id.to_string()))
     }

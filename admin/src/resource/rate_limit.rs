@@ -8,7 +8,7 @@ use crate::input::{Edit, Whole};
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::resource::policy::{Condition, GroupBy, Measure, RateLimitPolicy, Target, Unit};
+use gateway_domain::resource::policy::{Condition, Enforcement, GroupBy, Measure, RateLimitPolicy, Target, Unit};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::snapshot::Workspace;
 use http::Method;
@@ -64,6 +64,9 @@ pub(crate) struct Create {
     conditions: Vec<Condition>,
     #[serde(default)]
     group_by: Vec<GroupBy>,
+    #[serde(default)]
+    enforcement: Enforcement,
+    assume_output: Option<Whole>,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +84,10 @@ pub(crate) struct Patch {
     conditions: Edit<Vec<Condition>>,
     #[serde(default)]
     status: Edit<String>,
+    #[serde(default)]
+    enforcement: Edit<Enforcement>,
+    #[serde(default)]
+    assume_output: Edit<Whole>,
     // Clients that send the whole object back may, as long as these are as they were.
     target: Option<Target>,
     #[serde(rename = "type")]
@@ -107,6 +114,8 @@ impl Resource for RateLimitPolicy {
             value: input.value.0,
             conditions: policy::named(input.conditions, call)?,
             group_by: input.group_by,
+            enforcement: input.enforcement,
+            assume_output: input.assume_output.map(|tokens| tokens.0),
             rest: Map::new(),
         };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
@@ -128,6 +137,8 @@ impl Resource for RateLimitPolicy {
         if let Some(conditions) = input.conditions.required("conditions")? {
             row.doc.conditions = policy::named(conditions, call)?;
         }
+        let kept = (&mut row.doc.enforcement, &mut row.doc.assume_output);
+        policy::set_holding((input.enforcement, input.assume_output), kept)?;
         policy::set_status(row, input.status)
     }
 
@@ -146,6 +157,8 @@ impl Resource for RateLimitPolicy {
             "value": row.doc.value,
             "conditions": row.doc.conditions,
             "group_by": row.doc.group_by,
+            "enforcement": row.doc.enforcement,
+            "assume_output": row.doc.assume_output,
         });
         policy::view(row, &more)
     }

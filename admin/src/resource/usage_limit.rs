@@ -12,7 +12,7 @@ use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{PolicyId, WorkspaceId};
 use gateway_domain::ports::{Batch, Entity, EntityQuery, Holder, Which};
 use gateway_domain::resource::budget::{Amount, Reset, Spend, Week};
-use gateway_domain::resource::policy::{Condition, GroupBy, Target, UsageLimitPolicy};
+use gateway_domain::resource::policy::{Condition, Enforcement, GroupBy, Target, UsageLimitPolicy};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::snapshot::Workspace;
 use gateway_domain::time::Timestamp;
@@ -79,6 +79,9 @@ pub(crate) struct Create {
     conditions: Vec<Condition>,
     #[serde(default)]
     group_by: Vec<GroupBy>,
+    #[serde(default)]
+    enforcement: Enforcement,
+    assume_output: Option<Whole>,
 }
 
 #[derive(Deserialize)]
@@ -102,6 +105,10 @@ pub(crate) struct Patch {
     conditions: Edit<Vec<Condition>>,
     #[serde(default)]
     status: Edit<String>,
+    #[serde(default)]
+    enforcement: Edit<Enforcement>,
+    #[serde(default)]
+    assume_output: Edit<Whole>,
     // Clients that send the whole object back may, as long as these are as they were.
     target: Option<Target>,
     #[serde(rename = "type")]
@@ -134,6 +141,8 @@ impl Resource for UsageLimitPolicy {
             budget: budget.fresh("", call.now)?,
             conditions: policy::named(input.conditions, call)?,
             group_by: input.group_by,
+            enforcement: input.enforcement,
+            assume_output: input.assume_output.map(|tokens| tokens.0),
             rest: Map::new(),
         };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
@@ -163,6 +172,8 @@ impl Resource for UsageLimitPolicy {
         if let Some(conditions) = input.conditions.required("conditions")? {
             row.doc.conditions = policy::named(conditions, call)?;
         }
+        let kept = (&mut row.doc.enforcement, &mut row.doc.assume_output);
+        policy::set_holding((input.enforcement, input.assume_output), kept)?;
         policy::set_status(row, input.status)
     }
 
@@ -183,6 +194,8 @@ impl Resource for UsageLimitPolicy {
         more["target"] = json!(row.doc.target);
         more["conditions"] = json!(row.doc.conditions);
         more["group_by"] = json!(row.doc.group_by);
+        more["enforcement"] = json!(row.doc.enforcement);
+        more["assume_output"] = json!(row.doc.assume_output);
         policy::view(row, &more)
     }
 

@@ -169,7 +169,6 @@ impl Resource for Workspace {
     }
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
-        (around.app.check_limits)(&row.doc.limits)?;
         if let Some(config) = row.doc.defaults.user_api_key_config {
             let here = around.snapshot.workspace(WorkspaceId(row.id));
             if here.is_none_or(|w| w.config(&config.to_string()).is_none()) {

@@ -48,6 +48,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         adjusted: none,
         cache: CacheStatus::Disabled,
         trace: None,
+        charges: Vec::new(),
         bodies: None,
     }
 }

@@ -78,6 +78,13 @@ impl Amount {
     }
 }
 
+/// As amounts of money are written: no more places than there are.
+impl std::fmt::Display for Amount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Serialize for Amount {
     #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {

@@ -1,7 +1,7 @@
 //! Rate-limit and usage-limit policies (`spec/policies.md`): who they match, how they group, how much they allow.
 
 use super::Invalid;
-use super::budget::Budget;
+use super::budget::{Budget, Spend};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -15,6 +15,11 @@ pub struct RateLimitPolicy {
     pub measure: Measure,
     pub unit: Unit,
     pub value: u64,
+    #[serde(default, skip_serializing_if = "Enforcement::is_default")]
+    pub enforcement: Enforcement,
+    /// Tokens held of an answer that nobody bounds; `None`: [`ASSUMED_OUTPUT`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assume_output: Option<u64>,
     pub conditions: Vec<Condition>,
     #[serde(default)]
     pub group_by: Vec<GroupBy>,
@@ -29,11 +34,37 @@ pub struct UsageLimitPolicy {
     #[serde(default)]
     pub target: Target,
     pub budget: Budget,
+    #[serde(default, skip_serializing_if = "Enforcement::is_default")]
+    pub enforcement: Enforcement,
+    /// Tokens held of an answer that nobody bounds; `None`: [`ASSUMED_OUTPUT`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assume_output: Option<u64>,
     pub conditions: Vec<Condition>,
     #[serde(default)]
     pub group_by: Vec<GroupBy>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+/// Tokens assumed of an answer that nobody bounds, unless a policy says otherwise.
+pub const ASSUMED_OUTPUT: u64 = 1_024;
+
+/// How tokens and money are kept within a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Enforcement {
+    /// What a call may use is held until it is known what it used: a limit is not exceeded.
+    #[default]
+    Reserve,
+    /// Only asks whether anything is left, and counts afterwards (`spec/policies.md`, counting): calls that are under
+    /// way together may exceed the limit.
+    Check,
+}
+
+impl Enforcement {
+    const fn is_default(&self) -> bool {
+        matches!(self, Self::Reserve)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +169,7 @@ impl RateLimitPolicy {
         if self.unit == Unit::Second {
             return Err(Invalid::new("unit", "must be one of rpm, rph, rpd, rpw"));
         }
+        check_holding(self.enforcement, self.assume_output, self.measure == Measure::Requests)?;
         check_description(self.description.as_deref())?;
         check_matching(&self.conditions, &self.group_by, if self.target == Target::Llm { LLM_KEYS } else { MCP_KEYS })
     }
@@ -153,9 +185,33 @@ impl UsageLimitPolicy {
             return Err(Invalid::new("target", "must be llm: tool calls have no budgets"));
         }
         self.budget.check("", LEAST_TOKENS)?;
+        check_holding(self.enforcement, self.assume_output, self.budget.spend == Spend::Requests)?;
         check_description(self.description.as_deref())?;
         check_matching(&self.conditions, &self.group_by, USAGE_KEYS)
     }
+}
+
+/// What is held at most for one call that says nothing of its own.
+const MOST_ASSUMED: u64 = 10_000_000;
+
+fn check_holding(enforcement: Enforcement, assume_output: Option<u64>, of_requests: bool) -> Result<(), Invalid> {
+    if of_requests && enforcement == Enforcement::Check {
+        return Err(Invalid::new(
+            "enforcement",
+            "must be reserve where requests are counted: each is known beforehand",
+        ));
+    }
+    let Some(tokens) = assume_output else { return Ok(()) };
+    if of_requests {
+        return Err(Invalid::new("assume_output", "is of no use where requests are counted"));
+    }
+    if enforcement == Enforcement::Check {
+        return Err(Invalid::new("assume_output", "is of no use with enforcement check, which holds nothing"));
+    }
+    if !(1..=MOST_ASSUMED).contains(&tokens) {
+        return Err(Invalid::new("assume_output", format!("must be in 1..{MOST_ASSUMED}")));
+    }
+    Ok(())
 }
 
 fn check_description(text: Option<&str>) -> Result<(), Invalid> {
@@ -241,6 +297,8 @@ mod tests {
         for (key, value, field) in [
             ("value", json!(0), "value"),
             ("unit", json!("rps"), "unit"),
+            ("enforcement", json!("check"), "enforcement"),
+            ("assume_output", json!(5), "assume_output"),
             ("conditions", json!([]), "conditions"),
             ("conditions", json!([{"key": "colour", "value": "x"}]), "conditions[0].key"),
             ("conditions", json!([{"key": "metadata.", "value": "x"}]), "conditions[0].key"),
@@ -260,6 +318,25 @@ mod tests {
             let mut v = base.clone();
             v[key] = value;
             assert_eq!(policy(v).check().map_err(|e| e.field), Err(field.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_chosen_where_something_is_held() {
+        let of = |fields: Value| {
+            let mut base =
+                json!({"type": "tokens", "unit": "rpm", "value": 1, "conditions": [{"key": "api_key", "value": "*"}]});
+            base.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
+            policy(base).check().map_err(|e| e.field)
+        };
+        assert_eq!(of(json!({"enforcement": "check"})), Ok(()));
+        assert_eq!(of(json!({"assume_output": 5})), Ok(()));
+        for fields in [
+            json!({"assume_output": 0}),
+            json!({"assume_output": 10_000_001}),
+            json!({"enforcement": "check", "assume_output": 5}),
+        ] {
+            assert_eq!(of(fields), Err("assume_output".to_owned()));
         }
     }
 

@@ -1,4 +1,4 @@
-//! One shard of the ledger, under its lock: counters, debts, and which counters changed since they were saved.
+//! One shard of the ledger, under its lock: counters and debts.
 
 use super::{Delta, Total, only_looks};
 use gateway_domain::Timestamp;
@@ -13,8 +13,6 @@ pub(super) struct Shard {
     accounts: HashMap<Slot, Account, ahash::RandomState>,
     /// Of the few counters that were used beyond their limit.
     debts: HashMap<CounterKey, Debt, ahash::RandomState>,
-    /// Each counter once, while `unsaved` of it is more than nothing.
-    dirty: Vec<Slot>,
     /// No window here ends before this.
     earliest: Timestamp,
 }
@@ -23,11 +21,10 @@ pub(super) struct Shard {
 struct Account {
     used: u64,
     held: u64,
-    /// The part of `used` that the store does not know.
+    /// The part of `used` that no total on disk includes yet.
     unsaved: i64,
     ends: Timestamp,
     keep: Keep,
-    listed: bool,
 }
 
 /// What the next windows begin with.
@@ -41,14 +38,18 @@ struct Debt {
     length: i64,
 }
 
+impl Account {
+    fn add(&mut self, used: i64) {
+        self.used = self.used.saturating_add_signed(used);
+        if self.keep != Keep::Memory {
+            self.unsaved = self.unsaved.saturating_add(used);
+        }
+    }
+}
+
 impl Default for Shard {
     fn default() -> Self {
-        Self {
-            accounts: HashMap::default(),
-            debts: HashMap::default(),
-            dirty: Vec::new(),
-            earliest: Timestamp(i64::MAX),
-        }
+        Self { accounts: HashMap::default(), debts: HashMap::default(), earliest: Timestamp(i64::MAX) }
     }
 }
 
@@ -108,89 +109,78 @@ impl Shard {
         }
         let known = self.accounts.contains_key(&ask.slot);
         let account = self.open(ask.slot, ask.ends, ask.limit, ask.keep);
+        let until = std::mem::replace(&mut account.ends, ask.ends);
         match ask.take {
-            Take::Now => account.used = account.used.saturating_add(ask.amount),
+            Take::Now => account.add(signed(ask.amount)),
             Take::Hold | Take::Look => account.held = account.held.saturating_add(ask.amount),
         }
         ask.fresh = !known;
         ask.lone = ask.amount > ask.limit;
         ask.left = ask.limit.saturating_sub(account.used.saturating_add(account.held));
-        if ask.take == Take::Now {
-            self.note(ask.slot, signed(ask.amount));
+        if ask.ends < until {
+            self.earliest = self.earliest.min(ask.ends);
         }
     }
 
     /// What this settlement leaves used beyond the limit, and is owed.
     pub(super) fn settle(&mut self, change: &Change, room: usize) -> u64 {
-        // A window that is forgotten has no use for what comes back; one that lasts must not lose what was used.
-        let lasting = change.keep != Keep::Memory && change.used > 0 && self.accounts.len() < room;
-        if !self.accounts.contains_key(&change.slot) && !lasting {
+        // A window that is forgotten has no use for what comes back; what was used is never lost.
+        if !self.accounts.contains_key(&change.slot) && (change.used <= 0 || self.accounts.len() >= room) {
             return 0;
         }
         let account = self.open(change.slot, change.ends, change.limit, change.keep);
         account.held = account.held.saturating_sub(change.back).saturating_add(change.more);
-        account.used = account.used.saturating_add_signed(change.used);
+        account.add(change.used);
         let over = account.used.saturating_add(account.held).saturating_sub(change.limit);
         let beyond = change.used.max(0).unsigned_abs().saturating_sub(change.back);
         let owed = if change.owes { over.min(beyond) } else { 0 };
-        if change.used != 0 {
-            self.note(change.slot, change.used);
-        }
         if owed > 0 && change.ends.0 < i64::MAX {
             let length = change.ends.0.saturating_sub(change.slot.began.0);
             let new = Debt { amount: 0, since: change.ends, limit: change.limit, length };
             let debt = self.debts.entry(change.slot.key).or_insert(new);
             debt.amount = debt.amount.saturating_add(owed);
         }
+        if change.used < 0 && change.keep == Keep::Shared {
+            self.forgive(change.slot.key, change.used.unsigned_abs());
+        }
         owed
     }
 
+    fn forgive(&mut self, key: CounterKey, amount: u64) {
+        if let Some(debt) = self.debts.get_mut(&key) {
+            debt.amount = debt.amount.saturating_sub(amount);
+            if debt.amount == 0 {
+                self.debts.remove(&key);
+            }
+        }
+    }
+
     fn open(&mut self, slot: Slot, ends: Timestamp, limit: u64, keep: Keep) -> &mut Account {
-        let Self { accounts, debts, dirty, earliest } = self;
+        let Self { accounts, debts, earliest } = self;
         accounts.entry(slot).or_insert_with(|| {
             *earliest = (*earliest).min(ends);
             let used = carried(debts, slot, ends, limit);
-            let listed = used > 0 && keep != Keep::Memory;
-            if listed {
-                dirty.push(slot);
-            }
-            Account { used, held: 0, unsaved: if listed { signed(used) } else { 0 }, ends, keep, listed }
+            Account { used, held: 0, unsaved: signed(used), ends, keep }
         })
     }
 
-    /// Marks what the store has to hear of.
-    fn note(&mut self, slot: Slot, used: i64) {
-        let Some(account) = self.accounts.get_mut(&slot).filter(|a| a.keep != Keep::Memory) else { return };
-        account.unsaved = account.unsaved.saturating_add(used);
-        if !account.listed {
-            account.listed = true;
-            self.dirty.push(slot);
+    pub(super) fn credit(&mut self, delta: &Delta, room: usize) {
+        if self.accounts.contains_key(&delta.slot) || self.accounts.len() < room {
+            self.open(delta.slot, delta.ends, u64::MAX, delta.keep).add(delta.used);
         }
     }
 
-    pub(super) fn drain(&mut self, deltas: &mut Vec<Delta>) {
-        for slot in self.dirty.drain(..) {
-            let Some(account) = self.accounts.get_mut(&slot) else { continue };
-            account.listed = false;
-            let used = std::mem::take(&mut account.unsaved);
-            if used != 0 {
-                deltas.push(Delta { slot, ends: account.ends, keep: account.keep, used });
-            }
+    pub(super) fn saved(&mut self, delta: &Delta) {
+        if let Some(account) = self.accounts.get_mut(&delta.slot) {
+            account.unsaved = account.unsaved.saturating_sub(delta.used);
         }
-    }
-
-    pub(super) fn restore(&mut self, delta: &Delta) {
-        self.note(delta.slot, delta.used);
     }
 
     pub(super) fn absorb(&mut self, total: &Total, room: usize) {
-        if !self.accounts.contains_key(&total.slot) && self.accounts.len() >= room {
-            return;
+        if self.accounts.contains_key(&total.slot) || self.accounts.len() < room {
+            let account = self.open(total.slot, total.ends, u64::MAX, total.keep);
+            account.used = total.used.saturating_add_signed(account.unsaved);
         }
-        self.earliest = self.earliest.min(total.ends);
-        let new = Account { used: 0, held: 0, unsaved: 0, ends: total.ends, keep: total.keep, listed: false };
-        let account = self.accounts.entry(total.slot).or_insert(new);
-        account.used = total.used.saturating_add_signed(account.unsaved);
     }
 
     /// Only when something has ended for good; and since windows end together, seldom more than once a minute.

@@ -4,7 +4,7 @@ use crate::{Denied, Estimate, Hold, Index, Ledger, Stage, Subject, Wants};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Answer, Counters};
 use gateway_domain::id::{KeyId, PolicyId, WorkspaceId};
-use gateway_domain::snapshot::Policy;
+use gateway_domain::snapshot::{Policy, UsagePolicy};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,18 @@ pub(super) fn policies(rules: &[Value]) -> BTreeMap<PolicyId, Arc<Policy>> {
 }
 
 pub(super) fn index(rules: &[Value]) -> Index {
-    Index::build(&policies(rules))
+    Index::build(&policies(rules), &BTreeMap::new())
+}
+
+/// Usage limits, numbered from 1.
+pub(super) fn usage_index(rules: &[Value]) -> Index {
+    let made = |(n, rule): (u128, &Value)| {
+        let rule = serde_json::from_value(rule.clone()).unwrap();
+        let (name, slug) = (format!("Usage {n}").into(), format!("usage-{n}").into());
+        let id = PolicyId(Uuid::from_u128(n));
+        (id, Arc::new(UsagePolicy { id, name, slug, revision: 1, rule }))
+    };
+    Index::build(&BTreeMap::new(), &(1..).zip(rules).map(made).collect())
 }
 
 pub(super) fn subject<'a>() -> Subject<'a> {
@@ -68,7 +79,7 @@ pub(super) fn seconds(n: i64) -> Timestamp {
 pub(super) fn found(index: &Index, stage: Stage, subject: &Subject<'_>) -> Vec<String> {
     let mut wants = Wants::default();
     wants.gather(index, stage, subject, NOW);
-    wants.asks().iter().map(|a| index.rule(a.tag).unwrap().policy.slug.to_string()).collect()
+    wants.asks().iter().map(|a| index.rule(a.tag).unwrap().source.names().1.to_string()).collect()
 }
 
 /// The ledger, asked as the proxy asks it.

@@ -6,6 +6,7 @@ use gateway_domain::Timestamp;
 use gateway_domain::id::KeyId;
 use gateway_domain::resource::policy::RateLimitPolicy;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 fn base() -> Value {
@@ -82,7 +83,7 @@ fn two_policies_of_the_same_words_count_apart() {
     let rule = requests("rpd", 1, &json!([{"key": "api_key", "value": "*"}]), &[]);
     let of = |n| {
         let policy = policy(n, &rule);
-        Index::build(&[(policy.id, policy)].into())
+        Index::build(&[(policy.id, policy)].into(), &BTreeMap::new())
     };
     assert_eq!(engine.admitted(&of(1), &subject(), NOW, 2), 1);
     assert_eq!(engine.admitted(&of(2), &subject(), NOW, 2), 1);
@@ -121,17 +122,17 @@ fn a_rebuilt_index_is_the_same_as_a_new_one() {
     let engine = Engine::default();
     let rule = |value| requests("rpd", value, &json!([{"key": "api_key", "value": "*"}]), &[]);
     let mut all = policies(&[rule(2), rule(5)]);
-    let first = Index::build(&all);
+    let first = Index::build(&all, &BTreeMap::new());
     assert_eq!(engine.admitted(&first, &subject(), NOW, 9), 2);
     let raised = policy(1, &rule(4));
     all.insert(raised.id, raised);
-    let second = first.rebuild(&all);
+    let second = first.rebuild(&all, &BTreeMap::new());
     assert_eq!(engine.admitted(&second, &subject(), NOW, 9), 2);
     all.pop_first();
-    let third = second.rebuild(&all);
+    let third = second.rebuild(&all, &BTreeMap::new());
     assert_eq!(engine.admitted(&third, &subject(), NOW, 9), 1);
     all.clear();
-    assert!(third.rebuild(&all).is_empty());
+    assert!(third.rebuild(&all, &BTreeMap::new()).is_empty());
 }
 
 #[test]

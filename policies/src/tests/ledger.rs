@@ -2,7 +2,7 @@
 //! what calls may use is known, and what was underestimated is owed by the next window.
 
 use super::fixture::{Engine, NOW, index, pairs, requests, seconds, subject};
-use crate::{Estimate, Hold, Index, Ledger, Stage, Subject, Used};
+use crate::{Delta, Estimate, Hold, Index, Ledger, Stage, Subject, Total, Used};
 use gateway_domain::counters::{CounterKey, Keep, Measured, Slot};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -128,24 +128,27 @@ fn a_hundred_thousand_groups_stay_within_their_bound() {
 }
 
 #[test]
-fn what_lasts_is_handed_over_and_taken_back() {
+fn what_lasts_is_told_and_taken_back() {
     let (engine, again) = (Engine::default(), Engine::default());
     let index = index(&[tokens("rpd", 100, &[]), tokens("rpm", 1_000, &[])]);
-    take(&engine, &index, may_use(0, 60), 0).unwrap().settle(used(60));
-    let deltas = engine.drain();
-    assert_eq!(deltas.len(), 1, "a minute is not worth it: {deltas:?}");
-    assert_eq!((deltas[0].used, deltas[0].keep), (60, Keep::Node));
-    assert!(engine.drain().is_empty());
-    engine.restore(&deltas);
-    assert_eq!(engine.drain(), deltas);
-    let total = crate::Total { slot: deltas[0].slot, ends: deltas[0].ends, keep: Keep::Node, used: 60 };
-    again.absorb(&[total]);
-    assert!(take(&again, &index, may_use(0, 41), 0).is_none());
-    let hold = take(&again, &index, may_use(0, 40), 0).unwrap();
-    // Another node's part arrives while this one counts on.
-    again.absorb(&[crate::Total { used: 90, ..total }]);
+    let charges = take(&engine, &index, may_use(0, 60), 0).unwrap().settle(used(55));
+    assert_eq!(charges.len(), 1, "a minute is not worth it: {charges:?}");
+    assert_eq!((charges[0].used, charges[0].keep, &charges[0].owner), (55, Keep::Node, &None));
+    let part = Delta { slot: charges[0].slot, ends: charges[0].ends, keep: Keep::Node, used: 55 };
+
+    // A process that was killed: what its records say counts from the start.
+    again.credit(&[part]);
+    assert_eq!(again.level(part.slot), Some((55, 0)));
+    let hold = take(&again, &index, may_use(0, 45), 0).unwrap();
+    assert!(take(&again, &index, may_use(0, 1), 0).is_none());
+    // Once that is on disk, the total there holds it, and may hold more than this process counted.
+    again.saved(&[part]);
+    again.absorb(&[Total { slot: part.slot, ends: part.ends, keep: Keep::Node, used: 90 }]);
+    assert_eq!(again.level(part.slot), Some((90, 45)));
     hold.settle(used(5));
-    assert_eq!(again.level(total.slot), Some((95, 0)));
+    assert_eq!(again.level(part.slot), Some((95, 0)));
+    again.absorb(&[Total { slot: part.slot, ends: part.ends, keep: Keep::Node, used: 92 }]);
+    assert_eq!(again.level(part.slot), Some((97, 0)), "what is not on disk yet is added");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use gateway_domain::resource::policy::{OneOrMany, RateLimitPolicy, Unit};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
 const OTHER_KEY: &str = "0191e0a0-0000-7000-8000-00000000000b";
@@ -239,7 +239,7 @@ proptest! {
     ) {
         let policies = policies(&written);
         let rules: Vec<RateLimitPolicy> = policies.values().map(|p| p.rule.clone()).collect();
-        let (engine, index, mut model) = (Engine::default(), Index::build(&policies), Model::default());
+        let (engine, index, mut model) = (Engine::default(), Index::build(&policies, &BTreeMap::new()), Model::default());
         let mut holds: Vec<(Hold, Vec<Place>)> = Vec::new();
         let mut now = NOW;
         for step in steps {

@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 
 use Kind::{Int, Text};
 
-pub(crate) const COLUMNS: [(&str, Kind); 46] = [
+pub(crate) const COLUMNS: [(&str, Kind); 47] = [
     ("id", Text),
     ("created_at", Int),
     ("trace_id", Text),
@@ -68,6 +68,7 @@ pub(crate) const COLUMNS: [(&str, Kind); 46] = [
     ("adjusted", Text),
     ("cache_status", Text),
     ("trace", Text),
+    ("charges", Text),
 ];
 
 /// Takes a record's values from left to right.
@@ -122,6 +123,7 @@ pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
     sink.shared(&record.adjusted);
     sink.text(Some(record.cache.name()));
     sink.made(record.trace.as_deref().and_then(json));
+    sink.made(Some(&record.charges).filter(|c| !c.is_empty()).and_then(json));
 }
 
 pub(crate) fn json<T: Serialize>(value: &T) -> Option<String> {
@@ -231,6 +233,7 @@ pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
         adjusted: c.text()?.into(),
         cache: CacheStatus::parse(c.text()?).unwrap_or_default(),
         trace: from_json(c.opt_text()?).map(Arc::new),
+        charges: from_json(c.opt_text()?).unwrap_or_default(),
         bodies: None,
     })
 }

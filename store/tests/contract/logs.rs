@@ -59,6 +59,7 @@ pub(crate) fn record(n: u128) -> LogRecord {
         adjusted: "".into(),
         cache: CacheStatus::Disabled,
         trace: None,
+        charges: Vec::new(),
         bodies: None,
     }
 }

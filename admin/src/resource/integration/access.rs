@@ -200,8 +200,7 @@ fn apply(access: &mut Access, changes: Vec<Change>, global: Option<Global>, call
 }
 
 fn put(limits: &mut Limits, edit: LimitsEdit, under: &str, call: &Call) -> Result<(), Problem> {
-    edit.onto(under, limits, SHAPE, call.now)?;
-    (call.app.check_limits)(limits).map_err(|e| bad(format_args!("{under}{}", e.field), e.rule))
+    edit.onto(under, limits, SHAPE, call.now)
 }
 
 /// Whose counters are to begin anew once the change is stored.
