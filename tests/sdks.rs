@@ -1,5 +1,5 @@
-//! Official SDKs against the real binary and its mock upstream: unmodified, but for base URL, key and
-//! headers. The scripts are in `tests/sdk`; `tests/sdk/setup.sh` installs what they import.
+//! Official SDKs against the real binary and its mock upstream: unmodified, but for base URL, key and headers; and answers
+//! of providers against their own SDKs. The scripts are in `tests/sdk`; `tests/sdk/setup.sh` installs what they import.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -142,4 +142,16 @@ async fn node_anthropic() {
     for (slug, family) in OTHERS {
         stage.node("anthropic_sdk.mjs", &format!("@{slug}"), family).await;
     }
+}
+
+/// No gateway is needed: what the golden folders say a provider answers is held against the provider's own SDK.
+#[tokio::test]
+async fn golden_answers_of_providers_are_what_their_own_sdks_read() {
+    let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("providers/tests/golden");
+    let mut command = Command::new(installed("python/bin/python"));
+    command.arg("-B").arg(scripts("python").join("fixtures.py")).arg(goldens);
+    let output = command.output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains(" by google-genai"), "nothing was read: {text}");
 }

@@ -86,6 +86,10 @@ pub(crate) struct Row {
     pub(crate) old_limit: bool,
     /// Knows the role `developer`.
     pub(crate) developer: bool,
+    /// Fields of OpenAI's chat that it answers 4xx to: dropped and named.
+    pub(crate) lacks: &'static [&'static str],
+    /// Fields that it knows by another name.
+    pub(crate) renames: &'static [(&'static str, &'static str)],
     pub(crate) quirk: Option<Quirk>,
 }
 
@@ -98,6 +102,8 @@ impl Row {
             stream_usage: StreamUsage::Unasked,
             old_limit: false,
             developer: false,
+            lacks: &[],
+            renames: &[],
             quirk: None,
         }
     }

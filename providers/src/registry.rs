@@ -9,7 +9,7 @@ use crate::vertex::Vertex;
 use gateway_domain::catalog::{Catalog, ProviderInfo};
 
 /// Providers that are no row.
-static OWN: &[&dyn Adapter] = &[&Anthropic, &Cohere, &Gemini, &Vertex];
+pub(crate) static OWN: &[&dyn Adapter] = &[&Anthropic, &Cohere, &Gemini, &Vertex];
 
 /// The adapter of a provider family.
 pub fn adapter(slug: &str) -> Option<&'static dyn Adapter> {

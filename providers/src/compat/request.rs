@@ -32,11 +32,19 @@ fn body(row: &Row, call: &Call<'_>, adjusted: &mut Vec<&'static str>) -> Result<
         && call.operation == Operation::ChatCompletions
         && memmem::find(call.body, b"\"developer\"").is_some();
     let refuses = options && row.stream_usage == StreamUsage::Refuses;
-    if limit || role || refuses || (ask && options) || (ask && call.model_span.is_none()) {
+    let unknown = call.operation == Operation::ChatCompletions
+        && row.lacks.iter().chain(row.renames.iter().map(|(from, _)| from)).any(|field| mentions(call.body, field));
+    if limit || role || refuses || unknown || (ask && options) || (ask && call.model_span.is_none()) {
         return rewrite(row, call, model.as_deref(), adjusted).map(Pieces::One).map_err(|e| model::not_an_object(&e));
     }
     let extra = if ask { ASK_USAGE } else { "" };
     model::replaced(call, model, extra)
+}
+
+/// Whether `"field"` stands anywhere: a cheap look before anything is parsed.
+fn mentions(body: &[u8], field: &str) -> bool {
+    let quoted = |at: usize| at > 0 && body[at - 1] == b'"' && body.get(at + field.len()) == Some(&b'"');
+    memmem::find_iter(body, field).any(quoted)
 }
 
 /// The JSON of the model to ask for, when the body names another.
@@ -67,6 +75,14 @@ fn rewrite(
         changes.push(("stream_options", None));
         adjusted.push("stream_options");
     }
+    let chat = call.operation == Operation::ChatCompletions;
+    for field in row.lacks.iter().filter(|_| chat) {
+        let Some(found) = at(field) else { continue };
+        changes.push((field, None));
+        if &call.body[found.value.clone()] != b"null" {
+            adjusted.push(field);
+        }
+    }
     let limit = row.old_limit && at("max_completion_tokens").is_some();
     if limit {
         // Of the two limits the newer one wins; it keeps its place and takes the older one's name below.
@@ -79,6 +95,10 @@ fn rewrite(
     for m in &found {
         match &*m.key {
             "max_completion_tokens" if limit => edits.push((m.name.clone(), Cow::Borrowed(b"\"max_tokens\""))),
+            key if chat && row.renames.iter().any(|(from, _)| *from == key) => {
+                let named = row.renames.iter().find(|(from, _)| *from == key).map_or(key, |(_, to)| to);
+                edits.push((m.name.clone(), Cow::Owned(format!("\"{named}\"").into_bytes())));
+            }
             "messages" if !row.developer && call.operation == Operation::ChatCompletions => {
                 roles(&body, m, &mut edits)?
             }

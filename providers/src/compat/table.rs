@@ -96,6 +96,16 @@ impl Row {
         self
     }
 
+    const fn lacks(mut self, fields: &'static [&'static str]) -> Self {
+        self.lacks = fields;
+        self
+    }
+
+    const fn renames(mut self, fields: &'static [(&'static str, &'static str)]) -> Self {
+        self.renames = fields;
+        self
+    }
+
     const fn quirk(mut self, quirk: Quirk) -> Self {
         self.quirk = Some(quirk);
         self
@@ -129,7 +139,10 @@ pub(crate) static ROWS: &[&Row] = &[
     &plain("together-ai", "Together AI", "https://api.together.xyz", &[CMPL, EMB]).below("/v1"),
     &plain("perplexity-ai", "Perplexity AI", "https://api.perplexity.ai", &[]),
     // Answers 422 `extra_forbidden`; the last chunk of its streams has the usage anyway.
-    &plain("mistral-ai", "Mistral AI", "https://api.mistral.ai/v1", &[EMB]).refuses_options(),
+    // Its own SDK lists what it takes.
+    &plain("mistral-ai", "Mistral AI", "https://api.mistral.ai/v1", &[EMB]).refuses_options()
+        .lacks(&["logit_bias", "user", "store", "verbosity", "safety_identifier", "prompt_cache_retention"])
+        .renames(&[("seed", "random_seed")]),
     &plain("deepinfra", "DeepInfra", "https://api.deepinfra.com/v1/openai", &[]).asked(),
     &plain("ncompass", "nCompass", "https://api.ncompass.tech/v1", &[]),
     &proxied("stability-ai", "Stability AI", "https://api.stability.ai", Bearer),
@@ -137,7 +150,8 @@ pub(crate) static ROWS: &[&Row] = &[
     &Row { serves: CHAT.and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("ollama", "Ollama", AuthStyle::None) }.below("/v1"),
     &proxied("ai21", "AI21", "https://api.ai21.com/studio/v1", Bearer),
-    &full("groq", "Groq", "https://api.groq.com/openai/v1", &[STT, STT_TR, TTS, RESP]),
+    &full("groq", "Groq", "https://api.groq.com/openai/v1", &[STT, STT_TR, TTS, RESP])
+        .lacks(&["logit_bias", "logprobs", "top_logprobs"]),
     &proxied("segmind", "Segmind", "https://api.segmind.com/v1", Header("x-api-key")),
     &full("jina", "Jina AI", "https://api.jina.ai/v1", &[]).only(&[Embeddings]),
     &plain("fireworks-ai", "Fireworks AI", "https://api.fireworks.ai/inference/v1", &[CMPL, EMB]),
@@ -151,6 +165,9 @@ pub(crate) static ROWS: &[&Row] = &[
     &plain("deepseek", "DeepSeek", "https://api.deepseek.com", &[]).below("/v1").asked(),
     &plain("predibase", "Predibase", "https://serving.app.predibase.com", &[])
         .quirk(Quirk::TenantInPath).only(&[ChatCompletions]),
+    // Chat templates of models know no `developer`. A server that was started without a key takes any.
+    &Row { serves: CHAT.and(CMPL).and(EMB).and(STT), stream_usage: StreamUsage::Asked,
+           ..hosted("vllm", "vLLM", Bearer) }.below("/v1"),
     &hosted("triton", "NVIDIA Triton", AuthStyle::None),
     &full("voyage", "Voyage AI", "https://api.voyageai.com/v1", &[]).only(&[Embeddings]),
     &full("github", "GitHub Models", "https://models.inference.ai.azure.com", &[CMPL, EMB]),

@@ -52,6 +52,7 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("monsterapi", "https://llm.monsterapi.ai/v1", "/chat/completions", Bearer),
     ("deepseek", "https://api.deepseek.com", "/v1/chat/completions", Bearer),
     ("predibase", "https://serving.app.predibase.com", "/{user}/deployments/v2/llms/{model}/v1/chat/completions", Bearer),
+    ("vllm", "", "/v1/chat/completions", Bearer),
     ("triton", "", "", AuthStyle::None),
     ("voyage", "https://api.voyageai.com/v1", "", Bearer),
     ("github", "https://models.inference.ai.azure.com", "/chat/completions", Bearer),
