@@ -17,6 +17,8 @@ mod intake;
 mod local;
 mod meter;
 mod outlet;
+mod patience;
+mod pulse;
 mod record;
 mod relay;
 mod reply;
@@ -81,6 +83,8 @@ pub(crate) struct ProxySettings {
     pub(crate) idle_timeout: Duration,
     pub(crate) total_timeout: Option<Duration>,
     pub(crate) stream_hold: Duration,
+    /// `None`: no comments in streams.
+    pub(crate) stream_keepalive: Option<Duration>,
     pub(crate) upstream_pool_size: usize,
     pub(crate) max_connections: usize,
     pub(crate) log_bodies: LogBodies,
@@ -185,15 +189,25 @@ impl ProxyHttp for Gateway {
         head: &mut ResponseHeader,
         ctx: &mut Ctx,
     ) -> pingora::Result<()> {
-        relay::judge(session, head, ctx)
+        relay::judge(self, session, head, ctx)
     }
 
     async fn response_filter(&self, _: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> pingora::Result<()> {
         relay::decorate(self, head, ctx)
     }
 
+    fn response_body_filter(
+        &self,
+        _: &mut Session,
+        _: &mut Option<Bytes>,
+        _: bool,
+        ctx: &mut Ctx,
+    ) -> pingora::Result<Option<Duration>> {
+        relay::keep_time(self, ctx).map(|()| None)
+    }
+
     fn fail_to_connect(&self, session: &mut Session, _: &HttpPeer, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
-        relay::not_reached(session, ctx, e)
+        relay::not_reached(self, session, ctx, e)
     }
 
     fn error_while_proxy(
@@ -204,7 +218,7 @@ impl ProxyHttp for Gateway {
         ctx: &mut Ctx,
         _: bool,
     ) -> Box<Error> {
-        relay::broke_off(session, ctx, e)
+        relay::broke_off(self, session, ctx, e)
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, e: &Error, ctx: &mut Ctx) -> FailToProxy {

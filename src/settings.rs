@@ -226,6 +226,8 @@ settings! {
     total_timeout: [Option<Span>] as Span = Span::secs(0), "GATEWAY_TOTAL_TIMEOUT" in "Clocks";
     /// Longest time that a stream's head is held back for its first content
     stream_hold: [Option<Span>] as Span = Span::secs(10), "GATEWAY_STREAM_HOLD" in "Clocks";
+    /// Silence of a provider inside a stream after which the client gets a comment. 0 is never
+    stream_keepalive: [Option<Span>] as Span = Span::secs(15), "GATEWAY_STREAM_KEEPALIVE" in "Clocks";
 
     /// After SIGTERM: how long listeners stay open with readiness at 503
     shutdown_delay: [Option<Span>] as Span = Span::secs(0), "GATEWAY_SHUTDOWN_DELAY" in "Shutdown and upgrade";

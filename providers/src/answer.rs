@@ -8,12 +8,14 @@ mod message;
 mod response;
 
 use crate::adapter::{Call, Failure};
+use crate::failure::Trouble;
 use crate::opaque::{self, Kind};
 use bytes::{Bytes, BytesMut};
 use chunks::ChunkWriter;
 use completion::Completion;
 use gateway_domain::{Operation, Usage};
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -189,6 +191,22 @@ impl Writer {
                 events.drain(out);
             }
         }
+    }
+}
+
+/// The error that ends an event stream of which no translator knows, as the clients of `operation` read it.
+pub fn in_band(operation: Operation, failure: &Failure) -> Bytes {
+    match operation {
+        Operation::Messages => crate::sse::event(Some("error"), &failure.body),
+        Operation::Responses => {
+            let t = Trouble::read(&failure.body).unwrap_or_default();
+            let code = t.code.as_str().map(str::to_owned).or(t.kind).unwrap_or_else(|| "server_error".to_owned());
+            let body = json!({
+                "type": "error", "code": code, "message": t.message, "param": t.param, "sequence_number": 0,
+            });
+            crate::sse::event(Some("error"), body.to_string().as_bytes())
+        }
+        _ => crate::sse::event(None, &failure.body),
     }
 }
 

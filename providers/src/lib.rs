@@ -26,4 +26,5 @@ mod vertex;
 mod wire;
 
 pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
+pub use answer::in_band;
 pub use registry::{adapter, catalog};

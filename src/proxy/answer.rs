@@ -6,6 +6,7 @@ use super::attempt::Prepared;
 use super::capture::{Tape, secrets};
 use super::head::HeadPlan;
 use super::meter::Meter;
+use super::patience::retry_after;
 use super::request::Request;
 use super::wire::{Answering, Client, WireError};
 use crate::cache::{Entry, Follow, Head};
@@ -110,7 +111,7 @@ impl Answer {
         }
     }
 
-    /// `retry-after-ms`, `x-ms-retry-after-ms`, `retry-after` in seconds, in this order; dates are ignored.
+    /// How long the provider, or a limit, asks to wait.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let head = match self {
             Self::Fault(fault) => return fault.retry_after().map(Duration::from_millis),
@@ -119,9 +120,7 @@ impl Answer {
             Self::Raw(passing) => passing.up.head()?,
             Self::Kept(_) | Self::Followed(..) => return None,
         };
-        let number = |name: &str| head.headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
-        let ms = number("retry-after-ms").or_else(|| number("x-ms-retry-after-ms"));
-        ms.map(Duration::from_millis).or_else(|| number("retry-after").map(Duration::from_secs))
+        retry_after(&head.headers)
     }
 
     /// Providers like to quote the key that they refuse, and the client may not be the one whose key it is.
@@ -333,8 +332,11 @@ fn ended_while_held(
 
 /// A failure for a stream that broke off, ready for [`StreamTranslator::abort`].
 pub(crate) fn broken(dialect: Dialect, why: &'static str) -> Failure {
-    let fault = Fault::new(FaultKind::UpstreamBroken, why);
-    Failure { status: fault.status(), body: fault.body(dialect).into(), message: why.to_owned() }
+    failure_of(&Fault::new(FaultKind::UpstreamBroken, why), dialect)
+}
+
+pub(crate) fn failure_of(fault: &Fault, dialect: Dialect) -> Failure {
+    Failure { status: fault.status(), body: fault.body(dialect).into(), message: fault.message().to_owned() }
 }
 
 /// What is held back; the common case of one piece is not copied.

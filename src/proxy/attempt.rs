@@ -6,13 +6,13 @@ use super::admit::{self, Held, Target};
 use super::answer::{Answer, ended_by, read};
 use super::capture::{Keep, Sent};
 use super::head::{self, HeadPlan};
+use super::patience::{Next, Patience};
 use super::request::{Content, Request};
 use super::routing::Routing;
 use super::shape;
 use super::target::{self, Aim};
 use super::wire::{self, Client, Clocks, WireError};
 use crate::cache::Lead;
-use crate::ids;
 use gateway_domain::cloud::{Grant, Settings};
 use gateway_domain::config::{Leaf, Retry};
 use gateway_domain::counters::Standings;
@@ -26,9 +26,6 @@ use pingora::proxy::Session;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// A single wait this long, or waits that add up to it, end the retries at once.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// What the client is told, and the record keeps, of the target that answered.
 #[derive(Debug, Default)]
@@ -62,6 +59,14 @@ pub(crate) struct Tried {
     pub(crate) hold: Held,
     /// `Err` only when the client is gone.
     pub(crate) answer: Result<Answer, WireError>,
+}
+
+impl Tried {
+    /// Not called, and told why.
+    pub(crate) fn refused(leaf: &Leaf, fault: Fault) -> Self {
+        let facts = Facts { option_index: leaf.path.clone(), ..Facts::default() };
+        Self { facts, sent: None, hold: Held::default(), answer: Ok(Answer::Fault(fault)) }
+    }
 }
 
 /// Whose turn it is.
@@ -179,6 +184,15 @@ impl<'a> Prepared<'a> {
         self.head.headers()
     }
 
+    /// How long one try may take, and the time that [`timed_out`] names then; `None`: as long as it likes.
+    pub(crate) fn clock(&self, gateway: &Gateway, request: &Request) -> Option<(Duration, Duration)> {
+        let timeout = request.headers.request_timeout_ms.or(self.leaf.timeout_ms).map(Duration::from_millis);
+        match (timeout, gateway.left(request)) {
+            (Some(timeout), left) if left.is_none_or(|left| timeout <= left) => Some((timeout, timeout)),
+            (_, left) => left.map(|left| (left, gateway.settings.total_timeout.unwrap_or(left))),
+        }
+    }
+
     /// The call as the adapter reads it.
     pub(crate) fn call<'b>(&'b self, request: &'b Request) -> Call<'b> {
         call(request, self.leaf, self.aim, &self.content)
@@ -254,40 +268,33 @@ async fn with_retries(
     retry: &Retry,
     facts: &mut Facts,
 ) -> Result<Answer, WireError> {
-    let mut tries = 0;
-    let mut waited = Duration::ZERO;
+    let mut patience = Patience::default();
     loop {
         let started = Instant::now();
         let answer = once(gateway, &mut client(session, lead), request, prepared).await;
         facts.upstream += started.elapsed();
         let answer = answer?;
-        let again = wants_retry(&answer, retry);
-        if !again {
-            facts.retries = tries;
+        facts.retries = i32::try_from(patience.tries).unwrap_or(i32::MAX);
+        if !wants_retry(&answer, retry) {
             return Ok(answer);
         }
-        if retry.attempts == 0 {
-            return Ok(answer);
-        }
-        if tries.unsigned_abs() >= retry.attempts {
-            facts.retries = -1;
-            return Ok(answer);
-        }
-        let wait = pause(&answer, retry, tries.unsigned_abs());
-        let left = gateway.left(request).unwrap_or(Duration::MAX);
-        if wait >= LONGEST_WAIT || waited + wait > LONGEST_WAIT || wait >= left {
-            facts.retries = -1;
-            return Ok(answer);
-        }
+        let wished = if answer.status() == 429 { answer.retry_after() } else { None };
+        let wait = match patience.next(retry, wished, gateway.left(request)) {
+            Next::Wait(wait) => wait,
+            Next::Stop { used_up } => {
+                if used_up {
+                    facts.retries = -1;
+                }
+                return Ok(answer);
+            }
+        };
         answer.discard(session, gateway.settings.upstream_pool_size).await;
-        waited += wait;
         facts.paused += wait;
         let mut down = client(session, lead);
         tokio::select! { biased;
             () = tokio::time::sleep(wait) => {}
             gone = down.gone() => return Err(WireError::ClientGone(gone)),
         }
-        tries += 1;
     }
 }
 
@@ -302,22 +309,15 @@ fn wants_retry(answer: &Answer, retry: &Retry) -> bool {
     }
 }
 
-/// 1, 2, 4, 8, 16 s, with jitter somewhere in the upper half of that.
-pub(crate) fn backoff(retry: &Retry, tries: u32) -> Duration {
-    let whole = Duration::from_secs(1 << tries.min(6));
-    if retry.jitter { whole.mul_f64(0.5 + ids::dice() / 2.0) } else { whole }
-}
-
-/// The back-off; on a 429 the upstream's own wish when the config says so.
-fn pause(answer: &Answer, retry: &Retry, tries: u32) -> Duration {
-    let wished = (retry.use_retry_after && answer.status() == 429).then(|| answer.retry_after()).flatten();
-    wished.unwrap_or_else(|| backoff(retry, tries))
-}
-
 impl Gateway {
     /// What is left of the time that a whole request may take; `None` when that is unlimited.
     pub(crate) fn left(&self, request: &Request) -> Option<Duration> {
         self.settings.total_timeout.map(|t| t.saturating_sub(request.started.elapsed()))
+    }
+
+    /// The whole request took longer than it may.
+    pub(crate) fn overdue(&self) -> Fault {
+        timed_out(self.settings.total_timeout.unwrap_or_default())
     }
 }
 
@@ -328,22 +328,18 @@ async fn once(
     request: &Request,
     prepared: &Prepared<'_>,
 ) -> Result<Answer, WireError> {
-    let timeout = request.headers.request_timeout_ms.or(prepared.leaf.timeout_ms).map(Duration::from_millis);
-    let total = gateway.left(request);
-    let limit = match (timeout, total) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
+    let Some((limit, told)) = prepared.clock(gateway, request) else {
+        return unlimited(gateway, down, request, prepared).await;
     };
-    let Some(limit) = limit else { return unlimited(gateway, down, request, prepared).await };
     match pingora_timeout::timeout(limit, unlimited(gateway, down, request, prepared)).await {
         Ok(answer) => answer,
-        Err(_) => {
-            let ms =
-                timeout.filter(|t| *t <= limit).unwrap_or(gateway.settings.total_timeout.unwrap_or(limit)).as_millis();
-            let message = format!("Request exceeded the timeout sent in the request: {ms}ms");
-            Ok(Answer::Fault(Fault::new(FaultKind::TimedOut, message)))
-        }
+        Err(_) => Ok(Answer::Fault(timed_out(told))),
     }
+}
+
+pub(crate) fn timed_out(after: Duration) -> Fault {
+    let message = format!("Request exceeded the timeout sent in the request: {}ms", after.as_millis());
+    Fault::new(FaultKind::TimedOut, message)
 }
 
 fn client<'a>(session: &'a mut Session, lead: Option<&'a Lead>) -> Client<'a> {

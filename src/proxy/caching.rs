@@ -4,7 +4,7 @@
 use super::Gateway;
 use super::admit::Held;
 use super::answer::{Answer, Told};
-use super::attempt::{Facts, Prepared, Tried};
+use super::attempt::{Facts, Prepared, Tried, timed_out};
 use super::request::Request;
 use super::routing::Routing;
 use super::target::{self, Aim, Credential};
@@ -110,10 +110,20 @@ pub(crate) async fn look(
             Ok(Looked::Answered(Box::new(tried)))
         }
         Found::Lead(lead) => Ok(Looked::Lead(lead, if fresh { CacheStatus::Refresh } else { CacheStatus::Miss })),
-        Found::Follow(follow) => join(session, follow, facts).await.map(|joined| match joined {
-            Some(tried) => Looked::Answered(Box::new(tried)),
-            None => Looked::Lead(gateway.cache.lead_alone(key, keep), CacheStatus::Miss),
-        }),
+        Found::Follow(follow) => {
+            let limit = prepared.clock(gateway, request);
+            let joined = match limit {
+                None => join(session, follow, facts).await?,
+                Some((limit, told)) => match pingora_timeout::timeout(limit, join(session, follow, facts)).await {
+                    Ok(joined) => joined?,
+                    Err(_) => Some(Tried::refused(leaf, timed_out(told))),
+                },
+            };
+            Ok(match joined {
+                Some(tried) => Looked::Answered(Box::new(tried)),
+                None => Looked::Lead(gateway.cache.lead_alone(key, keep), CacheStatus::Miss),
+            })
+        }
     }
 }
 

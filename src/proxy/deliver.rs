@@ -2,12 +2,13 @@
 
 use super::Gateway;
 use super::admit::Holds;
-use super::answer::{Answer, Begun, Passing, broken, tokens_of, usage_of};
+use super::answer::{Answer, Begun, Passing, broken, failure_of, tokens_of, usage_of};
 use super::attempt::Facts;
 use super::caching;
 use super::capture::Tape;
 use super::meter::Meter;
 use super::outlet::{Outlet, followed, kept};
+use super::pulse::{Beat, COMMENT, Pulse};
 use super::reply;
 use super::request::Request;
 use super::wire::{self, Answering, WireError};
@@ -19,6 +20,7 @@ use http::header;
 use pingora::Error;
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
+use std::time::Instant;
 
 /// An `Err` means that the client left before the end.
 pub(crate) async fn answer(
@@ -66,8 +68,9 @@ pub(crate) async fn answer(
             reply::decorate(gateway, &mut head, request, facts);
             reply::first_byte(record, request);
             let mut outlet = Outlet::new(session, lead);
-            let mut stream = Streaming { up, translator, record, tape, sent: 0, watch: Watch::new(holds) };
-            let outcome = stream.run(&mut outlet, head, held, ended, request).await;
+            let pulse = Pulse::new(gateway, request);
+            let mut stream = Streaming { up, translator, record, tape, sent: 0, watch: Watch::new(holds), pulse };
+            let outcome = stream.run(gateway, &mut outlet, (head, held, ended), request).await;
             let outcome = outlet.heard(outcome);
             stream.close(gateway, outlet, request, outcome.is_ok()).await;
             outcome
@@ -150,51 +153,77 @@ struct Streaming<'a> {
     tape: &'a mut Tape,
     sent: u64,
     watch: Watch<'a>,
+    pulse: Pulse,
 }
 
 impl Streaming<'_> {
     async fn run(
         &mut self,
+        gateway: &Gateway,
         outlet: &mut Outlet<'_>,
-        head: Box<ResponseHeader>,
-        held: Bytes,
-        ended: bool,
+        (head, held, ended): (Box<ResponseHeader>, Bytes, bool),
         request: &Request,
     ) -> Result<(), Box<Error>> {
         self.sent += held.len() as u64;
         self.watch.see(held.len(), || tokens_of(&self.translator.ending()));
+        self.pulse.spoke(&held);
+        self.up.unclocked();
         let first = (!held.is_empty()).then_some(held);
         outlet.begin(head, true, first, ended).await?;
         while !outlet.ended {
-            let (out, end) = if self.up.done() {
-                (self.last(request), true)
-            } else {
-                match self.up.read(&mut outlet.client()).await {
-                    Ok(Some(piece)) => {
-                        self.tape.received(&piece);
-                        match self.translator.push(piece) {
-                            Ok(out) => (out, false),
-                            Err(failure) => (self.abort(&failure), true),
-                        }
-                    }
-                    Ok(None) => continue,
-                    Err(WireError::ClientGone(e)) => return Err(e.into_down()),
-                    // It said that it was done: what is missing is only the end of its body.
-                    Err(_) if self.translator.progress() == Progress::Complete => (Bytes::new(), true),
-                    Err(WireError::Silent) => {
-                        (self.abort(&broken(request.route.dialect, "The provider fell silent")), true)
-                    }
-                    Err(_) => (self.abort(&broken(request.route.dialect, "The provider's stream broke off")), true),
-                }
-            };
+            let Some((out, end)) = self.step(gateway, outlet, request).await? else { continue };
             self.sent += out.len() as u64;
             self.tape.said(&out);
             self.watch.see(out.len(), || tokens_of(&self.translator.ending()));
+            self.pulse.spoke(&out);
             if !out.is_empty() || end {
                 outlet.piece((!out.is_empty()).then_some(out), end).await?;
             }
         }
         Ok(())
+    }
+
+    /// What goes down next, and whether that is the end; `None`: nothing yet.
+    async fn step(
+        &mut self,
+        gateway: &Gateway,
+        outlet: &mut Outlet<'_>,
+        request: &Request,
+    ) -> Result<Option<(Bytes, bool)>, Box<Error>> {
+        if self.up.done() {
+            return Ok(Some((self.last(request), true)));
+        }
+        let dialect = request.route.dialect;
+        let (left, beat) = self.pulse.next(Instant::now());
+        let read = match pingora_timeout::timeout(left, self.up.read(&mut outlet.client())).await {
+            Ok(read) => read,
+            Err(_) if beat == Beat::Comment => {
+                self.sent += COMMENT.len() as u64;
+                self.pulse.spoke(&COMMENT);
+                outlet.comment(COMMENT).await?;
+                return Ok(None);
+            }
+            Err(_) if beat == Beat::Overdue => {
+                return Ok(Some((self.abort(&failure_of(&gateway.overdue(), dialect)), true)));
+            }
+            Err(_) => Err(WireError::Silent),
+        };
+        self.pulse.heard();
+        Ok(Some(match read {
+            Ok(Some(piece)) => {
+                self.tape.received(&piece);
+                match self.translator.push(piece) {
+                    Ok(out) => (out, false),
+                    Err(failure) => (self.abort(&failure), true),
+                }
+            }
+            Ok(None) => return Ok(None),
+            Err(WireError::ClientGone(e)) => return Err(e.into_down()),
+            // It said that it was done: what is missing is only the end of its body.
+            Err(_) if self.translator.progress() == Progress::Complete => (Bytes::new(), true),
+            Err(WireError::Silent) => (self.abort(&broken(dialect, "The provider fell silent")), true),
+            Err(_) => (self.abort(&broken(dialect, "The provider's stream broke off")), true),
+        }))
     }
 
     /// The upstream's body is over: a clean end only when its dialect said so.
@@ -255,7 +284,13 @@ async fn raw(
     let stream = !head.headers.contains_key(header::CONTENT_LENGTH);
     let mut head = Some(head);
     loop {
-        let (piece, end) = match up.read(&mut outlet.client()).await {
+        let read = match gateway.left(request) {
+            None => up.read(&mut outlet.client()).await,
+            Some(left) => {
+                pingora_timeout::timeout(left, up.read(&mut outlet.client())).await.unwrap_or(Err(WireError::Silent))
+            }
+        };
+        let (piece, end) = match read {
             Ok(piece) => (piece, up.done()),
             Err(WireError::ClientGone(e)) => return Err(e.into_down()),
             Err(_) => return cut(outlet.session, head, record).await,

@@ -2,10 +2,12 @@
 //! way back of what the cache holds. A leader goes on without its client for as long as somebody follows.
 
 use super::Gateway;
+use super::answer::broken;
 use super::attempt::Facts;
 use super::caching;
 use super::capture::Tape;
 use super::deliver::{frame, send_whole};
+use super::pulse::{Beat, COMMENT, Pulse};
 use super::reply;
 use super::request::Request;
 use super::wire::{self, Client};
@@ -13,9 +15,11 @@ use crate::cache::{Entry, Event, Follow, Head, Lead};
 use bytes::Bytes;
 use gateway_domain::Usage;
 use gateway_domain::record::LogRecord;
+use gateway_providers::in_band;
 use pingora::Error;
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
+use std::time::Instant;
 
 /// Where the pieces of one answer go.
 pub(crate) struct Outlet<'a> {
@@ -61,6 +65,15 @@ impl<'a> Outlet<'a> {
         }
         let written = wire::write_body_piece(self.session, piece, end).await;
         self.written(written, end)
+    }
+
+    /// For this client alone: neither kept nor told to those who follow.
+    pub(crate) async fn comment(&mut self, comment: Bytes) -> Result<(), Box<Error>> {
+        if self.deaf.is_some() {
+            return Ok(());
+        }
+        let written = wire::write_body_piece(self.session, Some(comment), false).await;
+        self.written(written, false)
     }
 
     fn tell(&mut self, piece: Option<&Bytes>) {
@@ -141,18 +154,36 @@ pub(crate) async fn followed(
     reply::first_byte(record, request);
     frame(session, &mut head);
     wire::write_head(session, head, None, false).await.map_err(Error::into_down)?;
+    // What passes through is answered as the provider answers, and nothing is said beside it.
+    let events = begun.stream && !request.route.raw && begun.content_type.starts_with("text/event-stream");
+    let mut pulse = Pulse::new(gateway, request);
     loop {
+        let (left, beat) = pulse.next(Instant::now());
         let event = tokio::select! { biased;
             event = follow.next() => event,
+            () = tokio::time::sleep(left) => match beat {
+                Beat::Comment if events => {
+                    wire::write_body_piece(session, Some(COMMENT), false).await.map_err(Error::into_down)?;
+                    pulse.spoke(&COMMENT);
+                    continue;
+                }
+                Beat::Comment => {
+                    pulse.spoke(&COMMENT);
+                    continue;
+                }
+                Beat::Silent | Beat::Overdue => Event::Lost,
+            },
             gone = wire::client_gone(&mut session.downstream_session) => {
                 record.fault = Some("client_gone");
                 return Err(gone.into_down());
             }
         };
+        pulse.heard();
         match event {
             Event::Piece(piece) => {
                 record.response_bytes += piece.len() as u64;
                 tape.said(&piece);
+                pulse.spoke(&piece);
                 wire::write_body_piece(session, Some(piece), false).await.map_err(Error::into_down)?;
             }
             Event::Ended { usage, model } => {
@@ -162,6 +193,13 @@ pub(crate) async fn followed(
             }
             Event::Begun(_) => {}
             // Its leader is gone: what came so far must not be taken for the whole.
+            Event::Failed(_) | Event::Lost if events => {
+                record.fault = Some("stream_broken");
+                let failure = broken(request.route.dialect, "The call that this answer came from was lost");
+                let said = in_band(request.route.operation, &failure);
+                tape.said(&said);
+                return wire::write_body_piece(session, Some(said), true).await.map_err(Error::into_down);
+            }
             Event::Failed(_) | Event::Lost => {
                 record.fault = Some("upstream_broken");
                 session.downstream_session.shutdown().await;

@@ -2,10 +2,11 @@
 //! Retry and fallback work only while Pingora's 64 KiB buffer still holds the whole body; nothing is rewritten.
 
 use super::admit::{self, Held, Holds, Target};
-use super::attempt::{Facts, sign_in_failed};
+use super::attempt::{Facts, sign_in_failed, timed_out};
 use super::capture::{Scene, Tape};
 use super::head;
 use super::headers::suffix_of;
+use super::patience::{Next, Patience, retry_after};
 use super::record;
 use super::reply;
 use super::request::Request;
@@ -27,7 +28,7 @@ use std::time::Duration;
 pub(crate) struct Relay {
     request: Box<Request>,
     routing: Routing,
-    tries: u32,
+    patience: Patience,
     wait: Duration,
     aim: Option<Aim>,
     /// For the current target, where it wants one.
@@ -48,7 +49,7 @@ impl Relay {
         Self {
             request,
             routing,
-            tries: 0,
+            patience: Patience::default(),
             wait: Duration::ZERO,
             aim: None,
             token: None,
@@ -62,13 +63,26 @@ impl Relay {
     }
 
     /// Moves to the next try or target after `status`. Returns the record of a target that is left behind.
-    fn advance(&mut self, status: u16, exception: bool, network: bool) -> Option<Option<Box<LogRecord>>> {
+    fn advance(&mut self, gateway: &Gateway, status: u16, why: Why) -> Option<Option<Box<LogRecord>>> {
+        let left = gateway.left(&self.request);
         let retry = &self.routing.plan.leaf().retry;
-        if !exception && self.tries < retry.attempts && (network || retry.statuses.contains(&status)) {
-            self.wait = Duration::from_secs(1 << self.tries.min(6));
-            self.tries += 1;
-            return Some(None);
+        let (again, wished) = match why {
+            Why::Answered { wished } => (retry.statuses.contains(&status), wished.filter(|_| status == 429)),
+            Why::Network => (true, None),
+            Why::Refused { .. } => (false, None),
+        };
+        match again.then(|| self.patience.next(retry, wished, left)) {
+            Some(Next::Wait(wait)) => {
+                self.wait = wait;
+                return Some(None);
+            }
+            Some(Next::Stop { used_up: true }) => self.facts.retries = -1,
+            Some(Next::Stop { used_up: false }) | None => {}
         }
+        if left.is_some_and(|left| left.is_zero()) {
+            return None;
+        }
+        let exception = matches!(why, Why::Refused { exception: true });
         let number = self.routing.plan.number();
         if !self.routing.next(&self.request, status, exception) {
             return None;
@@ -77,7 +91,7 @@ impl Relay {
         if let Some(hold) = self.hold.take() {
             left.charges = hold.leave(status);
         }
-        self.tries = 0;
+        self.patience = Patience::default();
         self.aim = None;
         Some(Some(left))
     }
@@ -92,6 +106,17 @@ impl Relay {
         record.retries = self.facts.retries;
         record
     }
+}
+
+/// Why a target's answer is not the one.
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    /// By the provider, which may ask for a wait; or by the try's timeout.
+    Answered { wished: Option<Duration> },
+    /// No connection, a broken answer, silence: retried whatever the list says.
+    Network,
+    /// By the gateway itself, before anything was sent: other targets may do, the same one would not.
+    Refused { exception: bool },
 }
 
 fn relayed(ctx: &mut Ctx) -> pingora::Result<&mut Relay> {
@@ -123,7 +148,7 @@ pub(crate) async fn peer(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<Bo
                 let (status, exception) = (fault.status(), fault.kind().row().exception);
                 let network = fault.kind() == FaultKind::Unreachable;
                 relay.fault = Some(fault);
-                match relay.advance(status, exception, network) {
+                match relay.advance(gateway, status, if network { Why::Network } else { Why::Refused { exception } }) {
                     Some(left) => ctx.records.0.extend(left),
                     None => return Err(Error::explain(ErrorType::HTTPStatus(status), "no target left")),
                 }
@@ -135,7 +160,7 @@ pub(crate) async fn peer(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<Bo
 async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fault> {
     let leaf = relay.routing.plan.leaf().clone();
     relay.facts = Facts { option_index: leaf.path.clone(), ..Facts::default() };
-    relay.facts.retries = i32::try_from(relay.tries).unwrap_or(0);
+    relay.facts.retries = i32::try_from(relay.patience.tries).unwrap_or(0);
     let aim = target::resolve(&leaf, relay.routing.inline, &relay.request)?;
     relay.facts.provider = aim.adapter.info().slug;
     relay.facts.virtual_key.clone_from(&aim.virtual_key);
@@ -171,14 +196,25 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
     // Pingora has one clock for the handshake and for what follows.
     relay.timeout = relay.request.headers.request_timeout_ms.or(leaf.timeout_ms).map(Duration::from_millis);
     let first_byte = (!relay.upgrade).then_some(gateway.settings.first_byte_timeout);
-    peer.options.read_timeout = match (relay.timeout, first_byte) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
+    let left = gateway.left(&relay.request).filter(|_| !relay.upgrade);
+    if left.is_some_and(|left| left.is_zero()) {
+        return Err(gateway.overdue());
+    }
+    peer.options.read_timeout = [relay.timeout, first_byte, left].into_iter().flatten().min();
     peer.options.write_timeout = Some(gateway.settings.idle_timeout);
     peer.options.idle_timeout = Some(Duration::from_secs(55));
     relay.aim = Some(aim);
     Ok(Box::new(peer))
+}
+
+/// An answer that drips on past the time for the whole request is cut: Pingora's clocks see silence only.
+pub(crate) fn keep_time(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<()> {
+    let relay = relayed(ctx)?;
+    if !relay.upgrade && gateway.left(&relay.request).is_some_and(|left| left.is_zero()) {
+        relay.fault = Some(gateway.overdue());
+        return Err(Error::explain(ErrorType::ReadTimedout, "the time for the whole request is over").into_up());
+    }
+    Ok(())
 }
 
 /// Turns the client's head into the target's: path, host and credential are the target's, the gateway's own
@@ -231,7 +267,12 @@ fn can_repeat(session: &Session) -> bool {
     untouched && !down.retry_buffer_truncated()
 }
 
-pub(crate) fn judge(session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> pingora::Result<()> {
+pub(crate) fn judge(
+    gateway: &Gateway,
+    session: &mut Session,
+    head: &mut ResponseHeader,
+    ctx: &mut Ctx,
+) -> pingora::Result<()> {
     let status = head.status.as_u16();
     let repeatable = can_repeat(session);
     let relay = relayed(ctx)?;
@@ -242,7 +283,9 @@ pub(crate) fn judge(session: &mut Session, head: &mut ResponseHeader, ctx: &mut 
     if status < 200 || !repeatable {
         return Ok(());
     }
-    let Some(left) = relay.advance(status, false, false) else { return Ok(()) };
+    let Some(left) = relay.advance(gateway, status, Why::Answered { wished: retry_after(&head.headers) }) else {
+        return Ok(());
+    };
     ctx.records.0.extend(left);
     let mut e = Error::explain(ErrorType::HTTPStatus(status), "another target is tried").into_up();
     e.set_retry(true);
@@ -258,24 +301,26 @@ pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, ctx: &mut C
     Ok(())
 }
 
-pub(crate) fn not_reached(session: &Session, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
+pub(crate) fn not_reached(gateway: &Gateway, session: &Session, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
     let why = e.etype().as_str().to_owned();
-    settle(session, ctx, e, |provider| {
+    settle(gateway, session, ctx, e, |provider| {
         Fault::new(FaultKind::Unreachable, format!("{provider} could not be reached: {why}"))
     })
 }
 
-pub(crate) fn broke_off(session: &Session, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
+pub(crate) fn broke_off(gateway: &Gateway, session: &Session, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
     if *e.esource() == ErrorSource::Downstream || matches!(e.etype(), ErrorType::HTTPStatus(_)) {
         return e;
     }
     let silent = matches!(e.etype(), ErrorType::ReadTimedout | ErrorType::WriteTimedout);
     let why = e.etype().as_str().to_owned();
     let timeout = ctx.relay.as_deref().and_then(|r| r.timeout);
-    settle(session, ctx, e, |provider| {
-        if let Some(timeout) = timeout.filter(|_| silent) {
-            let ms = timeout.as_millis();
-            Fault::new(FaultKind::TimedOut, format!("Request exceeded the timeout sent in the request: {ms}ms"))
+    let over = ctx.relay.as_deref().is_some_and(|r| gateway.left(&r.request).is_some_and(|left| left.is_zero()));
+    settle(gateway, session, ctx, e, |provider| {
+        if over && silent {
+            gateway.overdue()
+        } else if let Some(timeout) = timeout.filter(|_| silent) {
+            timed_out(timeout)
         } else if silent {
             Fault::new(FaultKind::UpstreamSilent, format!("{provider} did not answer in time"))
         } else {
@@ -284,7 +329,13 @@ pub(crate) fn broke_off(session: &Session, ctx: &mut Ctx, e: Box<Error>) -> Box<
     })
 }
 
-fn settle(session: &Session, ctx: &mut Ctx, mut e: Box<Error>, fault: impl FnOnce(&str) -> Fault) -> Box<Error> {
+fn settle(
+    gateway: &Gateway,
+    session: &Session,
+    ctx: &mut Ctx,
+    mut e: Box<Error>,
+    fault: impl FnOnce(&str) -> Fault,
+) -> Box<Error> {
     let repeatable = can_repeat(session);
     let mut again = false;
     if let Some(relay) = ctx.relay.as_deref_mut() {
@@ -292,8 +343,8 @@ fn settle(session: &Session, ctx: &mut Ctx, mut e: Box<Error>, fault: impl FnOnc
         let (status, fault_kind) = (fault.status(), fault.kind());
         relay.fault = Some(fault);
         relay.routing.tell(&relay.request, status);
-        let network = fault_kind != FaultKind::TimedOut;
-        if repeatable && let Some(left) = relay.advance(status, false, network) {
+        let why = if fault_kind == FaultKind::TimedOut { Why::Answered { wished: None } } else { Why::Network };
+        if repeatable && let Some(left) = relay.advance(gateway, status, why) {
             ctx.records.0.extend(left);
             again = true;
         }

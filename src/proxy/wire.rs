@@ -189,6 +189,11 @@ impl Answering {
         self.session.is_body_done()
     }
 
+    /// Who reads on watches the silence: a read that is given up and taken up again would start the clock anew.
+    pub(crate) fn unclocked(&mut self) {
+        self.session.read_timeout = None;
+    }
+
     /// The next piece of the body; `None` at its end. Cancel-safe.
     pub(crate) async fn read(&mut self, down: &mut Client<'_>) -> Result<Option<Bytes>, WireError> {
         tokio::select! { biased;

@@ -76,6 +76,8 @@ mod startup;
 #[cfg(test)]
 mod strategies;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod tenants;
 #[cfg(test)]
 mod tls;

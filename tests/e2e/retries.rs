@@ -208,3 +208,36 @@ async fn a_stream_that_has_begun_outlives_the_timeout() {
     assert_eq!(answer.said(), "one two");
     assert_eq!(answer.events().last().map(String::as_str), Some("[DONE]"));
 }
+
+#[tokio::test]
+async fn relayed_calls_are_retried_by_the_same_rules() {
+    let gateway = Gateway::start().await;
+    let retry = json!({ "attempts": 3, "use_retry_after_header": true });
+    let ask = async |upstream: &Upstream, retry: &Value| {
+        let config = with(target(upstream), json!({ "retry": retry }));
+        gateway.post("/v1/audio/transcriptions").config(&config).body("audio/wav", "sound").send().await
+    };
+    let upstream = Upstream::in_turn(vec![soon(), soon(), reply::chat("hi")]).await;
+    let answer = ask(&upstream, &retry).await.expect(200);
+    assert_eq!((count(&answer), upstream.seen().len()), ("2", 3));
+    assert!(answer.took < Duration::from_millis(900), "{:?}", answer.took);
+    assert!(upstream.seen().iter().all(|s| s.text() == "sound"), "each try sends the same body");
+
+    let upstream = Upstream::in_turn(vec![soon()]).await;
+    let answer = ask(&upstream, &retry).await.expect(429);
+    assert_eq!((count(&answer), upstream.seen().len()), ("-1", 4));
+
+    let late = Upstream::in_turn(vec![reply::error(429, &[("retry-after", "60")])]).await;
+    let answer = ask(&late, &retry).await.expect(429);
+    assert_eq!((count(&answer), late.seen().len()), ("-1", 1), "a minute is not waited");
+
+    let other = Upstream::in_turn(vec![reply::error(501, &[])]).await;
+    let answer = ask(&other, &retry).await.expect(501);
+    assert_eq!((count(&answer), other.seen().len()), ("0", 1), "not in the list");
+
+    let fast = json!({ "attempts": 1, "jitter": true });
+    let upstream = Upstream::in_turn(vec![reply::error(503, &[]), reply::chat("hi")]).await;
+    let answer = ask(&upstream, &fast).await.expect(200);
+    assert_eq!(count(&answer), "1");
+    assert!((500..1500).contains(&answer.took.as_millis()), "{:?}", answer.took);
+}
