@@ -10,7 +10,8 @@ use bytes::Bytes;
 use gateway_domain::counters::Standings;
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
-use http::{HeaderName, HeaderValue, header};
+use http::response::Parts as RespParts;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use std::time::Duration;
@@ -47,6 +48,8 @@ static BARE_LIMITS: [[HeaderName; 3]; 2] = [
     ],
 ];
 
+/// What an answer has room for without growing.
+const MOST_HEADERS: usize = 24;
 /// Official SDKs wait no longer than this because they are told to; they would repeat sooner, for nothing.
 const LONGEST_SDK_WAIT_MS: u64 = 60_000;
 
@@ -71,16 +74,29 @@ impl ReplyNames {
     }
 }
 
+fn empty_head() -> ResponseHeader {
+    http::Response::new(()).into_parts().0.into()
+}
+
 /// A head without names' casing (cheaper to write), never failing for a valid status.
 pub(crate) fn bare_head(status: u16) -> Box<ResponseHeader> {
-    let empty = || ResponseHeader::from(http::Response::new(()).into_parts().0);
-    Box::new(ResponseHeader::build_no_case(status, Some(24)).unwrap_or_else(|_| empty()))
+    Box::new(ResponseHeader::build_no_case(status, Some(MOST_HEADERS)).unwrap_or_else(|_| empty_head()))
+}
+
+/// Edits the map itself: Pingora's setters parse and copy each name anew, which names made at start do not need.
+/// Only for heads without names' casing, which would be lost.
+fn edit(head: &mut ResponseHeader, with: impl FnOnce(&mut HeaderMap)) {
+    let mut parts = RespParts::from(std::mem::replace(head, empty_head()));
+    with(&mut parts.headers);
+    *head = parts.into();
 }
 
 /// The upstream's head without what belongs to the hop; `remade` drops what no longer fits a body that the
 /// gateway wrote anew.
 pub(crate) fn copy_head(from: &ResponseHeader, remade: bool) -> Box<ResponseHeader> {
-    let mut head = bare_head(from.status.as_u16());
+    let mut parts = RespParts::from(empty_head());
+    parts.status = from.status;
+    parts.headers.reserve(MOST_HEADERS);
     for (name, value) in &from.headers {
         let hop = *name == header::CONNECTION
             || *name == header::TRANSFER_ENCODING
@@ -91,17 +107,15 @@ pub(crate) fn copy_head(from: &ResponseHeader, remade: bool) -> Box<ResponseHead
         if hop || (remade && *name == header::CONTENT_LENGTH) || name.as_str().starts_with(PREFIX) {
             continue;
         }
-        let appended = head.append_header(name.clone(), value.clone());
-        debug_assert!(appended.is_ok(), "the name and value were parsed before");
+        parts.headers.append(name.clone(), value.clone());
     }
-    head
+    Box::new(parts.into())
 }
 
-fn put(head: &mut ResponseHeader, names: &Names, value: &HeaderValue) {
+fn put(headers: &mut HeaderMap, names: &Names, value: &HeaderValue) {
     for name in names {
         // Nothing of these names is ever copied from upstream, so there is nothing to replace.
-        let appended = head.append_header(name.clone(), value.clone());
-        debug_assert!(appended.is_ok(), "the name and value were made as such");
+        headers.append(name.clone(), value.clone());
     }
 }
 
@@ -111,11 +125,13 @@ fn text(value: &str) -> HeaderValue {
 
 /// The gateway's own headers on an answer of a target.
 pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: &Facts) {
-    put_limits(gateway, head, facts.limits, request.now());
-    mark(gateway, head, request, facts);
+    edit(head, |headers| {
+        put_limits(gateway, headers, facts.limits, request.now());
+        mark(gateway, headers, request, facts);
+    });
 }
 
-fn mark(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: &Facts) {
+fn mark(gateway: &Gateway, head: &mut HeaderMap, request: &Request, facts: &Facts) {
     let names = &gateway.names;
     put(head, &names.trace_id, &request.trace_value);
     put(head, &names.retries, &HeaderValue::from(i64::from(facts.retries)));
@@ -132,7 +148,7 @@ fn mark(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: 
 
 /// How the tightest limits stand: under the gateway's names, and under the bare ones where the provider told none
 /// of its own. `reset` is whole seconds, and as providers spell it a duration (`6m0s`).
-fn put_limits(gateway: &Gateway, head: &mut ResponseHeader, standings: Standings, now: Timestamp) {
+fn put_limits(gateway: &Gateway, head: &mut HeaderMap, standings: Standings, now: Timestamp) {
     for (kind, standing) in [standings.requests, standings.tokens].into_iter().enumerate() {
         let Some(standing) = standing else { continue };
         let seconds = standing.reset_at.0.saturating_sub(now.0).max(0).unsigned_abs().div_ceil(1_000_000);
@@ -140,13 +156,12 @@ fn put_limits(gateway: &Gateway, head: &mut ResponseHeader, standings: Standings
         for (names, value) in gateway.names.limits[kind].iter().zip(&values) {
             put(head, names, value);
         }
-        if head.headers.contains_key(&BARE_LIMITS[kind][0]) {
+        if head.contains_key(&BARE_LIMITS[kind][0]) {
             continue;
         }
         let [limit, remaining, _] = values;
         for (name, value) in BARE_LIMITS[kind].iter().zip([limit, remaining, text(&duration(seconds))]) {
-            let inserted = head.insert_header(name.clone(), value);
-            debug_assert!(inserted.is_ok(), "a constant name");
+            head.insert(name, value);
         }
     }
 }
@@ -175,29 +190,29 @@ pub(crate) fn first_byte(record: &mut LogRecord, request: &Request) {
 
 pub(crate) fn fault_head(gateway: &Gateway, request: &Request, fault: &Fault, facts: &Facts) -> Box<ResponseHeader> {
     let mut head = plain_fault_head(gateway, fault);
-    put_limits(gateway, &mut head, facts.limits.tighter(fault.limits()), request.now());
-    mark(gateway, &mut head, request, facts);
+    edit(&mut head, |headers| {
+        put_limits(gateway, headers, facts.limits.tighter(fault.limits()), request.now());
+        mark(gateway, headers, request, facts);
+    });
     head
 }
 
 fn plain_fault_head(gateway: &Gateway, fault: &Fault) -> Box<ResponseHeader> {
     let mut head = bare_head(fault.status());
-    let mut set = |name: HeaderName, value: HeaderValue| {
-        let inserted = head.insert_header(name, value);
-        debug_assert!(inserted.is_ok(), "the name and value were made as such");
-    };
-    set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(ms) = fault.retry_after() {
-        set(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
-        set(HeaderName::from_static("retry-after-ms"), HeaderValue::from(ms));
-    }
-    let hopeless = fault.retry_after().is_some_and(|ms| ms > LONGEST_SDK_WAIT_MS);
-    if fault.kind() == FaultKind::BudgetExhausted || (fault.kind() == FaultKind::RateLimited && hopeless) {
-        set(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
-    }
-    if fault.kind().row().exception {
-        put(&mut head, &gateway.names.exception, &HeaderValue::from_static("true"));
-    }
+    edit(&mut head, |headers| {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(ms) = fault.retry_after() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(ms.div_ceil(1000)));
+            headers.insert(HeaderName::from_static("retry-after-ms"), HeaderValue::from(ms));
+        }
+        let hopeless = fault.retry_after().is_some_and(|ms| ms > LONGEST_SDK_WAIT_MS);
+        if fault.kind() == FaultKind::BudgetExhausted || (fault.kind() == FaultKind::RateLimited && hopeless) {
+            headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
+        }
+        if fault.kind().row().exception {
+            put(headers, &gateway.names.exception, &HeaderValue::from_static("true"));
+        }
+    });
     head
 }
 
@@ -211,8 +226,10 @@ pub(crate) async fn refuse(
 ) -> pingora::Result<u64> {
     let mut head = plain_fault_head(gateway, fault);
     if let Some(request) = request {
-        put(&mut head, &gateway.names.trace_id, &request.trace_value);
-        put_limits(gateway, &mut head, fault.limits(), request.now());
+        edit(&mut head, |headers| {
+            put(headers, &gateway.names.trace_id, &request.trace_value);
+            put_limits(gateway, headers, fault.limits(), request.now());
+        });
     }
     let body = Bytes::from(fault.body(dialect));
     let length = body.len() as u64;
