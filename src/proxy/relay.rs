@@ -296,7 +296,7 @@ pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, ctx: &mut C
     if let Some(relay) = ctx.relay.as_deref_mut()
         && head.status != 101
     {
-        reply::decorate(gateway, head, &relay.request, &relay.facts);
+        reply::decorate_kept(gateway, head, &relay.request, &relay.facts);
     }
     Ok(())
 }
