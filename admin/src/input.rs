@@ -22,6 +22,9 @@ impl Body {
             return Ok(Self::default());
         }
         match serde_json::from_slice(bytes) {
+            Ok(Value::Object(map)) if map.iter().any(|(k, v)| is_nul(k) || holds_nul(v)) => {
+                Err(unreadable("no text of the body may hold the character U+0000"))
+            }
             Ok(Value::Object(map)) => Ok(Self(map)),
             Ok(_) => Err(unreadable("the body must be a JSON object")),
             Err(e) => Err(unreadable(format!("the body is not valid JSON (line {}, column {})", e.line(), e.column()))),
@@ -55,6 +58,20 @@ impl Body {
     /// `under`: where this object stands in the body, with a dot at its end.
     pub(crate) fn read_under<T: DeserializeOwned>(self, under: &str) -> Result<T, Problem> {
         serde_path_to_error::deserialize(Value::Object(self.0)).map_err(|e| explain::problem(under, &e))
+    }
+}
+
+/// The one character that a database may not be able to keep.
+pub(crate) fn is_nul(text: &str) -> bool {
+    text.contains('\0')
+}
+
+fn holds_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => is_nul(text),
+        Value::Array(items) => items.iter().any(holds_nul),
+        Value::Object(fields) => fields.iter().any(|(k, v)| is_nul(k) || holds_nul(v)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 

@@ -3,6 +3,7 @@
 //! The day this file would ask which kind it holds, that resource writes its own handler.
 
 pub(crate) mod api_key;
+mod carry;
 pub(crate) mod config;
 pub(crate) mod integration;
 pub(crate) mod invite;

@@ -3,7 +3,7 @@
 
 use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
-use crate::input::Query;
+use crate::input::{Query, is_nul};
 use crate::problem::{Problem, too_large, unknown_route, unreadable, wrong_method};
 use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
 use crate::{audit, logs, nodes, openapi, prices, public, resource};
@@ -143,6 +143,9 @@ async fn visit(app: Arc<App>, request: Request, request_id: Uuid) -> Result<Visi
 async fn variables(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
     let found = RawPathParams::from_request_parts(parts, &()).await;
     let found = found.map_err(|_| unreadable("the path cannot be read"))?;
+    if found.iter().any(|(_, value)| is_nul(value)) {
+        return Err(unreadable("the path must not hold the character U+0000"));
+    }
     Ok(found.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 

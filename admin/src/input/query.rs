@@ -1,5 +1,6 @@
 //! The query string: paging, filters and the workspace an Admin key acts on.
 
+use super::is_nul;
 use crate::problem::{Problem, bad, unreadable};
 use axum::extract::Query as Pairs;
 use http::Uri;
@@ -30,7 +31,11 @@ impl Paging {
 impl Query {
     pub(crate) fn parse(uri: &Uri) -> Result<Self, Problem> {
         let pairs = Pairs::<Vec<(String, String)>>::try_from_uri(uri);
-        pairs.map(|p| Self(p.0)).map_err(|_| unreadable("the query string cannot be read"))
+        let pairs = pairs.map_err(|_| unreadable("the query string cannot be read"))?.0;
+        match pairs.iter().find(|(name, value)| is_nul(name) || is_nul(value)) {
+            Some(_) => Err(unreadable("the query string must not hold the character U+0000")),
+            None => Ok(Self(pairs)),
+        }
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {

@@ -195,6 +195,7 @@ impl Resource for Integration {
     fn forget(&mut self) {
         self.sealed_key = None;
         self.configurations.custom_headers.clear();
+        self.configurations.cloud.clear();
         self.models.list.values_mut().for_each(|m| m.custom_headers.clear());
     }
 }

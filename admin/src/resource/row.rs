@@ -1,6 +1,7 @@
 //! A stored row with its document read, and a new one on its way in.
 
 use super::Resource;
+use super::carry::carry;
 use crate::app::App;
 use crate::change::Around;
 use crate::problem::{Problem, bad, conflict, internal};
@@ -9,6 +10,7 @@ use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::resource::{Stored, StoredVersion, check_slug};
 use gateway_domain::time::Timestamp;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Row<T> {
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
     pub(crate) doc: T,
+    /// The document as it was read: it may hold what only newer nodes know.
+    pub(super) before: Option<Arc<str>>,
 }
 
 impl<R: Resource> Row<R> {
@@ -44,6 +48,7 @@ impl<R: Resource> Row<R> {
             created_at: now,
             updated_at: now,
             doc,
+            before: None,
         }
     }
 
@@ -63,6 +68,7 @@ impl<R: Resource> Row<R> {
             created_at: stored.created_at,
             updated_at: stored.updated_at,
             doc,
+            before: Some(stored.doc.as_str().into()),
         })
     }
 
@@ -79,11 +85,21 @@ impl<R: Resource> Row<R> {
             schema: self.schema,
             version: self.version,
             revision: 0,
-            doc: serde_json::to_string(&self.doc).map_err(internal)?,
+            doc: self.document()?,
             created_at: self.created_at,
             updated_at: self.updated_at,
             deleted_at: None,
         })
+    }
+
+    fn document(&self) -> Result<String, Problem> {
+        let mut doc = serde_json::to_value(&self.doc).map_err(internal)?;
+        if let Some(before) = &self.before {
+            let raw: Value = serde_json::from_str(before).map_err(internal)?;
+            let known: R = serde_json::from_str(before).map_err(internal)?;
+            carry(&raw, &serde_json::to_value(known).map_err(internal)?, &mut doc);
+        }
+        Ok(doc.to_string())
     }
 
     pub(crate) const fn touch(&mut self, now: Timestamp) {
@@ -107,7 +123,7 @@ impl<R: Resource> Row<R> {
             version: self.version,
             version_id,
             author: Some(author),
-            doc: serde_json::to_string(&self.doc).map_err(internal)?,
+            doc: self.document()?,
             created_at: self.updated_at,
         }])
     }

@@ -1,5 +1,5 @@
-//! A house of one or more nodes over a real SQLite file: requests go in as the ports hand them over, answers
-//! come out parsed. Time stands still unless a test moves it.
+//! A house of one or more nodes over a real database: requests go in as the ports hand them over, answers come
+//! out parsed. Time stands still unless a test moves it.
 
 use crate::standings::Counters;
 use arc_swap::ArcSwap;
@@ -15,14 +15,19 @@ use gateway_domain::snapshot::{Build, Key, Org, RowProblem, Snapshot};
 use gateway_domain::token::{self, Claims, TokenError};
 use gateway_domain::{IntegrationId, OrgId, Timestamp, WorkspaceId};
 use gateway_store::{Database, DatabaseUrl, DayFiles, MasterKey, Options, SealingVault, open};
+use gateway_testing::Postgres;
 use http::{HeaderMap, Method, Request, StatusCode};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tower::ServiceExt;
 use uuid::Uuid;
+
+/// Names the server in which each house gets a database; without it each gets a file.
+pub(crate) const SERVER: &str = "GATEWAY_TEST_POSTGRES";
 
 pub(crate) const ADMIN: &str = "test-admin-key-test-admin-key-0001";
 pub(crate) const SERVICE: &str = "test-service-key-test-service-key-0001";
@@ -126,7 +131,9 @@ pub(crate) struct House {
     pub(crate) database: Database,
     pub(crate) process: Arc<Process>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) folder: Arc<TempDir>,
+    /// Of the database; `None` for a file.
+    server_url: Option<String>,
+    folder: Arc<TempDir>,
     router: Router,
 }
 
@@ -140,12 +147,20 @@ impl House {
 
     pub(crate) async fn empty() -> Self {
         let folder = Arc::new(tempfile::tempdir().expect("a folder"));
-        let url = DatabaseUrl::sqlite_file(folder.path().join("gateway.db"));
-        let database = open(&url, &Options::default()).await.expect("a database");
-        Self::over(database, folder)
+        let server_url = database_of_its_own().await;
+        Self::connect(server_url, folder).await
     }
 
-    fn over(database: Database, folder: Arc<TempDir>) -> Self {
+    async fn connect(server_url: Option<String>, folder: Arc<TempDir>) -> Self {
+        let url = match &server_url {
+            Some(url) => DatabaseUrl::parse(url).expect("a URL"),
+            None => DatabaseUrl::sqlite_file(folder.path().join("gateway.db")),
+        };
+        let database = open(&url, &Options { pool_size: 4, ..Options::default() }).await.expect("a database");
+        Self::over(database, server_url, folder)
+    }
+
+    fn over(database: Database, server_url: Option<String>, folder: Arc<TempDir>) -> Self {
         let vault: Arc<dyn Vault> = Arc::new(SealingVault::new(&master_key()));
         let trusted = Arc::new(Trusted::parse(&["10.1.0.0/16"]).expect("a range"));
         let live = Arc::new(Node {
@@ -181,7 +196,7 @@ impl House {
             clock: now,
             random: system_random,
         };
-        Self { router: router(app.clone()), app, database, process, counters, folder }
+        Self { router: router(app.clone()), app, database, process, counters, server_url, folder }
     }
 
     pub(crate) async fn bootstrap(&self, admin: Option<&str>, service: Option<&str>) -> Option<Bootstrapped> {
@@ -190,9 +205,26 @@ impl House {
 
     /// Another node on the same store, which has read it once.
     pub(crate) async fn beside(&self) -> Self {
-        let other = Self::over(self.database.clone(), self.folder.clone());
+        let other = Self::over(self.database.clone(), self.server_url.clone(), self.folder.clone());
         other.catch_up().await;
         other
+    }
+
+    /// Another node with a connection of its own, which knows nothing but what it reads.
+    pub(crate) async fn elsewhere(&self) -> Self {
+        let other = Self::connect(self.server_url.clone(), self.folder.clone()).await;
+        other.catch_up().await;
+        other
+    }
+
+    /// Everything that the database keeps, byte for byte.
+    pub(crate) async fn at_rest(&self) -> Vec<u8> {
+        self.database.close().await;
+        if let Some(url) = &self.server_url {
+            return Postgres::dump(url);
+        }
+        let files = std::fs::read_dir(self.folder.path()).expect("a folder").map(|f| f.expect("an entry").path());
+        files.filter(|path| path.is_file()).flat_map(|path| std::fs::read(path).expect("readable")).collect()
     }
 
     /// What the watcher does.
@@ -300,6 +332,13 @@ impl House {
         let bytes = to_bytes(body, usize::MAX).await.expect("a whole body");
         Answer { status: parts.status, headers: parts.headers, text: String::from_utf8(bytes.to_vec()).expect("text") }
     }
+}
+
+async fn database_of_its_own() -> Option<String> {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let server = std::env::var(SERVER).ok()?;
+    let name = format!("house_{}", MADE.fetch_add(1, Ordering::Relaxed));
+    Some(tokio::task::spawn_blocking(move || Postgres::create_beside(&server, &name)).await.expect("no panic"))
 }
 
 pub(crate) fn row(kind: Kind, id: Uuid, org: OrgId, slug: &str, doc: &Value) -> Stored {

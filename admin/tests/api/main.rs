@@ -1,4 +1,4 @@
-//! The Admin API over a real SQLite store, one file per part of it.
+//! The Admin API over a real store, one file per part of it: on SQLite, and by `postgres` all of it on Postgres.
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says why")]
 
 mod access;
@@ -6,6 +6,7 @@ mod api_keys;
 mod audit;
 mod bootstrap;
 mod configs;
+mod fields;
 mod harness;
 mod integrations;
 mod limits;
@@ -15,6 +16,7 @@ mod nodes;
 mod openapi;
 mod people;
 mod policies;
+mod postgres;
 mod providers;
 mod public;
 mod rotation;

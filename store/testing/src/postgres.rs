@@ -83,6 +83,22 @@ impl Postgres {
         self.url_of(name)
     }
 
+    /// A new, empty database on the server of this URL, which another process started.
+    pub fn create_beside(url: &str, name: &str) -> String {
+        let mut createdb = Command::new(binary("createdb"));
+        finish(createdb.args(["--maintenance-db", url, name]), "createdb");
+        url.rsplit_once('/').map_or_else(|| url.to_owned(), |(server, _)| format!("{server}/{name}"))
+    }
+
+    /// All that a database holds, as text.
+    pub fn dump(url: &str) -> Vec<u8> {
+        let mut dump = Command::new(binary("pg_dump"));
+        let output =
+            dump.args(["--inserts", url]).output().unwrap_or_else(|e| panic!("cannot start pg_dump: {e}. {INSTALL}"));
+        assert!(output.status.success(), "pg_dump: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
     pub fn url_of(&self, database: &str) -> String {
         format!("postgres://{USER}:{PASSWORD}@127.0.0.1:{}/{database}", self.port)
     }

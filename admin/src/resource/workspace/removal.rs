@@ -18,7 +18,8 @@ const INSIDE: &[(Kind, Option<&str>)] = &[
     (Kind::Config, Some("configs")),
     (Kind::Provider, Some("providers")),
     (Kind::Integration, Some("integrations")),
-    (Kind::RateLimitPolicy, Some("policies")),
+    (Kind::RateLimitPolicy, Some("rate-limit policies")),
+    (Kind::UsageLimitPolicy, Some("usage-limit policies")),
     (Kind::Member, None),
 ];
 
@@ -61,7 +62,7 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
 fn refuse_full(rows: &[Stored]) -> Result<(), Problem> {
     let mut held = Vec::new();
     for (kind, noun) in INSIDE {
-        let count = rows.iter().filter(|r| r.kind == kind.name()).count();
+        let count = rows.iter().filter(|r| r.kind == kind.name() && r.status != "archived").count();
         if let Some(noun) = noun.filter(|_| count > 0) {
             held.push(format!("{count} {noun}"));
         }
