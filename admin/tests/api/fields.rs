@@ -415,7 +415,8 @@ const NEWER: &[(&str, &[&str])] = &[
         &["", "/defaults", "/limits", "/limits/rate_limits/0", "/limits/usage_limits/0", "/security_settings"],
     ),
     ("api_key", &["", "/defaults", "/rotation_policy", "/limits", "/limits/rate_limits/1", "/limits/usage_limits/0"]),
-    ("config", &["", "/config"]),
+    // What is inside a config is compiled: a node keeps what it had in force rather than skip a rule.
+    ("config", &[""]),
     (
         "integration",
         &[
