@@ -126,7 +126,8 @@ impl Resource for Provider {
     }
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
-        let found = around.snapshot.upstream(row.doc.integration_id).filter(|u| usable(u, row));
+        // One that was shut out since can still be renamed and limited.
+        let found = around.snapshot.upstream(row.doc.integration_id).filter(|u| !row.is_new() || usable(u, row));
         found.map(|_| ()).ok_or_else(|| no_integration(&row.doc.integration_id.to_string()))
     }
 

@@ -92,6 +92,11 @@ impl<R: Resource> Row<R> {
         })
     }
 
+    /// Whether nobody has stored it yet.
+    pub(crate) const fn is_new(&self) -> bool {
+        self.before.is_none()
+    }
+
     fn document(&self) -> Result<String, Problem> {
         let mut doc = serde_json::to_value(&self.doc).map_err(internal)?;
         if let Some(before) = &self.before {
