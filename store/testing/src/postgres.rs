@@ -90,6 +90,13 @@ impl Postgres {
         url.rsplit_once('/').map_or_else(|| url.to_owned(), |(server, _)| format!("{server}/{name}"))
     }
 
+    /// Ends every connection to a database but the one that asks for it; the server stays.
+    pub fn cut(&self, database: &str) {
+        let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        let mut psql = Command::new(binary("psql"));
+        finish(psql.args(["--no-psqlrc", "-q", "-d", &self.url_of(database), "-c", ends]), "psql");
+    }
+
     /// All that a database holds, as text.
     pub fn dump(url: &str) -> Vec<u8> {
         let mut dump = Command::new(binary("pg_dump"));
