@@ -2,10 +2,10 @@
 
 mod cache;
 mod cli;
-mod counting;
 mod flight;
 mod ids;
 mod issuers;
+mod limits;
 mod live;
 mod metrics;
 mod mock;

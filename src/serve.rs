@@ -13,7 +13,6 @@ mod upkeep;
 mod watcher;
 
 use crate::cli::Resolved;
-use crate::counting::{Counting, Mode};
 use crate::flight::Flight;
 use crate::issuers::{self, Issuers};
 use crate::metrics::Metrics;
@@ -77,17 +76,11 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (records, writer) = start_writer(&settings, &booted, (&metrics, &parts), control.handle(), otlp.clone())?;
     let budget = Budget::new(settings.max_buffered_bytes.0);
     let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
+    let redis = redis::connect(&settings, &metrics, &parts, &control)?;
+    let limits = redis::limits(redis.clone(), ledger.clone(), peers.clone(), (&settings, &metrics), &control)?;
     let sticks = Arc::<Assignments>::default();
-    let process = Process::new(
-        booted.live.clone(),
-        metrics.clone(),
-        flight.clone(),
-        budget.clone(),
-        ledger.clone(),
-        peers.clone(),
-    );
-    let process = process.with_sticks(sticks.clone()).with_parts(parts.clone());
-    let process = Arc::new(process.with_counting(Counting::told_by(|| Mode::PROCESS)));
+    let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());
+    let process = Arc::new(process.with_sticks(sticks.clone()).with_parts(parts.clone()));
     if let Some(exporter) = exporter {
         exporter.start(control.handle(), process.clone());
     }
@@ -108,7 +101,6 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let inline = Arc::new(quick_cache::sync::Cache::new(INLINE_CONFIGS));
     watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dialer = Dialer::new(dns, settings.connect_timeout.0, control.handle().clone());
-    let redis = redis::connect(&settings, &metrics, &parts, &control)?;
     let cache = redis::answer_cache(redis, &settings, &metrics)?;
     let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());
     let gateway = Gateway {
@@ -117,7 +109,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         live: booted.live,
         issuers,
         dialer,
-        counters: ledger,
+        counters: limits.clone(),
         credentials,
         budget,
         records,
@@ -132,7 +124,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         background: control.handle().clone(),
         flight: flight.clone(),
     };
-    let drain = Drain::new(flight, process, (writer, otlp), stop_admin, presence, &settings);
+    let drain = Drain::new(flight, process, (writer, otlp, limits), stop_admin, presence, &settings);
     serve(gateway, &settings, upgrade, drain)
 }
 

@@ -19,17 +19,50 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientAddr(pub IpAddr);
 
+/// How limits are counted at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// In the one process that there is.
+    Process,
+    /// By all nodes together.
+    Redis,
+    /// Redis is out of reach: as each policy says, by default each node its share.
+    RedisAway,
+    /// Several nodes without Redis: each its share.
+    Divided,
+}
+
+impl Counting {
+    pub const ALL: [Self; 4] = [Self::Process, Self::Redis, Self::RedisAway, Self::Divided];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Redis => "redis",
+            Self::RedisAway => "redis-away",
+            Self::Divided => "divided",
+        }
+    }
+
+    /// What health says of limits.
+    pub const fn precision(self) -> &'static str {
+        match self {
+            Self::Process | Self::Redis => "exact",
+            Self::RedisAway | Self::Divided => "approximate",
+        }
+    }
+}
+
 /// What the process can say of itself, for health and metrics.
 pub trait Status: Send + Sync {
     /// `Err` says why no traffic should come: draining, or no configuration yet.
     fn ready(&self) -> Result<(), String>;
     fn version(&self) -> &str;
+    fn counting(&self) -> Counting;
     /// Prometheus text format 0.0.4.
     fn metrics(&self) -> String;
     /// Each part as it is now; asks nobody outside the process.
     fn parts(&self) -> Vec<Part>;
-    /// Whether limits hold over all nodes together to the last request and token.
-    fn limits_are_exact(&self) -> bool;
 }
 
 /// A part of the process, as the status page tells of it.

@@ -51,7 +51,7 @@ fn status(app: &App) -> Reply {
         "ready": not_ready.is_none(),
         "reason": not_ready,
         "version": app.status.version(),
-        "limits": if app.status.limits_are_exact() { "exact" } else { "approximate" },
+        "limits": app.status.counting().precision(),
         "components": parts,
     }))
 }

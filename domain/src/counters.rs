@@ -112,6 +112,29 @@ pub struct Charge {
     pub owner: Option<Arc<Owner>>,
 }
 
+/// What becomes of a limit that nodes share while what they share is out of reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailMode {
+    /// Each node lets through its share of the limit.
+    #[default]
+    Local,
+    /// All are let through.
+    Open,
+    /// None is: what cannot be counted exactly does not pass.
+    Closed,
+}
+
+impl FailMode {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Open => "open",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 /// What a call wants of one limit. The last three fields are filled by whoever grants it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
@@ -124,6 +147,7 @@ pub struct Ask {
     pub amount: u64,
     pub take: Take,
     pub keep: Keep,
+    pub fail: FailMode,
     /// Tokens assumed of an answer whose length nobody bounds; a hold grows by as much while a stream runs.
     pub assume: u64,
     /// The asker's own mark.
@@ -195,6 +219,8 @@ pub enum Cause {
     Limit,
     /// A new counter is needed and the bound is reached: shed rather than let through uncounted.
     Full,
+    /// The counters that nodes share are out of reach, and the limit lets nothing through without them.
+    Away,
 }
 
 /// Of several limits that refuse, the one that keeps the caller waiting longest.

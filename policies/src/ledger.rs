@@ -126,6 +126,23 @@ impl Ledger {
         }
     }
 
+    /// Takes what was granted elsewhere, whatever is left here.
+    pub fn mirror(&self, asks: &[Ask]) {
+        for ask in asks.iter().filter(|a| !only_looks(a)) {
+            let mut shard = self.shards[shard_of(ask.slot.key)].0.lock();
+            if shard.has_room(ask.slot, self.room) {
+                shard.count(&mut ask.clone());
+            }
+        }
+    }
+
+    /// Every counter with what is held of it, shard by shard; `each` must not come back to the ledger.
+    pub fn visit(&self, mut each: impl FnMut(Total, u64)) {
+        for shard in &self.shards {
+            shard.0.lock().visit(&mut each);
+        }
+    }
+
     /// Locks the shard of the first ask, looks, and goes on to the next shard with the lock held: at the far end
     /// every counter of this call is locked, and the verdict holds for all of them. All threads lock in the same
     /// order, since asks are sorted. A call of one limit locks one shard and allocates nothing.
@@ -147,14 +164,21 @@ impl Ledger {
     }
 }
 
-impl Counters for Ledger {
-    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp) -> Answer<'a> {
+impl Ledger {
+    /// [`Counters::reserve`], which nothing here makes wait.
+    pub fn admit(&self, asks: &mut [Ask], now: Timestamp) -> Result<(), Refusal> {
         debug_assert!(asks.is_sorted_by(|a, b| a.slot < b.slot), "sorted, each slot once");
         let verdict = self.take(asks, 0, now, None).map_err(|worst| worst.refusal);
         if verdict.is_err_and(|r| r.cause == Cause::Full) {
             self.shed.fetch_add(1, Ordering::Relaxed);
         }
-        Answer::Now(verdict)
+        verdict
+    }
+}
+
+impl Counters for Ledger {
+    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp) -> Answer<'a> {
+        Answer::Now(self.admit(asks, now))
     }
 
     fn settle(&self, changes: &[Change]) {

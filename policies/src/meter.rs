@@ -3,7 +3,7 @@
 
 use crate::window::{Span, Window};
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Ask, CounterKey, Keep, Measured, Slot, Take};
+use gateway_domain::counters::{Ask, CounterKey, FailMode, Keep, Measured, Slot, Take};
 use gateway_domain::resource::budget::{Budget, Spend, Week};
 use gateway_domain::resource::limits::RateLimit;
 use gateway_domain::resource::policy::{ASSUMED_OUTPUT, Enforcement, Measure, RateLimitPolicy, Unit, UsageLimitPolicy};
@@ -16,6 +16,7 @@ pub(crate) struct Meter {
     /// Only asks whether anything is left; what is used is counted afterwards.
     precheck: bool,
     assume: u64,
+    fail: FailMode,
 }
 
 #[derive(Clone, Debug)]
@@ -37,6 +38,7 @@ impl Meter {
         Self {
             precheck: rule.enforcement == Enforcement::Check,
             assume: rule.assume_output.unwrap_or(ASSUMED_OUTPUT),
+            fail: rule.fail_mode,
             ..Self::windowed(rule.measure, rule.unit, rule.value)
         }
     }
@@ -45,6 +47,7 @@ impl Meter {
         Self {
             precheck: rule.enforcement == Enforcement::Check,
             assume: rule.assume_output.unwrap_or(ASSUMED_OUTPUT),
+            fail: rule.fail_mode,
             ..Self::of_budget(&rule.budget, Week::Monday)
         }
     }
@@ -60,6 +63,7 @@ impl Meter {
             stretch: Stretch::Period(Box::new(budget.clone()), week),
             precheck: false,
             assume: ASSUMED_OUTPUT,
+            fail: FailMode::Local,
         }
     }
 
@@ -73,6 +77,7 @@ impl Meter {
             stretch: Stretch::Window(unit),
             precheck: false,
             assume: ASSUMED_OUTPUT,
+            fail: FailMode::Local,
         }
     }
 
@@ -98,6 +103,7 @@ impl Meter {
             amount,
             take,
             keep: self.keep(),
+            fail: self.fail,
             assume: self.assume,
             tag,
             left: 0,

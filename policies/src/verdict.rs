@@ -53,7 +53,7 @@ impl Denied {
     pub(crate) fn new(ask: &Ask, name: Name, kind: Kind, refusal: Refusal, now: Timestamp) -> Self {
         let reset_at = match refusal.cause {
             Cause::Limit => ask.ends,
-            Cause::Full => ask.ends.min(now.plus_micros(FULL_RETRY_MICROS)),
+            Cause::Full | Cause::Away => ask.ends.min(now.plus_micros(FULL_RETRY_MICROS)),
         };
         let wait = reset_at.0.saturating_sub(now.0).max(1).unsigned_abs();
         Self {
@@ -82,10 +82,13 @@ impl Denied {
         }
     }
 
-    /// 429 with the limit's name and the time to wait, or 412 of a budget: waiting is of no use, and no SDK is to
-    /// try again by itself.
+    /// 429 with the limit's name and the time to wait; 503 where nothing could be counted; or 412 of a budget:
+    /// waiting is of no use, and no SDK is to try again by itself.
     pub fn fault(&self) -> Fault {
         let message = self.to_string();
+        if self.cause == Cause::Away {
+            return Fault::new(FaultKind::LimitsAway, message).retry_after_ms(self.retry_after_ms);
+        }
         if self.cause == Cause::Limit && self.kind == Kind::Budget {
             return Fault::new(FaultKind::BudgetExhausted, message).code("budget_exhausted");
         }
@@ -125,6 +128,12 @@ impl fmt::Display for Denied {
             return write!(
                 f,
                 "rate limit cannot be counted: too many groups are being counted for {name} to begin another; retry later"
+            );
+        }
+        if self.cause == Cause::Away {
+            return write!(
+                f,
+                "{name} lets nothing through while the counters that all nodes share are out of reach; retry later"
             );
         }
         let Kind::Rate(unit) = self.kind else { return self.budgeted(f) };

@@ -33,7 +33,10 @@ pub(crate) fn start(runtime: &Handle, booted: &Booted, role: Role, peers: Peers)
         loop {
             let node = Node { revision: live.snapshot().revision, ..node.clone() };
             match look(&database, &node).await {
-                Ok(nodes) => peers.set(nodes.iter().filter(|s| s.serves()).count()),
+                Ok(nodes) => {
+                    let serving: Vec<_> = nodes.iter().filter(|s| s.serves()).map(|s| s.node.id).collect();
+                    peers.set(serving.len(), serving.iter().filter(|other| **other < id).count());
+                }
                 // The watcher tells of a database that is away; who was there before is the best guess.
                 Err(error) => tracing::debug!(%error, "the roster of nodes cannot be reached"),
             }

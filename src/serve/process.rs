@@ -1,13 +1,13 @@
 //! What the process says of itself: readiness, version, metrics.
 
-use crate::counting::{Counting, Mode};
 use crate::flight::Flight;
+use crate::limits::Limits;
 use crate::live::Live;
 use crate::metrics::{Circuit, Metrics, Readings, Shape};
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{Assignments, Budget};
-use gateway_admin::{Part, Status};
+use gateway_admin::{Counting, Part, Status};
 use gateway_domain::ports::Live as _;
 use gateway_policies::Ledger;
 use prometheus::proto::MetricFamily;
@@ -22,10 +22,8 @@ pub(crate) struct Process {
     metrics: Metrics,
     flight: Flight,
     budget: Arc<Budget>,
-    ledger: Arc<Ledger>,
-    peers: Peers,
+    limits: Arc<Limits>,
     sticks: Arc<Assignments>,
-    counting: Counting,
     parts: Parts,
     ready: AtomicBool,
     draining: AtomicBool,
@@ -38,8 +36,7 @@ impl Process {
         metrics: Metrics,
         flight: Flight,
         budget: Arc<Budget>,
-        ledger: Arc<Ledger>,
-        peers: Peers,
+        limits: Arc<Limits>,
     ) -> Self {
         let off = || AtomicBool::new(false);
         Self {
@@ -47,10 +44,8 @@ impl Process {
             metrics,
             flight,
             budget,
-            ledger,
-            peers,
+            limits,
             sticks: Arc::default(),
-            counting: Counting::told_by(|| Mode::PROCESS),
             parts: Parts::default(),
             ready: off(),
             draining: off(),
@@ -65,13 +60,6 @@ impl Process {
         self
     }
 
-    /// Told by whoever counts limits.
-    #[must_use]
-    pub(crate) fn with_counting(mut self, counting: Counting) -> Self {
-        self.counting = counting;
-        self
-    }
-
     /// Watches the assignments that the proxy keeps.
     #[must_use]
     pub(crate) fn with_sticks(mut self, sticks: Arc<Assignments>) -> Self {
@@ -82,7 +70,8 @@ impl Process {
     /// For commands that serve nothing but need an [`gateway_admin::App`].
     pub(crate) fn detached(live: Arc<Live>) -> Result<Self, String> {
         let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
-        Ok(Self::new(live, metrics, Flight::default(), Budget::new(0), Arc::new(Ledger::default()), Peers::default()))
+        let limits = Limits::alone(Arc::new(Ledger::default()), Peers::default());
+        Ok(Self::new(live, metrics, Flight::default(), Budget::new(0), Arc::new(limits)))
     }
 
     /// Listeners are being opened and a snapshot is held.
@@ -147,8 +136,8 @@ impl Status for Process {
         all
     }
 
-    fn limits_are_exact(&self) -> bool {
-        (self.counting.mode().is_exact)(self.peers.count())
+    fn counting(&self) -> Counting {
+        self.limits.counting()
     }
 }
 
@@ -167,10 +156,12 @@ impl Process {
     }
 
     fn counters(&self) -> Part {
+        let (limits, counting) = (&self.limits, self.limits.counting());
         let facts = json!({
-            "mode": self.counting.mode().name, "nodes": self.peers.count(), "counters": self.ledger.len(),
+            "mode": counting.name(), "nodes": limits.peers().count(), "counters": limits.ledger().len(),
         });
-        Part::new("counters", facts)
+        let away = "Redis is out of reach: limits are counted as each policy's fail_mode says";
+        Part::new("counters", facts).troubled((counting == Counting::RedisAway).then(|| away.to_owned()))
     }
 }
 
@@ -186,8 +177,8 @@ impl Process {
             stale: self.stale.load(Ordering::Relaxed),
             in_flight: self.flight.count(),
             buffered: self.budget.held(),
-            counters: self.ledger.len(),
-            peers: self.peers.count(),
+            counters: self.limits.ledger().len(),
+            peers: self.limits.peers().count(),
             time: gateway_admin::system_clock(),
             bodies_shed: self.budget.shed(),
             assignments: self.sticks.len(),

@@ -1,17 +1,23 @@
 //! The process's connection to Redis, and what stands on it. Without `--redis-url` both do without.
 
-use crate::cache::{self, AnswerCache, Shared};
+use crate::cache::{self, AnswerCache};
+use crate::ids;
+use crate::limits::{self, Limits, Shared};
 use crate::metrics::Metrics;
 use crate::parts::Parts;
+use crate::peers::Peers;
 use crate::settings::Settings;
 use gateway_admin::Part;
+use gateway_policies::Ledger;
 use gateway_store::{Redis, RedisUrl};
 use prometheus::IntGauge;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use serde_json::json;
+use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
+use uuid::Uuid;
 
 /// Dialled and watched in the background: a start does not wait for Redis.
 pub(super) fn connect(
@@ -33,6 +39,42 @@ pub(super) fn connect(
     });
     control.spawn(async move { kept.keep().await });
     Ok(Some(redis))
+}
+
+/// Counters of limits, shared where there is something to share them by.
+pub(super) fn limits(
+    redis: Option<Redis>,
+    ledger: Arc<Ledger>,
+    peers: Peers,
+    (settings, metrics): (&Settings, &Metrics),
+    control: &Runtime,
+) -> Result<Arc<Limits>, String> {
+    let limits = match redis {
+        None => Limits::alone(ledger, peers),
+        Some(redis) => {
+            let shared = Shared::start(redis, site(&settings.data_dir)?, ledger.clone(), control.handle());
+            Limits::sharing(ledger, peers, shared)
+        }
+    };
+    let limits = Arc::new(limits);
+    let registered = limits::Figures::new(limits.clone()).and_then(|f| metrics.register(Box::new(f)));
+    registered.map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    Ok(limits)
+}
+
+/// Names what was counted in this data folder, also by the processes before this one.
+fn site(data_dir: &Path) -> Result<Uuid, String> {
+    let path = data_dir.join("node-id");
+    let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text.trim().parse().map_err(|_| format!("{}: is not an id; remove it", path.display())),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let id = ids::next(gateway_admin::system_clock());
+            std::fs::write(&path, id.to_string()).map_err(failed)?;
+            Ok(id)
+        }
+        Err(e) => Err(failed(e)),
+    }
 }
 
 /// Read when metrics are gathered.
@@ -71,7 +113,7 @@ pub(super) fn answer_cache(
     settings: &Settings,
     metrics: &Metrics,
 ) -> Result<Arc<AnswerCache>, String> {
-    let shared = redis.map(|redis| Arc::new(redis) as Arc<dyn Shared>);
+    let shared = redis.map(|redis| Arc::new(redis) as Arc<dyn cache::Shared>);
     let cache = AnswerCache::new(settings.cache_max.0, shared);
     let registered = cache::Figures::new(cache.clone()).and_then(|f| metrics.register(Box::new(f)));
     registered.map_err(|e| format!("metrics cannot be set up: {e}"))?;

@@ -6,6 +6,7 @@ use super::admin_port::StopAdmin;
 use super::presence::Presence;
 use super::process::Process;
 use crate::flight::Flight;
+use crate::limits::Limits;
 use crate::otlp::Otlp;
 use crate::settings::{Role, Settings};
 use crate::writer::Writer;
@@ -39,6 +40,7 @@ pub(crate) struct Drain {
     process: Arc<Process>,
     writer: Mutex<Writer>,
     otlp: Option<Otlp>,
+    limits: Arc<Limits>,
     stop_admin: StopAdmin,
     presence: Presence,
     delay: Duration,
@@ -53,7 +55,7 @@ impl Drain {
     pub(crate) fn new(
         flight: Flight,
         process: Arc<Process>,
-        (writer, otlp): (Writer, Option<Otlp>),
+        (writer, otlp, limits): (Writer, Option<Otlp>, Arc<Limits>),
         stop_admin: StopAdmin,
         presence: Presence,
         settings: &Settings,
@@ -63,6 +65,7 @@ impl Drain {
             process,
             writer: Mutex::new(writer),
             otlp,
+            limits,
             stop_admin,
             presence,
             delay: settings.shutdown_delay.0,
@@ -104,6 +107,7 @@ impl Drain {
         }
         self.stop_admin.stop();
         self.presence.leave();
+        self.limits.flush();
         self.writer.lock().stop(LAST_SHIPMENTS);
         if let Some(otlp) = &self.otlp {
             otlp.flush(LAST_SPANS);

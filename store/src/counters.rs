@@ -1,235 +1,231 @@
 //! Counters of limits in Redis: one script call takes from all limits of a stage or from none, on every node alike.
 //! The rules are those of the ledger in one process. Knows no policy, and not what to do while Redis is away.
 //!
-//! A window is a hash: what was used, and what each node holds. Holds of a node count while its lease lives, so
-//! that a node that died gives back what it held. All keys share one hash tag: a cluster keeps them together.
+//! A window is a hash: what was used, and what each process holds. Holds of a process count while its lease lives, so
+//! that one that died gives back what it held. Nothing is counted for a node that has not joined: an empty Redis,
+//! new or restarted, first hears from each node what it knows. All keys share one hash tag: a cluster keeps them
+//! together.
+
+mod script;
 
 use crate::redis::{Redis, RedisFailure};
-use ::redis::{Script, ScriptInvocation};
+use ::redis::Cmd;
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Ask, Cause, Change, Keep, Refusal, Slot, Take};
+use script::{JOIN, Script};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Longer than a node may be paused without having died.
+/// Longer than a process may be paused without having died.
 const LEASE: Duration = Duration::from_secs(30);
+/// How long Redis remembers that it knows what a silent node had counted: longer than any window but a budget's.
+const MEMBERSHIP: Duration = Duration::from_secs(40 * 86_400);
 /// How long an ended window is kept for those who settle late.
 const GRACE_MS: i64 = 60_000;
 /// Lua counts in doubles: times and amounts stay whole below this.
 const MOST: i64 = 1 << 53;
 
-/// Used and held of a window as the scripts read it, and what a window begins with. `seed` is what the asking node
-/// knows of a window that Redis has lost.
-const COMMON: &str = r"
-local function carried(debt, began, ends, limit, take)
-  local d = redis.call('HMGET', debt, 'a', 's', 'l', 'n')
-  if not d[1] then return 0 end
-  local amount, since, each, length = tonumber(d[1]), tonumber(d[2]), tonumber(d[3]), tonumber(d[4])
-  if began < since then return 0 end
-  local left = math.max(0, amount - math.floor((began - since) / math.max(1, length)) * each)
-  if take then
-    local rest = math.max(0, left - limit)
-    if rest == 0 then redis.call('DEL', debt)
-    else
-      redis.call('HSET', debt, 'a', rest, 's', ends, 'l', limit)
-      redis.call('PEXPIRE', debt, math.max(1, length) * 64)
-    end
-  end
-  return left
-end
-local function level(key)
-  local all = redis.call('HGETALL', key)
-  if #all == 0 then return nil end
-  local used, held = 0, 0
-  for i = 1, #all, 2 do
-    local name, value = all[i], tonumber(all[i + 1])
-    if name == 'u' then used = value
-    elseif value > 0 and redis.call('EXISTS', 'gateway:{limits}:node:' .. string.sub(name, 3)) == 1 then held = held + value
-    else redis.call('HDEL', key, name) end
-  end
-  return used, held
-end
-local function open(key, debt, began, ends, limit, seed, ttl)
-  local used = math.max(seed, carried(debt, began, ends, limit, true))
-  redis.call('HSET', key, 'u', used)
-  if ttl > 0 then redis.call('PEXPIRE', key, ttl) end
-  return used
-end
-";
+/// What Redis says to those who want something of limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Granted,
+    Refused(Refusal),
+    /// Nothing is taken: this node has to [`RedisCounters::join`] first.
+    Stranger,
+}
 
-/// Per ask: limit, amount, take (0 now, 1 hold, 2 look), began, ends, ttl, seed. Answers 1 and `left`, flags (1 lone,
-/// 2 fresh) of each, or 0, the place of the refusal that waits longest, and what stands there.
-const RESERVE: &str = r"
-local node, n = ARGV[1], #KEYS / 2
-local at, wait, stands = 0, -1, 0
-local seen = {}
-for i = 1, n do
-  local a = 1 + (i - 1) * 7
-  local limit, amount, take = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
-  local began, ends, seed = tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), tonumber(ARGV[a + 7])
-  local used, held = level(KEYS[2 * i - 1])
-  local taken
-  if used then taken = used + held
-  else taken = math.max(seed, carried(KEYS[2 * i], began, ends, limit, false)) end
-  seen[i] = used and 1 or 0
-  local fits = take == 2 or taken + amount <= limit or taken == 0
-  if (taken >= limit or not fits) and ends > wait then at, wait, stands = i, ends, taken end
-end
-if at > 0 then return {0, at, stands} end
-local out = {1}
-for i = 1, n do
-  local a = 1 + (i - 1) * 7
-  local key = KEYS[2 * i - 1]
-  local limit, amount, take = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
-  local flags = 0
-  if take ~= 2 then
-    if seen[i] == 0 then
-      open(key, KEYS[2 * i], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), limit, tonumber(ARGV[a + 7]), tonumber(ARGV[a + 6]))
-      flags = 2
-    end
-    redis.call('HINCRBY', key, take == 0 and 'u' or 'h:' .. node, amount)
-    if amount > limit then flags = flags + 1 end
-  end
-  local used, held = level(key)
-  out[#out + 1] = math.max(0, limit - (used or 0) - (held or 0))
-  out[#out + 1] = flags
-end
-return out
-";
-
-/// Per change: limit, back, more, used, owes, lasting, began, ends, ttl, seed. Answers what each left owed.
-const SETTLE: &str = r"
-local node, n = ARGV[1], #KEYS / 2
-local out = {}
-for i = 1, n do
-  local a = 1 + (i - 1) * 10
-  local key, debt = KEYS[2 * i - 1], KEYS[2 * i]
-  local limit, back, more, spent = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4])
-  local owes, lasting = ARGV[a + 5] == '1', ARGV[a + 6] == '1'
-  local began, ends, ttl, seed = tonumber(ARGV[a + 7]), tonumber(ARGV[a + 8]), tonumber(ARGV[a + 9]), tonumber(ARGV[a + 10])
-  local known = redis.call('EXISTS', key) == 1
-  out[i] = 0
-  if known or (lasting and spent > 0) then
-    if not known then open(key, debt, began, ends, limit, seed, ttl) end
-    local mine = 'h:' .. node
-    local held = math.max(0, tonumber(redis.call('HGET', key, mine) or '0') - back) + more
-    if held == 0 then redis.call('HDEL', key, mine) else redis.call('HSET', key, mine, held) end
-    local used = math.max(0, tonumber(redis.call('HGET', key, 'u') or '0') + spent)
-    redis.call('HSET', key, 'u', used)
-    local u, h = level(key)
-    local over = math.max(0, (u or 0) + (h or 0) - limit)
-    local owed = owes and math.min(over, math.max(0, math.max(0, spent) - back)) or 0
-    if owed > 0 and ttl > 0 then
-      local length = math.max(1, ends - began)
-      redis.call('HSETNX', debt, 's', ends)
-      redis.call('HSETNX', debt, 'l', limit)
-      redis.call('HSETNX', debt, 'n', length)
-      redis.call('HINCRBY', debt, 'a', owed)
-      redis.call('PEXPIRE', debt, ttl + length * 64)
-    end
-    out[i] = owed
-  end
-end
-return out
-";
-
-/// What a node knows by itself of the slots it asks for, in their order: used, where Redis may have lost it.
-pub type Seeds<'a> = &'a dyn Fn(Slot) -> u64;
+/// What a node knows of a window that Redis does not.
+#[derive(Clone, Copy, Debug)]
+pub struct Seed {
+    pub slot: Slot,
+    pub ends: Timestamp,
+    pub keep: Keep,
+    pub used: u64,
+    pub held: u64,
+}
 
 /// Counters of all nodes that share one Redis.
 #[derive(Debug)]
 pub struct RedisCounters {
     redis: Redis,
-    node: String,
+    process: String,
+    lease: String,
+    member: String,
+    /// Number of the last batch that was settled.
+    settled: String,
     reserve: Script,
     settle: Script,
+    seed: Script,
 }
 
 impl RedisCounters {
-    /// `node` names this process among all that hold something.
-    pub fn new(redis: Redis, node: Uuid) -> Self {
+    /// `process` names this one among all that hold something; `site` is the same again after a restart with what
+    /// was counted before.
+    pub fn new(redis: Redis, process: Uuid, site: Uuid) -> Self {
+        let (process, site) = (process.simple().to_string(), site.simple());
         Self {
             redis,
-            node: node.simple().to_string(),
-            reserve: Script::new(&[COMMON, RESERVE].concat()),
-            settle: Script::new(&[COMMON, SETTLE].concat()),
+            lease: format!("gateway:{{limits}}:node:{process}"),
+            member: format!("gateway:{{limits}}:member:{site}"),
+            settled: format!("gateway:{{limits}}:settled:{process}"),
+            process,
+            reserve: script::reserve(),
+            settle: script::settle(),
+            seed: script::seed(),
         }
     }
 
-    /// To be called more often than every ten seconds: what this node holds counts only while its lease lives.
-    pub async fn renew_lease(&self) -> Result<(), RedisFailure> {
+    /// Hands over the scripts and takes a lease. True when Redis knows already what this node has counted; else it
+    /// is to be told by [`Self::seed`], and [`Self::enter`] ends the telling.
+    pub async fn join(&self) -> Result<bool, RedisFailure> {
+        for script in [&self.reserve, &self.settle, &self.seed] {
+            let mut command = ::redis::cmd("SCRIPT");
+            command.arg("LOAD").arg(script.text());
+            let _: String = self.redis.ask(&command).await?;
+        }
+        self.renew_lease().await?;
+        let mut command = ::redis::cmd("EXISTS");
+        command.arg(&self.member);
+        let known: i64 = self.redis.ask(&command).await?;
+        Ok(known > 0)
+    }
+
+    /// Each node's part is added once, however often it is told.
+    pub async fn seed(&self, seeds: &[Seed], now: Timestamp) -> Result<(), RedisFailure> {
+        let mut call = self.seed.call(seeds.len());
+        seeds.iter().for_each(|seed| {
+            call.arg(window_key(seed.slot));
+        });
+        call.arg(&*self.process).arg(&*self.member);
+        for seed in seeds {
+            call.arg(whole(seed.used)).arg(whole(seed.held)).arg(i32::from(seed.keep == Keep::Shared));
+            call.arg(ttl(seed.ends, now));
+        }
+        self.redis.ask(&call).await
+    }
+
+    /// From here on calls are counted for this node.
+    pub async fn enter(&self) -> Result<(), RedisFailure> {
         let mut command = ::redis::cmd("SET");
-        command.arg(format!("gateway:{{limits}}:node:{}", self.node)).arg(1).arg("EX").arg(LEASE.as_secs());
+        command.arg(&self.member).arg(1).arg("EX").arg(MEMBERSHIP.as_secs());
         self.redis.ask(&command).await
     }
 
-    /// As [`gateway_domain::counters::Counters::reserve`]. On failure nothing is known to be taken; should Redis have
-    /// taken it after all, requests stay counted and holds end with the window.
+    /// To be called more often than every ten seconds: what this process holds counts only while its lease lives.
+    pub async fn renew_lease(&self) -> Result<(), RedisFailure> {
+        let mut command = ::redis::cmd("SET");
+        command.arg(&self.lease).arg(1).arg("EX").arg(LEASE.as_secs());
+        let () = self.redis.ask(&command).await?;
+        let mut command = ::redis::cmd("EXPIRE");
+        command.arg(&self.member).arg(MEMBERSHIP.as_secs());
+        let _: i64 = self.redis.ask(&command).await?;
+        Ok(())
+    }
+
+    /// As [`gateway_domain::counters::Counters::reserve`]. Past its deadline nothing is known to be taken; should
+    /// that turn out later, `late` is called, and what was taken has to be settled. Where the connection broke it
+    /// never turns out: then requests stay counted, and holds end with their window.
     pub async fn reserve(
         &self,
         asks: &mut [Ask],
-        seeds: Seeds<'_>,
         now: Timestamp,
-    ) -> Result<Result<(), Refusal>, RedisFailure> {
-        let mut call = self.reserve.prepare_invoke();
-        call.arg(&*self.node);
+        late: impl FnOnce() + Send + 'static,
+    ) -> Result<Verdict, RedisFailure> {
+        let mut call = self.reserve.call(asks.len() * 2 + 1);
+        call.arg(&*self.member);
+        asks.iter().for_each(|ask| keys(&mut call, ask.slot));
+        call.arg(&*self.process);
         for ask in asks.iter() {
-            keys(&mut call, ask.slot);
             let take = match ask.take {
                 Take::Now => 0,
                 Take::Hold => 1,
                 Take::Look => 2,
             };
             call.arg(whole(ask.limit)).arg(whole(ask.amount)).arg(take);
-            window(&mut call, ask.slot, ask.ends, now);
-            call.arg(whole(seeds(ask.slot)));
+            span(&mut call, ask.slot, ask.ends, now);
         }
-        let told: Vec<i64> = self.redis.run(&call).await?;
-        let unreadable = || RedisFailure::Refused("the script answered something else".into());
-        match told.split_first() {
-            Some((0, [at, taken])) => {
-                let at = usize::try_from(*at).ok().and_then(|at| at.checked_sub(1)).ok_or_else(unreadable)?;
-                Ok(Err(Refusal { at, cause: Cause::Limit, taken: taken.unsigned_abs() }))
+        let late = move |told: Vec<i64>| {
+            if told.first() == Some(&GRANTED) {
+                late();
             }
-            Some((1, rest)) if rest.len() == asks.len() * 2 => {
-                for (ask, told) in asks.iter_mut().zip(rest.chunks_exact(2)) {
-                    ask.left = told[0].unsigned_abs();
-                    ask.lone = told[1] & 1 != 0;
-                    ask.fresh = told[1] & 2 != 0;
-                }
-                Ok(Ok(()))
-            }
-            _ => Err(unreadable()),
+        };
+        match self.redis.ask_on(call, late).await {
+            Err(RedisFailure::Refused(code)) if code == JOIN => Ok(Verdict::Stranger),
+            told => read(asks, &told?),
         }
     }
 
-    /// What each change leaves owed, in their order.
-    pub async fn settle(&self, changes: &[Change], seeds: Seeds<'_>, now: Timestamp) -> Result<Vec<u64>, RedisFailure> {
-        let mut call = self.settle.prepare_invoke();
-        call.arg(&*self.node);
+    /// What each change leaves owed, in their order; `None` for a node that has to join first. A batch that was
+    /// settled already is passed over: one whose fate is unknown is sent again under the same number, and the next
+    /// one has a greater number.
+    pub async fn settle(
+        &self,
+        changes: &[Change],
+        batch: u64,
+        now: Timestamp,
+    ) -> Result<Option<Vec<u64>>, RedisFailure> {
+        let mut call = self.settle.call(changes.len() * 2 + 2);
+        call.arg(&*self.member).arg(&*self.settled);
+        changes.iter().for_each(|change| keys(&mut call, change.slot));
+        call.arg(&*self.process).arg(whole(batch));
         for change in changes {
-            keys(&mut call, change.slot);
             call.arg(whole(change.limit)).arg(whole(change.back)).arg(whole(change.more));
             call.arg(change.used.clamp(-MOST, MOST));
             call.arg(i32::from(change.owes)).arg(i32::from(change.keep != Keep::Memory));
-            window(&mut call, change.slot, change.ends, now);
-            call.arg(whole(seeds(change.slot)));
+            span(&mut call, change.slot, change.ends, now);
         }
-        let owed: Vec<i64> = self.redis.run(&call).await?;
-        Ok(owed.into_iter().map(i64::unsigned_abs).collect())
+        let told: Vec<i64> = match self.redis.ask(&call).await {
+            Err(RedisFailure::Refused(code)) if code == JOIN => return Ok(None),
+            told => told?,
+        };
+        Ok((told.first() != Some(&STRANGER)).then(|| told.into_iter().map(i64::unsigned_abs).collect()))
     }
 }
 
-fn keys(call: &mut ScriptInvocation<'_>, slot: Slot) {
-    let counter = format!("gateway:{{limits}}:{:016x}{:016x}", slot.key.0, slot.key.1);
-    call.key(format!("{counter}:{}", slot.began.0 / 1000)).key(format!("{counter}:debt"));
+const GRANTED: i64 = 1;
+const STRANGER: i64 = -1;
+
+fn read(asks: &mut [Ask], told: &[i64]) -> Result<Verdict, RedisFailure> {
+    let unreadable = || RedisFailure::Refused("the script answered something else".into());
+    match told {
+        [STRANGER] => Ok(Verdict::Stranger),
+        [0, at, taken] => {
+            let at = usize::try_from(*at).ok().and_then(|at| at.checked_sub(1)).ok_or_else(unreadable)?;
+            Ok(Verdict::Refused(Refusal { at, cause: Cause::Limit, taken: taken.unsigned_abs() }))
+        }
+        [GRANTED, rest @ ..] if rest.len() == asks.len() * 2 => {
+            for (ask, told) in asks.iter_mut().zip(rest.chunks_exact(2)) {
+                ask.left = told[0].unsigned_abs();
+                ask.lone = told[1] & 1 != 0;
+                ask.fresh = told[1] & 2 != 0;
+            }
+            Ok(Verdict::Granted)
+        }
+        _ => Err(unreadable()),
+    }
 }
 
-/// Began, ends and time to live, in milliseconds; a window without an end lives for ever, which 0 says.
-fn window(call: &mut ScriptInvocation<'_>, slot: Slot, ends: Timestamp, now: Timestamp) {
-    let ms = |t: Timestamp| (t.0 / 1000).clamp(-MOST, MOST);
-    let ttl = if ends.0 == i64::MAX { 0 } else { (ms(ends) - ms(now) + GRACE_MS).max(1) };
-    call.arg(ms(slot.began)).arg(ms(ends)).arg(ttl);
+fn window_key(slot: Slot) -> String {
+    format!("gateway:{{limits}}:{:016x}{:016x}:{}", slot.key.0, slot.key.1, slot.began.0 / 1000)
+}
+
+fn keys(call: &mut Cmd, slot: Slot) {
+    call.arg(window_key(slot)).arg(format!("gateway:{{limits}}:{:016x}{:016x}:debt", slot.key.0, slot.key.1));
+}
+
+const fn ms(t: Timestamp) -> i64 {
+    let ms = t.0 / 1000;
+    if ms > MOST { MOST } else { ms }
+}
+
+/// Milliseconds; a window without an end lives for ever, which 0 says.
+fn ttl(ends: Timestamp, now: Timestamp) -> i64 {
+    if ends.0 == i64::MAX { 0 } else { (ms(ends) - ms(now) + GRACE_MS).max(1) }
+}
+
+/// Began, ends and time to live.
+fn span(call: &mut Cmd, slot: Slot, ends: Timestamp, now: Timestamp) {
+    call.arg(ms(slot.began)).arg(ms(ends)).arg(ttl(ends, now));
 }
 
 fn whole(number: u64) -> i64 {

@@ -21,7 +21,7 @@ mod session;
 mod url;
 mod vault;
 
-pub use counters::{RedisCounters, Seeds};
+pub use counters::{RedisCounters, Seed, Verdict};
 pub use database::{Database, OpenError, Options, open, open_later};
 pub use last_good::{LastGood, LastGoodError};
 pub use logs::{DayFiles, LogsUrl, Nowhere, Partitions, open_logs};

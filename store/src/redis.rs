@@ -6,14 +6,15 @@ use ::redis::aio::{ConnectionLike, MultiplexedConnection};
 use ::redis::cluster::ClusterClient;
 use ::redis::cluster_async::ClusterConnection;
 use ::redis::{
-    Cmd, ConnectionInfo, FromRedisValue, IntoConnectionInfo, Pipeline, RedisFuture, ScriptInvocation, Value,
+    AsyncConnectionConfig, Cmd, ConnectionInfo, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisFuture,
+    Value,
 };
 use arc_swap::ArcSwapOption;
 use std::fmt;
-use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
@@ -25,6 +26,8 @@ const BETWEEN_DIALS: [Duration; 4] =
 const CHECK: Duration = Duration::from_secs(1);
 /// Calls in a row past their deadline after which the connection counts as dead.
 const MOST_LATE: u32 = 3;
+/// A call that took this long will bring nothing any more.
+const ABANDONED: Duration = Duration::from_secs(30);
 
 /// Where Redis is. The password never shows.
 #[derive(Clone)]
@@ -122,6 +125,9 @@ struct Inner {
     lost: Notify,
     late: AtomicU32,
     failures: AtomicU64,
+    links: AtomicU64,
+    /// Where [`Redis::keep`] runs, and calls end that nobody waits for any more.
+    runtime: OnceLock<Handle>,
 }
 
 impl fmt::Debug for Redis {
@@ -140,6 +146,8 @@ impl Redis {
             lost: Notify::new(),
             late: AtomicU32::new(0),
             failures: AtomicU64::new(0),
+            links: AtomicU64::new(0),
+            runtime: OnceLock::new(),
         }))
     }
 
@@ -147,8 +155,14 @@ impl Redis {
         RedisState { connected: self.0.link.load().is_some(), failures: self.0.failures.load(Ordering::Relaxed) }
     }
 
+    /// How often a connection was made; 0 before the first.
+    pub fn links(&self) -> u64 {
+        self.0.links.load(Ordering::Acquire)
+    }
+
     /// Dials, watches and dials again, for as long as it is polled. One such task per process.
     pub async fn keep(&self) {
+        self.0.runtime.get_or_init(Handle::current);
         let mut tries = 0;
         loop {
             if self.0.link.load().is_some() {
@@ -160,11 +174,12 @@ impl Redis {
                 }
                 continue;
             }
-            match timeout(DIAL, self.dial()).await {
+            match timeout(DIAL, self.reach()).await {
                 Ok(Ok(link)) => {
                     tracing::info!(redis = %self.0.url, "connected to Redis");
                     self.0.late.store(0, Ordering::Relaxed);
                     self.0.link.store(Some(Arc::new(link)));
+                    self.0.links.fetch_add(1, Ordering::Release);
                 }
                 failed => {
                     if tries == 0 {
@@ -182,10 +197,22 @@ impl Redis {
         match self.0.url.0.as_slice() {
             [one] => {
                 let client = ::redis::Client::open(one.clone())?;
-                client.get_multiplexed_async_connection().await.map(Link::One)
+                let config = AsyncConnectionConfig::new().set_response_timeout(Some(ABANDONED));
+                client.get_multiplexed_async_connection_with_config(&config).await.map(Link::One)
             }
-            nodes => ClusterClient::new(nodes.to_vec())?.get_async_connection().await.map(Link::Cluster),
+            nodes => {
+                let client = ClusterClient::builder(nodes.to_vec()).response_timeout(ABANDONED).build()?;
+                client.get_async_connection().await.map(Link::Cluster)
+            }
         }
+    }
+
+    /// A server that can be reached but takes longer than anybody waits is as good as away.
+    async fn reach(&self) -> ::redis::RedisResult<Link> {
+        let mut link = self.dial().await?;
+        let slow = (ErrorKind::Io, "it answers too slowly");
+        timeout(self.0.deadline, ::redis::cmd("PING").exec_async(&mut link)).await.map_err(|_| slow)??;
+        Ok(link)
     }
 
     /// One command.
@@ -193,40 +220,57 @@ impl Redis {
         self.with(async |link| command.query_async(link).await).await
     }
 
-    /// One script, sent whole only when the server does not know it yet. All its keys must share a hash tag.
-    pub async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, RedisFailure> {
-        self.with(async |link| script.invoke_async(link).await).await
+    /// As [`Self::ask`], of a command that changes something: past its deadline it goes on behind the caller's back,
+    /// and what it brings after all is handed to `late`.
+    pub async fn ask_on<T: FromRedisValue + Send + 'static>(
+        &self,
+        command: Cmd,
+        late: impl FnOnce(T) + Send + 'static,
+    ) -> Result<T, RedisFailure> {
+        let Some(link) = self.0.link.load_full() else { return Err(RedisFailure::Away) };
+        let mut own = (*link).clone();
+        let mut call = Box::pin(async move { command.query_async::<T>(&mut own).await });
+        let outcome = match timeout(self.0.deadline, &mut call).await {
+            Ok(told) => told.map_err(failure),
+            Err(_) => {
+                if let Some(runtime) = self.0.runtime.get() {
+                    runtime.spawn(async move {
+                        if let Ok(told) = call.await {
+                            late(told);
+                        }
+                    });
+                }
+                Err(RedisFailure::Late)
+            }
+        };
+        self.judge(&link, &outcome);
+        outcome
     }
 
     async fn with<T>(&self, call: impl AsyncFnOnce(&mut Link) -> ::redis::RedisResult<T>) -> Result<T, RedisFailure> {
         let Some(link) = self.0.link.load_full() else { return Err(RedisFailure::Away) };
         let mut own = (*link).clone();
-        let outcome = self.in_time(call(&mut own)).await;
-        match &outcome {
+        let outcome = match timeout(self.0.deadline, call(&mut own)).await {
+            Ok(told) => told.map_err(failure),
+            Err(_) => Err(RedisFailure::Late),
+        };
+        self.judge(&link, &outcome);
+        outcome
+    }
+
+    fn judge<T>(&self, link: &Arc<Link>, outcome: &Result<T, RedisFailure>) {
+        match outcome {
             Ok(_) => self.0.late.store(0, Ordering::Relaxed),
             Err(RedisFailure::Refused(_)) => {}
-            Err(RedisFailure::Away) => self.lose(&link),
+            Err(RedisFailure::Away) => self.lose(link),
             Err(RedisFailure::Late) => {
                 if self.0.late.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_LATE {
-                    self.lose(&link);
+                    self.lose(link);
                 }
             }
         }
         if outcome.is_err() {
             self.0.failures.fetch_add(1, Ordering::Relaxed);
-        }
-        outcome
-    }
-
-    async fn in_time<T>(&self, call: impl Future<Output = ::redis::RedisResult<T>>) -> Result<T, RedisFailure> {
-        match timeout(self.0.deadline, call).await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(e)) if e.is_timeout() => Err(RedisFailure::Late),
-            Ok(Err(e)) if e.is_io_error() || e.is_connection_dropped() || e.is_unrecoverable_error() => {
-                Err(RedisFailure::Away)
-            }
-            Ok(Err(e)) => Err(RedisFailure::Refused(told(Some(e)))),
-            Err(_) => Err(RedisFailure::Late),
         }
     }
 
@@ -238,6 +282,16 @@ impl Redis {
             tracing::warn!(redis = %self.0.url, "Redis is away");
             self.0.lost.notify_one();
         }
+    }
+}
+
+fn failure(error: ::redis::RedisError) -> RedisFailure {
+    if error.is_timeout() {
+        RedisFailure::Late
+    } else if error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error() {
+        RedisFailure::Away
+    } else {
+        RedisFailure::Refused(told(Some(error)))
     }
 }
 

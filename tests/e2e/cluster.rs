@@ -1,15 +1,12 @@
 //! Several nodes on one Postgres: who is there, and what they promise together.
 
-use crate::harness::{Gateway, eventually, hello};
+use crate::harness::{Gateway, Wire, eventually, hello};
 use futures_util::{StreamExt, stream};
 use gateway_testing::Postgres;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 
 async fn database(name: &'static str) -> (Arc<Postgres>, String) {
     let made = tokio::task::spawn_blocking(|| (Postgres::shared(), Postgres::shared().create(name))).await;
@@ -50,49 +47,6 @@ async fn nodes_know_each_other_until_they_leave() {
     two.process.exit(Duration::from_secs(20)).await;
     assert_eq!(nodes(&one).await.len(), 1, "it said goodbye");
     eventually("one that serves", || async { serving("1").await.then_some(()) }).await;
-}
-
-/// What stands between a node and its database, until it is cut.
-struct Wire {
-    port: u16,
-    is_cut: Arc<AtomicBool>,
-    cuts: tokio::sync::broadcast::Sender<()>,
-    _tasks: JoinSet<()>,
-}
-
-impl Wire {
-    async fn to(port: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let own = listener.local_addr().expect("bound").port();
-        let (is_cut, (cuts, _)) = (Arc::new(AtomicBool::new(false)), tokio::sync::broadcast::channel(4));
-        let (cut, calls, mut tasks) = (is_cut.clone(), cuts.clone(), JoinSet::new());
-        tasks.spawn(async move {
-            let mut carried = JoinSet::new();
-            while let Ok((mut near, _)) = listener.accept().await {
-                if cut.load(SeqCst) {
-                    continue;
-                }
-                let mut over = calls.subscribe();
-                carried.spawn(async move {
-                    let Ok(mut far) = TcpStream::connect(("127.0.0.1", port)).await else { return };
-                    tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
-                        _ = over.recv() => {}
-                    }
-                });
-            }
-        });
-        Self { port: own, is_cut, cuts, _tasks: tasks }
-    }
-
-    fn cut(&self) {
-        self.is_cut.store(true, SeqCst);
-        let _ = self.cuts.send(());
-    }
-
-    fn mend(&self) {
-        self.is_cut.store(false, SeqCst);
-    }
 }
 
 /// Two nodes of each half; the second proxy reaches the database over a wire that can be cut.

@@ -70,6 +70,8 @@ mod routing;
 #[cfg(test)]
 mod saved;
 #[cfg(test)]
+mod shared_limits;
+#[cfg(test)]
 mod shutdown;
 #[cfg(test)]
 mod startup;

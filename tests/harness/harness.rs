@@ -11,12 +11,14 @@ pub(crate) mod process;
 pub(crate) mod raw;
 pub(crate) mod reply;
 pub(crate) mod upstream;
+pub(crate) mod wire;
 
 pub(crate) use call::Answer;
 pub(crate) use gateway::{ADMIN_KEY, Gateway, WORKSPACE_KEY};
 pub(crate) use mock::Mock;
 pub(crate) use raw::Raw;
 pub(crate) use upstream::{Peer, Seen, Upstream};
+pub(crate) use wire::Wire;
 
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};

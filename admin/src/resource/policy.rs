@@ -3,10 +3,12 @@
 
 use super::{Resource, Row, collect, edit, everything, locate};
 use crate::actor::Actor;
-use crate::change::Action;
+use crate::app::Counting;
+use crate::change::{Action, Around};
 use crate::input::{Body, Edit, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
+use gateway_domain::counters::FailMode;
 use gateway_domain::resource::check_name;
 use gateway_domain::resource::policy::{Condition, Enforcement, OneOrMany};
 use gateway_domain::scope::Scope;
@@ -57,6 +59,16 @@ pub(super) fn set_holding(
         Edit::Keep => {}
         Edit::Clear => *assumed = None,
         Edit::Set(tokens) => *assumed = Some(tokens.0),
+    }
+    Ok(())
+}
+
+/// What insists on being counted exactly cannot be saved where nothing can.
+pub(super) fn check_fail_mode(status: &str, mode: FailMode, around: &Around<'_>) -> Result<(), Problem> {
+    let insists = mode == FailMode::Closed && status == "active";
+    if insists && around.app.status.counting() == Counting::Divided {
+        let rule = "cannot be closed while several nodes run without --redis-url: their counts are not exact";
+        return Err(bad("fail_mode", rule));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::change::Around;
 use crate::input::{Edit, Whole};
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::counters::FailMode;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::policy::{Condition, Enforcement, GroupBy, Measure, RateLimitPolicy, Target, Unit};
 use gateway_domain::resource::{Kind, check_name};
@@ -67,6 +68,8 @@ pub(crate) struct Create {
     #[serde(default)]
     enforcement: Enforcement,
     assume_output: Option<Whole>,
+    #[serde(default)]
+    fail_mode: FailMode,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +85,8 @@ pub(crate) struct Patch {
     value: Edit<Whole>,
     #[serde(default)]
     conditions: Edit<Vec<Condition>>,
+    #[serde(default)]
+    fail_mode: Edit<FailMode>,
     #[serde(default)]
     status: Edit<String>,
     #[serde(default)]
@@ -116,6 +121,7 @@ impl Resource for RateLimitPolicy {
             group_by: input.group_by,
             enforcement: input.enforcement,
             assume_output: input.assume_output.map(|tokens| tokens.0),
+            fail_mode: input.fail_mode,
             rest: Map::new(),
         };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
@@ -139,13 +145,16 @@ impl Resource for RateLimitPolicy {
         }
         let kept = (&mut row.doc.enforcement, &mut row.doc.assume_output);
         policy::set_holding((input.enforcement, input.assume_output), kept)?;
+        if let Some(mode) = input.fail_mode.or_default() {
+            row.doc.fail_mode = mode;
+        }
         policy::set_status(row, input.status)
     }
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
         row.doc.check()?;
         (around.app.check_policy)(&row.doc)?;
-        Ok(())
+        policy::check_fail_mode(&row.status, row.doc.fail_mode, around)
     }
 
     fn view(row: &Row<Self>, _call: &Call) -> Value {
@@ -159,6 +168,7 @@ impl Resource for RateLimitPolicy {
             "group_by": row.doc.group_by,
             "enforcement": row.doc.enforcement,
             "assume_output": row.doc.assume_output,
+            "fail_mode": row.doc.fail_mode,
         });
         policy::view(row, &more)
     }

@@ -9,6 +9,7 @@ use crate::change::{Action, Around, audit, commit};
 use crate::input::{Edit, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::counters::FailMode;
 use gateway_domain::id::{PolicyId, WorkspaceId};
 use gateway_domain::ports::{Batch, Entity, EntityQuery, Holder, Which};
 use gateway_domain::resource::budget::{Amount, Reset, Spend, Week};
@@ -82,6 +83,8 @@ pub(crate) struct Create {
     #[serde(default)]
     enforcement: Enforcement,
     assume_output: Option<Whole>,
+    #[serde(default)]
+    fail_mode: FailMode,
 }
 
 #[derive(Deserialize)]
@@ -103,6 +106,8 @@ pub(crate) struct Patch {
     next_usage_reset_at: Edit<Timestamp>,
     #[serde(default)]
     conditions: Edit<Vec<Condition>>,
+    #[serde(default)]
+    fail_mode: Edit<FailMode>,
     #[serde(default)]
     status: Edit<String>,
     #[serde(default)]
@@ -143,6 +148,7 @@ impl Resource for UsageLimitPolicy {
             group_by: input.group_by,
             enforcement: input.enforcement,
             assume_output: input.assume_output.map(|tokens| tokens.0),
+            fail_mode: input.fail_mode,
             rest: Map::new(),
         };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
@@ -174,13 +180,16 @@ impl Resource for UsageLimitPolicy {
         }
         let kept = (&mut row.doc.enforcement, &mut row.doc.assume_output);
         policy::set_holding((input.enforcement, input.assume_output), kept)?;
+        if let Some(mode) = input.fail_mode.or_default() {
+            row.doc.fail_mode = mode;
+        }
         policy::set_status(row, input.status)
     }
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
         row.doc.check()?;
         (around.app.check_usage_policy)(&row.doc)?;
-        Ok(())
+        policy::check_fail_mode(&row.status, row.doc.fail_mode, around)
     }
 
     fn view(row: &Row<Self>, call: &Call) -> Value {
@@ -196,6 +205,7 @@ impl Resource for UsageLimitPolicy {
         more["group_by"] = json!(row.doc.group_by);
         more["enforcement"] = json!(row.doc.enforcement);
         more["assume_output"] = json!(row.doc.assume_output);
+        more["fail_mode"] = json!(row.doc.fail_mode);
         policy::view(row, &more)
     }
 

@@ -5,7 +5,9 @@ use crate::standings::Counters;
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use gateway_admin::{App, Bootstrapped, ClientAddr, Part, Status, bootstrap, router, system_clock, system_random};
+use gateway_admin::{
+    App, Bootstrapped, ClientAddr, Counting, Part, Status, bootstrap, router, system_clock, system_random,
+};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{Batch, Changes, Fut, Live, LogStore, Tokens, Vault};
@@ -54,9 +56,14 @@ pub(crate) struct Process {
     pub(crate) ready: Mutex<Result<(), String>>,
     /// Why the part `journal` does less than it should.
     pub(crate) trouble: Mutex<Option<String>>,
+    pub(crate) counting: Mutex<Counting>,
 }
 
 impl Status for Process {
+    fn counting(&self) -> Counting {
+        *self.counting.lock().expect("unpoisoned")
+    }
+
     fn ready(&self) -> Result<(), String> {
         self.ready.lock().expect("unpoisoned").clone()
     }
@@ -69,9 +76,6 @@ impl Status for Process {
     fn parts(&self) -> Vec<Part> {
         let trouble = self.trouble.lock().expect("unpoisoned").clone();
         vec![Part::new("proxy", json!({ "requests_in_flight": 2 })), Part::new("journal", json!({})).troubled(trouble)]
-    }
-    fn limits_are_exact(&self) -> bool {
-        self.trouble.lock().expect("unpoisoned").is_none()
     }
 }
 
@@ -169,7 +173,11 @@ impl House {
             vault: vault.clone(),
             trusted: trusted.clone(),
         });
-        let process = Arc::new(Process { ready: Mutex::new(Ok(())), trouble: Mutex::default() });
+        let process = Arc::new(Process {
+            ready: Mutex::new(Ok(())),
+            trouble: Mutex::default(),
+            counting: Mutex::new(Counting::Process),
+        });
         let store = Arc::new(database.clone());
         let logs = DayFiles::open(&folder.path().join("logs"), &Options::default()).expect("a folder");
         let logs: Arc<dyn LogStore> = Arc::new(logs);

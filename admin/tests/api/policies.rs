@@ -1,6 +1,7 @@
 //! Rate-limit policies: rules, filters, what is fixed, and archiving instead of deleting.
 
 use crate::harness::{House, list, merge, text};
+use gateway_admin::Counting;
 use serde_json::{Value, json};
 
 fn policy(fields: Value) -> Value {
@@ -146,4 +147,24 @@ async fn lists_are_sifted() {
     for query in ["unit=rps", "type=x", "status=gone", "target=all", "page_size=1001"] {
         house.as_admin().get(&format!("{PATH}?{query}")).await.refused(400, "AB01");
     }
+}
+
+#[tokio::test]
+async fn a_policy_says_what_becomes_of_it_while_counts_are_not_shared() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let path = format!("{PATH}/{}", make(&house, json!({})).await);
+    assert_eq!(admin.get(&path).await.expect(200)["fail_mode"], "local");
+    admin.put(&path, json!({"fail_mode": "open"})).await.expect(200);
+    assert_eq!(admin.get(&path).await.expect(200)["fail_mode"], "open");
+    let said = admin.put(&path, json!({"fail_mode": "shut"})).await.refused(400, "AB01");
+    assert!(said.contains("fail_mode"), "{said}");
+    admin.put(&path, json!({"fail_mode": "closed"})).await.expect(200);
+    // Nothing makes several nodes without Redis count exactly.
+    *house.process.counting.lock().expect("unpoisoned") = Counting::Divided;
+    let said = admin.post(PATH, policy(json!({"fail_mode": "closed"}))).await.refused(400, "AB01");
+    assert!(said.contains("fail_mode") && said.contains("--redis-url"), "{said}");
+    admin.put(&path, json!({"value": 30})).await.refused(400, "AB01");
+    admin.put(&path, json!({"fail_mode": null})).await.expect(200);
+    assert_eq!(admin.get(&path).await.expect(200)["fail_mode"], "local");
 }

@@ -2,6 +2,7 @@
 
 use super::Invalid;
 use super::budget::{Budget, Spend};
+use crate::counters::FailMode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -23,6 +24,9 @@ pub struct RateLimitPolicy {
     pub conditions: Vec<Condition>,
     #[serde(default)]
     pub group_by: Vec<GroupBy>,
+    /// While the counters that nodes share are out of reach.
+    #[serde(default)]
+    pub fail_mode: FailMode,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -42,6 +46,9 @@ pub struct UsageLimitPolicy {
     pub conditions: Vec<Condition>,
     #[serde(default)]
     pub group_by: Vec<GroupBy>,
+    /// While the counters that nodes share are out of reach.
+    #[serde(default)]
+    pub fail_mode: FailMode,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -101,6 +101,16 @@ impl Shard {
         (taken >= ask.limit || !fits).then_some((Cause::Limit, taken))
     }
 
+    pub(super) fn has_room(&self, slot: Slot, room: usize) -> bool {
+        self.accounts.len() < room || self.accounts.contains_key(&slot)
+    }
+
+    pub(super) fn visit(&self, each: &mut impl FnMut(Total, u64)) {
+        for (slot, a) in &self.accounts {
+            each(Total { slot: *slot, ends: a.ends, keep: a.keep, used: a.used }, a.held);
+        }
+    }
+
     pub(super) fn count(&mut self, ask: &mut Ask) {
         if only_looks(ask) {
             let taken = self.accounts.get(&ask.slot).map_or(0, |a| a.used.saturating_add(a.held));

@@ -1,12 +1,19 @@
 //! Counters in Redis against the ledger of one process: whatever is asked, both say the same. And what only
-//! Redis has: many nodes, leases, and windows that were lost.
+//! Redis has: many nodes, leases, windows that were lost, and calls that were sent twice or came late.
 
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Answer, Ask, Change, CounterKey, Counters, Keep, Measured, Refusal, Slot, Take};
+use gateway_domain::counters::{
+    Answer, Ask, Change, CounterKey, Counters, FailMode, Keep, Measured, Refusal, Slot, Take,
+};
 use gateway_policies::Ledger;
-use gateway_store::{Redis, RedisCounters, RedisUrl};
+use gateway_store::{Redis, RedisCounters, RedisFailure, RedisUrl, Seed, Verdict};
 use gateway_testing::Redis as Server;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 const MINUTE: i64 = 60_000_000;
@@ -27,6 +34,7 @@ fn ask(name: u64, limit: u64, amount: u64, take: Take, now: Timestamp) -> Ask {
         amount,
         take,
         keep: Keep::Node,
+        fail: FailMode::Local,
         assume: 0,
         tag: 0,
         left: 0,
@@ -57,20 +65,34 @@ fn now(ledger: &Ledger, asks: &mut [Ask], at: Timestamp) -> Result<(), Refusal> 
     }
 }
 
-const NO_SEEDS: &(dyn Fn(Slot) -> u64 + Sync) = &|_| 0;
+fn node(redis: &Redis) -> RedisCounters {
+    RedisCounters::new(redis.clone(), Uuid::now_v7(), Uuid::now_v7())
+}
 
-/// A connected node, while `story` runs.
+async fn take(node: &RedisCounters, asks: &mut [Ask], at: Timestamp) -> Verdict {
+    node.reserve(asks, at, || {}).await.unwrap()
+}
+
+/// Connected nodes that have joined, while `story` runs.
 async fn with_nodes<F: Future<Output = ()>>(server: &Server, n: usize, story: impl FnOnce(Vec<RedisCounters>) -> F) {
+    with_redis(server, async |redis| {
+        let nodes: Vec<_> = (0..n).map(|_| node(&redis)).collect();
+        for node in &nodes {
+            assert!(!node.join().await.unwrap(), "nothing was counted before");
+            node.enter().await.unwrap();
+        }
+        story(nodes).await;
+    })
+    .await;
+}
+
+async fn with_redis(server: &Server, story: impl AsyncFnOnce(Redis)) {
     let redis = Redis::new(RedisUrl::parse(&server.url()).unwrap(), Duration::from_secs(5));
-    let nodes: Vec<_> = (0..n).map(|_| RedisCounters::new(redis.clone(), Uuid::now_v7())).collect();
     let story = async {
         while !redis.state().connected {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        for node in &nodes {
-            node.renew_lease().await.unwrap();
-        }
-        story(nodes).await;
+        story(redis.clone()).await;
     };
     tokio::select! {
         () = redis.keep() => unreachable!("it never ends"),
@@ -92,7 +114,7 @@ async fn redis_and_the_ledger_agree_on_every_story() {
                 let used = i64::try_from(dice.below(amount * 2 + 1)).unwrap();
                 let changes = [change(&ask, amount, 0, used)];
                 ledger.settle(&changes);
-                redis.settle(&changes, NO_SEEDS, at).await.unwrap();
+                redis.settle(&changes, step + 1, at).await.unwrap().expect("joined");
                 continue;
             }
             let mut names: Vec<u64> = (0..=dice.below(3)).map(|_| dice.below(6)).collect();
@@ -105,8 +127,9 @@ async fn redis_and_the_ledger_agree_on_every_story() {
             let mut ours: Vec<Ask> = wanted.collect();
             let mut theirs = ours.clone();
             let expected = now(&ledger, &mut ours, at);
-            let got = redis.reserve(&mut theirs, NO_SEEDS, at).await.unwrap();
-            assert_eq!(got, expected, "step {step}: {ours:?}");
+            let got = take(redis, &mut theirs, at).await;
+            let told = expected.map_or_else(Verdict::Refused, |()| Verdict::Granted);
+            assert_eq!(got, told, "step {step}: {ours:?}");
             if expected.is_err() {
                 continue;
             }
@@ -128,13 +151,13 @@ async fn many_nodes_together_admit_what_is_allowed_and_no_more() {
             let node = &nodes[i % nodes.len()];
             async move {
                 let mut asks = [ask(1, 100, 1, Take::Now, at), ask(2, 150, 1, Take::Hold, at)];
-                node.reserve(&mut asks, NO_SEEDS, at).await.unwrap().is_ok()
+                take(node, &mut asks, at).await == Verdict::Granted
             }
         });
         let admitted = futures_util::future::join_all(calls).await.into_iter().filter(|ok| *ok).count();
         assert_eq!(admitted, 100);
         let mut look = [ask(2, 150, 0, Take::Look, at)];
-        nodes[0].reserve(&mut look, NO_SEEDS, at).await.unwrap().unwrap();
+        assert_eq!(take(&nodes[0], &mut look, at).await, Verdict::Granted);
         assert_eq!(look[0].left, 50, "a refused call took from neither");
     })
     .await;
@@ -146,9 +169,9 @@ async fn a_dead_node_gives_back_what_it_held() {
     let url = server.url();
     with_nodes(&server, 2, |nodes| async move {
         let at = Timestamp(START);
-        nodes[0].reserve(&mut [ask(1, 10, 9, Take::Hold, at)], NO_SEEDS, at).await.unwrap().unwrap();
+        assert_eq!(take(&nodes[0], &mut [ask(1, 10, 9, Take::Hold, at)], at).await, Verdict::Granted);
         let mut mine = [ask(1, 10, 5, Take::Hold, at)];
-        assert!(nodes[1].reserve(&mut mine, NO_SEEDS, at).await.unwrap().is_err());
+        assert!(matches!(take(&nodes[1], &mut mine, at).await, Verdict::Refused(_)));
         let mut direct = ::redis::Client::open(url).unwrap().get_connection().unwrap();
         let leases: Vec<String> = ::redis::cmd("KEYS").arg("gateway:{limits}:node:*").query(&mut direct).unwrap();
         assert_eq!(leases.len(), 2);
@@ -156,23 +179,147 @@ async fn a_dead_node_gives_back_what_it_held() {
             let _: () = ::redis::cmd("DEL").arg(lease).query(&mut direct).unwrap();
         }
         nodes[1].renew_lease().await.unwrap();
-        nodes[1].reserve(&mut mine, NO_SEEDS, at).await.unwrap().unwrap();
+        assert_eq!(take(&nodes[1], &mut mine, at).await, Verdict::Granted);
         assert_eq!(mine[0].left, 5);
     })
     .await;
 }
 
+fn seed(of: &Ask, used: u64, held: u64) -> Seed {
+    Seed { slot: of.slot, ends: of.ends, keep: of.keep, used, held }
+}
+
 #[tokio::test]
-async fn a_window_that_redis_lost_begins_with_what_the_node_knows() {
+async fn what_nodes_know_comes_back_to_a_redis_that_lost_it() {
+    let mut server = Server::start();
+    let url = server.url();
+    let (site, at) = (Uuid::now_v7(), Timestamp(START));
+    let mut mine = [ask(1, 20, 1, Take::Now, at)];
+    let redis = Redis::new(RedisUrl::parse(&url).unwrap(), Duration::from_secs(5));
+    let story = async {
+        while !redis.state().connected {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let (one, two) = (RedisCounters::new(redis.clone(), Uuid::now_v7(), site), node(&redis));
+        assert_eq!(take(&one, &mut mine, at).await, Verdict::Stranger, "nobody joined");
+        for node in [&one, &two] {
+            assert!(!node.join().await.unwrap());
+            node.enter().await.unwrap();
+        }
+        assert_eq!(take(&one, &mut mine, at).await, Verdict::Granted);
+        server.stop();
+        server.resume();
+        while redis.links() < 2 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert_eq!(take(&one, &mut mine, at).await, Verdict::Stranger, "an empty Redis counts for nobody");
+        assert_eq!(one.settle(&[change(&mine[0], 0, 0, 3)], 1, at).await.unwrap(), None);
+        for (node, used, held) in [(&one, 8, 2), (&two, 5, 0)] {
+            assert!(!node.join().await.unwrap());
+            // What was told twice counts once.
+            node.seed(&[seed(&mine[0], used, held)], at).await.unwrap();
+            node.seed(&[seed(&mine[0], used, held)], at).await.unwrap();
+            node.enter().await.unwrap();
+        }
+        assert_eq!(take(&two, &mut mine, at).await, Verdict::Granted);
+        assert_eq!(mine[0].left, 4, "eight and five were used, two are held, one is new");
+        let again = RedisCounters::new(redis.clone(), Uuid::now_v7(), site);
+        assert!(again.join().await.unwrap(), "after a restart of its own it has nothing to tell");
+    };
+    tokio::select! {
+        () = redis.keep() => unreachable!("it never ends"),
+        () = story => {}
+    }
+}
+
+#[tokio::test]
+async fn a_count_that_every_node_knows_is_told_by_all_and_counted_once() {
+    let server = Server::start();
+    with_nodes(&server, 2, |nodes| async move {
+        let at = Timestamp(START);
+        let mut budget = [Ask { keep: Keep::Shared, ends: Timestamp(i64::MAX), ..ask(1, 20, 1, Take::Hold, at) }];
+        for (node, known) in nodes.iter().zip([12, 15]) {
+            node.seed(&[seed(&budget[0], known, 0)], at).await.unwrap();
+        }
+        assert_eq!(take(&nodes[0], &mut budget, at).await, Verdict::Granted);
+        assert_eq!(budget[0].left, 4);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_that_is_sent_twice_settles_once() {
     let server = Server::start();
     with_nodes(&server, 1, |nodes| async move {
         let at = Timestamp(START);
-        let mut asks = [ask(1, 10, 1, Take::Now, at)];
-        nodes[0].reserve(&mut asks, &|_| 8, at).await.unwrap().unwrap();
-        assert_eq!(asks[0].left, 1, "eight were used before");
-        nodes[0].reserve(&mut asks, &|_| 8, at).await.unwrap().unwrap();
-        assert_eq!(asks[0].left, 0, "what Redis knows counts once it knows");
-        assert!(nodes[0].reserve(&mut asks, &|_| 8, at).await.unwrap().is_err());
+        let mut held = [ask(1, 20, 10, Take::Hold, at)];
+        assert_eq!(take(&nodes[0], &mut held, at).await, Verdict::Granted);
+        let changes = [change(&held[0], 10, 0, 4)];
+        assert_eq!(nodes[0].settle(&changes, 1, at).await.unwrap(), Some(vec![0]));
+        assert_eq!(nodes[0].settle(&changes, 1, at).await.unwrap(), Some(Vec::new()));
+        let mut look = [ask(1, 20, 0, Take::Look, at)];
+        assert_eq!(take(&nodes[0], &mut look, at).await, Verdict::Granted);
+        assert_eq!(look[0].left, 16);
     })
     .await;
+}
+
+/// A wire to Redis that holds back what Redis says for as long as it is told to.
+async fn slow_wire(port: u16, wait: Arc<AtomicU64>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let own = listener.local_addr().unwrap().port();
+    tokio::task::spawn_local(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await else { return };
+            let (mut from_near, mut to_near) = near.into_split();
+            let (mut from_far, mut to_far) = far.into_split();
+            tokio::task::spawn_local(async move { tokio::io::copy(&mut from_near, &mut to_far).await });
+            let wait = wait.clone();
+            tokio::task::spawn_local(async move {
+                let mut buffer = [0; 4096];
+                while let Ok(n @ 1..) = from_far.read(&mut buffer).await {
+                    tokio::time::sleep(Duration::from_millis(wait.load(Relaxed))).await;
+                    if to_near.write_all(&buffer[..n]).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    own
+}
+
+#[tokio::test]
+async fn what_came_late_is_heard_of() {
+    let server = Server::start();
+    let wait = Arc::new(AtomicU64::new(0));
+    let local = tokio::task::LocalSet::new();
+    local
+        .run_until(async {
+            let port = slow_wire(server.port(), wait.clone()).await;
+            let url = RedisUrl::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
+            let redis = Redis::new(url, Duration::from_millis(400));
+            let story = async {
+                while !redis.state().connected {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                let node = node(&redis);
+                node.join().await.unwrap();
+                node.enter().await.unwrap();
+                wait.store(600, Relaxed);
+                let heard = Arc::new(Notify::new());
+                let late = heard.clone();
+                let began = Instant::now();
+                let mut asks = [ask(1, 9, 1, Take::Now, Timestamp(START))];
+                let failed = node.reserve(&mut asks, Timestamp(START), move || late.notify_one()).await;
+                assert_eq!(failed, Err(RedisFailure::Late));
+                assert!(began.elapsed() < Duration::from_millis(550), "{:?}", began.elapsed());
+                heard.notified().await;
+            };
+            tokio::select! {
+                () = redis.keep() => unreachable!("it never ends"),
+                () = story => {}
+            }
+        })
+        .await;
 }

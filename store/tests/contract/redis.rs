@@ -69,17 +69,15 @@ async fn a_slow_redis_costs_no_more_than_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_script_runs_whether_or_not_the_server_knows_it() {
+async fn a_refusal_is_told_by_its_code() {
     let server = Server::start();
     let redis = handle(&server);
-    let script = ::redis::Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
     let story = async {
         connected(&redis, true).await;
-        for total in [2, 4] {
-            let mut call = script.prepare_invoke();
-            call.key("n").arg(2);
-            assert_eq!(redis.run::<i64>(&call).await, Ok(total));
-        }
+        let mut call = ::redis::cmd("EVALSHA");
+        call.arg("0".repeat(40)).arg(0);
+        assert_eq!(redis.ask::<i64>(&call).await, Err(RedisFailure::Refused("NOSCRIPT".into())));
+        assert!(redis.state().connected, "it answers");
     };
     tokio::select! {
         () = redis.keep() => unreachable!("it never ends"),

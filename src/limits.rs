@@ -1,0 +1,196 @@
+//! The counters that requests are held to. Alone, those of this process; with Redis, those that all nodes share,
+//! with the process's own beside them as a mirror: what is written down for later, what an empty Redis is told, and
+//! what is counted by while Redis is out of reach. Knows no policy.
+
+mod figures;
+mod settler;
+mod shared;
+
+pub(crate) use figures::Figures;
+pub(crate) use shared::Shared;
+
+use crate::peers::{Peers, Place};
+use figures::{By, Counts};
+use gateway_admin::Counting;
+use gateway_domain::Timestamp;
+use gateway_domain::counters::{Answer, Ask, Cause, Change, Counters, FailMode, Keep, Refusal, Take};
+use gateway_policies::Ledger;
+use gateway_store::Verdict;
+use std::sync::Arc;
+use std::time::Instant;
+
+#[derive(Debug)]
+pub(crate) struct Limits {
+    ledger: Arc<Ledger>,
+    peers: Peers,
+    shared: Option<Shared>,
+    counts: Arc<Counts>,
+}
+
+impl Limits {
+    /// Counted in this process, and divided among the nodes when there are several.
+    pub(crate) fn alone(ledger: Arc<Ledger>, peers: Peers) -> Self {
+        Self { ledger, peers, shared: None, counts: Arc::default() }
+    }
+
+    pub(crate) fn sharing(ledger: Arc<Ledger>, peers: Peers, shared: Shared) -> Self {
+        let counts = shared.counts().clone();
+        Self { ledger, peers, shared: Some(shared), counts }
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// How limits are counted right now.
+    pub(crate) fn counting(&self) -> Counting {
+        match &self.shared {
+            Some(shared) if shared.is_open(gateway_admin::system_clock()) => Counting::Redis,
+            Some(_) => Counting::RedisAway,
+            None if self.peers.count() > 1 => Counting::Divided,
+            None => Counting::Process,
+        }
+    }
+
+    /// Sends what is still to be settled; for the last moment of a process. From a thread outside any runtime.
+    pub(crate) fn flush(&self) {
+        if let Some(shared) = &self.shared {
+            shared.flush();
+        }
+    }
+
+    /// By the process's own counters. A node among several keeps to its share of what they do not share.
+    fn near(&self, asks: &mut [Ask], now: Timestamp) -> Result<(), Refusal> {
+        let place = self.peers.place();
+        if place.count == 1 {
+            return self.ledger.admit(asks, now);
+        }
+        let whole: Vec<u64> = asks.iter().map(|ask| ask.limit).collect();
+        asks.iter_mut().for_each(|ask| ask.limit = share(place, ask.limit, ask.keep));
+        let told = self.ledger.admit(asks, now);
+        let told = told.map_err(|refusal| {
+            // What the others may let through is not left to this caller either.
+            let elsewhere = whole[refusal.at] - asks[refusal.at].limit;
+            Refusal { taken: refusal.taken.saturating_add(elsewhere), ..refusal }
+        });
+        asks.iter_mut().zip(whole).for_each(|(ask, limit)| ask.limit = limit);
+        told
+    }
+
+    /// Redis is out of reach: as each limit says.
+    fn fall_back(&self, shared: &Shared, asks: &mut [Ask], now: Timestamp) -> Result<(), Refusal> {
+        if let Some(at) = asks.iter().position(|ask| ask.fail == FailMode::Closed) {
+            self.counts.decided(By::Closed);
+            return Err(Refusal { at, cause: Cause::Away, taken: 0 });
+        }
+        let (places, mut near): (Vec<usize>, Vec<Ask>) =
+            asks.iter().copied().enumerate().filter(|(_, ask)| ask.fail == FailMode::Local).unzip();
+        self.counts.decided(if near.is_empty() { By::Open } else { By::Local });
+        self.near(&mut near, now).map_err(|refusal| Refusal { at: places[refusal.at], ..refusal })?;
+        for (at, counted) in places.into_iter().zip(near) {
+            asks[at] = counted;
+        }
+        for ask in asks.iter_mut().filter(|ask| ask.fail == FailMode::Open) {
+            self.ledger.mirror(std::slice::from_ref(ask));
+            ask.left = ask.limit;
+        }
+        // Redis is told when it is back.
+        shared.send(asks.iter().filter_map(taken));
+        Ok(())
+    }
+
+    async fn far(&self, shared: &Shared, asks: &mut [Ask], now: Timestamp) -> Result<(), Refusal> {
+        let began = Instant::now();
+        let told = shared.reserve(asks, now).await;
+        self.counts.waited(began.elapsed());
+        match told {
+            Ok(Verdict::Granted) => {
+                self.counts.decided(By::Redis);
+                self.ledger.mirror(asks);
+                Ok(())
+            }
+            Ok(Verdict::Refused(refusal)) => {
+                self.counts.decided(By::Redis);
+                Err(refusal)
+            }
+            Ok(Verdict::Stranger) => {
+                shared.leave();
+                self.fall_back(shared, asks, now)
+            }
+            Err(_) => {
+                shared.pause(now);
+                self.fall_back(shared, asks, now)
+            }
+        }
+    }
+}
+
+impl Counters for Limits {
+    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp) -> Answer<'a> {
+        match &self.shared {
+            None => Answer::Now(self.near(asks, now)),
+            Some(shared) if shared.is_open(now) => Answer::Later(Box::pin(self.far(shared, asks, now))),
+            Some(shared) => Answer::Now(self.fall_back(shared, asks, now)),
+        }
+    }
+
+    fn settle(&self, changes: &[Change]) {
+        if let Some(shared) = &self.shared {
+            self.ledger.settle(changes);
+            return shared.send(changes.iter().copied());
+        }
+        let place = self.peers.place();
+        if place.count == 1 {
+            return self.ledger.settle(changes);
+        }
+        for change in changes {
+            self.ledger.settle(&[Change { limit: share(place, change.limit, change.keep), ..*change }]);
+        }
+    }
+}
+
+/// What all nodes count together by other means is not divided.
+const fn share(place: Place, limit: u64, keep: Keep) -> u64 {
+    match keep {
+        Keep::Shared => limit,
+        Keep::Memory | Keep::Node => place.share(limit),
+    }
+}
+
+/// What was granted here, as Redis is told of it.
+fn taken(ask: &Ask) -> Option<Change> {
+    let change = blank(ask);
+    match ask.take {
+        Take::Now => Some(Change { used: i64::try_from(ask.amount).unwrap_or(i64::MAX), ..change }),
+        Take::Hold => Some(Change { more: ask.amount, ..change }),
+        Take::Look => None,
+    }
+}
+
+/// What Redis took and nobody waits for, as it is given back.
+fn given_back(ask: &Ask) -> Option<Change> {
+    let change = blank(ask);
+    match ask.take {
+        Take::Now => Some(Change { used: -i64::try_from(ask.amount).unwrap_or(i64::MAX), ..change }),
+        Take::Hold => Some(Change { back: ask.amount, ..change }),
+        Take::Look => None,
+    }
+}
+
+const fn blank(ask: &Ask) -> Change {
+    Change {
+        slot: ask.slot,
+        ends: ask.ends,
+        limit: ask.limit,
+        measured: ask.measured,
+        keep: ask.keep,
+        back: 0,
+        more: 0,
+        used: 0,
+        owes: false,
+    }
+}

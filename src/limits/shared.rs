@@ -1,0 +1,108 @@
+//! This node's way to the counters in Redis: whether it is open, what goes over it on a request's path, and the queue
+//! of what is settled beside it. Not what to do while it is closed.
+
+use super::figures::Counts;
+use super::given_back;
+use super::settler::{Flush, Settler};
+use gateway_domain::Timestamp;
+use gateway_domain::counters::{Ask, Change};
+use gateway_policies::Ledger;
+use gateway_store::{Redis, RedisCounters, RedisFailure, Verdict};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, mpsc, oneshot};
+use uuid::Uuid;
+
+/// Settlements that may wait to be sent.
+const MOST_WAITING: usize = 1 << 16;
+/// After a call that failed nobody else waits for this long: no request waits at two stages.
+const PAUSE_MICROS: i64 = 250_000;
+/// For the last settlements of a process.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What requests and the settler both look at.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) redis: Redis,
+    pub(super) counters: RedisCounters,
+    pub(super) counts: Arc<Counts>,
+    /// Number of the connection over which this node joined.
+    pub(super) joined: AtomicU64,
+    pub(super) left: Notify,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    link: Arc<Link>,
+    queue: mpsc::Sender<Change>,
+    flushes: mpsc::Sender<Flush>,
+    paused_until: AtomicI64,
+    runtime: Handle,
+}
+
+impl Shared {
+    /// `site` is the same again after a restart on the same data. `ledger` holds what this node has counted.
+    pub(crate) fn start(redis: Redis, site: Uuid, ledger: Arc<Ledger>, runtime: &Handle) -> Self {
+        let process = crate::ids::next(gateway_admin::system_clock());
+        let counters = RedisCounters::new(redis.clone(), process, site);
+        let (joined, left) = (AtomicU64::new(0), Notify::new());
+        let link = Arc::new(Link { redis, counters, counts: Arc::default(), joined, left });
+        let (queue, waiting) = mpsc::channel(MOST_WAITING);
+        let (flushes, flushed) = mpsc::channel(1);
+        runtime.spawn(Settler::new(link.clone(), ledger, waiting, flushed).run());
+        Self { link, queue, flushes, paused_until: AtomicI64::new(0), runtime: runtime.clone() }
+    }
+
+    pub(super) fn counts(&self) -> &Arc<Counts> {
+        &self.link.counts
+    }
+
+    pub(super) fn is_open(&self, now: Timestamp) -> bool {
+        let redis = &self.link.redis;
+        self.link.joined.load(Ordering::Acquire) == redis.links()
+            && redis.state().connected
+            && now.0 >= self.paused_until.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn pause(&self, now: Timestamp) {
+        self.link.counts.failed();
+        self.paused_until.store(now.plus_micros(PAUSE_MICROS).0, Ordering::Relaxed);
+    }
+
+    /// Redis knows nothing of this node any more.
+    pub(super) fn leave(&self) {
+        self.link.joined.store(0, Ordering::Release);
+        self.link.left.notify_one();
+    }
+
+    pub(super) async fn reserve(&self, asks: &mut [Ask], now: Timestamp) -> Result<Verdict, RedisFailure> {
+        let back: Vec<Change> = asks.iter().filter_map(given_back).collect();
+        let (queue, counts) = (self.queue.clone(), self.link.counts.clone());
+        let late = move || send(&queue, &counts, back.into_iter());
+        self.link.counters.reserve(asks, now, late).await
+    }
+
+    /// Never waits; what finds no room is counted as lost.
+    pub(super) fn send(&self, changes: impl Iterator<Item = Change>) {
+        send(&self.queue, &self.link.counts, changes);
+    }
+
+    pub(super) fn flush(&self) {
+        let (done, over) = oneshot::channel();
+        let asked = self.flushes.try_send(done);
+        let waited = async { tokio::time::timeout(FAREWELL, over).await };
+        if asked.is_err() || !matches!(self.runtime.block_on(waited), Ok(Ok(()))) {
+            tracing::warn!("what was settled last could not be told to Redis");
+        }
+    }
+}
+
+fn send(queue: &mpsc::Sender<Change>, counts: &Counts, changes: impl Iterator<Item = Change>) {
+    for change in changes {
+        if queue.try_send(change).is_err() {
+            counts.lost(1);
+        }
+    }
+}
