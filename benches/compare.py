@@ -13,11 +13,12 @@ import subprocess
 import tempfile
 import time
 
-from rig.contenders import Bare, Gateway, Nginx, RecordsOff, RecordsOn, Upstream, build
+from rig.contenders import Bare, Gateway, InProcess, Nginx, OnRedis, RecordsOff, RecordsOn, Unlimited, Upstream, build
 from rig.processes import CPUS, note, stop_all
 from rig.table import add_ttft, ratio, table
 
 WARM_UP_SECONDS = 1.0
+GATEWAYS = {"gateway", "on", "off", "unlimited", "limited", "redis"}
 WORKER_BOUND = 0.9  # of bare Pingora's CPU per request, on c1pin
 
 
@@ -47,7 +48,7 @@ def settings():
     parser.add_argument("--seconds", type=float, default=5.0, help="of each run")
     parser.add_argument("--scenarios", default=",".join(s.name for s in SCENARIOS))
     parser.add_argument("--contenders", default="direct,nginx,bare,gateway",
-                        help="also: on, off (records, into a store that keeps none)")
+                        help="also: on, off (records, into a store that keeps none); unlimited, limited, redis (a policy)")
     parser.add_argument("--threads", type=int, default=len(CPUS), help="of nginx, the bare proxy and the gateway")
     add_build_options(parser)
     parser.add_argument("--check", action="store_true", help="fail when a hard bound is broken")
@@ -71,7 +72,7 @@ def prepare(rig):
     target = json.loads(about.stdout)["target_directory"]
     if not rig.load:
         build("--release", "-p", "load")
-    packages = [(rig.gateway, "gateway", {"gateway", "on", "off"}), (rig.bare, "bare-proxy", {"bare"})]
+    packages = [(rig.gateway, "gateway", GATEWAYS), (rig.bare, "bare-proxy", {"bare"})]
     wanted = [p for given, p, whose in packages if not given and whose & set(rig.contenders.split(","))]
     if wanted:
         # Together, so that both link the same build of the framework.
@@ -221,7 +222,8 @@ def main():
     rig = settings()
     prepare(rig)
     upstream = Upstream(rig)
-    kinds = {"nginx": Nginx, "bare": Bare, "gateway": Gateway, "on": RecordsOn, "off": RecordsOff}
+    kinds = {"nginx": Nginx, "bare": Bare, "gateway": Gateway, "on": RecordsOn, "off": RecordsOff,
+             "unlimited": Unlimited, "limited": InProcess, "redis": OnRedis}
     names = [name for name in rig.contenders.split(",") if name in kinds]
     contenders = [upstream] if "direct" in rig.contenders else []
     contenders += [kinds[name](rig) for name in names]
@@ -229,7 +231,7 @@ def main():
     results = measure_all(rig, upstream, contenders)
     complete, records = True, ""
     for contender in contenders:
-        if isinstance(contender, Gateway) and not isinstance(contender, RecordsOff):
+        if isinstance(contender, Gateway) and contender.log_store != "off:":
             whole, told = count_records(contender)
             complete, records = complete and whole, records + f"{contender.name}: {told}"
     shown = [contender.name for contender in contenders]

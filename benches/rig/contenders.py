@@ -131,6 +131,8 @@ class Gateway(Contender):
 
     name = "gateway"
     log_store = None  # where records go, when not with the configuration
+    limited = True    # held to a policy
+    redis = None      # where nodes share limits
 
     def __init__(self, rig):
         super().__init__()
@@ -140,6 +142,7 @@ class Gateway(Contender):
         self.admin_key, workspace_key = (f"bench-{secrets.token_hex(24)}" for _ in range(2))
         data = os.path.join(rig.dir, f"{self.name}-data".replace(" ", "-"))
         elsewhere = ["--log-store-url", self.log_store] if self.log_store else []
+        elsewhere += ["--redis-url", self.redis] if self.redis else []
         self.process = Process(self.name.replace(" ", "-"), [
             *rig.wrap, rig.gateway, "serve", "--data-dir", data, "--threads", str(rig.threads),
             "--listen", f"127.0.0.1:{self.port}", "--admin-listen", f"127.0.0.1:{admin_port}",
@@ -156,9 +159,10 @@ class Gateway(Contender):
             "name": "bench", "ai_provider_id": "openai", "key": "sk-bench-0123456789abcdef",
             "create_default_provider": False, "configurations": {"custom_host": upstream}})
         self._create("providers", {"name": "bench", "slug": "bench", "integration_id": integration["id"]})
-        self._create("policies/rate-limits", {
-            "name": "bench", "type": "requests", "unit": "rpm", "value": 1_000_000_000,
-            "conditions": [{"key": "workspace_id", "value": "*"}], "group_by": [{"key": "api_key"}]})
+        if self.limited:
+            self._create("policies/rate-limits", {
+                "name": "bench", "type": "requests", "unit": "rpm", "value": 1_000_000_000,
+                "conditions": [{"key": "workspace_id", "value": "*"}], "group_by": [{"key": "api_key"}]})
         config = self._create("configs", {
             "name": "bench", "config": {"provider": "@bench", "retry": {"attempts": 1}}})
         return config["slug"]
@@ -169,6 +173,40 @@ class Gateway(Contender):
     def records(self):
         answer = request(f"{self.admin}/logs?page_size=1", headers={"x-gateway-api-key": self.admin_key})
         return answer["total"]
+
+
+class Unlimited(Gateway):
+    """Without a policy."""
+
+    name = "no policy"
+    log_store = "off:"
+    limited = False
+
+
+class InProcess(Gateway):
+    """One exact policy, counted in the process."""
+
+    name = "in process"
+    log_store = "off:"
+
+
+class OnRedis(Gateway):
+    """One exact policy, counted in Redis."""
+
+    name = "on redis"
+    log_store = "off:"
+
+    def __init__(self, rig):
+        port = free_port()
+        self.server = Process("redis", [
+            "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"], rig.dir)
+        self.redis = f"redis://127.0.0.1:{port}"
+        super().__init__(rig)
+        until = time.time() + 30
+        while request(f"{self.admin[:-3]}/health/status")["components"]["counters"]["mode"] != "redis":
+            if time.time() > until:
+                raise SystemExit("limits are not counted in Redis")
+            time.sleep(0.1)
 
 
 class RecordsOn(Gateway):

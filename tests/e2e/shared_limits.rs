@@ -203,7 +203,7 @@ async fn four_nodes_let_in_as_many_requests_as_are_allowed() {
 async fn four_nodes_together_use_no_more_tokens_than_are_allowed() {
     const ALLOWED: u64 = 2_000;
     /// Of the longest answer and a guess at the prompt.
-    const HOLD: u64 = 64;
+    const HOLD: u64 = 96;
     let (redis, upstream) = (blocking(Redis::start).await, upstream().await);
     let nodes = sharing("exact_tokens", &redis).await;
     nodes.limit(json!({ "type": "tokens", "unit": "tpd", "value": ALLOWED })).await;
