@@ -1,7 +1,7 @@
 //! The command line: `gateway [serve]`, `mock`, `check`, `migrate`, `keys`.
 
 use crate::mock::MockArgs;
-use crate::settings::{Effective, Flags, Settings, contract_pool_size, read_file};
+use crate::settings::{Effective, Flags, Settings, read_file};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -78,9 +78,7 @@ pub(crate) fn parse() -> (Cli, ArgMatches) {
 impl ServeArgs {
     pub(crate) fn resolve(mut self, matches: &ArgMatches) -> Result<Resolved, String> {
         let file = read_file(self.settings.as_deref())?;
-        if self.flags.db_pool_size.is_none() {
-            self.flags.db_pool_size = contract_pool_size()?;
-        }
+        self.flags.adopt_foreign_names()?;
         // The innermost subcommand holds the flags.
         let mut inner = matches;
         while let Some((_, next)) = inner.subcommand() {

@@ -27,6 +27,7 @@ use crate::telemetry;
 use crate::upstream::{Credentials, Dialer, Dns, Places, idle};
 use crate::writer::{Records, Way, Writer};
 use boot::Booted;
+use gateway_domain::Secret;
 use gateway_domain::egress::{BaseUrl, Trusted};
 use gateway_domain::record::mask;
 use gateway_policies::Ledger;
@@ -167,9 +168,12 @@ fn outbound(booted: &Booted) -> Result<Outbound, String> {
 }
 
 fn places(settings: &Settings) -> Places {
+    let secret = settings.azure_identity_header.clone().map(Secret::new);
     Places {
         google_metadata: settings.google_metadata_url.clone(),
         azure_metadata: settings.azure_metadata_url.clone(),
+        azure_identity: settings.azure_identity_endpoint.clone().zip(secret),
+        azure_authority: settings.azure_authority.clone(),
         azure_token_file: settings.azure_token_file.clone(),
     }
 }

@@ -211,7 +211,13 @@ settings! {
     google_metadata_url: [Option<String>] as String = "http://metadata.google.internal".to_owned(), "GATEWAY_GOOGLE_METADATA_URL" in "Clouds";
     /// Base URL of Azure's metadata service, for the same
     azure_metadata_url: [Option<String>] as String = "http://169.254.169.254".to_owned(), "GATEWAY_AZURE_METADATA_URL" in "Clouds";
-    /// File with the token that Azure's workload identity gives this process
+    /// Endpoint of the identity that App Service gives this process, in place of the metadata service (IDENTITY_ENDPOINT is honoured too)
+    azure_identity_endpoint: [Option<String>] as Option<String> = None, "GATEWAY_AZURE_IDENTITY_ENDPOINT" in "Clouds";
+    /// Its secret (IDENTITY_HEADER is honoured too)
+    azure_identity_header: [Option<String>] as Option<String> = None, "GATEWAY_AZURE_IDENTITY_HEADER" in "Clouds", secret true;
+    /// Where Microsoft Entra gives tokens; sovereign clouds have their own
+    azure_authority: [Option<String>] as String = "https://login.microsoftonline.com".to_owned(), "GATEWAY_AZURE_AUTHORITY" in "Clouds";
+    /// File with the token that Azure's workload identity gives this process (AZURE_FEDERATED_TOKEN_FILE is honoured too)
     azure_token_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_AZURE_TOKEN_FILE" in "Clouds";
 
     /// Longest wait for a body from the client
@@ -282,11 +288,28 @@ pub(crate) fn read_file(path: Option<&Path>) -> Result<Flags, String> {
     toml::from_str(&text).map_err(|e| format!("settings file {}: {e}", path.display()))
 }
 
-/// The contract's own spelling of the pool size counts as an environment value of the flag.
-pub(crate) fn contract_pool_size() -> Result<Option<u64>, String> {
-    #[expect(clippy::disallowed_methods, reason = "this module is the one that reads the environment")]
-    let Ok(text) = std::env::var("DB_POOL_SIZE") else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| format!("DB_POOL_SIZE must be a number, not `{text}`"))
+impl Flags {
+    /// Names of the contract and of Azure's platforms count as environment values of the flags that nobody gave.
+    pub(crate) fn adopt_foreign_names(&mut self) -> Result<(), String> {
+        #[expect(clippy::disallowed_methods, reason = "this module is the one that reads the environment")]
+        let named = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        if self.db_pool_size.is_none()
+            && let Some(text) = named("DB_POOL_SIZE")
+        {
+            let size = text.parse().map_err(|_| format!("DB_POOL_SIZE must be a number, not `{text}`"))?;
+            self.db_pool_size = Some(size);
+        }
+        // Other platforms set one without the other, and mean something else by it.
+        if self.azure_identity_endpoint.is_none()
+            && self.azure_identity_header.is_none()
+            && let Some((endpoint, header)) = named("IDENTITY_ENDPOINT").zip(named("IDENTITY_HEADER"))
+        {
+            (self.azure_identity_endpoint, self.azure_identity_header) = (Some(endpoint), Some(header));
+        }
+        self.azure_token_file =
+            self.azure_token_file.take().or_else(|| named("AZURE_FEDERATED_TOKEN_FILE").map(Into::into));
+        Ok(())
+    }
 }
 
 impl Settings {
@@ -294,6 +317,9 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err("--tls-cert and --tls-key must be given together".into());
+        }
+        if self.azure_identity_endpoint.is_some() != self.azure_identity_header.is_some() {
+            return Err("--azure-identity-endpoint and --azure-identity-header must be given together".into());
         }
         if !(0.0..=1.0).contains(&self.otlp_sample) {
             return Err("--otlp-sample must be a number of 0..1".into());

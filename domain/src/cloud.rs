@@ -2,15 +2,17 @@
 //! (`x-gateway-<name>`), configs and integrations (`spec/providers.md`, cloud settings). Knows no network: what must be
 //! fetched is described by a [`SignIn`].
 
-mod azure;
+pub mod azure;
 mod google;
 mod sign_in;
 
+pub use azure::Deployment;
 pub use sign_in::{
-    Assertion, ClientCredentials, Federation, Grant, ServiceAccount, SignIn, SubjectFormat, SubjectSource,
+    Assertion, ClientCredentials, Endpoint, Federation, Grant, ServiceAccount, SignIn, SubjectFormat, SubjectSource,
 };
 
 use crate::secret::Secret;
+use std::sync::Arc;
 
 /// What is wrong with which setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +46,10 @@ pub struct Setting {
     pub secret: bool,
     /// An address, under the rules of custom hosts ([`crate::egress`]).
     pub address: bool,
+    /// JSON, given and shown as such, kept as its text.
+    pub json: bool,
+    /// Decides neither where a call goes nor as whom: a request may bring it beside a saved credential.
+    pub free: bool,
     check: fn(&str) -> Result<(), &'static str>,
 }
 
@@ -57,20 +63,30 @@ const fn plain(
     families: &'static [&'static str],
     check: fn(&str) -> Result<(), &'static str>,
 ) -> Setting {
-    Setting { name, aliases: &[], families, secret: false, address: false, check }
+    Setting { name, aliases: &[], families, secret: false, address: false, json: false, free: false, check }
 }
 
 const fn address(name: &'static str, families: &'static [&'static str]) -> Setting {
-    Setting { name, aliases: &[], families, secret: false, address: true, check: any }
+    Setting { address: true, ..plain(name, families, any) }
 }
 
 const fn secret(name: &'static str, families: &'static [&'static str]) -> Setting {
-    Setting { name, aliases: &[], families, secret: true, address: false, check: any }
+    Setting { secret: true, ..plain(name, families, any) }
 }
 
 impl Setting {
     const fn also(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
+        self
+    }
+
+    const fn json(mut self) -> Self {
+        self.json = true;
+        self
+    }
+
+    const fn free(mut self) -> Self {
+        self.free = true;
         self
     }
 
@@ -92,8 +108,12 @@ pub static SETTINGS: &[Setting] = &[
     plain("azure_auth_mode", AZURE, azure::auth_mode),
     plain("azure_resource_name", AZURE_OPENAI, label).also(&["resource_name"]),
     plain("azure_deployment_id", AZURE_OPENAI, segment).also(&["deployment_id"]),
+    plain("azure_deployment_config", AZURE_OPENAI, any).also(&["deployments"]).json(),
+    plain("azure_model_name", AZURE_OPENAI, segment),
     plain("azure_deployment_name", AZURE_AI, segment),
     plain("azure_api_version", AZURE, segment).also(&["api_version"]),
+    plain("azure_extra_params", AZURE_AI, azure::extra_params),
+    plain("provider_responses_proxy", AZURE_AI, flag).free(),
     address("azure_foundry_url", AZURE_AI),
     secret("azure_ad_token", AZURE),
     plain("azure_entra_tenant_id", AZURE, label),
@@ -117,7 +137,7 @@ pub fn setting(name: &str) -> Option<&'static Setting> {
 /// Whether the suffix of a header names a setting, `vertex-region`.
 pub fn setting_of_header(suffix: &str) -> Option<&'static Setting> {
     let first = suffix.split('-').next()?;
-    if !matches!(first, "vertex" | "azure" | "oauth") {
+    if !matches!(first, "vertex" | "azure" | "oauth" | "provider") {
         return None;
     }
     SETTINGS.iter().find(|s| s.name.len() == suffix.len() && s.name.replace('_', "-") == suffix)
@@ -125,6 +145,10 @@ pub fn setting_of_header(suffix: &str) -> Option<&'static Setting> {
 
 fn any(value: &str) -> Result<(), &'static str> {
     if value.is_empty() || value.len() > 16 * 1024 { Err("must be of 1..16384 characters") } else { Ok(()) }
+}
+
+fn flag(value: &str) -> Result<(), &'static str> {
+    if matches!(value, "true" | "false") { Ok(()) } else { Err("must be true or false") }
 }
 
 /// Fits into a host name, and cannot leave it.
@@ -145,22 +169,40 @@ fn segment(value: &str) -> Result<(), &'static str> {
 
 /// Settings with their values, checked one by one; what they mean together depends on the family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings(Vec<(&'static str, Secret<String>)>);
+pub struct Settings {
+    values: Vec<(&'static str, Secret<String>)>,
+    /// What `azure_deployment_config` says, read once.
+    deployments: Option<Arc<[Deployment]>>,
+}
 
 impl Settings {
     /// Of whoever needs none.
     pub fn none() -> &'static Self {
-        static NONE: Settings = Settings(Vec::new());
+        static NONE: Settings = Settings { values: Vec::new(), deployments: None };
         &NONE
     }
 
-    /// The name of one of them, when there are any.
-    pub fn first(&self) -> Option<&'static str> {
-        self.0.first().map(|(name, _)| *name)
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The name of one of those that decide where a call goes or as whom, when there are any.
+    pub fn first_binding(&self) -> Option<&'static str> {
+        self.values.iter().map(|(name, _)| *name).find(|name| setting(name).is_none_or(|s| !s.free))
+    }
+
+    /// The first of them that means nothing to `family`.
+    pub fn first_foreign(&self, family: &str) -> Option<&'static str> {
+        self.values.iter().map(|(name, _)| *name).find(|name| setting(name).is_some_and(|s| !s.serves(family)))
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(n, _)| *n == name).map(|(_, value)| value.expose().as_str())
+        self.values.iter().find(|(n, _)| *n == name).map(|(_, value)| value.expose().as_str())
+    }
+
+    /// Of Azure OpenAI, in the order they were given.
+    pub fn deployments(&self) -> &[Deployment] {
+        self.deployments.as_deref().unwrap_or_default()
     }
 
     /// All of them, in the order in which they were set.
@@ -171,16 +213,20 @@ impl Settings {
     /// Later values of a name replace earlier ones.
     pub fn set(&mut self, setting: &'static Setting, value: String) -> Result<(), Wrong> {
         setting.check(&value)?;
-        self.0.retain(|(name, _)| *name != setting.name);
-        self.0.push((setting.name, Secret::new(value)));
+        if setting.name == azure::DEPLOYMENTS {
+            self.deployments = Some(azure::deployments(&value)?.into());
+        }
+        self.values.retain(|(name, _)| *name != setting.name);
+        self.values.push((setting.name, Secret::new(value)));
         Ok(())
     }
 
     /// These values, and beside them those of `below` that are not among them.
     #[must_use]
     pub fn over(&self, below: &Self) -> Self {
-        let rest = below.0.iter().filter(|(name, _)| self.get(name).is_none());
-        Self(self.0.iter().chain(rest).cloned().collect())
+        let rest = below.values.iter().filter(|(name, _)| self.get(name).is_none());
+        let deployments = self.deployments.as_ref().or(below.deployments.as_ref()).cloned();
+        Self { values: self.values.iter().chain(rest).cloned().collect(), deployments }
     }
 
     fn needed(&self, name: &'static str) -> Result<&str, Wrong> {
@@ -193,9 +239,15 @@ pub fn base_url(family: &str, settings: &Settings) -> Result<Option<String>, Wro
     match family {
         "vertex-ai" => google::base_url(settings).map(Some),
         "azure-openai" => azure::openai_url(settings).map(Some),
-        "azure-ai" => azure::foundry_url(settings).map(Some),
+        "azure-ai" => azure::foundry_origin(settings).map(Some),
         _ => Ok(None),
     }
+}
+
+/// A token among the settings that is sent as it is, in place of the credential.
+pub fn bearer(settings: &Settings) -> Option<&str> {
+    let token = settings.get("azure_ad_token")?;
+    Some(token.strip_prefix("Bearer ").unwrap_or(token))
 }
 
 /// How the settings of `family` sign in; `None`: the credential goes upstream as it is. `host_identity`: the identity
@@ -203,7 +255,7 @@ pub fn base_url(family: &str, settings: &Settings) -> Result<Option<String>, Wro
 pub fn grant(family: &str, settings: &Settings, has_key: bool, host_identity: bool) -> Result<Option<Grant>, Wrong> {
     let sign_in = match family {
         "vertex-ai" => google::sign_in(settings, has_key)?,
-        "azure-openai" | "azure-ai" => azure::sign_in(family, settings)?,
+        "azure-openai" | "azure-ai" => azure::sign_in(settings)?,
         _ => None,
     };
     let sign_in = match sign_in {
@@ -228,7 +280,7 @@ fn oauth(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
         return Ok(None);
     }
     Ok(Some(SignIn::ClientCredentials(ClientCredentials {
-        endpoint: settings.needed("oauth_token_endpoint")?.to_owned(),
+        endpoint: Endpoint::Url(settings.needed("oauth_token_endpoint")?.to_owned()),
         client_id: settings.needed("oauth_client_id")?.to_owned(),
         secret: Assertion::Secret(Secret::new(settings.needed("oauth_client_secret")?.to_owned())),
         scope: settings.get("oauth_scope").map(str::to_owned),

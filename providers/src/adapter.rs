@@ -184,6 +184,10 @@ pub trait StreamTranslator: Send {
 /// A provider. Stateless: one value serves every call.
 pub trait Adapter: Send + Sync {
     fn info(&self) -> &'static ProviderInfo;
+    /// The adapter for what these settings lead to, where one family serves several dialects; `None`: this one.
+    fn at(&self, _settings: &Settings) -> Option<&'static dyn Adapter> {
+        None
+    }
     /// `None`: the provider does not serve this operation.
     fn endpoint(&self, operation: Operation, dialect: Dialect) -> Option<Endpoint>;
     /// Whether what the provider answers is not what the client reads, so that it must be understood whole. False:
@@ -192,6 +196,10 @@ pub trait Adapter: Send + Sync {
         self.info().dialect != dialect
     }
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault>;
+    /// The path, query included, of a call whose body streams by unread; `None`: the endpoint's with the client's query.
+    fn relayed(&self, _call: &Call<'_>) -> Result<Option<String>, Fault> {
+        Ok(None)
+    }
     /// A whole 2xx body. `Err` when it is not what the provider's dialect allows (502).
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure>;
     /// A non-2xx body.

@@ -16,10 +16,8 @@ use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::{Dialect, Fault, Operation};
 use std::borrow::Cow;
 
-const SLUG: &str = "anthropic";
-
 static INFO: ProviderInfo = ProviderInfo {
-    slug: SLUG,
+    slug: "anthropic",
     name: "Anthropic",
     base_url: Some("https://api.anthropic.com/v1"),
     auth: AuthStyle::Header("x-api-key"),
@@ -29,11 +27,18 @@ static INFO: ProviderInfo = ProviderInfo {
 /// The version whose shapes are translated here; a client may ask for another one by the same header.
 pub(crate) const VERSION: &[(&str, &str)] = &[("anthropic-version", "2023-06-01")];
 
-pub(crate) struct Anthropic;
+/// At home, or wherever else its API is served as it is.
+pub(crate) struct Anthropic {
+    pub(crate) info: &'static ProviderInfo,
+}
+
+impl Anthropic {
+    pub(crate) const HOME: Self = Self { info: &INFO };
+}
 
 impl Adapter for Anthropic {
     fn info(&self) -> &'static ProviderInfo {
-        &INFO
+        self.info
     }
 
     fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
@@ -69,19 +74,19 @@ impl Adapter for Anthropic {
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match call.operation {
             _ if call.raw => Ok(raw::response(call, body)),
-            Operation::ChatCompletions | Operation::Responses => chat::response(SLUG, call, body),
+            Operation::ChatCompletions | Operation::Responses => chat::response(self.info.slug, call, body),
             Operation::ListModels => models::response(body),
-            _ => native::response(SLUG, call, body),
+            _ => native::response(self.info.slug, call, body),
         }
     }
 
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
         match call.dialect {
             _ if call.raw => raw::failure(status, body),
-            Dialect::Anthropic => native::failure(SLUG, status, body),
+            Dialect::Anthropic => native::failure(self.info.slug, status, body),
             Dialect::OpenAi => match Trouble::read(body) {
-                Some(trouble) => trouble.tell(SLUG, status, Dialect::OpenAi),
-                None => without_json(SLUG, status, body, Dialect::OpenAi),
+                Some(trouble) => trouble.tell(self.info.slug, status, Dialect::OpenAi),
+                None => without_json(self.info.slug, status, body, Dialect::OpenAi),
             },
         }
     }
@@ -89,8 +94,8 @@ impl Adapter for Anthropic {
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         match call.operation {
             _ if call.raw => Box::new(raw::Relay::new(call)),
-            Operation::ChatCompletions | Operation::Responses => chat::stream(SLUG, call),
-            Operation::Messages => native::stream(SLUG),
+            Operation::ChatCompletions | Operation::Responses => chat::stream(self.info.slug, call),
+            Operation::Messages => native::stream(self.info.slug),
             _ => Box::new(raw::Relay::new(call)),
         }
     }

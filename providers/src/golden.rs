@@ -47,7 +47,7 @@ struct Asked {
     body: Option<Box<RawValue>>,
     /// Of a cloud, by name.
     #[serde(default)]
-    settings: BTreeMap<String, String>,
+    settings: BTreeMap<String, Value>,
 }
 
 fn post() -> String {
@@ -91,7 +91,8 @@ impl Case {
         let body = asked.body.as_ref().map_or_else(Bytes::new, |raw| Bytes::copy_from_slice(raw.get().as_bytes()));
         let mut settings = Settings::default();
         for (name, value) in &asked.settings {
-            settings.set(setting(name).expect("a setting"), value.clone()).expect("a valid setting");
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            settings.set(setting(name).expect("a setting"), text).expect("a valid setting");
         }
         Self { dir, provider: provider.to_owned(), asked, body, settings }
     }
@@ -191,6 +192,7 @@ fn usage_text(usage: Option<Usage>, rest: Value) -> String {
 /// Everything that a case says, by file name.
 fn outcome(case: &Case) -> Vec<(String, String)> {
     let adapter = adapter(&case.provider).unwrap_or_else(|| panic!("no provider {}", case.provider));
+    let adapter = adapter.at(&case.settings).unwrap_or(adapter);
     case.with_call(|call| {
         let mut files = Vec::new();
         match adapter.request(call) {

@@ -6,6 +6,7 @@ pub mod adapter;
 mod agreement;
 mod answer;
 mod anthropic;
+mod azure;
 mod cohere;
 mod compat;
 mod convert;

@@ -2,6 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::anthropic::Anthropic;
+use crate::azure::{AzureAi, AzureOpenAi};
 use crate::cohere::Cohere;
 use crate::compat;
 use crate::gemini::Gemini;
@@ -9,7 +10,7 @@ use crate::vertex::Vertex;
 use gateway_domain::catalog::{Catalog, ProviderInfo};
 
 /// Providers that are no row.
-pub(crate) static OWN: &[&dyn Adapter] = &[&Anthropic, &Cohere, &Gemini, &Vertex];
+pub(crate) static OWN: &[&dyn Adapter] = &[&Anthropic::HOME, &AzureAi, &AzureOpenAi, &Cohere, &Gemini, &Vertex];
 
 /// The adapter of a provider family.
 pub fn adapter(slug: &str) -> Option<&'static dyn Adapter> {

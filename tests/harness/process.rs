@@ -19,7 +19,10 @@ pub(crate) fn program() -> Command {
     for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("GATEWAY_")) {
         command.env_remove(name);
     }
-    command.env_remove("DB_POOL_SIZE").env("RUST_BACKTRACE", "1");
+    for name in ["DB_POOL_SIZE", "IDENTITY_ENDPOINT", "IDENTITY_HEADER", "AZURE_FEDERATED_TOKEN_FILE"] {
+        command.env_remove(name);
+    }
+    command.env("RUST_BACKTRACE", "1");
     command
 }
 

@@ -1,13 +1,102 @@
-//! Azure OpenAI and Azure AI: resources to addresses, modes of authentication to ways of signing in.
+//! Azure OpenAI and Azure AI: resources to addresses, models to deployments, modes of authentication to ways of signing
+//! in. Knows no path of an API.
 
-use super::sign_in::{Assertion, ClientCredentials, SignIn};
-use super::{Settings, Wrong};
+use super::sign_in::{Assertion, ClientCredentials, Endpoint, SignIn};
+use super::{Settings, Wrong, segment};
 use crate::egress::BaseUrl;
 use crate::secret::Secret;
+use serde::Deserialize;
 
 /// What tokens are asked for unless `azure_entra_scope` says otherwise (`spec/providers.md`).
 const SCOPE: &str = "https://cognitiveservices.azure.com/.default";
-const AUTHORITY: &str = "https://login.microsoftonline.com";
+pub(super) const DEPLOYMENTS: &str = "azure_deployment_config";
+const MOST_DEPLOYMENTS: usize = 200;
+
+/// A model that somebody deployed in a resource of Azure OpenAI (`spec/admin-api.md`, IC; `spec/config-object.md`).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deployment {
+    /// What clients call it.
+    pub alias: Option<String>,
+    /// What the resource calls it.
+    #[serde(rename = "azure_deployment_name", alias = "deployment_id", alias = "deployment_name")]
+    pub name: String,
+    /// Instead of the provider's.
+    #[serde(rename = "azure_api_version", alias = "api_version")]
+    pub api_version: Option<String>,
+    /// The model that it is: what it costs.
+    #[serde(rename = "azure_model_slug", alias = "model_slug")]
+    pub model: Option<String>,
+    /// Serves models that no deployment is named for.
+    #[serde(default)]
+    pub is_default: bool,
+}
+
+pub(super) fn deployments(text: &str) -> Result<Vec<Deployment>, Wrong> {
+    let wrong = |rule: String| Wrong::new(DEPLOYMENTS, rule);
+    let list: Vec<Deployment> = serde_json::from_str(text)
+        .map_err(|e| wrong(format!("must be an array of objects with azure_deployment_name: {e}")))?;
+    if list.is_empty() || list.len() > MOST_DEPLOYMENTS {
+        return Err(wrong(format!("must hold 1..{MOST_DEPLOYMENTS} deployments")));
+    }
+    if list.iter().filter(|d| d.is_default).count() > 1 {
+        return Err(wrong("must have at most one deployment with is_default".to_owned()));
+    }
+    for (i, deployment) in list.iter().enumerate() {
+        let Deployment { alias, name, api_version, model, .. } = deployment;
+        for text in [Some(name), api_version.as_ref(), model.as_ref()].into_iter().flatten() {
+            segment(text).map_err(|rule| wrong(format!("[{i}]: `{text}` {rule}")))?;
+        }
+        let twice = alias.is_some() && list[..i].iter().any(|d| d.alias == *alias);
+        if twice || alias.as_ref().is_some_and(|a| a.is_empty() || a.len() > 255) {
+            return Err(wrong(format!("[{i}].alias must be of 1..255 characters and not be given twice")));
+        }
+    }
+    Ok(list)
+}
+
+/// The deployment that serves `model`, and the version of the API to call it by; `None` where nothing says so.
+pub fn addressed<'s>(
+    settings: &'s Settings,
+    model: Option<&'s str>,
+) -> Result<(Option<&'s str>, Option<&'s str>), Wrong> {
+    let version = settings.get("azure_api_version");
+    let list = settings.deployments();
+    if list.is_empty() {
+        return Ok((settings.get("azure_deployment_id").or(model), version));
+    }
+    match of_model(list, model) {
+        Some(found) => Ok((Some(&found.name), found.api_version.as_deref().or(version))),
+        None if model.is_none() => Ok((None, version)),
+        None => {
+            let known: Vec<&str> = list.iter().take(10).map(|d| d.alias.as_deref().unwrap_or(&d.name)).collect();
+            Err(Wrong::new("model", format!("names none of the deployments: {}", known.join(", "))))
+        }
+    }
+}
+
+fn of_model<'s>(list: &'s [Deployment], model: Option<&str>) -> Option<&'s Deployment> {
+    let model = model.unwrap_or_default();
+    let by = |fits: &dyn Fn(&Deployment) -> bool| list.iter().find(|d| fits(d));
+    by(&|d| d.alias.as_deref() == Some(model))
+        .or_else(|| by(&|d| d.name == model))
+        .or_else(|| by(&|d| d.model.as_deref() == Some(model)))
+        .or_else(|| by(&|d| d.is_default))
+}
+
+/// The model that a deployment is said to be, by OpenAI's name.
+pub fn model_behind<'s>(settings: &'s Settings, model: Option<&str>) -> Option<&'s str> {
+    let deployed = of_model(settings.deployments(), model).and_then(|d| d.model.as_deref());
+    deployed.or_else(|| settings.get("azure_model_name"))
+}
+
+pub(super) fn extra_params(value: &str) -> Result<(), &'static str> {
+    if matches!(value, "drop" | "pass-through" | "error") {
+        Ok(())
+    } else {
+        Err("must be one of drop, pass-through, error")
+    }
+}
 
 pub(super) fn auth_mode(value: &str) -> Result<(), &'static str> {
     match value {
@@ -21,40 +110,52 @@ pub(super) fn openai_url(settings: &Settings) -> Result<String, Wrong> {
     Ok(format!("https://{resource}.openai.azure.com/openai"))
 }
 
-pub(super) fn foundry_url(settings: &Settings) -> Result<String, Wrong> {
+fn foundry(settings: &Settings) -> Result<BaseUrl, Wrong> {
     let url = settings.needed("azure_foundry_url")?.trim_end_matches('/');
-    BaseUrl::parse(url).map_err(|rule| Wrong::new("azure_foundry_url", rule))?;
-    Ok(url.to_owned())
+    BaseUrl::parse(url).map_err(|rule| Wrong::new("azure_foundry_url", rule))
 }
 
-fn token_endpoint(tenant: &str) -> String {
-    format!("{AUTHORITY}/{tenant}/oauth2/v2.0/token")
+/// Without its path: some calls go elsewhere on the same host.
+pub(super) fn foundry_origin(settings: &Settings) -> Result<String, Wrong> {
+    let url = foundry(settings)?;
+    let scheme = if url.tls { "https" } else { "http" };
+    Ok(format!("{scheme}://{}", url.authority()))
 }
 
-pub(super) fn sign_in(_family: &str, settings: &Settings) -> Result<Option<SignIn>, Wrong> {
+/// The path of the foundry's URL, without a slash at its end; empty when none is set.
+pub fn foundry_path(settings: &Settings) -> &str {
+    let url = settings.get("azure_foundry_url").unwrap_or_default();
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    rest.find('/').map_or("", |at| rest[at..].trim_end_matches('/'))
+}
+
+pub(super) fn sign_in(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
     let scope = settings.get("azure_entra_scope").unwrap_or(SCOPE);
     let given = |name: &'static str| settings.needed(name).map(str::to_owned);
+    let client = |tenant, client_id, secret| {
+        let scope = Some(scope.to_owned());
+        Some(SignIn::ClientCredentials(ClientCredentials {
+            endpoint: Endpoint::Entra { tenant },
+            client_id,
+            secret,
+            scope,
+        }))
+    };
     Ok(match settings.get("azure_auth_mode") {
         None | Some("default") => None,
-        Some("entra") => Some(SignIn::ClientCredentials(ClientCredentials {
-            endpoint: token_endpoint(settings.needed("azure_entra_tenant_id")?),
-            client_id: given("azure_entra_client_id")?,
-            secret: Assertion::Secret(Secret::new(given("azure_entra_client_secret")?)),
-            scope: Some(scope.to_owned()),
-        })),
+        Some("entra") => client(
+            given("azure_entra_tenant_id")?,
+            given("azure_entra_client_id")?,
+            Assertion::Secret(Secret::new(given("azure_entra_client_secret")?)),
+        ),
         Some("managed") => Some(SignIn::AzureHost {
             client_id: settings.get("azure_managed_client_id").map(str::to_owned),
             resource: scope.trim_end_matches("/.default").to_owned(),
         }),
         // The platform's own token stands for the client: the same for both names.
-        Some(mode) => {
-            let of = |workload, entra| if mode == "workload" { workload } else { entra };
-            Some(SignIn::ClientCredentials(ClientCredentials {
-                endpoint: token_endpoint(settings.needed(of("azure_workload_tenant_id", "azure_entra_tenant_id"))?),
-                client_id: given(of("azure_workload_client_id", "azure_entra_client_id"))?,
-                secret: Assertion::FederatedFile,
-                scope: Some(scope.to_owned()),
-            }))
+        Some("workload") => {
+            client(given("azure_workload_tenant_id")?, given("azure_workload_client_id")?, Assertion::FederatedFile)
         }
+        Some(_) => client(given("azure_entra_tenant_id")?, given("azure_entra_client_id")?, Assertion::FederatedFile),
     })
 }

@@ -63,10 +63,19 @@ pub enum SubjectFormat {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCredentials {
-    pub endpoint: String,
+    pub endpoint: Endpoint,
     pub client_id: String,
     pub secret: Assertion,
     pub scope: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    Url(String),
+    /// A tenant of Microsoft Entra, at the authority that the operator set.
+    Entra {
+        tenant: String,
+    },
 }
 
 /// How a client shows who it is.
@@ -120,7 +129,13 @@ impl SignIn {
             }
             Self::ClientCredentials(c) => {
                 say("client-credentials");
-                say(&c.endpoint);
+                match &c.endpoint {
+                    Endpoint::Url(url) => say(url),
+                    Endpoint::Entra { tenant } => {
+                        say("\0entra");
+                        say(tenant);
+                    }
+                }
                 say(&c.client_id);
                 match &c.secret {
                     Assertion::Secret(secret) => say(secret.expose()),

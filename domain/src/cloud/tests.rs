@@ -83,7 +83,7 @@ fn ways_of_signing_in() {
     ];
     let entra = way("azure-openai", &entra, false).expect("valid").expect("one");
     assert!(
-        matches!(&entra.sign_in, SignIn::ClientCredentials(c) if c.endpoint == "https://login.microsoftonline.com/t/oauth2/v2.0/token")
+        matches!(&entra.sign_in, SignIn::ClientCredentials(c) if c.endpoint == Endpoint::Entra { tenant: "t".into() })
     );
     assert!(way("azure-openai", &[("azure_auth_mode", "managed")], false).is_err(), "the machine is not a caller's");
     assert_ne!(entra.id, account.id);

@@ -1,6 +1,5 @@
 //! Anthropic's list of models in the form of OpenAI's (`spec/inference.md`, Models).
 
-use super::SLUG;
 use crate::adapter::{Failure, Reply};
 use crate::failure;
 use crate::wire::{Text, read};
@@ -39,12 +38,12 @@ struct Model<'a> {
 
 pub(super) fn response(body: &Bytes) -> Result<Reply, Failure> {
     let theirs: Theirs<'_> =
-        read(body).ok_or_else(|| failure::unreadable(SLUG, "the list of models", body, Dialect::OpenAi))?;
-    let list = List { object: "list", data: theirs.data.iter().map(model).collect(), provider: SLUG };
+        read(body).ok_or_else(|| failure::unreadable("anthropic", "the list of models", body, Dialect::OpenAi))?;
+    let list = List { object: "list", data: theirs.data.iter().map(model).collect(), provider: "anthropic" };
     Ok(Reply { body: serde_json::to_vec(&list).unwrap_or_default().into(), usage: None, model: None })
 }
 
 fn model<'m>(theirs: &'m TheirModel<'_>) -> Model<'m> {
     let created = theirs.created_at.as_ref().and_then(|at| at.0.parse::<Timestamp>().ok());
-    Model { id: &theirs.id.0, object: "model", created: created.map_or(0, Timestamp::secs), owned_by: SLUG }
+    Model { id: &theirs.id.0, object: "model", created: created.map_or(0, Timestamp::secs), owned_by: "anthropic" }
 }

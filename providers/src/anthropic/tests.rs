@@ -162,7 +162,7 @@ fn normal(mut message: Map<String, Value>) -> Value {
 
 fn streamed(sse: &[u8], size: usize, strict: bool) -> (Value, Value, Value) {
     let body = Bytes::new();
-    let mut stream = Anthropic.stream(&call(&body, strict));
+    let mut stream = Anthropic::HOME.stream(&call(&body, strict));
     let mut out = Vec::new();
     for chunk in sse.chunks(size) {
         out.extend_from_slice(&stream.push(Bytes::copy_from_slice(chunk)).expect("no error"));
@@ -210,7 +210,7 @@ proptest! {
 
         let body = Bytes::from(message.to_string());
         let empty = Bytes::new();
-        let reply = Anthropic.response(&call(&empty, strict), &body).expect("a message");
+        let reply = Anthropic::HOME.response(&call(&empty, strict), &body).expect("a message");
         let whole: Value = serde_json::from_slice(&reply.body).expect("JSON");
         let (merged, finish, counts) = streamed(sse.as_bytes(), size, strict);
         let Value::Object(said) = whole["choices"][0]["message"].clone() else { unreachable!("an object") };

@@ -6,7 +6,7 @@ use gateway_domain::{Fault, FaultKind, Operation};
 use std::borrow::Cow;
 
 /// OpenAI's path of an operation; of runs only the part that does not hold ids.
-const fn standard(operation: Operation) -> &'static str {
+pub(crate) const fn standard(operation: Operation) -> &'static str {
     match operation {
         Operation::ChatCompletions => "/chat/completions",
         Operation::Completions => "/completions",

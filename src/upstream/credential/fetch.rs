@@ -2,6 +2,7 @@
 
 use super::{google, oauth};
 use crate::outbound::{Answer, Outbound, OutboundError, send};
+use gateway_domain::Secret;
 use gateway_domain::cloud::SignIn;
 use http::HeaderValue;
 use reqwest::RequestBuilder;
@@ -18,6 +19,9 @@ const LONGEST_MESSAGE: usize = 300;
 pub(crate) struct Places {
     pub(crate) google_metadata: String,
     pub(crate) azure_metadata: String,
+    /// Of App Service and its kin, which have an endpoint and a secret for it in place of the metadata service.
+    pub(crate) azure_identity: Option<(String, Secret<String>)>,
+    pub(crate) azure_authority: String,
     pub(crate) azure_token_file: Option<PathBuf>,
 }
 
@@ -103,11 +107,13 @@ fn reason(json: &Value) -> Option<String> {
     })
 }
 
-/// `access_token` and `expires_in`, which Azure's metadata service writes as text.
+/// `access_token` and `expires_in`, which Azure's metadata service writes as text; App Service says the second it ends in.
 pub(super) fn token(json: &Value) -> Result<Fetched, Refused> {
     let token = json.get("access_token").and_then(Value::as_str).filter(|t| !t.is_empty());
     let token = token.ok_or_else(|| Refused::failed("the token endpoint answered without an access_token"))?;
-    let lives = json.get("expires_in").and_then(|v| v.as_u64().or_else(|| v.as_str()?.parse().ok()));
+    let number = |name: &str| json.get(name).and_then(|v| v.as_u64().or_else(|| v.as_str()?.parse().ok()));
+    let now = u64::try_from(now_secs()).unwrap_or(0);
+    let lives = number("expires_in").or_else(|| Some(number("expires_on")?.saturating_sub(now)));
     fetched(token, lives.map_or(UNSAID, Duration::from_secs))
 }
 

@@ -1,7 +1,7 @@
 //! OAuth client credentials, Microsoft Entra's with them, and the identity that Azure gives a machine.
 
 use super::fetch::{Fetched, Fetcher, Refused, ask, token};
-use gateway_domain::cloud::{Assertion, ClientCredentials};
+use gateway_domain::cloud::{Assertion, ClientCredentials, Endpoint};
 use http::Method;
 
 /// RFC 6749 §4.4; the secret in the body, which Entra wants and others must take. With a token of the platform in
@@ -22,14 +22,30 @@ pub(super) async fn client_credentials(fetcher: &Fetcher, client: &ClientCredent
         }
     }
     form.extend(client.scope.as_deref().map(|scope| ("scope", scope)));
-    token(&ask(fetcher.outbound.request(Method::POST, &client.endpoint)?.form(&form)).await?)
+    let request = match &client.endpoint {
+        Endpoint::Url(url) => fetcher.outbound.request(Method::POST, url)?,
+        Endpoint::Entra { tenant } => {
+            let authority = fetcher.places.azure_authority.trim_end_matches('/');
+            fetcher.outbound.operator_request(Method::POST, &format!("{authority}/{tenant}/oauth2/v2.0/token"))
+        }
+    };
+    token(&ask(request.form(&form)).await?)
 }
 
-/// <https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token>.
+/// <https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token>, or where the
+/// platform set it, <https://learn.microsoft.com/azure/app-service/overview-managed-identity>.
 pub(super) async fn azure_host(fetcher: &Fetcher, client_id: Option<&str>, resource: &str) -> Result<Fetched, Refused> {
-    let url = format!("{}/metadata/identity/oauth2/token", fetcher.places.azure_metadata.trim_end_matches('/'));
-    let mut query = vec![("api-version", "2018-02-01"), ("resource", resource)];
+    let places = &fetcher.places;
+    let version = if places.azure_identity.is_some() { "2019-08-01" } else { "2018-02-01" };
+    let mut query = vec![("api-version", version), ("resource", resource)];
     query.extend(client_id.map(|id| ("client_id", id)));
-    let request = fetcher.outbound.operator_request(Method::GET, &url).query(&query);
-    token(&ask(request.header("metadata", "true")).await?)
+    let ask_of = |url: &str| fetcher.outbound.operator_request(Method::GET, url).query(&query);
+    let request = match &places.azure_identity {
+        Some((url, secret)) => ask_of(url).header("x-identity-header", secret.expose()),
+        None => {
+            let base = places.azure_metadata.trim_end_matches('/');
+            ask_of(&format!("{base}/metadata/identity/oauth2/token")).header("metadata", "true")
+        }
+    };
+    token(&ask(request).await?)
 }

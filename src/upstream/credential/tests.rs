@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::post;
 use gateway_domain::Secret;
-use gateway_domain::cloud::{Assertion, ClientCredentials, SignIn};
+use gateway_domain::cloud::{self, Assertion, ClientCredentials, SignIn};
 use gateway_domain::egress::Trusted;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -40,8 +40,15 @@ async fn stage(script: Script) -> (Arc<Credentials>, Arc<Grant>, Arc<AtomicUsize
     let app = Router::new().route("/token", post(play)).with_state(Endpoint { calls: calls.clone(), script });
     Handle::current().spawn(async move { axum::serve(listener, app).await });
     let outbound = Outbound::new(Arc::new(Trusted::parse(&["127.0.0.1"]).expect("valid"))).expect("builds");
-    let places = Places { google_metadata: String::new(), azure_metadata: String::new(), azure_token_file: None };
+    let places = Places {
+        google_metadata: String::new(),
+        azure_metadata: String::new(),
+        azure_identity: None,
+        azure_authority: String::new(),
+        azure_token_file: None,
+    };
     let secret = Assertion::Secret(Secret::new("s".into()));
+    let endpoint = cloud::Endpoint::Url(endpoint);
     let client = ClientCredentials { endpoint, client_id: "i".into(), secret, scope: Some("all".into()) };
     let grant = Arc::new(Grant::new(SignIn::ClientCredentials(client)));
     (Arc::new(Credentials::new(outbound, places, Handle::current())), grant, calls)

@@ -20,7 +20,6 @@ const MAX_HEADERS: usize = 50;
 
 /// Settings of provider families whose sign-in is not built yet, and of the seams they wait for.
 static LATER: &[&str] = &[
-    "azure_deployment_config",
     "aws_auth_type",
     "aws_region",
     "aws_access_key_id",

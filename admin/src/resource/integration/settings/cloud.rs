@@ -26,16 +26,17 @@ pub(super) fn merge(
                 stored.remove(setting.name);
                 continue;
             }
-            Value::String(text) => text,
+            Value::String(text) if !setting.json => text,
             // A credential file may be given as the object that it is.
             Value::Object(file) if setting.secret => Value::Object(file).to_string(),
+            value if setting.json => value.to_string(),
             _ => return Err(bad(field, "must be a string")),
         };
         let kept = stored.get(setting.name).filter(|sealed| setting.secret && masked(sealed, call) == text);
         if kept.is_some() {
             continue;
         }
-        setting.check(&text).map_err(|wrong| bad(&field, wrong.rule))?;
+        Settings::default().set(setting, text.clone()).map_err(|wrong| bad(&field, wrong.rule))?;
         if setting.secret && text.starts_with(MASK) {
             return Err(bad(field, "is a masked value that stands for no stored one"));
         }
@@ -81,8 +82,13 @@ pub(super) fn show(
     masked: &impl Fn(&String) -> String,
 ) {
     for (name, value) in stored {
-        let secret = cloud::setting(name).is_none_or(|s| s.secret);
-        view.insert(name.clone(), if secret { masked(value) } else { value.clone() }.into());
+        let setting = cloud::setting(name);
+        let shown = match setting {
+            Some(s) if s.json => serde_json::from_str(value).unwrap_or_default(),
+            Some(s) if !s.secret => value.clone().into(),
+            _ => masked(value).into(),
+        };
+        view.insert(name.clone(), shown);
     }
 }
 
