@@ -191,11 +191,6 @@ impl Settings {
         self.values.iter().map(|(name, _)| *name).find(|name| setting(name).is_none_or(|s| !s.free))
     }
 
-    /// The first of them that means nothing to `family`.
-    pub fn first_foreign(&self, family: &str) -> Option<&'static str> {
-        self.values.iter().map(|(name, _)| *name).find(|name| setting(name).is_some_and(|s| !s.serves(family)))
-    }
-
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.iter().find(|(n, _)| *n == name).map(|(_, value)| value.expose().as_str())
     }
@@ -207,7 +202,7 @@ impl Settings {
 
     /// All of them, in the order in which they were set.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.0.iter().map(|(name, value)| (*name, value.expose().as_str()))
+        self.values.iter().map(|(name, value)| (*name, value.expose().as_str()))
     }
 
     /// Later values of a name replace earlier ones.

@@ -3,6 +3,7 @@
 //! A key that the gateway does not yet act on is a problem, never ignored.
 
 pub mod breaker;
+mod clouds;
 mod fields;
 pub mod params;
 pub mod plan;
@@ -13,6 +14,7 @@ mod strategy;
 pub use breaker::Breaker;
 pub use query::Query;
 
+use crate::cloud::{self, Settings};
 use crate::egress::{BaseUrl, Trusted};
 use crate::secret::Secret;
 use params::Path;
@@ -109,6 +111,8 @@ pub struct Leaf {
     pub forward_headers: Arc<[String]>,
     /// Provider settings of the config, by the header that carries them; a header of the request wins.
     pub provider_headers: Arc<[(&'static str, http::HeaderValue)]>,
+    /// Of the cloud that the provider belongs to.
+    pub settings: Arc<Settings>,
     pub strict: bool,
     pub cache: Option<Cache>,
     breaker: Option<usize>,
@@ -213,6 +217,7 @@ impl Config {
             custom_host: None,
             forward_headers: Arc::default(),
             provider_headers: Arc::default(),
+            settings: Arc::default(),
             strict: true,
             cache: None,
             breaker: None,
@@ -257,13 +262,19 @@ impl Config {
     }
 }
 
-/// Visits each credential (`api_key` of any target) in a config document, to seal, open or mask it.
+/// Visits each credential (`api_key` of any target, secret settings of a cloud) in a config document, to seal, open or
+/// mask it. A credential file that is given as an object becomes its text.
 pub fn visit_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     let Value::Object(map) = config else { return };
     for (key, value) in map.iter_mut() {
-        match (read::canonical(key).as_str(), value) {
-            ("api_key", Value::String(secret)) => visit(secret),
-            ("targets", Value::Array(targets)) => targets.iter_mut().for_each(|t| visit_secrets(t, visit)),
+        let key = read::canonical(key);
+        let secret = key == "api_key" || cloud::setting(&key).is_some_and(|s| s.secret);
+        if secret && value.is_object() {
+            *value = Value::String(value.to_string());
+        }
+        match value {
+            Value::String(text) if secret => visit(text),
+            Value::Array(targets) if key == "targets" => targets.iter_mut().for_each(|t| visit_secrets(t, visit)),
             _ => {}
         }
     }

@@ -190,6 +190,11 @@ pub trait Adapter: Send + Sync {
     }
     /// `None`: the provider does not serve this operation.
     fn endpoint(&self, operation: Operation, dialect: Dialect) -> Option<Endpoint>;
+    /// Whether a setting that rides on a header of its own (`openai-beta`, `anthropic-version`) means something here.
+    fn takes_header(&self, name: &str, _model: Option<&str>) -> bool {
+        let anthropics = self.info().dialect == Dialect::Anthropic;
+        !name.starts_with("x-vertex-") && name.starts_with("anthropic-") == anthropics
+    }
     /// Whether what the provider answers is not what the client reads, so that it must be understood whole. False:
     /// bytes may pass that are compressed or no JSON.
     fn translates(&self, _operation: Operation, dialect: Dialect) -> bool {

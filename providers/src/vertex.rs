@@ -46,6 +46,12 @@ impl Adapter for Vertex {
         true
     }
 
+    /// The version of Messages stands in the body here.
+    fn takes_header(&self, name: &str, model: Option<&str>) -> bool {
+        let claude = || model.is_some_and(|model| Publisher::of(model).0 == Publisher::Anthropic);
+        name.starts_with("x-vertex-") || (name == "anthropic-beta" && claude())
+    }
+
     fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
         let path = match operation {
             Operation::ChatCompletions

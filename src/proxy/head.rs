@@ -6,6 +6,7 @@ use super::request::Request;
 use super::target::{Aim, Credential};
 use ahash::AHashMap;
 use gateway_domain::catalog::AuthStyle;
+use gateway_domain::cloud;
 use gateway_domain::config::Leaf;
 use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::record::Trace;
@@ -104,12 +105,10 @@ pub(crate) fn build(
         }
     };
     head.extra.extend(out.headers.iter().cloned());
-    let slug = aim.adapter.info().slug;
     let set = &request.headers.provider_headers;
     let unset = leaf.provider_headers.iter().filter(|(name, _)| set.iter().all(|(n, _)| n != name));
     for (name, value) in set.iter().chain(unset) {
-        let foreign = name.starts_with("anthropic-") != (slug == "anthropic");
-        if !foreign && !is_fixed(aim, name) {
+        if aim.adapter.takes_header(name, aim.model.as_deref()) && !is_fixed(aim, name) {
             head.extra.push((HeaderName::from_static(name), value.clone()));
         }
     }
@@ -191,6 +190,9 @@ pub(super) fn authorize(head: &mut RequestHeader, aim: &Aim) -> Result<(), Fault
     if aim.grant.is_some() {
         // A token comes in its place, when the request goes out.
         return Ok(());
+    }
+    if let Some(token) = cloud::bearer(&aim.settings) {
+        return set(head, header::AUTHORIZATION, secret(&format!("Bearer {token}"))?);
     }
     let key = match &aim.credential {
         Credential::None => return Ok(()),

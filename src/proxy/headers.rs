@@ -47,8 +47,22 @@ pub(crate) struct GatewayHeaders {
 }
 
 /// Settings that may come as `x-gateway-<name>`, wanted upstream under the bare name.
-static PROVIDER_HEADERS: &[&str] =
-    &["openai-organization", "openai-project", "openai-beta", "anthropic-beta", "anthropic-version"];
+static PROVIDER_HEADERS: &[&str] = &[
+    "openai-organization",
+    "openai-project",
+    "openai-beta",
+    "anthropic-beta",
+    "anthropic-version",
+    // Whether provisioned throughput serves a call.
+    "x-vertex-ai-llm-request-type",
+    "x-vertex-ai-llm-shared-request-type",
+];
+
+/// Settings of operations or addresses that are not built: refused, lest they seem to be in force.
+static NOT_TAKEN: &[(&str, &str)] = &[
+    ("azure-endpoint-name", "is not taken: give the address in x-gateway-azure-foundry-url"),
+    ("vertex-storage-bucket-name", "is not available in this version: files at Vertex AI are not part of it"),
+];
 
 /// Settings that name where a provider is: refused where addresses may not be brought.
 static PROVIDER_URLS: &[&str] =
@@ -59,7 +73,7 @@ impl GatewayHeaders {
         let mut parsed = Self::default();
         for (name, value) in headers {
             let name = name.as_str();
-            if !name.starts_with("x-") {
+            if !name.starts_with("x-") || name.starts_with("x-vertex-ai-") {
                 parsed.take_bare(name, value);
                 continue;
             }
@@ -157,6 +171,9 @@ impl GatewayHeaders {
             other => {
                 self.provider_url =
                     PROVIDER_URLS.iter().find(|n| n.strip_prefix(PREFIX) == Some(other)).copied().or(self.provider_url);
+                if let Some((_, why)) = NOT_TAKEN.iter().find(|(n, _)| *n == other) {
+                    return Err(bad(name, why));
+                }
                 if let Some(setting) = setting_of_header(other) {
                     if setting.address {
                         check_custom_host(text()?, trusted).map_err(|why| bad(name, why))?;
@@ -164,7 +181,8 @@ impl GatewayHeaders {
                     let set = self.settings.set(setting, text()?.to_owned());
                     return set.map_err(|wrong| bad(name, &wrong.rule));
                 }
-                if let Some(known) = PROVIDER_HEADERS.iter().find(|n| **n == other) {
+                let bare = |n: &&&str| **n == other || n.strip_prefix("x-") == Some(other);
+                if let Some(known) = PROVIDER_HEADERS.iter().find(bare) {
                     self.provider_headers.retain(|(n, _)| n != known);
                     self.provider_headers.push((known, value.clone()));
                 }
@@ -289,6 +307,9 @@ mod tests {
             ("x-gateway-sensitive-headers", "a b"),
             ("x-gateway-vertex-region", "evil.example/"),
             ("x-gateway-azure-foundry-url", "http://169.254.169.254/"),
+            ("x-gateway-azure-endpoint-name", "x"),
+            ("x-gateway-azure-deployment-config", "[]"),
+            ("x-gateway-provider-responses-proxy", "yes"),
             ("x-gateway-strict-open-ai-compliance", "no"),
             ("x-acme-request-timeout", "-1"),
         ] {

@@ -2,7 +2,7 @@
 //! Retry and fallback work only while Pingora's 64 KiB buffer still holds the whole body; nothing is rewritten.
 
 use super::admit::{self, Held, Holds, Target};
-use super::attempt::{Facts, sign_in_failed, timed_out};
+use super::attempt::{Facts, raw_call, sign_in_failed, timed_out};
 use super::capture::{Scene, Tape};
 use super::head;
 use super::headers::suffix_of;
@@ -17,6 +17,7 @@ use crate::upstream::DialError;
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_policies::Hold;
+use gateway_providers::Call;
 use http::{HeaderName, HeaderValue, header};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, Session};
@@ -31,6 +32,8 @@ pub(crate) struct Relay {
     patience: Patience,
     wait: Duration,
     aim: Option<Aim>,
+    /// Below the current target's address, query included, where it is not what the client asked for.
+    path: Option<String>,
     /// For the current target, where it wants one.
     token: Option<HeaderValue>,
     facts: Facts,
@@ -52,6 +55,7 @@ impl Relay {
             patience: Patience::default(),
             wait: Duration::ZERO,
             aim: None,
+            path: None,
             token: None,
             facts: Facts::default(),
             fault: None,
@@ -203,6 +207,9 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
     peer.options.read_timeout = [relay.timeout, first_byte, left].into_iter().flatten().min();
     peer.options.write_timeout = Some(gateway.settings.idle_timeout);
     peer.options.idle_timeout = Some(Duration::from_secs(55));
+    let call =
+        Call { raw: route.raw, model: aim.model.as_deref(), settings: &aim.settings, ..raw_call(&relay.request) };
+    relay.path = aim.adapter.relayed(&call)?;
     relay.aim = Some(aim);
     Ok(Box::new(peer))
 }
@@ -230,15 +237,18 @@ pub(crate) fn aim(gateway: &Gateway, session: &Session, out: &mut RequestHeader,
         None if route.raw || route.operation == Operation::Realtime => route.tail().to_owned(),
         None => return Err(internal()),
     };
-    let query = route.query.as_ref().map(|q| format!("?{q}")).unwrap_or_default();
-    let whole = format!("{}{path}{query}", aim.base.path);
+    let whole = match (&relay.path, &route.query) {
+        (Some(own), _) => format!("{}{own}", aim.base.path),
+        (None, Some(query)) => format!("{}{path}?{query}", aim.base.path),
+        (None, None) => format!("{}{path}", aim.base.path),
+    };
     out.set_uri(whole.parse().map_err(|_| internal())?);
     let client = &session.req_header().headers;
     for name in client.keys() {
         let text = name.as_str();
         let own = suffix_of(text, &gateway.settings.header_alias).is_some();
         if own
-            || matches!(text, "authorization" | "x-api-key" | "cookie" | "forwarded" | "x-real-ip")
+            || matches!(text, "authorization" | "x-api-key" | "api-key" | "cookie" | "forwarded" | "x-real-ip")
             || text.starts_with("x-forwarded-")
         {
             out.remove_header(name);

@@ -5,7 +5,7 @@ use gateway_domain::cloud::{self, Grant, Settings, Wrong};
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::keys::KeyHash;
-use gateway_domain::price::PriceCard;
+use gateway_domain::price::{PriceBook, PriceCard};
 use gateway_domain::snapshot::Upstream;
 use gateway_domain::{Fault, FaultKind, Operation, Secret};
 use gateway_providers::Adapter;
@@ -41,8 +41,12 @@ pub(crate) struct Aim {
 impl Aim {
     /// The price of what is asked for where it is not what everybody pays.
     pub(crate) fn own_card(&self, request: &Request) -> Option<Arc<PriceCard>> {
-        let Credential::Managed(upstream) = &self.credential else { return None };
-        upstream.own_card(self.model.as_deref().or(request.content.model.as_deref())?).cloned()
+        let model = self.model.as_deref().or(request.content.model.as_deref());
+        if let Credential::Managed(upstream) = &self.credential {
+            return upstream.own_card(model?).cloned();
+        }
+        let behind = cloud::azure::model_behind(&self.settings, model)?;
+        PriceBook::builtin().card(cloud::azure::PRICED_AS, behind).copied().map(Arc::new)
     }
 }
 
@@ -101,13 +105,15 @@ pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Ai
     let asked = set.or(request.content.model.as_ref()).or(fallback);
     match choose(leaf, request)? {
         ProviderRef::Managed(slug) => managed(&slug, leaf, inline, request, asked),
-        ProviderRef::Family { key: Some(_), .. } if !inline && request.headers.custom_host.is_some() => {
-            Err(foreign_host())
+        ProviderRef::Family { slug, key } => {
+            // Settings of a saved config may hold a secret as well as its key does.
+            let saved = !inline && (key.is_some() || !leaf.settings.is_empty());
+            match request.headers.settings.first_binding() {
+                _ if saved && request.headers.custom_host.is_some() => Err(foreign_host()),
+                Some(name) if saved => Err(foreign_setting(name)),
+                _ => family(&slug, key, leaf, request, asked),
+            }
         }
-        ProviderRef::Family { slug, key } => match request.headers.settings.first() {
-            Some(name) if key.is_some() && !inline => Err(foreign_setting(name)),
-            _ => family(&slug, key, leaf, request, asked),
-        },
         ProviderRef::FromRequest | ProviderRef::Passthrough => Err(no_provider(request)),
     }
 }
@@ -135,7 +141,7 @@ fn managed(
     if request.headers.custom_host.is_some() || (inline && leaf.custom_host.is_some()) {
         return Err(foreign_host());
     }
-    if let Some(name) = request.headers.settings.first() {
+    if let Some(name) = request.headers.settings.first_binding() {
         return Err(foreign_setting(name));
     }
     // `@slug/` is taken off only where it names this very provider.
@@ -147,9 +153,10 @@ fn managed(
     let upstream = upstream.for_model(model.as_deref());
     let base = leaf.custom_host.clone().or_else(|| upstream.base.clone());
     let base = base.ok_or_else(|| no_host(upstream.provider.slug))?;
-    let adapter = adapter(upstream.provider.slug)?;
+    let settings = with_free(&upstream.settings, request);
+    let adapter = adapter(upstream.provider.slug, &settings)?;
     let (origin, virtual_key) = (number(upstream.integration.0.as_bytes()), provider.slug.clone());
-    let (settings, grant) = (upstream.settings.clone(), upstream.grant.clone());
+    let grant = upstream.grant.clone();
     let credential = Credential::Managed(upstream);
     Ok(Aim { adapter, base, credential, virtual_key, model, origin, settings, grant })
 }
@@ -194,9 +201,13 @@ fn family(
     request: &Request,
     asked: Option<&Arc<str>>,
 ) -> Result<Aim, Fault> {
-    let adapter = adapter(slug)?;
+    let settings = if request.headers.settings.is_empty() {
+        leaf.settings.clone()
+    } else {
+        Arc::new(request.headers.settings.over(&leaf.settings))
+    };
+    let adapter = adapter(slug, &settings)?;
     let host = request.headers.custom_host.clone().or_else(|| leaf.custom_host.clone());
-    let settings = Arc::new(request.headers.settings.clone());
     let wrong = |wrong: Wrong| Fault::new(FaultKind::BadHeader, wrong.to_string()).on(wrong.field);
     let parsed = |url: &str| {
         let base = BaseUrl::parse(url).map(Arc::new);
@@ -215,7 +226,7 @@ fn family(
     let origin = match (&grant, &credential) {
         (Some(grant), _) => number(&grant.id),
         (None, Credential::Own(key)) => number(&KeyHash::of(key.expose()).0),
-        (None, _) => 0,
+        (None, _) => cloud::bearer(&settings).map_or(0, |token| number(&KeyHash::of(token).0)),
     };
     let (virtual_key, model, grant) = (Arc::default(), asked.cloned(), grant.map(Arc::new));
     Ok(Aim { adapter, base, credential, virtual_key, model, origin, settings, grant })
@@ -226,10 +237,16 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.last_chunk().map_or(0, |last| u64::from_be_bytes(*last))
 }
 
-fn adapter(slug: &str) -> Result<&'static dyn Adapter, Fault> {
-    gateway_providers::adapter(slug).ok_or_else(|| {
+fn adapter(slug: &str, settings: &Settings) -> Result<&'static dyn Adapter, Fault> {
+    let family = gateway_providers::adapter(slug).ok_or_else(|| {
         Fault::new(FaultKind::NoProvider, format!("Invalid provider passed: `{slug}`")).on("x-gateway-provider")
-    })
+    })?;
+    Ok(family.at(settings).unwrap_or(family))
+}
+
+/// What a request may say beside a saved credential, over what is saved with it.
+fn with_free(saved: &Arc<Settings>, request: &Request) -> Arc<Settings> {
+    if request.headers.settings.is_empty() { saved.clone() } else { Arc::new(request.headers.settings.over(saved)) }
 }
 
 fn no_host(slug: &str) -> Fault {

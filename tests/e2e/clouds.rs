@@ -28,16 +28,16 @@ fn streamed(texts: &[&str]) -> Vec<u8> {
     out
 }
 
-fn hello(model: &str) -> Value {
+pub(crate) fn hello(model: &str) -> Value {
     json!({ "model": model, "messages": [{ "role": "user", "content": "Hi" }] })
 }
 
 /// Base URL without the `/v1` that most upstreams have.
-fn bare(upstream: &Upstream) -> String {
+pub(crate) fn bare(upstream: &Upstream) -> String {
     upstream.url().trim_end_matches("/v1").to_owned()
 }
 
-async fn integration(gateway: &Gateway, family: &str, key: Option<&str>, configurations: Value) {
+pub(crate) async fn integration(gateway: &Gateway, family: &str, key: Option<&str>, configurations: Value) {
     let admin = gateway.admin();
     let body = json!({ "name": "cloud", "slug": "cloud-i", "ai_provider_id": family, "key": key,
                        "create_default_provider": false, "configurations": configurations });
@@ -58,7 +58,7 @@ fn service_account(token_uri: &str) -> Value {
 }
 
 /// Gives `t1`, `t2` … that live for so long.
-async fn token_endpoint(lives: u64) -> Upstream {
+pub(crate) async fn token_endpoint(lives: u64) -> Upstream {
     let calls = AtomicUsize::new(0);
     Upstream::replying(move |_| {
         let token = format!("t{}", calls.fetch_add(1, SeqCst) + 1);
@@ -226,6 +226,52 @@ async fn the_machines_identity_serves_saved_integrations() {
         asked.target
     );
     assert_eq!(asked.header("metadata-flavor"), Some("Google"));
+}
+
+#[tokio::test]
+async fn headers_of_vertex_ride_along() {
+    let up = Upstream::replying(|_| reply::json(200, &gemini("Hi", Some("STOP")))).await;
+    let gateway = Gateway::start().await;
+    let settings = json!({ "custom_host": bare(&up), "vertex_region": "global", "vertex_project_id": "p-1" });
+    integration(&gateway, "vertex-ai", Some("ya29.saved"), settings).await;
+    let call = |model: &str| {
+        let call = gateway.post("/v1/chat/completions").key(WORKSPACE_KEY).provider("@cloud").json(&hello(model));
+        call.header("anthropic-beta", "context-1m-2025-08-07").header("openai-beta", "x")
+    };
+    let dedicated = |name: &str| call("gemini-2.5-flash").header(name, "dedicated");
+    dedicated("x-vertex-ai-llm-request-type").send().await.expect(200);
+    dedicated("x-gateway-vertex-ai-llm-request-type").send().await.expect(200);
+    for seen in up.seen() {
+        assert_eq!(seen.header("x-vertex-ai-llm-request-type"), Some("dedicated"));
+        assert_eq!((seen.header("anthropic-beta"), seen.header("openai-beta")), (None, None));
+        assert_eq!(seen.header("authorization"), Some("Bearer ya29.saved"));
+    }
+    // Only Claude knows Anthropic's betas, and is no Gemini: its answer is not understood.
+    call("claude-sonnet-4-5").send().await.expect(502);
+    assert_eq!(up.seen()[2].header("anthropic-beta"), Some("context-1m-2025-08-07"));
+    let told = dedicated("x-gateway-vertex-storage-bucket-name").send().await.expect(400).text();
+    assert!(told.contains("x-gateway-vertex-storage-bucket-name is not available"), "{told}");
+}
+
+#[tokio::test]
+async fn full_resource_names_are_models() {
+    let up = Upstream::replying(|_| reply::json(200, &gemini("Hi", Some("STOP")))).await;
+    let gateway = Gateway::start().await;
+    let settings = json!({ "custom_host": bare(&up), "vertex_region": "us-east1" });
+    integration(&gateway, "vertex-ai", Some("ya29.saved"), settings).await;
+    let name = "projects/p-7/locations/us-east1/publishers/google/models/gemini-2.5-flash";
+    for model in [name.to_owned(), format!("@cloud/{name}")] {
+        let call = gateway.post("/v1/chat/completions").key(WORKSPACE_KEY);
+        let call = if model.starts_with('@') { call } else { call.provider("@cloud") };
+        call.json(&hello(&model)).send().await.expect(200);
+    }
+    for seen in up.seen() {
+        assert_eq!(seen.target, format!("/v1/{name}:generateContent"));
+    }
+    let elsewhere = name.replace("us-east1", "us-west1");
+    let call = gateway.post("/v1/chat/completions").key(WORKSPACE_KEY).provider("@cloud");
+    let told = call.json(&hello(&elsewhere)).send().await.expect(400).text();
+    assert!(told.contains("model is in another region"), "{told}");
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@
 mod harness;
 
 #[cfg(test)]
+mod azure;
+#[cfg(test)]
 mod bodies;
 #[cfg(test)]
 mod budgets;

@@ -10,6 +10,8 @@ use serde::Deserialize;
 /// What tokens are asked for unless `azure_entra_scope` says otherwise (`spec/providers.md`).
 const SCOPE: &str = "https://cognitiveservices.azure.com/.default";
 pub(super) const DEPLOYMENTS: &str = "azure_deployment_config";
+/// Whose prices models have here: Azure asks for its global deployments what OpenAI does.
+pub const PRICED_AS: &str = "openai";
 const MOST_DEPLOYMENTS: usize = 200;
 
 /// A model that somebody deployed in a resource of Azure OpenAI (`spec/admin-api.md`, IC; `spec/config-object.md`).
@@ -19,16 +21,21 @@ pub struct Deployment {
     /// What clients call it.
     pub alias: Option<String>,
     /// What the resource calls it.
-    #[serde(rename = "azure_deployment_name", alias = "deployment_id", alias = "deployment_name")]
+    #[serde(
+        rename = "azure_deployment_name",
+        alias = "deployment_id",
+        alias = "deploymentId",
+        alias = "deployment_name"
+    )]
     pub name: String,
     /// Instead of the provider's.
-    #[serde(rename = "azure_api_version", alias = "api_version")]
+    #[serde(rename = "azure_api_version", alias = "api_version", alias = "apiVersion")]
     pub api_version: Option<String>,
     /// The model that it is: what it costs.
     #[serde(rename = "azure_model_slug", alias = "model_slug")]
     pub model: Option<String>,
     /// Serves models that no deployment is named for.
-    #[serde(default)]
+    #[serde(default, alias = "isDefault")]
     pub is_default: bool,
 }
 

@@ -7,6 +7,7 @@ use super::strategy::Read;
 use super::{
     Cache, CacheMode, Config, Context, Leaf, Mode, Node, NodeKind, Problem, ProviderRef, RETRY_STATUSES, Retry,
 };
+use crate::cloud;
 use crate::egress::{BaseUrl, check_custom_host};
 use http::HeaderValue;
 use serde_json::{Map, Value};
@@ -68,7 +69,6 @@ static KEYS: &[(&str, Place)] = &[
     ("after_request_hooks", Place::Later("guardrails are")),
     ("input_mutators", Place::Later("mutators are")),
     ("output_mutators", Place::Later("mutators are")),
-    ("deployments", Place::Later("deployments in a config are")),
 ];
 
 /// Settings of providers that cannot be given in a config yet, by the start of their names.
@@ -112,7 +112,7 @@ struct Spot<'p> {
 }
 
 pub(super) struct Compiler<'a> {
-    context: &'a Context<'a>,
+    pub(super) context: &'a Context<'a>,
     pub(super) problems: Vec<Problem>,
     nodes: Vec<Node>,
     breakers: Vec<Breaker>,
@@ -230,6 +230,7 @@ impl<'a> Compiler<'a> {
                 Some(Place::Later(what)) => {
                     self.problem(at, key, format!("is not available in this version: {what} not part of it"));
                 }
+                None if cloud::setting(key).is_some() => {}
                 None if CLOUD.iter().any(|start| key.starts_with(start)) => {
                     self.problem(at, key, "is not available in this version; save it with an integration");
                 }
@@ -246,6 +247,9 @@ impl<'a> Compiler<'a> {
                 self.problem(at, key, "has no effect beside targets; name it in each target");
             }
             for (key, _) in HEADERS.iter().filter(|(key, _)| fields.has(key)) {
+                self.problem(at, key, "has no effect beside targets; name it in each target");
+            }
+            for key in fields.keys().filter(|key| cloud::setting(key).is_some()) {
                 self.problem(at, key, "has no effect beside targets; name it in each target");
             }
         }
@@ -331,6 +335,7 @@ impl<'a> Compiler<'a> {
             self.breakers.push(Breaker::new((*rules).clone()));
             self.breakers.len() - 1
         });
+        let settings = self.settings(at, fields, &provider);
         Leaf {
             path: spot.path.into(),
             provider,
@@ -344,6 +349,7 @@ impl<'a> Compiler<'a> {
             custom_host: own.custom_host,
             forward_headers: own.forward_headers,
             provider_headers: self.provider_headers(at, fields),
+            settings,
             strict: own.strict.unwrap_or(true),
             cache: own.cache,
             breaker,

@@ -15,7 +15,7 @@ const NOW: i64 = 1_700_000_000_000;
 fn compiled(v: Value) -> Result<Config, Vec<Problem>> {
     let trusted = Trusted::default();
     let open = |s: &str| Some(Secret::new(s.to_owned()));
-    let known = |s: &str| matches!(s, "openai" | "anthropic" | "groq");
+    let known = |s: &str| matches!(s, "openai" | "anthropic" | "groq" | "azure-openai" | "azure-ai");
     compile(&v, &Context { known_provider: &known, trusted: &trusted, open: &open, saved: false })
 }
 

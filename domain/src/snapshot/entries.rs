@@ -328,7 +328,8 @@ impl Upstream {
 
     /// The price of a model where it is not the one that everybody pays.
     pub fn own_card(&self, model: &str) -> Option<&Arc<PriceCard>> {
-        self.cards.get(model).or_else(|| self.cards.get(undated(model)?))
+        let named = self.cards.get(model).or_else(|| self.cards.get(undated(model)?));
+        named.or_else(|| self.cards.get(cloud::azure::model_behind(&self.settings, Some(model))?))
     }
 
     /// The price of a model; `None` when nobody knows it.
@@ -501,7 +502,7 @@ pub(super) fn upstream(row: &Stored, build: &Build<'_>) -> Result<Upstream, Stri
         ("openai-project", &i.configurations.openai_project),
     ];
     headers.extend(named.into_iter().filter_map(|(n, v)| Some((n.to_owned(), Secret::new(v.clone()?)))));
-    let cards = models::cards(&i, provider.slug);
+    let cards = models::cards(&i, provider.slug, &settings);
     let plain = Upstream {
         integration: IntegrationId(row.id),
         org: OrgId(row.org),

@@ -2,6 +2,8 @@
 //! a request finds each by one look-up.
 
 use super::{Build, Upstream};
+use crate::cloud::Settings;
+use crate::cloud::azure::PRICED_AS;
 use crate::egress::check_custom_host;
 use crate::id::WorkspaceId;
 use crate::price::{PriceBook, PriceCard};
@@ -39,13 +41,17 @@ pub(super) fn tuned(
 }
 
 /// Prices of models that are not what everybody pays: set by the admin, of a base model, or with a factor.
-pub(super) fn cards(doc: &Integration, provider: &str) -> HashMap<String, Arc<PriceCard>> {
+pub(super) fn cards(doc: &Integration, provider: &str, settings: &Settings) -> HashMap<String, Arc<PriceCard>> {
     let book = PriceBook::builtin();
     let mut cards: HashMap<String, PriceCard> = HashMap::new();
     if doc.price_factors.is_some() {
         let all = book.models(provider).filter_map(|m| Some((m.to_owned(), *book.card(provider, m)?)));
         cards.extend(all);
     }
+    // What a deployment is said to be.
+    let behind =
+        settings.deployments().iter().filter_map(|d| d.model.as_deref()).chain(settings.get("azure_model_name"));
+    cards.extend(behind.filter_map(|m| Some((m.to_owned(), *book.card(PRICED_AS, m)?))));
     for (slug, model) in &doc.models.list {
         let own = model.rates.map(|r| r.card());
         let base = model.base_model_slug.as_deref();

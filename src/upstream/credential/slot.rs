@@ -18,6 +18,7 @@ const YOUNG: Duration = Duration::from_secs(30);
 /// Pauses after failures double up to the last.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// Ahead of its end by this much a token is renewed, or by a fifth of a short life.
 const AHEAD: Duration = Duration::from_secs(300);
 /// Clocks differ, and requests take their time on the way.
@@ -94,8 +95,12 @@ impl Slot {
         let kind = if refused.denied { FaultKind::SignInRefused } else { FaultKind::SignInFailed };
         let fault = Fault::new(kind, refused.message);
         tracing::warn!(reason = fault.message(), "no token for a provider");
-        self.failure.store(Some(Arc::new(Failure { fault, until: Instant::now() + pause })));
-        pause
+        let now = Instant::now();
+        self.failure.store(Some(Arc::new(Failure { fault, until: now + pause })));
+        // What still holds shall be renewed before its end, so the tries come closer together towards it.
+        let left =
+            self.token.load().as_ref().map_or(Duration::ZERO, |token| token.until.saturating_duration_since(now));
+        if left.is_zero() { pause } else { pause.min(left / 2).max(SHORTEST_PAUSE) }
     }
 }
 

@@ -89,6 +89,23 @@ async fn a_used_token_is_renewed_ahead_of_its_end_and_nobody_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_token_holds_a_failed_renewal_is_nobodys_business() {
+    let script: Script = |call| if call == 2 { (StatusCode::BAD_GATEWAY, "<html>".into()) } else { good(call, 6) };
+    let (credentials, grant, calls) = stage(script).await;
+    let until = Instant::now() + Duration::from_millis(6500);
+    let mut seen = Vec::new();
+    while Instant::now() < until {
+        let token = credentials.token(&grant).await.expect("the old token, or the next");
+        if !seen.contains(&token) {
+            seen.push(token);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(seen, ["Bearer t1", "Bearer t3"]);
+    assert_eq!(calls.load(SeqCst), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_is_told_to_all_and_not_hammered() {
     let refuse: Script =
         |_| (StatusCode::UNAUTHORIZED, r#"{"error":"invalid_client","error_description":"gone"}"#.to_owned());

@@ -157,10 +157,14 @@ impl ChatReader {
         let usage = chunk.usage.or_else(|| chunk.x_groq.as_ref()?.usage);
         let usage = usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
         self.usage = usage.or(self.usage);
-        if !self.opened {
+        let said = |text: &Text<'_>| !text.0.is_empty();
+        let says_more = chunk.model.as_ref().is_some_and(said) || chunk.choices.as_ref().is_some_and(|c| !c.is_empty());
+        // Azure begins with what its filter thinks of the prompt, and names neither answer nor model there.
+        if !self.opened && says_more {
             self.opened = true;
-            self.model = chunk.model.as_ref().filter(|m| !m.0.is_empty()).map(|m| m.0.to_string());
-            steps.push(Step::Open { id: chunk.id.map(|t| t.0), model: chunk.model.map(|t| t.0) });
+            let model = chunk.model.filter(said);
+            self.model = model.as_ref().map(|m| m.0.to_string());
+            steps.push(Step::Open { id: chunk.id.filter(said).map(|t| t.0), model: model.map(|t| t.0) });
         }
         for choice in chunk.choices.into_iter().flatten() {
             self.take(choice, steps)?;
