@@ -87,6 +87,8 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("modal", "https://api.modal.com/v1", "/chat/completions", Bearer),
     ("z-ai", "https://api.z.ai/api/paas/v4", "/chat/completions", Bearer),
     ("iointelligence", "https://api.intelligence.io.solutions/api/v1", "/chat/completions", Bearer),
+    ("azure-openai", "", "/chat/completions", Header("api-key")),
+    ("azure-ai", "", "/chat/completions", Bearer),
     ("aibadgr", "https://aibadgr.com/api/v1", "/chat/completions", Bearer),
     ("ovhcloud", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", "/chat/completions", Bearer),
 ];
@@ -107,7 +109,7 @@ fn every_provider_is_where_its_page_says() {
     known.sort_unstable();
     expected.sort_unstable();
     assert_eq!(known, expected, "each once, and none beside");
-    assert!(adapter("azure-openai").is_none() && adapter("").is_none());
+    assert!(adapter("azure").is_none() && adapter("").is_none());
 }
 
 #[test]
