@@ -22,7 +22,7 @@ use crate::outbound::Outbound;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{Assignments, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames};
-use crate::settings::{Role, Settings};
+use crate::settings::{Effective, Role, Settings};
 use crate::telemetry;
 use crate::upstream::{Credentials, Dialer, Dns, Places, idle};
 use crate::writer::{Records, Way, Writer};
@@ -60,7 +60,7 @@ fn control_runtime() -> Result<Runtime, String> {
 
 /// `gateway serve`: returns only when start-up failed; a running gateway ends by its signals.
 pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
-    let Resolved { settings, upgrade, .. } = resolved;
+    let Resolved { settings, upgrade, effective } = resolved;
     telemetry::init(settings.log_format, &settings.log_level)?;
     if !upgrade {
         if settings.role != Role::Admin {
@@ -87,6 +87,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     }
     let issuers = follow_issuers(&control, &booted)?;
     let app = boot::app(&booted, process.clone(), issuers.clone(), &settings);
+    let app = gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
     }
