@@ -103,6 +103,9 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let inline = Arc::new(quick_cache::sync::Cache::new(INLINE_CONFIGS));
     watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dialer = Dialer::new(dns, settings.connect_timeout.0, control.handle().clone());
+    if let Some(redis) = &redis {
+        sticks.share(redis.clone());
+    }
     let cache = redis::answer_cache(redis, &settings, &metrics)?;
     let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());
     let gateway = Gateway {
