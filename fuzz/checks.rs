@@ -31,7 +31,7 @@ const WAYS: &[(&str, Operation)] = &[
 
 /// The first byte chooses the way, the second how the rest is split: the outcome must not depend on it, what a client
 /// gets must be events of JSON, and only a whole answer may end cleanly.
-pub fn sse(data: &[u8]) {
+pub(crate) fn sse(data: &[u8]) {
     let [way, step, rest @ ..] = data else { return };
     let (slug, operation) = WAYS[usize::from(*way) % WAYS.len()];
     let Some(adapter) = adapter(slug) else { return };
@@ -113,7 +113,7 @@ fn read(json: &[u8]) -> Option<BTreeMap<String, String>> {
 
 /// The first byte chooses the changes, the rest is the body: what is no JSON object is refused, and of one that is
 /// the result reads as the object with those changes made, all other members byte for byte.
-pub fn splice(data: &[u8]) {
+pub(crate) fn splice(data: &[u8]) {
     let [choice, body @ ..] = data else { return };
     let body = Bytes::copy_from_slice(body);
     let object = read(&body);
