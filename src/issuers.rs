@@ -85,6 +85,13 @@ impl Verified {
     }
 }
 
+impl Issuers {
+    /// Whether this token was good before, and most likely is still.
+    pub(crate) fn knows(&self, hash: &KeyHash) -> bool {
+        self.verified.peek(hash).is_some()
+    }
+}
+
 impl Tokens for Issuers {
     fn key(&self, snapshot: &Snapshot, token: &str, hash: &KeyHash, now: Timestamp) -> Result<Arc<Key>, TokenError> {
         let sets = self.sets.load();

@@ -25,6 +25,7 @@ mod reply;
 mod request;
 mod routing;
 mod shape;
+mod shield;
 mod sticky;
 mod target;
 mod trace;
@@ -34,6 +35,7 @@ pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
 pub(crate) use reply::ReplyNames;
 pub(crate) use routing::InlineKey;
+pub(crate) use shield::{Bounds, Shield};
 pub(crate) use sticky::Assignments;
 
 use crate::cache::AnswerCache;
@@ -59,16 +61,12 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource};
-use pingora_limits::rate::Rate;
 use quick_cache::sync::Cache;
 use record::Booked;
 use relay::Relay;
 use request::Request;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Requests with unknown keys from one address in a second before they are shed unseen.
-pub(crate) const UNKNOWN_KEYS_PER_SECOND: isize = 50;
 
 /// What the data plane needs of the settings, in the form that it uses.
 #[derive(Debug)]
@@ -109,7 +107,7 @@ pub(crate) struct Gateway {
     pub(crate) names: ReplyNames,
     pub(crate) inline: Arc<Inline>,
     pub(crate) sticks: Arc<Assignments>,
-    pub(crate) unknown_keys: Rate,
+    pub(crate) shield: Arc<Shield>,
     pub(crate) control: ControlPlane,
     pub(crate) cache: Arc<AnswerCache>,
     /// For work that no request waits for.
@@ -124,6 +122,8 @@ pub(crate) struct Ctx {
     held: Permit,
     records: Booked,
     relay: Option<Box<Relay>>,
+    /// Of a key that has a bound, until the request is over.
+    seat: Option<shield::Seat>,
     _flight: crate::flight::Ticket,
 }
 
@@ -139,6 +139,7 @@ impl ProxyHttp for Gateway {
             held: Permit::new(&self.budget),
             records: Booked::default(),
             relay: None,
+            seat: None,
             _flight: self.flight.board(),
         }
     }
@@ -148,6 +149,9 @@ impl ProxyHttp for Gateway {
 
     /// `Ok(true)`: answered here. `Ok(false)`: relayed by the phases below.
     async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<bool> {
+        if let Some(fault) = self.storm(session) {
+            return self.refuse(session, ctx, fault.into()).await;
+        }
         if let Some(answered) = local::serve(self, session).await? {
             return Ok(answered);
         }
@@ -163,6 +167,10 @@ impl ProxyHttp for Gateway {
                 return self.refuse(session, ctx, refused).await;
             }
         };
+        match self.shield.caller(&request) {
+            Ok(seat) => ctx.seat = seat,
+            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
         match intake::choose_way(session, &request.route) {
             Ok(Way::Exchange) => self.exchange(session, ctx, request).await,
             Ok(Way::Relay) => self.relay(session, ctx, request).await,
@@ -261,7 +269,7 @@ impl Gateway {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
         }
-        let mut routing = match self.prepare(&mut request).await {
+        let mut routing = match self.prepare(&mut request) {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
@@ -286,7 +294,7 @@ impl Gateway {
 
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         request.content.unread = true;
-        let prepared = match self.prepare(&mut request).await {
+        let prepared = match self.prepare(&mut request) {
             Ok(routing) => admit::caller(self, &request, &routing).await.map(|hold| (routing, hold)),
             Err(fault) => Err(fault),
         };
@@ -301,9 +309,9 @@ impl Gateway {
     }
 
     /// Config and plan.
-    async fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
+    fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
         let chosen = routing::choose(self, &request.tenant, &request.headers)?;
-        routing::plan(self, chosen, request).await
+        routing::plan(self, chosen, request)
     }
 
     /// Answers with a fault; of a known tenant it is a record too.

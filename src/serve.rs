@@ -21,8 +21,8 @@ use crate::otlp::Otlp;
 use crate::outbound::Outbound;
 use crate::parts::Parts;
 use crate::peers::Peers;
-use crate::proxy::{Assignments, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames};
-use crate::settings::{Effective, Role, Settings};
+use crate::proxy::{Assignments, Bounds, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames, Shield};
+use crate::settings::{Role, Settings};
 use crate::telemetry;
 use crate::upstream::{Credentials, Dialer, Dns, Places, idle};
 use crate::writer::{Records, Way, Writer};
@@ -36,13 +36,11 @@ use log_upkeep::LogUpkeep;
 use pingora::server::configuration::{Opt, ServerConf};
 use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service;
-use pingora_limits::rate::Rate;
 pub(crate) use process::Process;
 use shutdown::{Drain, Signals};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 
 /// Compiled inline configs kept, by their text.
@@ -60,7 +58,7 @@ fn control_runtime() -> Result<Runtime, String> {
 
 /// `gateway serve`: returns only when start-up failed; a running gateway ends by its signals.
 pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
-    let Resolved { settings, upgrade, effective } = resolved;
+    let Resolved { settings, upgrade, .. } = resolved;
     telemetry::init(settings.log_format, &settings.log_level)?;
     if !upgrade {
         if settings.role != Role::Admin {
@@ -87,7 +85,6 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     }
     let issuers = follow_issuers(&control, &booted)?;
     let app = boot::app(&booted, process.clone(), issuers.clone(), &settings);
-    let app = gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
     }
@@ -98,14 +95,12 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let router = gateway_admin::router(app);
     let stop_admin = admin_port::start(&control, settings.admin_listen, router.clone())?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
-    let presence = presence::start(control.handle(), &booted, settings.role, peers);
+    let presence = presence::start(control.handle(), &booted, settings.role, peers.clone());
     let dns = Dns::new(booted.trusted.clone(), control.handle().clone());
     let inline = Arc::new(quick_cache::sync::Cache::new(INLINE_CONFIGS));
     watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dialer = Dialer::new(dns, settings.connect_timeout.0, control.handle().clone());
-    if let Some(redis) = &redis {
-        sticks.share(redis.clone());
-    }
     let cache = redis::answer_cache(redis, &settings, &metrics)?;
     let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());
     let gateway = Gateway {
@@ -120,7 +115,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         records,
         sticks: sticks.clone(),
         inline,
-        unknown_keys: Rate::new(Duration::from_secs(1)),
+        shield,
         control: match settings.role {
             Role::Proxy => elsewhere(&settings, &control)?,
             _ => ControlPlane::Here { router, runtime: control.handle().clone() },
@@ -131,6 +126,16 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     };
     let drain = Drain::new(flight, process, (writer, otlp, limits), stop_admin, presence, &settings);
     serve(gateway, &settings, upgrade, drain)
+}
+
+fn shield(settings: &Settings, metrics: &Metrics, peers: Peers) -> Result<Arc<Shield>, prometheus::Error> {
+    let most = |n: u64| isize::try_from(n).unwrap_or(isize::MAX);
+    let bounds = Bounds { unknown_keys: most(settings.unknown_key_rate), requests: most(settings.address_rate) };
+    let shield = Arc::new(Shield::new(bounds, peers));
+    let (floods, crowds) = (shield.clone(), shield.clone());
+    metrics.watch("gateway_shed_floods", "Requests refused as too many from one address", move || floods.flooded())?;
+    metrics.watch("gateway_shed_parallel", "Calls refused as too many at once", move || crowds.crowded())?;
+    Ok(shield)
 }
 
 /// Sizes of what the proxy keeps.

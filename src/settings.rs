@@ -5,7 +5,6 @@ pub(crate) use crate::units::LogBodies;
 use crate::units::{Size, Span};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use gateway_admin::Setting;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -96,13 +95,6 @@ pub(crate) struct Effective {
     pub(crate) source: &'static str,
 }
 
-impl Effective {
-    /// As the admin port tells it.
-    pub(crate) fn told(&self) -> Setting {
-        Setting { name: self.name.replace('_', "-"), value: self.value.clone(), source: self.source }
-    }
-}
-
 macro_rules! settings {
     ($(
         $(#[doc = $doc:literal])+
@@ -177,9 +169,6 @@ settings! {
     /// Base URL of the admin service that role `proxy` hands control-plane routes to; without it they are 404
     admin_upstream: [Option<String>] as Option<String> = None, "GATEWAY_ADMIN_UPSTREAM" in "Listening";
 
-    /// Token of services that list configs on the Admin API, at least 32 characters [default: none]
-    data_service_token: [Option<String>] as Option<String> = None, "GATEWAY_DATA_SERVICE_TOKEN" in "Listening", secret true;
-
     /// SQLite files, last-good.db, master key
     data_dir: [Option<PathBuf>] as PathBuf = PathBuf::from("./data"), "GATEWAY_DATA_DIR" in "Storage";
     /// sqlite:<path> or postgres://… [default: SQLite in the data dir]
@@ -211,6 +200,10 @@ settings! {
     cache_max: [Option<Size>] as Size = Size::mib(128), "GATEWAY_CACHE_MAX" in "Limits";
     /// Requests served at once, over all connections; more are 503. 0 is no limit
     max_connections: [Option<usize>] as usize = 0, "GATEWAY_MAX_CONNECTIONS" in "Limits";
+    /// Requests from one address in a second, on the proxy port; more are 429. 0 is no limit
+    address_rate: [Option<u64>] as u64 = 0, "GATEWAY_ADDRESS_RATE" in "Limits";
+    /// Requests with unknown keys from one address in a second before the rest is refused unseen. 0 is no limit
+    unknown_key_rate: [Option<u64>] as u64 = 50, "GATEWAY_UNKNOWN_KEY_RATE" in "Limits";
     /// Idle upstream connections kept for each target and thread
     upstream_pool_size: [Option<usize>] as usize = 256, "GATEWAY_UPSTREAM_POOL_SIZE" in "Limits";
     /// Refuse inline config, provider and host selection for every organisation
@@ -350,9 +343,6 @@ impl Settings {
             if key.as_ref().is_some_and(|k| k.len() < 32) {
                 return Err(format!("--bootstrap-{name}-key must be at least 32 characters"));
             }
-        }
-        if self.data_service_token.as_ref().is_some_and(|t| t.len() < 32) {
-            return Err("--data-service-token must be at least 32 characters".into());
         }
         if let Some(url) = &self.public_url {
             let web = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));

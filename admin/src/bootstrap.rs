@@ -175,6 +175,7 @@ fn key(app: &App, org: OrgId, workspace: Option<WorkspaceId>, kind: KeyKind, nam
         transition: None,
         sealed_key: None,
         limits: Limits::default(),
+        max_parallel: None,
         rest: Map::new(),
     };
     let mut row = Row::fresh(app, org, workspace, None, doc);

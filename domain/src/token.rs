@@ -118,6 +118,7 @@ pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) ->
         defaults: (!plain).then(|| Box::new(defaults)),
         rotation: None,
         limits: (!claims.limits.is_empty()).then(|| Arc::new(claims.limits.clone())),
+        max_parallel: None,
         token: true,
     }
 }

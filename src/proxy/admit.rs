@@ -5,6 +5,7 @@ use super::Gateway;
 use super::estimate;
 use super::request::{Content, Request};
 use super::routing::Routing;
+use super::shield::Seat;
 use super::target::{Aim, Credential};
 use gateway_domain::config::Leaf;
 use gateway_domain::counters::{Answer, Charge, Standings};
@@ -61,6 +62,7 @@ pub(crate) async fn target(
     at: &Target<'_>,
     caller: &Hold,
 ) -> Result<Held, Fault> {
+    let seat = seat(gateway, request, at.aim)?;
     let mut wants = Wants::default();
     wants.charge(caller);
     if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
@@ -69,7 +71,13 @@ pub(crate) async fn target(
     bind_target(&mut wants, request, at.aim);
     let card = if wants.are_metered() { card(request, at.aim) } else { None };
     let hold = take(gateway, request, Stage::Target, wants, (at.content, std::iter::once(at.leaf)), card).await?;
-    Ok(Held { hold, card })
+    Ok(Held { hold, card, _seat: seat })
+}
+
+/// A place among the calls that the managed provider takes at once.
+fn seat(gateway: &Gateway, request: &Request, aim: &Aim) -> Result<Option<Seat>, Fault> {
+    let provider = request.tenant.workspace.provider(&aim.virtual_key);
+    provider.filter(|_| matches!(aim.credential, Credential::Managed(_))).map_or(Ok(None), |p| gateway.shield.target(p))
 }
 
 /// Limits of the managed provider and of the integration behind it, for all workspaces and for this one.
@@ -164,6 +172,7 @@ pub(crate) struct Holds {
 pub(crate) struct Held {
     hold: Hold,
     card: Option<PriceCard>,
+    _seat: Option<Seat>,
 }
 
 impl Held {

@@ -98,7 +98,7 @@ pub(crate) fn receive(
     let route = route(&head.method, uri.path(), uri.query())?;
     let client_ip = gateway.client_ip(session);
     let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
-    let tenant = authenticate(gateway, key_text, at)?;
+    let tenant = authenticate(gateway, key_text, client_ip, at)?;
     let auth_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let credential = credential.filter(|c| !is_gateway_key(&tenant, c));
     let parsed = GatewayHeaders::parse(&head.headers, &gateway.settings.header_alias, &gateway.settings.trusted);
@@ -169,12 +169,16 @@ fn is_gateway_key(tenant: &Tenant, text: &str) -> bool {
     looks_minted(text) || tenant.world.snapshot.key(&KeyHash::of(text)).is_some()
 }
 
-fn authenticate(gateway: &Gateway, text: &str, now: Timestamp) -> Result<Tenant, Refused> {
+fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timestamp) -> Result<Tenant, Refused> {
     let world = gateway.live.world();
     let unknown = || unauthenticated("The gateway key is not valid");
     let hash = KeyHash::of(text);
     let key = match world.snapshot.key(&hash) {
         Some(key) => key.clone(),
+        None if token::looks_signed(text) && gateway.shield.is_flooded_by(from) && !gateway.issuers.knows(&hash) => {
+            // To check a signature takes longer than all else.
+            return Err(gateway.shield.unknown_keys().into());
+        }
         None if token::looks_signed(text) => gateway.issuers.key(&world.snapshot, text, &hash, now)?,
         None => return Err(unknown().into()),
     };
@@ -338,19 +342,5 @@ impl Gateway {
             }
         }
         Some(outermost)
-    }
-
-    /// A flood of unknown keys from one address is shed without a further look.
-    pub(crate) fn count_unknown(&self, session: &Session, refused: Refused) -> Refused {
-        if refused.fault.kind() == FaultKind::Unauthenticated {
-            let ip = self.client_ip(session);
-            let seen = self.unknown_keys.observe(&ip, 1);
-            if seen > super::UNKNOWN_KEYS_PER_SECOND {
-                return Fault::new(FaultKind::Flooded, "Too many requests with unknown keys from this address")
-                    .retry_after_ms(1000)
-                    .into();
-            }
-        }
-        refused
     }
 }

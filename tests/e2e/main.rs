@@ -74,6 +74,8 @@ mod saved;
 #[cfg(test)]
 mod shared_limits;
 #[cfg(test)]
+mod shield;
+#[cfg(test)]
 mod shutdown;
 #[cfg(test)]
 mod startup;

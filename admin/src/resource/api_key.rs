@@ -9,7 +9,7 @@ use crate::actor::Actor;
 use crate::app::App;
 use crate::change::{Action, Around, audit, commit};
 use crate::grant;
-use crate::input::{Edit, Flag, Paging};
+use crate::input::{Edit, Flag, Paging, Whole};
 use crate::problem::{Problem, bad, forbidden, missing};
 use crate::resource::provider::{check_count, check_future};
 use crate::route::{Call, Reply, Route, any_key, authed};
@@ -107,6 +107,8 @@ pub(crate) struct Create {
     #[serde(default)]
     usage_limits: Edit<Sent>,
     #[serde(default)]
+    max_parallel: Edit<Whole>,
+    #[serde(default)]
     alert_emails: Edit<Vec<String>>,
 }
 
@@ -140,6 +142,8 @@ pub(crate) struct Patch {
     rate_limits: Edit<Sent>,
     #[serde(default)]
     usage_limits: Edit<Sent>,
+    #[serde(default)]
+    max_parallel: Edit<Whole>,
     #[serde(default)]
     alert_emails: Edit<Vec<String>>,
     /// Acted on once the change is stored.
@@ -192,10 +196,12 @@ impl Resource for ApiKey {
             transition: None,
             sealed_key: None,
             limits: Limits::default(),
+            max_parallel: None,
             rest: Map::new(),
         };
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         limits.onto("", &mut doc.limits, SHAPE, call.now)?;
+        limits::parallel(&input.max_parallel, &mut doc.max_parallel)?;
         let snapshot = call.snapshot();
         let workspace = home.and_then(|w| snapshot.workspace(w));
         let enforced = workspace.and_then(|w| inherit(&mut doc, w, &snapshot, inherits, call.now));
@@ -221,6 +227,7 @@ impl Resource for ApiKey {
         input.description.onto(&mut row.doc.description);
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
+        limits::parallel(&input.max_parallel, &mut row.doc.max_parallel)?;
         match input.defaults {
             Edit::Keep => {}
             Edit::Clear => row.doc.defaults = KeyDefaults::default(),
@@ -268,6 +275,7 @@ impl Resource for ApiKey {
             },
             "allow_config_override": u8::from(doc.defaults.allow_config_override),
             "rate_limits": doc.limits.rate_limits,
+            "max_parallel": doc.max_parallel,
             "usage_limits": limits::only(&doc.limits, call.now),
             "reset_usage": null,
             "alert_emails": [],
@@ -284,7 +292,7 @@ impl Resource for ApiKey {
         let scopes = match action {
             Action::Create => CREATE,
             Action::Read => READ,
-            Action::Update | Action::Warn => UPDATE,
+            Action::Update => UPDATE,
             Action::Delete => DELETE,
             Action::Rotate => ROTATE,
         };
@@ -373,6 +381,7 @@ pub(crate) fn for_user(
         transition: None,
         sealed_key: None,
         limits: Limits::default(),
+        max_parallel: None,
         rest: Map::new(),
     };
     inherit(&mut doc, workspace, &around.snapshot, true, app.now());

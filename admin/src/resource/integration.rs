@@ -182,7 +182,7 @@ impl Resource for Integration {
         let either = match action {
             Action::Create => CREATE,
             Action::Read => READ,
-            Action::Update | Action::Rotate | Action::Warn => UPDATE,
+            Action::Update | Action::Rotate => UPDATE,
             Action::Delete => DELETE,
         };
         actor.require(if row.workspace.is_some() { either } else { &either[..1] })
@@ -287,6 +287,7 @@ impl Wanted {
             note: None,
             expires_at: None,
             limits: Limits::default(),
+            max_parallel: None,
             rest,
         };
         let mut row = Row::fresh(&call.app, of.org, Some(home), Some(call.actor.key.0), doc);

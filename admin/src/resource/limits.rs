@@ -12,6 +12,7 @@ use gateway_domain::resource::policy::{Measure, Unit};
 use gateway_domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::num::NonZeroU32;
 
 /// What an update says about a budget; absent keeps, null clears.
 #[derive(Deserialize)]
@@ -197,6 +198,21 @@ fn budget(under: &str, item: Map<String, Value>, before: &[Budget], now: Timesta
             Ok(budget)
         }
     }
+}
+
+const MOST_PARALLEL: u32 = 1_000_000;
+
+/// How many calls may be under way at once; null takes the bound away.
+pub(super) fn parallel(given: &Edit<Whole>, kept: &mut Option<NonZeroU32>) -> Result<(), Problem> {
+    match given {
+        Edit::Keep => {}
+        Edit::Clear => *kept = None,
+        Edit::Set(most) => {
+            let most = u32::try_from(most.0).ok().filter(|n| *n <= MOST_PARALLEL).and_then(NonZeroU32::new);
+            *kept = Some(most.ok_or_else(|| bad("max_parallel", "must be 1..1000000"))?);
+        }
+    }
+    Ok(())
 }
 
 /// A budget as it stands, before anything was counted.

@@ -3,7 +3,7 @@
 use super::limits::{self, LimitsEdit, Sent, Shape};
 use super::{Draft, Resource, Row, Slug, create, delete, get, list, update};
 use crate::change::Around;
-use crate::input::{Edit, Flag};
+use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::{config, integration::AUTO};
 use crate::route::{Call, PAGES, Route, authed};
@@ -60,6 +60,8 @@ pub(crate) struct Create {
     rate_limits: Edit<Sent>,
     #[serde(default)]
     usage_limits: Edit<Sent>,
+    #[serde(default)]
+    max_parallel: Edit<Whole>,
 }
 
 #[derive(Deserialize)]
@@ -77,6 +79,8 @@ pub(crate) struct Patch {
     rate_limits: Edit<Sent>,
     #[serde(default)]
     usage_limits: Edit<Sent>,
+    #[serde(default)]
+    max_parallel: Edit<Whole>,
     /// Acted on once the change is stored.
     #[serde(default)]
     #[expect(dead_code, reason = "read so that it is not refused")]
@@ -101,7 +105,9 @@ impl Resource for Provider {
         let mut limits = Limits::default();
         let given = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         given.onto("", &mut limits, SHAPE, call.now)?;
-        let doc = Self { integration_id, note: input.note, expires_at: input.expires_at, limits, rest };
+        let mut max_parallel = None;
+        limits::parallel(&input.max_parallel, &mut max_parallel)?;
+        let doc = Self { integration_id, note: input.note, expires_at: input.expires_at, limits, max_parallel, rest };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let slug = Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "provider")));
         row.name = input.name;
@@ -120,6 +126,7 @@ impl Resource for Provider {
         input.note.onto(&mut row.doc.note);
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
+        limits::parallel(&input.max_parallel, &mut row.doc.max_parallel)?;
         row.doc.rest = tagged(std::mem::take(&mut row.doc.rest), input.tags.or_default())?;
         row.doc.rest.shift_remove(AUTO);
         Ok(())
@@ -156,6 +163,7 @@ impl Resource for Provider {
             "tags": row.doc.rest.get("tags").cloned().unwrap_or_else(|| json!({})),
             "usage_limits": limits::only(&row.doc.limits, call.now),
             "rate_limits": (!row.doc.limits.rate_limits.is_empty()).then_some(&row.doc.limits.rate_limits),
+            "max_parallel": row.doc.max_parallel,
             "reset_usage": null,
             "expires_at": row.doc.expires_at,
         });

@@ -7,6 +7,7 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use uuid::Uuid;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -65,6 +66,9 @@ pub struct ApiKey {
     pub sealed_key: Option<String>,
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
+    /// Calls under way at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<NonZeroU32>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -5,6 +5,7 @@ use crate::id::IntegrationId;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::num::NonZeroU32;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provider {
@@ -16,6 +17,9 @@ pub struct Provider {
     pub expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
+    /// Calls under way at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<NonZeroU32>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

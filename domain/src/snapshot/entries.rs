@@ -15,7 +15,6 @@ use crate::resource::organisation::Organisation;
 use crate::resource::person::{self, OrgRole, WorkspaceRole};
 use crate::resource::policy::{RateLimitPolicy, UsageLimitPolicy};
 use crate::resource::provider::Provider;
-use crate::resource::rotation::{RotationPolicy, Transition};
 use crate::resource::security::Security;
 use crate::resource::{self, Stored};
 use crate::scope::Scopes;
@@ -24,6 +23,7 @@ use crate::time::Timestamp;
 use crate::token::Trust;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -75,6 +75,8 @@ pub struct Key {
     pub rotation: Option<Box<Rotation>>,
     /// `None` when there are none: most of a million keys.
     pub limits: Option<Arc<Limits>>,
+    /// Calls under way at once.
+    pub max_parallel: Option<NonZeroU32>,
     /// Stands for a token of an issuer, and is stored nowhere.
     pub token: bool,
 }
@@ -84,8 +86,6 @@ pub struct Rotation {
     pub next_at: Option<Timestamp>,
     /// The secret before this one, and until when it opens; it stands as a key of its own that expires then.
     pub previous: Option<(KeyHash, Timestamp)>,
-    /// When a day's notice is to be given, of the next rotation or of the end of the secret before.
-    pub announce_at: Option<Timestamp>,
     /// This entry is the one under the secret before.
     pub retiring: bool,
 }
@@ -99,7 +99,7 @@ impl Key {
     pub(super) fn before(&self) -> Option<(KeyHash, Self)> {
         let (hash, until) = self.rotation.as_ref()?.previous?;
         let expires_at = Some(self.expires_at.map_or(until, |at| at.min(until)));
-        let rotation = Some(Box::new(Rotation { next_at: None, previous: None, announce_at: None, retiring: true }));
+        let rotation = Some(Box::new(Rotation { next_at: None, previous: None, retiring: true }));
         Some((hash, Self { expires_at, rotation, ..self.clone() }))
     }
 }
@@ -280,6 +280,8 @@ pub struct ManagedProvider {
     pub active: bool,
     /// `None` when there are none.
     pub limits: Option<Arc<Limits>>,
+    /// Calls under way at once.
+    pub max_parallel: Option<NonZeroU32>,
 }
 
 impl Addressed for ManagedProvider {
@@ -446,10 +448,7 @@ fn rotation(k: &ApiKey) -> Result<Option<Box<Rotation>>, String> {
     };
     let next_at = k.rotation_policy.as_ref().map(|p| p.next_rotation_at);
     let some = previous.is_some() || next_at.is_some();
-    let of_policy = k.rotation_policy.as_ref().and_then(RotationPolicy::announce_at);
-    let of_transition = k.transition.as_ref().and_then(Transition::announce_at);
-    let announce_at = of_policy.into_iter().chain(of_transition).min();
-    Ok(some.then(|| Box::new(Rotation { next_at, previous, announce_at, retiring: false })))
+    Ok(some.then(|| Box::new(Rotation { next_at, previous, retiring: false })))
 }
 
 pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
@@ -478,6 +477,7 @@ pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
         }),
         rotation,
         limits,
+        max_parallel: k.max_parallel,
         token: false,
     };
     Ok((hash, key))
@@ -563,6 +563,7 @@ pub(super) fn provider(row: &Stored) -> Result<ManagedProvider, String> {
         expires_at: p.expires_at,
         active: row.status == "active",
         limits: shared(p.limits),
+        max_parallel: p.max_parallel,
     })
 }
 

@@ -229,6 +229,7 @@ async fn provider(
         note: None,
         expires_at: None,
         limits: Limits::default(),
+        max_parallel: None,
         rest,
     };
     let mut row = Row::fresh(&call.app, of.org, Some(change.workspace), Some(call.actor.key.0), doc);

@@ -1,0 +1,163 @@
+//! What is refused before anything costly is done: floods of unknown keys, storms from one address, and calls beyond
+//! what a key or a provider takes at once. Knows no policy and no body.
+
+use super::Gateway;
+use super::intake::Refused;
+use super::request::Request;
+use crate::peers::Peers;
+use gateway_domain::snapshot::ManagedProvider;
+use gateway_domain::{Fault, FaultKind};
+use parking_lot::Mutex;
+use pingora::proxy::Session;
+use pingora_limits::rate::Rate;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// So many that two busy threads seldom meet at one; only keys and providers with a bound come here.
+const SHARDS: usize = 64;
+/// When a place may be free again nobody knows.
+const RETRY_MS: u64 = 1_000;
+
+/// In a second from one address; 0 is no bound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) unknown_keys: isize,
+    pub(crate) requests: isize,
+}
+
+pub(crate) struct Shield {
+    bounds: Bounds,
+    unknown_keys: Rate,
+    requests: Rate,
+    rooms: Arc<Rooms>,
+    /// A bound is divided among the nodes: no node knows what the others have under way.
+    peers: Peers,
+    flooded: AtomicU64,
+    crowded: AtomicU64,
+}
+
+/// Calls under way, of those that have a bound.
+#[derive(Debug)]
+struct Rooms([Mutex<HashMap<Uuid, u32>>; SHARDS]);
+
+/// One call's place, free again when this is dropped: however the call ends.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    rooms: Arc<Rooms>,
+    id: Uuid,
+}
+
+impl Rooms {
+    fn shard(&self, id: Uuid) -> &Mutex<HashMap<Uuid, u32>> {
+        // The last byte of an id is random.
+        &self.0[usize::from(id.as_bytes()[15]) % SHARDS]
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut room = self.rooms.shard(self.id).lock();
+        if let Some(taken) = room.get_mut(&self.id) {
+            *taken -= 1;
+            if *taken == 0 {
+                room.remove(&self.id);
+            }
+        }
+    }
+}
+
+impl Shield {
+    pub(crate) fn new(bounds: Bounds, peers: Peers) -> Self {
+        let rate = || Rate::new(Duration::from_secs(1));
+        Self {
+            bounds,
+            unknown_keys: rate(),
+            requests: rate(),
+            rooms: Arc::new(Rooms(std::array::from_fn(|_| Mutex::default()))),
+            peers,
+            flooded: AtomicU64::new(0),
+            crowded: AtomicU64::new(0),
+        }
+    }
+
+    /// Refused as too many from one address.
+    pub(crate) fn flooded(&self) -> u64 {
+        self.flooded.load(Ordering::Relaxed)
+    }
+
+    /// Refused as too many at once.
+    pub(crate) fn crowded(&self) -> u64 {
+        self.crowded.load(Ordering::Relaxed)
+    }
+
+    fn flood(&self, why: &'static str) -> Fault {
+        self.flooded.fetch_add(1, Ordering::Relaxed);
+        Fault::new(FaultKind::Flooded, why).retry_after_ms(RETRY_MS)
+    }
+
+    /// What comes with keys that nobody knows from this address need not be looked at.
+    pub(crate) fn is_flooded_by(&self, address: Option<IpAddr>) -> bool {
+        self.bounds.unknown_keys > 0 && self.unknown_keys.observe(&address, 0) > self.bounds.unknown_keys
+    }
+
+    pub(crate) fn unknown_keys(&self) -> Fault {
+        self.flood("Too many requests with unknown keys from this address")
+    }
+
+    /// `what` is told to the caller.
+    fn seat(&self, id: Uuid, most: NonZeroU32, what: impl FnOnce() -> String) -> Result<Seat, Fault> {
+        let share = self.peers.place().share(most.get().into());
+        let mut room = self.rooms.shard(id).lock();
+        let taken = room.entry(id).or_default();
+        if u64::from(*taken) < share {
+            *taken += 1;
+            return Ok(Seat { rooms: self.rooms.clone(), id });
+        }
+        drop(room);
+        self.crowded.fetch_add(1, Ordering::Relaxed);
+        let message = format!("{} allows {most} requests at once (max_parallel)", what());
+        Err(Fault::new(FaultKind::RateLimited, message).retry_after_ms(RETRY_MS))
+    }
+
+    /// A place for a call of this key, where the key has a bound.
+    pub(crate) fn caller(&self, request: &Request) -> Result<Option<Seat>, Fault> {
+        let key = &request.tenant.key;
+        let Some(most) = key.max_parallel else { return Ok(None) };
+        self.seat(key.id.0, most, || format!("API key \"{}\"", key.name)).map(Some)
+    }
+
+    /// The same of a managed provider.
+    pub(crate) fn target(&self, provider: &ManagedProvider) -> Result<Option<Seat>, Fault> {
+        let Some(most) = provider.max_parallel else { return Ok(None) };
+        self.seat(provider.id.0, most, || format!("provider \"{}\"", provider.slug)).map(Some)
+    }
+}
+
+impl Gateway {
+    /// Asked of every request before all else.
+    pub(super) fn storm(&self, session: &Session) -> Option<Fault> {
+        let most = self.shield.bounds.requests;
+        if most == 0 {
+            return None;
+        }
+        let seen = self.shield.requests.observe(&self.client_ip(session), 1);
+        (seen > most).then(|| self.shield.flood("Too many requests from this address"))
+    }
+
+    /// A flood of unknown keys from one address is shed without a further look.
+    pub(super) fn count_unknown(&self, session: &Session, refused: Refused) -> Refused {
+        let most = self.shield.bounds.unknown_keys;
+        if most > 0 && refused.fault.kind() == FaultKind::Unauthenticated {
+            let seen = self.shield.unknown_keys.observe(&self.client_ip(session), 1);
+            if seen > most {
+                return self.shield.unknown_keys().into();
+            }
+        }
+        refused
+    }
+}
