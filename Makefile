@@ -8,7 +8,7 @@ help:
 	@echo 'make lint             format, clippy and, where installed, cargo-deny'
 	@echo 'make one CRATE=store  clippy and tests of one crate: the normal loop'
 	@echo 'make bench            compare with nginx and a bare Pingora proxy (see benches/README.md)'
-	@echo 'make fuzz             requests made from our own OpenAPI document: no 5xx, no untold status'
+	@echo 'make fuzz             requests made from our own OpenAPI document, and bytes for streams and bodies'
 	@echo 'make scale            start-up, memory and time per change with 100,000 keys'
 	@echo 'make soak             the loss tests for a minute each at full load (see benches/README.md)'
 	@echo 'make setup            install the system packages that tests and benchmarks need'

@@ -380,6 +380,8 @@ impl Inner {
             ("cache_write", usage.cache_write),
             ("output", usage.output),
             ("reasoning", usage.reasoning),
+            ("audio_in", usage.audio_in),
+            ("audio_out", usage.audio_out),
         ] {
             if n > 0 {
                 self.tokens.with_label_values(&[&*r.provider, r.operation, class]).add(n as f64);

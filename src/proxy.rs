@@ -269,7 +269,7 @@ impl Gateway {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
         }
-        let mut routing = match self.prepare(&mut request) {
+        let mut routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
@@ -294,7 +294,7 @@ impl Gateway {
 
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         request.content.unread = true;
-        let prepared = match self.prepare(&mut request) {
+        let prepared = match self.prepare(&mut request).await {
             Ok(routing) => admit::caller(self, &request, &routing).await.map(|hold| (routing, hold)),
             Err(fault) => Err(fault),
         };
@@ -309,9 +309,9 @@ impl Gateway {
     }
 
     /// Config and plan.
-    fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
+    async fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
         let chosen = routing::choose(self, &request.tenant, &request.headers)?;
-        routing::plan(self, chosen, request)
+        routing::plan(self, chosen, request).await
     }
 
     /// Answers with a fault; of a known tenant it is a record too.

@@ -22,7 +22,7 @@ use crate::outbound::Outbound;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{Assignments, Bounds, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames, Shield};
-use crate::settings::{Role, Settings};
+use crate::settings::{Effective, Role, Settings};
 use crate::telemetry;
 use crate::upstream::{Credentials, Dialer, Dns, Places, idle};
 use crate::writer::{Records, Way, Writer};
@@ -58,7 +58,7 @@ fn control_runtime() -> Result<Runtime, String> {
 
 /// `gateway serve`: returns only when start-up failed; a running gateway ends by its signals.
 pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
-    let Resolved { settings, upgrade, .. } = resolved;
+    let Resolved { settings, upgrade, effective } = resolved;
     telemetry::init(settings.log_format, &settings.log_level)?;
     if !upgrade {
         if settings.role != Role::Admin {
@@ -85,6 +85,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     }
     let issuers = follow_issuers(&control, &booted)?;
     let app = boot::app(&booted, process.clone(), issuers.clone(), &settings);
+    let app = gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
     }
@@ -101,6 +102,9 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dialer = Dialer::new(dns, settings.connect_timeout.0, control.handle().clone());
+    if let Some(redis) = &redis {
+        sticks.share(redis.clone());
+    }
     let cache = redis::answer_cache(redis, &settings, &metrics)?;
     let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());
     let gateway = Gateway {

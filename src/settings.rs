@@ -5,6 +5,7 @@ pub(crate) use crate::units::LogBodies;
 use crate::units::{Size, Span};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use gateway_admin::Setting;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -95,6 +96,13 @@ pub(crate) struct Effective {
     pub(crate) source: &'static str,
 }
 
+impl Effective {
+    /// As the admin port tells it.
+    pub(crate) fn told(&self) -> Setting {
+        Setting { name: self.name.replace('_', "-"), value: self.value.clone(), source: self.source }
+    }
+}
+
 macro_rules! settings {
     ($(
         $(#[doc = $doc:literal])+
@@ -168,6 +176,9 @@ settings! {
     public_url: [Option<String>] as Option<String> = None, "GATEWAY_PUBLIC_URL" in "Listening";
     /// Base URL of the admin service that role `proxy` hands control-plane routes to; without it they are 404
     admin_upstream: [Option<String>] as Option<String> = None, "GATEWAY_ADMIN_UPSTREAM" in "Listening";
+
+    /// Token of services that list configs on the Admin API, at least 32 characters [default: none]
+    data_service_token: [Option<String>] as Option<String> = None, "GATEWAY_DATA_SERVICE_TOKEN" in "Listening", secret true;
 
     /// SQLite files, last-good.db, master key
     data_dir: [Option<PathBuf>] as PathBuf = PathBuf::from("./data"), "GATEWAY_DATA_DIR" in "Storage";
@@ -343,6 +354,9 @@ impl Settings {
             if key.as_ref().is_some_and(|k| k.len() < 32) {
                 return Err(format!("--bootstrap-{name}-key must be at least 32 characters"));
             }
+        }
+        if self.data_service_token.as_ref().is_some_and(|t| t.len() < 32) {
+            return Err("--data-service-token must be at least 32 characters".into());
         }
         if let Some(url) = &self.public_url {
             let web = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));

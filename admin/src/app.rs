@@ -3,6 +3,7 @@
 
 use gateway_domain::catalog::Catalog;
 use gateway_domain::egress::Trusted;
+use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{ConfigStore, Directory, History, Live, LogStore, Roster, Standings, Tokens, Vault};
 use gateway_domain::resource::Invalid;
 use gateway_domain::resource::policy::{RateLimitPolicy, UsageLimitPolicy};
@@ -88,6 +89,15 @@ impl Part {
     }
 }
 
+/// A setting of the process, secrets blotted out.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub name: String,
+    pub value: String,
+    /// `flag`, `environment`, `file` or `default`.
+    pub source: &'static str,
+}
+
 #[derive(Clone)]
 pub struct App {
     pub store: Arc<dyn ConfigStore>,
@@ -112,6 +122,10 @@ pub struct App {
     pub header_aliases: Arc<[String]>,
     /// Where browsers reach this installation, without a slash at its end; `None`: where they asked.
     pub public_url: Option<Arc<str>>,
+    /// Of the token by which a data plane elsewhere lists configs; `None`: there is none.
+    pub data_service: Option<KeyHash>,
+    /// What this process runs with.
+    pub settings: Arc<[Setting]>,
     pub clock: fn() -> Timestamp,
     pub random: fn(&mut [u8]),
 }

@@ -96,6 +96,7 @@ fn time(q: &Query, name: &str) -> Result<Timestamp, Problem> {
 fn record(row: &Audit) -> Value {
     let details: Value = serde_json::from_str(&row.details).unwrap_or_default();
     let request = details.get("request").map_or_else(String::new, Value::to_string);
+    let headers = details.get("headers").map_or_else(String::new, Value::to_string);
     json!({
         "id": row.id,
         "timestamp": row.at,
@@ -104,7 +105,7 @@ fn record(row: &Audit) -> Value {
         "request_id": details.get("request_id"),
         "request_body": request,
         "query_params": row.uri.split_once('?').map_or("", |(_, query)| query),
-        "request_headers": "",
+        "request_headers": headers,
         "user_id": row.actor,
         "user_type": row.actor_kind,
         "organisation_id": row.org,

@@ -11,7 +11,7 @@ use gateway_domain::record::mask;
 use gateway_domain::resource::{Audit, Kind, Stored};
 use gateway_domain::snapshot::{Snapshot, Workspace};
 use gateway_domain::time::Timestamp;
-use http::Uri;
+use http::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -105,6 +105,8 @@ pub(crate) enum Action {
     Update,
     Delete,
     Rotate,
+    /// Something of it is about to happen.
+    Warn,
 }
 
 impl Action {
@@ -115,6 +117,7 @@ impl Action {
             Self::Update => "update",
             Self::Delete => "delete",
             Self::Rotate => "rotate",
+            Self::Warn => "warn",
         }
     }
 }
@@ -122,8 +125,16 @@ impl Action {
 /// Longer requests are told by the names of their fields: the trail must not outgrow what it tells of.
 const MAX_TOLD: usize = 64 * 1024;
 
-fn told(row: &Stored, request: &Map<String, Value>, request_id: Uuid) -> String {
-    let details = json!({"request_id": request_id, "name": row.name, "slug": row.slug, "request": request}).to_string();
+fn told(row: &Stored, request: &Map<String, Value>, origin: &Origin<'_>) -> String {
+    let request_id = origin.request_id;
+    let details = json!({
+        "request_id": request_id,
+        "name": row.name,
+        "slug": row.slug,
+        "request": request,
+        "headers": origin.headers,
+    });
+    let details = details.to_string();
     if details.len() <= MAX_TOLD {
         return details;
     }
@@ -148,6 +159,8 @@ pub(crate) struct Origin<'a> {
     uri: String,
     client_ip: String,
     request_id: Uuid,
+    /// Masked.
+    headers: BTreeMap<String, String>,
 }
 
 impl<'a> Origin<'a> {
@@ -161,6 +174,7 @@ impl<'a> Origin<'a> {
             uri: path(&call.uri),
             client_ip: call.client.map_or_else(String::new, |ip| ip.to_string()),
             request_id: call.request_id,
+            headers: headers(&call.headers, &call.app),
         }
     }
 
@@ -174,6 +188,7 @@ impl<'a> Origin<'a> {
             uri: path(&visit.uri),
             client_ip: visit.client.map_or_else(String::new, |ip| ip.to_string()),
             request_id: visit.request_id,
+            headers: headers(&visit.headers, &visit.app),
         }
     }
 
@@ -188,6 +203,7 @@ impl<'a> Origin<'a> {
             uri: String::new(),
             client_ip: String::new(),
             request_id: app.id(),
+            headers: BTreeMap::new(),
         }
     }
 
@@ -206,7 +222,7 @@ impl<'a> Origin<'a> {
             method: self.method.clone(),
             uri: self.uri.clone(),
             client_ip: self.client_ip.clone(),
-            details: told(row, request, self.request_id),
+            details: told(row, request, self),
         }
     }
 }
@@ -214,6 +230,20 @@ impl<'a> Origin<'a> {
 fn path(uri: &Uri) -> String {
     // No change reads more of its query than the workspace; what else stands there may be a key gone astray.
     mask::url(uri.path(), uri.query())
+}
+
+/// Of a request: what may be a secret is masked as in the records of calls.
+fn headers(given: &HeaderMap, app: &App) -> BTreeMap<String, String> {
+    let rules = mask::Rules::default();
+    let mut out: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in given {
+        let name = name.as_str();
+        let aliases = app.header_aliases.iter().map(|alias| &**alias);
+        let own = std::iter::once("x-gateway-").chain(aliases).find_map(|prefix| name.strip_prefix(prefix));
+        let shown = mask::header(name, own, value.as_bytes(), &rules, &[]);
+        out.entry(name.to_owned()).and_modify(|all| *all = format!("{all}, {shown}")).or_insert(shown);
+    }
+    out
 }
 
 /// The audit row of a call; `request` is the body with its secrets masked.

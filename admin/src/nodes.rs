@@ -1,6 +1,7 @@
 //! The nodes that share this configuration, live or lately silent. Of the installation, not of a tenant: for
 //! Admin keys only.
 
+use crate::app::Setting;
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::node::Sighting;
@@ -10,12 +11,21 @@ use serde_json::{Value, json};
 
 pub(crate) fn routes() -> Vec<Route> {
     const READ: &[Scope] = &[Scope::named("organisation_settings.read")];
-    vec![authed(Method::GET, "/nodes", READ, "List the nodes that share this configuration", list)]
+    vec![
+        authed(Method::GET, "/nodes", READ, "List the nodes that share this configuration", list),
+        authed(Method::GET, "/nodes/settings", READ, "List the settings of the node that answers", settings),
+    ]
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let nodes = call.app.roster.nodes().await?;
     let data: Vec<Value> = nodes.iter().map(view).collect();
+    Ok(Reply::json(json!({"object": "list", "total": data.len(), "data": data})))
+}
+
+async fn settings(call: Call) -> Result<Reply, Problem> {
+    let shown = |s: &Setting| json!({"object": "setting", "name": s.name, "value": s.value, "source": s.source});
+    let data: Vec<Value> = call.app.settings.iter().map(shown).collect();
     Ok(Reply::json(json!({"object": "list", "total": data.len(), "data": data})))
 }
 

@@ -37,6 +37,9 @@ fn view(card: &PriceCard) -> Value {
     if let Some(image) = card.image {
         prices.insert("image".into(), json!({"default": {"default": {"price": cents(image)}}}));
     }
+    if let Some(request) = card.request {
+        prices.insert("additional_units".into(), json!({"request": {"price": cents(request)}}));
+    }
     let sum = |names: &[&str]| {
         let operands: Vec<&&str> = names.iter().filter(|n| prices.contains_key(**n)).collect();
         json!({"operation": "sum", "operands": operands})

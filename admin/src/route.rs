@@ -13,7 +13,7 @@ use gateway_domain::ports::Revision;
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
 use gateway_domain::time::Timestamp;
-use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -149,8 +149,7 @@ pub(crate) struct Call {
     pub(crate) bytes: Bytes,
     pub(crate) client: Option<IpAddr>,
     pub(crate) request_id: Uuid,
-    /// What the client calls this server, for links.
-    pub(crate) host: Option<String>,
+    pub(crate) headers: HeaderMap,
 }
 
 /// A request of somebody without a key.
@@ -163,6 +162,7 @@ pub(crate) struct Visit {
     pub(crate) bytes: Bytes,
     pub(crate) client: Option<IpAddr>,
     pub(crate) request_id: Uuid,
+    pub(crate) headers: HeaderMap,
 }
 
 fn variable<'v>(vars: &'v [(String, String)], name: &str) -> &'v str {
@@ -182,6 +182,11 @@ impl Call {
 
     pub(crate) fn body(&self) -> Result<Body, Problem> {
         Body::parse(&self.bytes)
+    }
+
+    /// What the client calls this server, for links.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.headers.get(header::HOST)?.to_str().ok()
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

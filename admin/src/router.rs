@@ -12,8 +12,8 @@ use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
+use http::Method;
 use http::request::Parts;
-use http::{Method, header};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
@@ -126,9 +126,8 @@ async fn answer(app: Arc<App>, route: &Route, request: Request, request_id: Uuid
     let query = Query::parse(&parts.uri)?;
     let bytes = read(body).await?;
     let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
-    let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok()).map(str::to_owned);
-    let (method, uri) = (parts.method, parts.uri);
-    run(Call { app, actor, now, method, uri, vars, query, bytes, client, request_id, host }).await
+    let (method, uri, headers) = (parts.method, parts.uri, parts.headers);
+    run(Call { app, actor, now, method, uri, vars, query, bytes, client, request_id, headers }).await
 }
 
 async fn visit(app: Arc<App>, request: Request, request_id: Uuid) -> Result<Visit, Problem> {
@@ -137,7 +136,8 @@ async fn visit(app: Arc<App>, request: Request, request_id: Uuid) -> Result<Visi
     let vars = variables(&mut parts).await?;
     let bytes = read(body).await?;
     let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
-    Ok(Visit { app, now, method: parts.method, uri: parts.uri, vars, bytes, client, request_id })
+    let (method, uri, headers) = (parts.method, parts.uri, parts.headers);
+    Ok(Visit { app, now, method, uri, vars, bytes, client, request_id, headers })
 }
 
 async fn variables(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {

@@ -115,6 +115,51 @@ mod tests {
     }
 
     #[test]
+    fn each_class_has_a_rate_of_its_own() {
+        let rate = |n: u64| Some(PicoRate(n * 1_000));
+        let all = PriceCard {
+            input: rate(1),
+            cache_read: rate(10),
+            cache_write: rate(100),
+            output: rate(1_000),
+            reasoning: rate(10_000),
+            audio_in: rate(100_000),
+            audio_out: rate(1_000_000),
+            image: rate(10_000_000),
+            request: rate(100_000_000),
+        };
+        let none = Usage::default();
+        let mut whole = 100_000_000;
+        assert_eq!(price(&none, &all), Some(NanoUsd(whole)), "a request costs what it costs, though nothing be used");
+        for (used, nanos) in [
+            (Usage { input: 2, ..none }, 2),
+            (Usage { cache_read: 3, ..none }, 30),
+            (Usage { cache_write: 4, ..none }, 400),
+            (Usage { output: 5, ..none }, 5_000),
+            (Usage { reasoning: 6, ..none }, 60_000),
+            (Usage { audio_in: 7, ..none }, 700_000),
+            (Usage { audio_out: 8, ..none }, 8_000_000),
+            (Usage { images: 9, ..none }, 90_000_000),
+        ] {
+            assert_eq!(price(&used, &all), Some(NanoUsd(nanos + 100_000_000)), "{used:?}");
+            assert_eq!(price(&used, &PriceCard { request: rate(1), ..PriceCard::default() }), None, "{used:?}");
+            whole += nanos;
+        }
+        let used = Usage {
+            input: 2,
+            cache_read: 3,
+            cache_write: 4,
+            output: 5,
+            reasoning: 6,
+            audio_in: 7,
+            audio_out: 8,
+            images: 9,
+            estimated: true,
+        };
+        assert_eq!(price(&used, &all), Some(NanoUsd(whole)));
+    }
+
+    #[test]
     fn one_rounding_over_the_sum() {
         let u = Usage { input: 1, cache_read: 1, ..Usage::default() };
         assert_eq!(price(&u, &card()), Some(NanoUsd(3_750)));

@@ -128,6 +128,10 @@ impl<R: Reader> Stream<R> {
     fn read(&mut self, whole: &[u8]) -> Result<Bytes, Failure> {
         let mut out = BytesMut::with_capacity(whole.len());
         for event in sse::events(whole) {
+            // What follows the end, however broken, takes nothing back.
+            if self.flow.complete() {
+                break;
+            }
             let Some(data) = sse::data(event).filter(|data| !data.trim_ascii().is_empty()) else { continue };
             let mut steps = Vec::with_capacity(4);
             let outcome = self.reader.event(&data, &mut steps);

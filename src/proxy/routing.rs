@@ -2,13 +2,14 @@
 //! (`spec/config-object.md`): request header, key default, the workspace's default, then the bare provider
 //! of the request.
 
-use super::Gateway;
 use super::request::{Request, Tenant};
-use super::sticky::Assignments;
+use super::sticky::{Assignments, Drawn, View};
+use super::{Gateway, Inline};
 use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
 use gateway_domain::config::plan::{Asks, Look, NoMatch, Plan};
 use gateway_domain::config::{self, Config, Context, params};
+use gateway_domain::egress::Trusted;
 use gateway_domain::record::mask;
 use gateway_domain::{Fault, FaultKind, Secret, WorkspaceId};
 use quick_cache::Equivalent;
@@ -66,7 +67,7 @@ pub(crate) fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeader
         }
         let text = std::str::from_utf8(value.as_bytes()).map_err(|_| not_json())?.trim();
         if text.starts_with('{') {
-            let config = inline(gateway, tenant.workspace.id, text)?;
+            let config = inline(&gateway.inline, &gateway.settings.trusted, tenant.workspace.id, text)?;
             return Ok(Chosen { config, inline: true, name: "inline".into() });
         }
         return saved(tenant, text).ok_or_else(|| {
@@ -103,25 +104,25 @@ fn not_json() -> Fault {
 }
 
 /// A config already seen costs a look-up by its text; the cache is bounded.
-fn inline(gateway: &Gateway, workspace: WorkspaceId, text: &str) -> Result<Arc<Config>, Fault> {
-    if let Some(known) = gateway.inline.get(&InlineRef { workspace, text }) {
+fn inline(kept: &Inline, trusted: &Trusted, workspace: WorkspaceId, text: &str) -> Result<Arc<Config>, Fault> {
+    if let Some(known) = kept.get(&InlineRef { workspace, text }) {
         return Ok(known);
     }
     let value = serde_json::from_str(text).map_err(|_| not_json())?;
     let known = |slug: &str| gateway_providers::adapter(slug).is_some();
     let open = |plain: &str| Some(Secret::new(plain.to_owned()));
-    let context = Context { known_provider: &known, trusted: &gateway.settings.trusted, open: &open, saved: false };
+    let context = Context { known_provider: &known, trusted, open: &open, saved: false };
     let compiled = config::compile(&value, &context).map_err(|problems| {
         let lines = problems.iter().map(config::Problem::line).collect();
         Fault::new(FaultKind::BadConfig, "Invalid config passed").on("x-gateway-config").listing(lines)
     })?;
     let compiled = Arc::new(compiled);
-    gateway.inline.insert(InlineKey { workspace, text: text.into() }, compiled.clone());
+    kept.insert(InlineKey { workspace, text: text.into() }, compiled.clone());
     Ok(compiled)
 }
 
 /// Adds what the config says of the request itself, and finds the first target.
-pub(crate) fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Request) -> Result<Routing, Fault> {
+pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Request) -> Result<Routing, Fault> {
     let Chosen { config, inline, name } = chosen;
     for (key, value) in &config.metadata {
         if !request.metadata.iter().any(|(have, _)| have == key) {
@@ -129,8 +130,20 @@ pub(crate) fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Request) -> 
         }
     }
     request.headers.integrated_models |= config.fetch_integrated_models;
-    let plan = ask(request, &config.clone(), &gateway.sticks, |asks| Plan::begin(config, asks)).map_err(no_match)?;
+    let (mut plan, drawn) = begin(&gateway.sticks, &config, request)?;
+    if let Some(drawn) = drawn
+        && gateway.sticks.agree(drawn, request.now().micros() / 1000).await
+    {
+        (plan, _) = begin(&gateway.sticks, &config, request)?;
+    }
     Ok(Routing { plan, inline, config: name, sticks: gateway.sticks.clone() })
+}
+
+/// The first target, and the assignment that was drawn for it.
+fn begin(sticks: &Assignments, config: &Arc<Config>, request: &Request) -> Result<(Plan, Option<Drawn>), Fault> {
+    let view = sticks.view();
+    let plan = ask(request, config, &view, |asks| Plan::begin(config.clone(), asks)).map_err(no_match)?;
+    Ok((plan, view.drawn()))
 }
 
 fn no_match(NoMatch(path): NoMatch) -> Fault {
@@ -148,12 +161,12 @@ impl Routing {
     pub(crate) fn next(&mut self, request: &Request, status: u16, exception: bool) -> bool {
         let config = self.plan.config().clone();
         let plan = &mut self.plan;
-        ask(request, &config, &self.sticks, |asks| plan.next(status, exception, asks))
+        ask(request, &config, &self.sticks.view(), |asks| plan.next(status, exception, asks))
     }
 }
 
 /// What is chosen by, for one request.
-fn ask<T>(request: &Request, config: &Config, sticks: &Assignments, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
+fn ask<T>(request: &Request, config: &Config, sticks: &View<'_>, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
     let look = Asked { request, config, params: OnceCell::new() };
     let now_ms = request.now().micros() / 1000;
     let tenant = request.tenant.workspace.id.0;
@@ -180,5 +193,23 @@ impl Look for Asked<'_> {
 
     fn pathname(&self) -> &str {
         &self.request.route.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inline_config_is_compiled_once_for_each_workspace() {
+        let (kept, trusted) = (Inline::new(16), Trusted::default());
+        let [one, two] = [1, 2].map(|n| WorkspaceId(uuid::Uuid::from_u128(n)));
+        let text = r#"{"provider":"openai","api_key":"k"}"#;
+        let first = inline(&kept, &trusted, one, text).expect("valid");
+        let again = inline(&kept, &trusted, one, text).expect("valid");
+        assert!(Arc::ptr_eq(&first, &again), "what was seen is not read again");
+        let other = inline(&kept, &trusted, two, text).expect("valid");
+        assert!(!Arc::ptr_eq(&first, &other), "breakers are no other workspace's");
+        assert!(inline(&kept, &trusted, one, "{").is_err() && kept.len() == 2);
     }
 }

@@ -8,6 +8,7 @@ use crate::live::Live;
 use crate::settings::Settings;
 use gateway_admin::{App, Status};
 use gateway_domain::egress::Trusted;
+use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Revision, Tokens, Vault};
 use gateway_store::{
     Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, SealingVault,
@@ -158,6 +159,8 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, tokens: Arc<dyn Tokens
         standings: Arc::new(Uncounted),
         header_aliases: aliases(settings).into(),
         public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
+        data_service: settings.data_service_token.as_deref().map(KeyHash::of),
+        settings: Arc::from([]),
         clock: gateway_admin::system_clock,
         random: gateway_admin::system_random,
     }

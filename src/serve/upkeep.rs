@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 const ROUND: Duration = Duration::from_secs(30);
+/// For costs, though no price has come.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
 const PURGE: Duration = Duration::from_secs(3600);
 /// Longer than a node stays cut off without being started anew.
 const TOMBSTONES_MICROS: i64 = 90 * 86_400 * 1_000_000;
@@ -18,13 +20,15 @@ pub(crate) fn start(runtime: &Handle, app: App, database: Database) {
         loop {
             maintain(&app).await;
             let revision = app.live.snapshot().revision;
-            // A price comes with a change of the configuration, or with a new version of the program.
-            if priced != Some(revision) {
+            // A price comes with a change of the configuration, or with a new version of the program; a record that
+            // was written before it may reach the store long after.
+            let looked: Option<(i64, Instant)> = priced;
+            if looked.is_none_or(|(at, when)| at != revision || when.elapsed() >= LOOK_AGAIN) {
                 match reprice(&app).await {
-                    Ok(0) => priced = Some(revision),
+                    Ok(0) => priced = Some((revision, Instant::now())),
                     Ok(records) => {
                         tracing::info!(records, "records got their cost");
-                        priced = Some(revision);
+                        priced = Some((revision, Instant::now()));
                     }
                     Err(e) => tracing::warn!(error = %e, "records without a cost have to wait"),
                 }

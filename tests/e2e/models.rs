@@ -90,3 +90,83 @@ async fn a_model_has_its_own_price_and_an_integration_a_factor() {
     admin.put("/integrations/main-integration", &json!({ "pricing_adjustments": null })).await.expect(200);
     assert_eq!(cents(&gateway, "gpt-4o", "g").await, base);
 }
+
+/// US cents of the record that the call leaves.
+async fn spent(gateway: &Gateway, path: &str, body: &Value, provider: &str, trace: &str) -> Option<f64> {
+    let call = gateway.post(path).provider(provider).header("x-gateway-trace-id", trace);
+    call.json(body).send().await.expect(200);
+    eventually("the record", || async {
+        let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
+        list["data"].get(0).map(|row| row["metrics"]["cost"].as_f64())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn each_class_of_usage_has_its_price() {
+    let usage = json!({ "prompt_tokens": 1111, "completion_tokens": 333, "total_tokens": 1444,
+        "prompt_tokens_details": { "cached_tokens": 1000, "audio_tokens": 100 },
+        "completion_tokens_details": { "reasoning_tokens": 300, "audio_tokens": 30 } });
+    let upstream = Upstream::replying(move |seen| {
+        let body = match seen.target.as_str() {
+            "/v1/images/generations" => json!({ "created": 1, "data": [{ "b64_json": "AA" }, { "b64_json": "AA" }] }),
+            "/v1/messages" => json!({ "id": "m", "type": "message", "role": "assistant", "model": "mine",
+                "content": [{ "type": "text", "text": "hi" }], "stop_reason": "end_turn", "stop_sequence": null,
+                "usage": { "input_tokens": 5, "output_tokens": 3, "cache_creation_input_tokens": 40 } }),
+            _ => with(reply::completion("hi"), json!({ "usage": usage })),
+        };
+        reply::json(200, &body)
+    })
+    .await;
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let rates = json!({
+        "request_token": { "price": 0.0001 }, "response_token": { "price": 0.001 },
+        "cache_read_input_token": { "price": 0.00001 }, "cache_write_input_token": { "price": 0.0002 },
+        "request_audio_token": { "price": 0.005 }, "response_audio_token": { "price": 0.02 },
+        "reasoning_token": { "price": 0.003 }, "image": { "default": { "default": { "price": 4 } } },
+        "additional_units": { "request": { "price": 0.5 } },
+    });
+    let model =
+        json!({ "slug": "mine", "enabled": true, "pricing_config": { "type": "static", "pay_as_you_go": rates } });
+    for (slug, family) in [("main", "openai"), ("claude", "anthropic")] {
+        admin.provider(slug, family, Some(&upstream.url())).await;
+        let models = json!({ "models": [model] });
+        admin.put(&format!("/integrations/{slug}-integration/models"), &models).await.expect(200);
+    }
+    let chat = with(hello(), json!({ "model": "mine" }));
+    let cost = spent(&gateway, "/v1/chat/completions", &chat, "@main", "classes").await;
+    let expected = 0.5 + 11.0 * 0.0001 + 1000.0 * 0.00001 + 100.0 * 0.005 + 3.0 * 0.001 + 300.0 * 0.003 + 30.0 * 0.02;
+    assert!(near(cost, expected), "{cost:?} for {expected}");
+    let picture = json!({ "model": "mine", "prompt": "a cat", "n": 2 });
+    let cost = spent(&gateway, "/v1/images/generations", &picture, "@main", "pictures").await;
+    assert!(near(cost, 0.5 + 2.0 * 4.0), "{cost:?}");
+    let written = with(chat.clone(), json!({ "max_tokens": 9 }));
+    let cost = spent(&gateway, "/v1/messages", &written, "@claude", "written").await;
+    assert!(near(cost, 0.5 + 5.0 * 0.0001 + 40.0 * 0.0002 + 3.0 * 0.001), "{cost:?}");
+    let metrics = gateway.metrics().await;
+    for class in ["input", "cache_read", "cache_write", "output", "reasoning", "audio_in", "audio_out"] {
+        assert!(metrics.contains(&format!("type=\"{class}\"")), "{class}: {metrics}");
+    }
+    assert!(metrics.contains("gateway_unpriced_records_total 0"));
+}
+
+#[tokio::test]
+async fn a_price_that_comes_later_is_told_of_earlier_calls() {
+    let (gateway, upstream) = (Gateway::start().await, saying("x").await);
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    assert_eq!(cents(&gateway, "mine", "early").await, None);
+    assert!(gateway.metrics().await.contains("gateway_unpriced_records_total 1"), "unknown, and said so");
+    let rates = json!({ "request_token": { "price": 0.002 }, "response_token": { "price": 0.01 } });
+    let price = json!({ "type": "static", "pay_as_you_go": rates });
+    let models = json!({ "models": [{ "slug": "mine", "enabled": true, "pricing_config": price }] });
+    gateway.admin().put("/integrations/main-integration/models", &models).await.expect(200);
+    // Looked for every 30 seconds, and at start.
+    let gateway = gateway.restart_with(&[]).await;
+    let cost = eventually("a cost", || async {
+        let list = gateway.admin().get("/logs?trace_id=early").await.expect(200).json();
+        list["data"][0]["metrics"]["cost"].as_f64()
+    })
+    .await;
+    assert!(near(Some(cost), 5.0 * 0.002 + 3.0 * 0.01), "{cost}");
+}

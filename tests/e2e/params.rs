@@ -1,6 +1,6 @@
 //! What a config changes in a body, seen byte for byte by the provider.
 
-use crate::harness::{Gateway, Upstream, gateway::target, reply, with};
+use crate::harness::{Gateway, Upstream, eventually, gateway::target, hello, reply, with};
 use serde_json::{Value, json};
 
 const BODY: &str = r#"{ "model":"m", "temperature": 1.00,"messages" : [ {"role":"user","content":"h\u00e9"} ], "tools":[{"type":"function","function":{"name":"f","strict":true}},{"type":"function","function":{"name":"g","strict":false}}], "x": null }"#;
@@ -97,4 +97,49 @@ async fn provider_settings_of_a_config_are_sent_and_a_request_beats_them() {
     let seen = upstream.only();
     assert_eq!((seen.header("openai-organization"), seen.header("openai-project")), (Some("org-c"), Some("proj-r")));
     assert_eq!(seen.header("anthropic-beta"), None);
+}
+
+#[tokio::test]
+async fn metadata_forwarded_headers_and_compliance_of_a_config_are_in_force_and_inherited() {
+    let gateway = Gateway::start().await;
+    let thought = json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "stop_reason": "end_turn",
+        "content": [{ "type": "thinking", "thinking": "Hm.", "signature": "s" }, { "type": "text", "text": "Hi" }],
+        "usage": { "input_tokens": 9, "output_tokens": 7 },
+    });
+    let upstream = Upstream::replying(move |_| reply::json(200, &thought)).await;
+    let claude = with(target(&upstream), json!({ "provider": "anthropic" }));
+    let special =
+        json!({ "_user": "ann", "_prompt": "p1", "_organisation": "acme", "_environment": "test", "team": "a" });
+    let config = json!({
+        "strategy": { "mode": "fallback" }, "metadata": special,
+        "forward_headers": ["x-one", "x-two"], "strict_open_ai_compliance": false,
+        "targets": [claude, with(claude.clone(), json!({ "forward_headers": ["x-two"], "strict_open_ai_compliance": true }))],
+    });
+    let ask = async |config: &Value, trace: &str| {
+        let call = gateway.chat().config(config).header("x-gateway-trace-id", trace);
+        let call = call.header("x-gateway-metadata", r#"{"_user":"bob"}"#);
+        call.header("x-one", "1").header("x-two", "2").json(&hello()).send().await.expect(200)
+    };
+    let lenient = ask(&config, "lenient").await;
+    assert!(lenient.json()["choices"][0]["message"]["content_blocks"].is_array(), "{}", lenient.text());
+    let seen = upstream.seen().pop().expect("it went up");
+    assert_eq!((seen.header("x-one"), seen.header("x-two")), (Some("1"), Some("2")));
+    let mut other = config.clone();
+    other["targets"].as_array_mut().expect("targets").reverse();
+    let strict = ask(&other, "strict").await;
+    assert!(strict.json()["choices"][0]["message"]["content_blocks"].is_null(), "{}", strict.text());
+    let seen = upstream.seen().pop().expect("it went up");
+    assert_eq!((seen.header("x-one"), seen.header("x-two")), (None, Some("2")), "a child's list replaces");
+    let row = eventually("the record", || async {
+        let list = gateway.admin().get("/logs?trace_id=lenient").await.expect(200).json();
+        list["data"].as_array().and_then(|rows| rows.first().cloned())
+    })
+    .await;
+    let id = row["id"].as_str().or_else(|| row["_id"].as_str()).expect("an id");
+    let detail = gateway.admin().get(&format!("/logs/{id}")).await.expect(200).text();
+    for told in ["_prompt", "p1", "_organisation", "acme", "_environment", "bob", "team"] {
+        assert!(detail.contains(told), "{told}: {detail}");
+    }
+    assert!(!detail.contains("\"ann\""), "the request's metadata beats the config's: {detail}");
 }

@@ -1,6 +1,7 @@
 //! How a config chooses: conditions, sticky assignment, circuit breakers, pass-through targets.
 
-use crate::harness::{Answer, Gateway, Mock, Upstream, gateway::target, hello, reply, with};
+use crate::harness::{Answer, Gateway, Mock, Upstream, eventually, gateway::target, hello, reply, with};
+use gateway_testing::Redis;
 use serde_json::{Value, json};
 
 async fn answering(status: u16) -> Upstream {
@@ -102,6 +103,50 @@ async fn sticky_keeps_a_user_at_a_target() {
         used.insert(first);
     }
     assert!(used.len() > 1, "{used:?}");
+}
+
+#[tokio::test]
+async fn sticky_is_shared_through_redis() {
+    let redis = Redis::start();
+    let url = redis.url();
+    let flags = ["--redis-url", &url, "--redis-timeout", "2s"];
+    let gateway = Gateway::with(&flags).await;
+    connected(&gateway).await;
+    let upstream = answering(200).await;
+    let sticky = json!({ "enabled": true, "hash_fields": ["metadata._user"], "ttl": 3600 });
+    let targets = [target(&upstream), target(&upstream)];
+    let config = json!({ "strategy": { "mode": "loadbalance", "sticky": sticky }, "targets": targets });
+    let ask = async |gateway: &Gateway, user: &str| {
+        index(&asked(gateway, &config, &json!({ "_user": user }), &hello()).await.expect(200))
+    };
+    let before = ask(&gateway, "ann").await;
+    let mut stored = redis::Client::open(url.as_str()).expect("a client").get_connection().expect("connected");
+    let names: Vec<String> = redis::cmd("KEYS").arg("gateway:sticky:*").query(&mut stored).expect("names");
+    let [name] = &names[..] else { panic!("{names:?}") };
+    let told: String = redis::cmd("GET").arg(name).query(&mut stored).expect("a value");
+    let left: i64 = redis::cmd("TTL").arg(name).query(&mut stored).expect("its time");
+    assert!((3500..=3600).contains(&left), "{left}");
+    // As another node would have told it: only what is shared leads there.
+    let (place, until) = told.split_once(':').expect("place and end");
+    let other = if place == "0" { "1" } else { "0" };
+    let _: () =
+        redis::cmd("SET").arg(name).arg(format!("{other}:{until}")).arg("KEEPTTL").query(&mut stored).expect("set");
+    assert_eq!(ask(&gateway, "ann").await, before, "a node keeps to what it knows");
+    let gateway = gateway.restart_with(&flags).await;
+    connected(&gateway).await;
+    let after = ask(&gateway, "ann").await;
+    assert_eq!(after, format!("config.targets[{other}]"));
+    drop(redis);
+    assert_eq!(ask(&gateway, "ann").await, after);
+    ask(&gateway, "bob").await;
+}
+
+async fn connected(gateway: &Gateway) {
+    eventually("Redis", || async {
+        let told = gateway.client().get(gateway.admin_url("/metrics")).send().await.expect("an answer");
+        told.text().await.expect("text").contains("gateway_redis_connected 1").then_some(())
+    })
+    .await;
 }
 
 fn with_breaker(mode: &str, targets: &[Value]) -> Value {

@@ -206,3 +206,105 @@ async fn every_problem_of_a_config_is_listed() {
     let many = strategy("fallback", &vec![json!({ "provider": "mock" }); 101]);
     assert_eq!(ask(&gateway, &many).await.status, 400);
 }
+
+/// Status, place and retries that a client sees of each strategy, whatever its targets answer.
+#[tokio::test]
+async fn statuses_and_headers_of_each_strategy() {
+    let gateway = Gateway::start().await;
+    let (good, busy, broken) = (answering(200, "good").await, answering(429, "").await, answering(500, "").await);
+    let [good, busy, broken] = [&good, &busy, &broken].map(target);
+    let conditional = |then: &str| {
+        let named = |name: &str, target: &Value| with(target.clone(), json!({ "name": name }));
+        let strategy = json!({
+            "mode": "conditional", "default": "bad",
+            "conditions": [{ "query": { "params.model": { "$regex": "^gpt" } }, "then": then }],
+        });
+        json!({ "strategy": strategy, "targets": [named("bad", &broken), named("ok", &good)] })
+    };
+    let never = json!({ "retry": { "attempts": 0 } });
+    let listed = |codes: Value, targets: [&Value; 2]| json!({ "strategy": { "mode": "fallback", "on_status_codes": codes }, "targets": targets });
+    let weighted = |weights: [u32; 2]| {
+        let targets = [(&broken, weights[0]), (&good, weights[1])];
+        strategy("loadbalance", &targets.map(|(t, w)| with(t.clone(), json!({ "weight": w }))))
+    };
+    for (config, status, place) in [
+        (good.clone(), 200, "config"),
+        (with(busy.clone(), never.clone()), 429, "config"),
+        (strategy("single", &[broken.clone(), good.clone()]), 500, "config.targets[0]"),
+        (strategy("fallback", &[busy.clone(), broken.clone(), good.clone()]), 200, "config.targets[2]"),
+        (strategy("fallback", &[busy.clone(), broken.clone()]), 500, "config.targets[1]"),
+        (listed(json!([429]), [&busy, &good]), 200, "config.targets[1]"),
+        (listed(json!([429]), [&broken, &good]), 500, "config.targets[0]"),
+        (listed(json!([]), [&broken, &good]), 500, "config.targets[0]"),
+        (weighted([0, 1]), 200, "config.targets[1]"),
+        (weighted([1, 0]), 500, "config.targets[0]"),
+        (conditional("ok"), 200, "config.targets[1]"),
+        (conditional("bad"), 500, "config.targets[0]"),
+        (strategy("fallback", &[weighted([1, 0]), conditional("ok")]), 200, "config.targets[1].targets[1]"),
+        (
+            strategy("single", &[strategy("fallback", &[broken.clone(), good.clone()])]),
+            200,
+            "config.targets[0].targets[1]",
+        ),
+    ] {
+        let answer = ask(&gateway, &config).await;
+        assert_eq!((answer.status, index(&answer)), (status, place), "{config}");
+        for (name, value) in [
+            ("x-gateway-provider", "openai"),
+            ("x-gateway-retry-attempt-count", "0"),
+            ("x-gateway-cache-status", "DISABLED"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{name}: {config}");
+        }
+        assert!(answer.header("x-gateway-trace-id").is_some_and(|id| !id.is_empty()), "{config}");
+    }
+}
+
+/// Each client its own way through faults: nobody gets another's answer, and none is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_fallbacks_at_once_under_faults() {
+    let gateway = Gateway::start().await;
+    let resetting = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        peer.reset().await;
+    })
+    .await;
+    let half = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        peer.send([reply::STREAM, &reply::role()].concat()).await;
+    })
+    .await;
+    let (busy, silent) = (answering(429, "").await, {
+        Upstream::scripted(|mut peer| async move {
+            peer.request().await;
+            peer.gone().await;
+        })
+        .await
+    });
+    let good = Upstream::replying(|seen| {
+        let body = seen.json();
+        let said = body["messages"][0]["content"].as_str().unwrap_or_default().to_owned();
+        if body["stream"] == true { reply::stream(&["to ", &said]) } else { reply::chat(&format!("to {said}")) }
+    })
+    .await;
+    let nobody = json!({ "provider": "openai", "api_key": "k", "custom_host": closed() });
+    let slow = with(target(&silent), json!({ "request_timeout": 150 }));
+    let faults = [nobody, target(&resetting), target(&half), target(&busy), slow];
+    let mut clients = tokio::task::JoinSet::new();
+    for n in 0..20 {
+        let mut targets = faults.to_vec();
+        targets.rotate_left(n % faults.len());
+        targets.push(target(&good));
+        let config = strategy("fallback", &targets);
+        let message = format!("client {n}");
+        let body = with(hello(), json!({ "stream": n % 2 == 0, "messages": [{ "role": "user", "content": message }] }));
+        let call = gateway.chat().config(&config).json(&body);
+        clients.spawn(async move { (message, call.send().await) });
+    }
+    while let Some(done) = clients.join_next().await {
+        let (message, answer) = done.expect("no client failed");
+        let answer = answer.expect(200);
+        assert_eq!((answer.said(), index(&answer), answer.whole), (format!("to {message}"), "config.targets[5]", true));
+    }
+    assert_eq!(good.seen().len(), 20);
+}

@@ -292,7 +292,7 @@ impl Resource for ApiKey {
         let scopes = match action {
             Action::Create => CREATE,
             Action::Read => READ,
-            Action::Update => UPDATE,
+            Action::Update | Action::Warn => UPDATE,
             Action::Delete => DELETE,
             Action::Rotate => ROTATE,
         };

@@ -152,7 +152,7 @@ fn link(call: &Call, row: &Row<Invite>, secret: &str) -> String {
     if let Some(url) = &call.app.public_url {
         return format!("{url}/invite#{secret}");
     }
-    let host = call.host.as_deref().unwrap_or("localhost");
+    let host = call.host().unwrap_or("localhost");
     // After the hash, where no server and no log sees it.
     format!("http://{host}/invite#{secret}")
 }

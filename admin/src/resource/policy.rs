@@ -9,12 +9,12 @@ use crate::input::{Body, Edit, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
 use gateway_domain::counters::FailMode;
+use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::check_name;
 use gateway_domain::resource::policy::{Condition, Enforcement, OneOrMany};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 pub(super) const LIST: &[Scope] = &[Scope::named("policies.list")];
 pub(super) const CREATE: &[Scope] = &[Scope::named("policies.create")];
@@ -84,9 +84,17 @@ pub(super) fn refuse_fixed(changed: &[(&str, bool)]) -> Result<(), Problem> {
 }
 
 /// Keys and workspaces are matched by their ids. A workspace may be named by its slug, which is looked up here;
-/// any other text could never match, and a limit that never matches is no limit.
-pub(super) fn named(mut conditions: Vec<Condition>, call: &Call) -> Result<Vec<Condition>, Problem> {
+/// any other text could never match, and a limit that never matches is no limit. `home`: whose keys may be named.
+/// What `before` names may have gone since, and stays.
+pub(super) fn named(
+    mut conditions: Vec<Condition>,
+    before: &[Condition],
+    home: Option<WorkspaceId>,
+    call: &Call,
+) -> Result<Vec<Condition>, Problem> {
     let snapshot = call.snapshot();
+    let lists = before.iter().flat_map(|c| [&c.value, &c.excludes]).flatten();
+    let stored: Vec<&str> = lists.flat_map(OneOrMany::as_slice).map(String::as_str).collect();
     for (i, condition) in conditions.iter_mut().enumerate() {
         let workspace = match condition.key.as_str() {
             "workspace_id" => true,
@@ -100,23 +108,26 @@ pub(super) fn named(mut conditions: Vec<Condition>, call: &Call) -> Result<Vec<C
                 Some(OneOrMany::Many(many)) => many,
             };
             for item in items.iter_mut().filter(|item| *item != "*") {
-                *item = id_of(item, workspace, &call.actor, &snapshot)
-                    .map_err(|rule| bad(format_args!("conditions[{i}].{name}"), rule))?;
+                if stored.contains(&item.as_str()) {
+                    continue;
+                }
+                let found =
+                    if workspace { workspace_of(item, &call.actor, &snapshot) } else { key_of(item, home, &snapshot) };
+                *item = found.map_err(|rule| bad(format_args!("conditions[{i}].{name}"), rule))?;
             }
         }
     }
     Ok(conditions)
 }
 
-fn id_of(text: &str, workspace: bool, actor: &Actor, snapshot: &Snapshot) -> Result<String, &'static str> {
-    if let Ok(id) = Uuid::parse_str(text) {
-        return Ok(id.to_string());
-    }
-    if !workspace {
-        return Err("must hold ids of API keys, or *");
-    }
+fn workspace_of(text: &str, actor: &Actor, snapshot: &Snapshot) -> Result<String, &'static str> {
     let found = actor.named(snapshot, Some(text)).ok().flatten();
     found.map(|id| id.to_string()).ok_or("must hold ids or slugs of workspaces, or *")
+}
+
+fn key_of(text: &str, home: Option<WorkspaceId>, snapshot: &Snapshot) -> Result<String, &'static str> {
+    let key = text.parse().ok().and_then(|id| snapshot.key_by_id(id)).filter(|key| key.workspace == home);
+    key.map(|key| key.id.to_string()).ok_or("must hold ids of API keys of this workspace, or *")
 }
 
 /// One page, and how many there are in all. The filters look into documents, which the store does not: policies

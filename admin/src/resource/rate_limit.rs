@@ -117,7 +117,7 @@ impl Resource for RateLimitPolicy {
             measure: input.measure,
             unit: input.unit,
             value: input.value.0,
-            conditions: policy::named(input.conditions, call)?,
+            conditions: policy::named(input.conditions, &[], home, call)?,
             group_by: input.group_by,
             enforcement: input.enforcement,
             assume_output: input.assume_output.map(|tokens| tokens.0),
@@ -141,7 +141,7 @@ impl Resource for RateLimitPolicy {
             row.doc.value = value.0;
         }
         if let Some(conditions) = input.conditions.required("conditions")? {
-            row.doc.conditions = policy::named(conditions, call)?;
+            row.doc.conditions = policy::named(conditions, &row.doc.conditions, row.workspace, call)?;
         }
         let kept = (&mut row.doc.enforcement, &mut row.doc.assume_output);
         policy::set_holding((input.enforcement, input.assume_output), kept)?;

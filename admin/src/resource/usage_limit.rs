@@ -144,7 +144,7 @@ impl Resource for UsageLimitPolicy {
             description: input.description,
             target: input.target,
             budget: budget.fresh("", call.now)?,
-            conditions: policy::named(input.conditions, call)?,
+            conditions: policy::named(input.conditions, &[], home, call)?,
             group_by: input.group_by,
             enforcement: input.enforcement,
             assume_output: input.assume_output.map(|tokens| tokens.0),
@@ -176,7 +176,7 @@ impl Resource for UsageLimitPolicy {
         };
         budget.onto("", &mut row.doc.budget, call.now)?;
         if let Some(conditions) = input.conditions.required("conditions")? {
-            row.doc.conditions = policy::named(conditions, call)?;
+            row.doc.conditions = policy::named(conditions, &row.doc.conditions, row.workspace, call)?;
         }
         let kept = (&mut row.doc.enforcement, &mut row.doc.assume_output);
         policy::set_holding((input.enforcement, input.assume_output), kept)?;

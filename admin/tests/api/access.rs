@@ -1,6 +1,6 @@
 //! Who may call what: every route of the table by every kind of actor, and what belongs to others.
 
-use crate::harness::{ADMIN, Answer, House, text};
+use crate::harness::{ADMIN, Answer, DATA_SERVICE, House, text};
 use gateway_admin::{RouteInfo, routes};
 use gateway_domain::PolicyId;
 use gateway_domain::ports::Holder;
@@ -147,6 +147,23 @@ async fn one_scope_opens_its_routes_and_no_other() {
                 answer.text
             );
             assert!(opens || !let_in, "{scope} on {} {}: {}", route.method, route.path, answer.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_token_of_the_data_service_lists_configs_and_does_nothing_else() {
+    let house = House::new().await;
+    let things = Things::of(&house, ADMIN, "service").await;
+    let listed = house.with(DATA_SERVICE).get("/v2/configs").await.expect(200);
+    assert_eq!(listed["data"][0]["slug"], json!(things.config));
+    for route in guarded() {
+        let answer = call(&house, Some(DATA_SERVICE), &route, &things).await;
+        match route.path {
+            _ if route.scopes.contains(&"configs.list") => drop(answer.expect(200)),
+            // It is no key that could be shown.
+            "/api-keys/self/details" => drop(answer.refused(404, "AB08")),
+            _ => drop(answer.refused(403, "AB03")),
         }
     }
 }

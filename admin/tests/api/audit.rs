@@ -39,6 +39,9 @@ async fn what_was_done_is_told_with_its_request() {
         assert_eq!(updated[field], value, "{field}");
     }
     assert!(text(&updated["request_id"]).len() == 36);
+    let headers: Value = serde_json::from_str(&text(&updated["request_headers"])).expect("JSON");
+    assert_eq!(headers["user-agent"], "suite");
+    assert_ne!(headers["x-gateway-api-key"], Value::Null, "told, masked: {headers}");
     assert!(!all.to_string().contains(ADMIN));
 }
 

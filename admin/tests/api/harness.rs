@@ -33,6 +33,7 @@ pub(crate) const SERVER: &str = "GATEWAY_TEST_POSTGRES";
 
 pub(crate) const ADMIN: &str = "test-admin-key-test-admin-key-0001";
 pub(crate) const SERVICE: &str = "test-service-key-test-service-key-0001";
+pub(crate) const DATA_SERVICE: &str = "test-data-service-token-0001-0001";
 pub(crate) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9));
 
 thread_local! {
@@ -201,6 +202,8 @@ impl House {
             standings: counters.clone(),
             header_aliases: Arc::from(["x-acme-".to_owned()]),
             public_url: None,
+            settings: Arc::from([]),
+            data_service: Some(KeyHash::of(DATA_SERVICE)),
             clock: now,
             random: system_random,
         };
@@ -400,6 +403,7 @@ impl Asker<'_> {
         let path =
             if path.starts_with("/v1/") || path.starts_with("/v2/") { path.to_owned() } else { format!("/v1{path}") };
         let mut request = Request::builder().method(method).uri(path).extension(ClientAddr(CLIENT));
+        request = request.header("user-agent", "suite");
         if let Some(key) = self.key {
             request = request.header("x-gateway-api-key", key);
         }

@@ -293,8 +293,18 @@ async fn models_are_switched_on_and_off() {
         ),
         (
             json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "static",
-                "pay_as_you_go": {"image": {"default": {"default": {"price": 1}}}}}}]}),
-            "models[0].pricing_config.pay_as_you_go.image is not available",
+                "pay_as_you_go": {"image": {"hd": {"default": {"price": 1}}}}}}]}),
+            "models[0].pricing_config.pay_as_you_go.image.hd is not a known field",
+        ),
+        (
+            json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "static",
+                "pay_as_you_go": {"image": {"default": {"default": {"price": -1}}}}}}]}),
+            "models[0].pricing_config.pay_as_you_go.image.default.default must be in 0..",
+        ),
+        (
+            json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "static",
+                "pay_as_you_go": {"additional_units": {"web_search": {"price": 1}}}}}]}),
+            "models[0].pricing_config.pay_as_you_go.additional_units.web_search is not a known field",
         ),
         (
             json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "dynamic"}}]}),
@@ -376,7 +386,8 @@ async fn what_models_have_of_their_own_comes_back() {
     admin.post("/integrations", body).await.expect(200);
     let read = admin.get("/integrations/open").await.expect(200);
     assert_eq!(read["pricing_adjustments"], json!({"multiplier": {"default": 1.5, "image": {"default": 2.0}}}));
-    let price = json!({"type": "static", "pay_as_you_go": {"request_token": {"price": 0.5}}});
+    let price = json!({"type": "static", "pay_as_you_go": {"request_token": {"price": 0.5},
+        "image": {"default": {"default": {"price": 4.0}}}, "additional_units": {"request": {"price": 0.25}}}});
     let path = "/integrations/open/models";
     let body = json!({"models": [{"slug": "m", "enabled": true, "is_finetune": 1, "base_model_slug": "gpt-4o",
         "configurations": {"custom_host": "https://m.example.com/v1"}, "custom_headers": {"x-team": "secret-team-6789"},

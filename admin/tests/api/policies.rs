@@ -98,7 +98,7 @@ async fn broken_bodies_are_named() {
         (json!({"conditions": [{"key": "model", "value": 5}]}), "conditions[0].value has a type"),
         (
             json!({"conditions": [{"key": "api_key", "value": ["*", "my-key"]}]}),
-            "conditions[0].value must hold ids of API keys, or *",
+            "conditions[0].value must hold ids of API keys of this workspace, or *",
         ),
         (
             json!({"conditions": [{"key": "workspace_id", "excludes": "nowhere"}]}),
@@ -117,6 +117,25 @@ async fn broken_bodies_are_named() {
         assert!(said.contains(says), "{fields}: {said}");
     }
     assert_eq!(house.as_admin().get(PATH).await.expect(200)["total"], 0);
+}
+
+#[tokio::test]
+async fn conditions_name_keys_of_the_workspace() {
+    let house = House::new().await;
+    let other = house.workspace("other").await;
+    let (foreign, _) = house.key("workspace/service", json!({"scopes": [], "workspace_id": other})).await;
+    let (own, _) = house.key("workspace/service", json!({"scopes": []})).await;
+    let names = |key: &str| json!([{"key": "api_key", "excludes": key}]);
+    for dangling in [&foreign, "0194f1f2-0000-7000-8000-000000000000"] {
+        let body = policy(json!({"conditions": names(dangling)}));
+        let said = house.as_admin().post(PATH, body).await.refused(400, "AB01");
+        assert!(said.starts_with("conditions[0].excludes must hold ids of API keys of this workspace"), "{said}");
+    }
+    let path = format!("{PATH}/{}", make(&house, json!({"conditions": names(&own)})).await);
+    house.as_admin().put(&path, json!({"conditions": names(&foreign)})).await.refused(400, "AB01");
+    // A key can always be taken out of use; the policy can still be sent back as it was.
+    house.as_admin().delete(&format!("/api-keys/{own}")).await.expect(200);
+    house.as_admin().put(&path, json!({"conditions": names(&own), "value": 7})).await.expect(200);
 }
 
 #[tokio::test]

@@ -186,3 +186,46 @@ async fn user_keys_keep_the_enforced_cadence() {
     let read = admin.get(&format!("/api-keys/{other}")).await.expect(200);
     assert_eq!(read["rotation_policy"]["rotation_period_days"], 9);
 }
+
+#[tokio::test]
+async fn a_day_before_it_happens_it_is_told_once() {
+    let house = House::new().await;
+    let policy = json!({"rotation_period_days": 7, "key_transition_period_ms": 3 * 86_400_000});
+    let (id, _) = house.key("workspace/service", json!({"scopes": ["configs.list"], "rotation_policy": policy})).await;
+    let org = house.org().id;
+    let path = format!("/api-keys/{id}");
+    let warnings = async || {
+        let trail = format!("/audit-logs?organisation_id={org}&start_time=2020-01-01&end_time=2200-01-01&action=warn");
+        let told = house.as_admin().get(&trail).await.expect(200);
+        let told = told["records"].as_array().expect("a list").clone();
+        told.iter()
+            .map(|r| text(&serde_json::from_str::<Value>(&text(&r["request_body"])).expect("JSON")["warning"]))
+            .collect::<Vec<_>>()
+    };
+    let both = async || {
+        let other = house.beside().await;
+        for node in [&house, &other] {
+            maintain(&node.app).await;
+            maintain(&node.app).await;
+        }
+        house.catch_up().await;
+    };
+    both().await;
+    assert_eq!(warnings().await, [""; 0]);
+    pass_seconds(6 * 86_400);
+    both().await;
+    assert_eq!(warnings().await, ["rotation_is_near"]);
+    house.as_admin().put(&path, json!({"name": "renamed"})).await.expect(200);
+    pass_seconds(86_400);
+    both().await;
+    let rotated = house.as_admin().get(&path).await.expect(200);
+    assert!(rotated["key_transition_expires_at"].is_string(), "{rotated}");
+    assert_eq!(warnings().await.len(), 1);
+    pass_seconds(2 * 86_400);
+    both().await;
+    assert_eq!(warnings().await, ["old_secret_ends_soon", "rotation_is_near"]);
+    pass_seconds(86_400);
+    both().await;
+    assert_eq!(house.as_admin().get(&path).await.expect(200)["key_transition_expires_at"], Value::Null);
+    assert_eq!(warnings().await.len(), 2);
+}

@@ -6,7 +6,7 @@ use crate::money::PicoRate;
 use crate::price::PriceCard;
 use serde::{Deserialize, Serialize};
 
-/// Cents per token.
+/// Cents per token, image and request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rates {
@@ -24,6 +24,12 @@ pub struct Rates {
     pub response_audio_token: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_token: Option<f64>,
+    /// Of every image, whatever its quality and size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<f64>,
+    /// The flat part of every request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<f64>,
 }
 
 /// What each rate is multiplied by; `default` where a class has none of its own.
@@ -76,6 +82,8 @@ impl Rates {
             ("request_audio_token", self.request_audio_token),
             ("response_audio_token", self.response_audio_token),
             ("reasoning_token", self.reasoning_token),
+            ("image.default.default", self.image),
+            ("additional_units.request", self.request),
         ];
         check(&fields, under, MOST_CENTS)
     }
@@ -91,7 +99,8 @@ impl Rates {
             reasoning: self.reasoning_token.or(output).map(rate),
             audio_in: self.request_audio_token.or(input).map(rate),
             audio_out: self.response_audio_token.or(output).map(rate),
-            ..PriceCard::default()
+            image: self.image.map(rate),
+            request: self.request.map(rate),
         }
     }
 }
@@ -177,5 +186,44 @@ mod tests {
         let factors = Factors { reasoning_token: Some(3.0), ..Factors::default() };
         assert_eq!(factors.apply(&card).reasoning, Some(PicoRate(600)));
         assert_eq!(Factors::default().apply(&card), card);
+    }
+
+    #[test]
+    fn every_class_has_a_factor_of_its_own() {
+        let rate = |n| Some(PicoRate(n));
+        let card = PriceCard {
+            input: rate(10),
+            cache_read: rate(10),
+            cache_write: rate(10),
+            output: rate(10),
+            reasoning: rate(10),
+            audio_in: rate(10),
+            audio_out: rate(10),
+            image: rate(10),
+            request: rate(10),
+        };
+        let factors = Factors {
+            default: Some(2.0),
+            request_token: Some(3.0),
+            response_token: Some(4.0),
+            cache_read_input_token: Some(5.0),
+            cache_write_input_token: Some(6.0),
+            request_audio_token: Some(7.0),
+            response_audio_token: Some(8.0),
+            reasoning_token: Some(9.0),
+            image: Some(10.0),
+        };
+        let dear = PriceCard {
+            input: rate(30),
+            cache_read: rate(50),
+            cache_write: rate(60),
+            output: rate(40),
+            reasoning: rate(90),
+            audio_in: rate(70),
+            audio_out: rate(80),
+            image: rate(100),
+            request: rate(20),
+        };
+        assert_eq!(factors.apply(&card), dear);
     }
 }

@@ -32,6 +32,9 @@ pub struct RotationPolicy {
     pub rotation_period_days: u16,
     pub next_rotation_at: Timestamp,
     pub key_transition_period_ms: u64,
+    /// The rotation that was told of a day ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub announced: Option<Timestamp>,
 }
 
 /// The secret before the last rotation, while it still opens.
@@ -40,6 +43,9 @@ pub struct Transition {
     pub previous_hash: String,
     pub previous_masked: String,
     pub previous_until: Timestamp,
+    /// Its end was told of a day ahead, or is too near for that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub announced: bool,
 }
 
 impl RotationPolicy {
@@ -54,6 +60,26 @@ impl RotationPolicy {
         }
         Ok(())
     }
+}
+
+impl RotationPolicy {
+    /// When the next rotation is to be told of; not where they follow each other by the day.
+    pub fn announce_at(&self) -> Option<Timestamp> {
+        let told = self.announced == Some(self.next_rotation_at) || self.rotation_period_days < 2;
+        (!told).then(|| self.next_rotation_at.plus_micros(-DAY))
+    }
+}
+
+impl Transition {
+    /// When the end of the secret before is to be told of.
+    pub fn announce_at(&self) -> Option<Timestamp> {
+        (!self.announced).then(|| self.previous_until.plus_micros(-DAY))
+    }
+}
+
+/// Whether a transition is too short for its end to be told of a day ahead.
+pub const fn ends_at_once(ms: u64) -> bool {
+    ms <= 86_400_000
 }
 
 pub fn check_transition(field: &str, ms: u64) -> Result<(), Invalid> {
@@ -84,6 +110,7 @@ mod tests {
             rotation_period_days: days,
             next_rotation_at: Timestamp(0),
             key_transition_period_ms: ms,
+            announced: None,
         };
         assert_eq!(policy(1, 1_800_000).check(), Ok(()));
         for (days, ms, field) in [

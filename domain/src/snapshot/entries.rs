@@ -15,6 +15,7 @@ use crate::resource::organisation::Organisation;
 use crate::resource::person::{self, OrgRole, WorkspaceRole};
 use crate::resource::policy::{RateLimitPolicy, UsageLimitPolicy};
 use crate::resource::provider::Provider;
+use crate::resource::rotation::{RotationPolicy, Transition};
 use crate::resource::security::Security;
 use crate::resource::{self, Stored};
 use crate::scope::Scopes;
@@ -86,6 +87,8 @@ pub struct Rotation {
     pub next_at: Option<Timestamp>,
     /// The secret before this one, and until when it opens; it stands as a key of its own that expires then.
     pub previous: Option<(KeyHash, Timestamp)>,
+    /// When a day's notice is to be given, of the next rotation or of the end of the secret before.
+    pub announce_at: Option<Timestamp>,
     /// This entry is the one under the secret before.
     pub retiring: bool,
 }
@@ -99,7 +102,7 @@ impl Key {
     pub(super) fn before(&self) -> Option<(KeyHash, Self)> {
         let (hash, until) = self.rotation.as_ref()?.previous?;
         let expires_at = Some(self.expires_at.map_or(until, |at| at.min(until)));
-        let rotation = Some(Box::new(Rotation { next_at: None, previous: None, retiring: true }));
+        let rotation = Some(Box::new(Rotation { next_at: None, previous: None, announce_at: None, retiring: true }));
         Some((hash, Self { expires_at, rotation, ..self.clone() }))
     }
 }
@@ -448,7 +451,10 @@ fn rotation(k: &ApiKey) -> Result<Option<Box<Rotation>>, String> {
     };
     let next_at = k.rotation_policy.as_ref().map(|p| p.next_rotation_at);
     let some = previous.is_some() || next_at.is_some();
-    Ok(some.then(|| Box::new(Rotation { next_at, previous, retiring: false })))
+    let of_policy = k.rotation_policy.as_ref().and_then(RotationPolicy::announce_at);
+    let of_transition = k.transition.as_ref().and_then(Transition::announce_at);
+    let announce_at = of_policy.into_iter().chain(of_transition).min();
+    Ok(some.then(|| Box::new(Rotation { next_at, previous, announce_at, retiring: false })))
 }
 
 pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {

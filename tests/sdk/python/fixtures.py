@@ -59,6 +59,12 @@ def openai_chunk(body):
     return of(ChatCompletionChunk)(body)
 
 
+def azure_chunk(body):
+    # What a filter says comes in chunks that name neither object nor delta; the SDK takes them unchecked.
+    choices = [{"delta": {}, **choice} for choice in body.get("choices", [])]
+    return openai_chunk({**body, "object": body.get("object") or "chat.completion.chunk", "choices": choices})
+
+
 def google_chunk(body):
     return google_error(body) if "error" in body else of(gemini.GenerateContentResponse)(body)
 
@@ -92,6 +98,9 @@ OPENAI = {
     "/models": (each("data", of(gpt.Model)), None),
     "/responses": (of(gpt_responses.Response), of(gpt_responses.ResponseStreamEvent)),
 }
+# Its list of models says more and other things than OpenAI's, and the SDK has no type for it.
+AZURE = {end: kinds for end, kinds in OPENAI.items() if end != "/models"}
+AZURE["/chat/completions"] = (of(ChatCompletion), azure_chunk)
 ANTHROPIC = {
     "/messages": (of(claude.Message), of(claude.RawMessageStreamEvent | claude_errors.ErrorResponse)),
     "/messages/count_tokens": (of(claude.MessageTokensCount), None),
@@ -118,6 +127,7 @@ MISTRAL = {
     "/embeddings": (of(mistral.EmbeddingResponse), None),
 }
 FAMILIES = {
+    "azure-openai": ("openai", AZURE, message),
     "anthropic": ("anthropic", ANTHROPIC, of(claude_errors.ErrorResponse)),
     "cohere": ("cohere", COHERE, message),
     "google": ("google-genai", GOOGLE, google_error),
@@ -134,6 +144,8 @@ def family(provider, path):
         return "mistralai", {":rawPredict": MISTRAL["/chat/completions"]}, message
     if provider == "vertex-ai" and "/endpoints/" not in path:
         return FAMILIES["google"]
+    if provider == "azure-ai" and "/anthropic/" in path:
+        return FAMILIES["anthropic"]
     if provider == "mock" and path.endswith("/messages"):
         return FAMILIES["anthropic"]
     return FAMILIES.get(provider, ("openai", OPENAI, message))

@@ -15,7 +15,7 @@ use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::rotation::{
-    Period, RotationPolicy, SHORTEST_TRANSITION_MS, Transition, check_transition, midnight, next,
+    Period, RotationPolicy, SHORTEST_TRANSITION_MS, Transition, check_transition, ends_at_once, midnight, next,
 };
 use gateway_domain::secret::mask;
 use gateway_domain::time::Timestamp;
@@ -48,6 +48,7 @@ pub(crate) fn enforce(doc: &mut ApiKey, days: u16, now: Timestamp) {
         rotation_period_days: days,
         next_rotation_at: next(now, days),
         key_transition_period_ms: SHORTEST_TRANSITION_MS,
+        announced: None,
     });
 }
 
@@ -87,6 +88,7 @@ pub(crate) fn merge(
         Edit::Set(at) => midnight(at),
         Edit::Keep | Edit::Clear => planned.unwrap_or_else(|| next(now, days)),
     };
+    let announced = before.as_ref().and_then(|b| b.announced);
     let transition = before.map_or(SHORTEST_TRANSITION_MS, |b| b.key_transition_period_ms);
     let key_transition_period_ms = match given.key_transition_period_ms {
         Edit::Keep => transition,
@@ -98,6 +100,7 @@ pub(crate) fn merge(
         rotation_period_days: days,
         next_rotation_at,
         key_transition_period_ms,
+        announced,
     };
     policy.check()?;
     doc.rotation_policy = Some(policy);
@@ -154,6 +157,7 @@ fn replace(row: &mut Row<ApiKey>, secret: &str, ms: u64, now: Timestamp) {
         previous_hash: std::mem::replace(&mut row.doc.hash, KeyHash::of(secret).to_string()),
         previous_masked: std::mem::replace(&mut row.doc.masked, mask(secret)),
         previous_until: until,
+        announced: ends_at_once(ms),
     });
     if let Some(policy) = &mut row.doc.rotation_policy {
         policy.next_rotation_at = next(now, policy.rotation_period_days);
@@ -226,12 +230,13 @@ pub(crate) fn due(app: &App, now: Timestamp) -> Vec<KeyId> {
     let due = snapshot.keys().filter(|k| {
         let Some(r) = &k.rotation else { return false };
         let ended = r.previous.is_some_and(|(_, until)| until <= now);
-        ended || r.previous.is_none() && r.next_at.is_some_and(|at| at <= now)
+        let announced = r.announce_at.is_some_and(|at| at <= now);
+        announced || ended || r.previous.is_none() && r.next_at.is_some_and(|at| at <= now)
     });
     due.map(|k| k.id).collect()
 }
 
-/// Ends the transition of a key or rotates it, whichever is due; another node may have done it meanwhile.
+/// Tells what is near, ends the transition of a key or rotates it, whichever is due; another node may have done it meanwhile.
 pub(crate) async fn advance(app: &App, key: KeyId) -> Result<(), Problem> {
     let snapshot = app.live.snapshot();
     let Some(known) = snapshot.key_by_id(key) else { return Ok(()) };
@@ -260,19 +265,43 @@ pub(crate) async fn advance(app: &App, key: KeyId) -> Result<(), Problem> {
 fn step(app: &App, row: &mut Row<ApiKey>, now: Timestamp) -> Option<(Action, Map<String, Value>)> {
     if row.doc.transition.is_some() {
         if ends(&row.doc, now).is_some() {
-            return None;
+            return announce(row, now);
         }
         let told = told(row, "ended");
         row.doc.transition = None;
         row.touch(now);
         return Some((Action::Update, told));
     }
-    let policy = row.doc.rotation_policy.as_ref().filter(|p| p.next_rotation_at <= now)?;
+    let Some(policy) = row.doc.rotation_policy.as_ref().filter(|p| p.next_rotation_at <= now) else {
+        return announce(row, now);
+    };
     let ms = policy.key_transition_period_ms;
     let secret = mint(row.doc.kind.tag(), &app.bytes());
     row.doc.sealed_key = Some(app.vault.seal(&secret));
     replace(row, &secret, ms, now);
     Some((Action::Rotate, told(row, "auto")))
+}
+
+/// A day's notice of what will happen to the secrets of a key, once (`spec/auth.md`, worker phases).
+fn announce(row: &mut Row<ApiKey>, now: Timestamp) -> Option<(Action, Map<String, Value>)> {
+    let is_near = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+    let what = match (&mut row.doc.transition, &mut row.doc.rotation_policy) {
+        (Some(transition), _) if is_near(transition.announce_at()) => {
+            transition.announced = true;
+            "old_secret_ends_soon"
+        }
+        (_, Some(policy)) if is_near(policy.announce_at()) => {
+            policy.announced = Some(policy.next_rotation_at);
+            "rotation_is_near"
+        }
+        _ => return None,
+    };
+    let mut told = told(row, "auto");
+    told.insert("warning".into(), what.into());
+    told.insert("next_rotation_at".into(), json!(row.doc.rotation_policy.as_ref().map(|p| p.next_rotation_at)));
+    row.touch(now);
+    tracing::warn!(key = %row.id, name = row.name, warning = what, "a day's notice of a rotation");
+    Some((Action::Warn, told))
 }
 
 /// Whether an actor may fetch a secret that waits.

@@ -37,6 +37,39 @@ struct PayAsYouGo {
     request_audio_token: Option<Price>,
     response_audio_token: Option<Price>,
     reasoning_token: Option<Price>,
+    image: Option<Map<String, Value>>,
+    additional_units: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Qualities {
+    default: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sizes {
+    default: Price,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Units {
+    request: Option<Price>,
+}
+
+/// Of every image: usage tells neither quality nor size.
+fn image(under: &str, given: Map<String, Value>) -> Result<Price, Problem> {
+    let under = format!("{under}image.");
+    let qualities: Qualities = Body(given).read_under(&under)?;
+    let sizes: Sizes = Body(qualities.default).read_under(&format!("{under}default."))?;
+    Ok(sizes.default)
+}
+
+fn units(under: &str, given: Map<String, Value>) -> Result<Option<Price>, Problem> {
+    let units: Units = Body(given).read_under(&format!("{under}additional_units."))?;
+    Ok(units.request)
 }
 
 /// `under`: where the price stands in the body, with a dot at its end.
@@ -49,9 +82,11 @@ pub(super) fn rates(under: &str, given: Map<String, Value>) -> Result<Rates, Pro
     let pricing: Pricing = body.read_under(under)?;
     let under = format!("{under}pay_as_you_go.");
     let mut prices = Body(pricing.pay_as_you_go);
-    prices.refuse_later(&under, &["cache_read_audio_input_token", "additional_units", "image"])?;
+    prices.refuse_later(&under, &["cache_read_audio_input_token"])?;
     let given: PayAsYouGo = prices.read_under(&under)?;
     let of = |price: Option<Price>| price.map(|p| p.price);
+    let per_image = given.image.map(|given| image(&under, given)).transpose()?;
+    let per_request = given.additional_units.map(|given| units(&under, given)).transpose()?.flatten();
     let rates = Rates {
         request_token: of(given.request_token),
         response_token: of(given.response_token),
@@ -60,6 +95,8 @@ pub(super) fn rates(under: &str, given: Map<String, Value>) -> Result<Rates, Pro
         request_audio_token: of(given.request_audio_token),
         response_audio_token: of(given.response_audio_token),
         reasoning_token: of(given.reasoning_token),
+        image: of(per_image),
+        request: of(per_request),
     };
     rates.check(&under)?;
     Ok(rates)
@@ -67,8 +104,16 @@ pub(super) fn rates(under: &str, given: Map<String, Value>) -> Result<Rates, Pro
 
 pub(super) fn view(rates: &Rates) -> Value {
     let fields = json!(rates);
-    let prices = fields.as_object().into_iter().flatten().map(|(name, price)| (name.clone(), json!({"price": price})));
-    json!({"type": "static", "pay_as_you_go": Value::Object(prices.collect())})
+    let price = |(name, price): (&String, &Value)| {
+        let price = json!({"price": price});
+        match name.as_str() {
+            "image" => (name.clone(), json!({"default": {"default": price}})),
+            "request" => ("additional_units".to_owned(), json!({"request": price})),
+            _ => (name.clone(), price),
+        }
+    };
+    let prices: Map<String, Value> = fields.as_object().into_iter().flatten().map(price).collect();
+    json!({"type": "static", "pay_as_you_go": prices})
 }
 
 #[derive(Deserialize)]
