@@ -22,7 +22,7 @@ use crate::outbound::Outbound;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{Assignments, Bounds, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames, Shield};
-use crate::settings::{Effective, Role, Settings};
+use crate::settings::{Effective, Role, Settings, aws};
 use crate::telemetry;
 use crate::upstream::{Credentials, Dialer, Dns, Places, idle};
 use crate::writer::{Records, Way, Writer};
@@ -188,6 +188,7 @@ fn places(settings: &Settings) -> Places {
         azure_identity: settings.azure_identity_endpoint.clone().zip(secret),
         azure_authority: settings.azure_authority.clone(),
         azure_token_file: settings.azure_token_file.clone(),
+        aws: aws::platform(),
     }
 }
 

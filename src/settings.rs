@@ -1,6 +1,8 @@
 //! Every setting once: flag, environment variable, key of the settings file, default and help are one line.
 //! Precedence: flag, environment, file, default. The only place that reads the environment.
 
+pub(crate) mod aws;
+
 pub(crate) use crate::units::LogBodies;
 use crate::units::{Size, Span};
 use clap::ArgMatches;

@@ -2,13 +2,15 @@
 //! (`x-gateway-<name>`), configs and integrations (`spec/providers.md`, cloud settings). Knows no network: what must be
 //! fetched is described by a [`SignIn`].
 
+mod aws;
 pub mod azure;
 mod google;
 mod sign_in;
 
 pub use azure::Deployment;
 pub use sign_in::{
-    Assertion, ClientCredentials, Endpoint, Federation, Grant, ServiceAccount, SignIn, SubjectFormat, SubjectSource,
+    Assertion, AwsKeys, AwsRole, ClientCredentials, Endpoint, Federation, Grant, ServiceAccount, SignIn, Signing,
+    SubjectFormat, SubjectSource,
 };
 
 use crate::secret::Secret;
@@ -54,6 +56,7 @@ pub struct Setting {
 }
 
 const VERTEX: &[&str] = &["vertex-ai"];
+const BEDROCK: &[&str] = &["bedrock"];
 const AZURE: &[&str] = &["azure-openai", "azure-ai"];
 const AZURE_OPENAI: &[&str] = &["azure-openai"];
 const AZURE_AI: &[&str] = &["azure-ai"];
@@ -105,6 +108,15 @@ pub static SETTINGS: &[Setting] = &[
     plain("vertex_project_id", VERTEX, label),
     plain("vertex_region", VERTEX, label),
     secret("vertex_service_account_json", VERTEX),
+    plain("aws_auth_type", BEDROCK, aws::auth_type),
+    plain("aws_region", BEDROCK, label),
+    plain("aws_access_key_id", BEDROCK, segment),
+    secret("aws_secret_access_key", BEDROCK),
+    secret("aws_session_token", BEDROCK),
+    plain("aws_role_arn", BEDROCK, aws::role_arn),
+    plain("aws_external_id", BEDROCK, any),
+    plain("aws_role_session_name", BEDROCK, aws::session_name),
+    plain("aws_bedrock_model", BEDROCK, aws::model),
     plain("azure_auth_mode", AZURE, azure::auth_mode),
     plain("azure_resource_name", AZURE_OPENAI, label).also(&["resource_name"]),
     plain("azure_deployment_id", AZURE_OPENAI, segment).also(&["deployment_id"]),
@@ -137,7 +149,7 @@ pub fn setting(name: &str) -> Option<&'static Setting> {
 /// Whether the suffix of a header names a setting, `vertex-region`.
 pub fn setting_of_header(suffix: &str) -> Option<&'static Setting> {
     let first = suffix.split('-').next()?;
-    if !matches!(first, "vertex" | "azure" | "oauth" | "provider") {
+    if !matches!(first, "vertex" | "azure" | "aws" | "oauth" | "provider") {
         return None;
     }
     SETTINGS.iter().find(|s| s.name.len() == suffix.len() && s.name.replace('_', "-") == suffix)
@@ -232,6 +244,7 @@ impl Settings {
 /// The address that settings of `family` make, without a trailing slash; `None`: it has one of its own or none.
 pub fn base_url(family: &str, settings: &Settings) -> Result<Option<String>, Wrong> {
     match family {
+        "bedrock" => aws::runtime_url(settings).map(Some),
         "vertex-ai" => google::base_url(settings).map(Some),
         "azure-openai" => azure::openai_url(settings).map(Some),
         "azure-ai" => azure::foundry_origin(settings).map(Some),
@@ -245,10 +258,24 @@ pub fn bearer(settings: &Settings) -> Option<&str> {
     Some(token.strip_prefix("Bearer ").unwrap_or(token))
 }
 
+/// The same for the list of models, where that is elsewhere.
+pub fn list_url(family: &str, settings: &Settings) -> Result<Option<String>, Wrong> {
+    match family {
+        "bedrock" => aws::control_url(settings).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// AWS's token service of a region.
+pub fn sts_url(region: &str) -> String {
+    aws::sts_url(region)
+}
+
 /// How the settings of `family` sign in; `None`: the credential goes upstream as it is. `host_identity`: the identity
 /// of the machine may be used, which an admin's word allows and a request's does not.
 pub fn grant(family: &str, settings: &Settings, has_key: bool, host_identity: bool) -> Result<Option<Grant>, Wrong> {
     let sign_in = match family {
+        "bedrock" => aws::sign_in(settings, has_key)?,
         "vertex-ai" => google::sign_in(settings, has_key)?,
         "azure-openai" | "azure-ai" => azure::sign_in(settings)?,
         _ => None,
@@ -258,10 +285,15 @@ pub fn grant(family: &str, settings: &Settings, has_key: bool, host_identity: bo
         None => oauth(settings)?,
     };
     if sign_in.as_ref().is_some_and(SignIn::is_of_host) && !host_identity {
-        let field = if family == "vertex-ai" { "vertex_auth_type" } else { "azure_auth_mode" };
+        let field = match family {
+            "bedrock" => "aws_auth_type",
+            "vertex-ai" => "vertex_auth_type",
+            _ => "azure_auth_mode",
+        };
         return Err(Wrong::new(field, "asks for the identity of this machine, which only a saved integration may use"));
     }
-    Ok(sign_in.map(Grant::new))
+    let signing = sign_in.as_ref().filter(|way| way.signs()).map(|_| aws::signing(settings)).transpose()?;
+    Ok(sign_in.map(|way| Grant { signing, ..Grant::new(way) }))
 }
 
 /// The project that calls belong to: named, or the one of the service account.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gateway_domain::catalog::ProviderInfo;
 use gateway_domain::cloud::Settings;
 use gateway_domain::{Dialect, Fault, Operation, Usage};
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -207,6 +207,10 @@ pub trait Adapter: Send + Sync {
     }
     /// A whole 2xx body. `Err` when it is not what the provider's dialect allows (502).
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure>;
+    /// A non-2xx answer. Its head matters where a provider says there what went wrong.
+    fn failed(&self, call: &Call<'_>, status: u16, _head: &HeaderMap, body: &Bytes) -> Failure {
+        self.failure(call, status, body)
+    }
     /// A non-2xx body.
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure;
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator>;

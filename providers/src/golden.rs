@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `call.json` | `method`, `path` (with query), `model`, `strict`, `status` of the answer, `body`, `settings` |
 //! | `upstream.http` | expected request, or `refused.json` |
-//! | `upstream.json`, `.sse`, `.txt` | the provider's answer, in the words of its documentation |
+//! | `upstream.json`, `.sse`, `.txt`, `.frames` | the provider's answer, in the words of its documentation; frames of AWS as
+//! lines of JSON, `{"name": payload}`, that are framed here |
 //! | `source` | where that is documented, or `unverified` |
 //! | `client.json`, `.sse`, `.txt` | expected answer to the client |
 //! | `usage.json` | expected usage, its cost at a fixed card, and how the stream went |
@@ -103,9 +104,9 @@ impl Case {
     }
 
     fn answer(&self) -> Option<(&'static str, Bytes)> {
-        ["json", "sse", "txt"].into_iter().find_map(|kind| {
+        ["json", "sse", "txt", "frames"].into_iter().find_map(|kind| {
             let bytes = fs::read(self.dir.join(format!("upstream.{kind}"))).ok()?;
-            Some((kind, bytes.into()))
+            Some((kind, if kind == "frames" { replay::framed(&bytes) } else { bytes.into() }))
         })
     }
 
@@ -203,7 +204,7 @@ fn outcome(case: &Case) -> Vec<(String, String)> {
             }
         }
         let Some((kind, answer)) = case.answer() else { return files };
-        let (client, usage) = if kind == "sse" {
+        let (client, usage) = if matches!(kind, "sse" | "frames") {
             replay::stream(adapter, call, &answer, &case.name())
         } else if case.asked.status >= 400 {
             let f = adapter.failure(call, case.asked.status, &answer);
@@ -214,6 +215,7 @@ fn outcome(case: &Case) -> Vec<(String, String)> {
                 Err(f) => (f.body.to_vec(), usage_text(None, json!({ "status": f.status, "message": f.message }))),
             }
         };
+        let kind = if kind == "frames" { "sse" } else { kind };
         files.push((format!("client.{kind}"), String::from_utf8(client).expect("UTF-8")));
         files.push(("usage.json".to_owned(), usage));
         files

@@ -3,6 +3,7 @@
 use crate::adapter::Adapter;
 use crate::anthropic::Anthropic;
 use crate::azure::{AzureAi, AzureOpenAi};
+use crate::bedrock::Bedrock;
 use crate::cohere::Cohere;
 use crate::compat;
 use crate::gemini::Gemini;
@@ -10,7 +11,8 @@ use crate::vertex::Vertex;
 use gateway_domain::catalog::{Catalog, ProviderInfo};
 
 /// Providers that are no row.
-pub(crate) static OWN: &[&dyn Adapter] = &[&Anthropic::HOME, &AzureAi, &AzureOpenAi, &Cohere, &Gemini, &Vertex];
+pub(crate) static OWN: &[&dyn Adapter] =
+    &[&Anthropic::HOME, &AzureAi, &AzureOpenAi, &Bedrock, &Cohere, &Gemini, &Vertex];
 
 /// The adapter of a provider family.
 pub fn adapter(slug: &str) -> Option<&'static dyn Adapter> {

@@ -31,6 +31,11 @@ pub(crate) trait Reader: Send {
     /// Adds the steps that one event's data stands for; events that mean nothing add none.
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad>;
 
+    /// The same of an event whose name stands beside its data.
+    fn named<'a>(&mut self, _name: &str, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+        self.event(data, steps)
+    }
+
     /// The upstream's body is over. A dialect without an end mark says here whether the answer was whole, with
     /// [`Step::End`]; one with a mark has nothing to add.
     fn close(&mut self, _steps: &mut Vec<Step<'static>>) {}

@@ -3,6 +3,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod cohere;
+pub(crate) mod converse;
 pub(crate) mod gemini;
 pub(crate) mod messages;
 pub(crate) mod tree;

@@ -14,6 +14,7 @@ use crate::upstream::DialError;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::record::mask;
 use gateway_domain::{Dialect, Fault, FaultKind};
+use gateway_providers::frames::MEDIA_TYPE;
 use gateway_providers::{Ending, Failure, Progress, StreamTranslator};
 use http::header;
 use pingora::http::ResponseHeader;
@@ -189,7 +190,8 @@ pub(crate) async fn read(
     }
     let media = head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
     let success = (200..300).contains(&status);
-    if success && media.starts_with(b"text/event-stream") {
+    let framed = media.starts_with(MEDIA_TYPE.as_bytes());
+    if success && (framed || media.starts_with(b"text/event-stream")) {
         return hold(gateway, down, request, prepared, up).await;
     }
     if success && !translated && !media.is_empty() && !is_json(&media) {
@@ -239,7 +241,10 @@ async fn whole(
             Err(failure) => failed(failure, head, body),
         }
     } else {
-        failed(prepared.aim.adapter.failure(&call, status, &body), head, body)
+        {
+            let failure = prepared.aim.adapter.failed(&call, status, &head.headers, &body);
+            failed(failure, head, body)
+        }
     })
 }
 
@@ -263,7 +268,10 @@ async fn hold(
     mut up: Answering,
 ) -> Result<Answer, WireError> {
     let mut translator = prepared.aim.adapter.stream(&prepared.call(request));
-    let head = up.head().map(|h| super::reply::copy_head(h, true)).unwrap_or_else(|| super::reply::bare_head(200));
+    let mut head = up.head().map(|h| super::reply::copy_head(h, true)).unwrap_or_else(|| super::reply::bare_head(200));
+    // However the provider frames its events, clients read server-sent ones.
+    let told = head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+    debug_assert!(told.is_ok(), "a constant header");
     let until = Instant::now() + gateway.settings.stream_hold;
     let mut held = Held::default();
     let mut tape = Tape::new(request.keep, &gateway.budget);

@@ -13,6 +13,7 @@ use super::shape;
 use super::target::{self, Aim};
 use super::wire::{self, Client, Clocks, WireError};
 use crate::cache::Lead;
+use crate::upstream::Pass;
 use gateway_domain::cloud::{Grant, Settings};
 use gateway_domain::config::{Leaf, Retry};
 use gateway_domain::counters::Standings;
@@ -360,13 +361,18 @@ async fn unlimited(
     let (head, token) = match &prepared.aim.grant {
         None => (Cow::Borrowed(&prepared.head), None),
         Some(grant) => match token(gateway, down, prepared, grant).await? {
-            Ok(token) => (Cow::Owned(prepared.head.authorized(&token)), Some((grant, token))),
+            Ok(pass) => match prepared.head.admitted(&pass, grant.signing.as_ref(), &prepared.out.body) {
+                Ok(head) => (Cow::Owned(head), Some((grant, pass))),
+                Err(fault) => return Ok(Answer::Fault(fault)),
+            },
             Err(fault) => return Ok(Answer::Fault(fault)),
         },
     };
     match wire::send(down, &gateway.dialer, &origin, &head, &prepared.out.body, clocks).await {
         Ok(up) => {
-            if let Some((grant, token)) = token.filter(|_| up.status() == 401) {
+            // AWS says 403 of a token that has ended.
+            let refused = |pass: &Pass| up.status() == if matches!(pass, Pass::Keys(_)) { 403 } else { 401 };
+            if let Some((grant, token)) = token.filter(|(_, pass)| refused(pass)) {
                 gateway.credentials.forget(grant, &token);
             }
             let answer = read(gateway, down, request, prepared, up).await?;
@@ -382,7 +388,7 @@ async fn token(
     down: &mut Client<'_>,
     prepared: &Prepared<'_>,
     grant: &Arc<Grant>,
-) -> Result<Result<HeaderValue, Fault>, WireError> {
+) -> Result<Result<Pass, Fault>, WireError> {
     let fetched = tokio::select! { biased;
         fetched = gateway.credentials.token(grant) => fetched,
         gone = down.gone() => return Err(WireError::ClientGone(gone)),

@@ -4,21 +4,26 @@
 use super::headers::suffix_of;
 use super::request::Request;
 use super::target::{Aim, Credential};
+use crate::upstream::Pass;
 use ahash::AHashMap;
 use gateway_domain::catalog::AuthStyle;
-use gateway_domain::cloud;
+use gateway_domain::cloud::{self, AwsKeys, Signing};
 use gateway_domain::config::Leaf;
 use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::record::Trace;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
-use gateway_providers::{Endpoint, Outgoing};
+use gateway_providers::{Endpoint, Outgoing, Pieces, sigv4};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use pingora::http::RequestHeader;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Prepared heads of states that are gone are dropped all at once when this many have gathered.
 const MOST_PREPARED: usize = 4096;
+
+/// What carries a signature of AWS's.
+const SIGNED_BY: &[&str] = &["authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"];
 
 type Key = (u64, Operation, Dialect);
 
@@ -39,12 +44,39 @@ impl HeadPlan {
         Self { base: Arc::new(base), extra: Vec::new(), length: None }
     }
 
-    /// The same with a token in the place of a credential.
-    pub(crate) fn authorized(&self, token: &HeaderValue) -> Self {
+    /// The same with what a sign-in led to in the place of a credential: a token, or a signature over head and body.
+    pub(crate) fn admitted(&self, pass: &Pass, signing: Option<&Signing>, body: &Pieces) -> Result<Self, Fault> {
         let mut plan = self.clone();
-        plan.extra.retain(|(name, _)| name != header::AUTHORIZATION);
-        plan.extra.push((header::AUTHORIZATION, token.clone()));
-        plan
+        match (pass, signing) {
+            (Pass::Header(token), _) => {
+                plan.extra.retain(|(name, _)| name != header::AUTHORIZATION);
+                plan.extra.push((header::AUTHORIZATION, token.clone()));
+            }
+            (Pass::Keys(keys), Some(signing)) => plan.sign(keys, signing, body)?,
+            (Pass::Keys(_), None) => return Err(internal(())),
+        }
+        Ok(plan)
+    }
+
+    fn sign(&mut self, keys: &AwsKeys, signing: &Signing, body: &Pieces) -> Result<(), Fault> {
+        // A client of AWS's own has signed for the gateway; that signature ends here.
+        self.extra.retain(|(name, _)| !SIGNED_BY.contains(&name.as_str()));
+        if SIGNED_BY.iter().any(|name| self.base.headers.contains_key(*name)) {
+            let mut base = (*self.base).clone();
+            SIGNED_BY.iter().for_each(|name| drop(base.remove_header(*name)));
+            self.base = Arc::new(base);
+        }
+        let head = self.make().map_err(internal)?;
+        let target = head.uri.path_and_query().map_or("/", |p| p.as_str());
+        let text = |value: &'_ HeaderValue| value.to_str().map(str::to_owned).map_err(internal);
+        let host = head.headers.get(header::HOST).map(text).transpose()?.unwrap_or_default();
+        let covered = head.headers.iter().filter(|(name, _)| sigv4::covers(name.as_str()));
+        let headers = covered.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+        let request = sigv4::Unsigned { method: head.method.as_str(), target, host: &host, headers, body };
+        let signed = sigv4::headers(request, keys, signing, SystemTime::now())
+            .map_err(|why| Fault::new(FaultKind::Internal, format!("The request could not be signed: {why}")))?;
+        self.extra.extend(signed);
+        Ok(())
     }
 
     /// Every request with a body has a Content-Length: bodies are held whole.

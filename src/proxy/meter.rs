@@ -5,6 +5,7 @@ use super::attempt::raw_call;
 use super::request::Request;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Usage;
+use gateway_providers::frames::MEDIA_TYPE;
 use gateway_providers::{Adapter, StreamTranslator};
 use http::header;
 use pingora::http::ResponseHeader;
@@ -31,7 +32,7 @@ impl Meter {
             head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
         if !plain || !head.status.is_success() {
             Self::Blind
-        } else if media.starts_with(b"text/event-stream") {
+        } else if media.starts_with(b"text/event-stream") || media.starts_with(MEDIA_TYPE.as_bytes()) {
             Self::Stream(adapter.stream(&raw_call(request)))
         } else if media.starts_with(b"application/json") {
             Self::Whole { adapter, seen: BytesMut::new() }

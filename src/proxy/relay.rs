@@ -13,7 +13,7 @@ use super::request::Request;
 use super::routing::Routing;
 use super::target::{self, Aim, Credential};
 use super::{Ctx, Gateway};
-use crate::upstream::DialError;
+use crate::upstream::{DialError, Pass};
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_policies::Hold;
@@ -186,7 +186,12 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
     }
     relay.token = match &aim.grant {
         Some(grant) => {
-            Some(gateway.credentials.token(grant).await.map_err(|f| sign_in_failed(&f, relay.facts.provider))?)
+            let pass = gateway.credentials.token(grant).await.map_err(|f| sign_in_failed(&f, relay.facts.provider))?;
+            let Pass::Header(token) = pass else {
+                let why = "The body of this request streams, and cannot be signed: use an API key, or send JSON";
+                return Err(Fault::new(FaultKind::Unsupported, why));
+            };
+            Some(token)
         }
         None => None,
     };

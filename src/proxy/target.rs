@@ -98,6 +98,26 @@ fn no_provider(request: &Request) -> Fault {
 }
 
 pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
+    let mut aim = aim(leaf, inline, request)?;
+    let own = leaf.custom_host.is_some() || request.headers.custom_host.is_some();
+    if request.route.operation == Operation::ListModels && !own {
+        relist(&mut aim);
+    }
+    Ok(aim)
+}
+
+/// A family whose models are listed at another address than they are called at is asked there, unless its address is
+/// one of the admin's own.
+fn relist(aim: &mut Aim) {
+    let slug = aim.adapter.info().slug;
+    let known = |url: Result<Option<String>, Wrong>| url.ok().flatten().and_then(|url| BaseUrl::parse(&url).ok());
+    let Some(list) = known(cloud::list_url(slug, &aim.settings)) else { return };
+    if known(cloud::base_url(slug, &aim.settings)).is_some_and(|made| made.authority() == aim.base.authority()) {
+        aim.base = Arc::new(list);
+    }
+}
+
+fn aim(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
     // What goes up verbatim asks for what it says itself, whatever the config would set.
     let verbatim = request.route.raw || request.content.unread;
     let set = leaf.model.as_ref().filter(|_| !verbatim);

@@ -1,19 +1,20 @@
 //! Tokens of clouds: fetched once for all who wait, refreshed ahead of their end while they are used, read without a
 //! lock. Knows nothing of requests; what a token is asked for with is a [`Grant`].
 
+mod aws;
 mod fetch;
 mod google;
 mod oauth;
 mod slot;
 
-pub(crate) use fetch::Places;
+pub(crate) use aws::Platform;
+pub(crate) use fetch::{Pass, Places};
 
 use crate::outbound::Outbound;
 use ahash::AHashMap;
 use fetch::Fetcher;
 use gateway_domain::Fault;
 use gateway_domain::cloud::Grant;
-use http::HeaderValue;
 use quick_cache::sync::Cache;
 use slot::Slot;
 use std::cell::RefCell;
@@ -44,8 +45,8 @@ impl Credentials {
         Self { slots: Cache::new(MOST_SLOTS), fetcher: Arc::new(Fetcher { outbound, places }), runtime }
     }
 
-    /// `Bearer …`, ready to be sent. Waits only where no token that still holds is there.
-    pub(crate) async fn token(&self, grant: &Arc<Grant>) -> Result<HeaderValue, Fault> {
+    /// Waits only where no token that still holds is there.
+    pub(crate) async fn token(&self, grant: &Arc<Grant>) -> Result<Pass, Fault> {
         let slot = self.slot(grant);
         if let Some(token) = slot.ready() {
             return Ok(token);
@@ -54,7 +55,7 @@ impl Credentials {
     }
 
     /// The provider did not take this token: the next call gets another one.
-    pub(crate) fn forget(&self, grant: &Arc<Grant>, token: &HeaderValue) {
+    pub(crate) fn forget(&self, grant: &Arc<Grant>, token: &Pass) {
         self.slot(grant).forget(token);
     }
 

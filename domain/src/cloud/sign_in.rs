@@ -9,6 +9,16 @@ pub struct Grant {
     pub sign_in: SignIn,
     /// SHA-256 over everything that the way depends on.
     pub id: [u8; 32],
+    /// Requests are signed with what the way leads to; without it that goes with them as it is.
+    pub signing: Option<Signing>,
+}
+
+/// What a signature of AWS's (version 4) is valid for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signing {
+    pub region: String,
+    /// As AWS names it in signatures.
+    pub service: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +33,38 @@ pub enum SignIn {
     ClientCredentials(ClientCredentials),
     /// The identity that Azure gives the machine.
     AzureHost { client_id: Option<String>, resource: String },
+    /// Keys of AWS's that are there already.
+    AwsKeys(AwsKeys),
+    /// A role of AWS's that others may take.
+    AwsRole(AwsRole),
+    /// The identity that AWS gives the machine. The region is where a token of its platform is exchanged.
+    AwsHost { region: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwsKeys {
+    pub id: String,
+    pub secret: Secret<String>,
+    /// Of keys that end.
+    pub token: Option<Secret<String>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwsRole {
+    pub arn: String,
+    pub external_id: Option<String>,
+    pub session: String,
+    pub region: String,
+    /// Who takes the role; `None`: the machine.
+    pub keys: Option<AwsKeys>,
+}
+
+impl AwsKeys {
+    fn tell(&self, say: &mut impl FnMut(&str)) {
+        say(&self.id);
+        say(self.secret.expose());
+        say(self.token.as_ref().map_or("", |token| token.expose()));
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +136,7 @@ impl Grant {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part.as_bytes());
         });
-        Self { id: hash.finalize().into(), sign_in }
+        Self { id: hash.finalize().into(), sign_in, signing: None }
     }
 }
 
@@ -102,11 +144,17 @@ impl SignIn {
     /// Whether it stands for the machine that the gateway runs on.
     pub const fn is_of_host(&self) -> bool {
         match self {
-            Self::GoogleHost { .. } | Self::AzureHost { .. } => true,
+            Self::GoogleHost { .. } | Self::AzureHost { .. } | Self::AwsHost { .. } => true,
+            Self::AwsRole(role) => role.keys.is_none(),
             Self::Federation(f) => matches!(f.source, SubjectSource::File(_)),
             Self::ClientCredentials(c) => matches!(c.secret, Assertion::FederatedFile),
-            Self::ServiceAccount(_) => false,
+            Self::ServiceAccount(_) | Self::AwsKeys(_) => false,
         }
+    }
+
+    /// Whether it leads to keys that sign, not to a token.
+    pub const fn signs(&self) -> bool {
+        matches!(self, Self::AwsKeys(_) | Self::AwsRole(_) | Self::AwsHost { .. })
     }
 
     fn tell(&self, say: &mut impl FnMut(&str)) {
@@ -147,6 +195,23 @@ impl SignIn {
                 say("azure-host");
                 say(client_id.as_deref().unwrap_or_default());
                 say(resource);
+            }
+            Self::AwsKeys(keys) => {
+                say("aws-keys");
+                keys.tell(say);
+            }
+            Self::AwsRole(role) => {
+                say("aws-role");
+                [&role.arn, &role.session, &role.region].into_iter().for_each(|p| say(p));
+                say(role.external_id.as_deref().unwrap_or_default());
+                match &role.keys {
+                    Some(keys) => keys.tell(say),
+                    None => say("\0host"),
+                }
+            }
+            Self::AwsHost { region } => {
+                say("aws-host");
+                say(region);
             }
         }
     }

@@ -31,6 +31,7 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
         "/v1/projects/{project}/locations/{region}/publishers/{publisher}/models/{model}",
         Bearer,
     ),
+    ("bedrock", "", "/model/{model}/converse", Bearer),
     ("perplexity-ai", "https://api.perplexity.ai", "/chat/completions", Bearer),
     ("mistral-ai", "https://api.mistral.ai/v1", "/chat/completions", Bearer),
     ("deepinfra", "https://api.deepinfra.com/v1/openai", "/chat/completions", Bearer),

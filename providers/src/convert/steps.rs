@@ -2,5 +2,6 @@
 
 pub(crate) mod from_chat;
 pub(crate) mod from_cohere;
+pub(crate) mod from_converse;
 pub(crate) mod from_gemini;
 pub(crate) mod from_messages;

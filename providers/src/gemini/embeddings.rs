@@ -206,7 +206,7 @@ fn usage(call: &Call<'_>, counted: Option<u64>, vectors: &[Vector<'_>]) -> Usage
 }
 
 /// Little-endian floats of 32 bits, as OpenAI packs them.
-fn base64_of(values: &RawValue) -> Option<Box<RawValue>> {
+pub(crate) fn base64_of(values: &RawValue) -> Option<Box<RawValue>> {
     let values: Vec<f32> = read(values.get().as_bytes())?;
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
     RawValue::from_string(format!("\"{}\"", STANDARD.encode(bytes))).ok()

@@ -3,9 +3,14 @@
 
 use super::usage_text;
 use crate::adapter::{Adapter, Call, Failure, Progress};
+use crate::frames::tests::frame;
 use crate::sse;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::json;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 
 /// What a client got, and what was known at the end.
 #[derive(Debug, PartialEq)]
@@ -37,6 +42,37 @@ pub(super) fn stream(adapter: &dyn Adapter, call: &Call<'_>, answer: &Bytes, nam
     (whole.bytes, whole.usage)
 }
 
+/// Lines of `{"name": payload}` as AWS frames them: a name that ends in `Exception` is one, the payload of a `chunk` is
+/// wrapped as InvokeModel wraps it.
+pub(super) fn framed(lines: &[u8]) -> Bytes {
+    let mut out = Vec::new();
+    for line in lines.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+        let one: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(line).expect("a line of JSON");
+        let (name, payload) = one.first_key_value().expect("a name");
+        let kind = if name.ends_with("Exception") { "exception" } else { "event" };
+        let payload = match name.as_str() {
+            "chunk" => json!({ "bytes": STANDARD.encode(payload.get()) }).to_string(),
+            _ => payload.get().to_owned(),
+        };
+        out.extend_from_slice(&frame(kind, name, payload.as_bytes()));
+    }
+    out.into()
+}
+
+/// The events of a stream, however they are framed.
+fn events(answer: &[u8]) -> Vec<usize> {
+    if !answer.starts_with(&[0]) {
+        return sse::events(answer).map(<[u8]>::len).collect();
+    }
+    let (mut rest, mut all) = (answer, Vec::new());
+    while let Some((length, _)) = rest.split_first_chunk::<4>() {
+        let length = u32::from_be_bytes(*length) as usize;
+        all.push(length);
+        rest = &rest[length..];
+    }
+    all
+}
+
 fn text(heard: &Heard) -> String {
     format!("{}\n{}", String::from_utf8_lossy(&heard.bytes), heard.usage)
 }
@@ -45,9 +81,9 @@ fn text(heard: &Heard) -> String {
 fn begins_at(adapter: &dyn Adapter, call: &Call<'_>, answer: &Bytes) -> Option<usize> {
     let mut stream = adapter.stream(call);
     let mut at = 0;
-    for (n, event) in sse::events(answer).enumerate() {
-        stream.push(answer.slice(at..at + event.len())).ok()?;
-        at += event.len();
+    for (n, length) in events(answer).into_iter().enumerate() {
+        stream.push(answer.slice(at..at + length)).ok()?;
+        at += length;
         if stream.progress() != Progress::Quiet {
             return Some(n + 1);
         }

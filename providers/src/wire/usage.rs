@@ -135,6 +135,36 @@ impl AnthropicUsage {
     }
 }
 
+/// Usage of Bedrock's Converse. What is cached stands beside `inputTokens`
+/// (<https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html>).
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ConverseUsage {
+    #[serde(deserialize_with = "count")]
+    input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    output_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    cache_write_input_tokens: Option<u64>,
+}
+
+impl ConverseUsage {
+    pub(crate) fn split(&self) -> Option<Usage> {
+        if self.input_tokens.is_none() && self.output_tokens.is_none() {
+            return None;
+        }
+        Some(Usage {
+            input: self.input_tokens.unwrap_or(0),
+            cache_read: self.cache_read_input_tokens.unwrap_or(0),
+            cache_write: self.cache_write_input_tokens.unwrap_or(0),
+            output: self.output_tokens.unwrap_or(0),
+            ..Usage::default()
+        })
+    }
+}
+
 /// `usageMetadata` of Gemini. Cached tokens are part of the prompt; thoughts stand beside the candidates, and the
 /// results of tools that Google ran beside the prompt.
 #[derive(Clone, Debug, Default, Deserialize)]

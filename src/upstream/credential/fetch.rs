@@ -1,18 +1,22 @@
 //! One fetch of a token, whichever way. Answers are small JSON objects; what went wrong is told without secrets.
 
+use super::aws::{self, Platform};
 use super::{google, oauth};
 use crate::outbound::{Answer, Outbound, OutboundError, send};
 use gateway_domain::Secret;
-use gateway_domain::cloud::SignIn;
+use gateway_domain::cloud::{AwsKeys, SignIn};
 use http::HeaderValue;
 use reqwest::RequestBuilder;
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Of a token that does not say how long it lives.
 const UNSAID: Duration = Duration::from_secs(300);
-const LONGEST_MESSAGE: usize = 300;
+pub(super) const LONGEST_MESSAGE: usize = 300;
+/// Whatever it says of itself, a token is asked for anew after a day.
+pub(super) const LONGEST_LIFE: Duration = Duration::from_secs(86_400);
 
 /// Where the machine's own identity is found; the operator's word.
 #[derive(Clone, Debug)]
@@ -23,6 +27,7 @@ pub(crate) struct Places {
     pub(crate) azure_identity: Option<(String, Secret<String>)>,
     pub(crate) azure_authority: String,
     pub(crate) azure_token_file: Option<PathBuf>,
+    pub(crate) aws: Platform,
 }
 
 pub(super) struct Fetcher {
@@ -30,9 +35,28 @@ pub(super) struct Fetcher {
     pub(super) places: Places,
 }
 
+/// What lets a request in.
+#[derive(Clone, Debug)]
+pub(crate) enum Pass {
+    /// `Bearer …`, ready to be sent.
+    Header(HeaderValue),
+    /// Keys that sign it.
+    Keys(Arc<AwsKeys>),
+}
+
+impl Pass {
+    pub(super) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Header(a), Self::Header(b)) => a == b,
+            (Self::Keys(a), Self::Keys(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Fetched {
-    pub(super) header: HeaderValue,
+    pub(super) pass: Pass,
     pub(super) lives: Duration,
 }
 
@@ -67,8 +91,15 @@ impl Fetcher {
             SignIn::GoogleHost { scope } => google::host(self, scope).await,
             SignIn::ClientCredentials(client) => oauth::client_credentials(self, client).await,
             SignIn::AzureHost { client_id, resource } => oauth::azure_host(self, client_id.as_deref(), resource).await,
+            SignIn::AwsKeys(keys) => Ok(aws::given(keys)),
+            SignIn::AwsRole(role) => aws::role(self, role).await,
+            SignIn::AwsHost { region } => aws::host(self, region).await,
         }
     }
+}
+
+pub(super) fn bounded(lives: Duration) -> Duration {
+    lives.clamp(Duration::from_secs(1), LONGEST_LIFE)
 }
 
 pub(super) fn now_secs() -> i64 {
@@ -122,5 +153,5 @@ pub(super) fn fetched(token: &str, lives: Duration) -> Result<Fetched, Refused> 
         .map_err(|_| Refused::failed("the token endpoint answered with a token that no header can carry"))?;
     header.set_sensitive(true);
     // A token that ends at once would be asked for without end.
-    Ok(Fetched { header, lives: lives.clamp(Duration::from_secs(1), Duration::from_secs(86_400)) })
+    Ok(Fetched { pass: Pass::Header(header), lives: bounded(lives) })
 }

@@ -1,6 +1,6 @@
 //! Google's ways to a token: an assertion of a service account, a token of another issuer, the machine's identity.
 
-use super::fetch::{Fetched, Fetcher, Refused, ask, fetched, judge, now_secs, token};
+use super::fetch::{Fetched, Fetcher, Pass, Refused, ask, fetched, judge, now_secs, token};
 use crate::outbound::send;
 use gateway_domain::Timestamp;
 use gateway_domain::cloud::{Federation, ServiceAccount, SubjectFormat, SubjectSource};
@@ -95,8 +95,9 @@ pub(super) async fn federation(fetcher: &Fetcher, federation: &Federation) -> Re
     let exchanged = token(&ask(fetcher.outbound.request(Method::POST, &federation.token_url)?.form(&form)).await?)?;
     let Some(url) = &federation.impersonation_url else { return Ok(exchanged) };
     let wanted = json!({ "scope": [federation.scope], "lifetime": format!("{LIFE}s") });
+    let Pass::Header(bearer) = exchanged.pass else { return Err(Refused::failed("no token to go on with")) };
     let request = fetcher.outbound.request(Method::POST, url)?;
-    let json = ask(request.header(header::AUTHORIZATION, exchanged.header).json(&wanted)).await?;
+    let json = ask(request.header(header::AUTHORIZATION, bearer).json(&wanted)).await?;
     let access = json.get("accessToken").and_then(Value::as_str);
     let access = access.ok_or_else(|| Refused::failed("the service account's token came without an accessToken"))?;
     let until = json.get("expireTime").and_then(|t| t.as_str()?.parse::<Timestamp>().ok());

@@ -1,11 +1,10 @@
 //! The token of one credential. While it is used a task of its own renews it ahead of its end; whoever comes when
 //! there is none waits for the one fetch that is under way.
 
-use super::fetch::{Fetched, Fetcher, Refused};
+use super::fetch::{Fetched, Fetcher, Pass, Refused};
 use arc_swap::ArcSwapOption;
 use gateway_domain::cloud::Grant;
 use gateway_domain::{Fault, FaultKind};
-use http::HeaderValue;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -25,7 +24,7 @@ const AHEAD: Duration = Duration::from_secs(300);
 const SLACK: Duration = Duration::from_secs(10);
 
 struct Token {
-    header: HeaderValue,
+    pass: Pass,
     since: Instant,
     until: Instant,
 }
@@ -59,13 +58,13 @@ impl Slot {
     }
 
     /// A token that still holds.
-    pub(super) fn ready(&self) -> Option<HeaderValue> {
+    pub(super) fn ready(&self) -> Option<Pass> {
         let token = self.token.load();
         let token = token.as_ref().filter(|token| Instant::now() < token.until)?;
         if !self.used.load(Relaxed) {
             self.used.store(true, Relaxed);
         }
-        Some(token.header.clone())
+        Some(token.pass.clone())
     }
 
     fn failed(&self) -> Option<Fault> {
@@ -73,9 +72,9 @@ impl Slot {
         failure.as_ref().filter(|f| Instant::now() < f.until).map(|f| f.fault.clone())
     }
 
-    pub(super) fn forget(&self, header: &HeaderValue) {
+    pub(super) fn forget(&self, pass: &Pass) {
         let token = self.token.load_full();
-        if token.is_some_and(|t| t.header == *header && t.since.elapsed() >= YOUNG) {
+        if token.is_some_and(|t| t.pass.is(pass) && t.since.elapsed() >= YOUNG) {
             self.token.store(None);
             self.wake.notify_one();
         }
@@ -86,7 +85,7 @@ impl Slot {
         let ahead = AHEAD.min(fetched.lives / 5);
         self.failure.store(None);
         let until = now + fetched.lives.saturating_sub(SLACK.min(ahead / 2));
-        self.token.store(Some(Arc::new(Token { header: fetched.header.clone(), since: now, until })));
+        self.token.store(Some(Arc::new(Token { pass: fetched.pass.clone(), since: now, until })));
         fetched.lives - ahead
     }
 
@@ -105,7 +104,7 @@ impl Slot {
 }
 
 /// Joins the fetch that is under way, or starts one.
-pub(super) async fn wait(slot: &Arc<Slot>, fetcher: &Arc<Fetcher>, runtime: &Handle) -> Result<HeaderValue, Fault> {
+pub(super) async fn wait(slot: &Arc<Slot>, fetcher: &Arc<Fetcher>, runtime: &Handle) -> Result<Pass, Fault> {
     loop {
         let mut done = {
             let mut keeper = slot.keeper.lock();

@@ -9,6 +9,7 @@ use axum::routing::post;
 use gateway_domain::Secret;
 use gateway_domain::cloud::{self, Assertion, ClientCredentials, SignIn};
 use gateway_domain::egress::Trusted;
+use http::HeaderValue;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,7 @@ async fn stage(script: Script) -> (Arc<Credentials>, Arc<Grant>, Arc<AtomicUsize
         azure_identity: None,
         azure_authority: String::new(),
         azure_token_file: None,
+        aws: Platform::default(),
     };
     let secret = Assertion::Secret(Secret::new("s".into()));
     let endpoint = cloud::Endpoint::Url(endpoint);
@@ -54,11 +56,18 @@ async fn stage(script: Script) -> (Arc<Credentials>, Arc<Grant>, Arc<AtomicUsize
     (Arc::new(Credentials::new(outbound, places, Handle::current())), grant, calls)
 }
 
+fn header(pass: Pass) -> HeaderValue {
+    match pass {
+        Pass::Header(header) => header,
+        Pass::Keys(_) => panic!("no header"),
+    }
+}
+
 async fn crowd(credentials: &Arc<Credentials>, grant: &Arc<Grant>, size: usize) -> Vec<Result<HeaderValue, Fault>> {
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..size {
         let (credentials, grant) = (credentials.clone(), grant.clone());
-        all.spawn(async move { credentials.token(&grant).await });
+        all.spawn(async move { credentials.token(&grant).await.map(header) });
     }
     all.join_all().await
 }
@@ -69,7 +78,7 @@ async fn a_crowd_costs_one_fetch() {
     for told in crowd(&credentials, &grant, 200).await {
         assert_eq!(told.expect("a token"), "Bearer t1");
     }
-    assert_eq!(credentials.token(&grant).await.expect("kept"), "Bearer t1");
+    assert_eq!(header(credentials.token(&grant).await.expect("kept")), "Bearer t1");
     assert_eq!(calls.load(SeqCst), 1);
 }
 
@@ -126,7 +135,7 @@ async fn an_outage_is_a_502_and_ends_with_itself() {
     let until = Instant::now() + Duration::from_secs(5);
     let token = loop {
         match credentials.token(&grant).await {
-            Ok(token) => break token,
+            Ok(token) => break header(token),
             Err(fault) => assert!(Instant::now() < until, "{}", fault.message()),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,9 +1,9 @@
 //! An Anthropic Messages request from an OpenAI chat completion request. What carries meaning is translated or
 //! refused by name; what only tunes sampling or bookkeeping, and has no counterpart, is dropped and named.
 
-mod generation;
+pub(crate) mod generation;
 mod parts;
-mod thinking;
+pub(crate) mod thinking;
 mod tools;
 mod turns;
 
@@ -28,10 +28,10 @@ pub(crate) struct Translated {
 
 /// Names of fields that were dropped or clamped, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Adjusted(Vec<&'static str>);
+pub(crate) struct Adjusted(pub(crate) Vec<&'static str>);
 
 impl Adjusted {
-    fn note(&mut self, field: &'static str) {
+    pub(crate) fn note(&mut self, field: &'static str) {
         if !self.0.contains(&field) {
             self.0.push(field);
         }

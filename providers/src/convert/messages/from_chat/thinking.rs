@@ -12,20 +12,20 @@ const MIN_BUDGET: u64 = 1024;
 
 /// What to send, and what follows from it for the limit.
 #[derive(Default)]
-pub(super) struct Plan<'a> {
-    pub(super) thinking: Option<Thinking<'a>>,
-    pub(super) effort: Option<&'static str>,
+pub(crate) struct Plan<'a> {
+    pub(crate) thinking: Option<Thinking<'a>>,
+    pub(crate) effort: Option<&'static str>,
     budget: u64,
     off: bool,
 }
 
 impl Plan<'_> {
     /// Tokens that thinking takes from the limit.
-    pub(super) fn budget(&self) -> u64 {
+    pub(crate) fn budget(&self) -> u64 {
         self.budget
     }
 
-    pub(super) fn thinks(&self) -> bool {
+    pub(crate) fn thinks(&self) -> bool {
         self.thinking.is_some() && !self.off
     }
 }
@@ -39,7 +39,7 @@ struct Wanted {
 
 /// `bare_tool_turn`: the conversation is inside a tool call whose turn has no thinking to send back, in which
 /// case Anthropic refuses to think now.
-pub(super) fn plan<'a>(
+pub(crate) fn plan<'a>(
     ask: &chat::Request<'a>,
     generation: Generation,
     limit: Option<u64>,

@@ -1,0 +1,185 @@
+//! AWS Bedrock. Chat goes to Converse whatever the model; Anthropic's Messages go to its models as they are, through
+//! InvokeModel, which carries more; embeddings go through InvokeModel in the form of who made the model. Knows nothing of
+//! signatures: a request is signed when it goes out.
+
+mod embeddings;
+mod models;
+mod native;
+mod overheard;
+mod path;
+mod stream;
+mod trouble;
+
+use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::anthropic;
+use crate::compat::without_json;
+use crate::convert::chat::{self as chat_request, Room};
+use crate::convert::converse::from_chat::{self, Translated, Wish};
+use crate::convert::converse::maker::Maker;
+use crate::convert::steps::from_converse::ConverseReader;
+use crate::wire::converse::Answer;
+use crate::wire::read;
+use crate::{failure, raw, translate};
+use bytes::Bytes;
+use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::{Dialect, Fault, FaultKind, Operation};
+use http::HeaderMap;
+use serde::Deserialize;
+use stream::{FrameStream, Unwrapped};
+
+const SLUG: &str = "bedrock";
+
+static INFO: ProviderInfo = ProviderInfo {
+    slug: SLUG,
+    name: "AWS Bedrock",
+    // Of the region.
+    base_url: None,
+    // An API key; other credentials sign.
+    auth: AuthStyle::Bearer,
+    dialect: Dialect::OpenAi,
+};
+
+pub(crate) struct Bedrock;
+
+impl Adapter for Bedrock {
+    fn info(&self) -> &'static ProviderInfo {
+        &INFO
+    }
+
+    fn translates(&self, _operation: Operation, _dialect: Dialect) -> bool {
+        true
+    }
+
+    fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
+        let path = match operation {
+            Operation::ChatCompletions | Operation::Messages | Operation::Responses => "/model/{model}/converse",
+            Operation::CountTokens => "/model/{model}/count-tokens",
+            Operation::Embeddings => "/model/{model}/invoke",
+            Operation::ListModels => "/foundation-models",
+            Operation::Proxy => "",
+            _ => return None,
+        };
+        Some(Endpoint { path: path.into(), headers: &[] })
+    }
+
+    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        if call.raw {
+            return Ok(raw::request(call));
+        }
+        if call.operation == Operation::ListModels {
+            let path = call.query.map(|query| format!("/foundation-models?{query}"));
+            return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() });
+        }
+        let (model, maker) = (path::named(call)?, maker(call));
+        match call.operation {
+            Operation::Embeddings => {
+                let (body, adjusted) = embeddings::request(call.body, maker)?;
+                Ok(outgoing(path::of(model, "invoke"), body, adjusted))
+            }
+            // Profiles cannot count; the model that they lead to can.
+            Operation::CountTokens if maker.claude().is_some() => Ok(outgoing(
+                path::of(path::foundation(model, maker), "count-tokens"),
+                native::count(call.body)?,
+                Vec::new(),
+            )),
+            Operation::CountTokens => {
+                let messages = Call { operation: Operation::Messages, ..call.clone() };
+                let made = converse(&messages, maker, from_chat::prompt)?;
+                Ok(outgoing(path::of(path::foundation(model, maker), "count-tokens"), made.body, made.adjusted))
+            }
+            _ if is_native(call) => native::request(call, model),
+            _ => {
+                let made = converse(call, maker, from_chat::request)?;
+                let verb = if call.stream { "converse-stream" } else { "converse" };
+                Ok(outgoing(path::of(model, verb), made.body, made.adjusted))
+            }
+        }
+    }
+
+    fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+        match call.operation {
+            _ if call.raw => Ok(overheard::response(call, body)),
+            Operation::ListModels => models::response(SLUG, body),
+            Operation::Embeddings => embeddings::response(SLUG, call, maker(call), body),
+            Operation::CountTokens => counted(call, body),
+            _ if is_native(call) => anthropic::native::response(SLUG, call, body),
+            _ => answer(call, body),
+        }
+    }
+
+    fn failed(&self, call: &Call<'_>, status: u16, head: &HeaderMap, body: &Bytes) -> Failure {
+        if call.raw {
+            return raw::failure(status, body);
+        }
+        let kind = head.get("x-amzn-errortype").and_then(|v| v.to_str().ok());
+        match trouble::of_body(kind, body) {
+            Some(trouble) => trouble.tell(SLUG, status, call.dialect),
+            None => without_json(SLUG, status, body, call.dialect),
+        }
+    }
+
+    fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
+        self.failed(call, status, &HeaderMap::new(), body)
+    }
+
+    fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
+        match call.operation {
+            _ if call.raw => Box::new(overheard::Overheard::new()),
+            _ if is_native(call) => Box::new(Unwrapped::new(SLUG, call.dialect)),
+            _ => Box::new(FrameStream::new(call, SLUG, ConverseReader::new(call.model))),
+        }
+    }
+}
+
+/// Who made the model. A profile of one's own does not say it in its name; the settings may.
+fn maker<'c>(call: &Call<'c>) -> Maker<'c> {
+    Maker::of(call.settings.get("aws_bedrock_model").or(call.model).unwrap_or_default())
+}
+
+/// Whether the client's Messages go to the model as they are.
+fn is_native(call: &Call<'_>) -> bool {
+    call.operation == Operation::Messages && maker(call).claude().is_some()
+}
+
+fn outgoing(path: String, body: Vec<u8>, adjusted: Vec<&'static str>) -> Outgoing {
+    Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(body.into()), adjusted }
+}
+
+/// The call in Converse's form, or the part of it that `make` makes.
+fn converse(
+    call: &Call<'_>,
+    maker: Maker<'_>,
+    make: fn(Wish<'_>) -> Result<Translated, Fault>,
+) -> Result<Translated, Fault> {
+    let asked = chat_request::asked(call, Room::Full)?;
+    let mut made = make(Wish { body: &asked.body, original: call.body, maker, origin: call.origin })?;
+    made.adjusted.extend(asked.adjusted);
+    Ok(made)
+}
+
+fn answer(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+    let unreadable = || failure::unreadable(SLUG, "the answer", body, call.dialect);
+    let answer: Answer<'_> = read(body).ok_or_else(unreadable)?;
+    let (mut reader, mut steps) = (ConverseReader::new(call.model), Vec::with_capacity(8));
+    reader.whole(answer, &mut steps);
+    Ok(translate::whole(call, SLUG, &reader, &steps))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Counted {
+    input_tokens: u64,
+}
+
+fn counted(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+    let counted: Counted = read(body).ok_or_else(|| failure::unreadable(SLUG, "the count", body, call.dialect))?;
+    let told = serde_json::json!({ "input_tokens": counted.input_tokens });
+    Ok(Reply { body: told.to_string().into(), usage: None, model: None })
+}
+
+fn refused(field: &'static str, rule: impl std::fmt::Display) -> Fault {
+    Fault::new(FaultKind::Refused, format!("{field} {rule}")).on(field)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Streams of frames: read as steps for any client, or, where each frame wraps an event of Anthropic's for a client of
+//! Anthropic's, unwrapped.
+
+use super::trouble::of_frame;
+use crate::adapter::{Call, Ending, Failure, Progress, StreamTranslator};
+use crate::anthropic;
+use crate::failure;
+use crate::frames::{Broken, Frame, Frames, Kind};
+use crate::sse;
+use crate::translate::{Bad, Flow, Reader};
+use crate::wire::{Text, read};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use gateway_domain::Dialect;
+use serde::Deserialize;
+
+pub(super) struct FrameStream<R> {
+    slug: &'static str,
+    dialect: Dialect,
+    frames: Frames,
+    reader: R,
+    flow: Flow,
+}
+
+fn garbled(slug: &str, broken: Broken, dialect: Dialect) -> Failure {
+    match broken {
+        Broken::TooLarge => failure::oversized(slug, dialect),
+        Broken::Garbled => failure::unreadable(slug, "a frame of the stream", b"a checksum does not fit", dialect),
+    }
+}
+
+impl<R: Reader> FrameStream<R> {
+    pub(super) fn new(call: &Call<'_>, slug: &'static str, reader: R) -> Self {
+        Self { slug, dialect: call.dialect, frames: Frames::default(), reader, flow: Flow::new(call, slug) }
+    }
+
+    fn take(&mut self, frame: &Frame, out: &mut BytesMut) -> Result<(), Failure> {
+        let mut steps = Vec::with_capacity(4);
+        let outcome = match frame.kind {
+            Kind::Event => self.reader.named(&frame.name, &frame.payload, &mut steps),
+            Kind::Exception | Kind::Error => Err(Bad::trouble(of_frame(frame))),
+        };
+        self.flow.write(&steps, out);
+        outcome.map_err(|bad| self.flow.failure(bad, &frame.payload))
+    }
+}
+
+impl<R: Reader> StreamTranslator for FrameStream<R> {
+    fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
+        self.frames.push(&chunk);
+        let mut out = BytesMut::with_capacity(chunk.len());
+        loop {
+            let outcome = match self.frames.next_frame() {
+                Ok(None) => return Ok(out.freeze()),
+                Ok(Some(frame)) => self.take(&frame, &mut out),
+                Err(broken) => Err(garbled(self.slug, broken, self.dialect)),
+            };
+            if let Err(failure) = outcome {
+                self.flow.hold(out);
+                return Err(failure);
+            }
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        self.flow.progress()
+    }
+
+    fn finish(&mut self) -> Bytes {
+        let (mut out, mut steps) = (BytesMut::new(), Vec::new());
+        self.reader.close(&mut steps);
+        self.flow.write(&steps, &mut out);
+        out.freeze()
+    }
+
+    fn abort(&mut self, failure: &Failure) -> Bytes {
+        self.flow.abort(failure)
+    }
+
+    fn ending(&self) -> Ending {
+        self.flow.ending(&self.reader)
+    }
+}
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    bytes: Text<'a>,
+}
+
+/// What a frame of InvokeModel's stream wraps.
+pub(super) fn unwrap(frame: &Frame) -> Option<Vec<u8>> {
+    let chunk: Chunk<'_> = read(&frame.payload)?;
+    STANDARD.decode(chunk.bytes.0.as_bytes()).ok()
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+}
+
+pub(super) struct Unwrapped {
+    slug: &'static str,
+    dialect: Dialect,
+    frames: Frames,
+    events: Box<dyn StreamTranslator>,
+    /// Written by the push that ended in an error.
+    due: BytesMut,
+}
+
+impl Unwrapped {
+    pub(super) fn new(slug: &'static str, dialect: Dialect) -> Self {
+        let events = anthropic::native::stream(slug);
+        Self { slug, dialect, frames: Frames::default(), events, due: BytesMut::new() }
+    }
+
+    fn take(&mut self, frame: &Frame) -> Result<Bytes, Failure> {
+        if frame.kind != Kind::Event {
+            let trouble = of_frame(frame);
+            return Err(trouble.tell(self.slug, trouble.status(), self.dialect));
+        }
+        let unreadable = || failure::unreadable(self.slug, "an event of the stream", &frame.payload, self.dialect);
+        let data = unwrap(frame).ok_or_else(unreadable)?;
+        let name = read::<Named<'_>>(&data).ok_or_else(unreadable)?.kind.0;
+        self.events.push(sse::event(Some(&name), &data))
+    }
+}
+
+impl StreamTranslator for Unwrapped {
+    fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
+        self.frames.push(&chunk);
+        let mut out = BytesMut::with_capacity(chunk.len());
+        loop {
+            let outcome = match self.frames.next_frame() {
+                Ok(None) => return Ok(out.freeze()),
+                Ok(Some(frame)) => self.take(&frame),
+                Err(broken) => Err(garbled(self.slug, broken, self.dialect)),
+            };
+            match outcome {
+                Ok(event) => out.extend_from_slice(&event),
+                Err(failure) => {
+                    self.due.unsplit(out);
+                    return Err(failure);
+                }
+            }
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        self.events.progress()
+    }
+
+    fn finish(&mut self) -> Bytes {
+        self.events.finish()
+    }
+
+    fn abort(&mut self, failure: &Failure) -> Bytes {
+        let mut out = std::mem::take(&mut self.due);
+        out.extend_from_slice(&self.events.abort(failure));
+        out.freeze()
+    }
+
+    fn ending(&self) -> Ending {
+        self.events.ending()
+    }
+}

@@ -1,0 +1,246 @@
+//! A Converse request of Bedrock's from an OpenAI chat completion request. What carries meaning is translated or refused
+//! by name; what only tunes sampling or bookkeeping, and has no counterpart, is dropped and named. What Converse has no
+//! field for, but the model behind it does, goes into `additionalModelRequestFields`.
+
+mod fields;
+mod parts;
+mod tools;
+mod turns;
+
+use super::maker::Maker;
+use crate::convert::messages::from_chat::Adjusted;
+use crate::wire::converse::{Inference, OutputConfig, Request, Schema, Structure, TextFormat, Typed};
+use crate::wire::{Text, chat, speaks};
+use gateway_domain::{Fault, FaultKind};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+#[derive(Debug)]
+pub(crate) struct Translated {
+    pub(crate) body: Vec<u8>,
+    pub(crate) adjusted: Vec<&'static str>,
+}
+
+/// Converse's own fields, which clients of gateways send beside their dialect's, in either spelling.
+#[derive(Default, Deserialize)]
+struct Own<'a> {
+    #[serde(borrow, rename = "guardrailConfig", alias = "guardrail_config")]
+    guardrail: Option<&'a RawValue>,
+    #[serde(borrow, rename = "performanceConfig", alias = "performance_config")]
+    performance: Option<&'a RawValue>,
+    #[serde(borrow, rename = "promptVariables", alias = "prompt_variables")]
+    variables: Option<&'a RawValue>,
+    #[serde(borrow, rename = "requestMetadata", alias = "request_metadata")]
+    metadata: Option<&'a RawValue>,
+    #[serde(rename = "additionalModelRequestFields", alias = "additional_model_request_fields")]
+    fields: Option<serde_json::Map<String, serde_json::Value>>,
+    #[serde(borrow, rename = "additionalModelResponseFieldPaths", alias = "additional_model_response_field_paths")]
+    paths: Option<&'a RawValue>,
+    /// Anthropic's, by which a model of its makes is given abilities: a list, or one text with commas.
+    #[serde(borrow)]
+    anthropic_beta: Option<&'a RawValue>,
+}
+
+/// The parts of `response_format` that only Converse has a place for.
+#[derive(Deserialize)]
+struct Formatted<'a> {
+    #[serde(borrow)]
+    response_format: Option<Format<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Format<'a> {
+    #[serde(borrow)]
+    json_schema: Option<Described<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Described<'a> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    description: Option<Text<'a>>,
+}
+
+/// What is asked of whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish<'a> {
+    /// A chat request, in the extended form.
+    pub(crate) body: &'a [u8],
+    /// What the client sent, which may hold Converse's own fields.
+    pub(crate) original: &'a [u8],
+    pub(crate) maker: Maker<'a>,
+    /// [`crate::Call::origin`].
+    pub(crate) origin: u64,
+}
+
+pub(crate) fn request(wish: Wish<'_>) -> Result<Translated, Fault> {
+    let mut adjusted = Adjusted::default();
+    let out = made(wish, &mut adjusted)?;
+    let body = serde_json::to_vec(&out).map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?;
+    Ok(Translated { body, adjusted: adjusted.0 })
+}
+
+/// The parts of a request that count as its prompt, as `CountTokens` wants them.
+pub(crate) fn prompt(wish: Wish<'_>) -> Result<Translated, Fault> {
+    let mut adjusted = Adjusted::default();
+    let made = made(wish, &mut adjusted)?;
+    let mut counted = serde_json::json!({ "messages": made.messages });
+    if !made.system.is_empty() {
+        counted["system"] = serde_json::json!(made.system);
+    }
+    if let Some(tools) = &made.tool_config {
+        counted["toolConfig"] = serde_json::json!(tools);
+    }
+    if let Some(fields) = made.additional_model_request_fields {
+        counted["additionalModelRequestFields"] = fields.into();
+    }
+    let body = serde_json::json!({ "input": { "converse": counted } }).to_string().into_bytes();
+    Ok(Translated { body, adjusted: adjusted.0 })
+}
+
+fn made<'a>(wish: Wish<'a>, adjusted: &mut Adjusted) -> Result<Request<'a>, Fault> {
+    let no_request =
+        |e: serde_json::Error| Fault::new(FaultKind::BadBody, format!("the body is no chat completion request: {e}"));
+    let ask: chat::Request<'a> = serde_json::from_slice(wish.body).map_err(no_request)?;
+    let own: Own<'a> = serde_json::from_slice(wish.original).map_err(no_request)?;
+    refuse_untranslatable(&ask)?;
+    note_dropped(&ask, adjusted);
+    let conversation = turns::conversation(&ask.messages, wish.origin, adjusted)?;
+    let plan = fields::plan(&ask, &own, wish.maker, conversation.bare_tool_turn, adjusted)?;
+    let tools = tools::config(&ask, wish.maker, &conversation, adjusted)?;
+    let mut additional = plan.additional;
+    for (key, value) in tools.additional {
+        additional.entry(key).or_insert(value);
+    }
+    Ok(Request {
+        messages: conversation.turns,
+        system: conversation.system,
+        inference_config: Some(plan.inference).filter(Inference::says),
+        tool_config: tools.config,
+        output_config: output(&ask, wish.body)?,
+        additional_model_request_fields: (!additional.is_empty()).then_some(additional),
+        request_metadata: own.metadata.or_else(|| metadata(&ask, adjusted)),
+        service_tier: tier(&ask, adjusted),
+        guardrail_config: own.guardrail,
+        performance_config: own.performance,
+        prompt_variables: own.variables,
+        additional_model_response_field_paths: own.paths,
+    })
+}
+
+/// A 400 that names the field.
+fn refused(field: impl Into<String>, why: impl std::fmt::Display) -> Fault {
+    let field = field.into();
+    Fault::new(FaultKind::Refused, format!("{field} {why}")).on(field)
+}
+
+fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
+    if ask.n.is_some_and(|n| n > 1) {
+        return Err(refused("n", "must be 1: Bedrock answers once"));
+    }
+    if ask.audio.is_some() || ask.modalities.as_ref().is_some_and(|m| m.iter().any(|m| m.0 != "text")) {
+        let field = if ask.audio.is_some() { "audio" } else { "modalities" };
+        return Err(refused(field, "asks for an answer that is not text, which Bedrock's Converse does not give"));
+    }
+    if speaks(ask.functions) {
+        return Err(refused("functions", "is not translated; send the functions as `tools`"));
+    }
+    if ask.function_call.is_some_and(|f| !matches!(f.get(), "\"none\"" | "\"auto\"" | "null")) {
+        return Err(refused("function_call", "is not translated; use `tools` and `tool_choice`"));
+    }
+    for (name, field) in [
+        ("web_search_options", ask.web_search_options),
+        ("moderation", ask.moderation),
+        ("mcp_servers", ask.mcp_servers),
+        ("container", ask.container),
+    ] {
+        if speaks(field) {
+            return Err(refused(name, "has no counterpart at Bedrock"));
+        }
+    }
+    Ok(())
+}
+
+fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
+    let neutral = |raw: &&RawValue| !matches!(raw.get(), "0" | "0.0" | "-0" | "-0.0");
+    for (name, raw) in [
+        ("frequency_penalty", ask.frequency_penalty.filter(neutral)),
+        ("presence_penalty", ask.presence_penalty.filter(neutral)),
+        ("logit_bias", ask.logit_bias),
+        ("logprobs", ask.logprobs),
+        ("top_logprobs", ask.top_logprobs),
+        ("seed", ask.seed),
+        ("store", ask.store),
+        ("prediction", ask.prediction),
+        ("verbosity", ask.verbosity),
+        ("prompt_cache_key", ask.prompt_cache_key),
+        ("prompt_cache_options", ask.prompt_cache_options),
+        ("prompt_cache_retention", ask.prompt_cache_retention),
+        ("cache_control", ask.cache_control),
+        ("inference_geo", ask.inference_geo),
+        ("speed", ask.speed),
+    ] {
+        if speaks(raw) {
+            adjusted.note(name);
+        }
+    }
+    for (name, text) in [("user", &ask.user), ("safety_identifier", &ask.safety_identifier)] {
+        if text.is_some() {
+            adjusted.note(name);
+        }
+    }
+}
+
+fn output<'a>(ask: &chat::Request<'a>, body: &'a [u8]) -> Result<Option<OutputConfig<'a>>, Fault> {
+    let Some(wanted) = &ask.response_format else { return Ok(None) };
+    match &*wanted.kind.0 {
+        "text" => return Ok(None),
+        "json_schema" => {}
+        // There is no mode that promises JSON of any shape, and a line in the prompt would not promise it.
+        "json_object" => {
+            return Err(refused(
+                "response_format",
+                "of type json_object has no counterpart at Bedrock; use json_schema",
+            ));
+        }
+        _ => return Err(refused("response_format", "must be of type text or json_schema")),
+    }
+    let schema = wanted.json_schema.as_ref().and_then(|s| s.schema);
+    let schema = schema.ok_or_else(|| refused("response_format.json_schema.schema", "is needed"))?;
+    let described = serde_json::from_slice::<Formatted<'a>>(body).ok().and_then(|f| f.response_format?.json_schema);
+    let (name, description) = described.map_or((None, None), |d| (d.name, d.description));
+    let json_schema = Schema { schema: schema.get(), name: name.map(|n| n.0), description: description.map(|d| d.0) };
+    let text_format = TextFormat { kind: "json_schema", structure: Structure { json_schema } };
+    Ok(Some(OutputConfig { text_format }))
+}
+
+/// Both are pairs that the provider keeps with the call; Bedrock takes fewer characters
+/// (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html>, `requestMetadata`).
+fn metadata<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Option<&'a RawValue> {
+    let raw = ask.metadata.filter(|raw| speaks(Some(raw)))?;
+    let fits = |text: &str| {
+        let known = |c: char| c.is_ascii_alphanumeric() || c.is_whitespace() || ":_@$#=/+,-.".contains(c);
+        text.len() <= 256 && text.chars().all(known)
+    };
+    let pairs: Option<std::collections::BTreeMap<String, String>> = serde_json::from_str(raw.get()).ok();
+    let fitting = pairs.is_some_and(|p| p.len() <= 16 && p.iter().all(|(k, v)| !k.is_empty() && fits(k) && fits(v)));
+    if !fitting {
+        adjusted.note("metadata");
+    }
+    fitting.then_some(raw)
+}
+
+fn tier<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Option<Typed<'a>> {
+    let tier = ask.service_tier.as_ref()?;
+    match &*tier.0 {
+        "auto" => None,
+        "default" | "flex" | "priority" | "reserved" => Some(Typed { kind: tier.0.clone() }),
+        "standard_only" => Some(Typed { kind: Cow::Borrowed("default") }),
+        _ => {
+            adjusted.note("service_tier");
+            None
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The conversation: system messages are gathered, results of tools become turns of the user, turns of one role become
+//! one, and the reasoning of an earlier answer goes back to the credential that it was made for.
+
+use super::parts::{Place, cache_point, part};
+use super::refused;
+use crate::convert::messages::from_chat::Adjusted;
+use crate::opaque::{self, Opened};
+use crate::wire::chat::{Message, ToolCall};
+use crate::wire::converse::{Block, Reasoning, ToolResult, ToolUse, Turn};
+use crate::wire::{Text, speaks};
+use gateway_domain::Fault;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+pub(super) struct Conversation<'a> {
+    pub(super) system: Vec<Block<'a>>,
+    pub(super) turns: Vec<Turn<'a>>,
+    /// Names of the tools that were called, each once.
+    pub(super) called: Vec<Cow<'a, str>>,
+    /// It ends in tool results, and the turn that called the tools shows no thinking.
+    pub(super) bare_tool_turn: bool,
+}
+
+pub(super) fn conversation<'a>(
+    messages: &[Message<'a>],
+    origin: u64,
+    adjusted: &mut Adjusted,
+) -> Result<Conversation<'a>, Fault> {
+    let mut out = Conversation { system: Vec::new(), turns: Vec::new(), called: Vec::new(), bare_tool_turn: false };
+    let mut bare = false;
+    for (i, message) in messages.iter().enumerate() {
+        if message.name.is_some() && message.role.0 != "tool" {
+            adjusted.note("messages.name");
+        }
+        let role = &*message.role.0;
+        match role {
+            "system" | "developer" => out.system.extend(marked(message, i, adjusted)?),
+            "user" => push(&mut out.turns, "user", marked(message, i, adjusted)?),
+            "assistant" => {
+                let (blocks, thinks) = answer(message, i, origin, &mut out.called, adjusted)?;
+                bare = !thinks && message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
+                push(&mut out.turns, "assistant", blocks);
+            }
+            "tool" => {
+                let mut blocks = vec![result(message, i, adjusted)?];
+                mark(&mut blocks, message);
+                push(&mut out.turns, "user", blocks);
+            }
+            _ => {
+                let rule = "must be system, developer, user, assistant or tool";
+                return Err(refused(format!("messages[{i}].role"), rule));
+            }
+        }
+        out.bare_tool_turn = role == "tool" && bare;
+    }
+    tell_documents_apart(&mut out.turns);
+    Ok(out)
+}
+
+/// Roles take turns: what one says in a row is one turn.
+fn push<'a>(turns: &mut Vec<Turn<'a>>, role: &'static str, blocks: Vec<Block<'a>>) {
+    match turns.last_mut() {
+        _ if blocks.is_empty() => {}
+        Some(last) if last.role == role => last.content.extend(blocks),
+        _ => turns.push(Turn { role, content: blocks }),
+    }
+}
+
+/// No two documents of a request may have one name.
+fn tell_documents_apart(turns: &mut [Turn<'_>]) {
+    let mut taken = std::collections::HashSet::new();
+    for block in turns.iter_mut().flat_map(|turn| &mut turn.content) {
+        let inner: &mut [Block<'_>] = match block {
+            Block::ToolResult(result) => &mut result.content,
+            other => std::slice::from_mut(other),
+        };
+        for block in inner {
+            let Block::Document(document) = block else { continue };
+            let mut number = 2;
+            let stem = document.name.clone();
+            while !taken.insert(document.name.clone()) {
+                document.name = format!("{stem} {number}");
+                number += 1;
+            }
+        }
+    }
+}
+
+fn mark<'a>(blocks: &mut Vec<Block<'a>>, message: &Message<'a>) {
+    if !blocks.is_empty() {
+        blocks.extend(message.cache_control.and_then(cache_point).map(Block::CachePoint));
+    }
+}
+
+fn marked<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<Block<'a>>, Fault> {
+    let mut blocks = content(message.content, i, adjusted)?;
+    mark(&mut blocks, message);
+    Ok(blocks)
+}
+
+/// Content as blocks, text that says nothing left out.
+fn content<'a>(raw: Option<&'a RawValue>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<Block<'a>>, Fault> {
+    let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Vec::new()) };
+    if raw.get().starts_with('"') {
+        let text: Text<'a> =
+            serde_json::from_str(raw.get()).map_err(|e| refused(format!("messages[{i}].content"), e))?;
+        return Ok(if text.0.trim().is_empty() { Vec::new() } else { vec![Block::Text(text.0)] });
+    }
+    let given: Vec<&'a RawValue> = serde_json::from_str(raw.get())
+        .map_err(|_| refused(format!("messages[{i}].content"), "must be a string or an array of parts"))?;
+    let mut blocks = Vec::with_capacity(given.len());
+    for (j, raw) in given.into_iter().enumerate() {
+        part(raw, Place { message: i, part: j }, adjusted, &mut blocks)?;
+    }
+    Ok(blocks)
+}
+
+/// An earlier answer: reasoning, text, calls. Also says whether it shows reasoning.
+fn answer<'a>(
+    message: &Message<'a>,
+    i: usize,
+    origin: u64,
+    called: &mut Vec<Cow<'a, str>>,
+    adjusted: &mut Adjusted,
+) -> Result<(Vec<Block<'a>>, bool), Fault> {
+    if message.function_call.is_some() {
+        return Err(refused(format!("messages[{i}].function_call"), "is not translated; use tool_calls"));
+    }
+    if message.audio.is_some() {
+        return Err(refused(format!("messages[{i}].audio"), "names audio that another provider keeps"));
+    }
+    let (mut blocks, text_told) = carried(message, i, origin, adjusted)?;
+    let thinks = blocks.iter().any(|block| matches!(block, Block::ReasoningContent(_)));
+    if !thinks && speaks(message.reasoning_content) {
+        // Without its signature no model takes reasoning back.
+        adjusted.note("messages.reasoning_content");
+    }
+    if !text_told {
+        blocks.extend(content(message.content, i, adjusted)?);
+        if let Some(refusal) = message.refusal.as_ref().filter(|r| !r.0.trim().is_empty()) {
+            blocks.push(Block::Text(refusal.0.clone()));
+        }
+    }
+    for (j, call) in message.tool_calls.iter().flatten().enumerate() {
+        let call = called_tool(call, i, j)?;
+        if !called.contains(&call.name) {
+            called.push(call.name.clone());
+        }
+        blocks.push(Block::ToolUse(call));
+    }
+    mark(&mut blocks, message);
+    Ok((blocks, thinks))
+}
+
+/// A block of `content_blocks`; merged deltas of a stream may lack its type.
+#[derive(Deserialize)]
+struct Carried<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<Text<'a>>,
+    /// Around the merged deltas of a stream.
+    #[serde(borrow)]
+    delta: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    #[serde(borrow)]
+    thinking: Option<Text<'a>>,
+    #[serde(borrow)]
+    signature: Option<Text<'a>>,
+    #[serde(borrow)]
+    data: Option<Text<'a>>,
+}
+
+/// Blocks that an earlier answer carried beside its text; whether text was among them.
+fn carried<'a>(
+    message: &Message<'a>,
+    i: usize,
+    origin: u64,
+    adjusted: &mut Adjusted,
+) -> Result<(Vec<Block<'a>>, bool), Fault> {
+    let (mut all, mut text_told) = (Vec::new(), false);
+    for (j, raw) in message.content_blocks.iter().flatten().enumerate() {
+        let read = |raw: &'a RawValue| {
+            let wrong = |e| refused(format!("messages[{i}].content_blocks[{j}]"), format!("is no content block: {e}"));
+            serde_json::from_str::<Carried<'a>>(raw.get()).map_err(wrong)
+        };
+        let outer = read(raw)?;
+        let block = outer.delta.map(read).transpose()?.unwrap_or(outer);
+        match (block.kind.as_ref().map(|k| &*k.0), block.thinking, block.signature, block.data, block.text) {
+            (Some("thinking") | None, Some(thinking), Some(signature), ..) => match own(origin, signature) {
+                Some(signature) => {
+                    all.push(Block::ReasoningContent(Reasoning::ReasoningText { text: thinking.0, signature }));
+                }
+                None => adjusted.note("messages.content_blocks"),
+            },
+            (Some("redacted_thinking") | None, _, _, Some(data), _) => match own(origin, data) {
+                Some(data) => all.push(Block::ReasoningContent(Reasoning::RedactedContent(data))),
+                None => adjusted.note("messages.content_blocks"),
+            },
+            (Some("text") | None, .., Some(text)) => {
+                text_told = true;
+                if !text.0.trim().is_empty() {
+                    all.push(Block::Text(text.0));
+                }
+            }
+            (Some("tool_use"), ..) if message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty()) => {}
+            _ => adjusted.note("messages.content_blocks"),
+        }
+    }
+    Ok((all, text_told))
+}
+
+/// What an opaque text says, unless another credential made it.
+fn own(origin: u64, text: Text<'_>) -> Option<Cow<'_, str>> {
+    match opaque::open(origin, text.0) {
+        Opened::Own(_, text) | Opened::Bare(text) => Some(text).filter(|text| !text.is_empty()),
+        Opened::Foreign => None,
+    }
+}
+
+fn called_tool<'a>(call: &ToolCall<'a>, i: usize, j: usize) -> Result<ToolUse<'a>, Fault> {
+    let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
+    if call.kind.as_ref().is_some_and(|kind| kind.0 != "function") {
+        return Err(refused(at(".type"), "must be function"));
+    }
+    let function = call.function.as_ref().ok_or_else(|| refused(at(".function"), "is needed"))?;
+    let id = call.id.as_ref().ok_or_else(|| refused(at(".id"), "is needed"))?;
+    let arguments = function.arguments.as_ref().map_or("", |a| a.0.trim());
+    let input = match arguments {
+        "" => owned("{}"),
+        // The bytes of the arguments are kept: they are part of the prompt that upstream may have cached.
+        object if object.starts_with('{') => RawValue::from_string(object.to_owned())
+            .map_err(|e| refused(at(".function.arguments"), format!("is no JSON: {e}")))?,
+        _ => return Err(refused(at(".function.arguments"), "must be a JSON object")),
+    };
+    Ok(ToolUse { tool_use_id: tool_id(id.0.clone()), name: function.name.0.clone(), input })
+}
+
+fn result<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Block<'a>, Fault> {
+    let id = message.tool_call_id.as_ref();
+    let id = id.ok_or_else(|| refused(format!("messages[{i}].tool_call_id"), "is needed"))?;
+    let mut content = content(message.content, i, adjusted)?;
+    // A mark belongs behind the result, and stands nowhere inside.
+    content.retain(|block| !matches!(block, Block::CachePoint(_)));
+    if content.is_empty() {
+        content.push(Block::Json(Cow::Owned(owned("{}"))));
+    }
+    let status = message.is_error.filter(|failed| *failed).map(|_| "error");
+    Ok(Block::ToolResult(ToolResult { tool_use_id: tool_id(id.0.clone()), content, status }))
+}
+
+/// Up to 64 letters, digits, `_` and `-`; ids that other providers made hold more. Of a longer one its end tells it
+/// apart.
+fn tool_id(id: Cow<'_, str>) -> Cow<'_, str> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if id.len() <= 64 && id.chars().all(fits) {
+        return id;
+    }
+    let made: String = id.chars().map(|c| if fits(c) { c } else { '_' }).collect();
+    made[made.len().saturating_sub(64)..].to_owned().into()
+}
+
+/// Raw JSON that is known to be valid.
+pub(super) fn owned(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}

@@ -1,0 +1,55 @@
+//! What AWS's platforms put into the environment of a process, by AWS's own names: no flag could know it better.
+
+use crate::upstream::Platform;
+use gateway_domain::Secret;
+use gateway_domain::cloud::AwsKeys;
+
+/// Where ECS answers for `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI`.
+const CONTAINERS: &str = "http://169.254.170.2";
+
+pub(crate) fn platform() -> Platform {
+    #[expect(clippy::disallowed_methods, reason = "below the one module that reads the environment")]
+    let named = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    read(&named)
+}
+
+fn read(named: &dyn Fn(&str) -> Option<String>) -> Platform {
+    let keys = |id: &str, secret: &str, token: &str| {
+        let (id, secret) = (named(id)?, Secret::new(named(secret)?));
+        Some(AwsKeys { id, secret, token: named(token).map(Secret::new) })
+    };
+    let relative = || named("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").map(|path| format!("{CONTAINERS}{path}"));
+    Platform {
+        sts: named("AWS_ENDPOINT_URL_STS"),
+        metadata: named("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+        web_identity: named("AWS_WEB_IDENTITY_TOKEN_FILE").map(Into::into).zip(named("AWS_ROLE_ARN")),
+        session: named("AWS_ROLE_SESSION_NAME"),
+        container: relative().or_else(|| named("AWS_CONTAINER_CREDENTIALS_FULL_URI")),
+        container_token: named("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(Secret::new),
+        container_token_file: named("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE").map(Into::into),
+        keys: keys("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+        role_keys: keys(
+            "AWS_ASSUME_ROLE_ACCESS_KEY_ID",
+            "AWS_ASSUME_ROLE_SECRET_ACCESS_KEY",
+            "AWS_ASSUME_ROLE_SESSION_TOKEN",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn platforms_are_known_by_what_they_say() {
+        let of = |pairs: &'static [(&str, &str)]| {
+            read(&move |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+        };
+        let eks = of(&[("AWS_WEB_IDENTITY_TOKEN_FILE", "/t"), ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r")]);
+        assert_eq!(eks.web_identity, Some(("/t".into(), "arn:aws:iam::1:role/r".into())));
+        let ecs = of(&[("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/credentials/a")]);
+        assert_eq!(ecs.container.as_deref(), Some("http://169.254.170.2/v2/credentials/a"));
+        assert!(of(&[("AWS_ACCESS_KEY_ID", "a")]).keys.is_none(), "half a key is none");
+        assert!(of(&[("AWS_ROLE_ARN", "arn:aws:iam::1:role/r")]).web_identity.is_none());
+    }
+}
