@@ -8,6 +8,7 @@ mod harness;
 #[cfg(test)]
 mod azure;
 #[cfg(test)]
+mod bedrock;
 mod bodies;
 #[cfg(test)]
 mod budgets;

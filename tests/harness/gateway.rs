@@ -44,6 +44,15 @@ impl Gateway {
         Self::at(Place::new(), &usual(flags)).await
     }
 
+    /// With variables in its environment.
+    pub(crate) async fn in_environment(variables: &[(&str, &str)]) -> Self {
+        let mut command = program();
+        command.envs(variables.iter().copied());
+        let mut gateway = Self::spawn_by(command, Place::new(), &usual(&[]));
+        gateway.ready().await;
+        gateway
+    }
+
     /// With an address and a data folder, and else as the program comes.
     pub(crate) async fn bare(flags: &[&str]) -> Self {
         Self::at(Place::new(), flags).await

@@ -20,16 +20,6 @@ const MAX_HEADERS: usize = 50;
 
 /// Settings of provider families whose sign-in is not built yet, and of the seams they wait for.
 static LATER: &[&str] = &[
-<<<<<<< HEAD
-    "aws_auth_type",
-    "aws_region",
-    "aws_access_key_id",
-    "aws_secret_access_key",
-    "aws_role_arn",
-    "aws_external_id",
-=======
-    "azure_deployment_config",
->>>>>>> 49f5084 (Serve AWS Bedrock: Converse both ways, binary streams, signatures, roles and the machine's identity)
     "workers_ai_account_id",
     "amzn_sagemaker_custom_attributes",
     "amzn_sagemaker_target_model",
