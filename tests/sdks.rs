@@ -144,6 +144,12 @@ async fn node_anthropic() {
     }
 }
 
+/// The upstream is in the script: it takes what botocore would have signed alike.
+#[tokio::test]
+async fn python_boto3() {
+    stage().await.python("boto3_sdk.py", "bedrock", "bedrock").await;
+}
+
 /// No gateway is needed: what the golden folders say a provider answers is held against the provider's own SDK.
 #[tokio::test]
 async fn golden_answers_of_providers_are_what_their_own_sdks_read() {
@@ -153,5 +159,5 @@ async fn golden_answers_of_providers_are_what_their_own_sdks_read() {
     let output = command.output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains(" by google-genai"), "nothing was read: {text}");
+    assert!(text.contains(" by google-genai") && text.contains(" by botocore"), "nothing was read: {text}");
 }

@@ -103,7 +103,7 @@ mod tests {
         let sign = |method, headers, body: &'static str| {
             let body = Pieces::One(Bytes::from_static(body.as_bytes()));
             let request = Unsigned { method, target: "/", host: "example.amazonaws.com", headers, body: &body };
-            let signed = headers_of(super::headers(request, &keys, &signing, now).expect("signed"));
+            let signed = headers_of(&super::headers(request, &keys, &signing, now).expect("signed"));
             assert_eq!(signed[0], ("x-amz-date".to_owned(), "20150830T123600Z".to_owned()));
             signed[1].1.clone()
         };
@@ -121,7 +121,7 @@ mod tests {
         );
     }
 
-    fn headers_of(signed: Vec<(HeaderName, HeaderValue)>) -> Vec<(String, String)> {
+    fn headers_of(signed: &[(HeaderName, HeaderValue)]) -> Vec<(String, String)> {
         let text = |v: &HeaderValue| v.to_str().expect("text").to_owned();
         let mut all: Vec<_> = signed.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
         all.sort_by_key(|(name, _)| name == "authorization");

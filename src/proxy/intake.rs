@@ -270,9 +270,12 @@ pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fa
     let content_type = session.get_header(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase());
     let wants_json = route.body == Some(Body::Json);
     let Some(content_type) = content_type else {
-        return Ok(if wants_json { Way::Exchange } else { Way::Relay });
+        return Ok(if wants_json || invokes(route) { Way::Exchange } else { Way::Relay });
     };
     let essence = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    if essence == b"application/octet-stream" && invokes(route) {
+        return Ok(Way::Exchange);
+    }
     if essence == b"application/json" || essence.ends_with(b"+json") {
         return Ok(Way::Exchange);
     }
@@ -281,6 +284,13 @@ pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fa
         return Err(Fault::new(FaultKind::BadHeader, "Invalid content type passed").on("content-type"));
     }
     Ok(Way::Relay)
+}
+
+/// AWS's SDKs give the body of Bedrock's InvokeModel no type, or that of mere bytes; it has to be held to be signed.
+fn invokes(route: &Route) -> bool {
+    let tail = route.tail();
+    let verb = tail.strip_prefix("/model/").and_then(|rest| rest.rsplit_once('/')).map(|(_, verb)| verb);
+    route.raw && matches!(verb, Some("invoke" | "invoke-with-response-stream"))
 }
 
 /// Parsing a body above this takes long enough to hold up the other connections of a worker.

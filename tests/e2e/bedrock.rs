@@ -216,7 +216,7 @@ async fn settings_by_header_sign_with_their_own_keys_only() {
         (&[("x-gateway-aws-region", "evil.example/")][..], "aws_region"),
     ] {
         let told = call(pairs).send().await.expect(400).text();
-        assert!(told.contains(field), "{field}: {told}");
+        assert!(told.contains(field) || told.contains(&field.replace('_', "-")), "{field}: {told}");
     }
     integration(&gateway, None, keys(&up)).await;
     let saved = gateway.post("/v1/chat/completions").key(WORKSPACE_KEY).provider("@cloud").json(&hello());

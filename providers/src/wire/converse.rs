@@ -319,11 +319,14 @@ pub(crate) struct Quoted {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Location {
-    Web { url: Option<String> },
+    Web {
+        url: Option<String>,
+    },
     DocumentChar(Span),
     DocumentPage(Span),
     DocumentChunk(Span),
-    SearchResultLocation(Span),
+    #[serde(rename = "searchResultLocation")]
+    SearchResult(Span),
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -12,6 +12,7 @@ import traceback
 
 import anthropic.types as claude
 import anthropic.types.shared as claude_errors
+import bedrock
 import cohere
 import mistralai.client.models as mistral
 import openai.types as gpt
@@ -163,6 +164,8 @@ def events(text):
 
 def read(case):
     """The SDK that read the case's answer, or None where no SDK has a type for it."""
+    if case.parent.name == "bedrock":
+        return bedrock.read(case, of(claude.Message), of(claude.RawMessageStreamEvent))
     asked = json.loads((case / "call.json").read_text())
     path = (case / "upstream.http").read_text().split("\n")[0].split(" ", 1)[1].split("?")[0]
     name, kinds, error = family(case.parent.name, path)

@@ -170,7 +170,7 @@ fn cite(block: u64, citation: &Citation, steps: &mut Vec<Step<'_>>) {
         Some(Location::DocumentChar(span)) => within("char_location", "char_index", span),
         Some(Location::DocumentPage(span)) => within("page_location", "page_number", span),
         Some(Location::DocumentChunk(span)) => within("content_block_location", "block_index", span),
-        Some(Location::SearchResultLocation(span)) => json!({
+        Some(Location::SearchResult(span)) => json!({
             "type": "search_result_location", "cited_text": quoted, "search_result_index": span.search_result_index,
             "source": citation.source, "title": title, "start_block_index": span.start, "end_block_index": span.end,
         }),
