@@ -22,7 +22,6 @@ use gateway_domain::record::CacheStatus;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_policies::Hold;
 use gateway_providers::{Call, Endpoint, Outgoing};
-use http::HeaderValue;
 use pingora::proxy::Session;
 use std::borrow::Cow;
 use std::sync::Arc;
