@@ -104,7 +104,7 @@ async fn while_a_token_holds_a_failed_renewal_is_nobodys_business() {
     let until = Instant::now() + Duration::from_millis(6500);
     let mut seen = Vec::new();
     while Instant::now() < until {
-        let token = credentials.token(&grant).await.expect("the old token, or the next");
+        let token = header(credentials.token(&grant).await.expect("the old token, or the next"));
         if !seen.contains(&token) {
             seen.push(token);
         }
