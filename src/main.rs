@@ -1,5 +1,6 @@
 //! The gateway's program: reads the command line and hands over. Everything is wired in `serve`.
 
+mod accounts;
 mod cache;
 mod cli;
 mod flight;

@@ -1,6 +1,7 @@
 //! Wiring: settings to stores, stores to snapshot, snapshot to proxy and admin port. The one place that chooses
 //! backends, and the order in which a process comes up and goes down.
 
+mod accounts;
 mod admin_port;
 mod boot;
 mod log_upkeep;
@@ -8,13 +9,14 @@ mod presence;
 mod process;
 mod redis;
 mod shutdown;
-mod standings;
 mod upkeep;
 mod watcher;
 
+use crate::accounts::Accounts;
 use crate::cli::Resolved;
 use crate::flight::Flight;
 use crate::issuers::{self, Issuers};
+use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::mock::MockArgs;
 use crate::otlp::Otlp;
@@ -26,8 +28,10 @@ use crate::settings::{Effective, Role, Settings, aws};
 use crate::telemetry;
 use crate::upstream::{Credentials, Dialer, Dns, Places, idle};
 use crate::writer::{Records, Way, Writer};
+use accounts::LastWord;
 use boot::Booted;
 use gateway_domain::Secret;
+use gateway_domain::counters::Counters;
 use gateway_domain::egress::{BaseUrl, Trusted};
 use gateway_domain::record::mask;
 use gateway_policies::Ledger;
@@ -41,7 +45,7 @@ use shutdown::{Drain, Signals};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Runtime;
 
 /// Compiled inline configs kept, by their text.
 const INLINE_CONFIGS: usize = 4096;
@@ -72,11 +76,12 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let flight = Flight::default();
     let parts = Parts::default();
     let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics, &parts)?.unzip();
-    let (records, writer) = start_writer(&settings, &booted, (&metrics, &parts), control.handle(), otlp.clone())?;
-    let budget = Budget::new(settings.max_buffered_bytes.0);
     let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
     let redis = redis::connect(&settings, &metrics, &parts, &control)?;
     let limits = redis::limits(redis.clone(), ledger.clone(), peers.clone(), (&settings, &metrics), &control)?;
+    let (records, writer, accounts) =
+        start_writer(&settings, &booted, (&metrics, &parts), (&control, otlp.clone()), (&ledger, &limits))?;
+    let budget = Budget::new(settings.max_buffered_bytes.0);
     let sticks = Arc::<Assignments>::default();
     let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());
     let process = Arc::new(process.with_sticks(sticks.clone()).with_parts(parts.clone()));
@@ -84,7 +89,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         exporter.start(control.handle(), process.clone());
     }
     let issuers = follow_issuers(&control, &booted)?;
-    let app = boot::app(&booted, process.clone(), issuers.clone(), &settings);
+    let app = boot::app(&booted, process.clone(), (issuers.clone(), accounts.clone()), &settings);
     let app = gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
@@ -92,6 +97,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     if settings.role != Role::Proxy {
         upkeep::start(control.handle(), app.clone(), booted.database.clone());
     }
+    accounts::start(&accounts, &app, &booted, &settings, control.handle())?;
     LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, &settings).start(control.handle());
     let router = gateway_admin::router(app);
     let stop_admin = admin_port::start(&control, settings.admin_listen, router.clone())?;
@@ -128,7 +134,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         background: control.handle().clone(),
         flight: flight.clone(),
     };
-    let drain = Drain::new(flight, process, (writer, otlp, limits), stop_admin, presence, &settings);
+    let last = LastWord { accounts, runtime: control.handle().clone() };
+    let drain = Drain::new(flight, process, (writer, otlp, limits, last), stop_admin, presence, &settings);
     serve(gateway, &settings, upgrade, drain)
 }
 
@@ -155,25 +162,28 @@ fn start_writer(
     settings: &Settings,
     booted: &Booted,
     (metrics, parts): (&Metrics, &Parts),
-    control: &Handle,
-    otlp: Option<Otlp>,
-) -> Result<(Records, Writer), String> {
+    (control, otlp): (&Runtime, Option<Otlp>),
+    (ledger, limits): (&Arc<Ledger>, &Arc<Limits>),
+) -> Result<(Records, Writer, Arc<Accounts>), String> {
     let dir = settings.data_dir.join("journal");
     let opened = Journal::open(&dir, settings.journal_max.0 as u64);
     let (journal, shipper) = opened.map_err(|e| format!("journal {}: {e}", dir.display()))?;
+    let counts = (ledger.clone(), limits.clone() as Arc<dyn Counters>);
+    let accounts = accounts::open(booted, settings, counts, &journal, control)?;
     let way = Way {
         journal,
         shipper,
         store: booted.logs.clone(),
-        ledger: None,
-        runtime: control.clone(),
+        ledger: Some(accounts.clone()),
+        runtime: control.handle().clone(),
         metrics: metrics.clone(),
         parts: parts.clone(),
         access_log: settings.access_log,
         off: settings.log_store_url.as_deref() == Some("off:"),
         otlp,
     };
-    Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))
+    let (records, writer) = Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))?;
+    Ok((records, writer, accounts))
 }
 
 fn outbound(booted: &Booted) -> Result<Outbound, String> {

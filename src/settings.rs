@@ -268,6 +268,9 @@ settings! {
     /// Bytes of records on disk that wait for the log store; beyond it the oldest are dropped and counted
     journal_max: [Option<Size>] as Size = Size::mib(1024), "GATEWAY_JOURNAL_MAX" in "Records";
 
+    /// Where alerts of budgets are sent as JSON [default: only the audit trail]
+    alert_webhook: [Option<String>] as Option<String> = None, "GATEWAY_ALERT_WEBHOOK" in "Records", secret true;
+
     /// Log lines as text or JSON [default: text on a terminal, else json]
     log_format: [Option<LogFormat>] as Option<LogFormat> = None, "GATEWAY_LOG_FORMAT" in "Logging";
     /// Filter of log lines, as tracing-subscriber reads it

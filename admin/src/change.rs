@@ -209,6 +209,11 @@ impl<'a> Origin<'a> {
 
     /// `request` is the body with its secrets masked.
     pub(crate) fn tell(&self, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
+        self.tell_event(action.name(), row, request)
+    }
+
+    /// As [`Self::tell`], of what nobody did.
+    pub(crate) fn tell_event(&self, action: &str, row: &Stored, request: &Map<String, Value>) -> Audit {
         Audit {
             id: self.app.id(),
             at: self.at,
@@ -216,7 +221,7 @@ impl<'a> Origin<'a> {
             workspace: row.workspace,
             actor: self.actor.clone(),
             actor_kind: self.actor_kind.to_owned(),
-            action: action.name().to_owned(),
+            action: action.to_owned(),
             resource_kind: row.kind.clone(),
             resource_id: row.id.to_string(),
             method: self.method.clone(),

@@ -24,4 +24,4 @@ pub use app::{App, ClientAddr, Counting, Part, Setting, Status, system_clock, sy
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};
-pub use upkeep::{maintain, reprice};
+pub use upkeep::{Alert, alert, maintain, reprice};

@@ -1,8 +1,10 @@
 //! What happens without being asked for: secrets are replaced when their policy says so, and the ones before end.
 //! Each step is one write that looks again at what is due, so that any number of nodes may do it at once.
 
+mod alerts;
 mod prices;
 
+pub use alerts::{Alert, alert};
 pub use prices::reprice;
 
 use crate::app::App;

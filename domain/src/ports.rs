@@ -5,7 +5,7 @@ use crate::id::{IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::node::{Node, Sighting};
 use crate::record::{Costed, LogQuery, LogRecord, Page, Position, Unpriced};
-use crate::resource::budget::Spend;
+use crate::resource::budget::Budget;
 use crate::resource::{Audit, AuditQuery, Kind, Stored, StoredVersion};
 use crate::secret::Secret;
 use crate::snapshot::{Key, RowProblem, Snapshot};
@@ -189,6 +189,8 @@ pub struct Entity {
 #[derive(Clone, Debug)]
 pub struct EntityQuery {
     pub holder: Holder,
+    /// What counts as exhausted, as [`Entity::used`].
+    pub limit: u64,
     pub exhausted: Option<bool>,
     /// A part of the value key.
     pub search: Option<String>,
@@ -208,7 +210,7 @@ pub enum Which<'a> {
 pub trait Standings: Send + Sync {
     fn entities<'a>(&'a self, query: &'a EntityQuery) -> Fut<'a, Result<Page<Entity>, StoreError>>;
     /// The one counter of each holder that groups by nothing; `None` where nothing was counted yet.
-    fn totals<'a>(&'a self, holders: &'a [(Holder, Spend)]) -> Fut<'a, Result<Vec<Option<Entity>>, StoreError>>;
+    fn totals<'a>(&'a self, holders: &'a [(Holder, &'a Budget)]) -> Fut<'a, Result<Vec<Option<Entity>>, StoreError>>;
     /// False when there is no such counter.
     fn reset<'a>(&'a self, holder: Holder, which: Which<'a>) -> Fut<'a, Result<bool, StoreError>>;
 }

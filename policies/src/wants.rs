@@ -115,9 +115,9 @@ impl Wants {
         self.asks.is_empty()
     }
 
-    /// Whether an estimate is needed.
+    /// Whether it matters what the call uses: for an estimate, or to know that it uses nothing.
     pub fn are_metered(&self) -> bool {
-        self.asks.iter().any(|a| a.measured != Measured::Requests)
+        self.asks.iter().any(|a| a.measured != Measured::Requests || a.keep == Keep::Shared)
     }
 
     /// A call that uses nothing by its nature, such as a look at a file, asks for nothing but to be one, and no budget

@@ -2,14 +2,14 @@
 
 use super::aliases;
 use super::process::Process;
-use super::standings::Uncounted;
+use crate::accounts::Accounts;
 use crate::issuers::Issuers;
 use crate::live::Live;
 use crate::settings::Settings;
 use gateway_admin::{App, Status};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
-use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Revision, Tokens, Vault};
+use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Revision, Standings, Tokens, Vault};
 use gateway_store::{
     Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, SealingVault,
 };
@@ -139,7 +139,12 @@ pub(crate) async fn rejoin(database: &Database, vault: &dyn Vault) -> Result<(),
     database.check_key(vault).await.map_err(|e| e.to_string())
 }
 
-pub(crate) fn app(booted: &Booted, process: Arc<Process>, tokens: Arc<dyn Tokens>, settings: &Settings) -> App {
+pub(crate) fn app(
+    booted: &Booted,
+    process: Arc<Process>,
+    (tokens, standings): (Arc<dyn Tokens>, Arc<dyn Standings>),
+    settings: &Settings,
+) -> App {
     let status: Arc<dyn Status> = process;
     App {
         store: booted.store.clone(),
@@ -156,7 +161,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, tokens: Arc<dyn Tokens
         status,
         check_policy: gateway_policies::supported,
         check_usage_policy: gateway_policies::supported_usage,
-        standings: Arc::new(Uncounted),
+        standings,
         header_aliases: aliases(settings).into(),
         public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
         data_service: settings.data_service_token.as_deref().map(KeyHash::of),
@@ -218,7 +223,8 @@ fn master_key_file(settings: &Settings) -> PathBuf {
 pub(crate) async fn new_admin_key(settings: &Settings) -> Result<String, String> {
     let booted = boot(settings).await?;
     let nobody = Arc::new(Process::detached(booted.live.clone())?);
-    let app = app(&booted, nobody, Arc::new(Issuers::detached()), settings);
+    let nothing = Arc::new(Accounts::detached(booted.database.clone()));
+    let app = app(&booted, nobody, (Arc::new(Issuers::detached()), nothing), settings);
     let key = gateway_admin::new_admin_key(&app).await.map_err(|e| e.to_string())?;
     Ok(key.expose().clone())
 }

@@ -2,6 +2,7 @@
 //! flight finish, and the process leaves as soon as none is, or after `--drain-timeout`. SIGQUIT hands the
 //! listeners to a process started with `--upgrade` first. SIGINT leaves at once.
 
+use super::accounts::LastWord;
 use super::admin_port::StopAdmin;
 use super::presence::Presence;
 use super::process::Process;
@@ -41,6 +42,7 @@ pub(crate) struct Drain {
     writer: Mutex<Writer>,
     otlp: Option<Otlp>,
     limits: Arc<Limits>,
+    counts: LastWord,
     stop_admin: StopAdmin,
     presence: Presence,
     delay: Duration,
@@ -55,7 +57,7 @@ impl Drain {
     pub(crate) fn new(
         flight: Flight,
         process: Arc<Process>,
-        (writer, otlp, limits): (Writer, Option<Otlp>, Arc<Limits>),
+        (writer, otlp, limits, counts): (Writer, Option<Otlp>, Arc<Limits>, LastWord),
         stop_admin: StopAdmin,
         presence: Presence,
         settings: &Settings,
@@ -66,6 +68,7 @@ impl Drain {
             writer: Mutex::new(writer),
             otlp,
             limits,
+            counts,
             stop_admin,
             presence,
             delay: settings.shutdown_delay.0,
@@ -109,6 +112,7 @@ impl Drain {
         self.presence.leave();
         self.limits.flush();
         self.writer.lock().stop(LAST_SHIPMENTS);
+        self.counts.say();
         if let Some(otlp) = &self.otlp {
             otlp.flush(LAST_SPANS);
         }

@@ -30,6 +30,11 @@ const LARGEST_SEGMENT: u64 = 16 << 20;
 const SMALLEST_SEGMENT: u64 = 64 << 10;
 const LARGEST_WRITE: usize = 1 << 20;
 
+/// Segments in a folder, whosever they are, oldest first.
+pub fn segments(dir: &Path) -> io::Result<Vec<u64>> {
+    segment::numbers(dir)
+}
+
 /// How much lies in the journal now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
@@ -99,6 +104,11 @@ impl Journal {
             unsynced: None,
         };
         Ok((journal, shipper))
+    }
+
+    /// Segments that this process has, those of ended processes included: a living one keeps its own.
+    pub fn segments(&self) -> Vec<u64> {
+        self.shelf.lock().segments.iter().map(|s| s.number).collect()
     }
 
     pub fn gauge(&self) -> Gauge {

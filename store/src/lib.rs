@@ -18,6 +18,7 @@ mod redis;
 mod reseal;
 mod roster;
 mod session;
+mod tally;
 mod url;
 mod vault;
 
@@ -29,5 +30,6 @@ pub use master_key::{BadKey, KeyError, MasterKey};
 pub use migration::{MigrateError, migrate};
 pub use redis::{BadRedisUrl, Redis, RedisFailure, RedisState, RedisUrl};
 pub use reseal::{ResealError, Resealed};
+pub use tally::{Count, Part};
 pub use url::{BadUrl, DatabaseUrl};
 pub use vault::SealingVault;

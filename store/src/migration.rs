@@ -15,6 +15,7 @@ const STEPS: &[(&str, &str)] = &[
     ("cache_status", include_str!("../migrations/0003_cache_status.sql")),
     ("bodies", include_str!("../migrations/0004_bodies.sql")),
     ("node", include_str!("../migrations/0005_node.sql")),
+    ("counter", include_str!("../migrations/0006_counter.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

@@ -77,6 +77,13 @@ impl Gateway {
         Self::at(self.place.clone(), &usual(flags)).await
     }
 
+    /// Bytes of records on disk: grows with each that would outlive a kill.
+    pub(crate) fn journal_bytes(&self) -> u64 {
+        let folder = self.place.folder.path().join("data").join("journal");
+        let files = std::fs::read_dir(folder).expect("a journal");
+        files.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len()).sum()
+    }
+
     async fn end(&mut self) {
         self.process.signal("TERM");
         self.process.exit(Duration::from_secs(20)).await;

@@ -265,7 +265,7 @@ pub(super) async fn count_all(call: &Call, holders: &[(Holder, &Limits)], views:
     let mut places = Vec::new();
     for (at, (holder, limits)) in holders.iter().enumerate() {
         for (i, budget) in limits.usage_limits.iter().enumerate() {
-            asked.push((*holder, budget.spend));
+            asked.push((*holder, budget));
             places.push((at, i));
         }
     }
@@ -273,10 +273,10 @@ pub(super) async fn count_all(call: &Call, holders: &[(Holder, &Limits)], views:
         return Ok(());
     }
     let found = call.app.standings.totals(&asked).await?;
-    for (((_, spend), (at, i)), entity) in asked.iter().zip(places).zip(found) {
+    for (((_, budget), (at, i)), entity) in asked.iter().zip(places).zip(found) {
         let (Some(view), Some(entity)) = (views.get_mut(at), entity) else { continue };
         let limits = &mut view["usage_limits"];
-        fill(if limits.is_array() { &mut limits[i] } else { limits }, &entity, *spend);
+        fill(if limits.is_array() { &mut limits[i] } else { limits }, &entity, budget.spend);
         if entity.exhausted && view["status"] == "active" {
             view["status"] = "exhausted".into();
         }

@@ -255,7 +255,9 @@ const MOST_TOLD: u64 = 1000;
 async fn told(call: &Call, row: &Row<UsageLimitPolicy>, usage: bool) -> Result<Value, Problem> {
     let mut view = UsageLimitPolicy::view(row, call);
     if usage {
-        let query = EntityQuery { holder: holder(row), exhausted: None, search: None, page: 0, page_size: MOST_TOLD };
+        let limit = row.doc.budget.limit();
+        let query =
+            EntityQuery { holder: holder(row), limit, exhausted: None, search: None, page: 0, page_size: MOST_TOLD };
         let page = call.app.standings.entities(&query).await?;
         let used = page.rows.iter().map(|e| (e.value_key.clone(), entity(e, row)));
         view["value_key_usage_map"] = Value::Object(used.collect());
@@ -280,6 +282,7 @@ async fn entities(call: Call) -> Result<Reply, Problem> {
     let row = locate::<UsageLimitPolicy>(&call, q.text("workspace_id"), Action::Read).await?;
     let query = EntityQuery {
         holder: holder(&row),
+        limit: row.doc.budget.limit(),
         exhausted,
         search: q.text("search").map(str::to_owned),
         page: paging.page,

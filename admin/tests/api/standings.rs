@@ -2,7 +2,7 @@
 
 use gateway_domain::ports::{Entity, EntityQuery, Fut, Holder, Standings, StoreError, Which};
 use gateway_domain::record::Page;
-use gateway_domain::resource::budget::Spend;
+use gateway_domain::resource::budget::Budget;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -34,7 +34,7 @@ impl Standings for Counters {
         Box::pin(async move { Ok(Page { total, rows }) })
     }
 
-    fn totals<'a>(&'a self, holders: &'a [(Holder, Spend)]) -> Fut<'a, Result<Vec<Option<Entity>>, StoreError>> {
+    fn totals<'a>(&'a self, holders: &'a [(Holder, &'a Budget)]) -> Fut<'a, Result<Vec<Option<Entity>>, StoreError>> {
         Box::pin(async { Ok(holders.iter().map(|(h, _)| self.of(*h).into_iter().next()).collect()) })
     }
 

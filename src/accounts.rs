@@ -1,0 +1,247 @@
+//! What limits have counted, kept over restarts: charges are added up in the journal's order and put into the database
+//! every second, with how far they go; after a kill the rest is replayed from the journal. Totals come back from
+//! there too, so that nodes hear of each other. Knows no limit; requests never wait for it.
+
+mod alerts;
+mod recovery;
+mod standings;
+
+pub(crate) use alerts::Alerts;
+pub(crate) use recovery::node_id;
+
+use gateway_admin::system_clock;
+use gateway_domain::Timestamp;
+use gateway_domain::counters::{Charge, Counters, Keep, Slot};
+use gateway_domain::ports::{self, StoreError};
+use gateway_domain::record::{LogRecord, Position};
+use gateway_policies::{Delta, Ledger, Total};
+use gateway_store::{Count, Database, Part};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+
+const ROUND: Duration = Duration::from_secs(1);
+const PURGE: Duration = Duration::from_secs(3600);
+/// Counters that ended are of use to nobody; the margin is for clocks.
+const ENDED_MICROS: i64 = 86_400 * 1_000_000;
+
+pub(crate) struct Accounts {
+    database: Database,
+    /// What this process counts by, or knows beside what a shared backend counts.
+    ledger: Arc<Ledger>,
+    counters: Arc<dyn Counters>,
+    /// Of this data folder.
+    node: String,
+    pending: Mutex<Pending>,
+    /// One flush at a time; the last tick that was heard of.
+    heard: tokio::sync::Mutex<i64>,
+    journal: Journal,
+    alerts: OnceLock<Alerts>,
+}
+
+/// Segments that ended processes left behind.
+struct Journal {
+    dir: PathBuf,
+    segments: Vec<u64>,
+}
+
+/// Sums that are not in the database yet.
+#[derive(Default)]
+struct Pending {
+    parts: HashMap<Slot, Part>,
+    /// Behind the last charge of each segment.
+    places: BTreeMap<u64, u64>,
+    /// Behind the last record.
+    latest: Position,
+    /// Everything before it is in the database.
+    saved: Position,
+    /// Taken, and not known to be in the database.
+    in_flight: bool,
+    recovered: bool,
+}
+
+impl Pending {
+    fn charge(&mut self, charge: &Charge, after: Position) {
+        let used = i64::try_from(charge.used).unwrap_or(i64::MAX);
+        self.add(Part {
+            slot: charge.slot,
+            ends: charge.ends,
+            measured: charge.measured,
+            keep: charge.keep,
+            used,
+            owner: charge.owner.clone(),
+        });
+        self.places.insert(after.segment, after.offset);
+    }
+
+    fn add(&mut self, part: Part) {
+        match self.parts.get_mut(&part.slot) {
+            Some(known) => {
+                known.used = known.used.saturating_add(part.used);
+                known.ends = part.ends;
+            }
+            None => {
+                self.parts.insert(part.slot, part);
+            }
+        }
+    }
+
+    fn take(&mut self) -> (Vec<Part>, Vec<Position>, Position) {
+        let parts = std::mem::take(&mut self.parts).into_values().collect();
+        let places = std::mem::take(&mut self.places).into_iter();
+        self.in_flight = true;
+        (parts, places.map(|(segment, offset)| Position { segment, offset }).collect(), self.latest)
+    }
+
+    /// What could not be written waits for the next time.
+    fn put_back(&mut self, parts: Vec<Part>, places: Vec<Position>) {
+        parts.into_iter().for_each(|part| self.add(part));
+        for place in places {
+            let at = self.places.entry(place.segment).or_insert(place.offset);
+            *at = (*at).max(place.offset);
+        }
+    }
+}
+
+impl ports::Ledger for Accounts {
+    fn settle(&self, records: &[LogRecord], after: &[Position]) {
+        let mut pending = self.pending.lock();
+        for (record, after) in records.iter().zip(after) {
+            record.charges.iter().for_each(|charge| pending.charge(charge, *after));
+            pending.latest = *after;
+        }
+    }
+
+    fn needs(&self) -> Option<Position> {
+        let pending = self.pending.lock();
+        Some(match (pending.recovered, pending.in_flight || !pending.parts.is_empty()) {
+            (false, _) => Position::default(),
+            (true, true) => pending.saved,
+            (true, false) => pending.latest,
+        })
+    }
+}
+
+impl Accounts {
+    /// `segments`: of the journal in `dir`, those that ended processes left behind.
+    pub(crate) fn new(
+        database: Database,
+        (ledger, counters): (Arc<Ledger>, Arc<dyn Counters>),
+        node: String,
+        (dir, segments): (PathBuf, Vec<u64>),
+    ) -> Self {
+        Self {
+            database,
+            ledger,
+            counters,
+            node,
+            pending: Mutex::default(),
+            heard: tokio::sync::Mutex::new(-1),
+            journal: Journal { dir, segments },
+            alerts: OnceLock::new(),
+        }
+    }
+
+    /// For commands that count nothing but need an [`gateway_admin::App`].
+    pub(crate) fn detached(database: Database) -> Self {
+        let ledger = Arc::new(Ledger::default());
+        Self::new(database, (ledger.clone(), ledger), String::new(), (PathBuf::new(), Vec::new()))
+    }
+
+    /// Recovers if that is still to be done, and goes on every second. Alerts are sent from here on.
+    pub(crate) fn start(self: &Arc<Self>, runtime: &Handle, alerts: Alerts) {
+        if self.alerts.set(alerts).is_err() {
+            return;
+        }
+        let accounts = self.clone();
+        runtime.spawn(async move {
+            let mut purged: Option<Instant> = None;
+            let mut away = false;
+            loop {
+                let done = accounts.round().await;
+                match &done {
+                    Err(error) if !away => {
+                        tracing::warn!(%error, "what limits count cannot be kept; it waits in the journal");
+                    }
+                    Ok(()) if away => tracing::info!("what limits count is kept again"),
+                    _ => {}
+                }
+                away = done.is_err();
+                if !away && purged.is_none_or(|at| at.elapsed() >= PURGE) {
+                    purged = Some(Instant::now());
+                    if let Err(error) = accounts.database.forget_counts(system_clock().plus_micros(-ENDED_MICROS)).await
+                    {
+                        tracing::warn!(%error, "ended counters could not be forgotten");
+                    }
+                }
+                tokio::time::sleep(ROUND).await;
+            }
+        });
+    }
+
+    async fn round(&self) -> Result<(), StoreError> {
+        if !self.pending.lock().recovered {
+            self.recover().await?;
+        }
+        self.flush().await
+    }
+
+    /// Puts down what is pending, and hears what others put down.
+    pub(crate) async fn flush(&self) -> Result<(), StoreError> {
+        let mut heard = self.heard.lock().await;
+        self.write().await?;
+        let changed = self.hear(&mut heard).await?;
+        if let Some(alerts) = self.alerts.get() {
+            alerts.look(&self.database, &changed).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&self) -> Result<(), StoreError> {
+        let (parts, places, latest) = {
+            let mut pending = self.pending.lock();
+            if pending.parts.is_empty() || !pending.recovered {
+                return Ok(());
+            }
+            pending.take()
+        };
+        let written = self.database.add_counts(&self.node, &parts, &places).await;
+        // Before totals are heard of, which include these from now on.
+        if written.is_ok() {
+            self.ledger.saved(&parts.iter().map(delta).collect::<Vec<_>>());
+        }
+        let mut pending = self.pending.lock();
+        pending.in_flight = false;
+        match &written {
+            Ok(()) => pending.saved = latest,
+            Err(_) => pending.put_back(parts, places),
+        }
+        written
+    }
+
+    async fn hear(&self, heard: &mut i64) -> Result<Vec<Count>, StoreError> {
+        let changed = self.database.counts(&self.node, *heard, system_clock()).await?;
+        // Below nothing, the rest is still to be added: what this process knows is right.
+        let totals: Vec<Total> = changed.iter().filter_map(total).collect();
+        self.ledger.absorb(&totals);
+        *heard = changed.iter().map(|c| c.tick).max().unwrap_or(*heard).max(*heard);
+        Ok(changed)
+    }
+}
+
+const fn delta(part: &Part) -> Delta {
+    Delta { slot: part.slot, ends: part.ends, keep: part.keep, used: part.used }
+}
+
+fn total(count: &Count) -> Option<Total> {
+    let used = u64::try_from(count.used).ok()?;
+    Some(Total { slot: count.slot, ends: count.ends, keep: count.keep, used })
+}
+
+/// Budgets are one count for all nodes.
+fn is_budget(count: &Count, now: Timestamp) -> bool {
+    count.keep == Keep::Shared && count.slot.began <= now && count.ends > now
+}

@@ -1,0 +1,138 @@
+//! Alerts of budgets: a line in the audit trail and a call to the operator's webhook, once for each time that a
+//! threshold or a limit is reached, on one of all nodes. Looks at what changed, never at a request.
+
+use super::is_budget;
+use crate::live::Live;
+use crate::outbound::{self, Outbound};
+use gateway_admin::{Alert, App, system_clock};
+use gateway_domain::counters::Measured;
+use gateway_domain::ports::{Holder, Live as _, StoreError};
+use gateway_domain::resource::budget::{Amount, Budget, Spend};
+use gateway_domain::resource::limits::Limits;
+use gateway_domain::snapshot::Snapshot;
+use gateway_store::{Count, Database};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// Between tries of a webhook that does not answer well.
+const PAUSES: [u64; 4] = [1, 5, 30, 120];
+
+pub(crate) struct Alerts {
+    pub(crate) app: App,
+    pub(crate) live: Arc<Live>,
+    /// Where the operator wants to hear of them.
+    pub(crate) webhook: Option<(String, Outbound)>,
+    pub(crate) runtime: Handle,
+}
+
+const NOTHING: i64 = 0;
+const THRESHOLD: i64 = 1;
+const LIMIT: i64 = 2;
+
+impl Alerts {
+    pub(super) async fn look(&self, database: &Database, changed: &[Count]) -> Result<(), StoreError> {
+        let now = system_clock();
+        let snapshot = self.live.snapshot();
+        for count in changed.iter().filter(|count| is_budget(count, now)) {
+            let Some(owner) = &count.owner else { continue };
+            let Some(budget) = budget(&snapshot, owner.holder, count.measured) else { continue };
+            let due = due(&budget, count.used.max(0).unsigned_abs());
+            if due == count.told || !database.tell_count(count.slot, count.told, due).await? {
+                continue;
+            }
+            // Raising a limit takes the alert back, so that it can come again.
+            for level in count.told + 1..=due {
+                if level == LIMIT || budget.threshold().is_some() {
+                    self.send(count, &budget, level).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&self, count: &Count, budget: &Budget, level: i64) {
+        let Some(owner) = &count.owner else { return };
+        let event = if level == LIMIT { "budget.exhausted" } else { "budget.threshold_reached" };
+        let told = json!({
+            "event": event,
+            "holder": owner.holder.to_string(),
+            "value_key": owner.value_key,
+            "type": budget.spend,
+            "current_usage": Amount::shown(count.used.max(0).unsigned_abs(), budget.spend),
+            "credit_limit": budget.credit_limit,
+            "alert_threshold": budget.alert_threshold,
+        });
+        let Value::Object(told) = told else { return };
+        let alert = Alert { holder: owner.holder, exhausted: level == LIMIT, told: &told };
+        let subject = match gateway_admin::alert(&self.app, &alert).await {
+            Ok(subject) => subject,
+            Err(why) => {
+                tracing::warn!(event, holder = %owner.holder, why, "an alert is missing in the audit trail");
+                None
+            }
+        };
+        if let Some((url, outbound)) = &self.webhook {
+            let mut body = told;
+            body.insert("at".into(), json!(system_clock()));
+            body.insert("subject".into(), subject.unwrap_or_default());
+            self.runtime.spawn(call(url.clone(), outbound.clone(), Value::Object(body).to_string()));
+        }
+    }
+}
+
+async fn call(url: String, outbound: Outbound, body: String) {
+    for pause in PAUSES {
+        let request = outbound.operator_request(http::Method::POST, &url);
+        let request = request.header(http::header::CONTENT_TYPE, "application/json").body(body.clone());
+        match outbound::send(request).await {
+            Ok(answer) if (200..300).contains(&answer.status) => return,
+            Ok(answer) => tracing::warn!(status = answer.status, "the webhook of alerts refused one"),
+            Err(error) => tracing::warn!(%error, "the webhook of alerts cannot be reached"),
+        }
+        tokio::time::sleep(Duration::from_secs(pause)).await;
+    }
+    tracing::error!("an alert did not reach its webhook; the audit trail has it");
+}
+
+fn due(budget: &Budget, used: u64) -> i64 {
+    if used >= budget.limit() {
+        LIMIT
+    } else if budget.threshold().is_some_and(|threshold| used >= threshold) {
+        THRESHOLD
+    } else {
+        NOTHING
+    }
+}
+
+/// As it stands now, wherever it is set.
+fn budget(snapshot: &Snapshot, holder: Holder, measured: Measured) -> Option<Budget> {
+    let of = |limits: Option<&Arc<Limits>>| {
+        let spends = |b: &&Budget| measured == counted(b.spend);
+        limits.and_then(|limits| limits.usage_limits.iter().find(spends)).cloned()
+    };
+    match holder {
+        Holder::Policy(id) => {
+            let found = snapshot.workspaces().find_map(|w| w.usage_policies().get(&id));
+            found.map(|policy| policy.rule.budget.clone())
+        }
+        Holder::Key(id) => of(snapshot.key_by_id(id)?.limits.as_ref()),
+        Holder::Workspace(id) => of(snapshot.workspace(id)?.limits.as_ref()),
+        Holder::Provider(id) => {
+            let name = id.to_string();
+            let found = snapshot.workspaces().find_map(|w| w.provider(&name));
+            of(found?.limits.as_ref())
+        }
+        Holder::Integration(id, None) => of(snapshot.upstream(id)?.limits()),
+        Holder::Integration(id, Some(workspace)) => of(snapshot.upstream(id)?.limits_of(workspace)),
+    }
+}
+
+const fn counted(spend: Spend) -> Measured {
+    match spend {
+        Spend::Cost => Measured::Cost,
+        Spend::Tokens => Measured::Tokens,
+        Spend::Requests => Measured::Requests,
+    }
+}

@@ -1,0 +1,103 @@
+//! What was used of budgets, as admins see it and set it back: the database's counts, with what this process counted
+//! a moment ago.
+
+use super::Accounts;
+use gateway_admin::system_clock;
+use gateway_domain::counters::{Change, Keep};
+use gateway_domain::ports::{Entity, EntityQuery, Fut, Holder, Standings, StoreError, Which};
+use gateway_domain::record::Page;
+use gateway_domain::resource::budget::Budget;
+use gateway_policies::slot_of;
+use gateway_store::{Count, Part};
+use std::collections::HashMap;
+
+impl Standings for Accounts {
+    fn entities<'a>(&'a self, query: &'a EntityQuery) -> Fut<'a, Result<Page<Entity>, StoreError>> {
+        Box::pin(async {
+            self.flush().await?;
+            let page = self.database.count_page(query, system_clock()).await?;
+            let rows = page.rows.iter().map(|count| self.entity(count, query.limit)).collect();
+            Ok(Page { total: page.total, rows })
+        })
+    }
+
+    fn totals<'a>(&'a self, holders: &'a [(Holder, &'a Budget)]) -> Fut<'a, Result<Vec<Option<Entity>>, StoreError>> {
+        Box::pin(async move {
+            self.flush().await?;
+            let now = system_clock();
+            let mut known: HashMap<Holder, Vec<Count>> = HashMap::new();
+            let mut found = Vec::with_capacity(holders.len());
+            for (holder, budget) in holders {
+                if !known.contains_key(holder) {
+                    known.insert(*holder, self.database.counts_of(*holder, Which::All, now).await?);
+                }
+                let slot = slot_of(*holder, budget, now);
+                let count = known.get(holder).and_then(|all| all.iter().find(|c| c.slot == slot));
+                found.push(count.map(|count| self.entity(count, budget.limit())));
+            }
+            Ok(found)
+        })
+    }
+
+    fn reset<'a>(&'a self, holder: Holder, which: Which<'a>) -> Fut<'a, Result<bool, StoreError>> {
+        Box::pin(async move {
+            self.flush().await?;
+            let now = system_clock();
+            let counts = self.database.counts_of(holder, which, now).await?;
+            let used: Vec<u64> = counts.iter().map(|count| self.used(count)).collect();
+            let changes: Vec<Change> = counts.iter().zip(&used).map(|(count, used)| nothing(count, *used)).collect();
+            self.counters.settle(&changes);
+            {
+                let mut pending = self.pending.lock();
+                counts.iter().zip(&changes).for_each(|(count, change)| pending.add(part(count, change.used)));
+            }
+            let slots: Vec<_> = counts.iter().map(|count| count.slot).collect();
+            self.database.note_reset(&slots, now).await?;
+            self.flush().await?;
+            Ok(!counts.is_empty())
+        })
+    }
+}
+
+impl Accounts {
+    /// What this process counted is newer than what the database knows, as long as it counts by itself.
+    fn used(&self, count: &Count) -> u64 {
+        self.ledger.level(count.slot).map_or(count.used.max(0).unsigned_abs(), |(used, _)| used)
+    }
+
+    fn entity(&self, count: &Count, limit: u64) -> Entity {
+        let used = self.used(count);
+        Entity {
+            id: count.slot.key.to_string(),
+            value_key: count.owner.as_ref().map(|o| o.value_key.to_string()).unwrap_or_default(),
+            used,
+            exhausted: used >= limit,
+            last_reset_at: count.reset_at.filter(|at| *at >= count.slot.began),
+        }
+    }
+}
+
+fn nothing(count: &Count, used: u64) -> Change {
+    Change {
+        slot: count.slot,
+        ends: count.ends,
+        limit: u64::MAX,
+        measured: count.measured,
+        keep: Keep::Shared,
+        back: 0,
+        more: 0,
+        used: i64::try_from(used).map_or(i64::MIN, |used| -used),
+        owes: false,
+    }
+}
+
+fn part(count: &Count, used: i64) -> Part {
+    Part {
+        slot: count.slot,
+        ends: count.ends,
+        measured: count.measured,
+        keep: count.keep,
+        used,
+        owner: count.owner.clone(),
+    }
+}

@@ -1,0 +1,66 @@
+//! Sets up what keeps the counts of limits over restarts.
+
+use super::boot::Booted;
+use crate::accounts::{Accounts, Alerts, node_id};
+use crate::settings::Settings;
+use gateway_admin::App;
+use gateway_domain::counters::Counters;
+use gateway_policies::Ledger;
+use gateway_store::journal::Journal;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Handle, Runtime};
+
+const LAST_WORD: Duration = Duration::from_secs(3);
+
+/// With what was counted before this start, as far as the database answers.
+pub(super) fn open(
+    booted: &Booted,
+    settings: &Settings,
+    (ledger, counters): (Arc<Ledger>, Arc<dyn Counters>),
+    journal: &Journal,
+    control: &Runtime,
+) -> Result<Arc<Accounts>, String> {
+    let node = node_id(&settings.data_dir)?;
+    let left = (settings.data_dir.join("journal"), journal.segments());
+    let accounts = Arc::new(Accounts::new(booted.database.clone(), (ledger, counters), node, left));
+    if !booted.away {
+        control.block_on(accounts.recover_soon());
+    }
+    Ok(accounts)
+}
+
+pub(super) fn start(
+    accounts: &Arc<Accounts>,
+    app: &App,
+    booted: &Booted,
+    settings: &Settings,
+    runtime: &Handle,
+) -> Result<(), String> {
+    let webhook = match &settings.alert_webhook {
+        None => None,
+        Some(url) if url.starts_with("http://") || url.starts_with("https://") => {
+            Some((url.clone(), super::outbound(booted)?))
+        }
+        Some(_) => return Err("--alert-webhook must be an http:// or https:// URL".to_owned()),
+    };
+    let alerts = Alerts { app: app.clone(), live: booted.live.clone(), webhook, runtime: runtime.clone() };
+    accounts.start(runtime, alerts);
+    Ok(())
+}
+
+/// What was counted to the end, for the next process.
+pub(super) struct LastWord {
+    pub(super) accounts: Arc<Accounts>,
+    pub(super) runtime: Handle,
+}
+
+impl LastWord {
+    /// From a thread outside the runtime.
+    pub(super) fn say(&self) {
+        let said = async { tokio::time::timeout(LAST_WORD, self.accounts.flush()).await };
+        if !matches!(self.runtime.block_on(said), Ok(Ok(()))) {
+            tracing::warn!("the last counts of limits stay in the journal for the next start");
+        }
+    }
+}
