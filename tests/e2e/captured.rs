@@ -165,3 +165,31 @@ async fn a_target_that_was_left_keeps_its_own_copies() {
     assert_eq!(first["originalResponse"]["body"]["error"]["message"], "scripted 503");
     assert_eq!((&first["originalResponse"]["status"], said(&first)), (&json!(503), &json!({})));
 }
+
+#[tokio::test]
+async fn equal_copies_are_written_once() {
+    let nobody = crate::harness::ports::Port::reserve();
+    // A store that is never there: what is recorded stays in the journal.
+    let store = format!("postgres://user@{}/logs", nobody.address);
+    let gateway = Gateway::with(&["--log-bodies", "all", "--log-store-url", &store]).await;
+    let upstream = Upstream::replying(|_| reply::chat("said-just-once")).await;
+    ask(&gateway, &upstream, "once", &[], json!({ "user": "asked-just-once" })).await.expect(200);
+    let written = eventually("a record in the journal", || async {
+        let files = std::fs::read_dir(gateway.folder().join("data/journal")).expect("a folder");
+        let all: Vec<u8> = files.flat_map(|f| std::fs::read(f.expect("a file").path()).unwrap_or_default()).collect();
+        memchr::memmem::find(&all, b"said-just-once").is_some().then_some(all)
+    })
+    .await;
+    for marker in ["asked-just-once", "said-just-once"] {
+        assert_eq!(memchr::memmem::find_iter(&written, marker).count(), 1, "{marker}");
+    }
+    // The same, once a store is there: both copies are shown, one is kept.
+    let gateway = gateway.restart_with(&["--log-bodies", "all"]).await;
+    let kept = record(&gateway, "once").await;
+    for copy in ["finalUntransformedRequest", "transformedRequest"] {
+        assert_eq!(kept[copy]["body"]["user"], "asked-just-once", "{copy}");
+    }
+    for answer in [&kept["originalResponse"]["body"], said(&kept)] {
+        assert_eq!(answer["choices"][0]["message"]["content"], "said-just-once");
+    }
+}

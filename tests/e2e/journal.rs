@@ -102,3 +102,31 @@ async fn records_go_where_they_are_told_to() {
     let gateway = gateway.restart_with(&["--log-store-url", &url]).await;
     stored_come_to(&gateway, 3).await;
 }
+
+/// The name of the day so long ago.
+fn day(ago: i64) -> String {
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    today.saturating_sub(jiff::Span::new().days(ago)).to_string()
+}
+
+#[tokio::test]
+async fn what_was_kept_long_enough_is_dropped_by_the_day() {
+    let flags = ["--log-bodies", "all"];
+    let gateway = Gateway::with(&flags).await;
+    ask(&gateway, 1).await;
+    stored_come_to(&gateway, 1).await;
+    let logs = gateway.folder().join("data/logs");
+    let file = |ago: i64, tail: &str| logs.join(format!("{}{tail}", day(ago)));
+    let gateway = gateway.restart_with(&["--log-retention-days", "0", "--metrics-retention-days", "0"]).await;
+    // Days of long ago, as they lie on the disks of those who ran it then.
+    for ago in [89, 91, 364, 367] {
+        for tail in [".db", ".bodies.db"] {
+            std::fs::copy(file(0, tail), file(ago, tail)).expect("copied");
+        }
+    }
+    let gateway = gateway.restart_with(&flags).await;
+    let there = |ago: i64| (file(ago, ".db").exists(), file(ago, ".bodies.db").exists());
+    eventually("old days to go", || async { (!there(367).0 && !there(91).1).then_some(()) }).await;
+    assert_eq!([89, 91, 364, 367].map(there), [(true, true), (true, false), (true, false), (false, false)]);
+    drop(gateway);
+}

@@ -43,6 +43,8 @@ mod health;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod in_force;
+#[cfg(test)]
 mod jobs;
 #[cfg(test)]
 mod journal;

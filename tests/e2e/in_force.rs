@@ -1,0 +1,349 @@
+//! Each field that an admin can set, and the test that sees it on the proxy. The table is held to the description of
+//! the API: a new field needs its line, and the test that a line names must be there.
+
+use crate::harness::{Gateway, Upstream, eventually, hello, reply};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+/// It is for people, or for programs that read it back; no request depends on it.
+const SHOWN: &str = "shown";
+/// Says which row is meant, or how this one write is to be made.
+const MEANS: &str = "means";
+
+/// Falls on a midnight: seen where the clock is an argument, in the tests of `policies` and of `admin`.
+const CALENDAR: &str = "calendar";
+
+/// Kind of resource, where each of its fields is seen.
+const TABLE: &[(&str, &[(&str, &str)])] = &[
+    (
+        "configs",
+        &[
+            ("name", SHOWN),
+            ("config", "configs::an_update_is_in_force_when_it_is_answered"),
+            ("isDefault", "saved::the_default_of_a_workspace_serves_who_brings_none"),
+            ("status", MEANS),
+            ("version", "saved::an_old_version_is_in_force_again_when_it_is_answered"),
+            ("workspace_id", "workspaces::the_proxy_port_tells_nothing_of_anothers_things"),
+        ],
+    ),
+    (
+        "integrations",
+        &[
+            ("name", SHOWN),
+            ("slug", MEANS),
+            ("description", SHOWN),
+            ("tags", SHOWN),
+            ("ai_provider_id", "first_request::a_managed_provider_is_chosen_by_its_slug"),
+            ("key", "control::integrations_and_providers_are_made_listed_read_changed_and_deleted"),
+            ("configurations", "in_force::settings_of_an_integration_go_upstream"),
+            ("pricing_adjustments", "models::a_model_has_its_own_price_and_an_integration_a_factor"),
+            ("workspace_id", "workspaces::the_proxy_port_tells_nothing_of_anothers_things"),
+            ("create_default_provider", "in_force::settings_of_an_integration_go_upstream"),
+            ("default_provider_slug", "in_force::settings_of_an_integration_go_upstream"),
+            ("models", "models::a_model_has_its_own_host_and_headers"),
+            ("allow_all_models", "tenants::models_and_workspaces_are_kept_from_an_integration"),
+            ("workspaces", "tenants::models_and_workspaces_are_kept_from_an_integration"),
+            ("global_workspace_access", "tenants::models_and_workspaces_are_kept_from_an_integration"),
+            ("override_existing_workspace_access", MEANS),
+        ],
+    ),
+    (
+        "providers",
+        &[
+            ("name", SHOWN),
+            ("note", SHOWN),
+            ("tags", SHOWN),
+            ("slug", "first_request::a_managed_provider_is_chosen_by_its_slug"),
+            ("integration_id", "first_request::a_managed_provider_is_chosen_by_its_slug"),
+            ("expires_at", "in_force::what_expires_ends_by_itself"),
+            ("rate_limits", "token_limits::holders_have_limits_of_their_own"),
+            ("usage_limits", "budgets::a_targets_exhausted_budget_falls_back"),
+            ("reset_usage", MEANS),
+            ("workspace_id", "workspaces::the_proxy_port_tells_nothing_of_anothers_things"),
+        ],
+    ),
+    (
+        "virtual-keys",
+        &[
+            ("name", SHOWN),
+            ("note", SHOWN),
+            ("provider", "in_force::a_virtual_key_serves_with_its_own_credential"),
+            ("key", "in_force::a_virtual_key_serves_with_its_own_credential"),
+            ("expires_at", "in_force::what_expires_ends_by_itself"),
+            ("rate_limits", "in_force::a_virtual_key_serves_with_its_own_credential"),
+            ("usage_limits", "budgets::a_targets_exhausted_budget_falls_back"),
+            ("reset_usage", MEANS),
+            ("workspace_id", "workspaces::the_proxy_port_tells_nothing_of_anothers_things"),
+        ],
+    ),
+    (
+        "api-keys",
+        &[
+            ("name", SHOWN),
+            ("description", SHOWN),
+            ("user_id", "tenants::an_invited_user_calls_with_the_config_of_the_workspace_until_taken_out"),
+            ("scopes", "first_request::keys_that_may_not_are_refused"),
+            ("defaults", "configs::the_default_of_a_key_is_used_unless_the_request_brings_its_own"),
+            ("expires_at", "in_force::what_expires_ends_by_itself"),
+            ("rotation_policy", "in_force::an_enforced_cadence_is_kept_and_both_secrets_open"),
+            ("key_transition_period_ms", "tenants::a_rotated_key_opens_with_both_secrets"),
+            ("rate_limits", "token_limits::holders_have_limits_of_their_own"),
+            ("usage_limits", "budgets::money_is_held_before_it_is_spent"),
+            // Only an empty list is taken: no mail is sent.
+            ("alert_emails", MEANS),
+            ("reset_usage", MEANS),
+            ("workspace_id", "workspaces::records_and_limits_stay_with_their_workspace"),
+        ],
+    ),
+    (
+        "rate-limits",
+        &[
+            ("name", SHOWN),
+            ("description", SHOWN),
+            ("target", MEANS),
+            ("type", "token_limits::a_call_holds_what_it_may_use_and_settles_at_what_it_used"),
+            ("unit", "limits::as_many_as_allowed_pass_and_the_rest_hear_why"),
+            ("value", "limits::as_many_as_allowed_pass_and_the_rest_hear_why"),
+            ("conditions", "limits::conditions_and_groups_choose_whom_they_hold"),
+            ("group_by", "limits::conditions_and_groups_choose_whom_they_hold"),
+            ("enforcement", "budgets::a_check_asks_only_whether_anything_is_left"),
+            ("assume_output", "token_limits::a_stream_that_nobody_bounds_grows_its_hold"),
+            ("status", "limits::policies_are_made_listed_read_changed_and_archived"),
+            ("workspace_id", "workspaces::records_and_limits_stay_with_their_workspace"),
+        ],
+    ),
+    (
+        "usage-limits",
+        &[
+            ("name", SHOWN),
+            ("description", SHOWN),
+            ("target", MEANS),
+            ("type", "budgets::money_is_held_before_it_is_spent"),
+            ("credit_limit", "budgets::money_is_held_before_it_is_spent"),
+            // Told when it is reached.
+            ("alert_threshold", SHOWN),
+            ("periodic_reset", CALENDAR),
+            ("periodic_reset_days", CALENDAR),
+            ("next_usage_reset_at", CALENDAR),
+            ("conditions", "budgets::groups_spend_apart_and_never_more_than_allowed"),
+            ("group_by", "budgets::groups_spend_apart_and_never_more_than_allowed"),
+            ("enforcement", "budgets::a_check_asks_only_whether_anything_is_left"),
+            ("assume_output", "token_limits::a_stream_that_nobody_bounds_grows_its_hold"),
+            ("status", "limits::policies_are_made_listed_read_changed_and_archived"),
+            ("workspace_id", "workspaces::records_and_limits_stay_with_their_workspace"),
+            ("reset_usage_for_value", MEANS),
+        ],
+    ),
+    (
+        "organisation",
+        &[
+            ("name", SHOWN),
+            ("block_inline_config", "tenants::inline_selection_is_blocked_when_the_organisation_says_so"),
+            ("user_api_key_rotation_period", "in_force::an_enforced_cadence_is_kept_and_both_secrets_open"),
+            ("jwks_uris", "tokens::a_token_opens_both_ports_as_its_claims_say"),
+            ("jwks", "tokens::a_new_key_is_found_and_a_withdrawn_one_forgotten"),
+            ("security_settings", "tenants::a_key_of_a_person_may_no_more_than_the_role_on_the_proxy_port_too"),
+            ("overridable_sections", "in_force::a_workspace_decides_for_itself_where_it_may"),
+            ("debug_log", "captured::the_debug_header_and_the_organisation_say_metrics_only"),
+            ("enforce_debug_log_setting", "captured::the_debug_header_and_the_organisation_say_metrics_only"),
+        ],
+    ),
+    (
+        "workspaces",
+        &[
+            ("name", SHOWN),
+            ("slug", MEANS),
+            ("description", SHOWN),
+            ("icon", SHOWN),
+            ("defaults", "workspaces::metadata_of_workspace_and_key_beats_the_requests"),
+            ("user_api_key_rotation_period", "in_force::an_enforced_cadence_is_kept_and_both_secrets_open"),
+            ("rate_limits", "in_force::a_workspace_decides_for_itself_where_it_may"),
+            ("usage_limits", "budgets::money_is_held_before_it_is_spent"),
+            ("reset_usage", MEANS),
+            ("security_settings", "in_force::a_workspace_decides_for_itself_where_it_may"),
+            ("users", "tenants::an_invited_user_calls_with_the_config_of_the_workspace_until_taken_out"),
+            ("role", "tenants::a_key_of_a_person_may_no_more_than_the_role_on_the_proxy_port_too"),
+        ],
+    ),
+    (
+        "users",
+        &[
+            ("email", "tenants::an_invited_user_calls_with_the_config_of_the_workspace_until_taken_out"),
+            ("role", "tenants::a_key_of_a_person_may_no_more_than_the_role_on_the_proxy_port_too"),
+            ("workspaces", "tenants::an_invited_user_calls_with_the_config_of_the_workspace_until_taken_out"),
+            ("workspace_api_key_details", "tenants::a_key_of_a_person_may_no_more_than_the_role_on_the_proxy_port_too"),
+        ],
+    ),
+    ("invites", &[("token", MEANS), ("first_name", SHOWN), ("last_name", SHOWN)]),
+];
+
+fn kind(path: &str) -> &str {
+    let mut parts =
+        path.trim_start_matches("/v1").split('/').filter(|s| !s.is_empty() && *s != "admin" && *s != "policies");
+    parts.next().unwrap_or_default()
+}
+
+fn is_there(test: &str) -> bool {
+    let (file, name) = test.split_once("::").unwrap_or_else(|| panic!("{test} names no test"));
+    let path = format!("{}/tests/e2e/{file}.rs", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).is_ok_and(|source| source.contains(&format!("async fn {name}()")))
+}
+
+#[tokio::test]
+async fn every_field_has_its_place_here() {
+    let gateway = Gateway::start().await;
+    let text = gateway.client().get(gateway.admin_url("/openapi.json")).send().await.expect("an answer").text().await;
+    let document: Value = serde_json::from_str(&text.expect("text")).expect("JSON");
+    let mut told: BTreeSet<(String, String)> = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            let fields = &operation["requestBody"]["content"]["application/json"]["schema"]["properties"];
+            let Some(fields) = fields.as_object().filter(|_| method != "delete") else { continue };
+            told.extend(fields.keys().map(|field| (kind(path).to_owned(), field.clone())));
+        }
+    }
+    let listed =
+        TABLE.iter().flat_map(|(kind, fields)| fields.iter().map(|(f, _)| ((*kind).to_owned(), (*f).to_owned())));
+    assert_eq!(listed.collect::<BTreeSet<_>>(), told);
+    for (kind, fields) in TABLE {
+        for (field, place) in fields.iter().filter(|(_, place)| ![SHOWN, MEANS, CALENDAR].contains(place)) {
+            assert!(is_there(place), "{kind} {field}: there is no test {place}");
+        }
+    }
+}
+
+async fn upstream() -> Upstream {
+    Upstream::replying(|_| reply::chat("hi")).await
+}
+
+/// As RFC 3339 has it.
+fn written(at: SystemTime) -> String {
+    let micros = at.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_micros();
+    gateway_domain::Timestamp(i64::try_from(micros).expect("in range")).to_string()
+}
+
+#[tokio::test]
+async fn what_expires_ends_by_itself() {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let upstream = upstream().await;
+    admin.provider("short", "openai", Some(&upstream.url())).await;
+    let (id, key) = admin.workspace_key("short", json!({})).await;
+    let ask = async |key: &str, provider: &str| gateway.chat().key(key).provider(provider).json(&hello()).send().await;
+    ask(&key, "@short").await.expect(200);
+    let lasts = async |until: SystemTime, key: &str, provider: &str| {
+        let answer = ask(key, provider).await;
+        assert!(answer.status == 200 || SystemTime::now() >= until, "it ended too soon: {}", answer.text());
+    };
+    let until = SystemTime::now() + Duration::from_millis(1500);
+    admin.put(&format!("/api-keys/{id}"), &json!({ "expires_at": written(until) })).await.expect(200);
+    lasts(until, &key, "mock").await;
+    eventually("the key ends", || async { (ask(&key, "mock").await.status == 401).then_some(()) }).await;
+    assert_eq!(admin.get(&format!("/api-keys/{id}")).await.expect(200).json()["status"], "expired");
+    let own = crate::harness::WORKSPACE_KEY;
+    let until = SystemTime::now() + Duration::from_millis(1500);
+    admin.put("/providers/short", &json!({ "expires_at": written(until) })).await.expect(200);
+    lasts(until, own, "@short").await;
+    eventually("the provider ends", || async { (ask(own, "@short").await.status == 400).then_some(()) }).await;
+    admin.put("/providers/short", &json!({ "expires_at": null })).await.expect(200);
+    ask(own, "@short").await.expect(200);
+}
+
+#[tokio::test]
+async fn settings_of_an_integration_go_upstream() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    let body = json!({
+        "name": "Main", "ai_provider_id": "openai", "key": "sk-managed", "default_provider_slug": "along",
+        "configurations": {
+            "custom_host": upstream.url(), "custom_headers": { "x-team": "ours" },
+            "openai_organization": "org-1", "openai_project": "proj-1",
+        },
+    });
+    gateway.admin().post("/integrations", &body).await.expect(200);
+    gateway.chat().provider("@along").json(&hello()).send().await.expect(200);
+    let seen = upstream.only();
+    for (name, value) in [("x-team", "ours"), ("openai-organization", "org-1"), ("openai-project", "proj-1")] {
+        assert_eq!(seen.header(name), Some(value), "{name}");
+    }
+    let without =
+        json!({ "name": "Bare", "slug": "bare", "ai_provider_id": "openai", "create_default_provider": false });
+    gateway.admin().post("/integrations", &without).await.expect(200);
+    gateway.chat().provider("@bare").json(&hello()).send().await.expect(400);
+}
+
+#[tokio::test]
+async fn a_virtual_key_serves_with_its_own_credential() {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let upstream = upstream().await;
+    let body = json!({ "name": "Older", "provider": "openai", "key": "sk-older-0000000000" });
+    admin.post("/virtual-keys", &body).await.expect(200);
+    let to = json!({ "configurations": { "custom_host": upstream.url() } });
+    admin.put("/integrations/older", &to).await.expect(200);
+    let ask = async || gateway.chat().header("x-gateway-virtual-key", "older").json(&hello()).send().await;
+    ask().await.expect(200);
+    admin.put("/virtual-keys/older", &json!({ "key": "sk-newer-0000000000" })).await.expect(200);
+    ask().await.expect(200);
+    let sent: Vec<_> = upstream.seen().iter().map(|s| s.header("authorization").map(str::to_owned)).collect();
+    assert_eq!(sent, [Some("Bearer sk-older-0000000000".into()), Some("Bearer sk-newer-0000000000".into())]);
+    let none = json!({ "rate_limits": [{ "type": "requests", "unit": "rpd", "value": 0 }] });
+    admin.put("/virtual-keys/older", &none).await.expect(200);
+    ask().await.expect(429);
+}
+
+/// Invited, accepted: id and key.
+async fn person(gateway: &Gateway, scopes: Value) -> (String, String) {
+    let invite = json!({ "email": "ann@example.com", "role": "member", "workspaces": [{ "id": "default", "role": "member" }],
+        "workspace_api_key_details": { "scopes": scopes } });
+    let made = gateway.admin().post("/admin/users/invites", &invite).await.expect(200).json();
+    let token = made["invite_link"].as_str().and_then(|l| l.split_once('#')).expect("a token").1;
+    let accept = json!({ "token": token, "first_name": "Ann", "last_name": "Lee" });
+    let user = gateway.admin().call("POST", "/invites/accept").without("x-gateway-api-key").json(&accept).send().await;
+    let key = user.expect(200).json()["api_keys"][0].clone();
+    let text = |name: &str| key[name].as_str().expect("text").to_owned();
+    (text("id"), text("key"))
+}
+
+#[tokio::test]
+async fn a_workspace_decides_for_itself_where_it_may() {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let (_, key) = person(&gateway, json!(["virtual_keys.list"])).await;
+    let models = async || gateway.get("/v1/models").key(&key).send().await.status;
+    assert_eq!(models().await, 200);
+    let org = "/admin/organisation";
+    admin.put(org, &json!({ "security_settings": { "members_view_virtual_keys": false } })).await.expect(200);
+    assert_eq!(models().await, 403);
+    let mut own = admin.get("/workspaces/default").await.expect(200).json()["security_settings"].clone();
+    own["members_view_virtual_keys"] = json!(true);
+    let own = json!({ "security_settings": own });
+    admin.put("/workspaces/default", &own).await.expect(400);
+    admin.put(org, &json!({ "overridable_sections": ["virtual_keys"] })).await.expect(200);
+    admin.put("/workspaces/default", &own).await.expect(200);
+    assert_eq!(models().await, 200);
+    admin.put(org, &json!({ "overridable_sections": [] })).await.expect(200);
+    assert_eq!(models().await, 403);
+    let one = json!({ "rate_limits": [{ "type": "requests", "unit": "rpd", "value": 1 }] });
+    admin.put("/workspaces/default", &one).await.expect(200);
+    gateway.chat().provider("mock").json(&hello()).send().await.expect(200);
+    gateway.chat().provider("mock").json(&hello()).send().await.expect(429);
+}
+
+#[tokio::test]
+async fn an_enforced_cadence_is_kept_and_both_secrets_open() {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    admin.put("/admin/organisation", &json!({ "user_api_key_rotation_period": "weekly" })).await.expect(200);
+    let (id, key) = person(&gateway, json!(["completions.write"])).await;
+    let path = format!("/api-keys/{id}");
+    assert_eq!(admin.get(&path).await.expect(200).json()["rotation_policy"]["rotation_period_days"], 7);
+    admin.put("/workspaces/default", &json!({ "user_api_key_rotation_period": "monthly" })).await.expect(200);
+    let other = json!({ "rotation_policy": { "rotation_period_days": 9 } });
+    admin.put(&path, &other).await.expect(400);
+    let rotated = admin.post(&format!("{path}/rotate"), &json!({})).await.expect(200).json();
+    for key in [key.as_str(), rotated["key"].as_str().expect("a key")] {
+        gateway.chat().key(key).provider("mock").json(&hello()).send().await.expect(200);
+    }
+}
