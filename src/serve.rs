@@ -24,7 +24,7 @@ use crate::outbound::Outbound;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{Assignments, Bounds, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames, Shield};
-use crate::settings::{Role, Settings, aws};
+use crate::settings::{Effective, Role, Settings, aws};
 use crate::telemetry;
 use crate::upstream::{Credentials, Dialer, Dns, Places, idle};
 use crate::writer::{Records, Way, Writer};
