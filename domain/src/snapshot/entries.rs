@@ -76,7 +76,6 @@ pub struct Key {
     pub rotation: Option<Box<Rotation>>,
     /// `None` when there are none: most of a million keys.
     pub limits: Option<Arc<Limits>>,
-    /// Calls under way at once.
     pub max_parallel: Option<NonZeroU32>,
     /// Stands for a token of an issuer, and is stored nowhere.
     pub token: bool,
@@ -283,7 +282,6 @@ pub struct ManagedProvider {
     pub active: bool,
     /// `None` when there are none.
     pub limits: Option<Arc<Limits>>,
-    /// Calls under way at once.
     pub max_parallel: Option<NonZeroU32>,
 }
 
