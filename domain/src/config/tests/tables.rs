@@ -88,7 +88,7 @@ fn keys_and_answerers_that_are_refused() {
         (json!({"provider": "@a", "vertexRegion": "global"}), "vertex_region", "needs a provider family"),
         (json!({"azure_api_version": "v1"}), "azure_api_version", "needs a provider family"),
         (json!({"provider": "azure-ai", "azure_foundry_url": "http://10.0.0.1"}), "azure_foundry_url", ""),
-        (json!({"aws_region": "x"}), "aws_region", "save it with an integration"),
+        (json!({"aws_region": "x"}), "aws_region", "needs a provider family"),
         (json!({"cache": {"mode": "semantic"}}), "cache,mode", "semantic` is not available"),
         (json!({"cache": "semantic"}), "cache,mode", "semantic` is not available"),
         (json!({"cache": {"mode": "x"}}), "cache,mode", "one of simple, semantic"),
