@@ -223,7 +223,8 @@ async fn access(story: &mut Story<'_>) {
 async fn providers(story: &mut Story<'_>) {
     let path = "/providers/own?workspace_id=team";
     let body = json!({"name": "Own", "integration_id": "main", "slug": "own", "note": "n", "tags": {"a": "b"},
-        "expires_at": midnight(30), "rate_limits": rates(7), "usage_limits": budget(700), "workspace_id": "team"});
+        "expires_at": midnight(30), "rate_limits": rates(7), "usage_limits": budget(700), "max_parallel": 3,
+        "workspace_id": "team"});
     story.send("POST /providers", "/providers", body.clone()).await;
     let ids = json!({"integration_id": null, "workspace_id": null});
     let without = |mut body: Value, of: &Value| {
@@ -236,7 +237,8 @@ async fn providers(story: &mut Story<'_>) {
     story.shows(path, without(body, &ids)).await;
     story.holds_elsewhere().await;
     let change = json!({"name": "Owned", "note": "m", "tags": {"c": "d"}, "expires_at": midnight(31),
-        "rate_limits": rates(8), "usage_limits": budget(800), "reset_usage": true, "workspace_id": "team"});
+        "rate_limits": rates(8), "usage_limits": budget(800), "max_parallel": 4, "reset_usage": true,
+        "workspace_id": "team"});
     story.send("PUT /providers/{id}", "/providers/own", change.clone()).await;
     let quiet = json!({"reset_usage": null, "workspace_id": null, "key": null, "provider": null});
     story.shows(path, without(change, &quiet)).await;
@@ -285,7 +287,7 @@ async fn keys(story: &mut Story<'_>, user: &str, config: &str) {
     let body = json!({"name": "One", "description": "d", "user_id": user, "scopes": ["completions.write"],
         "defaults": defaults(config, "a"), "expires_at": midnight(90), "rate_limits": rates(11),
         "rotation_policy": {"rotation_period_days": 9, "key_transition_period_ms": 3_600_000},
-        "usage_limits": budget(1100), "alert_emails": [], "workspace_id": "team"});
+        "usage_limits": budget(1100), "alert_emails": [], "max_parallel": 5, "workspace_id": "team"});
     let made = story.send(route, "/api-keys/workspace/user", body.clone()).await;
     let path = format!("/api-keys/{}", text(&made["id"]));
     let mut want = body;
@@ -302,7 +304,7 @@ async fn keys(story: &mut Story<'_>, user: &str, config: &str) {
     let body = json!({"name": "Deux", "description": "e", "scopes": ["configs.read", "completions.write"],
         "defaults": defaults(config, "b"), "expires_at": midnight(91), "rate_limits": rates(12),
         "rotation_policy": rotation(&midnight(4), 7_200_000), "usage_limits": budget(1200), "alert_emails": [],
-        "reset_usage": true});
+        "max_parallel": 6, "reset_usage": true});
     story.send("PUT /api-keys/{id}", &path, body.clone()).await;
     let mut want = body;
     (want["reset_usage"], want["scopes"]) = (json!(null), json!(["configs.read", "completions.write"]));

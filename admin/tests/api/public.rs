@@ -2,6 +2,7 @@
 
 use crate::harness::House;
 use axum::body::Body;
+use gateway_admin::Counting;
 use http::{Method, Request, StatusCode, header};
 use serde_json::json;
 
@@ -39,6 +40,7 @@ async fn the_status_page_tells_of_each_part_and_stays_200() {
     assert_eq!(told["components"]["proxy"], json!({ "status": "ok", "requests_in_flight": 2 }));
     *house.process.trouble.lock().expect("unpoisoned") = Some("the disk is full".to_owned());
     *house.process.ready.lock().expect("unpoisoned") = Err("draining".to_owned());
+    *house.process.counting.lock().expect("unpoisoned") = Counting::RedisAway;
     let told = house.send(status()).await.expect(200);
     assert_eq!((&told["status"], &told["reason"]), (&json!("degraded"), &json!("draining")));
     assert_eq!((&told["ready"], &told["limits"]), (&json!(false), &json!("approximate")));
