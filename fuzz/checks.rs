@@ -1,6 +1,10 @@
 //! What must hold for any bytes. The fuzz targets look for input that breaks it; what they found worth keeping lies in
 //! `corpus/` and is checked with every run of the tests.
 
+use aws_smithy_eventstream::frame::write_message_to;
+use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use gateway_domain::cloud::Settings;
 use gateway_domain::{Dialect, Operation};
@@ -28,6 +32,15 @@ const WAYS: &[(&str, Operation)] = &[
     ("cohere", Operation::Messages),
     ("cohere", Operation::Responses),
 ];
+/// And through those that read frames: Converse for all clients, InvokeModel, and what is only overheard.
+const FRAMED: &[(&str, Operation)] = &[
+    ("amazon.nova-lite-v1:0", Operation::ChatCompletions),
+    ("amazon.nova-lite-v1:0", Operation::Messages),
+    ("amazon.nova-lite-v1:0", Operation::Responses),
+    ("anthropic.claude-sonnet-4-5-20250929-v1:0", Operation::ChatCompletions),
+    ("anthropic.claude-sonnet-4-5-20250929-v1:0", Operation::Messages),
+    ("m", Operation::Proxy),
+];
 
 /// The first byte chooses the way, the second how the rest is split: the outcome must not depend on it, what a client
 /// gets must be events of JSON, and only a whole answer may end cleanly.
@@ -37,12 +50,65 @@ pub(crate) fn sse(data: &[u8]) {
     let Some(adapter) = adapter(slug) else { return };
     let settings = Settings::default();
     let asked = Bytes::from_static(ASKED);
-    let call = call(operation, *way, &asked, &settings);
-    let whole = hear(adapter, &call, rest, rest.len());
-    let split = hear(adapter, &call, rest, usize::from(*step % 61) + 1);
+    let call = call(operation, "m", *way, &asked, &settings);
+    agree(adapter, &call, rest, *step);
+}
+
+/// As `sse`, for frames of AWS. A fuzzer meets no checksum by chance, so the rest are lines of a name and a payload, that
+/// are framed here; what follows a `!` goes as it is.
+pub(crate) fn frames(data: &[u8]) {
+    let [way, step, rest @ ..] = data else { return };
+    let (model, operation) = FRAMED[usize::from(*way) % FRAMED.len()];
+    let Some(adapter) = adapter("bedrock") else { return };
+    let settings = Settings::default();
+    let asked = Bytes::from_static(ASKED);
+    let call = call(operation, model, *way, &asked, &settings);
+    let bytes = framed(rest);
+    if call.raw {
+        assert_eq!(hear(adapter, &call, &bytes, usize::from(*step % 61) + 1).0, bytes, "what passes is not changed");
+    }
+    agree(adapter, &call, &bytes, *step);
+}
+
+fn framed(script: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::new(), script);
+    while !rest.is_empty() {
+        if let Some(as_it_is) = rest.strip_prefix(b"!") {
+            out.extend_from_slice(as_it_is);
+            break;
+        }
+        let end = rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
+        let line = &rest[..end];
+        rest = rest.get(end + 1..).unwrap_or_default();
+        let space = line.iter().position(|b| *b == b' ').unwrap_or(line.len());
+        let name = String::from_utf8_lossy(&line[..space]).into_owned();
+        let payload = line.get(space + 1..).unwrap_or_default();
+        let wrapped = format!("{{\"bytes\":\"{}\"}}", STANDARD.encode(payload));
+        let payload = if name == "chunk" { wrapped.as_bytes() } else { payload };
+        let (about, kind) = match &*name {
+            "error" => (":error-code", "error"),
+            _ if name.ends_with("Exception") => (":exception-type", "exception"),
+            _ => (":event-type", "event"),
+        };
+        let message = Message::new(Bytes::copy_from_slice(payload))
+            .add_header(Header::new(about, HeaderValue::String(name.into())))
+            .add_header(Header::new(":message-type", HeaderValue::String(kind.into())));
+        // A name of more than a header holds makes no frame.
+        let mut frame = Vec::new();
+        if write_message_to(&message, &mut frame).is_ok() {
+            out.extend_from_slice(&frame);
+        }
+    }
+    out
+}
+
+fn agree(adapter: &dyn Adapter, call: &Call<'_>, bytes: &[u8], step: u8) {
+    let (operation, slug) = (call.operation, adapter.info().slug);
+    let whole = hear(adapter, call, bytes, bytes.len());
+    let split = hear(adapter, call, bytes, usize::from(step % 61) + 1);
     assert_eq!(String::from_utf8_lossy(&whole.0), String::from_utf8_lossy(&split.0), "{slug} {operation:?}");
     assert_eq!(whole.1, split.1, "{slug} {operation:?}");
-    let translated = adapter.translates(operation, call.dialect);
+    let translated = adapter.translates(operation, call.dialect) && !call.raw;
     if translated {
         let text = String::from_utf8(whole.0).expect("UTF-8");
         for line in text.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|line| *line != "[DONE]") {
@@ -78,11 +144,12 @@ fn hear(adapter: &dyn Adapter, call: &Call<'_>, bytes: &[u8], step: usize) -> (V
     (out, ending.complete)
 }
 
-fn call<'a>(operation: Operation, way: u8, body: &'a Bytes, settings: &'a Settings) -> Call<'a> {
+fn call<'a>(operation: Operation, model: &'a str, way: u8, body: &'a Bytes, settings: &'a Settings) -> Call<'a> {
     let (dialect, tail) = match operation {
         Operation::Messages => (Dialect::Anthropic, "/messages"),
         Operation::Responses => (Dialect::OpenAi, "/responses"),
         Operation::Completions => (Dialect::OpenAi, "/completions"),
+        Operation::Proxy => (Dialect::OpenAi, "/model/m/converse-stream"),
         _ => (Dialect::OpenAi, "/chat/completions"),
     };
     Call {
@@ -91,9 +158,9 @@ fn call<'a>(operation: Operation, way: u8, body: &'a Bytes, settings: &'a Settin
         method: &Method::POST,
         tail,
         query: None,
-        raw: false,
+        raw: operation == Operation::Proxy,
         body,
-        model: Some("m"),
+        model: Some(model),
         model_span: None,
         stream: true,
         wants_usage: way & 0x80 != 0,

@@ -8,7 +8,7 @@ mod dns;
 mod peer;
 mod pool;
 
-pub(crate) use credential::{Credentials, Pass, Places, Platform};
+pub(crate) use credential::{Credentials, Pass, Places, Platform, later};
 pub(crate) use dial::{DialError, Dialer, Origin};
 pub(crate) use dns::Dns;
 pub(crate) use pool::{check_in, check_out, idle};

@@ -27,6 +27,11 @@ fn streams() {
 }
 
 #[test]
+fn frames() {
+    each("frames", checks::frames);
+}
+
+#[test]
 fn bodies() {
     each("splice", checks::splice);
 }

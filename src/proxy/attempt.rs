@@ -369,10 +369,10 @@ async fn unlimited(
     };
     match wire::send(down, &gateway.dialer, &origin, &head, &prepared.out.body, clocks).await {
         Ok(up) => {
-            // AWS says 403 of a token that has ended.
-            let refused = |pass: &Pass| up.status() == if matches!(pass, Pass::Keys(_)) { 403 } else { 401 };
+            // AWS says 403 of keys that have ended, and of a clock that is off.
+            let refused = |pass: &Pass| up.status() == if matches!(pass, Pass::Keys(..)) { 403 } else { 401 };
             if let Some((grant, token)) = token.filter(|(_, pass)| refused(pass)) {
-                gateway.credentials.forget(grant, &token);
+                gateway.credentials.refused(grant, &token, up.head().map(|head| &head.headers));
             }
             let answer = read(gateway, down, request, prepared, up).await?;
             Ok(answer.without_credential(&head))

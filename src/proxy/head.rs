@@ -4,7 +4,7 @@
 use super::headers::suffix_of;
 use super::request::Request;
 use super::target::{Aim, Credential};
-use crate::upstream::Pass;
+use crate::upstream::{Pass, later};
 use ahash::AHashMap;
 use gateway_domain::catalog::AuthStyle;
 use gateway_domain::cloud::{self, AwsKeys, Signing};
@@ -52,13 +52,13 @@ impl HeadPlan {
                 plan.extra.retain(|(name, _)| name != header::AUTHORIZATION);
                 plan.extra.push((header::AUTHORIZATION, token.clone()));
             }
-            (Pass::Keys(keys), Some(signing)) => plan.sign(keys, signing, body)?,
-            (Pass::Keys(_), None) => return Err(internal(())),
+            (Pass::Keys(keys, ahead), Some(signing)) => plan.sign(keys, later(*ahead), signing, body)?,
+            (Pass::Keys(..), None) => return Err(internal(())),
         }
         Ok(plan)
     }
 
-    fn sign(&mut self, keys: &AwsKeys, signing: &Signing, body: &Pieces) -> Result<(), Fault> {
+    fn sign(&mut self, keys: &AwsKeys, now: SystemTime, signing: &Signing, body: &Pieces) -> Result<(), Fault> {
         // A client of AWS's own has signed for the gateway; that signature ends here.
         self.extra.retain(|(name, _)| !SIGNED_BY.contains(&name.as_str()));
         if SIGNED_BY.iter().any(|name| self.base.headers.contains_key(*name)) {
@@ -73,7 +73,7 @@ impl HeadPlan {
         let covered = head.headers.iter().filter(|(name, _)| sigv4::covers(name.as_str()));
         let headers = covered.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
         let request = sigv4::Unsigned { method: head.method.as_str(), target, host: &host, headers, body };
-        let signed = sigv4::headers(request, keys, signing, SystemTime::now())
+        let signed = sigv4::headers(request, keys, signing, now)
             .map_err(|why| Fault::new(FaultKind::Internal, format!("The request could not be signed: {why}")))?;
         self.extra.extend(signed);
         Ok(())

@@ -2,12 +2,14 @@
 //! lock. Knows nothing of requests; what a token is asked for with is a [`Grant`].
 
 mod aws;
+mod clock;
 mod fetch;
 mod google;
 mod oauth;
 mod slot;
 
 pub(crate) use aws::Platform;
+pub(crate) use clock::later;
 pub(crate) use fetch::{Pass, Places};
 
 use crate::outbound::Outbound;
@@ -15,6 +17,7 @@ use ahash::AHashMap;
 use fetch::Fetcher;
 use gateway_domain::Fault;
 use gateway_domain::cloud::Grant;
+use http::HeaderMap;
 use quick_cache::sync::Cache;
 use slot::Slot;
 use std::cell::RefCell;
@@ -54,9 +57,15 @@ impl Credentials {
         slot::wait(&slot, &self.fetcher, &self.runtime).await
     }
 
-    /// The provider did not take this token: the next call gets another one.
-    pub(crate) fn forget(&self, grant: &Arc<Grant>, token: &Pass) {
-        self.slot(grant).forget(token);
+    /// The provider did not take this token: the next call gets another one. Or its clock is not ours, as the head of its
+    /// answer tells: then what is signed next is signed for its time.
+    pub(crate) fn refused(&self, grant: &Arc<Grant>, token: &Pass, head: Option<&HeaderMap>) {
+        let slot = self.slot(grant);
+        let ahead = head.and_then(clock::ahead).unwrap_or(0);
+        match token {
+            Pass::Keys(_, believed) if clock::differ(ahead, *believed) => slot.set_clock(ahead),
+            _ => slot.forget(token),
+        }
     }
 
     fn slot(&self, grant: &Arc<Grant>) -> Arc<Slot> {

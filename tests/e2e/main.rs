@@ -19,6 +19,8 @@ mod canary;
 #[cfg(test)]
 mod captured;
 #[cfg(test)]
+mod clocks;
+#[cfg(test)]
 mod clouds;
 #[cfg(test)]
 mod cluster;

@@ -2,7 +2,8 @@
 //! (a token of the platform, an endpoint beside a container, the instance's metadata service, in the order of AWS's own
 //! tools).
 
-use super::fetch::{Fetched, Fetcher, LONGEST_LIFE, LONGEST_MESSAGE, Pass, Refused, bounded, now_secs};
+use super::clock;
+use super::fetch::{Fetched, Fetcher, LONGEST_LIFE, LONGEST_MESSAGE, Pass, Refused, bounded};
 use crate::outbound::{Answer, send};
 use gateway_domain::cloud::{AwsKeys, AwsRole, Signing, sts_url};
 use gateway_domain::{Secret, Timestamp};
@@ -12,7 +13,7 @@ use reqwest::RequestBuilder;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Of instance metadata tokens; asked for anew each time, since keys are fetched a few times a day.
 const METADATA_TOKEN_LIFE: &str = "300";
@@ -42,7 +43,7 @@ pub(crate) struct Platform {
 }
 
 pub(super) fn given(keys: &AwsKeys) -> Fetched {
-    Fetched { pass: Pass::Keys(Arc::new(keys.clone())), lives: LONGEST_LIFE }
+    Fetched { pass: Pass::Keys(Arc::new(keys.clone()), 0), lives: LONGEST_LIFE }
 }
 
 /// <https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html>.
@@ -51,7 +52,7 @@ pub(super) async fn role(fetcher: &Fetcher, role: &AwsRole) -> Result<Fetched, R
     let by = match role.keys.as_ref().or(platform.role_keys.as_ref()) {
         Some(keys) => keys.clone(),
         None => match host(fetcher, &role.region).await?.pass {
-            Pass::Keys(keys) => (*keys).clone(),
+            Pass::Keys(keys, _) => (*keys).clone(),
             Pass::Header(_) => return Err(Refused::failed("this machine has no keys to assume a role with")),
         },
     };
@@ -64,18 +65,27 @@ pub(super) async fn role(fetcher: &Fetcher, role: &AwsRole) -> Result<Fetched, R
     if let Some(id) = &role.external_id {
         form = format!("{form}&{}", form_urlencoded(&[("ExternalId", id)]));
     }
-    let base = platform.sts.clone().unwrap_or_else(|| sts_url(&role.region));
+    let answer = take_role(fetcher, role, &by, &form, 0).await?;
+    match clock::ahead(&answer.headers).filter(|_| answer.status == 403) {
+        Some(ahead) => exchanged(&take_role(fetcher, role, &by, &form, ahead).await?),
+        None => exchanged(&answer),
+    }
+}
+
+/// Asks, signed for a clock that is ahead of ours by so many seconds.
+async fn take_role(fetcher: &Fetcher, role: &AwsRole, by: &AwsKeys, form: &str, ahead: i64) -> Result<Answer, Refused> {
+    let base = fetcher.places.aws.sts.clone().unwrap_or_else(|| sts_url(&role.region));
     let host = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest);
     let host = host.split('/').next().unwrap_or(host);
-    let body = Pieces::One(form.clone().into());
+    let body = Pieces::One(form.to_owned().into());
     let covered = vec![("content-type", FORM)];
     let request = sigv4::Unsigned { method: "POST", target: "/", host, headers: covered, body: &body };
     let signing = Signing { region: role.region.clone(), service: "sts" };
-    let signed = sigv4::headers(request, &by, &signing, SystemTime::now())
+    let signed = sigv4::headers(request, by, &signing, clock::later(ahead))
         .map_err(|why| Refused::failed(format!("the request for a role could not be signed: {why}")))?;
     let request = fetcher.outbound.operator_request(Method::POST, &format!("{}/", base.trim_end_matches('/')));
     let request = signed.into_iter().fold(request.header(header::CONTENT_TYPE, FORM), |r, (n, v)| r.header(n, v));
-    exchanged(&send(request.body(form)).await?)
+    Ok(send(request.body(form.to_owned())).await?)
 }
 
 /// The identity of the machine.
@@ -129,7 +139,7 @@ async fn container(fetcher: &Fetcher, url: &str) -> Result<Fetched, Refused> {
     };
     let request = fetcher.outbound.operator_request(Method::GET, url);
     let request = token.into_iter().fold(request, |request, token| request.header(header::AUTHORIZATION, token));
-    told(&text(request).await?)
+    told(&get(request).await?)
 }
 
 /// Version 2 of the instance metadata service
@@ -139,20 +149,23 @@ async fn instance(fetcher: &Fetcher) -> Result<Fetched, Refused> {
     let base = fetcher.places.aws.metadata.as_deref().unwrap_or("http://169.254.169.254").trim_end_matches('/');
     let request = |method, path: &str| fetcher.outbound.operator_request(method, &format!("{base}{path}"));
     let token = request(Method::PUT, "/latest/api/token");
-    let token = text(token.header("x-aws-ec2-metadata-token-ttl-seconds", METADATA_TOKEN_LIFE)).await?;
-    let ask = |path: &str| text(request(Method::GET, path).header("x-aws-ec2-metadata-token", token.trim()));
+    let token = text(&get(token.header("x-aws-ec2-metadata-token-ttl-seconds", METADATA_TOKEN_LIFE)).await?);
+    let ask = |path: &str| get(request(Method::GET, path).header("x-aws-ec2-metadata-token", token.trim()));
     let folder = "/latest/meta-data/iam/security-credentials/";
-    let roles = ask(folder).await?;
+    let roles = text(&ask(folder).await?);
     let role = roles.lines().map(str::trim).find(|line| !line.is_empty());
     let role = role.ok_or_else(|| Refused::denied("this instance has no role"))?;
     told(&ask(&format!("{folder}{role}")).await?)
 }
 
-async fn text(request: RequestBuilder) -> Result<String, Refused> {
+fn text(answer: &Answer) -> String {
+    String::from_utf8_lossy(&answer.body).into_owned()
+}
+
+async fn get(request: RequestBuilder) -> Result<Answer, Refused> {
     let answer = send(request).await?;
-    let body = String::from_utf8_lossy(&answer.body).into_owned();
     match answer.status {
-        200..300 => Ok(body),
+        200..300 => Ok(answer),
         400 | 401 | 403 | 404 => {
             Err(Refused::denied(format!("the metadata service refused to tell keys: status {}", answer.status)))
         }
@@ -169,11 +182,13 @@ struct Told {
     expiration: Option<String>,
 }
 
-fn told(json: &str) -> Result<Fetched, Refused> {
-    let told: Told = serde_json::from_str(json)
+fn told(answer: &Answer) -> Result<Fetched, Refused> {
+    let told: Told = serde_json::from_slice(&answer.body)
         .map_err(|_| Refused::failed("the metadata service answered with something that is no keys"))?;
     let token = told.token.filter(|token| !token.is_empty());
-    fetched(told.access_key_id, told.secret_access_key, token, told.expiration.as_deref())
+    let keys =
+        AwsKeys { id: told.access_key_id, secret: Secret::new(told.secret_access_key), token: token.map(Secret::new) };
+    fetched(keys, told.expiration.as_deref(), answer)
 }
 
 /// The answer of STS, whose XML is flat enough to be read by its tags.
@@ -185,7 +200,8 @@ fn exchanged(answer: &Answer) -> Result<Fetched, Refused> {
     };
     if (200..300).contains(&answer.status) {
         let (id, secret, token) = (needed("AccessKeyId")?, needed("SecretAccessKey")?, needed("SessionToken")?);
-        return fetched(id, secret, Some(token), tag(&xml, "Expiration").as_deref());
+        let keys = AwsKeys { id, secret: Secret::new(secret), token: Some(Secret::new(token)) };
+        return fetched(keys, tag(&xml, "Expiration").as_deref(), answer);
     }
     let code = tag(&xml, "Code").unwrap_or_else(|| format!("status {}", answer.status));
     let why = tag(&xml, "Message").map_or_else(|| code.clone(), |message| format!("{code}: {message}"));
@@ -203,12 +219,12 @@ fn tag(xml: &str, name: &str) -> Option<String> {
     Some(plain.iter().fold(inside.trim().to_owned(), |text, (escape, c)| text.replace(escape, c)))
 }
 
-fn fetched(id: String, secret: String, token: Option<String>, until: Option<&str>) -> Result<Fetched, Refused> {
+fn fetched(keys: AwsKeys, until: Option<&str>, answer: &Answer) -> Result<Fetched, Refused> {
     let lives = match until {
         Some(until) => {
             let until: Timestamp =
                 until.parse().map_err(|_| Refused::failed("keys came with an end that is no time"))?;
-            let left = u64::try_from(until.secs() - now_secs()).unwrap_or(0);
+            let left = u64::try_from(until.secs() - clock::now_of(&answer.headers)).unwrap_or(0);
             if left == 0 {
                 return Err(Refused::failed("keys came that have ended already"));
             }
@@ -216,8 +232,7 @@ fn fetched(id: String, secret: String, token: Option<String>, until: Option<&str
         }
         None => LONGEST_LIFE,
     };
-    let keys = AwsKeys { id, secret: Secret::new(secret), token: token.map(Secret::new) };
-    Ok(Fetched { pass: Pass::Keys(Arc::new(keys)), lives })
+    Ok(Fetched { pass: Pass::Keys(Arc::new(keys), 0), lives })
 }
 
 fn form_urlencoded(pairs: &[(&str, &str)]) -> String {
@@ -245,7 +260,7 @@ mod tests {
         let good = "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASIA1</AccessKeyId>\
                     <SecretAccessKey>s&amp;3</SecretAccessKey><SessionToken>t==</SessionToken>\
                     <Expiration>2126-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>";
-        let Pass::Keys(keys) = exchanged(&answer(200, good)).expect("keys").pass else { panic!("keys") };
+        let Pass::Keys(keys, _) = exchanged(&answer(200, good)).expect("keys").pass else { panic!("keys") };
         assert_eq!((keys.id.as_str(), keys.secret.expose().as_str()), ("ASIA1", "s&3"));
         assert_eq!(keys.token.as_ref().expect("a token").expose(), "t==");
         let bad = "<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>Not &lt;you&gt;</Message>\

@@ -1,6 +1,7 @@
 //! One fetch of a token, whichever way. Answers are small JSON objects; what went wrong is told without secrets.
 
 use super::aws::{self, Platform};
+use super::clock::now_secs;
 use super::{google, oauth};
 use crate::outbound::{Answer, Outbound, OutboundError, send};
 use gateway_domain::Secret;
@@ -10,7 +11,7 @@ use reqwest::RequestBuilder;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Of a token that does not say how long it lives.
 const UNSAID: Duration = Duration::from_secs(300);
@@ -40,15 +41,15 @@ pub(super) struct Fetcher {
 pub(crate) enum Pass {
     /// `Bearer …`, ready to be sent.
     Header(HeaderValue),
-    /// Keys that sign it.
-    Keys(Arc<AwsKeys>),
+    /// Keys that sign it, and by how many seconds the clock of who checks is ahead of ours.
+    Keys(Arc<AwsKeys>, i64),
 }
 
 impl Pass {
     pub(super) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Header(a), Self::Header(b)) => a == b,
-            (Self::Keys(a), Self::Keys(b)) => Arc::ptr_eq(a, b),
+            (Self::Keys(a, _), Self::Keys(b, _)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -100,11 +101,6 @@ impl Fetcher {
 
 pub(super) fn bounded(lives: Duration) -> Duration {
     lives.clamp(Duration::from_secs(1), LONGEST_LIFE)
-}
-
-pub(super) fn now_secs() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// Sends, and takes the JSON of a 2xx.

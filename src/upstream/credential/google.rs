@@ -1,6 +1,7 @@
 //! Google's ways to a token: an assertion of a service account, a token of another issuer, the machine's identity.
 
-use super::fetch::{Fetched, Fetcher, Pass, Refused, ask, fetched, judge, now_secs, token};
+use super::clock::{self, now_secs};
+use super::fetch::{Fetched, Fetcher, Pass, Refused, ask, fetched, judge, token};
 use crate::outbound::send;
 use gateway_domain::Timestamp;
 use gateway_domain::cloud::{Federation, ServiceAccount, SubjectFormat, SubjectSource};
@@ -12,10 +13,8 @@ use std::time::Duration;
 
 /// What Google allows at most.
 const LIFE: i64 = 3600;
-/// Clocks that differ by less are taken by the endpoint; a request is on its way for a moment.
+/// Ahead of the endpoint's clock by so much, ours is still taken.
 const EARLIER: i64 = 10;
-/// A clock that is off by more is believed to be ours.
-const SKEWED: i64 = 30;
 
 #[derive(Serialize)]
 struct Claims<'a> {
@@ -35,9 +34,8 @@ pub(super) async fn service_account(fetcher: &Fetcher, account: &ServiceAccount)
         Ok(json) => return token(&json),
         Err(refused) => refused,
     };
-    let theirs = answer.headers.get(header::DATE).and_then(|v| http_date(v.to_str().ok()?));
-    match theirs.filter(|theirs| refused.denied && (theirs - now).abs() > SKEWED) {
-        Some(theirs) => token(&judge(&exchange(fetcher, account, theirs).await?)?),
+    match clock::ahead(&answer.headers).filter(|_| refused.denied) {
+        Some(ahead) => token(&judge(&exchange(fetcher, account, now + ahead).await?)?),
         None => Err(refused),
     }
 }
@@ -58,20 +56,6 @@ pub(super) fn assertion(account: &ServiceAccount, now: i64) -> Result<String, Re
     let claims = Claims { iss: &account.email, scope: &account.scope, aud: &account.token_uri, iat, exp: iat + LIFE };
     jsonwebtoken::encode(&head, &claims, &key)
         .map_err(|_| Refused::denied("the assertion of the service account could not be signed"))
-}
-
-/// `Sat, 21 Nov 2026 11:35:17 GMT`.
-fn http_date(text: &str) -> Option<i64> {
-    let mut words = text.split([' ', ':']).skip(1);
-    let day: u8 = words.next()?.parse().ok()?;
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let name = words.next()?;
-    let month = months.iter().position(|m| *m == name)? + 1;
-    let year: u16 = words.next()?.parse().ok()?;
-    let mut two = || words.next()?.parse::<u8>().ok();
-    let (hour, minute, second) = (two()?, two()?, two()?);
-    let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
-    text.parse::<Timestamp>().ok().map(Timestamp::secs)
 }
 
 /// RFC 8693, and on to a service account where the file names one.
@@ -97,11 +81,12 @@ pub(super) async fn federation(fetcher: &Fetcher, federation: &Federation) -> Re
     let wanted = json!({ "scope": [federation.scope], "lifetime": format!("{LIFE}s") });
     let Pass::Header(bearer) = exchanged.pass else { return Err(Refused::failed("no token to go on with")) };
     let request = fetcher.outbound.request(Method::POST, url)?;
-    let json = ask(request.header(header::AUTHORIZATION, bearer).json(&wanted)).await?;
+    let answer = send(request.header(header::AUTHORIZATION, bearer).json(&wanted)).await?;
+    let json = judge(&answer)?;
     let access = json.get("accessToken").and_then(Value::as_str);
     let access = access.ok_or_else(|| Refused::failed("the service account's token came without an accessToken"))?;
     let until = json.get("expireTime").and_then(|t| t.as_str()?.parse::<Timestamp>().ok());
-    let lives = until.map_or(LIFE, |until| until.secs() - now_secs());
+    let lives = until.map_or(LIFE, |until| until.secs() - clock::now_of(&answer.headers));
     fetched(access, Duration::from_secs(u64::try_from(lives).unwrap_or(0)))
 }
 
@@ -188,12 +173,6 @@ mod tests {
         let claims = part(claims);
         assert_eq!((&claims["iss"], &claims["aud"]), (&json!(account.email), &json!(account.token_uri)));
         assert_eq!(claims["exp"].as_i64().expect("exp") - claims["iat"].as_i64().expect("iat"), LIFE);
-    }
-
-    #[test]
-    fn dates_of_heads() {
-        assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
-        assert_eq!(http_date("yesterday"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use arc_swap::ArcSwapOption;
 use gateway_domain::cloud::Grant;
 use gateway_domain::{Fault, FaultKind};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -38,6 +38,8 @@ pub(super) struct Slot {
     grant: Arc<Grant>,
     token: ArcSwapOption<Token>,
     failure: ArcSwapOption<Failure>,
+    /// By how many seconds the clock of who checks signatures is ahead of ours, as it told when it refused one.
+    ahead: AtomicI64,
     /// Since the last fetch.
     used: AtomicBool,
     /// Counts fetches; there while a keeper runs. Locked only where there is no token.
@@ -51,6 +53,7 @@ impl Slot {
             grant,
             token: ArcSwapOption::empty(),
             failure: ArcSwapOption::empty(),
+            ahead: AtomicI64::new(0),
             used: AtomicBool::new(false),
             keeper: Mutex::new(None),
             wake: Arc::default(),
@@ -64,7 +67,14 @@ impl Slot {
         if !self.used.load(Relaxed) {
             self.used.store(true, Relaxed);
         }
-        Some(token.pass.clone())
+        Some(match &token.pass {
+            Pass::Keys(keys, _) => Pass::Keys(keys.clone(), self.ahead.load(Relaxed)),
+            pass => pass.clone(),
+        })
+    }
+
+    pub(super) fn set_clock(&self, ahead: i64) {
+        self.ahead.store(ahead, Relaxed);
     }
 
     fn failed(&self) -> Option<Fault> {
