@@ -16,19 +16,21 @@ use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 use uuid::Uuid;
 
 /// Files kept open: today's, yesterday's, and a few that an admin looks at.
 const OPEN: usize = 6;
 
+type Open = VecDeque<(PathBuf, Database)>;
+
 #[derive(Debug)]
 pub struct DayFiles {
     dir: PathBuf,
     options: Options,
     /// Last used at the end.
-    open: Mutex<VecDeque<(PathBuf, Database)>>,
+    open: Mutex<Open>,
     /// Days in which every record has its cost: not to be opened for those that have none.
     priced: parking_lot::Mutex<HashSet<Day>>,
 }
@@ -65,9 +67,19 @@ impl DayFiles {
         Ok(days)
     }
 
+    /// `None` when the day was dropped since it was listed: looking must not make its file anew.
+    async fn present(&self, day: Day, table: Table) -> Result<Option<Database>, StoreError> {
+        let open = self.open.lock().await;
+        if self.path(day, table).exists() { self.opened(open, day, table).await.map(Some) } else { Ok(None) }
+    }
+
+    /// Makes it if need be.
     async fn file(&self, day: Day, table: Table) -> Result<Database, StoreError> {
+        self.opened(self.open.lock().await, day, table).await
+    }
+
+    async fn opened(&self, mut open: MutexGuard<'_, Open>, day: Day, table: Table) -> Result<Database, StoreError> {
         let path = self.path(day, table);
-        let mut open = self.open.lock().await;
         if let Some(at) = open.iter().position(|(p, _)| *p == path)
             && let Some(found) = open.remove(at)
         {
@@ -109,7 +121,7 @@ impl DayFiles {
         let mut found = Page { total: 0, rows: Vec::new() };
         let within = |day: &Day| from.is_none_or(|from| *day >= from) && to.is_none_or(|to| *day <= to);
         for day in self.days(Table::Records)?.into_iter().filter(within) {
-            let database = self.file(day, Table::Records).await?;
+            let Some(database) = self.present(day, Table::Records).await? else { continue };
             let (sql, values) = filter.count(Table::Records.name());
             let count = database.rows(sql, values, |row| row.columns().int()).await?;
             let count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
@@ -130,10 +142,10 @@ impl DayFiles {
         }
         for day in days {
             let (sql, values) = one(id, workspace);
-            let found = self.file(day, Table::Records).await?.rows(sql, values, decode).await?;
-            if let Some(mut record) = found.into_iter().next() {
-                if self.path(day, Table::Bodies).exists() {
-                    record.bodies = append::bodies_of(&self.file(day, Table::Bodies).await?, id).await?;
+            let Some(database) = self.present(day, Table::Records).await? else { continue };
+            if let Some(mut record) = database.rows(sql, values, decode).await?.into_iter().next() {
+                if let Some(bodies) = self.present(day, Table::Bodies).await? {
+                    record.bodies = append::bodies_of(&bodies, id).await?;
                 }
                 return Ok(Some(record));
             }
@@ -145,7 +157,8 @@ impl DayFiles {
         let mut dropped = 0;
         for day in self.days(table)?.into_iter().filter(|day| day.is_over_at(before)) {
             let path = self.path(day, table);
-            self.open.lock().await.retain(|(p, _)| *p != path);
+            let mut open = self.open.lock().await;
+            open.retain(|(p, _)| *p != path);
             for tail in ["", "-wal", "-shm"] {
                 let mut file = path.clone().into_os_string();
                 file.push(tail);
@@ -156,6 +169,7 @@ impl DayFiles {
                     _ => {}
                 }
             }
+            drop(open);
             dropped += 1;
         }
         Ok(dropped)
@@ -201,7 +215,7 @@ impl LogStore for DayFiles {
                 }
                 // Before the look, so that a record that comes meanwhile takes the day out again.
                 self.priced.lock().insert(day);
-                let database = self.file(day, Table::Records).await?;
+                let Some(database) = self.present(day, Table::Records).await? else { continue };
                 let found = database.rows(UNPRICED_GROUPS, vec![], group).await;
                 if !matches!(&found, Ok(none) if none.is_empty()) {
                     self.priced.lock().remove(&day);
@@ -222,7 +236,8 @@ impl LogStore for DayFiles {
             days.reverse();
             for day in days.into_iter().filter(|day| after.is_none_or(|(time, _)| *day >= Day::of(time))) {
                 let values = super::query::unpriced_values(group, after);
-                let found = self.file(day, Table::Records).await?.rows(&**UNPRICED_OF, values, decode).await?;
+                let Some(database) = self.present(day, Table::Records).await? else { continue };
+                let found = database.rows(&**UNPRICED_OF, values, decode).await?;
                 if !found.is_empty() {
                     return Ok(found);
                 }
@@ -236,7 +251,9 @@ impl LogStore for DayFiles {
             let days: HashSet<Day> = costs.iter().map(|c| Day::of(c.created_at)).collect();
             for day in days {
                 let of_day: Vec<Costed> = costs.iter().filter(|c| Day::of(c.created_at) == day).copied().collect();
-                super::query::set_costs(&self.file(day, Table::Records).await?, &of_day).await?;
+                if let Some(database) = self.present(day, Table::Records).await? {
+                    super::query::set_costs(&database, &of_day).await?;
+                }
             }
             Ok(())
         })

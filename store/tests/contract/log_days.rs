@@ -12,6 +12,7 @@ on_log_engines!(
     pages_go_across_days,
     old_days_are_dropped,
     what_is_kept_of_messages_goes_sooner,
+    a_look_brings_no_dropped_day_back,
     records_are_found_on_the_day_after_their_id,
     costs_come_later_and_once,
     many_nodes_begin_a_day_at_once,
@@ -86,6 +87,26 @@ async fn what_is_kept_of_messages_goes_sooner(house: House) {
     assert_eq!(store.get(id(1), None).await.unwrap(), Some(on(20_000, 1)));
     assert_eq!(store.get(id(2), None).await.unwrap(), Some(with(20_001, 2)));
     assert_eq!(numbers(&*store, any()).await, [2, 1]);
+}
+
+async fn a_look_brings_no_dropped_day_back(house: House) {
+    let store = house.logs().await;
+    let days = 20_000..20_012;
+    let batch: Vec<_> = days.clone().map(|day| on(day, day as u128)).collect();
+    store.append(&batch).await.unwrap();
+    // Each of them goes while others go through all that there are.
+    for day in days {
+        let before = Timestamp((day + 1) * DAY);
+        let query = any();
+        // Looked at in this order, so that each has its list of days before one of them goes.
+        let (page, groups, one, dropped) =
+            tokio::join!(store.query(&query), store.unpriced(), store.get(id(1), None), store.expire(before, before));
+        assert!(dropped.unwrap() > 0);
+        assert!(page.unwrap().total >= (20_011 - day) as u64 && groups.unwrap().is_empty() && one.unwrap().is_none());
+        let left = numbers(&*store, any()).await;
+        assert_eq!(left, ((day as u128 + 1)..20_012).rev().collect::<Vec<_>>());
+        assert_eq!(store.expire(before, before).await.unwrap(), 0, "it was there again");
+    }
 }
 
 async fn records_are_found_on_the_day_after_their_id(house: House) {
