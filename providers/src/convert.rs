@@ -1,6 +1,7 @@
 //! Translation of bodies between dialects, destination before source: `messages::from_chat` makes Anthropic's
 //! request of OpenAI's. Pure functions and state machines over the types of `wire/`; no bytes of a transport.
 
+pub(crate) mod asked;
 pub(crate) mod chat;
 pub(crate) mod cohere;
 pub(crate) mod converse;

@@ -9,9 +9,10 @@ mod build;
 mod from_messages;
 mod from_responses;
 
+use super::asked::{Adjusted, refused};
 use crate::adapter::Call;
 use bytes::Bytes;
-use gateway_domain::{Dialect, Fault, FaultKind, Operation};
+use gateway_domain::{Dialect, Fault, Operation};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -58,28 +59,4 @@ impl Asked<'_> {
             ..call.clone()
         }
     }
-}
-
-/// Names of fields that were dropped or clamped, each once.
-#[derive(Debug, Default)]
-struct Adjusted(Vec<&'static str>);
-
-impl Adjusted {
-    fn note(&mut self, field: &'static str) {
-        if !self.0.contains(&field) {
-            self.0.push(field);
-        }
-    }
-
-    fn note_if(&mut self, field: &'static str, present: bool) {
-        if present {
-            self.note(field);
-        }
-    }
-}
-
-/// A 400 that names the field.
-fn refused(field: impl Into<String>, why: impl std::fmt::Display) -> Fault {
-    let field = field.into();
-    Fault::new(FaultKind::Refused, format!("{field} {why}")).on(field)
 }

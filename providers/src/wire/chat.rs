@@ -156,19 +156,37 @@ pub(crate) struct Part<'a> {
     #[serde(borrow)]
     pub(crate) refusal: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(crate) image_url: Option<ImageUrl<'a>>,
+    pub(crate) image_url: Option<Address<'a>>,
+    #[serde(borrow)]
+    pub(crate) video_url: Option<Address<'a>>,
+    #[serde(borrow)]
+    pub(crate) input_audio: Option<Audio<'a>>,
     #[serde(borrow)]
     pub(crate) file: Option<File<'a>>,
+    /// What a guardrail of Bedrock's is to look at.
+    #[serde(borrow, alias = "guard_content", rename = "guardContent")]
+    pub(crate) guard: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(crate) cache_control: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct ImageUrl<'a> {
+pub(crate) struct Address<'a> {
     #[serde(borrow)]
     pub(crate) url: Text<'a>,
     #[serde(borrow)]
     pub(crate) detail: Option<Text<'a>>,
+    /// For addresses that do not end in their type.
+    #[serde(borrow)]
+    pub(crate) mime_type: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Audio<'a> {
+    #[serde(borrow)]
+    pub(crate) data: Text<'a>,
+    #[serde(borrow)]
+    pub(crate) format: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -177,8 +195,12 @@ pub(crate) struct File<'a> {
     pub(crate) file_data: Option<Text<'a>>,
     #[serde(borrow)]
     pub(crate) file_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) file_url: Option<Text<'a>>,
     #[serde(borrow, alias = "file_name")]
     pub(crate) filename: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(crate) mime_type: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]

@@ -3,36 +3,17 @@
 
 mod turns;
 
+use crate::convert::asked::{self, Adjusted, Translated, refused};
 use crate::wire::cohere::{Function, Own, Request, ResponseFormat, Thinking, Tool};
-use crate::wire::{Text, chat, read, speaks};
-use gateway_domain::{Fault, FaultKind};
+use crate::wire::{Text, chat, read};
+use gateway_domain::Fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-#[derive(Debug)]
-pub(crate) struct Translated {
-    pub(crate) body: Vec<u8>,
-    pub(crate) adjusted: Vec<&'static str>,
-}
-
-/// Names of fields that were dropped or clamped, each once.
-#[derive(Debug, Default)]
-struct Adjusted(Vec<&'static str>);
-
-impl Adjusted {
-    fn note(&mut self, field: &'static str) {
-        if !self.0.contains(&field) {
-            self.0.push(field);
-        }
-    }
-}
-
 pub(crate) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translated, Fault> {
-    let no_request =
-        |e: serde_json::Error| Fault::new(FaultKind::BadBody, format!("the body is no chat completion request: {e}"));
-    let ask: chat::Request<'_> = serde_json::from_slice(body).map_err(no_request)?;
-    let own: Own<'_> = serde_json::from_slice(body).map_err(no_request)?;
+    let ask: chat::Request<'_> = asked::parsed(body)?;
+    let own: Own<'_> = asked::parsed(body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
@@ -46,7 +27,7 @@ pub(crate) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translat
         strict_tools,
         tool_choice,
         max_tokens: ask.max_completion_tokens.or(ask.max_tokens),
-        stop_sequences: stop(ask.stop)?,
+        stop_sequences: asked::stop(ask.stop)?,
         temperature: ask.temperature,
         p: ask.top_p,
         k: ask.top_k,
@@ -57,46 +38,24 @@ pub(crate) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translat
         thinking: thinking(&ask, model, &mut adjusted),
         own,
     };
-    let body = serde_json::to_vec(&out).map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?;
-    Ok(Translated { body, adjusted: adjusted.0 })
-}
-
-/// A 400 that names the field.
-fn refused(field: impl Into<String>, why: impl std::fmt::Display) -> Fault {
-    let field = field.into();
-    Fault::new(FaultKind::Refused, format!("{field} {why}")).on(field)
+    Translated::of(&out, adjusted)
 }
 
 fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
-    if ask.n.is_some_and(|n| n > 1) {
-        return Err(refused("n", "must be 1: Cohere answers once"));
-    }
-    if ask.audio.is_some() || ask.modalities.as_ref().is_some_and(|m| m.iter().any(|m| m.0 != "text")) {
-        let field = if ask.audio.is_some() { "audio" } else { "modalities" };
-        return Err(refused(field, "asks for an answer that is not text, which Cohere does not give"));
-    }
-    if speaks(ask.functions) {
-        return Err(refused("functions", "is not translated; send the functions as `tools`"));
-    }
-    if ask.function_call.is_some_and(|f| !matches!(f.get(), "\"none\"" | "\"auto\"" | "null")) {
-        return Err(refused("function_call", "is not translated; use `tools` and `tool_choice`"));
-    }
-    for (name, field) in [
+    asked::refuse_choices(ask, "Cohere")?;
+    asked::refuse_untranslatable(ask, "Cohere")?;
+    let fields = [
         ("web_search_options", ask.web_search_options),
         ("moderation", ask.moderation),
         ("mcp_servers", ask.mcp_servers),
         ("container", ask.container),
         ("context_management", ask.context_management),
-    ] {
-        if speaks(field) {
-            return Err(refused(name, "has no counterpart at Cohere"));
-        }
-    }
-    Ok(())
+    ];
+    asked::refuse_spoken(&fields, "Cohere")
 }
 
 fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
-    for (name, raw) in [
+    adjusted.note_spoken(&[
         ("logit_bias", ask.logit_bias),
         ("logprobs", ask.logprobs),
         ("top_logprobs", ask.top_logprobs),
@@ -110,30 +69,17 @@ fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
         ("cache_control", ask.cache_control),
         ("inference_geo", ask.inference_geo),
         ("speed", ask.speed),
-    ] {
-        if speaks(raw) {
-            adjusted.note(name);
-        }
-    }
-    for (name, text) in [("user", &ask.user), ("safety_identifier", &ask.safety_identifier)] {
-        if text.is_some() {
-            adjusted.note(name);
-        }
-    }
-    if ask.service_tier.as_ref().is_some_and(|tier| tier.0 != "auto" && tier.0 != "default") {
-        adjusted.note("service_tier");
-    }
-    if ask.parallel_tool_calls == Some(false) && ask.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
-        adjusted.note("parallel_tool_calls");
-    }
+    ]);
+    adjusted.note_people(ask);
+    adjusted.note_tier(ask);
+    adjusted.note_single_calls(ask);
 }
 
 /// The tools, and whether any of them is to be held to its schema: Cohere knows that for all or none.
 fn tools<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Result<(Vec<Tool<'a>>, bool), Fault> {
     let (mut out, mut strict) = (Vec::new(), false);
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let wanted: chat::Tool<'a> =
-            serde_json::from_str(raw.get()).map_err(|e| refused(format!("tools[{i}]"), format!("is no tool: {e}")))?;
+        let wanted = asked::tool(raw, i)?;
         if wanted.kind.0 != "function" {
             return Err(refused(format!("tools[{i}].type"), "must be function"));
         }
@@ -169,10 +115,7 @@ fn choice<'a>(ask: &chat::Request<'a>, tools: Vec<Tool<'a>>) -> Result<(Vec<Tool
         "\"required\"" => return Ok((tools, Some("REQUIRED"))),
         _ => {}
     }
-    let rule = "must be none, auto, required or {\"type\":\"function\",\"function\":{\"name\":…}}";
-    let chosen: Option<chat::Chosen<'_>> = read(wanted.get().as_bytes());
-    let function = chosen.filter(|c| c.kind.0 == "function").and_then(|c| c.function);
-    let name = function.ok_or_else(|| refused("tool_choice", rule))?.name.0;
+    let name = asked::chosen(wanted.get())?;
     let only: Vec<Tool<'a>> = tools.into_iter().filter(|t| t.function.name == name).collect();
     if only.is_empty() {
         return Err(refused("tool_choice.function.name", "names none of the tools"));
@@ -185,10 +128,7 @@ fn format<'a>(ask: &chat::Request<'a>) -> Result<Option<ResponseFormat<'a>>, Fau
     let json_schema = match &*wanted.kind.0 {
         "text" => return Ok(None),
         "json_object" => None,
-        "json_schema" => {
-            let schema = wanted.json_schema.as_ref().and_then(|s| s.schema);
-            Some(schema.ok_or_else(|| refused("response_format.json_schema.schema", "is needed"))?)
-        }
+        "json_schema" => Some(asked::schema(wanted)?),
         _ => return Err(refused("response_format", "must be of type text, json_object or json_schema")),
     };
     Ok(Some(ResponseFormat { kind: "json_object", json_schema }))
@@ -219,14 +159,4 @@ fn thinking(ask: &chat::Request<'_>, model: &str, adjusted: &mut Adjusted) -> Op
         adjusted.note(if asked.is_some() { "thinking" } else { "reasoning_effort" });
     }
     None
-}
-
-fn stop(raw: Option<&RawValue>) -> Result<Vec<Cow<'_, str>>, Fault> {
-    let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Vec::new()) };
-    if let Ok(one) = serde_json::from_str::<Text<'_>>(raw.get()) {
-        return Ok(vec![one.0]);
-    }
-    let all: Result<Vec<Text<'_>>, _> = serde_json::from_str(raw.get());
-    all.map(|all| all.into_iter().map(|t| t.0).collect())
-        .map_err(|_| refused("stop", "must be a string or an array of strings"))
 }

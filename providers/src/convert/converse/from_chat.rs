@@ -8,19 +8,13 @@ mod tools;
 mod turns;
 
 use super::maker::Maker;
-use crate::convert::messages::from_chat::Adjusted;
+use crate::convert::asked::{self, Adjusted, Translated, refused};
 use crate::wire::converse::{Inference, OutputConfig, Request, Schema, Structure, TextFormat, Typed};
 use crate::wire::{Text, chat, speaks};
-use gateway_domain::{Fault, FaultKind};
+use gateway_domain::Fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-
-#[derive(Debug)]
-pub(crate) struct Translated {
-    pub(crate) body: Vec<u8>,
-    pub(crate) adjusted: Vec<&'static str>,
-}
 
 /// Converse's own fields, which clients of gateways send beside their dialect's, in either spelling.
 #[derive(Default, Deserialize)]
@@ -78,8 +72,7 @@ pub(crate) struct Wish<'a> {
 pub(crate) fn request(wish: Wish<'_>) -> Result<Translated, Fault> {
     let mut adjusted = Adjusted::default();
     let out = made(wish, &mut adjusted)?;
-    let body = serde_json::to_vec(&out).map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?;
-    Ok(Translated { body, adjusted: adjusted.0 })
+    Translated::of(&out, adjusted)
 }
 
 /// The parts of a request that count as its prompt, as `CountTokens` wants them.
@@ -96,15 +89,12 @@ pub(crate) fn prompt(wish: Wish<'_>) -> Result<Translated, Fault> {
     if let Some(fields) = made.additional_model_request_fields {
         counted["additionalModelRequestFields"] = fields.into();
     }
-    let body = serde_json::json!({ "input": { "converse": counted } }).to_string().into_bytes();
-    Ok(Translated { body, adjusted: adjusted.0 })
+    Translated::of(&serde_json::json!({ "input": { "converse": counted } }), adjusted)
 }
 
 fn made<'a>(wish: Wish<'a>, adjusted: &mut Adjusted) -> Result<Request<'a>, Fault> {
-    let no_request =
-        |e: serde_json::Error| Fault::new(FaultKind::BadBody, format!("the body is no chat completion request: {e}"));
-    let ask: chat::Request<'a> = serde_json::from_slice(wish.body).map_err(no_request)?;
-    let own: Own<'a> = serde_json::from_slice(wish.original).map_err(no_request)?;
+    let ask: chat::Request<'a> = asked::parsed(wish.body)?;
+    let own: Own<'a> = asked::parsed(wish.original)?;
     refuse_untranslatable(&ask)?;
     note_dropped(&ask, adjusted);
     let conversation = turns::conversation(&ask.messages, wish.origin, adjusted)?;
@@ -130,44 +120,22 @@ fn made<'a>(wish: Wish<'a>, adjusted: &mut Adjusted) -> Result<Request<'a>, Faul
     })
 }
 
-/// A 400 that names the field.
-fn refused(field: impl Into<String>, why: impl std::fmt::Display) -> Fault {
-    let field = field.into();
-    Fault::new(FaultKind::Refused, format!("{field} {why}")).on(field)
-}
-
 fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
-    if ask.n.is_some_and(|n| n > 1) {
-        return Err(refused("n", "must be 1: Bedrock answers once"));
-    }
-    if ask.audio.is_some() || ask.modalities.as_ref().is_some_and(|m| m.iter().any(|m| m.0 != "text")) {
-        let field = if ask.audio.is_some() { "audio" } else { "modalities" };
-        return Err(refused(field, "asks for an answer that is not text, which Bedrock's Converse does not give"));
-    }
-    if speaks(ask.functions) {
-        return Err(refused("functions", "is not translated; send the functions as `tools`"));
-    }
-    if ask.function_call.is_some_and(|f| !matches!(f.get(), "\"none\"" | "\"auto\"" | "null")) {
-        return Err(refused("function_call", "is not translated; use `tools` and `tool_choice`"));
-    }
-    for (name, field) in [
+    asked::refuse_choices(ask, "Bedrock")?;
+    asked::refuse_untranslatable(ask, "Bedrock")?;
+    let fields = [
         ("web_search_options", ask.web_search_options),
         ("moderation", ask.moderation),
         ("mcp_servers", ask.mcp_servers),
         ("container", ask.container),
-    ] {
-        if speaks(field) {
-            return Err(refused(name, "has no counterpart at Bedrock"));
-        }
-    }
-    Ok(())
+    ];
+    asked::refuse_spoken(&fields, "Bedrock")
 }
 
 fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
-    let neutral = |raw: &&RawValue| !matches!(raw.get(), "0" | "0.0" | "-0" | "-0.0");
-    for (name, raw) in [
-        ("frequency_penalty", ask.frequency_penalty.filter(neutral)),
-        ("presence_penalty", ask.presence_penalty.filter(neutral)),
+    adjusted.note_spoken(&[
+        ("frequency_penalty", asked::unless_neutral(ask.frequency_penalty)),
+        ("presence_penalty", asked::unless_neutral(ask.presence_penalty)),
         ("logit_bias", ask.logit_bias),
         ("logprobs", ask.logprobs),
         ("top_logprobs", ask.top_logprobs),
@@ -181,16 +149,8 @@ fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
         ("cache_control", ask.cache_control),
         ("inference_geo", ask.inference_geo),
         ("speed", ask.speed),
-    ] {
-        if speaks(raw) {
-            adjusted.note(name);
-        }
-    }
-    for (name, text) in [("user", &ask.user), ("safety_identifier", &ask.safety_identifier)] {
-        if text.is_some() {
-            adjusted.note(name);
-        }
-    }
+    ]);
+    adjusted.note_people(ask);
 }
 
 fn output<'a>(ask: &chat::Request<'a>, body: &'a [u8]) -> Result<Option<OutputConfig<'a>>, Fault> {
@@ -207,8 +167,7 @@ fn output<'a>(ask: &chat::Request<'a>, body: &'a [u8]) -> Result<Option<OutputCo
         }
         _ => return Err(refused("response_format", "must be of type text or json_schema")),
     }
-    let schema = wanted.json_schema.as_ref().and_then(|s| s.schema);
-    let schema = schema.ok_or_else(|| refused("response_format.json_schema.schema", "is needed"))?;
+    let schema = asked::schema(wanted)?;
     let described = serde_json::from_slice::<Formatted<'a>>(body).ok().and_then(|f| f.response_format?.json_schema);
     let (name, description) = described.map_or((None, None), |d| (d.name, d.description));
     let json_schema = Schema { schema: schema.get(), name: name.map(|n| n.0), description: description.map(|d| d.0) };

@@ -8,8 +8,9 @@ mod tools;
 mod turns;
 
 use crate::adapter::Call;
+use crate::convert::asked::{self, Adjusted, Translated, refused};
+use crate::wire::chat;
 use crate::wire::messages::{Format, Metadata, OutputConfig, Request};
-use crate::wire::{chat, speaks};
 use gateway_domain::{Fault, FaultKind};
 use generation::Generation;
 use serde_json::value::RawValue;
@@ -20,28 +21,9 @@ use std::borrow::Cow;
 const DEFAULT_MAX_TOKENS: u64 = 4096;
 const DEFAULT_MAX_TOKENS_SINCE_4: u64 = 16_384;
 
-#[derive(Debug)]
-pub(crate) struct Translated {
-    pub(crate) body: Vec<u8>,
-    pub(crate) adjusted: Vec<&'static str>,
-}
-
-/// Names of fields that were dropped or clamped, each once.
-#[derive(Debug, Default)]
-pub(crate) struct Adjusted(pub(crate) Vec<&'static str>);
-
-impl Adjusted {
-    pub(crate) fn note(&mut self, field: &'static str) {
-        if !self.0.contains(&field) {
-            self.0.push(field);
-        }
-    }
-}
-
 pub(crate) fn request(call: &Call<'_>) -> Result<Translated, Fault> {
     let (model, stream) = (call.model, call.stream);
-    let ask: chat::Request<'_> = serde_json::from_slice(call.body)
-        .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no chat completion request: {e}")))?;
+    let ask: chat::Request<'_> = asked::parsed(call.body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
@@ -63,7 +45,7 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Translated, Fault> {
         tools: tools::tools(&ask)?,
         tool_choice,
         output_config: output_config(&ask, plan.effort)?,
-        stop_sequences: stop(ask.stop)?,
+        stop_sequences: asked::stop(ask.stop)?,
         metadata: ask.user.or(ask.safety_identifier).map(|user| Metadata { user_id: user.0 }),
         service_tier: service_tier(ask.service_tier.as_ref().map(|t| &*t.0), &mut adjusted),
         mcp_servers: ask.mcp_servers,
@@ -78,30 +60,12 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Translated, Fault> {
     let sampling = Sampling { temperature: ask.temperature, top_p: ask.top_p, top_k: ask.top_k };
     sampling.put(&mut out, generation, plan.thinks(), &mut adjusted);
     out.thinking = plan.thinking;
-    let body = serde_json::to_vec(&out).map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?;
-    Ok(Translated { body, adjusted: adjusted.0 })
-}
-
-/// A 400 that names the field.
-fn refused(field: impl Into<String>, why: impl std::fmt::Display) -> Fault {
-    let field = field.into();
-    Fault::new(FaultKind::Refused, format!("{field} {why}")).on(field)
+    Translated::of(&out, adjusted)
 }
 
 fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
-    if ask.n.is_some_and(|n| n > 1) {
-        return Err(refused("n", "must be 1: Anthropic answers with one choice"));
-    }
-    if ask.audio.is_some() || ask.modalities.as_ref().is_some_and(|m| m.iter().any(|m| m.0 != "text")) {
-        let field = if ask.audio.is_some() { "audio" } else { "modalities" };
-        return Err(refused(field, "asks for an answer that is not text, which Anthropic does not give"));
-    }
-    if speaks(ask.functions) {
-        return Err(refused("functions", "is not translated; send the functions as `tools`"));
-    }
-    if ask.function_call.is_some_and(|f| f.get() != "\"none\"" && f.get() != "\"auto\"") {
-        return Err(refused("function_call", "is not translated; use `tools` and `tool_choice`"));
-    }
+    asked::refuse_choices(ask, "Anthropic")?;
+    asked::refuse_untranslatable(ask, "Anthropic")?;
     if ask.web_search_options.is_some() {
         return Err(refused("web_search_options", "is not translated; send Anthropic's web search tool in `tools`"));
     }
@@ -112,10 +76,9 @@ fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
 }
 
 fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
-    let neutral = |raw: &RawValue| matches!(raw.get(), "0" | "0.0" | "-0" | "-0.0");
-    let fields: [(&str, Option<&RawValue>); 13] = [
-        ("frequency_penalty", ask.frequency_penalty.filter(|raw| !neutral(raw))),
-        ("presence_penalty", ask.presence_penalty.filter(|raw| !neutral(raw))),
+    adjusted.note_spoken(&[
+        ("frequency_penalty", asked::unless_neutral(ask.frequency_penalty)),
+        ("presence_penalty", asked::unless_neutral(ask.presence_penalty)),
         ("logit_bias", ask.logit_bias),
         ("logprobs", ask.logprobs),
         ("top_logprobs", ask.top_logprobs),
@@ -127,12 +90,7 @@ fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
         ("prompt_cache_key", ask.prompt_cache_key),
         ("prompt_cache_options", ask.prompt_cache_options),
         ("prompt_cache_retention", ask.prompt_cache_retention),
-    ];
-    for (name, raw) in fields {
-        if speaks(raw) {
-            adjusted.note(name);
-        }
-    }
+    ]);
 }
 
 fn output_config<'a>(ask: &chat::Request<'a>, effort: Option<&'static str>) -> Result<Option<OutputConfig<'a>>, Fault> {
@@ -140,11 +98,7 @@ fn output_config<'a>(ask: &chat::Request<'a>, effort: Option<&'static str>) -> R
         None => None,
         Some(wanted) => match &*wanted.kind.0 {
             "text" => None,
-            "json_schema" => {
-                let schema = wanted.json_schema.as_ref().and_then(|s| s.schema);
-                let schema = schema.ok_or_else(|| refused("response_format.json_schema.schema", "is needed"))?;
-                Some(Format { kind: "json_schema", schema })
-            }
+            "json_schema" => Some(Format { kind: "json_schema", schema: asked::schema(wanted)? }),
             // There is no mode that promises JSON of any shape, and a line in the prompt would not promise it.
             "json_object" => {
                 let why = "of type json_object has no counterpart at Anthropic; use json_schema";
@@ -154,16 +108,6 @@ fn output_config<'a>(ask: &chat::Request<'a>, effort: Option<&'static str>) -> R
         },
     };
     Ok((format.is_some() || effort.is_some()).then_some(OutputConfig { effort, format }))
-}
-
-fn stop(raw: Option<&RawValue>) -> Result<Vec<Cow<'_, str>>, Fault> {
-    let Some(raw) = raw else { return Ok(Vec::new()) };
-    if let Ok(one) = serde_json::from_str::<crate::wire::Text<'_>>(raw.get()) {
-        return Ok(vec![one.0]);
-    }
-    let all: Result<Vec<crate::wire::Text<'_>>, _> = serde_json::from_str(raw.get());
-    all.map(|all| all.into_iter().map(|t| t.0).collect())
-        .map_err(|_| refused("stop", "must be a string or an array of strings"))
 }
 
 fn service_tier(tier: Option<&str>, adjusted: &mut Adjusted) -> Option<&'static str> {

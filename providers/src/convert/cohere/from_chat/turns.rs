@@ -1,6 +1,6 @@
 //! The conversation, message by message: Cohere's roles are chat's, its parts are text and images.
 
-use super::{Adjusted, refused};
+use crate::convert::asked::{self, Adjusted, Place, refused};
 use crate::wire::chat;
 use crate::wire::cohere::{Called, ImageUrl, Message, Part, ToolCall};
 use crate::wire::{Text, read};
@@ -40,12 +40,7 @@ pub(super) fn turns<'a>(messages: &[chat::Message<'a>], adjusted: &mut Adjusted)
 
 /// What the model planned beside its calls goes back as its plan; other reasoning is for readers.
 fn assistant<'a>(message: &chat::Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Message<'a>, Fault> {
-    if message.function_call.is_some() {
-        return Err(refused(format!("messages[{i}].function_call"), "is not translated; use tool_calls"));
-    }
-    if message.audio.is_some() {
-        return Err(refused(format!("messages[{i}].audio"), "names audio that another provider keeps"));
-    }
+    asked::refuse_kept_elsewhere(message, i)?;
     if message.content_blocks.as_ref().is_some_and(|blocks| !blocks.is_empty()) {
         adjusted.note("messages.content_blocks");
     }
@@ -83,37 +78,22 @@ fn text_only(parts: Vec<Part<'_>>, i: usize) -> Result<Vec<Part<'_>>, Fault> {
 
 /// Content as parts, empty text left out.
 fn content<'a>(raw: Option<&'a RawValue>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<Part<'a>>, Fault> {
-    let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Vec::new()) };
-    if raw.get().starts_with('"') {
-        let text: Text<'a> =
-            serde_json::from_str(raw.get()).map_err(|e| refused(format!("messages[{i}].content"), e))?;
-        return Ok(if text.0.is_empty() { Vec::new() } else { vec![Part::Text { text: text.0 }] });
-    }
-    let given: Vec<&'a RawValue> = serde_json::from_str(raw.get())
-        .map_err(|_| refused(format!("messages[{i}].content"), "must be a string or an array of parts"))?;
-    let mut parts = Vec::with_capacity(given.len());
-    for (j, raw) in given.into_iter().enumerate() {
-        parts.extend(part(raw, &format!("messages[{i}].content[{j}]"), adjusted)?);
-    }
-    Ok(parts)
+    asked::content(raw, i, |text| Part::Text { text }, |raw, place| part(raw, place, adjusted))
 }
 
-fn part<'a>(raw: &'a RawValue, at: &str, adjusted: &mut Adjusted) -> Result<Option<Part<'a>>, Fault> {
-    let part: chat::Part<'a> =
-        serde_json::from_str(raw.get()).map_err(|e| refused(at, format!("is no content part: {e}")))?;
-    if part.cache_control.is_some() {
-        adjusted.note("cache_control");
-    }
+fn part<'a>(raw: &'a RawValue, place: Place, adjusted: &mut Adjusted) -> Result<Option<Part<'a>>, Fault> {
+    let part = place.read(raw)?;
+    adjusted.note_if("cache_control", part.cache_control.is_some());
     match &*part.kind.0 {
         "text" | "input_text" | "refusal" => {
-            let text = part.text.or(part.refusal).ok_or_else(|| refused(format!("{at}.text"), "is needed"))?.0;
+            let text = place.needed(part.text.or(part.refusal), ".text")?.0;
             Ok((!text.is_empty()).then_some(Part::Text { text }))
         }
         "image_url" => {
-            let image = part.image_url.ok_or_else(|| refused(format!("{at}.image_url"), "is needed"))?;
+            let image = place.needed(part.image_url, ".image_url")?;
             let detail = image.detail.map(|d| d.0);
             Ok(Some(Part::ImageUrl { image_url: ImageUrl { url: image.url.0, detail } }))
         }
-        _ => Err(refused(format!("{at}.type"), "must be text or image_url: Cohere's chat takes no files and no audio")),
+        _ => Err(refused(place.field(".type"), "must be text or image_url: Cohere's chat takes no files and no audio")),
     }
 }

@@ -1,9 +1,9 @@
 //! Sampling, limits and reasoning: what Converse has fields for, and what goes to the model past it, under the names
 //! that its maker uses.
 
-use super::{Own, refused};
+use super::Own;
+use crate::convert::asked::{self, Adjusted};
 use crate::convert::converse::maker::Maker;
-use crate::convert::messages::from_chat::Adjusted;
 use crate::convert::messages::from_chat::generation::Generation;
 use crate::convert::messages::from_chat::thinking;
 use crate::wire::converse::Inference;
@@ -34,7 +34,7 @@ pub(super) fn plan<'a>(
         max_tokens: ask.max_completion_tokens.or(ask.max_tokens),
         temperature: ask.temperature.map(Cow::Borrowed),
         top_p: ask.top_p,
-        stop_sequences: stop(ask.stop)?,
+        stop_sequences: asked::stop(ask.stop)?,
     };
     match maker.claude() {
         Some(generation) => {
@@ -159,14 +159,4 @@ fn put(additional: &mut Map<String, Value>, name: &str, raw: Option<&RawValue>) 
 
 fn value(raw: &RawValue) -> Value {
     serde_json::from_str(raw.get()).unwrap_or_default()
-}
-
-fn stop(raw: Option<&RawValue>) -> Result<Vec<Cow<'_, str>>, Fault> {
-    let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Vec::new()) };
-    if let Ok(one) = serde_json::from_str::<Text<'_>>(raw.get()) {
-        return Ok(vec![one.0]);
-    }
-    let all: Result<Vec<Text<'_>>, _> = serde_json::from_str(raw.get());
-    all.map(|all| all.into_iter().map(|t| t.0).collect())
-        .map_err(|_| refused("stop", "must be a string or an array of strings"))
 }

@@ -1,83 +1,16 @@
 //! Parts of a message's content: text, images, documents, sound and video. Bedrock fetches no addresses but those of
 //! its own storage.
 
-use super::refused;
+use crate::convert::asked::{Adjusted, Place, refused};
 use crate::convert::media::{data_url, type_of};
-use crate::convert::messages::from_chat::Adjusted;
 use crate::wire::converse::{Block, CachePoint, Document, Media, Source};
-use crate::wire::{Text, read};
+use crate::wire::{Text, chat, read};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gateway_domain::Fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-
-/// Where a part stands, for the name of a field at fault.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) message: usize,
-    pub(super) part: usize,
-}
-
-impl Place {
-    fn field(self, rest: &str) -> String {
-        format!("messages[{}].content[{}]{rest}", self.message, self.part)
-    }
-}
-
-/// A part as chat's clients write it; which fields are there depends on `kind`.
-#[derive(Deserialize)]
-struct Given<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
-    #[serde(borrow)]
-    text: Option<Text<'a>>,
-    #[serde(borrow)]
-    refusal: Option<Text<'a>>,
-    #[serde(borrow)]
-    image_url: Option<Address<'a>>,
-    #[serde(borrow)]
-    video_url: Option<Address<'a>>,
-    #[serde(borrow)]
-    input_audio: Option<Audio<'a>>,
-    #[serde(borrow)]
-    file: Option<File<'a>>,
-    #[serde(borrow, alias = "guard_content", rename = "guardContent")]
-    guard: Option<&'a RawValue>,
-    #[serde(borrow)]
-    cache_control: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Address<'a> {
-    #[serde(borrow)]
-    url: Text<'a>,
-    #[serde(borrow)]
-    detail: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Audio<'a> {
-    #[serde(borrow)]
-    data: Text<'a>,
-    #[serde(borrow)]
-    format: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-struct File<'a> {
-    #[serde(borrow)]
-    file_data: Option<Text<'a>>,
-    #[serde(borrow)]
-    file_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    file_url: Option<Text<'a>>,
-    #[serde(borrow, alias = "file_name")]
-    filename: Option<Text<'a>>,
-    #[serde(borrow)]
-    mime_type: Option<Text<'a>>,
-}
 
 /// Adds the blocks that a part stands for, a mark for the cache behind it; none for text that says nothing, which
 /// Bedrock refuses.
@@ -87,35 +20,31 @@ pub(super) fn part<'a>(
     adjusted: &mut Adjusted,
     out: &mut Vec<Block<'a>>,
 ) -> Result<(), Fault> {
-    let given: Given<'a> =
-        serde_json::from_str(raw.get()).map_err(|e| refused(place.field(""), format!("is no content part: {e}")))?;
-    let needed = |field: &str| refused(place.field(field), "is needed");
+    let given = place.read(raw)?;
     match &*given.kind.0 {
         "text" | "input_text" | "refusal" => {
-            let text = given.text.or(given.refusal).ok_or_else(|| needed(".text"))?.0;
+            let text = place.needed(given.text.or(given.refusal), ".text")?.0;
             if !text.trim().is_empty() {
                 out.push(Block::Text(text));
             }
         }
         "image_url" => {
-            let image = given.image_url.ok_or_else(|| needed(".image_url"))?;
-            if image.detail.is_some_and(|d| d.0 != "auto") {
-                adjusted.note("image_url.detail");
-            }
+            let image = place.needed(given.image_url, ".image_url")?;
+            adjusted.note_if("image_url.detail", image.detail.is_some_and(|d| d.0 != "auto"));
             out.push(addressed(image.url.0, None, None, &|| place.field(".image_url.url"))?);
         }
         "video_url" => {
-            let video = given.video_url.ok_or_else(|| needed(".video_url"))?;
+            let video = place.needed(given.video_url, ".video_url")?;
             out.push(addressed(video.url.0, None, None, &|| place.field(".video_url.url"))?);
         }
         "input_audio" => {
-            let audio = given.input_audio.ok_or_else(|| needed(".input_audio"))?;
+            let audio = place.needed(given.input_audio, ".input_audio")?;
             let format = audio.format.map_or(Cow::Borrowed("wav"), |f| f.0);
             out.push(Block::Audio(Media { format, source: Source::Bytes(audio.data.0) }));
         }
-        "file" => out.push(file(given.file.ok_or_else(|| needed(".file"))?, place)?),
+        "file" => out.push(file(place.needed(given.file, ".file")?, place)?),
         "guard_content" | "guardContent" => {
-            out.push(Block::GuardContent(given.guard.ok_or_else(|| needed(".guardContent"))?));
+            out.push(Block::GuardContent(place.needed(given.guard, ".guardContent")?));
         }
         _ => return Err(refused(place.field(".type"), "must be text, image_url, input_audio, video_url or file")),
     }
@@ -151,7 +80,7 @@ fn addressed<'a>(
     block(&kind, Source::Bytes(data), name, field)
 }
 
-fn file<'a>(file: File<'a>, place: Place) -> Result<Block<'a>, Fault> {
+fn file<'a>(file: chat::File<'a>, place: Place) -> Result<Block<'a>, Fault> {
     let name = file.filename.as_ref().map(|name| &*name.0);
     let kind = file.mime_type.map(|t| t.0).or_else(|| name.and_then(type_of).map(Cow::Borrowed));
     if let Some(url) = file.file_url {
@@ -164,7 +93,7 @@ fn file<'a>(file: File<'a>, place: Place) -> Result<Block<'a>, Fault> {
         return addressed(id.0, kind, name, &|| place.field(".file.file_id"));
     }
     let field = || place.field(".file.file_data");
-    let data = file.file_data.ok_or_else(|| refused(field(), "is needed"))?.0;
+    let data = place.needed(file.file_data, ".file.file_data")?.0;
     if data.starts_with("data:") {
         return addressed(data, kind, name, &field);
     }

@@ -1,9 +1,8 @@
 //! Tools and the choice among them.
 
-use super::refused;
 use super::turns::Conversation;
+use crate::convert::asked::{self, Adjusted, refused};
 use crate::convert::converse::maker::Maker;
-use crate::convert::messages::from_chat::Adjusted;
 use crate::wire::chat;
 use crate::wire::converse::{InputSchema, Tool, ToolChoice, ToolConfig, ToolSpec};
 use gateway_domain::Fault;
@@ -69,8 +68,7 @@ fn tool<'a>(
     tools: &mut Vec<Tool<'a>>,
     foreign: &mut Vec<Value>,
 ) -> Result<(), Fault> {
-    let wanted: chat::Tool<'a> =
-        serde_json::from_str(raw.get()).map_err(|e| refused(format!("tools[{i}]"), format!("is no tool: {e}")))?;
+    let wanted = asked::tool(raw, i)?;
     if wanted.kind.0 != "function" {
         if !is_claude || wanted.function.is_some() {
             return Err(refused(format!("tools[{i}].type"), "must be function"));
@@ -137,11 +135,6 @@ fn choice<'a>(ask: &chat::Request<'a>) -> Result<Choice<'a>, Fault> {
         "null" | "\"auto\"" => Choice::Auto,
         "\"none\"" => Choice::None,
         "\"required\"" => Choice::Any,
-        object => {
-            let chosen: Option<chat::Chosen<'a>> = serde_json::from_str(object).ok();
-            let function = chosen.filter(|c| c.kind.0 == "function").and_then(|c| c.function);
-            let rule = "must be none, auto, required or {\"type\":\"function\",\"function\":{\"name\":…}}";
-            Choice::One(function.ok_or_else(|| refused("tool_choice", rule))?.name.0)
-        }
+        object => Choice::One(asked::chosen(object)?),
     })
 }

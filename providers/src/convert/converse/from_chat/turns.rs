@@ -1,9 +1,8 @@
 //! The conversation: system messages are gathered, results of tools become turns of the user, turns of one role become
 //! one, and the reasoning of an earlier answer goes back to the credential that it was made for.
 
-use super::parts::{Place, cache_point, part};
-use super::refused;
-use crate::convert::messages::from_chat::Adjusted;
+use super::parts::{cache_point, part};
+use crate::convert::asked::{self, Adjusted, Place, refused};
 use crate::opaque::{self, Opened};
 use crate::wire::chat::{Message, ToolCall};
 use crate::wire::converse::{Block, Reasoning, ToolResult, ToolUse, Turn};
@@ -124,12 +123,7 @@ fn answer<'a>(
     called: &mut Vec<Cow<'a, str>>,
     adjusted: &mut Adjusted,
 ) -> Result<(Vec<Block<'a>>, bool), Fault> {
-    if message.function_call.is_some() {
-        return Err(refused(format!("messages[{i}].function_call"), "is not translated; use tool_calls"));
-    }
-    if message.audio.is_some() {
-        return Err(refused(format!("messages[{i}].audio"), "names audio that another provider keeps"));
-    }
+    asked::refuse_kept_elsewhere(message, i)?;
     let (mut blocks, text_told) = carried(message, i, origin, adjusted)?;
     let thinks = blocks.iter().any(|block| matches!(block, Block::ReasoningContent(_)));
     if !thinks && speaks(message.reasoning_content) {

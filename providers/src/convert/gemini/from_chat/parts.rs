@@ -1,116 +1,42 @@
 //! Parts of a message's content: text, images, documents, sound and video, inline or by address.
 
-use super::{Adjusted, refused};
+use crate::convert::asked::{Adjusted, Place, refused};
 use crate::convert::media::{data_url, type_of};
-use crate::wire::Text;
+use crate::wire::chat;
 use crate::wire::gemini::{Blob, FileData, Part};
 use gateway_domain::Fault;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Where a part stands, for the name of a field at fault.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) message: usize,
-    pub(super) part: usize,
-}
-
-impl Place {
-    fn field(self, rest: &str) -> String {
-        format!("messages[{}].content[{}]{rest}", self.message, self.part)
-    }
-}
-
-/// A part as chat's clients write it; which fields are there depends on `kind`.
-#[derive(Deserialize)]
-struct Given<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
-    #[serde(borrow)]
-    text: Option<Text<'a>>,
-    #[serde(borrow)]
-    refusal: Option<Text<'a>>,
-    #[serde(borrow)]
-    image_url: Option<Address<'a>>,
-    #[serde(borrow)]
-    video_url: Option<Address<'a>>,
-    #[serde(borrow)]
-    input_audio: Option<Audio<'a>>,
-    #[serde(borrow)]
-    file: Option<File<'a>>,
-    #[serde(borrow)]
-    cache_control: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Address<'a> {
-    #[serde(borrow)]
-    url: Text<'a>,
-    #[serde(borrow)]
-    detail: Option<Text<'a>>,
-    /// For addresses that do not end in their type.
-    #[serde(borrow)]
-    mime_type: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Audio<'a> {
-    #[serde(borrow)]
-    data: Text<'a>,
-    #[serde(borrow)]
-    format: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-struct File<'a> {
-    #[serde(borrow)]
-    file_data: Option<Text<'a>>,
-    #[serde(borrow)]
-    file_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    file_url: Option<Text<'a>>,
-    #[serde(borrow, alias = "file_name")]
-    filename: Option<Text<'a>>,
-    #[serde(borrow)]
-    mime_type: Option<Text<'a>>,
-}
-
 /// `None` for empty text, which says nothing.
 pub(super) fn part<'a>(raw: &'a RawValue, place: Place, adjusted: &mut Adjusted) -> Result<Option<Part<'a>>, Fault> {
-    let given: Given<'a> =
-        serde_json::from_str(raw.get()).map_err(|e| refused(place.field(""), format!("is no content part: {e}")))?;
-    if given.cache_control.is_some() {
-        // Gemini caches prompts by itself.
-        adjusted.note("cache_control");
-    }
-    let needed = |field: &str| refused(place.field(field), "is needed");
+    let given = place.read(raw)?;
+    // Gemini caches prompts by itself.
+    adjusted.note_if("cache_control", given.cache_control.is_some());
     Ok(Some(match &*given.kind.0 {
         "text" | "input_text" | "refusal" => {
-            let text = given.text.or(given.refusal).ok_or_else(|| needed(".text"))?.0;
+            let text = place.needed(given.text.or(given.refusal), ".text")?.0;
             if text.is_empty() {
                 return Ok(None);
             }
             Part::Text { text }
         }
         "image_url" => {
-            let image = given.image_url.ok_or_else(|| needed(".image_url"))?;
-            if image.detail.is_some_and(|d| d.0 != "auto") {
-                adjusted.note("image_url.detail");
-            }
+            let image = place.needed(given.image_url, ".image_url")?;
+            adjusted.note_if("image_url.detail", image.detail.is_some_and(|d| d.0 != "auto"));
             let kind = image.mime_type.map(|t| t.0);
             addressed(image.url.0, kind, Some("image/jpeg"), || place.field(".image_url.url"))?
         }
         "video_url" => {
-            let video = given.video_url.ok_or_else(|| needed(".video_url"))?;
+            let video = place.needed(given.video_url, ".video_url")?;
             addressed(video.url.0, video.mime_type.map(|t| t.0), None, || place.field(".video_url.url"))?
         }
         "input_audio" => {
-            let audio = given.input_audio.ok_or_else(|| needed(".input_audio"))?;
+            let audio = place.needed(given.input_audio, ".input_audio")?;
             let format = audio.format.map_or(Cow::Borrowed("wav"), |f| f.0);
             Part::Inline { inline_data: Blob { mime_type: format!("audio/{format}").into(), data: audio.data.0 } }
         }
-        "file" => file(given.file.ok_or_else(|| needed(".file"))?, place)?,
+        "file" => file(place.needed(given.file, ".file")?, place)?,
         _ => return Err(refused(place.field(".type"), "must be text, image_url, input_audio, video_url or file")),
     }))
 }
@@ -132,7 +58,7 @@ fn addressed<'a>(
     Ok(Part::Inline { inline_data: Blob { mime_type, data } })
 }
 
-fn file<'a>(file: File<'a>, place: Place) -> Result<Part<'a>, Fault> {
+fn file<'a>(file: chat::File<'a>, place: Place) -> Result<Part<'a>, Fault> {
     let named = file.filename.as_ref().and_then(|name| type_of(&name.0)).map(Cow::Borrowed);
     let kind = file.mime_type.map(|t| t.0).or(named);
     if let Some(url) = file.file_url {
@@ -142,7 +68,7 @@ fn file<'a>(file: File<'a>, place: Place) -> Result<Part<'a>, Fault> {
         // Of Gemini's Files API or of Cloud Storage.
         return addressed(id.0, kind, None, || place.field(".file.file_id"));
     }
-    let data = file.file_data.ok_or_else(|| refused(place.field(".file.file_data"), "is needed"))?.0;
+    let data = place.needed(file.file_data, ".file.file_data")?.0;
     if data.starts_with("data:") {
         return addressed(data, kind, None, || place.field(".file.file_data"));
     }

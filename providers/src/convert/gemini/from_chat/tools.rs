@@ -1,6 +1,6 @@
 //! Tools and the choice among them.
 
-use super::{Adjusted, refused};
+use crate::convert::asked::{self, Adjusted, refused};
 use crate::wire::chat;
 use crate::wire::gemini::{CallingConfig, Function, Tool, ToolConfig};
 use gateway_domain::{Fault, FaultKind};
@@ -24,8 +24,7 @@ pub(super) fn tools<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Res
     let mut functions = Vec::new();
     let mut out = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let wanted: chat::Tool<'a> =
-            serde_json::from_str(raw.get()).map_err(|e| refused(format!("tools[{i}]"), format!("is no tool: {e}")))?;
+        let wanted = asked::tool(raw, i)?;
         if wanted.kind.0 == "function" {
             functions.push(function(wanted, i, adjusted)?);
         } else {
@@ -111,8 +110,5 @@ fn chosen<'a>(object: &'a str, adjusted: &mut Adjusted) -> Result<(&'static str,
         adjusted.note("tool_choice.allowed_tools.mode");
         return Ok(("VALIDATED", names));
     }
-    let chosen: Option<chat::Chosen<'a>> = serde_json::from_str(object).ok();
-    let function = chosen.filter(|c| c.kind.0 == "function").and_then(|c| c.function);
-    let rule = "must be none, auto, required or {\"type\":\"function\",\"function\":{\"name\":…}}";
-    Ok(("ANY", vec![function.ok_or_else(|| refused("tool_choice", rule))?.name.0]))
+    Ok(("ANY", vec![asked::chosen(object)?]))
 }

@@ -1,8 +1,8 @@
 //! The conversation: system messages are gathered, calls of tools get their thought signatures back, and results
 //! become one turn of the user, in the order of their calls.
 
-use super::parts::{Place, part};
-use super::{Adjusted, refused};
+use super::parts::part;
+use crate::convert::asked::{self, Adjusted, refused};
 use crate::opaque::{self, Kind, Opened};
 use crate::wire::chat::Message;
 use crate::wire::gemini::{Call, Content, FunctionResponse, Part};
@@ -88,19 +88,7 @@ fn flush<'a>(results: &mut Vec<(usize, Part<'a>)>, turns: &mut Vec<Content<'a>>)
 
 /// Content as parts, empty text left out.
 fn content<'a>(raw: Option<&'a RawValue>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<Part<'a>>, Fault> {
-    let Some(raw) = raw else { return Ok(Vec::new()) };
-    if raw.get().starts_with('"') {
-        let text: Text<'a> =
-            serde_json::from_str(raw.get()).map_err(|e| refused(format!("messages[{i}].content"), e))?;
-        return Ok(if text.0.is_empty() { Vec::new() } else { vec![Part::Text { text: text.0 }] });
-    }
-    let given: Vec<&'a RawValue> = serde_json::from_str(raw.get())
-        .map_err(|_| refused(format!("messages[{i}].content"), "must be a string or an array of parts"))?;
-    let mut parts = Vec::with_capacity(given.len());
-    for (j, raw) in given.into_iter().enumerate() {
-        parts.extend(part(raw, Place { message: i, part: j }, adjusted)?);
-    }
-    Ok(parts)
+    asked::content(raw, i, |text| Part::Text { text }, |raw, place| part(raw, place, adjusted))
 }
 
 /// An earlier answer: text and calls. Thoughts are for readers, and the model does not want them back.
@@ -111,12 +99,7 @@ fn answer<'a>(
     signs: bool,
     adjusted: &mut Adjusted,
 ) -> Result<(Vec<Part<'a>>, Vec<Pending<'a>>), Fault> {
-    if message.function_call.is_some() {
-        return Err(refused(format!("messages[{i}].function_call"), "is not translated; use tool_calls"));
-    }
-    if message.audio.is_some() {
-        return Err(refused(format!("messages[{i}].audio"), "names audio that another provider keeps"));
-    }
+    asked::refuse_kept_elsewhere(message, i)?;
     if speaks(message.reasoning_content) {
         adjusted.note("messages.reasoning_content");
     }

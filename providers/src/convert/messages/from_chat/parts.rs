@@ -1,6 +1,6 @@
 //! Parts of a message's content: text, images, documents.
 
-use super::{Adjusted, refused};
+use crate::convert::asked::{Adjusted, Place, refused};
 use crate::convert::media::data_url;
 use crate::wire::chat;
 use crate::wire::messages::{Made, Part, Source};
@@ -10,37 +10,21 @@ use gateway_domain::Fault;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// Where a part stands, for the name of a field at fault.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) message: usize,
-    pub(super) part: usize,
-}
-
-impl Place {
-    fn field(self, rest: &str) -> String {
-        format!("messages[{}].content[{}]{rest}", self.message, self.part)
-    }
-}
-
 /// `None` for empty text, which Anthropic does not accept and which says nothing.
 pub(super) fn part<'a>(raw: &'a RawValue, place: Place, adjusted: &mut Adjusted) -> Result<Option<Part<'a>>, Fault> {
-    let part: chat::Part<'a> =
-        serde_json::from_str(raw.get()).map_err(|e| refused(place.field(""), format!("is no content part: {e}")))?;
+    let part = place.read(raw)?;
     let cache_control = part.cache_control;
     let made = match &*part.kind.0 {
         "text" | "input_text" | "refusal" => {
-            let text = part.text.or(part.refusal).ok_or_else(|| refused(place.field(".text"), "is needed"))?.0;
+            let text = place.needed(part.text.or(part.refusal), ".text")?.0;
             if text.is_empty() {
                 return Ok(None);
             }
             Made::Text { text, cache_control }
         }
         "image_url" => {
-            let image = part.image_url.ok_or_else(|| refused(place.field(".image_url"), "is needed"))?;
-            if image.detail.is_some_and(|d| d.0 != "auto") {
-                adjusted.note("image_url.detail");
-            }
+            let image = place.needed(part.image_url, ".image_url")?;
+            adjusted.note_if("image_url.detail", image.detail.is_some_and(|d| d.0 != "auto"));
             image_of(image.url.0, place, cache_control)?
         }
         "file" => file_of(part.file, place, cache_control)?,
@@ -78,12 +62,12 @@ fn file_of<'a>(
     place: Place,
     cache_control: Option<&'a RawValue>,
 ) -> Result<Made<'a>, Fault> {
-    let file = file.ok_or_else(|| refused(place.field(".file"), "is needed"))?;
+    let file = place.needed(file, ".file")?;
     if file.file_id.is_some() {
         return Err(refused(place.field(".file.file_id"), "names a file of another provider; send file_data"));
     }
     let title = file.filename.map(|name| name.0);
-    let data = file.file_data.ok_or_else(|| refused(place.field(".file.file_data"), "is needed"))?.0;
+    let data = place.needed(file.file_data, ".file.file_data")?.0;
     let (media_type, data) = if data.starts_with("data:") {
         data_url(data).ok_or_else(|| refused(place.field(".file.file_data"), "must be a base64 data URL"))?
     } else if title.as_ref().is_some_and(|name| name.to_ascii_lowercase().ends_with(".pdf")) {

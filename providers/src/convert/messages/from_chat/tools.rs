@@ -1,6 +1,6 @@
 //! Tools and the choice among them.
 
-use super::refused;
+use crate::convert::asked::{self, refused};
 use crate::wire::chat;
 use crate::wire::messages::{Tool, ToolChoice};
 use gateway_domain::Fault;
@@ -15,8 +15,7 @@ pub(super) fn tools<'a>(ask: &chat::Request<'a>) -> Result<Vec<Tool<'a>>, Fault>
 }
 
 fn tool(i: usize, raw: &RawValue) -> Result<Tool<'_>, Fault> {
-    let wanted: chat::Tool<'_> =
-        serde_json::from_str(raw.get()).map_err(|e| refused(format!("tools[{i}]"), format!("is no tool: {e}")))?;
+    let wanted = asked::tool(raw, i)?;
     if wanted.kind.0 != "function" {
         return if is_anthropics(&wanted.kind.0) {
             Ok(Tool::Raw(raw))
@@ -58,12 +57,7 @@ pub(super) fn choice<'a>(ask: &chat::Request<'a>) -> Result<Option<ToolChoice<'a
         None | Some("\"auto\"") => ("auto", None),
         Some("\"none\"") => return Ok(Some(ToolChoice { kind: "none", name: None, disable_parallel_tool_use: None })),
         Some("\"required\"") => ("any", None),
-        Some(object) => {
-            let chosen: Option<chat::Chosen<'a>> = serde_json::from_str(object).ok();
-            let function = chosen.filter(|c| c.kind.0 == "function").and_then(|c| c.function);
-            let rule = "must be none, auto, required or {\"type\":\"function\",\"function\":{\"name\":…}}";
-            ("tool", Some(function.ok_or_else(|| refused("tool_choice", rule))?.name.0))
-        }
+        Some(object) => ("tool", Some(asked::chosen(object)?)),
     };
     Ok(Some(ToolChoice { kind, name, disable_parallel_tool_use: single }))
 }

@@ -1,9 +1,9 @@
 //! The conversation: system messages are gathered, tool results become turns of the user, and the thinking that
 //! an earlier answer carried in `content_blocks` goes back as it came, signatures included.
 
-use super::parts::{Place, part};
+use super::parts::part;
 use super::tools::owned;
-use super::{Adjusted, refused};
+use crate::convert::asked::{self, Adjusted, Place, refused};
 use crate::edit;
 use crate::opaque::{self, Opened};
 use crate::wire::chat::{Message, ToolCall};
@@ -139,12 +139,7 @@ fn answer<'a>(
     origin: u64,
     adjusted: &mut Adjusted,
 ) -> Result<(Vec<Part<'a>>, bool), Fault> {
-    if message.function_call.is_some() {
-        return Err(refused(format!("messages[{i}].function_call"), "is not translated; use tool_calls"));
-    }
-    if message.audio.is_some() {
-        return Err(refused(format!("messages[{i}].audio"), "is audio, which Anthropic does not take"));
-    }
+    asked::refuse_kept_elsewhere(message, i)?;
     let calls = message.tool_calls.as_deref().unwrap_or_default();
     let (mut all, text_told, thinks) = carried(message, i, origin, adjusted)?;
     if !thinks && speaks(message.reasoning_content) {
