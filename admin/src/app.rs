@@ -5,8 +5,6 @@ use gateway_domain::catalog::Catalog;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{ConfigStore, Directory, History, Live, LogStore, Roster, Standings, Tokens, Vault};
-use gateway_domain::resource::Invalid;
-use gateway_domain::resource::policy::{RateLimitPolicy, UsageLimitPolicy};
 use gateway_domain::snapshot::Build;
 use gateway_domain::time::Timestamp;
 use serde_json::{Map, Value};
@@ -113,10 +111,6 @@ pub struct App {
     pub catalog: &'static dyn Catalog,
     pub trusted: Arc<Trusted>,
     pub status: Arc<dyn Status>,
-    /// Whether the engine can keep such a policy; what it cannot is refused, not stored.
-    pub check_policy: fn(&RateLimitPolicy) -> Result<(), Invalid>,
-    /// As `check_policy`, of usage limits.
-    pub check_usage_policy: fn(&UsageLimitPolicy) -> Result<(), Invalid>,
     pub standings: Arc<dyn Standings>,
     /// Header prefixes accepted beside `x-gateway-`, in lower case with their last hyphen: `x-acme-`.
     pub header_aliases: Arc<[String]>,

@@ -340,7 +340,7 @@ pub trait Counters: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{IntegrationId, KeyId, PolicyId, ProviderId, WorkspaceId};
+    use crate::id::{ClaimId, IntegrationId, KeyId, PolicyId, ProviderId, WorkspaceId};
     use uuid::Uuid;
 
     #[test]
@@ -353,6 +353,7 @@ mod tests {
             Holder::Provider(ProviderId(id)),
             Holder::Integration(IntegrationId(id), None),
             Holder::Integration(IntegrationId(id), Some(WorkspaceId(Uuid::from_u128(1)))),
+            Holder::Claim(ClaimId(id)),
         ];
         let owned = |holder| Some(Arc::new(Owner { holder, value_key: "metadata._user:\"a\",model:b".into() }));
         for (owner, ends) in holders.map(|h| (owned(h), i64::MAX)).into_iter().chain([(None, 5)]) {

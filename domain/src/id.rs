@@ -31,4 +31,6 @@ ids! {
     OrgId, WorkspaceId, KeyId, ConfigId, IntegrationId, ProviderId, PolicyId,
     /// A person; filled by the users' resource.
     UserId,
+    /// What tokens are limited by: the same for all tokens that are counted together.
+    ClaimId,
 }

@@ -1,7 +1,7 @@
 //! What the house asks of its backends: two to four methods each, object-safe, async by boxed futures.
 //! The floor above decides which backend stands behind each; nothing here names one.
 
-use crate::id::{IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
+use crate::id::{ClaimId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::node::{Node, Sighting};
 use crate::record::{Costed, LogQuery, LogRecord, Page, Position, Unpriced};
@@ -136,6 +136,8 @@ pub enum Holder {
     Provider(ProviderId),
     /// For one workspace, or for all of them together.
     Integration(IntegrationId, Option<WorkspaceId>),
+    /// Of tokens: stored nowhere but in them.
+    Claim(ClaimId),
 }
 
 /// As it is written down: `policy:<id>`, `integration:<id>/<workspace>`.
@@ -148,6 +150,7 @@ impl fmt::Display for Holder {
             Self::Provider(id) => write!(f, "provider:{id}"),
             Self::Integration(id, None) => write!(f, "integration:{id}"),
             Self::Integration(id, Some(workspace)) => write!(f, "integration:{id}/{workspace}"),
+            Self::Claim(id) => write!(f, "claim:{id}"),
         }
     }
 }
@@ -166,6 +169,7 @@ impl FromStr for Holder {
             "workspace" => Self::Workspace(WorkspaceId(id)),
             "provider" => Self::Provider(ProviderId(id)),
             "integration" => Self::Integration(IntegrationId(id), workspace),
+            "claim" => Self::Claim(ClaimId(id)),
             _ => return Err(()),
         })
     }

@@ -7,11 +7,14 @@ mod limits;
 
 pub use claims::{BadClaim, Claims};
 pub use key_set::{BadKeySet, KeySet, PublicKey};
+pub use limits::Claimed;
 
-use crate::id::{KeyId, OrgId, WorkspaceId};
+use crate::id::{ClaimId, KeyId, OrgId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::KeyKind;
+use crate::resource::limits::Limits;
 use crate::snapshot::{Defaults, Key, Org, Snapshot, Workspace};
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -94,8 +97,23 @@ pub fn still_means(claims: &Claims, org: &Org, workspace: &Workspace) -> bool {
         }
 }
 
-/// The key that a token stands for: of its workspace, for as long as the token lives. Its id comes from the
-/// token's hash, so that each distinct token has counters of its own (`spec/policies.md`, levels).
+/// What only a token has.
+#[derive(Debug)]
+pub struct Token {
+    pub limits: Vec<ClaimedLimits>,
+}
+
+/// What a token is limited to, together with all tokens that are counted as it is.
+#[derive(Debug)]
+pub struct ClaimedLimits {
+    pub id: ClaimId,
+    /// For people: the limit's id, else whom the token is of.
+    pub name: Arc<str>,
+    pub limits: Limits,
+}
+
+/// The key that a token stands for: of its workspace, for as long as the token lives. Its id is that of its subject
+/// at its issuer, so that a fresh token is no fresh start; only a token without a subject stands for itself.
 pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) -> Key {
     let mut metadata = claims.metadata.clone();
     if let Some(user) = claims.user.as_ref().filter(|_| !metadata.iter().any(|(k, _)| k == USER)) {
@@ -104,9 +122,13 @@ pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) ->
     let config = claims.config.as_deref().map(Into::into);
     let defaults = Defaults { config, metadata, allow_config_override: true };
     let plain = defaults.config.is_none() && defaults.metadata.is_empty();
-    let id: [u8; 16] = std::array::from_fn(|i| hash.0[i]);
+    let issuer = claims.issuer.as_deref().unwrap_or_default();
+    let id = match &claims.subject {
+        Some(subject) => fingerprint(org.id, &["subject", issuer, subject]),
+        None => Uuid::from_bytes(std::array::from_fn(|i| hash.0[i])),
+    };
     Key {
-        id: KeyId(Uuid::from_bytes(id)),
+        id: KeyId(id),
         org: org.id,
         workspace: Some(workspace.id),
         kind: KeyKind::WorkspaceService,
@@ -117,10 +139,33 @@ pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) ->
         active: true,
         defaults: (!plain).then(|| Box::new(defaults)),
         rotation: None,
-        limits: (!claims.limits.is_empty()).then(|| Arc::new(claims.limits.clone())),
+        limits: None,
         max_parallel: None,
-        token: true,
+        token: Some(Arc::new(Token { limits: claims.limits.iter().map(|c| claimed(org.id, claims, c)).collect() })),
     }
+}
+
+/// Counted by its id; without one by issuer and subject. All tokens without a subject are one then.
+fn claimed(org: OrgId, claims: &Claims, limits: &Claimed) -> ClaimedLimits {
+    let issuer = claims.issuer.as_deref().unwrap_or_default();
+    let subject = claims.subject.as_deref().unwrap_or_default();
+    let (id, name) = match &limits.id {
+        Some(id) => (fingerprint(org, &["limit", id]), id.as_str()),
+        None => (fingerprint(org, &["limits of", issuer, subject]), claims.subject.as_deref().unwrap_or("token")),
+    };
+    ClaimedLimits { id: ClaimId(id), name: name.into(), limits: limits.limits.clone() }
+}
+
+/// The same on every node; none can be aimed at another's.
+fn fingerprint(org: OrgId, parts: &[&str]) -> Uuid {
+    let mut hash = Sha256::new();
+    hash.update(org.0.as_bytes());
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let digest = hash.finalize();
+    Uuid::from_bytes(std::array::from_fn(|i| digest[i]))
 }
 
 /// Metadata that associates a person (`spec/service.md`, `x-gateway-metadata`).

@@ -1,4 +1,4 @@
-//! Limits of one key, workspace, provider or integration: without conditions and groups, so nothing is matched and
+//! Limits of one key, workspace, provider or integration, or of tokens: without conditions and groups, so nothing is matched and
 //! the counter's key is made of ids alone. Knows no policy.
 
 use crate::meter::{self, Meter};
@@ -60,6 +60,7 @@ fn key(holder: Holder, what: u128) -> CounterKey {
         Holder::Provider(id) => (3, bits(id.0)),
         Holder::Integration(id, None) => (4, bits(id.0)),
         Holder::Integration(id, Some(workspace)) => (5, mix(bits(id.0)) ^ bits(workspace.0)),
+        Holder::Claim(id) => (6, bits(id.0)),
     };
     CounterKey::of(mix(id ^ mix(1 + kind * 32 + what)))
 }
@@ -80,7 +81,7 @@ const fn mix(bits: u128) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gateway_domain::id::{IntegrationId, KeyId, ProviderId, WorkspaceId};
+    use gateway_domain::id::{ClaimId, IntegrationId, KeyId, ProviderId, WorkspaceId};
     use std::collections::HashSet;
 
     #[test]
@@ -96,6 +97,7 @@ mod tests {
                 Holder::Integration(IntegrationId(id), None),
                 Holder::Integration(IntegrationId(id), Some(WorkspaceId(ids[0]))),
                 Holder::Integration(IntegrationId(id), Some(WorkspaceId(ids[1]))),
+                Holder::Claim(ClaimId(id)),
             ];
             for holder in holders {
                 for measure in [Measure::Requests, Measure::Tokens] {

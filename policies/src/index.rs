@@ -25,7 +25,7 @@ pub struct Index {
     rates: usize,
     caller: Finder,
     target: Finder,
-    uncounted: usize,
+    tool: Finder,
 }
 
 impl Index {
@@ -42,14 +42,8 @@ impl Index {
         let first = rules.len();
         rules.extend(usages.values().filter_map(|p| compiled(old_usages, &Source::Usage(p.clone()))));
         let of = |stage| Finder::build(&rules, stage);
-        let (caller, target) = (of(Stage::Caller), of(Stage::Target));
-        let uncounted = rates.len() + usages.len() - rules.len();
-        Self { caller, target, uncounted, rates: first, rules }
-    }
-
-    /// Policies that this engine does not count, such as those of tool calls.
-    pub fn uncounted(&self) -> usize {
-        self.uncounted
+        let (caller, target, tool) = (of(Stage::Caller), of(Stage::Target), of(Stage::Tool));
+        Self { caller, target, tool, rates: first, rules }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -61,6 +55,7 @@ impl Index {
         let finder = match stage {
             Stage::Caller => &self.caller,
             Stage::Target => &self.target,
+            Stage::Tool => &self.tool,
         };
         finder.visit(subject, |at| {
             let rule = &self.rules[at as usize];

@@ -22,7 +22,7 @@ pub use bound::slot_of;
 pub use hold::{Hold, Used};
 pub use index::Index;
 pub use ledger::{Delta, Ledger, Total};
-pub use rule::{Stage, supported, supported_claims, supported_usage};
+pub use rule::Stage;
 pub use subject::Subject;
 pub use verdict::{Denied, Name};
 pub use wants::{Estimate, Price, Wants};

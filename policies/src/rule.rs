@@ -7,11 +7,7 @@ use crate::subject::{Attribute, Seen, Subject};
 use gateway_domain::counters::{CounterKey, Owner};
 use gateway_domain::id::PolicyId;
 use gateway_domain::ports::Holder;
-use gateway_domain::resource::Invalid;
-use gateway_domain::resource::limits::Limits;
-use gateway_domain::resource::policy::{
-    Condition, GroupBy, Measure, OneOrMany, RateLimitPolicy, Target, UsageLimitPolicy,
-};
+use gateway_domain::resource::policy::{Condition, GroupBy, Measure, OneOrMany, Target};
 use gateway_domain::snapshot::{Policy, UsagePolicy};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -24,42 +20,8 @@ pub enum Stage {
     Caller,
     /// Once per target tried: policies with a condition or a group on `virtual_key` or `provider`.
     Target,
-}
-
-const LATER: &str = "is not available in this version";
-
-/// What the Admin API must not save yet, since no call would ever be held to it.
-pub fn supported(rule: &RateLimitPolicy) -> Result<(), Invalid> {
-    if rule.target == Target::McpTools {
-        return Err(Invalid::new("target", format!("mcp_tools {LATER}")));
-    }
-    supported_keys(&rule.conditions, &rule.group_by)
-}
-
-/// As [`supported`], of usage limits.
-pub fn supported_usage(rule: &UsageLimitPolicy) -> Result<(), Invalid> {
-    supported_keys(&rule.conditions, &rule.group_by)
-}
-
-fn supported_keys(conditions: &[Condition], group_by: &[GroupBy]) -> Result<(), Invalid> {
-    let conditions = conditions.iter().map(|c| c.key.as_str()).enumerate();
-    let groups = group_by.iter().map(|g| g.key.as_str()).enumerate();
-    let keys = conditions.map(|(i, k)| ("conditions", i, k)).chain(groups.map(|(i, k)| ("group_by", i, k)));
-    for (list, i, key) in keys {
-        if matches!(key, "prompt" | "mcp_server" | "mcp_tool") {
-            return Err(Invalid::new(format!("{list}[{i}].key"), format!("{key} {LATER}")));
-        }
-    }
-    Ok(())
-}
-
-/// As [`supported`], of what a token says that it is limited to.
-pub fn supported_claims(limits: &Limits) -> Result<(), Invalid> {
-    match (limits.rate_limits.is_empty(), limits.usage_limits.is_empty()) {
-        (true, true) => Ok(()),
-        (false, _) => Err(Invalid::new("rate_limits", LATER)),
-        (true, false) => Err(Invalid::new("usage_limits", LATER)),
-    }
+    /// Once per tool call: policies whose target is `mcp_tools`, and no others.
+    Tool,
 }
 
 /// The document that a rule was made from: the same allocation means the same rule.
@@ -115,22 +77,23 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// `None` for what is not counted here: policies of tool calls.
+    /// `None` for a key that a newer version may know.
     pub(crate) fn compile(source: &Source) -> Option<Self> {
         let (target, meter) = match source {
             Source::Rate(p) => (p.rule.target, Meter::of_rate(&p.rule)),
             Source::Usage(p) => (p.rule.target, Meter::of_usage(&p.rule)),
         };
-        if target != Target::Llm {
-            return None;
-        }
         let (conditions, group_by) = source.matching();
         let tests = conditions.iter().map(Test::compile).collect::<Option<Box<[_]>>>()?;
         let mut groups = group_by.iter().map(|g| Attribute::parse(&g.key)).collect::<Option<Vec<_>>>()?;
         groups.sort_unstable();
         groups.dedup();
         let mut asked = tests.iter().map(|t| &t.attribute).chain(&groups);
-        let stage = if asked.any(Attribute::of_target) { Stage::Target } else { Stage::Caller };
+        let stage = match target {
+            Target::McpTools => Stage::Tool,
+            Target::Llm if asked.any(Attribute::of_target) => Stage::Target,
+            Target::Llm => Stage::Caller,
+        };
         let alone = || Arc::new(Owner { holder: Holder::Policy(source.id()), value_key: Box::default() });
         let owner = (meter.kind() == Kind::Budget && groups.is_empty()).then(alone);
         Some(Self {

@@ -20,6 +20,10 @@ pub struct Subject<'a> {
     /// As the request names it, `@slug/` included.
     pub model: Option<&'a str>,
     pub endpoint_type: &'a str,
+    /// Slug of the server whose tool is called; of tool calls only.
+    pub mcp_server: Option<&'a str>,
+    /// Name of the tool; of tool calls only.
+    pub mcp_tool: Option<&'a str>,
     /// The body was not read (a relayed call): without a `model`, conditions on it count as matching, so that
     /// nobody slips past a limit by choosing a route that is not parsed.
     pub unread: bool,
@@ -36,12 +40,14 @@ pub(crate) enum Attribute<S = Box<str>> {
     Prompt,
     Model,
     EndpointType,
+    McpServer,
+    McpTool,
     Metadata(S),
 }
 
 impl Attribute<&'static str> {
     /// All that have one value per call.
-    pub(crate) const SINGLE: [Self; 8] = [
+    pub(crate) const SINGLE: [Self; 10] = [
         Self::ApiKey,
         Self::Workspace,
         Self::VirtualKey,
@@ -50,6 +56,8 @@ impl Attribute<&'static str> {
         Self::Prompt,
         Self::Model,
         Self::EndpointType,
+        Self::McpServer,
+        Self::McpTool,
     ];
 }
 
@@ -64,6 +72,8 @@ impl Attribute {
             "prompt" => Self::Prompt,
             "model" => Self::Model,
             "endpoint_type" => Self::EndpointType,
+            "mcp_server" => Self::McpServer,
+            "mcp_tool" => Self::McpTool,
             _ => Self::Metadata(key.strip_prefix("metadata.").filter(|k| !k.is_empty())?.into()),
         })
     }
@@ -79,6 +89,8 @@ impl Attribute {
             Self::Prompt => "prompt",
             Self::Model => "model",
             Self::EndpointType => "endpoint_type",
+            Self::McpServer => "mcp_server",
+            Self::McpTool => "mcp_tool",
             Self::Metadata(_) => "metadata.",
         });
         if let Self::Metadata(name) = self {
@@ -96,6 +108,8 @@ impl Attribute {
             Self::Prompt => Attribute::Prompt,
             Self::Model => Attribute::Model,
             Self::EndpointType => Attribute::EndpointType,
+            Self::McpServer => Attribute::McpServer,
+            Self::McpTool => Attribute::McpTool,
             Self::Metadata(name) => Attribute::Metadata(name),
         }
     }
@@ -113,6 +127,8 @@ impl<S> Attribute<S> {
             Self::Prompt => 5,
             Self::Model => 6,
             Self::EndpointType => 7,
+            Self::McpServer => 9,
+            Self::McpTool => 10,
             Self::Metadata(_) => 8,
         }
     }
@@ -147,6 +163,8 @@ impl<'a> Subject<'a> {
             Attribute::Config => self.config,
             Attribute::Prompt => self.prompt,
             Attribute::EndpointType => Some(self.endpoint_type),
+            Attribute::McpServer => self.mcp_server,
+            Attribute::McpTool => self.mcp_tool,
             Attribute::Metadata(name) => self.metadata.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str()),
             Attribute::Model => {
                 let named = self.model.filter(|m| !m.is_empty());

@@ -126,6 +126,8 @@ fn budget(snapshot: &Snapshot, holder: Holder, measured: Measured) -> Option<Bud
         }
         Holder::Integration(id, None) => of(snapshot.upstream(id)?.limits()),
         Holder::Integration(id, Some(workspace)) => of(snapshot.upstream(id)?.limits_of(workspace)),
+        // Who issues tokens hears of their limits from nobody here: a threshold cannot be set.
+        Holder::Claim(_) => None,
     }
 }
 

@@ -30,6 +30,8 @@ fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>)
             .or(request.content.model.as_deref())
             .filter(|_| aim.is_some() || !set),
         endpoint_type: request.route.operation.name(),
+        mcp_server: None,
+        mcp_tool: None,
         unread: request.content.unread || (aim.is_none() && set),
     }
 }
@@ -44,6 +46,10 @@ pub(crate) async fn caller(gateway: &Gateway, request: &Request, routing: &Routi
     if let Some(limits) = &tenant.key.limits {
         let whose = (Holder::Key(tenant.key.id), "API key", &tenant.key.name);
         wants.bind(Stage::Caller, whose, limits, request.now());
+    }
+    for claimed in tenant.key.token.iter().flat_map(|token| &token.limits) {
+        let whose = (Holder::Claim(claimed.id), "token", &claimed.name);
+        wants.bind(Stage::Caller, whose, &claimed.limits, request.now());
     }
     if let Some(limits) = &tenant.workspace.limits {
         let whose = (Holder::Workspace(tenant.workspace.id), "workspace", &tenant.workspace.name);

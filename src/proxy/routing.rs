@@ -81,7 +81,7 @@ pub(crate) fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeader
         match saved(tenant, name) {
             Some(found) => return Ok(found),
             // What an issuer writes is checked by nobody before.
-            None if tenant.key.token => {}
+            None if tenant.key.token.is_some() => {}
             None => {
                 let message = format!("The key's default config `{name}` no longer exists");
                 return Err(Fault::new(FaultKind::BadConfig, message));

@@ -159,8 +159,6 @@ pub(crate) fn app(
         catalog: gateway_providers::catalog(),
         trusted: booted.trusted.clone(),
         status,
-        check_policy: gateway_policies::supported,
-        check_usage_policy: gateway_policies::supported_usage,
         standings,
         header_aliases: aliases(settings).into(),
         public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),

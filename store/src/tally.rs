@@ -227,10 +227,8 @@ fn count(row: &Row) -> Result<Count, Error> {
     let ends = c.time()?;
     let measured = Measured::parse(c.text()?).ok_or_else(|| unreadable("measure"))?;
     let used = c.int()?;
-    let holder = match c.text()? {
-        "" => None,
-        text => Some(text.parse::<Holder>().map_err(|()| unreadable("holder"))?),
-    };
+    // A holder that only a newer version knows is nobody's here; the count still counts.
+    let holder = c.text()?.parse::<Holder>().ok();
     let value_key = c.text()?;
     let owner = holder.map(|holder| Arc::new(Owner { holder, value_key: value_key.into() }));
     let (told, reset_at, tick) = (c.int()?, c.opt_int()?.map(Timestamp), c.int()?);

@@ -124,8 +124,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("target", MEANS),
             ("type", "budgets::money_is_held_before_it_is_spent"),
             ("credit_limit", "budgets::money_is_held_before_it_is_spent"),
-            // Told when it is reached.
-            ("alert_threshold", SHOWN),
+            ("alert_threshold", "budgets::thresholds_are_told_once_in_the_audit_trail_and_to_a_webhook"),
             ("periodic_reset", CALENDAR),
             ("periodic_reset_days", CALENDAR),
             ("next_usage_reset_at", CALENDAR),

@@ -1,9 +1,10 @@
 //! Tokens of an organisation's issuers on both ports: what opens, what does not, and what is over at once.
 
-use crate::harness::issuer::{FIRST, Issuer, Pair, SECOND, SHORT, in_seconds};
+use crate::harness::issuer::{FIRST, Issuer, SECOND, SHORT, in_seconds};
 use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, hello, reply, with};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Good for an hour, for one chat after another.
 fn claims(extra: Value) -> Value {
@@ -194,19 +195,92 @@ async fn an_archived_workspace_takes_its_tokens_along() {
     chat(&gateway, &token).await.expect(403);
 }
 
+/// A token that is none of those before, though it says the same.
+fn fresh(says: Value) -> String {
+    static MADE: AtomicI64 = AtomicI64::new(0);
+    let nth = MADE.fetch_add(1, Ordering::Relaxed);
+    FIRST.sign(&with(claims(json!({ "exp": in_seconds(3600 + nth), "jti": nth.to_string() })), says))
+}
+
 #[tokio::test]
-async fn each_token_is_counted_for_itself() {
+async fn a_fresh_token_is_no_fresh_start() {
     let issuer = Issuer::publishing(&[&FIRST]).await;
     let gateway = trusting(&[&issuer]).await;
     let policy = json!({
-        "name": "two each", "type": "requests", "unit": "rph", "value": 2,
+        "name": "two each", "type": "requests", "unit": "rpw", "value": 2,
         "conditions": [{ "key": "api_key", "value": "*" }], "group_by": [{ "key": "api_key" }],
     });
     gateway.admin().post("/policies/rate-limits", &policy).await.expect(200);
-    let sign = |pair: &Pair, sub: &str| pair.sign(&claims(json!({ "sub": sub })));
-    for token in [sign(&FIRST, "ann"), sign(&FIRST, "bob")] {
+    // Others are whom another issuer means, or another subject; a token that names nobody stands for itself.
+    for who in [json!({ "sub": "ann" }), json!({ "sub": "bob" }), json!({ "iss": "https://two.example" })] {
+        for status in [200, 200, 429] {
+            chat(&gateway, &fresh(who.clone())).await.expect(status);
+        }
+    }
+    let nobody =
+        || FIRST.sign(&json!({ "scope": "completions.write", "exp": in_seconds(3600), "jti": fresh(json!({})) }));
+    for token in [nobody(), nobody()] {
         for status in [200, 200, 429] {
             chat(&gateway, &token).await.expect(status);
         }
     }
+}
+
+#[tokio::test]
+async fn limits_of_tokens_count_by_their_id_else_by_whom_they_are_of() {
+    let issuer = Issuer::publishing(&[&FIRST]).await;
+    let gateway = trusting(&[&issuer]).await;
+    let rates = |sub: &str, team: &str| {
+        fresh(json!({ "iss": "https://one.example", "sub": sub, "rate_limits": [
+            { "type": "requests", "unit": "rpw", "value": 2 },
+            { "id": team, "type": "requests", "unit": "rpw", "value": 3 },
+        ] }))
+    };
+    // Two for each subject, however many tokens; three for the team together.
+    chat(&gateway, &rates("ann", "blue")).await.expect(200);
+    let answer = chat(&gateway, &rates("ann", "blue")).await.expect(200);
+    assert_eq!(answer.header("x-gateway-ratelimit-remaining-requests"), Some("0"));
+    let refused = chat(&gateway, &rates("ann", "blue")).await.expect(429);
+    assert!(refused.error().contains("token \"ann\" allows 2 requests per week (rpw)"), "{}", refused.error());
+    assert!(refused.header("retry-after").is_some());
+    chat(&gateway, &rates("bob", "blue")).await.expect(200);
+    let refused = chat(&gateway, &rates("bob", "blue")).await.expect(429);
+    assert!(refused.error().contains("token \"blue\" allows 3"), "{}", refused.error());
+    chat(&gateway, &rates("bob", "red")).await.expect(200);
+    // Another number keeps the count.
+    let more = json!({ "sub": "cat", "rate_limits": { "id": "blue", "type": "requests", "unit": "rpw", "value": 4 } });
+    chat(&gateway, &fresh(more.clone())).await.expect(200);
+    chat(&gateway, &fresh(more)).await.expect(429);
+}
+
+#[tokio::test]
+async fn budgets_of_tokens_hold_over_fresh_tokens() {
+    let issuer = Issuer::publishing(&[&FIRST]).await;
+    let gateway = trusting(&[&issuer]).await;
+    let upstream = Upstream::replying(|_| reply::chat("hi")).await;
+    let slug = gateway.admin().config("main", &target(&upstream)).await;
+    let ask = async |says: Value| {
+        let token = fresh(with(json!({ "defaults": { "config_id": slug } }), says));
+        let body = with(hello(), json!({ "max_tokens": 5 }));
+        gateway.chat().key(&token).json(&body).send().await
+    };
+    let budget = |limit: u64| json!({ "sub": "ann", "usage_limits": [{ "type": "tokens", "credit_limit": limit }] });
+    // One call is larger than the whole limit and passes alone; then what it used is on the count.
+    ask(budget(1)).await.expect(200);
+    let refused = ask(budget(1)).await.expect(412);
+    assert!(refused.error().contains("budget exhausted: token \"ann\" allows 1 tokens"), "{}", refused.error());
+    assert_eq!(refused.header("x-should-retry"), Some("false"));
+    ask(budget(1_000_000)).await.expect(200);
+    let mut said = json!({ "sub": "bob", "usage_limits": { "id": "x", "credit_limit": 9, "status": "exhausted" } });
+    ask(said.clone()).await.expect(412);
+    said["usage_limits"]["status"] = json!("active");
+    ask(said.clone()).await.expect(200);
+    // What cannot be kept is refused, with its name.
+    said["usage_limits"]["alert_threshold"] = json!(3);
+    let refused = ask(said).await.expect(401);
+    assert!(
+        refused.error().starts_with("The token's claim usage_limits has an alert_threshold"),
+        "{}",
+        refused.error()
+    );
 }

@@ -153,7 +153,6 @@ impl Resource for RateLimitPolicy {
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
         row.doc.check()?;
-        (around.app.check_policy)(&row.doc)?;
         policy::check_fail_mode(&row.status, row.doc.fail_mode, around)
     }
 

@@ -188,7 +188,6 @@ impl Resource for UsageLimitPolicy {
 
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
         row.doc.check()?;
-        (around.app.check_usage_policy)(&row.doc)?;
         policy::check_fail_mode(&row.status, row.doc.fail_mode, around)
     }
 

@@ -51,5 +51,6 @@ fn subject(snapshot: &Snapshot, holder: Holder) -> Option<(Kind, Uuid, OrgId)> {
             (Kind::Provider, id.0, snapshot.workspaces().find(|w| w.provider(&name).is_some())?.org)
         }
         Holder::Integration(id, _) => (Kind::Integration, id.0, snapshot.upstream(id)?.org),
+        Holder::Claim(_) => return None,
     })
 }

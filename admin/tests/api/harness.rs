@@ -196,9 +196,6 @@ impl House {
             catalog: gateway_providers::catalog(),
             trusted,
             status: process.clone(),
-            check_policy: gateway_policies::supported,
-            // Whether the engine counts them already is no business of the routes.
-            check_usage_policy: |_| Ok(()),
             standings: counters.clone(),
             header_aliases: Arc::from(["x-acme-".to_owned()]),
             public_url: None,

@@ -87,7 +87,12 @@ async fn broken_bodies_are_named() {
         (json!({"unit": "rpc"}), "unit must be one of"),
         (json!({"type": "money"}), "type must be one of requests, tokens"),
         (json!({"target": "all"}), "target must be one of llm, mcp_tools"),
-        (json!({"target": "mcp_tools"}), "target"),
+        // What a call to a model has, a tool call has not.
+        (
+            json!({"target": "mcp_tools", "conditions": [{"key": "model", "value": "*"}], "group_by": []}),
+            "conditions[0].key must be metadata.<key> or one of api_key, workspace_id, mcp_server, mcp_tool",
+        ),
+        (json!({"target": "mcp_tools", "group_by": [{"key": "prompt"}]}), "group_by[0].key must be"),
         (json!({"conditions": []}), "conditions must hold at least 1 item"),
         (json!({"conditions": null}), "conditions must be an array"),
         (
@@ -117,6 +122,27 @@ async fn broken_bodies_are_named() {
         assert!(said.contains(says), "{fields}: {said}");
     }
     assert_eq!(house.as_admin().get(PATH).await.expect(200)["total"], 0);
+}
+
+#[tokio::test]
+async fn policies_of_tool_calls_are_kept_and_told_apart() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let of_tools = json!({
+        "target": "mcp_tools", "conditions": [{"key": "mcp_server", "value": "files", "excludes": "mail"}],
+        "group_by": [{"key": "mcp_tool"}, {"key": "metadata._user"}],
+    });
+    let tools = make(&house, of_tools).await;
+    let llm = make(&house, json!({"conditions": [{"key": "prompt", "value": "*"}]})).await;
+    for (target, id) in [("mcp_tools", &tools), ("llm", &llm)] {
+        let list = admin.get(&format!("{PATH}?target={target}")).await.expect(200);
+        let found: Vec<_> = list["data"].as_array().into_iter().flatten().map(|p| (&p["id"], &p["target"])).collect();
+        assert_eq!(found, [(&json!(id), &json!(target))]);
+        assert_eq!(admin.get(&format!("{PATH}/{id}")).await.expect(200)["target"], target);
+    }
+    let said = admin.put(&format!("{PATH}/{tools}"), json!({"target": "llm"})).await.refused(400, "AB01");
+    assert!(said.starts_with("target cannot be changed after creation"), "{said}");
+    admin.get(&format!("{PATH}?target=all")).await.refused(400, "AB01");
 }
 
 #[tokio::test]

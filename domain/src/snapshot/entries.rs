@@ -21,7 +21,7 @@ use crate::resource::{self, Stored};
 use crate::scope::Scopes;
 use crate::secret::Secret;
 use crate::time::Timestamp;
-use crate::token::Trust;
+use crate::token::{Token, Trust};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU32;
@@ -77,8 +77,8 @@ pub struct Key {
     /// `None` when there are none: most of a million keys.
     pub limits: Option<Arc<Limits>>,
     pub max_parallel: Option<NonZeroU32>,
-    /// Stands for a token of an issuer, and is stored nowhere.
-    pub token: bool,
+    /// It stands for a token of an issuer, and is stored nowhere.
+    pub token: Option<Arc<Token>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -482,7 +482,7 @@ pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
         rotation,
         limits,
         max_parallel: k.max_parallel,
-        token: false,
+        token: None,
     };
     Ok((hash, key))
 }

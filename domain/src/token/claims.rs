@@ -1,7 +1,6 @@
 //! The claims of a token, read once its signature is known to be good.
 
-use super::limits;
-use crate::resource::limits::Limits;
+use super::limits::{self, Claimed};
 use crate::scope::{Scope, Scopes};
 use crate::time::Timestamp;
 use serde_json::{Map, Value};
@@ -16,11 +15,14 @@ pub struct Claims {
     /// What it names, as far as tokens may: reading, and using the data plane.
     pub scopes: Scopes,
     pub user: Option<String>,
+    /// Who says so, by its own name.
+    pub issuer: Option<String>,
+    /// Whom the issuer means, else whom it calls the user.
+    pub subject: Option<String>,
     /// Default config, by id or slug; one that does not exist is as good as none.
     pub config: Option<String>,
     pub metadata: Vec<(String, String)>,
-    /// Of this token alone.
-    pub limits: Limits,
+    pub limits: Vec<Claimed>,
     pub expires_at: Timestamp,
     pub not_before: Option<Timestamp>,
 }
@@ -61,13 +63,16 @@ impl Claims {
             Some(Value::String(config)) => Some(config.clone()),
             Some(_) => return Err(bad("defaults.config_id", "must be a text")),
         };
+        let user = first(&["email_id", "sub", "uid"])?;
         Ok(Self {
             workspace: first(&["gateway_workspace", "workspace_slug"])?,
             scopes: scopes(claims)?,
-            user: first(&["email_id", "sub", "uid"])?,
+            issuer: first(&["iss"])?,
+            subject: first(&["sub"])?.or_else(|| user.clone()),
+            user,
             config,
             metadata: metadata(defaults.and_then(|d| d.get("metadata")))?,
-            limits: limits::read(claims, date(claims, "iat")?.unwrap_or(Timestamp(0)))?,
+            limits: limits::read(claims)?,
             expires_at: date(claims, "exp")?.ok_or(bad("exp", "is required"))?,
             not_before: date(claims, "nbf")?,
         })

@@ -26,7 +26,7 @@ impl Anchor<'_> {
             Self::Is(Attribute::Workspace, _) | Self::All => 4_096,
             Self::Has(_) => 64,
             Self::Is(Attribute::EndpointType, _) => 8,
-            Self::Is(Attribute::Provider, _) => 4,
+            Self::Is(Attribute::Provider | Attribute::McpServer, _) => 4,
             Self::ModelStarts(_) => 2,
             Self::Is(..) => 1,
         }

@@ -63,6 +63,8 @@ pub(super) fn subject<'a>() -> Subject<'a> {
         prompt: None,
         model: Some("gpt-4o"),
         endpoint_type: "chatComplete",
+        mcp_server: None,
+        mcp_tool: None,
         unread: false,
     }
 }

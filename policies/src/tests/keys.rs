@@ -1,10 +1,9 @@
 //! What shares a counter and what has one of its own.
 
 use super::fixture::{Engine, KEY, NOW, index, pairs, policies, policy, requests, subject};
-use crate::{Index, Subject, supported};
+use crate::{Index, Subject};
 use gateway_domain::Timestamp;
 use gateway_domain::id::KeyId;
-use gateway_domain::resource::policy::RateLimitPolicy;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -133,26 +132,4 @@ fn a_rebuilt_index_is_the_same_as_a_new_one() {
     assert_eq!(engine.admitted(&third, &subject(), NOW, 9), 1);
     all.clear();
     assert!(third.rebuild(&all, &BTreeMap::new()).is_empty());
-}
-
-#[test]
-fn what_no_call_would_be_held_to_is_not_saved() {
-    let all = json!([{"key": "api_key", "value": "*"}]);
-    let told = |change: &[(&str, Value)]| {
-        let mut rule = requests("rpm", 1, &all, &["api_key"]);
-        for (field, value) in change {
-            rule[field] = value.clone();
-        }
-        let rule: RateLimitPolicy = serde_json::from_value(rule).unwrap();
-        supported(&rule).map_err(|e| format!("{} {}", e.field, e.rule))
-    };
-    let refused = |text: &str| Err(format!("{text} is not available in this version"));
-    assert_eq!(told(&[]), Ok(()));
-    assert_eq!(told(&[("type", json!("tokens"))]), Ok(()));
-    assert_eq!(told(&[("target", json!("mcp_tools"))]), refused("target mcp_tools"));
-    let prompt = json!([{"key": "model", "value": "*"}, {"key": "prompt", "value": "x"}]);
-    assert_eq!(told(&[("conditions", prompt)]), refused("conditions[1].key prompt"));
-    assert_eq!(told(&[("group_by", json!([{"key": "prompt"}]))]), refused("group_by[0].key prompt"));
-    let server = json!([{"key": "mcp_server", "value": "x"}]);
-    assert_eq!(told(&[("conditions", server)]), refused("conditions[0].key mcp_server"));
 }

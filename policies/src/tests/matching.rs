@@ -194,10 +194,33 @@ fn the_first_pair_of_a_name_counts() {
 }
 
 #[test]
-fn tool_calls_are_not_counted_here() {
-    let mut tools = requests("rpm", 1, &json!([{"key": "api_key", "value": "*"}]), &[]);
-    tools["target"] = json!("mcp_tools");
-    let index = index(&[tools]);
-    assert_eq!((index.uncounted(), index.is_empty()), (1, true));
-    assert!(found(&index, Stage::Caller, &subject()).is_empty());
+fn tool_calls_have_policies_of_their_own() {
+    let of_tools = |conditions: Value, groups: &[&str]| {
+        let mut rule = requests("rpm", 1, &conditions, groups);
+        rule["target"] = json!("mcp_tools");
+        rule
+    };
+    let anyone = json!([{"key": "workspace_id", "value": "*"}]);
+    let index = index(&[
+        requests("rpm", 1, &anyone, &[]),
+        of_tools(anyone, &[]),
+        of_tools(json!([{"key": "mcp_server", "value": ["files", "mail"]}]), &["mcp_tool"]),
+        of_tools(
+            json!([{"key": "mcp_tool", "value": "send", "excludes": "read"}, {"key": "mcp_server", "value": "*"}]),
+            &[],
+        ),
+        of_tools(json!([{"key": "mcp_server", "excludes": "mail"}]), &["api_key"]),
+    ]);
+    let tool = |server, tool| Subject { mcp_server: Some(server), mcp_tool: Some(tool), model: None, ..subject() };
+    let sorted = |stage, call: &Subject<'_>| {
+        let mut slugs = found(&index, stage, call);
+        slugs.sort_unstable();
+        slugs
+    };
+    assert_eq!(sorted(Stage::Tool, &tool("mail", "send")), ["policy-2", "policy-3", "policy-4"]);
+    assert_eq!(sorted(Stage::Tool, &tool("files", "read")), ["policy-2", "policy-3", "policy-5"]);
+    // The api key is unavailable where tool calls are signed in by OAuth (`spec/service.md`, errors 4).
+    assert_eq!(sorted(Stage::Tool, &Subject { api_key: None, ..tool("web", "send") }), ["policy-2", "policy-4"]);
+    assert_eq!(sorted(Stage::Caller, &subject()), ["policy-1"]);
+    assert!(sorted(Stage::Target, &subject()).is_empty());
 }
