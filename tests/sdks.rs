@@ -9,6 +9,7 @@
 mod harness;
 
 use harness::{Gateway, Mock, WORKSPACE_KEY};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,6 +30,8 @@ const OTHERS: &[(&str, &str)] = &[
 struct Stage {
     gateway: Gateway,
     _mocks: [Mock; 2],
+    /// Further variables of scripts.
+    told: Vec<(&'static str, String)>,
 }
 
 async fn stage() -> Stage {
@@ -45,7 +48,7 @@ async fn stage() -> Stage {
         };
         gateway.admin().provider(slug, family, Some(&url)).await;
     }
-    Stage { gateway, _mocks: [mock, mistral] }
+    Stage { gateway, _mocks: [mock, mistral], told: Vec::new() }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the same variable as the script that installs")]
@@ -72,7 +75,8 @@ impl Stage {
             .env("TEST_URL", self.gateway.url(""))
             .env("TEST_KEY", WORKSPACE_KEY)
             .env("TEST_PROVIDER", provider)
-            .env("TEST_FAMILY", family);
+            .env("TEST_FAMILY", family)
+            .envs(self.told.iter().map(|(name, value)| (*name, value)));
         let output = tokio::task::spawn_blocking(move || command.output()).await.expect("joined").expect("it runs");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -142,6 +146,22 @@ async fn node_anthropic() {
     for (slug, family) in OTHERS {
         stage.node("anthropic_sdk.mjs", &format!("@{slug}"), family).await;
     }
+}
+
+/// Keys of the gateway whose limits are met at once: what it tells must be what SDKs act on.
+#[tokio::test]
+async fn sdks_wait_as_limits_tell_and_do_not_try_budgets_again() {
+    let mut stage = stage().await;
+    let rate = |unit: &str| json!({ "rate_limits": [{ "type": "requests", "unit": unit, "value": 1 }] });
+    let budget = json!({ "usage_limits": { "type": "tokens", "credit_limit": 1 } });
+    for (name, limits) in
+        [("TEST_SECOND_KEY", rate("rps")), ("TEST_WEEK_KEY", rate("rpw")), ("TEST_BUDGET_KEY", budget)]
+    {
+        let (_, key) = stage.gateway.admin().workspace_key(name, limits).await;
+        stage.told.push((name, key));
+    }
+    stage.python("limits.py", MOCK, "openai").await;
+    stage.node("limits.mjs", MOCK, "openai").await;
 }
 
 /// The upstream is in the script: it takes what botocore would have signed alike.

@@ -22,7 +22,7 @@ const FLOORS: &[(&str, u8)] = &[
 ];
 
 /// Crates beside the house: they may use any floor, and no floor may use them but in tests.
-const BESIDE: &[&str] = &["gateway-testing", "bare-proxy", "load", "translate"];
+const BESIDE: &[&str] = &["gateway-testing", "bare-proxy", "load", "limits", "translate"];
 
 const FILE_LINES: usize = 600;
 const TEST_FILE_LINES: usize = 900;

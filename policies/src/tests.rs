@@ -9,4 +9,5 @@ mod keys;
 mod ledger;
 mod matching;
 mod model;
+mod money;
 mod verdict;

@@ -7,6 +7,7 @@ use gateway_domain::config::Leaf;
 use gateway_policies::Estimate;
 use memchr::memmem;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// Four bytes a token, as for usage that a provider never told.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -66,6 +67,40 @@ struct Bounds {
     /// Answers asked for; each may be that long.
     #[serde(default)]
     n: Option<u64>,
+    /// Answers made of which `n` are given: all are used.
+    #[serde(default)]
+    best_of: Option<u64>,
+    #[serde(default)]
+    prompt: Prompts,
+}
+
+/// Each prompt of a list is answered by itself.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Prompts {
+    Many(Vec<Piece>),
+    One(IgnoredAny),
+}
+
+/// A prompt is a text or a list of tokens; a list of numbers is one prompt.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Piece {
+    Token(#[expect(dead_code, reason = "only its type tells")] i64),
+    Prompt(IgnoredAny),
+}
+
+impl Default for Prompts {
+    fn default() -> Self {
+        Self::One(IgnoredAny)
+    }
+}
+
+impl Prompts {
+    fn count(&self) -> u64 {
+        let Self::Many(pieces) = self else { return 1 };
+        pieces.iter().filter(|piece| matches!(piece, Piece::Prompt(_))).count().max(1) as u64
+    }
 }
 
 impl Bounds {
@@ -75,7 +110,8 @@ impl Bounds {
 
     fn output(&self) -> Option<u64> {
         let each = self.max_completion_tokens.or(self.max_tokens).or(self.max_output_tokens)?;
-        Some(each.saturating_mul(self.n.unwrap_or(1).max(1)))
+        let answers = self.n.max(self.best_of).unwrap_or(1).max(1);
+        Some(each.saturating_mul(answers).saturating_mul(self.prompt.count()))
     }
 
     /// What a config sets in place of the body's.
@@ -107,6 +143,12 @@ mod tests {
         for (body, most) in [
             (r#"{"max_tokens": 5}"#, Some(5)),
             (r#"{"max_tokens": 5, "n": 3}"#, Some(15)),
+            (r#"{"max_tokens": 5, "n": 2, "best_of": 4}"#, Some(20)),
+            (r#"{"max_tokens": 5, "n": 2, "prompt": ["a", "b", [1, 2]]}"#, Some(30)),
+            (r#"{"max_tokens": 5, "prompt": [1, 2, 3]}"#, Some(5)),
+            (r#"{"max_tokens": 5, "prompt": [[1, 2], [3]]}"#, Some(10)),
+            (r#"{"max_tokens": 5, "prompt": {"id": "x"}}"#, Some(5)),
+            (r#"{"max_tokens": 5, "prompt": []}"#, Some(5)),
             (r#"{"max_tokens": 5, "max_completion_tokens": 7}"#, Some(7)),
             (r#"{"max_output_tokens": 9}"#, Some(9)),
             (r#"{"max_tokens": null}"#, None),

@@ -151,3 +151,24 @@ async fn no_route_is_a_way_around() {
     assert_eq!(socket.head().await.status, 429);
     assert_eq!(upstream.connections(), 0);
 }
+
+/// On both ways: what a target's limit counted for a call that the target failed comes back, however often it failed.
+#[tokio::test]
+async fn a_target_that_failed_gives_its_request_back() {
+    let gateway = Gateway::start().await;
+    let turn = || vec![reply::error(500, &[]), reply::error(503, &[]), reply::chat("hi"), reply::chat("hi")];
+    let upload = |slug| gateway.post("/v1/files").provider(slug).body("multipart/form-data; boundary=b", "--b--");
+    let chat = |slug| gateway.chat().provider(slug).json(&hello());
+    type Ask<'a> = &'a dyn Fn(&'static str) -> crate::harness::call::Call;
+    for (slug, ask) in [("@told", &chat as Ask<'_>), ("@relayed", &upload)] {
+        let upstream = Upstream::in_turn(turn()).await;
+        gateway.admin().provider(&slug[1..], "openai", Some(&upstream.url())).await;
+        let only = json!([{ "key": "virtual_key", "value": &slug[1..] }]);
+        policy(&gateway, json!({ "name": slug, "value": 1, "conditions": only, "group_by": [] })).await;
+        let mut statuses = Vec::new();
+        for _ in 0..4 {
+            statuses.push(ask(slug).send().await.status);
+        }
+        assert_eq!(statuses, [500, 503, 200, 429], "{slug}");
+    }
+}

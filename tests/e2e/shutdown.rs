@@ -154,3 +154,48 @@ async fn an_upgrade_loses_no_request() {
     }
     assert!(answered > 10, "only {answered} requests fell into the upgrade");
 }
+
+/// The new process goes on where the old one counted, also with what that counted when both were there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_go_on_in_the_process_that_takes_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("upgrade.sock").display().to_string();
+    let mut old = Gateway::with(&["--upgrade-sock", &socket]).await;
+    let (upstream, go) = held().await;
+    let policy = json!({
+        "name": "Many", "type": "requests", "unit": "rpw", "value": 1000,
+        "conditions": [{ "key": "api_key", "value": "*" }], "group_by": [{ "key": "api_key" }],
+    });
+    old.admin().post("/policies/rate-limits", &policy).await.expect(200);
+    let budget = json!({
+        "name": "Spend", "type": "requests", "credit_limit": 1000,
+        "conditions": [{ "key": "api_key", "value": "*" }], "group_by": [],
+    });
+    let made = old.admin().post("/policies/usage-limits", &budget).await.expect(200).json();
+    let left = async |gateway: &Gateway| {
+        let answer = gateway.chat().provider("mock").json(&hello()).send().await.expect(200);
+        answer.header("x-gateway-ratelimit-remaining-requests").and_then(|n| n.parse::<u32>().ok()).expect("told")
+    };
+    let mut held_stream = old.chat_through(&upstream).json(&with(hello(), json!({ "stream": true }))).open().await;
+    held_stream.chunk().await.expect("bytes").expect("the first events");
+    assert_eq!(left(&old).await, 998);
+    let mut new = old.succeed(&["--upgrade", "--upgrade-sock", &socket]);
+    old.process.signal("QUIT");
+    new.ready_as_successor(&old).await;
+    let _ = go.send(());
+    held_stream.bytes().await.expect("the stream goes on in the old process");
+    old.process.exit(Duration::from_secs(30)).await;
+    let asked = std::sync::atomic::AtomicU32::new(2);
+    eventually("the old one's count", || async {
+        let asked = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+        (left(&new).await == 1000 - asked).then_some(())
+    })
+    .await;
+    let asked = asked.load(std::sync::atomic::Ordering::Relaxed);
+    let path = format!("/policies/usage-limits/{}/entities", made["id"].as_str().expect("an id"));
+    eventually("the budget", || async {
+        let told = new.admin().get(&path).await.expect(200).json();
+        (told["data"][0]["current_usage"] == asked).then_some(())
+    })
+    .await;
+}

@@ -164,3 +164,67 @@ async fn holders_have_limits_of_their_own() {
         .expect(200);
     send(&free, "@two").await.expect(429);
 }
+
+/// What one workspace may take from an integration, and what all may together.
+#[tokio::test]
+async fn an_integration_has_limits_for_each_workspace_and_for_all() {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let upstream = upstream().await;
+    admin.provider("one", "openai", Some(&upstream.url())).await;
+    let id = admin.get("/admin/workspaces/default").await.expect(200).json()["id"].clone();
+    let rate = |value: u64| json!([{ "type": "requests", "unit": "rpw", "value": value }]);
+    let path = "/integrations/one-integration/workspaces";
+    let send = async || gateway.chat().provider("@one").json(&ask(5)).send().await;
+    let set = json!({ "workspaces": [{ "id": id, "enabled": true, "rate_limits": rate(1) }] });
+    admin.put(path, &set).await.expect(200);
+    send().await.expect(200);
+    let refused = send().await.expect(429);
+    assert!(
+        refused.error().contains("integration of this workspace \"one-integration\" allows 1"),
+        "{}",
+        refused.error()
+    );
+    // Raised at once, and the count stays.
+    let set = json!({ "workspaces": [{ "id": id, "enabled": true, "rate_limits": rate(3) }] });
+    admin.put(path, &set).await.expect(200);
+    assert_eq!(send().await.expect(200).header("x-gateway-ratelimit-remaining-requests"), Some("1"));
+    let all = json!({
+        "global_workspace_access": { "enabled": true, "rate_limits": rate(9), "usage_limits": [{ "type": "tokens", "credit_limit": 1 }] },
+    });
+    admin.put(path, &all).await.expect(200);
+    // Larger than the whole budget, it passes alone.
+    send().await.expect(200);
+    // The workspace's own three are used as well; told is what lasts longer.
+    let refused = send().await.expect(412);
+    assert!(refused.error().contains("integration \"one-integration\" allows 1 tokens"), "{}", refused.error());
+    assert_eq!(upstream.seen().len(), 3);
+}
+
+#[tokio::test]
+async fn a_second_is_a_window_of_keys() {
+    let gateway = Gateway::start().await;
+    let limit = json!({ "rate_limits": [{ "type": "requests", "unit": "rps", "value": 2 }] });
+    let (_, key) = gateway.admin().workspace_key("brisk", limit).await;
+    let (mut refused, mut passed) = (0, 0);
+    let begin = std::time::SystemTime::now();
+    let second = |at: std::time::SystemTime| at.duration_since(std::time::UNIX_EPOCH).expect("later").as_secs();
+    while refused == 0 || passed < 4 {
+        let answer = gateway.chat().key(&key).provider("mock").json(&ask(5)).send().await;
+        match answer.status {
+            200 => passed += 1,
+            429 => {
+                refused += 1;
+                let wait: u64 = answer.header("retry-after-ms").expect("told").parse().expect("a number");
+                assert!(
+                    (1..=1_000).contains(&wait) && answer.error().contains("2 requests per second (rps)"),
+                    "{wait}"
+                );
+                tokio::time::sleep(std::time::Duration::from_millis(wait)).await;
+            }
+            other => panic!("{other}"),
+        }
+    }
+    let windows = second(std::time::SystemTime::now()) - second(begin) + 1;
+    assert!(passed <= 2 * windows, "{passed} in {windows} seconds");
+}

@@ -114,6 +114,11 @@ async fn broken_bodies_are_named() {
             "conditions[0].value must be at most 255",
         ),
         (json!({"group_by": [{"key": "mcp_tool"}]}), "group_by[0].key must be"),
+        (json!({"group_by": [{"key": "model", "value": "x"}]}), "group_by[0].value is not a known field"),
+        (
+            json!({"conditions": [{"key": "model", "value": "*", "exclude": "x"}]}),
+            "conditions[0].exclude is not a known field",
+        ),
         (json!({"description": "x".repeat(501)}), "description must be at most 500"),
         (json!({"name": "x".repeat(256)}), "name must be at most 255"),
         (json!({"colour": "red"}), "colour is not a known field"),

@@ -108,6 +108,11 @@ async fn broken_bodies_are_named() {
         (json!({"conditions": [{"key": "endpoint_type", "value": "chat"}]}), "conditions[0].key must be metadata"),
         (json!({"conditions": [{"key": "api_key", "value": "my-key"}]}), "conditions[0].value must hold ids"),
         (json!({"group_by": [{"key": "mcp_tool"}]}), "group_by[0].key must be"),
+        (json!({"group_by": [{"key": "model", "value": "x"}]}), "group_by[0].value is not a known field"),
+        (
+            json!({"conditions": [{"key": "model", "value": "*", "exclude": "x"}]}),
+            "conditions[0].exclude is not a known field",
+        ),
         (json!({"description": "x".repeat(501)}), "description must be at most 500"),
         (json!({"name": "x".repeat(256)}), "name must be at most 255"),
         (json!({"colour": "red"}), "colour is not a known field"),

@@ -91,3 +91,16 @@ fn a_clock_that_jumped_ahead_does_no_lasting_harm() {
     assert_eq!(call(&engine, &index, 1, NOW), None);
     assert_eq!(call(&engine, &index, 1, NOW), Some(Cause::Limit));
 }
+
+#[test]
+fn a_clock_that_steps_back_and_forth_lets_nobody_through_twice() {
+    let engine = Engine::default();
+    let index = per_user("rpm", 1);
+    let at = |moment| call(&engine, &index, 1, seconds(moment));
+    assert_eq!((at(600), at(600)), (None, Some(Cause::Limit)));
+    assert_eq!((at(0), at(0)), (None, Some(Cause::Limit)), "ten minutes back is a minute of its own");
+    assert_eq!(at(600), Some(Cause::Limit));
+    engine.sweep(seconds(600));
+    assert_eq!(engine.len(), 1, "what ended is forgotten, what runs is not");
+    assert_eq!(at(600), Some(Cause::Limit));
+}

@@ -39,13 +39,13 @@ fn used(tokens: u64, cents: u64) -> Used {
 }
 
 /// Both stages of a call with one target.
-struct Taken {
-    caller: Hold,
-    target: Hold,
+pub(super) struct Taken {
+    pub(super) caller: Hold,
+    pub(super) target: Hold,
 }
 
 impl Taken {
-    fn settle(self, used: Used) {
+    pub(super) fn settle(self, used: Used) {
         self.target.settle(used);
         self.caller.settle(used);
     }
@@ -63,7 +63,7 @@ fn call(
     target(engine, index, subject, estimate, price, &caller, at).map(|target| Taken { caller, target })
 }
 
-fn target(
+pub(super) fn target(
     engine: &Engine,
     index: &Index,
     subject: &Subject<'_>,
