@@ -72,6 +72,27 @@ struct Bounds {
     best_of: Option<u64>,
     #[serde(default)]
     prompt: Prompts,
+    /// Gemini's.
+    #[serde(default, alias = "generation_config", rename = "generationConfig")]
+    generation: Option<Generation>,
+    /// Bedrock's.
+    #[serde(default, rename = "inferenceConfig")]
+    inference: Option<Inference>,
+}
+
+/// What reaches providers as it came is bounded in their own words.
+#[derive(Default, Deserialize)]
+struct Generation {
+    #[serde(default, alias = "max_output_tokens", rename = "maxOutputTokens")]
+    most: Option<u64>,
+    #[serde(default, alias = "candidate_count", rename = "candidateCount")]
+    answers: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+struct Inference {
+    #[serde(default, rename = "maxTokens")]
+    most: Option<u64>,
 }
 
 /// Each prompt of a list is answered by itself.
@@ -109,8 +130,11 @@ impl Bounds {
     }
 
     fn output(&self) -> Option<u64> {
-        let each = self.max_completion_tokens.or(self.max_tokens).or(self.max_output_tokens)?;
-        let answers = self.n.max(self.best_of).unwrap_or(1).max(1);
+        let gemini = self.generation.as_ref();
+        let named = self.max_completion_tokens.or(self.max_tokens).or(self.max_output_tokens);
+        let nested = || gemini.and_then(|g| g.most).or_else(|| self.inference.as_ref()?.most);
+        let each = named.or_else(nested)?;
+        let answers = self.n.max(self.best_of).or_else(|| gemini?.answers).unwrap_or(1).max(1);
         Some(each.saturating_mul(answers).saturating_mul(self.prompt.count()))
     }
 
@@ -151,6 +175,10 @@ mod tests {
             (r#"{"max_tokens": 5, "prompt": []}"#, Some(5)),
             (r#"{"max_tokens": 5, "max_completion_tokens": 7}"#, Some(7)),
             (r#"{"max_output_tokens": 9}"#, Some(9)),
+            (r#"{"generationConfig": {"maxOutputTokens": 6, "candidateCount": 2}}"#, Some(12)),
+            (r#"{"generation_config": {"max_output_tokens": 6}}"#, Some(6)),
+            (r#"{"inferenceConfig": {"maxTokens": 8, "topP": 1}}"#, Some(8)),
+            (r#"{"generationConfig": {}}"#, None),
             (r#"{"max_tokens": null}"#, None),
             (r#"{"messages": []}"#, None),
             ("no json", None),
