@@ -45,9 +45,8 @@ const CASES: &[Case] = &[
     Case {
         name: "one matches, by its key",
         rule: |i| {
-            requests(
-                json!([{ "key": "api_key", "value": if i == 3 { KEY } else { Uuid::from_u128(1000 + i as u128) } }]),
-            )
+            let key = if i == 3 { KEY } else { Uuid::from_u128(1000 + i as u128) };
+            requests(&json!([{ "key": "api_key", "value": key }]))
         },
     },
     Case {
