@@ -15,9 +15,9 @@ use gateway_admin::Counting;
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Answer, Ask, Cause, Change, Counters, FailMode, Keep, Refusal, Take};
 use gateway_policies::Ledger;
-use gateway_store::Verdict;
+use gateway_store::{RedisFailure, Verdict};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(crate) struct Limits {
@@ -44,6 +44,13 @@ impl Limits {
 
     pub(crate) fn peers(&self) -> &Peers {
         &self.peers
+    }
+
+    /// What was counted before this process began is in the ledger: nodes that share may hear of it.
+    pub(crate) fn open(&self) {
+        if let Some(shared) = &self.shared {
+            shared.open();
+        }
     }
 
     /// How limits are counted right now.
@@ -103,10 +110,11 @@ impl Limits {
         Ok(())
     }
 
-    async fn far(&self, shared: &Shared, asks: &mut [Ask], now: Timestamp) -> Result<(), Refusal> {
+    async fn far(&self, shared: &Shared, asks: &mut [Ask], (now, left): (Timestamp, Duration)) -> Result<(), Refusal> {
         let began = Instant::now();
-        let told = shared.reserve(asks, now).await;
-        self.counts.waited(began.elapsed());
+        let told = shared.reserve(asks, now, left).await;
+        let took = began.elapsed();
+        self.counts.waited(took);
         match told {
             Ok(Verdict::Granted) => {
                 self.counts.decided(By::Redis);
@@ -121,8 +129,12 @@ impl Limits {
                 shared.leave();
                 self.fall_back(shared, asks, now)
             }
-            Err(_) => {
-                shared.pause(now);
+            Err(failure) => {
+                self.counts.failed();
+                // Of a caller who came late it is not Redis that was slow.
+                if failure != RedisFailure::Hurried {
+                    shared.pause(now.plus_micros(i64::try_from(took.as_micros()).unwrap_or(0)));
+                }
                 self.fall_back(shared, asks, now)
             }
         }
@@ -130,11 +142,13 @@ impl Limits {
 }
 
 impl Counters for Limits {
-    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp) -> Answer<'a> {
-        match &self.shared {
-            None => Answer::Now(self.near(asks, now)),
-            Some(shared) if shared.is_open(now) => Answer::Later(Box::pin(self.far(shared, asks, now))),
-            Some(shared) => Answer::Now(self.fall_back(shared, asks, now)),
+    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp, waited: Duration) -> Answer<'a> {
+        let Some(shared) = &self.shared else { return Answer::Now(self.near(asks, now)) };
+        let left = shared.deadline().saturating_sub(waited);
+        if shared.is_open(now) && !left.is_zero() {
+            Answer::Later(Box::pin(self.far(shared, asks, (now, left))))
+        } else {
+            Answer::Now(self.fall_back(shared, asks, now))
         }
     }
 

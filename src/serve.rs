@@ -81,6 +81,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let limits = redis::limits(redis.clone(), ledger.clone(), peers.clone(), (&settings, &metrics), &control)?;
     let (records, writer, accounts) =
         start_writer(&settings, &booted, (&metrics, &parts), (&control, otlp.clone()), (&ledger, &limits))?;
+    limits.open();
     let budget = Budget::new(settings.max_buffered_bytes.0);
     let sticks = Arc::<Assignments>::default();
     let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a limit adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -331,8 +332,9 @@ impl fmt::Debug for Answer<'_> {
 /// A [`Take::Look`] takes nothing; what it led to is counted by a [`Change`] with `back` at 0, also where no counter
 /// was begun before.
 pub trait Counters: Send + Sync {
-    /// All asks of a stage, sorted by slot and each slot once: every amount is taken, or none is.
-    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp) -> Answer<'a>;
+    /// All asks of a stage, sorted by slot and each slot once: every amount is taken, or none is. `waited`: how long
+    /// this call has waited for what nodes share before; all its waits together have one deadline.
+    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp, waited: Duration) -> Answer<'a>;
     /// Never waits and cannot fail: a backend over the network queues it.
     fn settle(&self, changes: &[Change]);
 }

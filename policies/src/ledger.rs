@@ -10,6 +10,7 @@ use gateway_domain::counters::{Answer, Ask, Cause, Change, CounterKey, Counters,
 use parking_lot::Mutex;
 use shard::Shard;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A power of two, so many that two busy threads seldom meet at one.
 const SHARDS: usize = 256;
@@ -177,7 +178,7 @@ impl Ledger {
 }
 
 impl Counters for Ledger {
-    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp) -> Answer<'a> {
+    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp, _: Duration) -> Answer<'a> {
         Answer::Now(self.admit(asks, now))
     }
 

@@ -1,4 +1,4 @@
-//! The task that settles with Redis: joins when there is a connection, renews the lease, and sends what was used and
+//! The task that settles with Redis, once what was counted before is known: joins when there is a connection, renews the lease, and sends what was used and
 //! given back in batches, each of which counts once however often it has to be sent.
 
 use super::figures::Counts;
@@ -40,6 +40,8 @@ pub(super) struct Settler {
     batch: Vec<Change>,
     number: u64,
     renewed: Instant,
+    /// What was there before this process began has been told.
+    told: bool,
 }
 
 impl Settler {
@@ -50,10 +52,11 @@ impl Settler {
         flushes: mpsc::Receiver<Flush>,
     ) -> Self {
         let (waiting, batch) = (VecDeque::new(), Vec::new());
-        Self { link, ledger, queue, flushes, waiting, batch, number: 0, renewed: Instant::now() }
+        Self { link, ledger, queue, flushes, waiting, batch, number: 0, renewed: Instant::now(), told: false }
     }
 
     pub(super) async fn run(mut self) {
+        self.link.ready.notified().await;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = Vec::new();
@@ -113,8 +116,9 @@ impl Settler {
         if self.link.joined.load(Ordering::Acquire) == now {
             return Ok(());
         }
-        if !self.link.counters.join().await? {
+        if !self.link.counters.join().await? || !self.told {
             self.tell_all().await?;
+            self.told = true;
         }
         self.renewed = Instant::now();
         self.link.joined.store(now, Ordering::Release);
@@ -122,7 +126,7 @@ impl Settler {
         Ok(())
     }
 
-    /// To a Redis that does not know what this node has counted.
+    /// To a Redis that does not know, or not to the last call, what this node has counted.
     async fn tell_all(&mut self) -> Result<(), RedisFailure> {
         // The ledger has these.
         while self.queue.try_recv().is_ok() {}
@@ -131,7 +135,7 @@ impl Settler {
         let now = clock();
         let mut seeds = Vec::new();
         self.ledger.visit(|total, held| {
-            if total.ends > now && (total.used > 0 || held > 0) {
+            if total.ends > now {
                 let gateway_policies::Total { slot, ends, keep, used } = total;
                 seeds.push(Seed { slot, ends, keep, used, held });
             }

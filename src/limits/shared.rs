@@ -31,6 +31,8 @@ pub(super) struct Link {
     /// Number of the connection over which this node joined.
     pub(super) joined: AtomicU64,
     pub(super) left: Notify,
+    /// What was counted before this process is in the ledger.
+    pub(super) ready: Notify,
 }
 
 #[derive(Debug)]
@@ -43,16 +45,21 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// `site` is the same again after a restart on the same data. `ledger` holds what this node has counted.
+    /// `site` is the same again after a restart on the same data. `ledger` holds what this node has counted; all of
+    /// it from [`Self::open`] on.
     pub(crate) fn start(redis: Redis, site: Uuid, ledger: Arc<Ledger>, runtime: &Handle) -> Self {
         let process = crate::ids::next(gateway_admin::system_clock());
         let counters = RedisCounters::new(redis.clone(), process, site);
-        let (joined, left) = (AtomicU64::new(0), Notify::new());
-        let link = Arc::new(Link { redis, counters, counts: Arc::default(), joined, left });
+        let (joined, left, ready) = (AtomicU64::new(0), Notify::new(), Notify::new());
+        let link = Arc::new(Link { redis, counters, counts: Arc::default(), joined, left, ready });
         let (queue, waiting) = mpsc::channel(MOST_WAITING);
         let (flushes, flushed) = mpsc::channel(1);
         runtime.spawn(Settler::new(link.clone(), ledger, waiting, flushed).run());
         Self { link, queue, flushes, paused_until: AtomicI64::new(0), runtime: runtime.clone() }
+    }
+
+    pub(super) fn open(&self) {
+        self.link.ready.notify_one();
     }
 
     pub(super) fn counts(&self) -> &Arc<Counts> {
@@ -67,7 +74,6 @@ impl Shared {
     }
 
     pub(super) fn pause(&self, now: Timestamp) {
-        self.link.counts.failed();
         self.paused_until.store(now.plus_micros(PAUSE_MICROS).0, Ordering::Relaxed);
     }
 
@@ -77,11 +83,21 @@ impl Shared {
         self.link.left.notify_one();
     }
 
-    pub(super) async fn reserve(&self, asks: &mut [Ask], now: Timestamp) -> Result<Verdict, RedisFailure> {
+    pub(super) fn deadline(&self) -> Duration {
+        self.link.redis.deadline()
+    }
+
+    /// `left`: the time that the call may still wait.
+    pub(super) async fn reserve(
+        &self,
+        asks: &mut [Ask],
+        now: Timestamp,
+        left: Duration,
+    ) -> Result<Verdict, RedisFailure> {
         let back: Vec<Change> = asks.iter().filter_map(given_back).collect();
         let (queue, counts) = (self.queue.clone(), self.link.counts.clone());
         let late = move || send(&queue, &counts, back.into_iter());
-        self.link.counters.reserve(asks, now, late).await
+        self.link.counters.reserve(asks, (now, left), late).await
     }
 
     /// Never waits; what finds no room is counted as lost.

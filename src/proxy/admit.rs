@@ -135,9 +135,9 @@ async fn take<'a>(
         }
     }
     let now = request.now();
-    let verdict = match gateway.counters.reserve(wants.asks(), now) {
+    let verdict = match gateway.counters.reserve(wants.asks(), now, request.waited.so_far()) {
         Answer::Now(verdict) => verdict,
-        Answer::Later(verdict) => verdict.await,
+        Answer::Later(verdict) => request.waited.during(verdict).await,
     };
     match verdict {
         Ok(()) => Ok(wants.granted(stage, &gateway.counters, estimated)),

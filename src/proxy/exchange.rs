@@ -35,7 +35,10 @@ pub(crate) async fn run(
         let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
         let looked = match first.take() {
             Some(looked) => looked,
-            None => caching::look(gateway, session, request, routing).await.map_err(left)?,
+            None => {
+                routing.agree(request).await;
+                caching::look(gateway, session, request, routing).await.map_err(left)?
+            }
         };
         let whose = Turn { number, earlier, caller: &caller };
         let (tried, mut lead) = turn(gateway, session, request, routing, whose, looked).await;

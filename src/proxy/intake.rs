@@ -5,7 +5,7 @@ use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
 use super::capture::Keep;
 use super::headers::{GatewayHeaders, suffix_of};
-use super::request::{Content, Request, Route, Tenant};
+use super::request::{Content, Request, Route, Tenant, Waited};
 use super::trace;
 use bytes::Bytes;
 use gateway_domain::bounds::peek;
@@ -124,6 +124,7 @@ pub(crate) fn receive(
         credential: credential.map(|c| Secret::new(c.to_owned())),
         content: Content::default(),
         steps: Steps { auth_us, ..Steps::default() },
+        waited: Waited::default(),
         keep,
         span,
     });

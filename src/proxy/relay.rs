@@ -162,6 +162,7 @@ pub(crate) async fn peer(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<Bo
 }
 
 async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fault> {
+    relay.routing.agree(&relay.request).await;
     let leaf = relay.routing.plan.leaf().clone();
     relay.facts = Facts { option_index: leaf.path.clone(), ..Facts::default() };
     relay.facts.retries = i32::try_from(relay.patience.tries).unwrap_or(0);

@@ -12,7 +12,8 @@ use http::{HeaderValue, Method};
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// The caller and everything that is decided by who it is; holds the one snapshot of the request.
 #[derive(Clone, Debug)]
@@ -67,6 +68,24 @@ impl Request {
     }
 }
 
+/// What a request has waited for Redis: all its waits together have one deadline.
+#[derive(Debug, Default)]
+pub(crate) struct Waited(AtomicU64);
+
+impl Waited {
+    pub(crate) fn so_far(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(crate) async fn during<T>(&self, wait: impl Future<Output = T>) -> T {
+        let began = Instant::now();
+        let told = wait.await;
+        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.0.fetch_add(micros, Ordering::Relaxed);
+        told
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) started: Instant,
@@ -85,6 +104,8 @@ pub(crate) struct Request {
     pub(crate) credential: Option<Secret<String>>,
     pub(crate) content: Content,
     pub(crate) steps: Steps,
+    /// For what nodes share.
+    pub(crate) waited: Waited,
     pub(crate) keep: Keep,
     /// `None` when the call belongs to no trace but its own.
     pub(crate) span: Option<Arc<Trace>>,

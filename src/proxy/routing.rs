@@ -36,6 +36,15 @@ pub(crate) struct Routing {
     /// Slug of the saved config, `inline`, or empty.
     pub(crate) config: Arc<str>,
     sticks: Arc<Assignments>,
+    /// Assignments that were drawn for the current target and no other node has heard of.
+    untold: Option<Box<Untold>>,
+}
+
+#[derive(Debug)]
+struct Untold {
+    drawn: Vec<Drawn>,
+    /// How the current target was come to: by the answer of the one before, unless it is the first.
+    after: Option<(Plan, u16)>,
 }
 
 /// By what an inline config is kept: its text, and the workspace that sent it, since a compiled config holds the
@@ -130,20 +139,12 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
         }
     }
     request.headers.integrated_models |= config.fetch_integrated_models;
-    let (mut plan, drawn) = begin(&gateway.sticks, &config, request)?;
-    if let Some(drawn) = drawn
-        && gateway.sticks.agree(drawn, request.now().micros() / 1000).await
-    {
-        (plan, _) = begin(&gateway.sticks, &config, request)?;
-    }
-    Ok(Routing { plan, inline, config: name, sticks: gateway.sticks.clone() })
-}
-
-/// The first target, and the assignment that was drawn for it.
-fn begin(sticks: &Assignments, config: &Arc<Config>, request: &Request) -> Result<(Plan, Option<Drawn>), Fault> {
-    let view = sticks.view();
-    let plan = ask(request, config, &view, |asks| Plan::begin(config.clone(), asks)).map_err(no_match)?;
-    Ok((plan, view.drawn()))
+    let view = gateway.sticks.view();
+    let plan = ask(request, &config, &view, |asks| Plan::begin(config.clone(), asks)).map_err(no_match)?;
+    let mut routing = Routing { plan, inline, config: name, sticks: gateway.sticks.clone(), untold: None };
+    routing.note(view.drawn(), None);
+    routing.agree(request).await;
+    Ok(routing)
 }
 
 fn no_match(NoMatch(path): NoMatch) -> Fault {
@@ -157,11 +158,55 @@ impl Routing {
         self.plan.tell(status, request.now().micros() / 1000);
     }
 
-    /// Moves to the target that comes after an answer of `status`, if one does.
+    /// Moves to the target that comes after an answer of `status`, if one does. Before it is used,
+    /// [`Self::agree`] is to be called.
     pub(crate) fn next(&mut self, request: &Request, status: u16, exception: bool) -> bool {
         let config = self.plan.config().clone();
-        let plan = &mut self.plan;
-        ask(request, &config, &self.sticks.view(), |asks| plan.next(status, exception, asks))
+        let before = self.sticks.are_shared().then(|| self.plan.clone());
+        let (plan, view) = (&mut self.plan, self.sticks.view());
+        let moved = ask(request, &config, &view, |asks| plan.next(status, exception, asks));
+        let drawn = view.drawn();
+        self.note(drawn, before.map(|plan| (plan, status)));
+        moved
+    }
+
+    fn note(&mut self, drawn: Vec<Drawn>, after: Option<(Plan, u16)>) {
+        self.untold = (self.sticks.are_shared() && !drawn.is_empty()).then(|| Box::new(Untold { drawn, after }));
+    }
+
+    /// Comes to the target that the other nodes come to, where it depends on an assignment that was drawn just now.
+    pub(crate) async fn agree(&mut self, request: &Request) {
+        let mut told: Vec<u128> = Vec::new();
+        while let Some(mut untold) = self.untold.take() {
+            // One that was told of and drawn again leads to a target that is ill: there is nothing to agree on.
+            untold.drawn.retain(|drawn| !told.contains(&drawn.key()));
+            if untold.drawn.is_empty() {
+                return;
+            }
+            told.extend(untold.drawn.iter().map(Drawn::key));
+            let (now_ms, waited) = (request.now().micros() / 1000, request.waited.so_far());
+            if !request.waited.during(self.sticks.agree(&untold.drawn, now_ms, waited)).await {
+                return;
+            }
+            self.again(request, untold.after);
+        }
+    }
+
+    /// Makes the last step once more, by what is known now.
+    fn again(&mut self, request: &Request, after: Option<(Plan, u16)>) {
+        if let Some((before, status)) = after {
+            self.plan = before;
+            // It led somewhere before, by the same rules.
+            self.next(request, status, false);
+            return;
+        }
+        let (config, view) = (self.plan.config().clone(), self.sticks.view());
+        let again = ask(request, &config, &view, |asks| Plan::begin(config.clone(), asks));
+        let drawn = view.drawn();
+        self.note(drawn, None);
+        if let Ok(plan) = again {
+            self.plan = plan;
+        }
     }
 }
 

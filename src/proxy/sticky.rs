@@ -1,12 +1,13 @@
 //! Sticky assignments of load balancing. Kept in the process, bounded in entries: the least used go first, and who was
-//! forgotten is drawn again. With Redis nodes agree: who draws an assignment anew asks whether another node has, once;
+//! forgotten is drawn again. With Redis nodes agree: who draws an assignment anew asks whether another node has;
 //! choosing itself never waits.
 
 use gateway_domain::config::plan::Sticks;
 use gateway_store::Redis;
 use quick_cache::sync::Cache;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// About 6 MiB when full.
 const MOST: usize = 100_000;
@@ -25,11 +26,11 @@ pub(crate) struct Drawn {
     until_ms: i64,
 }
 
-/// The assignments as one plan sees them; notes the last that it draws.
+/// The assignments as one plan sees them; notes those that it draws.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
     all: &'a Assignments,
-    drawn: Cell<Option<Drawn>>,
+    drawn: RefCell<Vec<Drawn>>,
 }
 
 impl Default for Assignments {
@@ -50,29 +51,52 @@ impl Assignments {
     }
 
     pub(crate) const fn view(&self) -> View<'_> {
-        View { all: self, drawn: Cell::new(None) }
+        View { all: self, drawn: RefCell::new(Vec::new()) }
     }
 
-    /// Tells other nodes of an assignment, or learns that one of them was first: then it is true, and the plan is
-    /// to be made again. Redis away or late leaves each node with its own.
-    pub(crate) async fn agree(&self, drawn: Drawn, now_ms: i64) -> bool {
+    pub(crate) fn are_shared(&self) -> bool {
+        self.redis.get().is_some()
+    }
+
+    /// Tells other nodes of assignments, or learns that one of them was first: then its own is true, and the plan is
+    /// to be made again. Redis away, or late for one who has waited so long, leaves each node with its own.
+    pub(crate) async fn agree(&self, drawn: &[Drawn], now_ms: i64, waited: Duration) -> bool {
         let Some(redis) = self.redis.get() else { return false };
-        let name = format!("gateway:sticky:{:032x}", drawn.key);
-        let mut set = redis::cmd("SET");
-        set.arg(&name).arg(format!("{}:{}", drawn.place, drawn.until_ms));
-        set.arg("NX").arg("PX").arg(drawn.until_ms.saturating_sub(now_ms).max(1));
-        match redis.ask::<Option<String>>(&set).await {
-            Ok(None) => {}
-            Ok(Some(_)) | Err(_) => return false,
+        let left = redis.deadline().saturating_sub(waited);
+        if left.is_zero() {
+            return false;
         }
-        let mut get = redis::cmd("GET");
-        get.arg(&name);
-        let told = redis.ask::<Option<String>>(&get).await.ok().flatten();
-        let Some((place, until_ms)) = told.as_deref().and_then(read) else { return false };
-        self.kept.insert(drawn.key, (place, until_ms));
-        place != drawn.place
+        let mut call = redis::cmd("EVAL");
+        call.arg(FIRST).arg(drawn.len());
+        for one in drawn {
+            call.arg(format!("gateway:{{sticky}}:{:032x}", one.key));
+        }
+        for one in drawn {
+            call.arg(format!("{}:{}", one.place, one.until_ms)).arg(one.until_ms.saturating_sub(now_ms).max(1));
+        }
+        let told = redis.ask_within::<Vec<String>>(&call, left).await.unwrap_or_default();
+        let mut differ = false;
+        for (own, told) in drawn.iter().zip(&told) {
+            if let Some((place, until_ms)) = read(told).filter(|(place, _)| *place != own.place) {
+                self.kept.insert(own.key, (place, until_ms));
+                differ = true;
+            }
+        }
+        differ
     }
 }
+
+/// Of each key: what stands there, which is what comes with it if nothing did.
+const FIRST: &str = "
+local told = {}
+for i, key in ipairs(KEYS) do
+  told[i] = redis.call('GET', key)
+  if not told[i] then
+    told[i] = ARGV[2 * i - 1]
+    redis.call('SET', key, told[i], 'PX', ARGV[2 * i])
+  end
+end
+return told";
 
 fn read(text: &str) -> Option<(usize, i64)> {
     let (place, until_ms) = text.split_once(':')?;
@@ -80,8 +104,15 @@ fn read(text: &str) -> Option<(usize, i64)> {
 }
 
 impl View<'_> {
-    pub(crate) fn drawn(self) -> Option<Drawn> {
+    /// From the outside in.
+    pub(crate) fn drawn(self) -> Vec<Drawn> {
         self.drawn.into_inner()
+    }
+}
+
+impl Drawn {
+    pub(crate) const fn key(&self) -> u128 {
+        self.key
     }
 }
 
@@ -92,6 +123,6 @@ impl Sticks for View<'_> {
 
     fn keep(&self, key: u128, place: usize, until_ms: i64) {
         self.all.kept.insert(key, (place, until_ms));
-        self.drawn.set(Some(Drawn { key, place, until_ms }));
+        self.drawn.borrow_mut().push(Drawn { key, place, until_ms });
     }
 }

@@ -1,7 +1,7 @@
 //! The process's connection to Redis, and what stands on it. Without `--redis-url` both do without.
 
+use crate::accounts;
 use crate::cache::{self, AnswerCache};
-use crate::ids;
 use crate::limits::{self, Limits, Shared};
 use crate::metrics::Metrics;
 use crate::parts::Parts;
@@ -14,10 +14,8 @@ use prometheus::IntGauge;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use serde_json::json;
-use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
-use uuid::Uuid;
 
 /// Dialled and watched in the background: a start does not wait for Redis.
 pub(super) fn connect(
@@ -52,7 +50,9 @@ pub(super) fn limits(
     let limits = match redis {
         None => Limits::alone(ledger, peers),
         Some(redis) => {
-            let shared = Shared::start(redis, site(&settings.data_dir)?, ledger.clone(), control.handle());
+            let site = accounts::node_id(&settings.data_dir)?;
+            let site = site.parse().map_err(|_| "node.id: is not an id; remove it".to_owned())?;
+            let shared = Shared::start(redis, site, ledger.clone(), control.handle());
             Limits::sharing(ledger, peers, shared)
         }
     };
@@ -60,21 +60,6 @@ pub(super) fn limits(
     let registered = limits::Figures::new(limits.clone()).and_then(|f| metrics.register(Box::new(f)));
     registered.map_err(|e| format!("metrics cannot be set up: {e}"))?;
     Ok(limits)
-}
-
-/// Names what was counted in this data folder, also by the processes before this one.
-fn site(data_dir: &Path) -> Result<Uuid, String> {
-    let path = data_dir.join("node-id");
-    let failed = |e: std::io::Error| format!("{}: {e}", path.display());
-    match std::fs::read_to_string(&path) {
-        Ok(text) => text.trim().parse().map_err(|_| format!("{}: is not an id; remove it", path.display())),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            let id = ids::next(gateway_admin::system_clock());
-            std::fs::write(&path, id.to_string()).map_err(failed)?;
-            Ok(id)
-        }
-        Err(e) => Err(failed(e)),
-    }
 }
 
 /// Read when metrics are gathered.

@@ -3,7 +3,8 @@
 //!
 //! A window is a hash: what was used, and what each process holds. Holds of a process count while its lease lives, so
 //! that one that died gives back what it held. Nothing is counted for a node that has not joined: an empty Redis,
-//! new or restarted, first hears from each node what it knows. All keys share one hash tag: a cluster keeps them
+//! new or restarted, first hears from each node what it knows, and so does any Redis from a process that has just
+//! begun. What each node used is noted beside the sum, so that nothing told counts twice. All keys share one hash tag: a cluster keeps them
 //! together.
 
 mod script;
@@ -49,6 +50,7 @@ pub struct Seed {
 pub struct RedisCounters {
     redis: Redis,
     process: String,
+    site: String,
     lease: String,
     member: String,
     /// Number of the last batch that was settled.
@@ -62,21 +64,22 @@ impl RedisCounters {
     /// `process` names this one among all that hold something; `site` is the same again after a restart with what
     /// was counted before.
     pub fn new(redis: Redis, process: Uuid, site: Uuid) -> Self {
-        let (process, site) = (process.simple().to_string(), site.simple());
+        let (process, site) = (process.simple().to_string(), site.simple().to_string());
         Self {
             redis,
             lease: format!("gateway:{{limits}}:node:{process}"),
             member: format!("gateway:{{limits}}:member:{site}"),
             settled: format!("gateway:{{limits}}:settled:{process}"),
             process,
+            site,
             reserve: script::reserve(),
             settle: script::settle(),
             seed: script::seed(),
         }
     }
 
-    /// Hands over the scripts and takes a lease. True when Redis knows already what this node has counted; else it
-    /// is to be told by [`Self::seed`], and [`Self::enter`] ends the telling.
+    /// Hands over the scripts and takes a lease. True when Redis has heard from this node before; else it is to be
+    /// told by [`Self::seed`], and [`Self::enter`] ends the telling.
     pub async fn join(&self) -> Result<bool, RedisFailure> {
         for script in [&self.reserve, &self.settle, &self.seed] {
             let mut command = ::redis::cmd("SCRIPT");
@@ -90,15 +93,15 @@ impl RedisCounters {
         Ok(known > 0)
     }
 
-    /// Each node's part is added once, however often it is told.
+    /// Each node's part is added once, however often it is told, and whatever of it came by reserving and settling.
     pub async fn seed(&self, seeds: &[Seed], now: Timestamp) -> Result<(), RedisFailure> {
         let mut call = self.seed.call(seeds.len());
         seeds.iter().for_each(|seed| {
             call.arg(window_key(seed.slot));
         });
-        call.arg(&*self.process).arg(&*self.member);
+        call.arg(&*self.process).arg(&*self.site);
         for seed in seeds {
-            call.arg(whole(seed.used)).arg(whole(seed.held)).arg(i32::from(seed.keep == Keep::Shared));
+            call.arg(whole(seed.used)).arg(whole(seed.held)).arg(keep(seed.keep));
             call.arg(ttl(seed.ends, now));
         }
         self.redis.ask(&call).await
@@ -122,26 +125,26 @@ impl RedisCounters {
         Ok(())
     }
 
-    /// As [`gateway_domain::counters::Counters::reserve`]. Past its deadline nothing is known to be taken; should
+    /// As [`gateway_domain::counters::Counters::reserve`]; the caller has so much `time` for it. Past that nothing is known to be taken; should
     /// that turn out later, `late` is called, and what was taken has to be settled. Where the connection broke it
     /// never turns out: then requests stay counted, and holds end with their window.
     pub async fn reserve(
         &self,
         asks: &mut [Ask],
-        now: Timestamp,
+        (now, time): (Timestamp, Duration),
         late: impl FnOnce() + Send + 'static,
     ) -> Result<Verdict, RedisFailure> {
         let mut call = self.reserve.call(asks.len() * 2 + 1);
         call.arg(&*self.member);
         asks.iter().for_each(|ask| keys(&mut call, ask.slot));
-        call.arg(&*self.process);
+        call.arg(&*self.process).arg(&*self.site);
         for ask in asks.iter() {
             let take = match ask.take {
                 Take::Now => 0,
                 Take::Hold => 1,
                 Take::Look => 2,
             };
-            call.arg(whole(ask.limit)).arg(whole(ask.amount)).arg(take);
+            call.arg(whole(ask.limit)).arg(whole(ask.amount)).arg(take).arg(keep(ask.keep));
             span(&mut call, ask.slot, ask.ends, now);
         }
         let late = move |told: Vec<i64>| {
@@ -149,7 +152,7 @@ impl RedisCounters {
                 late();
             }
         };
-        match self.redis.ask_on(call, late).await {
+        match self.redis.ask_on(call, time, late).await {
             Err(RedisFailure::Refused(code)) if code == JOIN => Ok(Verdict::Stranger),
             told => read(asks, &told?),
         }
@@ -167,11 +170,11 @@ impl RedisCounters {
         let mut call = self.settle.call(changes.len() * 2 + 2);
         call.arg(&*self.member).arg(&*self.settled);
         changes.iter().for_each(|change| keys(&mut call, change.slot));
-        call.arg(&*self.process).arg(whole(batch));
+        call.arg(&*self.process).arg(&*self.site).arg(whole(batch));
         for change in changes {
             call.arg(whole(change.limit)).arg(whole(change.back)).arg(whole(change.more));
             call.arg(change.used.clamp(-MOST, MOST));
-            call.arg(i32::from(change.owes)).arg(i32::from(change.keep != Keep::Memory));
+            call.arg(i32::from(change.owes)).arg(keep(change.keep));
             span(&mut call, change.slot, change.ends, now);
         }
         let told: Vec<i64> = match self.redis.ask(&call).await {
@@ -211,6 +214,14 @@ fn window_key(slot: Slot) -> String {
 
 fn keys(call: &mut Cmd, slot: Slot) {
     call.arg(window_key(slot)).arg(format!("gateway:{{limits}}:{:016x}{:016x}:debt", slot.key.0, slot.key.1));
+}
+
+const fn keep(keep: Keep) -> i32 {
+    match keep {
+        Keep::Memory => 0,
+        Keep::Node => 1,
+        Keep::Shared => 2,
+    }
 }
 
 const fn ms(t: Timestamp) -> i64 {

@@ -69,6 +69,9 @@ pub enum RedisFailure {
     Away,
     #[error("Redis did not answer in time")]
     Late,
+    /// The caller had less time than Redis is given.
+    #[error("Redis did not answer in what was left of the caller's time")]
+    Hurried,
     #[error("Redis refused: {0}")]
     Refused(String),
 }
@@ -215,22 +218,40 @@ impl Redis {
         Ok(link)
     }
 
-    /// One command.
-    pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RedisFailure> {
-        self.with(async |link| command.query_async(link).await).await
+    /// How long any call may take.
+    pub fn deadline(&self) -> Duration {
+        self.0.deadline
     }
 
-    /// As [`Self::ask`], of a command that changes something: past its deadline it goes on behind the caller's back,
-    /// and what it brings after all is handed to `late`.
+    /// One command.
+    pub async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, RedisFailure> {
+        self.ask_within(command, self.0.deadline).await
+    }
+
+    /// As [`Self::ask`], of a caller who has only `time` for it.
+    pub async fn ask_within<T: FromRedisValue>(&self, command: &Cmd, time: Duration) -> Result<T, RedisFailure> {
+        let Some(link) = self.0.link.load_full() else { return Err(RedisFailure::Away) };
+        let mut own = (*link).clone();
+        let outcome = match timeout(self.0.deadline.min(time), command.query_async(&mut own)).await {
+            Ok(told) => told.map_err(failure),
+            Err(_) => Err(self.too_late(time)),
+        };
+        self.judge(&link, &outcome);
+        outcome
+    }
+
+    /// As [`Self::ask_within`], of a command that changes something: past its time it goes on behind the caller's
+    /// back, and what it brings after all is handed to `late`.
     pub async fn ask_on<T: FromRedisValue + Send + 'static>(
         &self,
         command: Cmd,
+        time: Duration,
         late: impl FnOnce(T) + Send + 'static,
     ) -> Result<T, RedisFailure> {
         let Some(link) = self.0.link.load_full() else { return Err(RedisFailure::Away) };
         let mut own = (*link).clone();
         let mut call = Box::pin(async move { command.query_async::<T>(&mut own).await });
-        let outcome = match timeout(self.0.deadline, &mut call).await {
+        let outcome = match timeout(self.0.deadline.min(time), &mut call).await {
             Ok(told) => told.map_err(failure),
             Err(_) => {
                 if let Some(runtime) = self.0.runtime.get() {
@@ -240,28 +261,22 @@ impl Redis {
                         }
                     });
                 }
-                Err(RedisFailure::Late)
+                Err(self.too_late(time))
             }
         };
         self.judge(&link, &outcome);
         outcome
     }
 
-    async fn with<T>(&self, call: impl AsyncFnOnce(&mut Link) -> ::redis::RedisResult<T>) -> Result<T, RedisFailure> {
-        let Some(link) = self.0.link.load_full() else { return Err(RedisFailure::Away) };
-        let mut own = (*link).clone();
-        let outcome = match timeout(self.0.deadline, call(&mut own)).await {
-            Ok(told) => told.map_err(failure),
-            Err(_) => Err(RedisFailure::Late),
-        };
-        self.judge(&link, &outcome);
-        outcome
+    fn too_late(&self, time: Duration) -> RedisFailure {
+        if time < self.0.deadline { RedisFailure::Hurried } else { RedisFailure::Late }
     }
 
     fn judge<T>(&self, link: &Arc<Link>, outcome: &Result<T, RedisFailure>) {
         match outcome {
             Ok(_) => self.0.late.store(0, Ordering::Relaxed),
-            Err(RedisFailure::Refused(_)) => {}
+            // Says nothing of Redis.
+            Err(RedisFailure::Refused(_) | RedisFailure::Hurried) => {}
             Err(RedisFailure::Away) => self.lose(link),
             Err(RedisFailure::Late) => {
                 if self.0.late.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_LATE {

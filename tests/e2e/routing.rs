@@ -105,6 +105,21 @@ async fn sticky_keeps_a_user_at_a_target() {
     assert!(used.len() > 1, "{used:?}");
 }
 
+/// Sets every assignment that is shared to the other of two places, as another node would have told it.
+fn tell_otherwise(redis: &mut redis::Connection) -> usize {
+    let names: Vec<String> = redis::cmd("KEYS").arg("gateway:{sticky}:*").query(redis).expect("names");
+    for name in &names {
+        let told: String = redis::cmd("GET").arg(name).query(redis).expect("a value");
+        let left: i64 = redis::cmd("TTL").arg(name).query(redis).expect("its time");
+        assert!((3500..=3600).contains(&left), "{left}");
+        let (place, until) = told.split_once(':').expect("place and end");
+        let other = if place == "0" { "1" } else { "0" };
+        let _: () =
+            redis::cmd("SET").arg(name).arg(format!("{other}:{until}")).arg("KEEPTTL").query(redis).expect("set");
+    }
+    names.len()
+}
+
 #[tokio::test]
 async fn sticky_is_shared_through_redis() {
     let redis = Redis::start();
@@ -112,33 +127,50 @@ async fn sticky_is_shared_through_redis() {
     let flags = ["--redis-url", &url, "--redis-timeout", "2s"];
     let gateway = Gateway::with(&flags).await;
     connected(&gateway).await;
-    let upstream = answering(200).await;
-    let sticky = json!({ "enabled": true, "hash_fields": ["metadata._user"], "ttl": 3600 });
-    let targets = [target(&upstream), target(&upstream)];
-    let config = json!({ "strategy": { "mode": "loadbalance", "sticky": sticky }, "targets": targets });
-    let ask = async |gateway: &Gateway, user: &str| {
-        index(&asked(gateway, &config, &json!({ "_user": user }), &hello()).await.expect(200))
+    let (well, ill) = (answering(200).await, answering(500).await);
+    let sticky = |targets: [Value; 2]| {
+        let sticky = json!({ "enabled": true, "hash_fields": ["metadata._user"], "ttl": 3600 });
+        json!({ "strategy": { "mode": "loadbalance", "sticky": sticky }, "targets": targets })
     };
-    let before = ask(&gateway, "ann").await;
+    let both = || sticky([target(&well), target(&well)]);
+    let first = both();
+    let nested = sticky([both(), both()]);
+    let later = json!({ "strategy": { "mode": "fallback" }, "targets": [target(&ill), both()] });
+    let chat = async |gateway: &Gateway, config: &Value, user: &str| {
+        index(&asked(gateway, config, &json!({ "_user": user }), &hello()).await.expect(200))
+    };
+    let relayed = async |gateway: &Gateway| {
+        let call = gateway.post("/v1/proxy/files").config(&later).header("x-gateway-metadata", r#"{"_user":"rel"}"#);
+        index(&call.body("multipart/form-data; boundary=b", "--b--").send().await.expect(200))
+    };
+    let all = async |gateway: &Gateway| {
+        [
+            chat(gateway, &first, "ann").await,
+            chat(gateway, &nested, "ann").await,
+            chat(gateway, &later, "ann").await,
+            relayed(gateway).await,
+        ]
+    };
+    let before = all(&gateway).await;
     let mut stored = redis::Client::open(url.as_str()).expect("a client").get_connection().expect("connected");
-    let names: Vec<String> = redis::cmd("KEYS").arg("gateway:sticky:*").query(&mut stored).expect("names");
-    let [name] = &names[..] else { panic!("{names:?}") };
-    let told: String = redis::cmd("GET").arg(name).query(&mut stored).expect("a value");
-    let left: i64 = redis::cmd("TTL").arg(name).query(&mut stored).expect("its time");
-    assert!((3500..=3600).contains(&left), "{left}");
-    // As another node would have told it: only what is shared leads there.
-    let (place, until) = told.split_once(':').expect("place and end");
-    let other = if place == "0" { "1" } else { "0" };
-    let _: () =
-        redis::cmd("SET").arg(name).arg(format!("{other}:{until}")).arg("KEEPTTL").query(&mut stored).expect("set");
-    assert_eq!(ask(&gateway, "ann").await, before, "a node keeps to what it knows");
+    assert_eq!(tell_otherwise(&mut stored), 5, "two of them of one request");
+    assert_eq!(all(&gateway).await, before, "a node keeps to what it knows");
     let gateway = gateway.restart_with(&flags).await;
     connected(&gateway).await;
-    let after = ask(&gateway, "ann").await;
-    assert_eq!(after, format!("config.targets[{other}]"));
+    let after = all(&gateway).await;
+    let other = |path: &str, at: usize| {
+        let flip = if path.as_bytes()[at] == b'0' { "1" } else { "0" };
+        [&path[..at], flip, &path[at + 1..]].concat()
+    };
+    assert_eq!(after[0], other(&before[0], "config.targets[".len()));
+    // The other branch has an assignment of its own.
+    assert_eq!(after[1][..16], other(&before[1], "config.targets[".len())[..16]);
+    for place in [2, 3] {
+        assert_eq!(after[place], other(&before[place], "config.targets[1].targets[".len()), "after a fallback");
+    }
     drop(redis);
-    assert_eq!(ask(&gateway, "ann").await, after);
-    ask(&gateway, "bob").await;
+    assert_eq!(all(&gateway).await, after);
+    chat(&gateway, &first, "bob").await;
 }
 
 async fn connected(gateway: &Gateway) {

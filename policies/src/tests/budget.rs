@@ -2,7 +2,7 @@
 
 use super::fixture::{Engine, NOW, pairs, requests, seconds, subject, usage_index};
 use crate::{Denied, Estimate, Hold, Index, Price, Stage, Subject, Used, Wants, slot_of};
-use gateway_domain::counters::{Answer, Change, Counters, Keep, Measured};
+use gateway_domain::counters::{Change, Keep, Measured};
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::Holder;
 use gateway_domain::resource::limits::Limits;
@@ -76,7 +76,7 @@ pub(super) fn target(
     wants.charge(caller);
     wants.gather(index, Stage::Target, subject, seconds(at));
     wants.measure(&estimate, price);
-    let Answer::Now(verdict) = engine.ledger.reserve(wants.asks(), seconds(at)) else { panic!("not at once") };
+    let verdict = engine.ledger.admit(wants.asks(), seconds(at));
     let counters: Arc<dyn Counters> = engine.ledger.clone();
     match verdict {
         Ok(()) => Ok(wants.granted(Stage::Target, &counters, estimate)),
@@ -255,7 +255,7 @@ fn holders_have_budgets_whose_weeks_begin_on_sunday() {
         let mut wants = Wants::default();
         wants.bind(Stage::Caller, (holder, "API key", &"mine".into()), &limits, at);
         wants.measure(&may_use(0, tokens), None);
-        let Answer::Now(verdict) = engine.ledger.reserve(wants.asks(), at) else { panic!("not at once") };
+        let verdict = engine.ledger.admit(wants.asks(), at);
         if let Err(refusal) = verdict {
             return Err(wants.denied(None, refusal, at).unwrap());
         }
@@ -264,7 +264,7 @@ fn holders_have_budgets_whose_weeks_begin_on_sunday() {
         wants.charge(&caller);
         wants.bind(Stage::Target, (Holder::Key(KeyId(Uuid::from_u128(8))), "provider", &"other".into()), &limits, at);
         wants.measure(&may_use(0, tokens), Some(&cents));
-        let Answer::Now(verdict) = engine.ledger.reserve(wants.asks(), at) else { panic!("not at once") };
+        let verdict = engine.ledger.admit(wants.asks(), at);
         match verdict {
             Ok(()) => {
                 let target = wants.granted(Stage::Target, &counters, may_use(0, tokens));

@@ -2,7 +2,6 @@
 
 use crate::{Denied, Estimate, Hold, Index, Ledger, Stage, Subject, Wants};
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Answer, Counters};
 use gateway_domain::id::{KeyId, PolicyId, WorkspaceId};
 use gateway_domain::snapshot::{Policy, UsagePolicy};
 use serde_json::{Value, json};
@@ -114,7 +113,7 @@ impl Engine {
         let mut wants = Wants::default();
         wants.gather(index, stage, subject, now);
         wants.measure(&estimate, None);
-        let Answer::Now(verdict) = self.ledger.reserve(wants.asks(), now) else { panic!("not at once") };
+        let verdict = self.ledger.admit(wants.asks(), now);
         let counters: Arc<dyn Counters> = self.ledger.clone();
         match verdict {
             Ok(()) => Ok(wants.granted(stage, &counters, estimate)),

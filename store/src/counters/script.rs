@@ -38,7 +38,9 @@ impl Script {
 }
 
 /// `level`: used and held of a window, nothing when it is not there. `carried`: what a window begins with; with
-/// `take` it is taken over from the debt.
+/// `take` it is taken over from the debt. `told`: the field that has what one node used of a window, so that what it
+/// tells later counts once: under the process when its counts end with it (keep 0), under the site when they outlive
+/// it (1), under none when every node knows all of it (2).
 const COMMON: &str = r"
 local living = {}
 local function lives(process)
@@ -78,10 +80,13 @@ local function open(key, used, ttl)
   redis.call('HSET', key, 'u', used)
   if ttl > 0 then redis.call('PEXPIRE', key, ttl) end
 end
+local function told(keep)
+  if keep ~= '2' then return 's:' .. (keep == '1' and ARGV[2] or ARGV[1]) end
+end
 ";
 
-/// Keys: the membership, then window and debt of each ask. Per ask: limit, amount, take (0 now, 1 hold, 2 look),
-/// began, ends, ttl. Answers 1 and `left`, flags (1 lone, 2 fresh) of each; or 0, the place of the refusal that waits
+/// Keys: the membership, then window and debt of each ask. First the process and the site, then per ask: limit,
+/// amount, take (0 now, 1 hold, 2 look), keep, began, ends, ttl. Answers 1 and `left`, flags (1 lone, 2 fresh) of each; or 0, the place of the refusal that waits
 /// longest, and what stands there; or -1 to a stranger.
 pub(super) fn reserve() -> Script {
     Script::new(
@@ -91,12 +96,12 @@ local process, n = ARGV[1], (#KEYS - 1) / 2
 local at, wait, stands = 0, -1, 0
 local seen = {}
 for i = 1, n do
-  local a = 1 + (i - 1) * 6
-  local limit, amount, take, ends = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), ARGV[a + 3], tonumber(ARGV[a + 5])
+  local a = 2 + (i - 1) * 7
+  local limit, amount, take, ends = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), ARGV[a + 3], tonumber(ARGV[a + 6])
   local used, held = level(KEYS[2 * i])
   local taken
   if used then taken = used + held
-  else taken = carried(KEYS[2 * i + 1], tonumber(ARGV[a + 4]), ends, limit, false) end
+  else taken = carried(KEYS[2 * i + 1], tonumber(ARGV[a + 5]), ends, limit, false) end
   local fits = take == '2' or taken + amount <= limit or taken == 0
   if (taken >= limit or not fits) and ends > wait then at, wait, stands = i, ends, taken end
   seen[i] = used and taken or -1
@@ -104,16 +109,20 @@ end
 if at > 0 then return {0, at, stands} end
 local out = {1}
 for i = 1, n do
-  local a = 1 + (i - 1) * 6
+  local a = 2 + (i - 1) * 7
   local key, limit, amount, take = KEYS[2 * i], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), ARGV[a + 3]
   local flags, taken = 0, math.max(0, seen[i])
   if take ~= '2' then
     if seen[i] < 0 then
-      taken = carried(KEYS[2 * i + 1], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), limit, true)
-      open(key, taken, tonumber(ARGV[a + 6]))
+      taken = carried(KEYS[2 * i + 1], tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6]), limit, true)
+      open(key, taken, tonumber(ARGV[a + 7]))
       flags = 2
     end
-    redis.call('HINCRBY', key, take == '0' and 'u' or 'h:' .. process, amount)
+    if take == '0' then
+      redis.call('HINCRBY', key, 'u', amount)
+      local mine = told(ARGV[a + 4])
+      if mine then redis.call('HINCRBY', key, mine, amount) end
+    else redis.call('HINCRBY', key, 'h:' .. process, amount) end
     if amount > limit then flags = flags + 1 end
     taken = taken + amount
   end
@@ -125,31 +134,33 @@ return out
     )
 }
 
-/// Keys: the membership, the number of the last batch, then window and debt of each change. Per change: limit, back,
-/// more, used, owes, lasting, began, ends, ttl. Answers what each left owed, or -1 to a stranger.
+/// Keys: the membership, the number of the last batch, then window and debt of each change. First the process, the site
+/// and the number of this batch, then per change: limit, back, more, used, owes, keep, began, ends, ttl. Answers what each left owed, or -1 to a stranger.
 pub(super) fn settle() -> Script {
     Script::new(
         r"
 if redis.call('EXISTS', KEYS[1]) == 0 then return {-1} end
-if tonumber(redis.call('GET', KEYS[2]) or '0') >= tonumber(ARGV[2]) then return {} end
-redis.call('SET', KEYS[2], ARGV[2], 'EX', 86400)
+if tonumber(redis.call('GET', KEYS[2]) or '0') >= tonumber(ARGV[3]) then return {} end
+redis.call('SET', KEYS[2], ARGV[3], 'EX', 86400)
 local process, n = ARGV[1], (#KEYS - 2) / 2
 local out = {}
 for i = 1, n do
-  local a = 2 + (i - 1) * 9
+  local a = 3 + (i - 1) * 9
   local key, debt = KEYS[2 * i + 1], KEYS[2 * i + 2]
   local limit, back, more, spent = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4])
-  local owes, lasting = ARGV[a + 5] == '1', ARGV[a + 6] == '1'
+  local owes, keep = ARGV[a + 5] == '1', ARGV[a + 6]
   local began, ends, ttl = tonumber(ARGV[a + 7]), tonumber(ARGV[a + 8]), tonumber(ARGV[a + 9])
   local known = redis.call('EXISTS', key) == 1
   out[i] = 0
-  if known or (lasting and spent > 0) then
+  if known or (keep ~= '0' and spent > 0) then
     if not known then open(key, carried(debt, began, ends, limit, true), ttl) end
     local mine = 'h:' .. process
     local held = math.max(0, tonumber(redis.call('HGET', key, mine) or '0') - back) + more
     if held == 0 then redis.call('HDEL', key, mine) else redis.call('HSET', key, mine, held) end
     local used = math.max(0, tonumber(redis.call('HGET', key, 'u') or '0') + spent)
     redis.call('HSET', key, 'u', used)
+    local own = told(keep)
+    if own and spent ~= 0 then redis.call('HINCRBY', key, own, spent) end
     if owes then
       local u, h = level(key)
       local over = math.max(0, (u or 0) + (h or 0) - limit)
@@ -171,8 +182,8 @@ return out
     )
 }
 
-/// Keys: windows. First the process and the node's mark, then per window: used, held, shared, ttl. What a node used
-/// is added; a count that is shared elsewhere too is one that every node knows, so it is only a floor.
+/// Keys: windows. First the process and the site, then per window: used, held, keep, ttl. Of what a node used the part
+/// is added that is not there yet; a count that every node knows is only a floor.
 pub(super) fn seed() -> Script {
     Script::new(
         r"
@@ -180,17 +191,17 @@ for i = 1, #KEYS do
   local a, key = 2 + (i - 1) * 4, KEYS[i]
   local used, held, ttl = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 4])
   local before = redis.call('HGET', key, 'u')
-  if not before then open(key, 0, ttl) end
-  before = tonumber(before or '0')
-  if ARGV[a + 3] == '1' then redis.call('HSET', key, 'u', math.max(before, used))
-  else
-    local told = tonumber(redis.call('HGET', key, 's:' .. ARGV[2]) or '0')
-    if used > told then
-      redis.call('HSET', key, 's:' .. ARGV[2], used)
-      redis.call('HSET', key, 'u', before + used - told)
+  if before or used > 0 or held > 0 then
+    if not before then open(key, 0, ttl) end
+    before = tonumber(before or '0')
+    local own = told(ARGV[a + 3])
+    if not own then redis.call('HSET', key, 'u', math.max(before, used))
+    else
+      local known = tonumber(redis.call('HGET', key, own) or '0')
+      if used > known then redis.call('HSET', key, own, used, 'u', before + used - known) end
     end
+    if held > 0 then redis.call('HSET', key, 'h:' .. ARGV[1], held) else redis.call('HDEL', key, 'h:' .. ARGV[1]) end
   end
-  if held > 0 then redis.call('HSET', key, 'h:' .. ARGV[1], held) end
 end
 return 1
 ",

@@ -4,7 +4,7 @@ use crate::child::Tied;
 use crate::program::{command, find, free_port, on_path};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -12,14 +12,35 @@ use tempfile::TempDir;
 pub struct Redis {
     server: Option<Tied>,
     port: u16,
+    /// The only node of a cluster, with all of its slots.
+    is_cluster: bool,
     dir: TempDir,
 }
 
 impl Redis {
     pub fn start() -> Self {
+        Self::begin(false)
+    }
+
+    /// In cluster mode: what names keys of several slots at once is refused.
+    pub fn start_cluster() -> Self {
+        let redis = Self::begin(true);
+        redis.say(b"CLUSTER ADDSLOTSRANGE 0 16383\r\n", b"+OK");
+        let end = Instant::now() + Duration::from_secs(10);
+        while !redis.tell(b"SET up 1\r\n", b"+OK") {
+            assert!(Instant::now() < end, "the cluster did not come up");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        redis.say(b"DEL up\r\n", b":1");
+        redis
+    }
+
+    fn begin(is_cluster: bool) -> Self {
         let mut dir = TempDir::new().unwrap_or_else(|e| panic!("no temporary directory: {e}"));
         for _ in 0..5 {
-            let mut redis = Self { server: None, port: free_port(), dir };
+            // A cluster's nodes talk at another port, which has to be one too.
+            let port = std::iter::repeat_with(free_port).find(|port| !is_cluster || *port < 55_000);
+            let mut redis = Self { server: None, port: port.unwrap_or_default(), is_cluster, dir };
             if redis.run() {
                 return redis;
             }
@@ -34,6 +55,21 @@ impl Redis {
 
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Takes connections and says nothing, as a machine that is overloaded. Undone by [`Self::wake`].
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    pub fn wake(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let Some(server) = &self.server else { return };
+        let done = Command::new("kill").args([signal, &server.id().to_string()]).status();
+        assert!(done.is_ok_and(|status| status.success()), "kill {signal}");
     }
 
     /// Gone at once, as after a crash; what it held is lost.
@@ -57,6 +93,9 @@ impl Redis {
             "--appendonly",
             "no",
         ]);
+        if self.is_cluster {
+            command.args(["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"]);
+        }
         command.arg("--dir").arg(self.dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
         self.server = Some(Tied::start(command));
         let end = Instant::now() + Duration::from_secs(10);
@@ -71,13 +110,21 @@ impl Redis {
     }
 
     fn answers(&self) -> bool {
+        self.tell(b"PING\r\n", b"+PONG")
+    }
+
+    fn say(&self, command: &[u8], answer: &[u8]) {
+        assert!(self.tell(command, answer), "{}", String::from_utf8_lossy(command));
+    }
+
+    fn tell(&self, command: &[u8], answer: &[u8]) -> bool {
         let ask = || -> std::io::Result<bool> {
             let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
             stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-            stream.write_all(b"PING\r\n")?;
-            let mut answer = [0; 5];
-            stream.read_exact(&mut answer)?;
-            Ok(&answer == b"+PONG")
+            stream.write_all(command)?;
+            let mut heard = vec![0; answer.len()];
+            stream.read_exact(&mut heard)?;
+            Ok(heard == answer)
         };
         ask().unwrap_or(false)
     }

@@ -3,7 +3,7 @@
 
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{
-    Answer, Ask, Change, CounterKey, Counters, FailMode, Keep, Measured, Refusal, Slot, Take,
+    Answer, Ask, Cause, Change, CounterKey, Counters, FailMode, Keep, Measured, Refusal, Slot, Take,
 };
 use gateway_policies::Ledger;
 use gateway_store::{Redis, RedisCounters, RedisFailure, RedisUrl, Seed, Verdict};
@@ -16,6 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+const PATIENT: Duration = Duration::MAX;
 const MINUTE: i64 = 60_000_000;
 /// Near the real time, since Redis forgets windows by its own clock.
 const START: i64 = 30_000_000 * MINUTE;
@@ -59,7 +60,7 @@ impl Dice {
 }
 
 fn now(ledger: &Ledger, asks: &mut [Ask], at: Timestamp) -> Result<(), Refusal> {
-    match ledger.reserve(asks, at) {
+    match ledger.reserve(asks, at, Duration::ZERO) {
         Answer::Now(verdict) => verdict,
         Answer::Later(_) => panic!("the ledger answers at once"),
     }
@@ -70,7 +71,7 @@ fn node(redis: &Redis) -> RedisCounters {
 }
 
 async fn take(node: &RedisCounters, asks: &mut [Ask], at: Timestamp) -> Verdict {
-    node.reserve(asks, at, || {}).await.unwrap()
+    node.reserve(asks, (at, PATIENT), || {}).await.unwrap()
 }
 
 /// Connected nodes that have joined, while `story` runs.
@@ -87,7 +88,11 @@ async fn with_nodes<F: Future<Output = ()>>(server: &Server, n: usize, story: im
 }
 
 async fn with_redis(server: &Server, story: impl AsyncFnOnce(Redis)) {
-    let redis = Redis::new(RedisUrl::parse(&server.url()).unwrap(), Duration::from_secs(5));
+    at_redis(&server.url(), story).await;
+}
+
+async fn at_redis(url: &str, story: impl AsyncFnOnce(Redis)) {
+    let redis = Redis::new(RedisUrl::parse(url).unwrap(), Duration::from_secs(5));
     let story = async {
         while !redis.state().connected {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -185,6 +190,34 @@ async fn a_dead_node_gives_back_what_it_held() {
     .await;
 }
 
+#[tokio::test]
+async fn in_cluster_mode_all_limits_of_a_stage_are_one_call() {
+    let server = Server::start_cluster();
+    let one = server.url();
+    // As a single server, and as a cluster that is found by any of its nodes.
+    for (round, url) in [(1, one.clone()), (2, format!("{one},{one}"))] {
+        let name = |n: u64| round * 10 + n;
+        at_redis(&url, async |redis| {
+            let (node, at) = (node(&redis), Timestamp(START));
+            assert!(!node.join().await.unwrap());
+            let mut asks: Vec<Ask> = (1..6).map(|n| ask(name(n), 9, n, Take::Hold, at)).collect();
+            node.seed(&[seed(&asks[0], 3, 0)], at).await.unwrap();
+            node.enter().await.unwrap();
+            assert_eq!(take(&node, &mut asks, at).await, Verdict::Granted);
+            assert_eq!(asks.iter().map(|ask| ask.left).collect::<Vec<_>>(), [5, 7, 6, 5, 4]);
+            let refusal = Refusal { at: 4, cause: Cause::Limit, taken: 5 };
+            assert_eq!(take(&node, &mut asks.clone(), at).await, Verdict::Refused(refusal));
+            let used: Vec<Change> = asks.iter().map(|ask| change(ask, ask.amount, 0, 1)).collect();
+            assert_eq!(node.settle(&used, 1, at).await.unwrap(), Some(vec![0; 5]));
+            node.renew_lease().await.unwrap();
+            let mut look: Vec<Ask> = (1..6).map(|n| ask(name(n), 9, 0, Take::Look, at)).collect();
+            assert_eq!(take(&node, &mut look, at).await, Verdict::Granted);
+            assert_eq!(look.iter().map(|ask| ask.left).collect::<Vec<_>>(), [5, 8, 8, 8, 8]);
+        })
+        .await;
+    }
+}
+
 fn seed(of: &Ask, used: u64, held: u64) -> Seed {
     Seed { slot: of.slot, ends: of.ends, keep: of.keep, used, held }
 }
@@ -230,6 +263,43 @@ async fn what_nodes_know_comes_back_to_a_redis_that_lost_it() {
         () = redis.keep() => unreachable!("it never ends"),
         () = story => {}
     }
+}
+
+#[tokio::test]
+async fn of_what_a_node_tells_the_part_that_is_missing_counts() {
+    let server = Server::start();
+    with_redis(&server, async |redis| {
+        let (site, at) = (Uuid::now_v7(), Timestamp(START));
+        let begin = async || {
+            let process = RedisCounters::new(redis.clone(), Uuid::now_v7(), site);
+            process.join().await.unwrap();
+            process.enter().await.unwrap();
+            process
+        };
+        let left = async |process: &RedisCounters, name: u64| {
+            let mut look = [ask(name, 100, 0, Take::Look, at)];
+            assert_eq!(take(process, &mut look, at).await, Verdict::Granted);
+            look[0].left
+        };
+        let before = begin().await;
+        let kept = ask(1, 100, 4, Take::Now, at);
+        let short = Ask { keep: Keep::Memory, ..ask(2, 100, 4, Take::Now, at) };
+        assert_eq!(take(&before, &mut [kept, short], at).await, Verdict::Granted);
+        let used = [change(&kept, 0, 0, 6), change(&short, 0, 0, 6)];
+        before.settle(&used, 1, at).await.unwrap().expect("joined");
+        assert_eq!((left(&before, 1).await, left(&before, 2).await), (90, 90));
+        // Three more were used while Redis was out of reach, and the process was killed: the journal has them. Of
+        // the short window the next process knows only its own.
+        let after = begin().await;
+        for _ in 0..2 {
+            after.seed(&[seed(&kept, 13, 5), seed(&short, 2, 0)], at).await.unwrap();
+        }
+        assert_eq!((left(&after, 1).await, left(&after, 2).await), (82, 88));
+        // What is held no more is told too; what was never used begins nothing.
+        after.seed(&[seed(&kept, 11, 0), seed(&ask(3, 9, 1, Take::Now, at), 0, 0)], at).await.unwrap();
+        assert_eq!((left(&after, 1).await, left(&after, 3).await), (87, 100));
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -311,7 +381,7 @@ async fn what_came_late_is_heard_of() {
                 let late = heard.clone();
                 let began = Instant::now();
                 let mut asks = [ask(1, 9, 1, Take::Now, Timestamp(START))];
-                let failed = node.reserve(&mut asks, Timestamp(START), move || late.notify_one()).await;
+                let failed = node.reserve(&mut asks, (Timestamp(START), PATIENT), move || late.notify_one()).await;
                 assert_eq!(failed, Err(RedisFailure::Late));
                 assert!(began.elapsed() < Duration::from_millis(550), "{:?}", began.elapsed());
                 heard.notified().await;
