@@ -2,7 +2,7 @@
 
 use super::fixture::{Engine, NOW, pairs, requests, seconds, subject, usage_index};
 use crate::{Denied, Estimate, Hold, Index, Price, Stage, Subject, Used, Wants, slot_of};
-use gateway_domain::counters::{Change, Keep, Measured};
+use gateway_domain::counters::{Change, Counters, Keep, Measured};
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::Holder;
 use gateway_domain::resource::limits::Limits;

@@ -2,6 +2,7 @@
 
 use crate::{Denied, Estimate, Hold, Index, Ledger, Stage, Subject, Wants};
 use gateway_domain::Timestamp;
+use gateway_domain::counters::Counters;
 use gateway_domain::id::{KeyId, PolicyId, WorkspaceId};
 use gateway_domain::snapshot::{Policy, UsagePolicy};
 use serde_json::{Value, json};
