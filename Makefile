@@ -10,7 +10,7 @@ help:
 	@echo 'make bench            compare with nginx and a bare Pingora proxy (see benches/README.md)'
 	@echo 'make fuzz             requests made from our own OpenAPI document, and bytes for streams and bodies'
 	@echo 'make scale            start-up, memory and time per change with 100,000 keys'
-	@echo 'make soak             the loss tests for a minute each at full load (see benches/README.md)'
+	@echo 'make soak             exact limits and the loss tests for a minute each at full load (see benches/README.md)'
 	@echo 'make setup            install the system packages that tests and benchmarks need'
 
 setup:
@@ -44,8 +44,9 @@ scale:
 	cargo build --release --bin gateway
 	python3 benches/scale.py $${CARGO_TARGET_DIR:-target}/release/gateway --check $(ARGS)
 
-# The tests of tests/e2e/loss.rs for longer: the log store frozen, stopped and started, the journal at its bound, the
-# disk full, the process killed. One at a time, so that each has the machine for itself.
+# The tests of tests/e2e/exact.rs and loss.rs for longer: limits over four processes and one Redis, each round with dice
+# of its own; the log store frozen, stopped and started, the journal at its bound, the disk full, the process killed.
+# One at a time, so that each has the machine for itself.
 SOAK_SECONDS ?= 60
 soak:
-	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --release --test e2e -- loss:: --nocapture --test-threads 1
+	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --release --test e2e -- loss:: exact:: --nocapture --test-threads 1

@@ -13,12 +13,16 @@ import subprocess
 import tempfile
 import time
 
-from rig.contenders import Bare, Gateway, InProcess, Nginx, OnRedis, RecordsOff, RecordsOn, Unlimited, Upstream, build
+from rig.contenders import (AllInProcess, AllOnRedis, Bare, CostOnRedis, Gateway, InProcess, Nginx, OnRedis, RecordsOff,
+                            RecordsOn, TokensOnRedis, Unlimited, Upstream, build)
 from rig.processes import CPUS, note, stop_all
 from rig.table import add_ttft, ratio, table
 
 WARM_UP_SECONDS = 1.0
-GATEWAYS = {"gateway", "on", "off", "unlimited", "limited", "redis"}
+KINDS = {"nginx": Nginx, "bare": Bare, "gateway": Gateway, "on": RecordsOn, "off": RecordsOff,
+         "unlimited": Unlimited, "limited": InProcess, "limited-all": AllInProcess, "redis": OnRedis, "redis-all": AllOnRedis,
+         "redis-tokens": TokensOnRedis, "redis-cost": CostOnRedis}
+GATEWAYS = set(KINDS) - {"nginx", "bare"}
 WORKER_BOUND = 0.9  # of bare Pingora's CPU per request, on c1pin
 
 
@@ -36,6 +40,7 @@ STREAM = ("--stream",)
 SCENARIOS = [
     Scenario("c1pin", "1 KB JSON, 1 connection, everything on one core", 1, pinned=True),
     Scenario("c32", "1 KB JSON, 32 connections", 32),
+    Scenario("c64", "1 KB JSON, 64 connections", 64),
     Scenario("sse1", "streams of 53 events, 1 connection", 1, STREAM, streaming=True),
     Scenario("sse32", "streams of 53 events, 32 connections", 32, STREAM, streaming=True),
     Scenario("body1m", "1 MB JSON, 8 connections", 8, ("--body-size", str(1 << 20))),
@@ -46,9 +51,10 @@ def settings():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each run")
-    parser.add_argument("--scenarios", default=",".join(s.name for s in SCENARIOS))
+    parser.add_argument("--scenarios", default=",".join(s.name for s in SCENARIOS if s.name != "c64"))
     parser.add_argument("--contenders", default="direct,nginx,bare,gateway",
-                        help="also: on, off (records, into a store that keeps none); unlimited, limited, redis (a policy)")
+                        help="also: on, off (records, into a store that keeps none); unlimited, limited, redis (a policy), "
+                             "redis-tokens, redis-cost, limited-all, redis-all (by requests, tokens and cost)")
     parser.add_argument("--threads", type=int, default=len(CPUS), help="of nginx, the bare proxy and the gateway")
     add_build_options(parser)
     parser.add_argument("--check", action="store_true", help="fail when a hard bound is broken")
@@ -222,11 +228,9 @@ def main():
     rig = settings()
     prepare(rig)
     upstream = Upstream(rig)
-    kinds = {"nginx": Nginx, "bare": Bare, "gateway": Gateway, "on": RecordsOn, "off": RecordsOff,
-             "unlimited": Unlimited, "limited": InProcess, "redis": OnRedis}
-    names = [name for name in rig.contenders.split(",") if name in kinds]
+    names = [name for name in rig.contenders.split(",") if name in KINDS]
     contenders = [upstream] if "direct" in rig.contenders else []
-    contenders += [kinds[name](rig) for name in names]
+    contenders += [KINDS[name](rig) for name in names]
     rest = at_rest(contenders)
     results = measure_all(rig, upstream, contenders)
     complete, records = True, ""

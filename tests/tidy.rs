@@ -162,6 +162,20 @@ fn has_word(line: &str, word: &str) -> bool {
 
 /// Lints are silenced by `expect`, which complains when there is nothing to silence.
 #[test]
+fn every_setting_is_told_of() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let (settings, page) = (read("src/settings.rs"), read("docs/configuration.md"));
+    let names: Vec<String> = settings
+        .lines()
+        .filter_map(|line| line.split_once(": [").map(|(name, _)| name.trim().replace('_', "-")))
+        .filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
+        .collect();
+    assert!(names.len() > 50, "{names:?}");
+    let untold: Vec<String> = names.into_iter().filter(|name| !page.contains(&format!("`--{name}`"))).collect();
+    judge("a setting stands in docs/configuration.md", &untold);
+}
+
+#[test]
 fn lints_are_expected_not_allowed() {
     let (left, right) = ("[al", "low(");
     let offences = sources().into_iter().filter_map(|s| {

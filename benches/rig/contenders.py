@@ -131,7 +131,7 @@ class Gateway(Contender):
 
     name = "gateway"
     log_store = None  # where records go, when not with the configuration
-    limited = True    # held to a policy
+    limits = ("requests",)  # what policies hold it to
     redis = None      # where nodes share limits
 
     def __init__(self, rig):
@@ -159,10 +159,15 @@ class Gateway(Contender):
             "name": "bench", "ai_provider_id": "openai", "key": "sk-bench-0123456789abcdef",
             "create_default_provider": False, "configurations": {"custom_host": upstream}})
         self._create("providers", {"name": "bench", "slug": "bench", "integration_id": integration["id"]})
-        if self.limited:
-            self._create("policies/rate-limits", {
-                "name": "bench", "type": "requests", "unit": "rpm", "value": 1_000_000_000,
-                "conditions": [{"key": "workspace_id", "value": "*"}], "group_by": [{"key": "api_key"}]})
+        for what in self.limits:
+            held = {"name": what, "type": what, "group_by": [{"key": "api_key"}]}
+            if what == "cost":
+                self._create("policies/usage-limits", held | {
+                    "credit_limit": 1_000_000, "periodic_reset": "weekly", "conditions": [{"key": "api_key", "value": "*"}]})
+            else:
+                self._create("policies/rate-limits", held | {
+                    "unit": {"requests": "rpm", "tokens": "tpm"}[what], "value": 1_000_000_000,
+                    "conditions": [{"key": "workspace_id", "value": "*"}]})
         config = self._create("configs", {
             "name": "bench", "config": {"provider": "@bench", "retry": {"attempts": 1}}})
         return config["slug"]
@@ -180,7 +185,7 @@ class Unlimited(Gateway):
 
     name = "no policy"
     log_store = "off:"
-    limited = False
+    limits = ()
 
 
 class InProcess(Gateway):
@@ -188,6 +193,13 @@ class InProcess(Gateway):
 
     name = "in process"
     log_store = "off:"
+
+
+class AllInProcess(InProcess):
+    """By requests, tokens and money."""
+
+    name = "all in process"
+    limits = ("requests", "tokens", "cost")
 
 
 class OnRedis(Gateway):
@@ -198,7 +210,7 @@ class OnRedis(Gateway):
 
     def __init__(self, rig):
         port = free_port()
-        self.server = Process("redis", [
+        self.server = Process(f"{self.name}-server".replace(" ", "-"), [
             "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"], rig.dir)
         self.redis = f"redis://127.0.0.1:{port}"
         super().__init__(rig)
@@ -207,6 +219,23 @@ class OnRedis(Gateway):
             if time.time() > until:
                 raise SystemExit("limits are not counted in Redis")
             time.sleep(0.1)
+
+
+class TokensOnRedis(OnRedis):
+    name = "tokens on redis"
+    limits = ("tokens",)
+
+
+class CostOnRedis(OnRedis):
+    name = "cost on redis"
+    limits = ("cost",)
+
+
+class AllOnRedis(OnRedis):
+    """By requests, tokens and money: a call of Redis at each of the two stages, and settling."""
+
+    name = "all on redis"
+    limits = ("requests", "tokens", "cost")
 
 
 class RecordsOn(Gateway):

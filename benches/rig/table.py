@@ -4,7 +4,7 @@ from statistics import median
 
 COMMON = [
     ("worker µs/req", "worker_us"), ("x nginx", ("worker_us", "nginx")), ("x bare", ("worker_us", "bare pingora")),
-    ("x records off", ("worker_us", "records off")),
+    ("x records off", ("worker_us", "records off")), ("sum x no policy", ("sum_us", "no policy")),
     ("writer µs/record", "writer_us"), ("rest µs/req", "rest_us"),
     ("sum µs/req", "sum_us"), ("sum x nginx", ("sum_us", "nginx")), ("sum x bare", ("sum_us", "bare pingora")),
     ("req/s", "rps"), ("p50 µs", "p50_us"), ("p99 µs", "p99_us"),

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use pingora::proxy::Session;
 use pingora_limits::rate::Rate;
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,6 +71,14 @@ impl Drop for Seat {
     }
 }
 
+/// Whoever has one address of IPv6 has all of its /64.
+fn network(address: Option<IpAddr>) -> Option<IpAddr> {
+    address.map(|address| match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
+        v4 => v4,
+    })
+}
+
 impl Shield {
     pub(crate) fn new(bounds: Bounds, peers: Peers) -> Self {
         let rate = || Rate::new(Duration::from_secs(1));
@@ -102,7 +110,7 @@ impl Shield {
 
     /// What comes with keys that nobody knows from this address need not be looked at.
     pub(crate) fn is_flooded_by(&self, address: Option<IpAddr>) -> bool {
-        self.bounds.unknown_keys > 0 && self.unknown_keys.observe(&address, 0) > self.bounds.unknown_keys
+        self.bounds.unknown_keys > 0 && self.unknown_keys.observe(&network(address), 0) > self.bounds.unknown_keys
     }
 
     pub(crate) fn unknown_keys(&self) -> Fault {
@@ -145,7 +153,7 @@ impl Gateway {
         if most == 0 {
             return None;
         }
-        let seen = self.shield.requests.observe(&self.client_ip(session), 1);
+        let seen = self.shield.requests.observe(&network(self.client_ip(session)), 1);
         (seen > most).then(|| self.shield.flood("Too many requests from this address"))
     }
 
@@ -153,11 +161,25 @@ impl Gateway {
     pub(super) fn count_unknown(&self, session: &Session, refused: Refused) -> Refused {
         let most = self.shield.bounds.unknown_keys;
         if most > 0 && refused.fault.kind() == FaultKind::Unauthenticated {
-            let seen = self.shield.unknown_keys.observe(&self.client_ip(session), 1);
+            let seen = self.shield.unknown_keys.observe(&network(self.client_ip(session)), 1);
             if seen > most {
                 return self.shield.unknown_keys().into();
             }
         }
         refused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_are_one() {
+        let of = |text: &str| network(Some(text.parse().expect("an address")));
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), of("2001:db8:1:2::1"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_eq!(of("::ffff:203.0.113.9"), of("203.0.113.9"));
+        assert_ne!(of("203.0.113.8"), of("203.0.113.9"));
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 /// Seconds under load; the phases of a test share them.
-fn seconds() -> f64 {
+pub(crate) fn seconds() -> f64 {
     let given = std::env::vars_os().find(|(name, _)| name == "SOAK_SECONDS").map(|(_, value)| value);
     given.map_or(3.0, |text| text.to_string_lossy().parse().expect("SOAK_SECONDS is a number"))
 }

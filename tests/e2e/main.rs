@@ -35,6 +35,8 @@ mod dashboard;
 #[cfg(test)]
 mod dialects;
 #[cfg(test)]
+mod exact;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod first_request;

@@ -94,6 +94,84 @@ async fn a_provider_that_has_enough_to_do_is_passed_over() {
     .await;
 }
 
+/// Good, bad and broken, exchanged and relayed, left by its client and left for another target.
+#[tokio::test]
+async fn a_provider_has_its_place_back_however_a_call_ends() {
+    let narrow = Upstream::scripted(|mut peer| async move {
+        while let Some(seen) = peer.request().await {
+            let how = seen.header("x-how").unwrap_or_default().to_owned();
+            let sent = match how.as_str() {
+                "bad" => peer.send(reply::error(500, &[])).await,
+                "broken" => return peer.reset().await,
+                "stream" => peer.send(reply::stream(&["hi"])).await,
+                "endless" => {
+                    peer.send([reply::STREAM, &reply::role(), &reply::delta("hi")].concat()).await;
+                    return peer.gone().await;
+                }
+                _ => peer.send(reply::chat("hi")).await,
+            };
+            if !sent {
+                return;
+            }
+        }
+    })
+    .await;
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    admin.provider("narrow", "openai", Some(&narrow.url())).await;
+    admin.put("/providers/narrow", &json!({ "max_parallel": 1 })).await.expect(200);
+    let one = json!({ "provider": "@narrow" });
+    let asked = |config: &Value, how: &str, body: &Value| {
+        let call = gateway.chat().config(config).header("x-gateway-forward-headers", "x-how");
+        call.header("x-how", how).json(body)
+    };
+    let form = |how: &str| {
+        let call = gateway.post("/v1/proxy/files").config(&one).header("x-gateway-forward-headers", "x-how");
+        call.header("x-how", how).body("multipart/form-data; boundary=b", "--b--")
+    };
+    // A place is given back right behind the last byte of an answer, which its client may have by then.
+    let free = async || {
+        eventually("a free place", || async {
+            (asked(&one, "good", &hello()).send().await.status == 200).then_some(())
+        })
+        .await;
+    };
+    for (how, status, body) in
+        [("bad", 500, hello()), ("stream", 200, endless()), ("broken", 502, hello()), ("good", 200, hello())]
+    {
+        asked(&one, how, &body).send().await.expect(status);
+        free().await;
+    }
+    for (how, status) in [("good", 200), ("bad", 500)] {
+        form(how).send().await.expect(status);
+        free().await;
+    }
+    form("broken").send().await;
+    free().await;
+    let left = asked(&one, "endless", &endless()).open().await;
+    form("good").send().await.expect(429);
+    drop(left);
+    free().await;
+    let other = upstream().await;
+    let both = json!({ "strategy": { "mode": "fallback" }, "targets": [one, target(&other)] });
+    let open = asked(&both, "bad", &endless()).open().await;
+    assert_eq!(open.status(), 200);
+    asked(&one, "good", &hello()).send().await.expect(200);
+}
+
+#[tokio::test]
+async fn whoever_is_no_trusted_proxy_speaks_for_one_address() {
+    let gateway = Gateway::with(&["--address-rate", "20", "--trusted-proxies", "198.51.100.0/24"]).await;
+    let mut calls = JoinSet::new();
+    for n in 0..120 {
+        let call = gateway.chat().provider("mock").header("x-forwarded-for", &format!("203.0.113.{n}"));
+        calls.spawn(call.json(&hello()).send());
+    }
+    let shed = calls.join_all().await.iter().filter(|answer| answer.status == 429).count();
+    assert!(shed > 0);
+    assert!(gateway.metrics().await.contains(&format!("gateway_shed_floods {shed}\n")));
+}
+
 #[tokio::test]
 async fn a_storm_from_one_address_is_shed_and_others_pass() {
     let flags = ["--address-rate", "20", "--unknown-key-rate", "5", "--trusted-proxies", "127.0.0.1"];
