@@ -11,6 +11,7 @@ mod delivery;
 mod gemini;
 mod openai;
 mod reply;
+mod responses;
 mod routes;
 mod stats;
 #[cfg(test)]

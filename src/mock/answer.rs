@@ -1,12 +1,14 @@
 //! An answer before it meets the wire: status, headers, and a body that is whole or a list of events.
 //! Says nothing of framing, delays or faults.
 
-use super::cohere;
+use super::{cohere, responses};
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     OpenAi,
+    /// OpenAI's newer API; its errors differ inside streams only.
+    Responses,
     Anthropic,
     Gemini,
     Cohere,
@@ -53,7 +55,7 @@ impl Answer {
 /// The error body as the provider spells it.
 pub(super) fn error(dialect: Dialect, status: u16, message: &str) -> Value {
     match dialect {
-        Dialect::OpenAi => {
+        Dialect::OpenAi | Dialect::Responses => {
             let (kind, code) = openai_error(status);
             json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
         }
@@ -69,11 +71,14 @@ pub(super) fn error(dialect: Dialect, status: u16, message: &str) -> Value {
     }
 }
 
-/// An error inside a stream, framed.
-pub(super) fn error_event(dialect: Dialect) -> String {
+/// An error inside a stream, framed, behind so many events.
+pub(super) fn error_event(dialect: Dialect, behind: usize) -> String {
     let message = "the mock failed as it was told to";
     let body = error(dialect, if dialect == Dialect::Anthropic { 529 } else { 500 }, message);
     match dialect {
+        Dialect::Responses => {
+            responses::event("error", behind, json!({ "code": "server_error", "message": message, "param": null }))
+        }
         Dialect::OpenAi | Dialect::Gemini => format!("data: {body}\n\n"),
         Dialect::Anthropic => format!("event: error\ndata: {body}\n\n"),
         // It has no event for errors: the last one says that the answer failed.

@@ -1,7 +1,7 @@
 //! What a chat request asks for, read alike from the bodies of all dialects.
 //! Reads JSON only; decides no reply.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(Debug, Default)]
 pub(super) struct Ask {
@@ -144,6 +144,32 @@ pub(super) fn cohere(body: &Value) -> Result<Ask, Refusal> {
     let form =
         (body["response_format"]["type"] == "json_object").then(|| body["response_format"]["json_schema"].clone());
     Ok(Ask { choice, form, include_usage: true, n: 1, ..openai(body)? })
+}
+
+/// Items of input are read as the messages that chat has for them.
+pub(super) fn responses(body: &Value) -> Result<Ask, Refusal> {
+    let message = |item: &Value| match item["type"].as_str() {
+        Some("function_call" | "reasoning") => json!({ "role": "assistant", "content": null }),
+        Some("function_call_output") => json!({ "role": "tool", "content": item["output"] }),
+        _ => json!({ "role": item["role"], "content": item["content"] }),
+    };
+    let messages: Vec<Value> = match &body["input"] {
+        Value::String(said) => vec![json!({ "role": "user", "content": said })],
+        Value::Array(items) => items.iter().map(message).collect(),
+        _ => return Err("Missing required parameter: 'input'.".to_owned()),
+    };
+    let tools = body["tools"].as_array().into_iter().flatten();
+    let tools: Vec<Value> = tools.map(|tool| json!({ "type": tool["type"], "function": tool })).collect();
+    let choice = match &body["tool_choice"] {
+        Value::Object(named) => json!({ "type": "function", "function": named }),
+        said => said.clone(),
+    };
+    let format = &body["text"]["format"];
+    openai(&json!({
+        "model": body["model"], "messages": messages, "tools": tools, "tool_choice": choice,
+        "max_tokens": body["max_output_tokens"], "stream": body["stream"],
+        "response_format": { "type": format["type"], "json_schema": format },
+    }))
 }
 
 fn messages(body: &Value) -> Result<&Vec<Value>, Refusal> {

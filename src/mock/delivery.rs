@@ -161,10 +161,10 @@ fn pieces(answer: Answer, fault: Option<Fault>) -> Vec<Vec<u8>> {
     };
     let Events { opening, mut content, closing, end } = events;
     let events: Vec<String> = match fault {
-        Some(Fault::ErrorEvent) => vec![error_event(dialect)],
+        Some(Fault::ErrorEvent) => vec![error_event(dialect, 0)],
         Some(Fault::ErrorMid) => {
             content.truncate(content.len().div_ceil(2));
-            content.push(error_event(dialect));
+            content.push(error_event(dialect, opening.len() + content.len()));
             [opening, content].concat()
         }
         Some(Fault::BadJson) => {

@@ -3,12 +3,20 @@
 use super::answer::{Answer, Dialect};
 use super::behaviour::{Behaviour, Settings};
 use super::wire::{Content, Head};
-use super::{anthropic, cohere, gemini, openai};
+use super::{anthropic, cohere, gemini, openai, responses};
 use serde_json::{Map, Value, json};
 
-/// The path below `/v1`, with or without which every route answers.
+/// The path below `/v1`, with or without which every route answers, or below Azure's `/openai`, where a deployment may stand
+/// before the route.
 fn tail(path: &str) -> &str {
-    path.strip_prefix("/v1").filter(|t| t.starts_with('/')).unwrap_or(path)
+    let path = below(path, "/openai");
+    let path = below(path, "/v1");
+    let deployed = path.strip_prefix("/deployments/").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
+    deployed.unwrap_or(path)
+}
+
+fn below<'p>(path: &'p str, folder: &str) -> &'p str {
+    path.strip_prefix(folder).filter(|tail| tail.starts_with('/')).unwrap_or(path)
 }
 
 /// Of Google, whose verb stands behind the model: `models/{model}:{verb}`.
@@ -24,6 +32,9 @@ pub(super) fn dialect(head: &Head) -> Dialect {
         return Dialect::Cohere;
     }
     let messages = tail(&head.path).strip_prefix("/messages").is_some_and(|t| t.is_empty() || t.starts_with('/'));
+    if tail(&head.path).strip_prefix("/responses").is_some_and(|t| t.is_empty() || t.starts_with('/')) {
+        return Dialect::Responses;
+    }
     if messages || head.header("anthropic-version").is_some() { Dialect::Anthropic } else { Dialect::OpenAi }
 }
 
@@ -42,6 +53,8 @@ pub(super) fn answer(head: &Head, content: &Content, behaviour: &Behaviour, sett
         ("POST", "/embeddings") => with_json(content, dialect, openai::embeddings),
         ("POST", "/messages") => with_json(content, dialect, |b| anthropic::messages(b, behaviour)),
         ("POST", "/messages/count_tokens") => with_json(content, dialect, anthropic::count_tokens),
+        ("POST", "/responses") => with_json(content, dialect, |b| responses::create(b, behaviour)),
+        (method, path) if path.starts_with("/responses/") => responses::kept(method, &path["/responses/".len()..]),
         ("POST", "/v2/chat") => with_json(content, dialect, |b| cohere::chat(b, behaviour)),
         ("POST", path) if google(path).is_some() => {
             with_json(content, dialect, |b| gemini::model(google(path).unwrap_or_default(), b, behaviour))

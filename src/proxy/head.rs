@@ -152,7 +152,7 @@ pub(crate) fn build(
             continue;
         };
         // Where the gateway key stood in one of these, it must not leave the house.
-        let credential_place = matches!(name.as_str(), "authorization" | "x-api-key");
+        let credential_place = matches!(name.as_str(), "authorization" | "x-api-key" | "api-key" | "x-goog-api-key");
         // A saved credential is never replaced by what a client sends.
         let saved = matches!(aim.credential, Credential::Managed(_));
         let own =
@@ -263,6 +263,7 @@ fn pass_raw(head: &mut RequestHeader, client: &HeaderMap, aim: &Aim, aliases: &[
         "authorization",
         "x-api-key",
         "api-key",
+        "x-goog-api-key",
         "cookie",
         "forwarded",
         "x-forwarded-for",

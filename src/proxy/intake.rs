@@ -135,7 +135,11 @@ pub(crate) fn receive(
     }
 }
 
-/// The gateway key, and what is meant for the upstream: with `x-gateway-api-key` present the other two
+/// Where official SDKs put a key when it is no bearer token: Anthropic's, Azure's and Google's, whose clients work
+/// unchanged that way.
+const KEY_HEADERS: &[&str] = &["x-api-key", "api-key", "x-goog-api-key"];
+
+/// The gateway key, and what is meant for the upstream: with `x-gateway-api-key` present the other
 /// places hold the upstream's credential (`design.md` §7, keys).
 fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a str, Option<&'a str>), Fault> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim);
@@ -143,16 +147,17 @@ fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a st
         let cut = v.get(..7).filter(|p| p.eq_ignore_ascii_case("bearer "));
         cut.map_or(v, |_| v[7..].trim())
     });
-    let x_api_key = text(header::HeaderName::from_static("x-api-key"));
+    let named =
+        KEY_HEADERS.iter().find_map(|name| text(header::HeaderName::from_static(name)).filter(|k| !k.is_empty()));
     let own = headers
         .get("x-gateway-api-key")
         .or_else(|| headers.iter().find(|(n, _)| suffix_of(n.as_str(), aliases) == Some("api-key")).map(|(_, v)| v));
     match own {
         Some(own) => {
             let own = own.to_str().map_err(|_| unauthenticated("The gateway key must be visible ASCII"))?;
-            Ok((own.trim(), bearer.or(x_api_key).filter(|c| !c.is_empty())))
+            Ok((own.trim(), bearer.filter(|b| !b.is_empty()).or(named)))
         }
-        None => match bearer.or(x_api_key).filter(|k| !k.is_empty()) {
+        None => match bearer.filter(|b| !b.is_empty()).or(named) {
             Some(key) => Ok((key, None)),
             None => {
                 Err(unauthenticated("No gateway key: send it in x-gateway-api-key, Authorization: Bearer or x-api-key"))

@@ -254,7 +254,10 @@ pub(crate) fn aim(gateway: &Gateway, session: &Session, out: &mut RequestHeader,
         let text = name.as_str();
         let own = suffix_of(text, &gateway.settings.header_alias).is_some();
         if own
-            || matches!(text, "authorization" | "x-api-key" | "api-key" | "cookie" | "forwarded" | "x-real-ip")
+            || matches!(
+                text,
+                "authorization" | "x-api-key" | "api-key" | "x-goog-api-key" | "cookie" | "forwarded" | "x-real-ip"
+            )
             || text.starts_with("x-forwarded-")
         {
             out.remove_header(name);

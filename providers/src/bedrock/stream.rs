@@ -48,9 +48,12 @@ impl<R: Reader> FrameStream<R> {
 
 impl<R: Reader> StreamTranslator for FrameStream<R> {
     fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
-        self.frames.push(&chunk);
         let mut out = BytesMut::with_capacity(chunk.len());
-        loop {
+        // What follows the end, however broken, takes nothing back.
+        if !self.flow.complete() {
+            self.frames.push(&chunk);
+        }
+        while !self.flow.complete() {
             let outcome = match self.frames.next_frame() {
                 Ok(None) => return Ok(out.freeze()),
                 Ok(Some(frame)) => self.take(&frame, &mut out),
@@ -61,6 +64,7 @@ impl<R: Reader> StreamTranslator for FrameStream<R> {
                 return Err(failure);
             }
         }
+        Ok(out.freeze())
     }
 
     fn progress(&self) -> Progress {
@@ -130,9 +134,12 @@ impl Unwrapped {
 
 impl StreamTranslator for Unwrapped {
     fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
-        self.frames.push(&chunk);
         let mut out = BytesMut::with_capacity(chunk.len());
-        loop {
+        // What follows the end, however broken, takes nothing back.
+        if self.events.progress() != Progress::Complete {
+            self.frames.push(&chunk);
+        }
+        while self.events.progress() != Progress::Complete {
             let outcome = match self.frames.next_frame() {
                 Ok(None) => return Ok(out.freeze()),
                 Ok(Some(frame)) => self.take(&frame),
@@ -146,6 +153,7 @@ impl StreamTranslator for Unwrapped {
                 }
             }
         }
+        Ok(out.freeze())
     }
 
     fn progress(&self) -> Progress {
