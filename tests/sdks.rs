@@ -17,7 +17,7 @@ use std::process::Command;
 const MOCK: &str = "mock";
 const OPENAI: &str = "@oa";
 const CLAUDE: &str = "@claude";
-/// Families that speak neither of the two, nor Responses. Of those that speak OpenAI's chat, one each by its differences:
+/// Other families. Of those that speak OpenAI's chat, one each by its differences:
 /// the role `developer` unknown, an old name of the limit, `stream_options` refused.
 const OTHERS: &[(&str, &str)] = &[
     ("cerebras", "cerebras"),
@@ -25,6 +25,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("mistral", "mistral-ai"),
     ("gemini", "google"),
     ("cohere", "cohere"),
+    // Responses of its own, as OpenAI; paths of its own.
+    ("azure", "azure-openai"),
 ];
 
 struct Stage {
@@ -44,6 +46,7 @@ async fn stage() -> Stage {
         let url = match *family {
             "google" | "cohere" => mock.url().trim_end_matches("/v1").to_owned(),
             "mistral-ai" => mistral.url(),
+            "azure-openai" => mock.url().replace("/v1", "/openai"),
             _ => mock.url(),
         };
         gateway.admin().provider(slug, family, Some(&url)).await;
@@ -164,10 +167,25 @@ async fn sdks_wait_as_limits_tell_and_do_not_try_budgets_again() {
     stage.node("limits.mjs", MOCK, "openai").await;
 }
 
+#[tokio::test]
+async fn python_azure() {
+    stage().await.python("azure_sdk.py", "@azure", "azure-openai").await;
+}
+
+#[tokio::test]
+async fn python_google() {
+    stage().await.python("google_sdk.py", "@gemini", "google").await;
+}
+
 /// The upstream is in the script: it takes what botocore would have signed alike.
 #[tokio::test]
 async fn python_boto3() {
     stage().await.python("boto3_sdk.py", "bedrock", "bedrock").await;
+}
+
+#[tokio::test]
+async fn python_clients_of_bedrock() {
+    stage().await.python("bedrock_sdks.py", "bedrock", "bedrock").await;
 }
 
 /// No gateway is needed: what the golden folders say a provider answers is held against the provider's own SDK.

@@ -4,7 +4,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::{Settings, setting};
 use gateway_domain::{Dialect, Operation};
 use gateway_providers::{Call, adapter};
 use http::Method;
@@ -103,6 +103,8 @@ fn model(slug: &str) -> &'static str {
         "google" => "gemini-2.5-flash",
         "cohere" => "command-a-reasoning-08-2025",
         "mistral-ai" => "mistral-large-latest",
+        "bedrock" => "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "vertex-ai" => "gemini-2.5-flash",
         _ => "gpt-5",
     }
 }
@@ -111,7 +113,10 @@ fn outcome(slug: &str, more: &Value, mark: &str) -> String {
     let mut body = json!({ "model": model(slug), "messages": [{ "role": "user", "content": "Hi" }] });
     let (Some(body_map), Some(more)) = (body.as_object_mut(), more.as_object()) else { panic!("objects") };
     body_map.extend(more.clone());
-    let (body, settings) = (Bytes::from(body.to_string()), Settings::default());
+    let (body, mut settings) = (Bytes::from(body.to_string()), Settings::default());
+    for (name, value) in [("vertex_region", "global"), ("vertex_project_id", "p"), ("azure_resource_name", "r")] {
+        settings.set(setting(name).expect("a setting"), value.to_owned()).expect("valid");
+    }
     let call = Call {
         operation: Operation::ChatCompletions,
         dialect: Dialect::OpenAi,

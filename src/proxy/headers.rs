@@ -62,7 +62,30 @@ static PROVIDER_HEADERS: &[&str] = &[
 static NOT_TAKEN: &[(&str, &str)] = &[
     ("azure-endpoint-name", "is not taken: give the address in x-gateway-azure-foundry-url"),
     ("vertex-storage-bucket-name", "is not available in this version: files at Vertex AI are not part of it"),
+    ("aws-s3-bucket", NO_FILES),
+    ("aws-s3-object-key", NO_FILES),
+    ("provider-file-name", NO_FILES),
+    ("provider-model", NO_FILES),
+    ("provider-batch-endpoint", NO_FILES),
+    ("amz-server-side-encryption", NO_FILES),
+    ("amz-server-side-encryption-aws-kms-key-id", NO_FILES),
+    ("huggingface-base-url", "is not taken: give the address in x-gateway-custom-host"),
+    ("databricks-workspace", NO_FAMILY),
+    ("databricks-serving-endpoint-name", NO_FAMILY),
+    ("workers-ai-account-id", NO_FAMILY),
+    ("snowflake-account", NO_FAMILY),
+    ("anthropic-aws-workspace-id", NO_FAMILY),
+    ("byteplus-region", NO_FAMILY),
+    ("fireworks-account-id", "is not available in this version: files and fine-tuning at Fireworks are not part of it"),
+    ("mistral-fim-completion", "is not taken: send the request to /v1/proxy/fim/completions"),
 ];
+
+/// The same of families that are not built, whose settings begin so.
+static NO_FAMILIES: &[&str] = &["oracle-", "amzn-sagemaker-", "stability-client-"];
+
+const NO_FILES: &str =
+    "is not available in this version: files and batches in a cloud's own storage are not part of it";
+const NO_FAMILY: &str = "is not available in this version: its provider is not part of it";
 
 /// Settings that name where a provider is: refused where addresses may not be brought.
 static PROVIDER_URLS: &[&str] =
@@ -171,7 +194,9 @@ impl GatewayHeaders {
             other => {
                 self.provider_url =
                     PROVIDER_URLS.iter().find(|n| n.strip_prefix(PREFIX) == Some(other)).copied().or(self.provider_url);
-                if let Some((_, why)) = NOT_TAKEN.iter().find(|(n, _)| *n == other) {
+                let not_built = || NO_FAMILIES.iter().any(|start| other.starts_with(start)).then_some(NO_FAMILY);
+                let why = NOT_TAKEN.iter().find(|(n, _)| *n == other).map(|(_, why)| *why).or_else(not_built);
+                if let Some(why) = why {
                     return Err(bad(name, why));
                 }
                 if let Some(setting) = setting_of_header(other) {
@@ -286,6 +311,99 @@ mod tests {
             map.append(name, HeaderValue::from_str(v).expect("a value"));
         }
         GatewayHeaders::parse(&map, &["x-acme-".into()], &Trusted::default())
+    }
+
+    /// `spec/providers.md`, cloud settings, row by row: each is kept for the call, or refused by its name.
+    #[test]
+    fn no_setting_of_a_cloud_is_ignored() {
+        let account = r#"{"type":"service_account","client_email":"a@b","private_key":"-"}"#;
+        let rows: &[(&str, &[(&str, &str)])] = &[
+            (
+                "azure-",
+                &[
+                    ("resource-name", "r"),
+                    ("deployment-id", "d"),
+                    ("api-version", "v"),
+                    ("model-name", "m"),
+                    ("ad-token", "t"),
+                    ("auth-mode", "entra"),
+                    ("managed-client-id", "c"),
+                    ("workload-client-id", "c"),
+                    ("entra-client-id", "c"),
+                    ("entra-client-secret", "s"),
+                    ("entra-tenant-id", "t"),
+                    ("entra-scope", "s"),
+                    ("extra-params", "drop"),
+                    ("foundry-url", "https://r.services.ai.azure.com/models"),
+                    ("deployment-name", "d"),
+                ],
+            ),
+            (
+                "aws-",
+                &[
+                    ("access-key-id", "k"),
+                    ("secret-access-key", "s"),
+                    ("session-token", "t"),
+                    ("region", "us-east-1"),
+                    ("auth-type", "accessKey"),
+                    ("role-arn", "arn:aws:iam::1:role/r"),
+                    ("external-id", "e"),
+                    ("bedrock-model", "amazon.nova-lite-v1:0"),
+                ],
+            ),
+            (
+                "vertex-",
+                &[("project-id", "p"), ("region", "global"), ("service-account-json", account), ("auth-type", "basic")],
+            ),
+            (
+                "oauth-",
+                &[
+                    ("token-endpoint", "https://x.example/t"),
+                    ("client-id", "c"),
+                    ("client-secret", "s"),
+                    ("scope", "s"),
+                ],
+            ),
+            ("provider-", &[("responses-proxy", "true")]),
+        ];
+        for (cloud, settings) in rows {
+            for (setting, value) in *settings {
+                let parsed = parse(&[(&format!("x-gateway-{cloud}{setting}"), value)]);
+                let parsed = parsed.unwrap_or_else(|fault| panic!("{cloud}{setting}: {}", fault.message()));
+                let name = format!("{cloud}{setting}").replace('-', "_");
+                assert_eq!(parsed.settings.get(&name), Some(*value), "{name}");
+            }
+        }
+        for header in PROVIDER_HEADERS {
+            let bare = header.strip_prefix("x-").unwrap_or(header);
+            let parsed = parse(&[(&format!("x-gateway-{bare}"), "v")]).expect("valid");
+            assert_eq!(parsed.provider_headers.len(), 1, "{header}");
+        }
+        for header in [
+            "azure-endpoint-name",
+            "aws-s3-bucket",
+            "aws-s3-object-key",
+            "provider-file-name",
+            "provider-model",
+            "amz-server-side-encryption",
+            "amz-server-side-encryption-aws-kms-key-id",
+            "amzn-sagemaker-target-model",
+            "vertex-storage-bucket-name",
+            "provider-batch-endpoint",
+            "workers-ai-account-id",
+            "huggingface-base-url",
+            "fireworks-account-id",
+            "snowflake-account",
+            "oracle-compartment-id",
+            "stability-client-id",
+            "mistral-fim-completion",
+            "databricks-workspace",
+            "byteplus-region",
+            "anthropic-aws-workspace-id",
+        ] {
+            let fault = parse(&[(&format!("x-gateway-{header}"), "v")]).expect_err(header);
+            assert!(fault.status() == 400 && fault.message().contains(header), "{}", fault.message());
+        }
     }
 
     #[test]

@@ -3,12 +3,16 @@
 
 #![expect(clippy::print_stdout, reason = "the table is what the program is for")]
 
+use aws_smithy_eventstream::frame::write_message_to;
+use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use gateway_domain::cloud::{Settings, setting};
 use gateway_domain::operation::route;
 use gateway_providers::{Adapter, Call, adapter, edit};
 use http::Method;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::error::Error;
@@ -39,6 +43,17 @@ const CASES: &[(&str, &str, &str, &str)] = &[
     ("cohere", "chat", "unary", "stream"),
     ("cohere", "Messages", "unary-messages", "stream-messages"),
     ("cohere", "Responses", "unary-responses", "stream-responses"),
+    ("bedrock", "chat", "unary", "stream"),
+    ("bedrock", "Messages", "unary-messages", "stream-messages"),
+    ("bedrock", "Responses", "unary-responses", "stream-responses"),
+    ("azure-openai", "chat", "unary", "stream"),
+    ("azure-ai", "chat", "unary", "stream"),
+    ("groq", "chat", "unary", "stream"),
+    ("x-ai", "chat", "unary", "stream"),
+    ("deepseek", "chat", "unary", "stream"),
+    ("openrouter", "chat", "unary", "stream"),
+    ("ollama", "chat", "unary", "stream"),
+    ("vllm", "chat", "unary", "stream"),
 ];
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -60,10 +75,15 @@ impl Case {
         let mut settings = Settings::default();
         for (name, value) in asked["settings"].as_object().into_iter().flatten() {
             let known = setting(name).ok_or("an unknown setting")?;
-            settings.set(known, value.as_str().unwrap_or_default().to_owned()).map_err(|e| format!("{name}: {e:?}"))?;
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            settings.set(known, text).map_err(|e| format!("{name}: {e:?}"))?;
         }
-        let stream = folder.join("upstream.sse").exists();
-        let answer = fs::read(folder.join(if stream { "upstream.sse" } else { "upstream.json" }))?;
+        let (sse, frames) = (folder.join("upstream.sse"), folder.join("upstream.frames"));
+        let stream = sse.exists() || frames.exists();
+        let answer = match frames.exists() {
+            true => framed(&fs::read(frames)?)?,
+            false => fs::read(if stream { sse } else { folder.join("upstream.json") })?,
+        };
         Ok(Self {
             path: text("path").ok_or("no path")?,
             model: text("model"),
@@ -129,8 +149,35 @@ fn measure(mut work: impl FnMut()) -> Cost {
     Cost { micros, allocations: f64::from(allocations) }
 }
 
+/// Lines of `{"name": payload}` as AWS frames them; the payload of a `chunk` is wrapped as InvokeModel wraps it.
+fn framed(lines: &[u8]) -> Outcome<Vec<u8>> {
+    let text = |value: &str| HeaderValue::String(value.to_owned().into());
+    let mut out = Vec::new();
+    for line in lines.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+        let one: Map<String, Value> = serde_json::from_slice(line)?;
+        let (name, payload) = one.iter().next().ok_or("a line without a name")?;
+        let wrapped = || json!({ "bytes": STANDARD.encode(payload.to_string()) }).to_string();
+        let payload = if name == "chunk" { wrapped() } else { payload.to_string() };
+        let message = Message::new(Bytes::from(payload))
+            .add_header(Header::new(":event-type", text(name)))
+            .add_header(Header::new(":content-type", text("application/json")))
+            .add_header(Header::new(":message-type", text("event")));
+        write_message_to(&message, &mut out)?;
+    }
+    Ok(out)
+}
+
 /// As sockets bring it: one event at a time.
 fn events(answer: &Bytes) -> Vec<Bytes> {
+    if answer.starts_with(&[0]) {
+        let (mut at, mut all) = (0, Vec::new());
+        while let Some((length, _)) = answer[at..].split_first_chunk::<4>() {
+            let end = at + u32::from_be_bytes(*length) as usize;
+            all.push(answer.slice(at..end));
+            at = end;
+        }
+        return all;
+    }
     let ends = memchr::memmem::find_iter(answer, b"\n\n").map(|at| at + 2);
     let mut from = 0;
     ends.map(|end| answer.slice(std::mem::replace(&mut from, end)..end)).collect()
@@ -161,9 +208,10 @@ fn main() -> Outcome<()> {
     println!("| family | client | request µs | allocations | answer µs | allocations | event µs | allocations |");
     println!("|---|---|---|---|---|---|---|---|");
     for (slug, client, whole, stream) in CASES {
-        let adapter = adapter(slug).ok_or("no such family")?;
+        let family = adapter(slug).ok_or("no such family")?;
         let read = |case: &str| Case::read(&golden.join(slug).join(case)).map_err(|e| format!("{slug}/{case}: {e}"));
-        println!("{}", row(adapter, client, &read(whole)?, &read(stream)?)?);
+        let (whole, stream) = (read(whole)?, read(stream)?);
+        println!("{}", row(family.at(&whole.settings).unwrap_or(family), client, &whole, &stream)?);
     }
     Ok(())
 }

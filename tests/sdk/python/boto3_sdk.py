@@ -77,22 +77,28 @@ class Bedrock(http.server.BaseHTTPRequestHandler):
             message = json.dumps({"message": f"{given} should be {expected}"}).encode()
             return self.tell(403, message, x_amzn_ErrorType="InvalidSignatureException")
         usage = {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5}
+        called = b'"toolChoice"' in body
         if self.path.endswith("/converse-stream"):
+            delta = lambda said: ("contentBlockDelta", {"contentBlockIndex": 0, "delta": said})
+            start = {"contentBlockIndex": 0, "start": {"toolUse": {"toolUseId": "t1", "name": "weather"}}}
+            calling = [("contentBlockStart", start), delta({"toolUse": {"input": '{"city":'}}), delta({"toolUse": {"input": '"Rome"}'}})]
             events = [
                 ("messageStart", {"role": "assistant"}),
-                ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "Hel"}}),
-                ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "lo"}}),
+                *(calling if called else [delta({"text": "Hel"}), delta({"text": "lo"})]),
                 ("contentBlockStop", {"contentBlockIndex": 0}),
-                ("messageStop", {"stopReason": "end_turn"}),
+                ("messageStop", {"stopReason": "tool_use" if called else "end_turn"}),
                 ("metadata", {"usage": usage, "metrics": {"latencyMs": 1}}),
             ]
+            if b"break" in body:
+                events[3:] = [("modelStreamErrorException", {"message": "broke off"}, "exception")]
             whole = b"".join(frame(*event) for event in events)
             return self.tell(200, whole, "application/vnd.amazon.eventstream")
         if self.path.endswith("/converse"):
             if b"throttle" in body:
                 return self.tell(429, b'{"message":"slow down"}', x_amzn_ErrorType="ThrottlingException")
-            message = {"role": "assistant", "content": [{"text": "Hello"}]}
-            answer = {"output": {"message": message}, "stopReason": "end_turn", "usage": usage}
+            use = {"toolUse": {"toolUseId": "t1", "name": "weather", "input": {"city": "Rome"}}}
+            message = {"role": "assistant", "content": [use if called else {"text": "Hello"}]}
+            answer = {"output": {"message": message}, "stopReason": "tool_use" if called else "end_turn", "usage": usage}
             return self.tell(200, json.dumps({**answer, "metrics": {"latencyMs": 1}}).encode())
         if self.path.endswith("/count-tokens"):
             return self.tell(200, b'{"inputTokens":7}')
@@ -182,14 +188,19 @@ def at_random(port, count):
     print(f"ok {count} signatures as botocore makes them")
 
 
-def main():
+def serve():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bedrock)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     KEYS["AKIDOFTHEGATEWAY"] = ("secret-of-the-gateway", None)
-    port = server.server_address[1]
+    return server.server_address[1]
+
+
+def main():
+    port = serve()
     natively(port)
     at_random(port, 300)
     assert len(SEEN) == 305, len(SEEN)
 
 
-main()
+if __name__ == "__main__":
+    main()
