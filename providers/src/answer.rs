@@ -222,7 +222,7 @@ impl Whole {
         let frame = Frame::of(call, provider);
         match call.operation {
             Operation::Messages => Self::Messages(Box::new(message::Writer::new(frame, message::Collected::default()))),
-            Operation::Responses => Self::Responses(Box::new(response::Writer::new(frame, call.body))),
+            Operation::Responses => Self::Responses(Box::new(response::Writer::unheard(frame, call.body))),
             _ => Self::Chat(Completion::new(frame)),
         }
     }
@@ -231,11 +231,7 @@ impl Whole {
         match self {
             Self::Chat(completion) => completion.take(step),
             Self::Messages(message) => message.take(step),
-            Self::Responses(response) => {
-                response.take(step);
-                // The events are not wanted: the last one holds what they said.
-                response.forget();
-            }
+            Self::Responses(response) => response.take(step),
         }
     }
 

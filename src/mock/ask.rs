@@ -97,7 +97,11 @@ pub(super) fn gemini(body: &Value, model: &str, stream: bool) -> Result<Ask, Ref
     let contents = body["contents"].as_array().filter(|c| !c.is_empty());
     let contents = contents.ok_or_else(|| "contents: must be an array of at least one content".to_owned())?;
     let declared = |t: &Value| t["functionDeclarations"].as_array().cloned().unwrap_or_default();
-    let tools = body["tools"].as_array().into_iter().flatten().flat_map(declared);
+    let declarations: Vec<Value> = body["tools"].as_array().into_iter().flatten().flat_map(declared).collect();
+    let tools = declarations.iter();
+    // Google reads the names of fields in either spelling, and its own clients send both.
+    let schema =
+        |f: &'_ Value| f.get("parametersJsonSchema").or(f.get("parameters_json_schema")).cloned().unwrap_or_default();
     let calling = &body["toolConfig"]["functionCallingConfig"];
     let choice = match (calling["mode"].as_str(), calling["allowedFunctionNames"].get(0)) {
         (Some("ANY"), Some(name)) => Choice::Named(string(name)),
@@ -114,7 +118,7 @@ pub(super) fn gemini(body: &Value, model: &str, stream: bool) -> Result<Ask, Ref
         model: model.to_owned(),
         said: last.map(parts).unwrap_or_default(),
         answers_tool: contents.last().is_some_and(results),
-        tools: tools.filter_map(|f| tool(&f["name"], &f["parametersJsonSchema"])).collect(),
+        tools: tools.filter_map(|f| tool(&f["name"], &schema(f))).collect(),
         choice,
         max_tokens: size(&config["maxOutputTokens"]),
         form: json.then(|| config["responseJsonSchema"].clone()),

@@ -19,9 +19,10 @@ fn below<'p>(path: &'p str, folder: &str) -> &'p str {
     path.strip_prefix(folder).filter(|tail| tail.starts_with('/')).unwrap_or(path)
 }
 
-/// Of Google, whose verb stands behind the model: `models/{model}:{verb}`.
+/// Of Google, whose verb stands behind the model: `models/{model}:{verb}`, below one version or another.
 fn google(path: &str) -> Option<&str> {
-    path.strip_prefix("/v1beta/models/").filter(|named| named.contains(':'))
+    let named = path.strip_prefix("/v1beta").unwrap_or(tail(path)).strip_prefix("/models/")?;
+    named.rsplit_once(':').filter(|(_, verb)| verb.ends_with("Content") || *verb == "countTokens").map(|_| named)
 }
 
 pub(super) fn dialect(head: &Head) -> Dialect {

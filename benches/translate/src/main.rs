@@ -178,7 +178,9 @@ fn events(answer: &Bytes) -> Vec<Bytes> {
         }
         return all;
     }
-    let ends = memchr::memmem::find_iter(answer, b"\n\n").map(|at| at + 2);
+    // Google's lines end with both.
+    let blank: &[u8] = if memchr::memmem::find(answer, b"\n\n").is_some() { b"\n\n" } else { b"\r\n\r\n" };
+    let ends = memchr::memmem::find_iter(answer, blank).map(|at| at + blank.len());
     let mut from = 0;
     ends.map(|end| answer.slice(std::mem::replace(&mut from, end)..end)).collect()
 }

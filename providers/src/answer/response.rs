@@ -33,6 +33,8 @@ pub(crate) struct Writer {
     why: Option<&'static str>,
     usage: Option<Usage>,
     error: Option<Value>,
+    /// The answer is wanted whole, so nobody hears its events.
+    unheard: bool,
     out: BytesMut,
 }
 
@@ -52,16 +54,18 @@ impl Writer {
             why: None,
             usage: None,
             error: None,
+            unheard: false,
             out: BytesMut::new(),
         }
     }
 
-    pub(super) fn drain(&mut self, out: &mut BytesMut) {
-        out.unsplit(self.out.split());
+    /// For a whole answer.
+    pub(super) fn unheard(frame: Frame, asked: &[u8]) -> Self {
+        Self { unheard: true, ..Self::new(frame, asked) }
     }
 
-    pub(super) fn forget(&mut self) {
-        self.out.clear();
+    pub(super) fn drain(&mut self, out: &mut BytesMut) {
+        out.unsplit(self.out.split());
     }
 
     pub(super) fn whole(self) -> Bytes {
@@ -92,14 +96,19 @@ impl Writer {
     fn start(&mut self, model: Option<&str>) {
         self.started = true;
         self.model = model.unwrap_or_default().to_owned();
-        for kind in ["response.created", "response.in_progress"] {
-            let response = self.response();
-            self.event(kind, json!({ "response": response }));
+        if self.unheard {
+            return;
         }
+        let response = json!({ "response": self.response() });
+        self.event("response.created", response.clone());
+        self.event("response.in_progress", response);
     }
 
     /// One event; `fields` are those beside its type and number.
     fn event(&mut self, kind: &'static str, fields: Value) {
+        if self.unheard {
+            return;
+        }
         let mut event = Map::from_iter([("type".to_owned(), kind.into())]);
         event.insert("sequence_number".to_owned(), self.sequence.into());
         if let Value::Object(fields) = fields {
@@ -192,6 +201,11 @@ impl Writer {
     /// The open message with `part` of this block as its last; makes what is missing.
     fn part(&mut self, block: u64, refusal: bool) {
         let message = self.open.last().map(|(index, item)| (*index, item));
+        if let Some((_, Item { body: Body::Message { parts }, .. })) = message
+            && parts.last().is_some_and(|part| part.block == block && part.refusal == refusal)
+        {
+            return;
+        }
         let (index, id, count, last) = match message {
             Some((index, Item { id, body: Body::Message { parts } })) => {
                 (index, id.clone(), parts.len(), parts.last().cloned())
@@ -203,9 +217,6 @@ impl Writer {
                 (index, id, 0, None)
             }
         };
-        if last.as_ref().is_some_and(|part| part.block == block && part.refusal == refusal) {
-            return;
-        }
         if let Some(last) = &last {
             self.close_part(index, &id, count - 1, last);
         }
@@ -330,8 +341,10 @@ impl Writer {
             Some(_) => ("incomplete", "response.incomplete"),
         };
         self.status = Some(status);
-        let response = self.response();
-        self.event(kind, json!({ "response": response }));
+        if !self.unheard {
+            let response = self.response();
+            self.event(kind, json!({ "response": response }));
+        }
     }
 
     /// The stream broke. `error` is what SDKs raise on, `response.failed` is how the life of a response ends.

@@ -2,6 +2,7 @@
 
 use crate::adapter::{Call, Failure, Reply};
 use crate::convert::steps::from_chat::ChatReader;
+use crate::edit;
 use crate::failure::{self, Trouble};
 use crate::translate::{self, Bad};
 use crate::wire::usage::OpenAiUsage;
@@ -114,10 +115,16 @@ pub(crate) fn openai_failure(slug: &str, status: u16, body: &Bytes) -> Failure {
         _message: IgnoredAny,
     }
     match Trouble::read(body) {
-        Some(trouble) if read::<Shape>(body).is_some() => trouble.verbatim(status, body.clone()),
+        Some(trouble) if read::<Shape>(body).is_some() => trouble.verbatim(status, named(slug, body)),
         Some(trouble) => trouble.tell(slug, status, Dialect::OpenAi),
         None => without_json(slug, status, body, Dialect::OpenAi),
     }
+}
+
+/// Whose error it is stands beside it (`spec/errors.md`, E4); all else stays as it was spelled.
+fn named(slug: &str, body: &Bytes) -> Bytes {
+    let name = format!("\"{slug}\"");
+    edit::set_top_level(body, &[("provider", Some(&name))]).unwrap_or_else(|_| body.clone())
 }
 
 /// An error that is no JSON: a proxy's page, plain text, or nothing.

@@ -16,6 +16,18 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 PIXEL = "iVBORw0KGgo="
 
 
+def read(stream):
+    """All events, and what ended them."""
+    events = []
+    try:
+        for event in stream:
+            events.append(event)
+            boto3_sdk.BEGUN.set()
+        return events, None
+    except Exception as error:
+        return events, error
+
+
 def extra():
     made = boto3_sdk.headers(PORT, "AKIDOFTHEGATEWAY", "eu-central-1")
     return {name: value for name, value in made.items() if name != "x-gateway-api-key"}
@@ -58,9 +70,9 @@ def check_chat_errors():
     error = raises(openai.RateLimitError, lambda: gpt().chat.completions.create(model=MODEL, messages=throttled))
     equal((error.type, "slow down" in error.message), ("ThrottlingException", True))
     broken = [{"role": "user", "content": "break"}]
-    read = lambda: list(gpt().chat.completions.create(model=MODEL, messages=broken, stream=True))
-    if "broke off" not in str(raises(openai.APIError, read)):
-        raise AssertionError("the reason is lost")
+    events, error = read(gpt().chat.completions.create(model=MODEL, messages=broken, stream=True))
+    equal((isinstance(error, openai.APIError), "broke off" in str(error)), (True, True))
+    equal("".join(c.choices[0].delta.content or "" for c in events), "Hel")
 
 
 def check_response():
@@ -69,7 +81,7 @@ def check_response():
     with gpt().responses.stream(model=MODEL, input="Hi", tools=[tool], tool_choice="required") as stream:
         call = [item for item in stream.get_final_response().output if item.type == "function_call"][0]
     equal(json.loads(call.arguments), {"city": "Rome"})
-    events = list(gpt().responses.create(model=MODEL, input="break", stream=True))
+    events, _ = read(gpt().responses.create(model=MODEL, input="break", stream=True))
     equal([event.type for event in events][-2:], ["error", "response.failed"])
 
 
@@ -92,7 +104,9 @@ def check_message_errors():
     )
     error = raises(anthropic.RateLimitError, lambda: ask("throttle"))
     equal(error.body["error"]["type"], "rate_limit_error")
-    raises(anthropic.APIStatusError, lambda: list(ask("break", stream=True)))
+    events, error = read(ask("break", stream=True))
+    equal((isinstance(error, anthropic.APIStatusError), "broke off" in str(error)), (True, True))
+    equal([event.delta.text for event in events if event.type == "content_block_delta"], ["Hel"])
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ MODEL = "us.amazon.nova-lite-v1:0"
 # Whose requests may come: id to secret and token.
 KEYS = {}
 SEEN = []
+# Told by whoever reads a stream that breaks off.
+BEGUN = threading.Event()
 
 
 def frame(name, payload, kind="event"):
@@ -69,6 +71,20 @@ class Bedrock(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def break_off(self, begun):
+        """An exception behind what was said already."""
+        BEGUN.clear()
+        broken = frame("modelStreamErrorException", {"message": "broke off"}, "exception")
+        self.send_response(200)
+        self.send_header("content-type", "application/vnd.amazon.eventstream")
+        self.send_header("content-length", str(len(begun) + len(broken)))
+        self.end_headers()
+        self.wfile.write(begun)
+        self.wfile.flush()
+        # The client must have heard the beginning before the rest leaves.
+        BEGUN.wait(10)
+        self.wfile.write(broken)
+
     def answer(self):
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         expected, given = resigned(self, body), self.headers["authorization"]
@@ -89,9 +105,9 @@ class Bedrock(http.server.BaseHTTPRequestHandler):
                 ("messageStop", {"stopReason": "tool_use" if called else "end_turn"}),
                 ("metadata", {"usage": usage, "metrics": {"latencyMs": 1}}),
             ]
-            if b"break" in body:
-                events[3:] = [("modelStreamErrorException", {"message": "broke off"}, "exception")]
             whole = b"".join(frame(*event) for event in events)
+            if b"break" in body:
+                return self.break_off(frame(*events[0]) + frame(*events[1]))
             return self.tell(200, whole, "application/vnd.amazon.eventstream")
         if self.path.endswith("/converse"):
             if b"throttle" in body:

@@ -32,15 +32,16 @@ def check_content():
 
 
 def check_stream():
-    chunks = list(client().models.generate_content_stream(model=MODEL, contents="hello there"))
+    sdk = client()
+    chunks = list(sdk.models.generate_content_stream(model=MODEL, contents="hello there"))
     equal("".join(chunk.text or "" for chunk in chunks), ECHO)
     if len(chunks) < 3:
         raise AssertionError(f"{len(chunks)} chunks")
 
 
 async def check_async_stream():
-    said = []
-    async for chunk in await client().aio.models.generate_content_stream(model=MODEL, contents="hello there"):
+    sdk, said = client(), []
+    async for chunk in await sdk.aio.models.generate_content_stream(model=MODEL, contents="hello there"):
         said.append(chunk.text or "")
     equal("".join(said), ECHO)
 
@@ -62,7 +63,8 @@ def check_function_call_and_its_result():
 
 
 def check_chat_of_two_turns():
-    chat = client().chats.create(model=MODEL)
+    sdk = client()
+    chat = sdk.chats.create(model=MODEL)
     equal(chat.send_message("hello there").text, ECHO)
     equal(chat.send_message("and now").text, "You said: and now")
 
