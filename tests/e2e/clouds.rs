@@ -295,3 +295,31 @@ async fn client_credentials_serve_any_provider() {
     raw.send().await.expect(200);
     assert_eq!(up.seen()[1].header("authorization"), Some("Bearer t1"));
 }
+
+/// Clients of Anthropic's, Azure's and Google's put the gateway's key where they put their own; it goes no further.
+#[tokio::test]
+async fn keys_stand_where_each_client_puts_them() {
+    let up = Upstream::replying(|_| reply::json(200, &gemini("Hi", Some("STOP")))).await;
+    let gateway = Gateway::start().await;
+    integration(&gateway, "google", Some("AIza-managed"), json!({ "custom_host": bare(&up) })).await;
+    for name in ["x-api-key", "api-key", "x-goog-api-key"] {
+        for path in ["/v1/chat/completions", "/v1/proxy/v1beta/models/gemini-2.5-flash:generateContent"] {
+            let call = gateway.post(path).provider("@cloud").header(name, WORKSPACE_KEY).header("x-other", "kept");
+            call.json(&hello("gemini-2.5-flash")).send().await.expect(200);
+            let seen = up.seen().pop().expect("it went up");
+            assert_eq!(seen.header("x-goog-api-key"), Some("AIza-managed"), "{name}");
+            assert!(seen.headers.iter().all(|(_, value)| !value.contains(WORKSPACE_KEY)), "{name}: {:?}", seen.headers);
+        }
+    }
+    // Beside the gateway's own header it is the provider's key.
+    let call = gateway.post("/v1/chat/completions").key(WORKSPACE_KEY).provider("google");
+    let call = call.header("x-gateway-custom-host", &bare(&up)).header("x-goog-api-key", "AIza-own");
+    call.json(&hello("gemini-2.5-flash")).send().await.expect(200);
+    assert_eq!(up.seen().pop().expect("it went up").header("x-goog-api-key"), Some("AIza-own"));
+    // A provider of another family never sees it.
+    let other = Upstream::replying(|_| reply::chat("Hi")).await;
+    gateway.admin().provider("plain", "openai", Some(&other.url())).await;
+    let call = gateway.post("/v1/proxy/anything").key(WORKSPACE_KEY).provider("@plain");
+    call.header("x-goog-api-key", WORKSPACE_KEY).header("api-key", "k").json(&json!({})).send().await.expect(200);
+    assert_eq!((other.only().header("x-goog-api-key"), other.only().header("api-key")), (None, None));
+}
