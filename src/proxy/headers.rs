@@ -313,7 +313,7 @@ mod tests {
         GatewayHeaders::parse(&map, &["x-acme-".into()], &Trusted::default())
     }
 
-    /// `spec/providers.md`, cloud settings, row by row: each is kept for the call, or refused by its name.
+    /// `spec/providers.md`, cloud settings, row by row: each is kept for the call, or refused by its name below.
     #[test]
     fn no_setting_of_a_cloud_is_ignored() {
         let account = r#"{"type":"service_account","client_email":"a@b","private_key":"-"}"#;
@@ -379,6 +379,10 @@ mod tests {
             let parsed = parse(&[(&format!("x-gateway-{bare}"), "v")]).expect("valid");
             assert_eq!(parsed.provider_headers.len(), 1, "{header}");
         }
+    }
+
+    #[test]
+    fn what_is_not_built_is_refused_by_name() {
         for header in [
             "azure-endpoint-name",
             "aws-s3-bucket",
