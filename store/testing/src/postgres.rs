@@ -1,7 +1,7 @@
 //! A Postgres server with durability off: fast, and good for nothing but tests.
 
 use crate::child::Tied;
-use crate::program::{Account, command, find, free_port};
+use crate::program::{Account, Port, command, find};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ const PASSWORD: &str = "test-password";
 #[derive(Debug)]
 pub struct Postgres {
     server: Option<Tied>,
-    port: u16,
+    port: Port,
     account: Option<Account>,
     is_secured: bool,
     dir: TempDir,
@@ -46,16 +46,16 @@ impl Postgres {
         if let Some(account) = account {
             account.own(dir.path());
         }
-        let mut postgres = Self { server: None, port: 0, account, is_secured, dir };
+        let mut postgres = Self { server: None, port: Port::reserve(), account, is_secured, dir };
         postgres.initialise();
         if is_secured {
             postgres.certify();
         }
         for _ in 0..5 {
-            postgres.port = free_port();
             if postgres.run() {
                 return postgres;
             }
+            postgres.port = Port::reserve();
         }
         panic!("postgres did not come up: {}", postgres.log());
     }
@@ -78,7 +78,7 @@ impl Postgres {
     /// A new, empty database.
     pub fn create(&self, name: &str) -> String {
         let mut createdb = Command::new(binary("createdb"));
-        createdb.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, name]);
+        createdb.args(["-h", "127.0.0.1", "-p", &self.port.number.to_string(), "-U", USER, name]);
         finish(createdb.env("PGPASSWORD", PASSWORD), "createdb");
         self.url_of(name)
     }
@@ -107,11 +107,11 @@ impl Postgres {
     }
 
     pub fn url_of(&self, database: &str) -> String {
-        format!("postgres://{USER}:{PASSWORD}@127.0.0.1:{}/{database}", self.port)
+        format!("postgres://{USER}:{PASSWORD}@127.0.0.1:{}/{database}", self.port.number)
     }
 
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number
     }
 
     /// Gone at once, as after a crash. The data stays.
@@ -146,7 +146,7 @@ impl Postgres {
 
     /// Back on the same port with the same data.
     pub fn resume(&mut self) {
-        assert!(self.run(), "postgres did not come back on port {}: {}", self.port, self.log());
+        assert!(self.run(), "postgres did not come back on port {}: {}", self.port.number, self.log());
     }
 
     fn initialise(&self) {
@@ -185,7 +185,7 @@ impl Postgres {
         let mut server = command(&binary("postgres"), self.account, true);
         server.arg("-D").arg(self.dir.path().join("data"));
         for setting in [
-            &format!("port={}", self.port),
+            &format!("port={}", self.port.number),
             "listen_addresses=127.0.0.1",
             &format!("unix_socket_directories={}", self.dir.path().display()),
             "fsync=off",
@@ -215,7 +215,7 @@ impl Postgres {
 
     fn answers(&self) -> bool {
         let mut ready = Command::new(binary("pg_isready"));
-        ready.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]);
+        ready.args(["-q", "-h", "127.0.0.1", "-p", &self.port.number.to_string()]);
         ready.status().is_ok_and(|s| s.success())
     }
 

@@ -1,8 +1,10 @@
 //! Finding programs, ports and the user to run them as. Knows neither Postgres nor Redis.
 
+use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 /// The program on `PATH` or in one of `places`; `install` tells the reader of the failed test what to do.
 pub(crate) fn find(name: &str, places: &[PathBuf], install: &str) -> PathBuf {
@@ -19,10 +21,35 @@ pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|p| p.is_file())
 }
 
-/// Free at this moment; whoever loses the race for it asks again.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap_or_else(|e| panic!("no free port: {e}"));
-    listener.local_addr().map_or_else(|e| panic!("no free port: {e}"), |a| a.port())
+/// A port that no other test takes while this lives. It lies below the range from which the kernel gives ports: whoever
+/// asks that for any port may be given that of a server which is stopped for a moment, and keep it from coming back.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) number: u16,
+    _lock: File,
+}
+
+const FIRST: u16 = 10_000;
+const COUNT: u16 = 10_000;
+
+static NEXT: AtomicU16 = AtomicU16::new(0);
+
+impl Port {
+    pub(crate) fn reserve() -> Self {
+        let folder = std::env::temp_dir().join("gateway-test-ports");
+        std::fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("no folder for locks of ports: {e}"));
+        // Processes start at different places, so that they seldom meet on a lock.
+        let start = u16::try_from(std::process::id() % 997).unwrap_or(0) * 10;
+        for _ in 0..COUNT {
+            let number = FIRST + (start + NEXT.fetch_add(1, Relaxed) % COUNT) % COUNT;
+            let lock =
+                File::create(folder.join(number.to_string())).unwrap_or_else(|e| panic!("no lock of a port: {e}"));
+            if lock.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", number)).is_ok() {
+                return Self { number, _lock: lock };
+            }
+        }
+        panic!("no free port of {COUNT} from {FIRST}");
+    }
 }
 
 /// An account that is not root.

@@ -1,7 +1,7 @@
 //! A Redis (or Valkey) server without persistence.
 
 use crate::child::Tied;
-use crate::program::{command, find, free_port, on_path};
+use crate::program::{Port, command, find, on_path};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -11,8 +11,8 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub struct Redis {
     server: Option<Tied>,
-    port: u16,
-    /// The only node of a cluster, with all of its slots.
+    port: Port,
+    /// The only node of a cluster, with all of its slots. It has a second port, 10,000 above.
     is_cluster: bool,
     dir: TempDir,
 }
@@ -38,9 +38,7 @@ impl Redis {
     fn begin(is_cluster: bool) -> Self {
         let mut dir = TempDir::new().unwrap_or_else(|e| panic!("no temporary directory: {e}"));
         for _ in 0..5 {
-            // A cluster's nodes talk at another port, which has to be one too.
-            let port = std::iter::repeat_with(free_port).find(|port| !is_cluster || *port < 55_000);
-            let mut redis = Self { server: None, port: port.unwrap_or_default(), is_cluster, dir };
+            let mut redis = Self { server: None, port: Port::reserve(), is_cluster, dir };
             if redis.run() {
                 return redis;
             }
@@ -50,11 +48,11 @@ impl Redis {
     }
 
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port.number)
     }
 
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number
     }
 
     /// Takes connections and says nothing, as a machine that is overloaded. Undone by [`Self::wake`].
@@ -79,13 +77,13 @@ impl Redis {
 
     /// Back on the same port, empty.
     pub fn resume(&mut self) {
-        assert!(self.run(), "redis-server did not come back on port {}", self.port);
+        assert!(self.run(), "redis-server did not come back on port {}", self.port.number);
     }
 
     fn run(&mut self) -> bool {
         let program = on_path("valkey-server").unwrap_or_else(|| find("redis-server", &[], "install redis-server"));
         let mut command = command(&program, None, true);
-        command.arg("--port").arg(self.port.to_string()).args([
+        command.arg("--port").arg(self.port.number.to_string()).args([
             "--bind",
             "127.0.0.1",
             "--save",
@@ -119,7 +117,7 @@ impl Redis {
 
     fn tell(&self, command: &[u8], answer: &[u8]) -> bool {
         let ask = || -> std::io::Result<bool> {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+            let mut stream = TcpStream::connect(("127.0.0.1", self.port.number))?;
             stream.set_read_timeout(Some(Duration::from_secs(1)))?;
             stream.write_all(command)?;
             let mut heard = vec![0; answer.len()];
