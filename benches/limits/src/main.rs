@@ -113,7 +113,7 @@ fn decide(index: &Index, ledger: &Arc<dyn Counters>, subject: &Subject<'_>) -> u
     }
     wants.measure(&ESTIMATE, None);
     let found = wants.asks().len();
-    let Answer::Now(Ok(())) = ledger.reserve(wants.asks(), NOW) else { return usize::MAX };
+    let Answer::Now(Ok(())) = ledger.reserve(wants.asks(), NOW, Duration::ZERO) else { return usize::MAX };
     let hold: Hold = wants.granted(Stage::Caller, ledger, ESTIMATE);
     hold.settle(Used { tokens: 90, cost: None });
     found
