@@ -1,7 +1,8 @@
 //! Each field that an admin can set, and the test that sees it on the proxy. The table is held to the description of
 //! the API: a new field needs its line, and the test that a line names must be there.
 
-use crate::harness::{Gateway, Upstream, eventually, hello, reply};
+use crate::harness::{Gateway, Upstream, eventually, hello, reply, with};
+use gateway_testing::Redis;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -60,7 +61,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("rate_limits", "token_limits::holders_have_limits_of_their_own"),
             ("usage_limits", "budgets::a_targets_exhausted_budget_falls_back"),
             ("max_parallel", "shield::a_provider_that_has_enough_to_do_is_passed_over"),
-            ("reset_usage", MEANS),
+            ("reset_usage", "in_force::each_holder_has_a_budget_that_can_start_anew"),
             ("workspace_id", "workspaces::the_proxy_port_tells_nothing_of_anothers_things"),
         ],
     ),
@@ -73,8 +74,8 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("key", "in_force::a_virtual_key_serves_with_its_own_credential"),
             ("expires_at", "in_force::what_expires_ends_by_itself"),
             ("rate_limits", "in_force::a_virtual_key_serves_with_its_own_credential"),
-            ("usage_limits", "budgets::a_targets_exhausted_budget_falls_back"),
-            ("reset_usage", MEANS),
+            ("usage_limits", "in_force::each_holder_has_a_budget_that_can_start_anew"),
+            ("reset_usage", "in_force::each_holder_has_a_budget_that_can_start_anew"),
             ("workspace_id", "workspaces::the_proxy_port_tells_nothing_of_anothers_things"),
         ],
     ),
@@ -94,7 +95,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("max_parallel", "shield::a_key_has_no_more_calls_under_way_than_it_may"),
             // Only an empty list is taken: no mail is sent.
             ("alert_emails", MEANS),
-            ("reset_usage", MEANS),
+            ("reset_usage", "in_force::each_holder_has_a_budget_that_can_start_anew"),
             ("workspace_id", "workspaces::records_and_limits_stay_with_their_workspace"),
         ],
     ),
@@ -110,7 +111,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("conditions", "limits::conditions_and_groups_choose_whom_they_hold"),
             ("group_by", "limits::conditions_and_groups_choose_whom_they_hold"),
             ("enforcement", "budgets::a_check_asks_only_whether_anything_is_left"),
-            ("assume_output", "token_limits::a_stream_that_nobody_bounds_grows_its_hold"),
+            ("assume_output", "in_force::what_nobody_bounds_is_held_as_each_policy_assumes"),
             ("fail_mode", "shared_limits::while_redis_is_away_or_slow_each_policy_does_as_it_says"),
             ("status", "limits::policies_are_made_listed_read_changed_and_archived"),
             ("workspace_id", "workspaces::records_and_limits_stay_with_their_workspace"),
@@ -128,14 +129,14 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("periodic_reset", CALENDAR),
             ("periodic_reset_days", CALENDAR),
             ("next_usage_reset_at", CALENDAR),
-            ("conditions", "budgets::groups_spend_apart_and_never_more_than_allowed"),
+            ("conditions", "in_force::a_budget_holds_whom_it_names_until_it_is_archived"),
             ("group_by", "budgets::groups_spend_apart_and_never_more_than_allowed"),
             ("enforcement", "budgets::a_check_asks_only_whether_anything_is_left"),
-            ("assume_output", "token_limits::a_stream_that_nobody_bounds_grows_its_hold"),
-            ("fail_mode", "shared_limits::while_redis_is_away_or_slow_each_policy_does_as_it_says"),
-            ("status", "limits::policies_are_made_listed_read_changed_and_archived"),
-            ("workspace_id", "workspaces::records_and_limits_stay_with_their_workspace"),
-            ("reset_usage_for_value", MEANS),
+            ("assume_output", "in_force::what_nobody_bounds_is_held_as_each_policy_assumes"),
+            ("fail_mode", "in_force::a_budget_does_as_it_says_while_redis_is_away"),
+            ("status", "in_force::a_budget_holds_whom_it_names_until_it_is_archived"),
+            ("workspace_id", "in_force::a_budget_holds_whom_it_names_until_it_is_archived"),
+            ("reset_usage_for_value", "budgets::what_groups_used_is_told_and_set_back"),
         ],
     ),
     (
@@ -162,8 +163,8 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("defaults", "workspaces::metadata_of_workspace_and_key_beats_the_requests"),
             ("user_api_key_rotation_period", "in_force::an_enforced_cadence_is_kept_and_both_secrets_open"),
             ("rate_limits", "in_force::a_workspace_decides_for_itself_where_it_may"),
-            ("usage_limits", "budgets::money_is_held_before_it_is_spent"),
-            ("reset_usage", MEANS),
+            ("usage_limits", "in_force::each_holder_has_a_budget_that_can_start_anew"),
+            ("reset_usage", "in_force::each_holder_has_a_budget_that_can_start_anew"),
             ("security_settings", "in_force::a_workspace_decides_for_itself_where_it_may"),
             ("users", "tenants::an_invited_user_calls_with_the_config_of_the_workspace_until_taken_out"),
             ("role", "tenants::a_key_of_a_person_may_no_more_than_the_role_on_the_proxy_port_too"),
@@ -349,4 +350,120 @@ async fn an_enforced_cadence_is_kept_and_both_secrets_open() {
     for key in [key.as_str(), rotated["key"].as_str().expect("a key")] {
         gateway.chat().key(key).provider("mock").json(&hello()).send().await.expect(200);
     }
+}
+
+/// Each counts eight tokens a call.
+#[tokio::test]
+async fn each_holder_has_a_budget_that_can_start_anew() {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let upstream = upstream().await;
+    admin.provider("main", "openai", Some(&upstream.url())).await;
+    let older = json!({ "name": "Older", "provider": "openai", "key": "sk-older-0000000000" });
+    admin.post("/virtual-keys", &older).await.expect(200);
+    let host = json!({ "configurations": { "custom_host": upstream.url() } });
+    admin.put("/integrations/older", &host).await.expect(200);
+    let (id, key) = admin.workspace_key("spender", json!({})).await;
+    let ask = async |provider: &str| gateway.chat().key(&key).provider(provider).json(&hello()).send().await.status;
+    let budget = json!({ "type": "tokens", "credit_limit": 8, "periodic_reset": null });
+    let plain = |fields: Value| fields;
+    let seat = |fields: Value| json!({ "workspaces": [with(json!({ "id": "default", "enabled": true }), fields)] });
+    let all = |fields: Value| json!({ "global_workspace_access": with(json!({ "enabled": true }), fields) });
+    let holders: [(String, &str, &dyn Fn(Value) -> Value); 6] = [
+        (format!("/api-keys/{id}"), "@main", &plain),
+        ("/providers/main".to_owned(), "@main", &plain),
+        ("/virtual-keys/older".to_owned(), "@older", &plain),
+        ("/integrations/main-integration/workspaces".to_owned(), "@main", &seat),
+        ("/integrations/main-integration/workspaces".to_owned(), "@main", &all),
+        ("/workspaces/default".to_owned(), "@main", &plain),
+    ];
+    for (path, provider, body) in holders {
+        admin.put(&path, &body(json!({ "usage_limits": [budget] }))).await.expect(200);
+        assert_eq!((ask(provider).await, ask(provider).await), (200, 412), "{path}");
+        // Records of calls take a moment to the counts; calls do not wait for them.
+        eventually("what was used", || async {
+            admin.get(&path).await.expect(200).text().contains("\"current_usage\":8").then_some(())
+        })
+        .await;
+        admin.put(&path, &body(json!({ "reset_usage": true }))).await.expect(200);
+        assert_eq!((ask(provider).await, ask(provider).await), (200, 412), "{path}: used anew");
+        admin.put(&path, &body(json!({ "usage_limits": null }))).await.expect(200);
+        assert_eq!(ask(provider).await, 200, "{path}: free");
+    }
+}
+
+async fn policy(gateway: &Gateway, path: &str, fields: Value) -> String {
+    let base = json!({ "type": "tokens", "conditions": [{ "key": "api_key", "value": "*" }] });
+    let made = gateway.admin().post(path, &with(base, fields)).await.expect(200).json();
+    format!("{path}/{}", made["id"].as_str().expect("an id"))
+}
+
+#[tokio::test]
+async fn what_nobody_bounds_is_held_as_each_policy_assumes() {
+    let upstream = upstream().await;
+    for (path, limit, refusal) in [
+        ("/policies/rate-limits", json!({ "unit": "tph", "value": 500 }), 429),
+        ("/policies/usage-limits", json!({ "credit_limit": 500 }), 412),
+    ] {
+        let gateway = Gateway::start().await;
+        let path = policy(&gateway, path, with(limit, json!({ "assume_output": 495 }))).await;
+        let ask = async || gateway.chat_through(&upstream).json(&hello()).send().await.status;
+        // The first of a window always fits; of the rest, as much must be left as is assumed.
+        assert_eq!((ask().await, ask().await), (200, refusal), "{path}");
+        gateway.admin().put(&path, &json!({ "assume_output": 100 })).await.expect(200);
+        assert_eq!(ask().await, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_budget_holds_whom_it_names_until_it_is_archived() {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let other = admin.post("/admin/workspaces", &json!({ "name": "Other" })).await.expect(200).json()["id"].clone();
+    let (_, theirs) = admin.workspace_key("theirs", json!({ "workspace_id": other })).await;
+    let (_, ours) = admin.workspace_key("ours", json!({})).await;
+    let of = |user: &str| json!([{ "key": "metadata._user", "value": user }]);
+    let path = "/policies/usage-limits";
+    let fields = json!({ "type": "requests", "credit_limit": 1, "conditions": of("ann"), "workspace_id": other });
+    let path = policy(&gateway, path, fields).await;
+    let ask = async |key: &str, user: &str| {
+        let metadata = json!({ "_user": user }).to_string();
+        let call = gateway.chat().key(key).provider("mock").header("x-gateway-metadata", &metadata);
+        call.json(&hello()).send().await.status
+    };
+    assert_eq!((ask(&theirs, "ann").await, ask(&theirs, "ann").await), (200, 412));
+    assert_eq!((ask(&theirs, "bob").await, ask(&theirs, "bob").await), (200, 200), "the conditions name another");
+    assert_eq!((ask(&ours, "ann").await, ask(&ours, "ann").await), (200, 200), "of another workspace");
+    admin.put(&path, &json!({ "conditions": of("bob") })).await.expect(200);
+    assert_eq!((ask(&theirs, "ann").await, ask(&theirs, "ann").await), (200, 200));
+    assert_eq!((ask(&theirs, "bob").await, ask(&theirs, "bob").await), (200, 412), "who is named now");
+    admin.put(&path, &json!({ "status": "archived" })).await.expect(200);
+    assert_eq!(ask(&theirs, "bob").await, 200);
+}
+
+#[tokio::test]
+async fn a_budget_does_as_it_says_while_redis_is_away() {
+    let redis = tokio::task::spawn_blocking(Redis::start).await.expect("no panic");
+    let gateway = Gateway::with(&["--redis-url", &redis.url()]).await;
+    let mode = async |mode: &str| {
+        let line = format!("gateway_limits_mode{{mode=\"{mode}\"}} 1\n");
+        eventually(mode, || async { gateway.metrics().await.contains(&line).then_some(()) }).await;
+    };
+    for mode in ["local", "open", "closed"] {
+        let conditions = json!([{ "key": "metadata._user", "value": mode }]);
+        let fields = json!({ "type": "requests", "credit_limit": 1, "fail_mode": mode, "conditions": conditions });
+        policy(&gateway, "/policies/usage-limits", fields).await;
+    }
+    mode("redis").await;
+    tokio::task::spawn_blocking(move || drop(redis)).await.expect("no panic");
+    let ask = async |user: &str| {
+        let metadata = json!({ "_user": user }).to_string();
+        let call = gateway.chat().provider("mock").header("x-gateway-metadata", &metadata);
+        call.json(&hello()).send().await.status
+    };
+    ask("open").await;
+    mode("redis-away").await;
+    assert_eq!((ask("open").await, ask("open").await), (200, 200));
+    assert_eq!(ask("closed").await, 503);
+    assert_eq!((ask("local").await, ask("local").await), (200, 412));
 }
