@@ -1,5 +1,5 @@
 //! The audit trail as Admin keys read it: who did what, when, from where and with which request. Read only;
-//! rows are written with the change that they tell of. Only what took effect is told, so every status is 200.
+//! rows are written with the change that they tell of; a change that was refused has one of its own.
 
 use crate::input::Query;
 use crate::problem::{Problem, bad, missing};
@@ -47,7 +47,7 @@ fn answer(total: u64, rows: &[Audit]) -> Reply {
     Reply::json(json!({"object": "analytics-graph", "total": total, "records": records}))
 }
 
-/// `None`: asks for a status or a country that no row has.
+/// `None`: asks for a country, which no row has.
 fn read(call: &Call) -> Result<Option<AuditQuery>, Problem> {
     let q = &call.query;
     for name in q.names() {
@@ -78,14 +78,14 @@ fn read(call: &Call) -> Result<Option<AuditQuery>, Problem> {
         method: q.one_of("method", &["POST", "PUT", "DELETE"])?.map(str::to_owned),
         uri: text("uri"),
         client_ip: text("client_ip"),
+        status: q.parsed("response_status_code", "must be a status code")?,
         request_id: q.parsed("request_id", "must be a UUID")?,
         page: paging.page,
         page_size: paging.size,
     };
-    let status = q.parsed::<u16>("response_status_code", "must be a status code")?;
     // Nobody here knows countries of addresses: every record's is empty.
     let elsewhere = q.text("country").is_some();
-    Ok(Some(query).filter(|_| status.is_none_or(|s| s == 200) && !elsewhere))
+    Ok(Some(query).filter(|_| !elsewhere))
 }
 
 fn time(q: &Query, name: &str) -> Result<Timestamp, Problem> {
@@ -110,11 +110,12 @@ fn record(row: &Audit) -> Value {
         "user_type": row.actor_kind,
         "organisation_id": row.org,
         "workspace_id": row.workspace,
-        "response_status_code": 200,
+        "response_status_code": row.status,
         "resource_type": row.resource_kind,
         "resource_id": row.resource_id,
         "resource_name": details.get("name"),
         "resource_slug": details.get("slug"),
+        "refused": details.get("refused"),
         "action": row.action,
         "client_ip": row.client_ip,
         "country": "",

@@ -217,6 +217,7 @@ fn told(app: &App, row: &Stored) -> Audit {
         method: String::new(),
         uri: String::new(),
         client_ip: String::new(),
+        status: 200,
         details: json!({"name": row.name, "slug": row.slug}).to_string(),
     }
 }

@@ -1,7 +1,8 @@
 //! One write: a transaction in the store, checked against the snapshot as it will be, swapped in before the
 //! answer, so that a client reads its own writes on the proxy at once (`design.md` §5).
 
-use crate::app::App;
+use crate::actor::Actor;
+use crate::app::{App, ClientAddr};
 use crate::problem::{Problem, bad, internal, missing};
 use crate::resource::{Resource, Row};
 use crate::route::{Call, Visit};
@@ -11,6 +12,7 @@ use gateway_domain::record::mask;
 use gateway_domain::resource::{Audit, Kind, Stored};
 use gateway_domain::snapshot::{Snapshot, Workspace};
 use gateway_domain::time::Timestamp;
+use http::request::Parts;
 use http::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -149,6 +151,17 @@ fn told(row: &Stored, request: &Map<String, Value>, origin: &Origin<'_>) -> Stri
     .to_string()
 }
 
+/// What somebody tried in vain.
+pub(crate) struct Refused<'a> {
+    pub(crate) org: OrgId,
+    pub(crate) workspace: Option<WorkspaceId>,
+    pub(crate) action: &'a str,
+    pub(crate) kind: Kind,
+    pub(crate) id: String,
+    pub(crate) status: u16,
+    pub(crate) why: &'a str,
+}
+
 /// Who does something, and by which request.
 pub(crate) struct Origin<'a> {
     app: &'a App,
@@ -175,6 +188,22 @@ impl<'a> Origin<'a> {
             client_ip: call.client.map_or_else(String::new, |ip| ip.to_string()),
             request_id: call.request_id,
             headers: headers(&call.headers, &call.app),
+        }
+    }
+
+    /// Of a request whose body nobody has read.
+    pub(crate) fn of_parts(app: &'a App, actor: &Actor, parts: &Parts, at: Timestamp, request_id: Uuid) -> Self {
+        let client = parts.extensions.get::<ClientAddr>();
+        Self {
+            app,
+            at,
+            actor: actor.key.to_string(),
+            actor_kind: "api_key",
+            method: parts.method.to_string(),
+            uri: path(&parts.uri),
+            client_ip: client.map_or_else(String::new, |c| c.0.to_string()),
+            request_id,
+            headers: headers(&parts.headers, app),
         }
     }
 
@@ -227,7 +256,29 @@ impl<'a> Origin<'a> {
             method: self.method.clone(),
             uri: self.uri.clone(),
             client_ip: self.client_ip.clone(),
+            status: 200,
             details: told(row, request, self),
+        }
+    }
+
+    /// Of a change that was not made. `resource_id` as the request names it.
+    pub(crate) fn tell_refusal(&self, refused: &Refused<'_>) -> Audit {
+        let details = json!({"request_id": self.request_id, "refused": refused.why, "headers": self.headers});
+        Audit {
+            id: self.app.id(),
+            at: self.at,
+            org: refused.org.0,
+            workspace: refused.workspace.map(|w| w.0),
+            actor: self.actor.clone(),
+            actor_kind: self.actor_kind.to_owned(),
+            action: refused.action.to_owned(),
+            resource_kind: refused.kind.name().to_owned(),
+            resource_id: refused.id.clone(),
+            method: self.method.clone(),
+            uri: self.uri.clone(),
+            client_ip: self.client_ip.clone(),
+            status: refused.status,
+            details: details.to_string(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod openapi;
 mod prices;
 mod problem;
 mod public;
+mod refusal;
 mod resource;
 mod route;
 mod router;

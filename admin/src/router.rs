@@ -5,6 +5,7 @@ use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
 use crate::input::{Query, is_nul};
 use crate::problem::{Problem, too_large, unknown_route, unreadable, wrong_method};
+use crate::refusal::{Attempt, Refusals};
 use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
 use crate::{audit, logs, nodes, openapi, prices, public, resource};
 use axum::body::{Body, to_bytes};
@@ -82,13 +83,13 @@ pub fn routes() -> Vec<RouteInfo> {
 
 /// The Admin API. Put [`ClientAddr`] on each request before handing it over.
 pub fn router(app: App) -> axum::Router {
-    let app = Arc::new(app);
+    let (app, refusals) = (Arc::new(app), Arc::<Refusals>::default());
     let mut router = axum::Router::new();
     for route in TABLE.iter() {
         let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
         for path in route.paths() {
-            let app = app.clone();
-            router = router.route(&path, on(filter, move |request: Request| serve(app, route, request)));
+            let (app, refusals) = (app.clone(), refusals.clone());
+            router = router.route(&path, on(filter, move |request: Request| serve(app, refusals, route, request)));
         }
     }
     let lost = app.clone();
@@ -102,16 +103,21 @@ fn refuse(app: &App, problem: &Problem) -> Response {
     stamp(problem.answer(id), id)
 }
 
-async fn serve(app: Arc<App>, route: &'static Route, request: Request) -> Response {
+async fn serve(app: Arc<App>, refusals: Arc<Refusals>, route: &'static Route, request: Request) -> Response {
     let id = app.id();
-    match answer(app, route, request, id).await {
+    match answer((app, &refusals), route, request, id).await {
         Ok(reply) => reply.answer(id),
         Err(problem) => stamp(problem.answer(id), id),
     }
 }
 
 /// Authentication and scope come before the body is read.
-async fn answer(app: Arc<App>, route: &Route, request: Request, request_id: Uuid) -> Result<Reply, Problem> {
+async fn answer(
+    (app, refusals): (Arc<App>, &Refusals),
+    route: &Route,
+    request: Request,
+    request_id: Uuid,
+) -> Result<Reply, Problem> {
     let (any_of, run) = match &route.gate {
         Gate::Public(run) => return Ok(run(&app)),
         Gate::Guest(run) => return run(visit(app, request, request_id).await?).await,
@@ -121,13 +127,21 @@ async fn answer(app: Arc<App>, route: &Route, request: Request, request_id: Uuid
     let now = app.now();
     let (mut parts, body) = request.into_parts();
     let actor = Actor::authenticate(&app, &parts.headers, now).await?;
-    actor.require(any_of)?;
-    let vars = variables(&mut parts).await?;
-    let query = Query::parse(&parts.uri)?;
-    let bytes = read(body).await?;
-    let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
-    let (method, uri, headers) = (parts.method, parts.uri, parts.headers);
-    run(Call { app, actor, now, method, uri, vars, query, bytes, client, request_id, headers }).await
+    let attempt = Attempt::of(&app, route, &actor, &parts, now, request_id);
+    let done = async {
+        actor.require(any_of)?;
+        let vars = variables(&mut parts).await?;
+        let query = Query::parse(&parts.uri)?;
+        let bytes = read(body).await?;
+        let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
+        let (app, method, uri, headers) = (app.clone(), parts.method, parts.uri, parts.headers);
+        run(Call { app, actor, now, method, uri, vars, query, bytes, client, request_id, headers }).await
+    };
+    let done = done.await;
+    if let (Err(problem), Some(attempt)) = (&done, attempt) {
+        attempt.refused(problem, refusals).await;
+    }
+    done
 }
 
 async fn visit(app: Arc<App>, request: Request, request_id: Uuid) -> Result<Visit, Problem> {

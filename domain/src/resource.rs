@@ -104,6 +104,8 @@ pub struct Audit {
     pub method: String,
     pub uri: String,
     pub client_ip: String,
+    /// What the request was answered with; 200 for what nobody asked for.
+    pub status: u16,
     /// JSON, secrets masked.
     pub details: String,
 }
@@ -123,6 +125,7 @@ pub struct AuditQuery {
     pub method: Option<String>,
     pub uri: Option<String>,
     pub client_ip: Option<String>,
+    pub status: Option<u16>,
     pub request_id: Option<Uuid>,
     /// Zero-based page and its size.
     pub page: u64,

@@ -1,6 +1,6 @@
 //! What only admins read: versions of documents, and who did what.
 
-use crate::configs::{workspace, workspace_value};
+use crate::configs::{narrow, workspace, workspace_value};
 use crate::database::Database;
 use crate::filter::Filter;
 use crate::session::Row;
@@ -14,7 +14,7 @@ const VERSIONS: &str = "SELECT kind, id, version, version_id, author, doc, creat
     WHERE kind = $1 AND id = $2 ORDER BY version DESC";
 
 const AUDIT: &str = "SELECT id, at, org, workspace, actor, actor_kind, action, resource_kind, resource_id, method, \
-    uri, client_ip, details FROM audit";
+    uri, client_ip, status, details FROM audit";
 
 impl History for Database {
     /// Newest first.
@@ -36,6 +36,7 @@ impl History for Database {
             .and_if("method = ?", query.method.as_deref())
             .and_if("uri = ?", query.uri.as_deref())
             .and_if("client_ip = ?", query.client_ip.as_deref())
+            .and_if("status = ?", query.status.map(i64::from))
             // What tells of a request begins with its id.
             .and_if("details LIKE ?", query.request_id.map(|id| format!("{{\"request_id\":\"{id}\"%")));
         let newest: (&str, &str) = (AUDIT, "at DESC, id DESC");
@@ -71,6 +72,7 @@ fn entry(row: &Row) -> Result<Audit, Error> {
         method: columns.text()?.to_owned(),
         uri: columns.text()?.to_owned(),
         client_ip: columns.text()?.to_owned(),
+        status: narrow(columns.int()?)?,
         details: columns.text()?.to_owned(),
     })
 }

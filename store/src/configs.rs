@@ -47,8 +47,8 @@ const PUT_VERSION: &str = "INSERT INTO resource_version (kind, id, version, vers
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
 const PUT_AUDIT: &str = "INSERT INTO audit (id, at, org, workspace, actor, actor_kind, action, resource_kind, \
-    resource_id, method, uri, client_ip, details) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+    resource_id, method, uri, client_ip, status, details) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 
 impl ConfigStore for Database {
     fn load(&self) -> Fut<'_, Result<Changes, StoreError>> {
@@ -314,6 +314,7 @@ fn audit_values(entry: &Audit) -> Vec<Value<'_>> {
         entry.method.as_str().into(),
         entry.uri.as_str().into(),
         entry.client_ip.as_str().into(),
+        i64::from(entry.status).into(),
         entry.details.as_str().into(),
     ]
 }

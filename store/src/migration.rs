@@ -16,6 +16,7 @@ const STEPS: &[(&str, &str)] = &[
     ("bodies", include_str!("../migrations/0004_bodies.sql")),
     ("node", include_str!("../migrations/0005_node.sql")),
     ("counter", include_str!("../migrations/0006_counter.sql")),
+    ("audit_status", include_str!("../migrations/0007_audit_status.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

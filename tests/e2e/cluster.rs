@@ -49,6 +49,40 @@ async fn nodes_know_each_other_until_they_leave() {
     eventually("one that serves", || async { serving("1").await.then_some(()) }).await;
 }
 
+#[tokio::test]
+async fn a_node_tells_its_settings_with_their_sources_and_no_secret() {
+    const TOKEN: &str = "data-service-token-0123456789-0123456789";
+    let gateway = Gateway::with(&["--data-service-token", TOKEN, "--idle-timeout", "17s"]).await;
+    let answer = gateway.admin().get("/nodes/settings").await.expect(200);
+    let told = answer.json();
+    let one = |name: &str| {
+        let rows = told["data"].as_array().expect("a list").iter();
+        rows.clone().find(|s| s["name"] == name).unwrap_or_else(|| panic!("no {name}: {told}"))
+    };
+    let (idle, total) = (one("idle-timeout"), one("total-timeout"));
+    assert_eq!((&idle["value"], &idle["source"]), (&json!("17s"), &json!("flag")), "{idle}");
+    assert_eq!(total["source"], "default", "{total}");
+    assert_eq!((&one("data-service-token")["value"], answer.text().contains(TOKEN)), (&json!("***"), false));
+    for secret in [crate::harness::ADMIN_KEY, crate::harness::WORKSPACE_KEY] {
+        assert!(!answer.text().contains(secret));
+    }
+    let own = gateway.admin().with_key(crate::harness::WORKSPACE_KEY);
+    own.get("/nodes/settings").await.expect(403);
+
+    // Its holder lists configs, on both ports, and may do nothing else.
+    let slug = gateway.admin().config("main", &json!({ "provider": "mock" })).await;
+    let service = gateway.admin().with_key(TOKEN);
+    assert_eq!(service.get("/configs").await.expect(200).json()["data"][0]["slug"], json!(slug));
+    gateway.get("/v2/configs").key(TOKEN).send().await.expect(200);
+    service.get(&format!("/configs/{slug}")).await.expect(403);
+    service.post("/configs", &json!({ "name": "c", "config": { "provider": "mock" } })).await.expect(403);
+    service.get("/providers").await.expect(403);
+    service.get("/nodes").await.expect(403);
+    gateway.chat().key(TOKEN).provider("mock").json(&hello()).send().await.expect(401);
+    let without = Gateway::start().await;
+    without.admin().with_key(TOKEN).get("/configs").await.expect(401);
+}
+
 /// Two nodes of each half; the second proxy reaches the database over a wire that can be cut.
 struct Cluster {
     admins: [Gateway; 2],

@@ -76,6 +76,24 @@ async fn a_token_opens_both_ports_as_its_claims_say() {
 }
 
 #[tokio::test]
+async fn the_requests_config_beats_the_tokens_and_that_the_workspaces() {
+    let issuer = Issuer::publishing(&[&FIRST]).await;
+    let gateway = trusting(&[&issuer]).await;
+    let admin = gateway.admin();
+    let saying = async |text: &'static str| Upstream::replying(move |_| reply::chat(text)).await;
+    let (own, claimed, common) = (saying("request").await, saying("token").await, saying("workspace").await);
+    let slug = admin.config("of the token", &target(&claimed)).await;
+    let default = admin.config("of the workspace", &target(&common)).await;
+    admin.put(&format!("/configs/{default}"), &json!({ "isDefault": 1 })).await.expect(200);
+    let plain = FIRST.sign(&claims(json!({})));
+    let with_config = FIRST.sign(&claims(json!({ "defaults": { "config_id": slug } })));
+    let ask = |token: &str| gateway.chat().key(token).json(&hello());
+    assert_eq!(ask(&plain).send().await.expect(200).said(), "workspace");
+    assert_eq!(ask(&with_config).send().await.expect(200).said(), "token");
+    assert_eq!(ask(&with_config).config(&target(&own)).send().await.expect(200).said(), "request");
+}
+
+#[tokio::test]
 async fn what_is_not_signed_by_an_issuer_or_is_over_opens_nothing() {
     let issuer = Issuer::publishing(&[&FIRST, &SHORT]).await;
     let gateway = trusting(&[&issuer]).await;

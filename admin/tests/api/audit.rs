@@ -78,6 +78,49 @@ async fn the_list_is_filtered() {
 }
 
 #[tokio::test]
+async fn what_was_refused_is_told_without_its_body() {
+    let (house, path) = filled().await;
+    let revision = house.app.live.snapshot().revision;
+    let secret = "sk-quite-a-long-secret-9999";
+    let (id, narrow) = house.key("workspace/service", json!({"scopes": ["configs.update"]})).await;
+    let broken = json!([{"config": {"api_key": secret}}]);
+    house.with(&narrow).put("/configs/pc-none", broken).await.refused(400, "AB01");
+    house.with(&narrow).delete(&format!("/providers/some?token={secret}")).await.refused(403, "AB03");
+    house.with(&narrow).put("/v2/configs/pc-none", json!({"name": "n"})).await.refused(404, "AB08");
+    house
+        .as_admin()
+        .post("/admin/workspaces", json!({"name": "Default", "slug": "default"}))
+        .await
+        .refused(409, "AB07");
+    // Who only looks, and who is nobody, changes nothing.
+    house.with(&narrow).get("/providers").await.refused(403, "AB03");
+    house.nobody().post("/configs", json!({})).await.refused(401, "AB05");
+    let told = async |query: &str| house.as_admin().get(&format!("{path}&{query}")).await.expect(200);
+    let all = told("").await;
+    assert_eq!(all["total"], 7 + 1 + 4, "{all}");
+    assert!(!all.to_string().contains(secret), "{all}");
+    let mut seen = Vec::new();
+    for (status, kind, action, target) in [
+        (400, "config", "update", "pc-none"),
+        (403, "provider", "delete", "some"),
+        (404, "config", "update", "pc-none"),
+        (409, "workspace", "create", ""),
+    ] {
+        let found = told(&format!("response_status_code={status}")).await;
+        assert_eq!(found["total"], 1, "{status}: {found}");
+        let record = &found["records"][0];
+        assert_eq!((&record["resource_type"], &record["action"]), (&json!(kind), &json!(action)), "{record}");
+        assert_eq!((&record["resource_id"], &record["client_ip"]), (&json!(target), &json!("203.0.113.9")), "{record}");
+        assert!(record["refused"].as_str().is_some_and(|why| !why.is_empty()), "{record}");
+        assert_eq!(record["request_body"], "");
+        seen.push(record["user_id"].clone());
+    }
+    assert_eq!(seen[..3], [json!(id), json!(id), json!(id)]);
+    // Of refusals no other node hears: the one revision since is the key's.
+    assert_eq!(house.app.live.snapshot().revision, revision + 1);
+}
+
+#[tokio::test]
 async fn broken_filters_are_named() {
     let (house, path) = filled().await;
     for (query, says) in [

@@ -1,6 +1,7 @@
 //! Saved configs: forms of answers, versions, references, credentials.
 
 use crate::harness::{House, list, text};
+use gateway_domain::ports::Batch;
 use serde_json::{Value, json};
 
 fn openai(key: &str) -> Value {
@@ -259,4 +260,38 @@ async fn nobody_goes_back_to_what_would_not_be_saved() {
     let said = admin.post(&format!("{path}/rollback"), json!({"version": 1})).await.refused(400, "AB01");
     assert!(said.contains("`@main` is not a provider of this workspace"), "{said}");
     assert_eq!(admin.get(&path).await.expect(200)["config"]["provider"], "mock");
+}
+
+/// A node of an older version keeps what it had in force rather than skip a rule, and takes nothing out.
+#[tokio::test]
+async fn a_rule_that_this_node_does_not_know_is_neither_skipped_nor_lost() {
+    let house = House::new().await;
+    let slug = text(&save(&house, openai("sk-quite-a-long-secret-1111")).await["slug"]);
+    let path = format!("/configs/{slug}");
+    let stored = async || {
+        let rows = house.app.store.load().await.expect("readable").rows;
+        rows.into_iter().find(|row| row.slug == slug).expect("stored")
+    };
+    let mut row = stored().await;
+    let mut doc: Value = serde_json::from_str(&row.doc).expect("JSON");
+    doc["config"] = json!({"strategy": {"mode": "from_the_future", "by": "moon"}, "targets": [{"provider": "openai"}]});
+    (row.doc, row.version) = (doc.to_string(), row.version + 1);
+    let batch = Batch { rows: vec![row], ..Batch::default() };
+    let changes = house.app.store.write(0, Box::new(|_| Ok(batch))).await.expect("written");
+    assert_eq!(house.app.live.publish(&changes).len(), 1, "told, since it cannot be read here");
+    let home = house.app.live.snapshot().workspace(house.default_workspace()).expect("there").clone();
+    assert!(home.config(&slug).is_some(), "what was in force stays");
+    let said = house.as_admin().put(&path, json!({"name": "renamed"})).await.refused(400, "AB01");
+    assert!(said.contains("from_the_future") || said.contains("mode"), "{said}");
+    assert!(stored().await.doc.contains("moon"));
+    // A field beside those that it knows stays where it is.
+    let mut row = stored().await;
+    doc["config"] = json!({"provider": "openai", "x_from_the_future": {"by": "moon"}});
+    (row.doc, row.version) = (doc.to_string(), row.version + 1);
+    let batch = Batch { rows: vec![row], ..Batch::default() };
+    let seen = house.app.live.snapshot().revision;
+    let changes = house.app.store.write(seen, Box::new(|_| Ok(batch))).await.expect("written");
+    house.app.live.publish(&changes);
+    house.as_admin().put(&path, json!({"name": "renamed"})).await;
+    assert!(stored().await.doc.contains("moon"));
 }

@@ -113,11 +113,16 @@ async fn the_trail_says_who_did_what_from_where() {
     let query = AuditQuery { resource_kind: Some("config".into()), page_size: 10, ..AuditQuery::default() };
     let mut rows = house.app.history.audit(&query).await.expect("readable").rows;
     rows.sort_by_key(|r| r.id);
-    let told: Vec<(&str, &str, &str)> =
-        rows.iter().map(|r| (r.action.as_str(), r.method.as_str(), r.uri.as_str())).collect();
+    let told: Vec<(&str, &str, &str, u16)> =
+        rows.iter().map(|r| (r.action.as_str(), r.method.as_str(), r.uri.as_str(), r.status)).collect();
     let path = format!("/v1/configs/{slug}");
-    assert_eq!(told.len(), 3, "what was refused is not told");
-    for expected in [("create", "POST", "/v2/configs"), ("update", "PUT", &path), ("delete", "DELETE", &path)] {
+    assert_eq!(told.len(), 4);
+    for expected in [
+        ("create", "POST", "/v2/configs", 200),
+        ("update", "PUT", &path, 200),
+        ("update", "PUT", &path, 400),
+        ("delete", "DELETE", &path, 200),
+    ] {
         assert!(told.contains(&expected), "{expected:?} in {told:?}");
     }
     let first = rows.iter().find(|r| r.action == "create").expect("told");

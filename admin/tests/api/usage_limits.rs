@@ -202,7 +202,7 @@ async fn what_groups_have_used_is_told_and_set_back() {
 
     let trail = admin
         .get(&format!(
-            "/audit-logs?organisation_id={}&start_time=2020-01-01&end_time=2100-01-01&resource_type=usage_limit_policy",
+            "/audit-logs?organisation_id={}&start_time=2020-01-01&end_time=2100-01-01&resource_type=usage_limit_policy&response_status_code=200",
             house.org().id
         ))
         .await

@@ -50,6 +50,7 @@ fn entry(n: u128) -> Audit {
         method: odd("POST", "DELETE"),
         uri: format!("/v1/things/{n}"),
         client_ip: format!("10.0.0.{n}"),
+        status: if n == 3 { 403 } else { 200 },
         details: format!("{{\"request_id\":\"{}\",\"name\":\"x\"}}", id(100 + n)),
     }
 }
@@ -78,6 +79,7 @@ async fn the_audit_trail_is_filtered(house: House) {
     assert_eq!(ids(AuditQuery { method: Some("DELETE".into()), ..any.clone() }).await, [4, 2]);
     assert_eq!(ids(AuditQuery { uri: Some("/v1/things/3".into()), ..any.clone() }).await, [3]);
     assert_eq!(ids(AuditQuery { client_ip: Some("10.0.0.1".into()), ..any.clone() }).await, [1]);
+    assert_eq!(ids(AuditQuery { status: Some(403), ..any.clone() }).await, [3]);
     assert_eq!(ids(AuditQuery { request_id: Some(id(103)), ..any.clone() }).await, [3]);
     assert_eq!(ids(AuditQuery { request_id: Some(id(3)), ..any.clone() }).await, [0_u32; 0]);
     let second = database.audit(&AuditQuery { page: 1, page_size: 3, ..any }).await.unwrap();
