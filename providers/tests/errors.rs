@@ -1,7 +1,7 @@
 //! Errors of every family in every dialect of clients, whole and inside a stream: the provider's own words, its status and
 //! type. The answers are those of the golden folders.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
 use gateway_domain::cloud::{Settings, setting};
@@ -141,9 +141,7 @@ fn an_error_inside_a_stream_ends_it_in_the_words_of_every_client() {
         let events = std::fs::read(case(slug, name).join("upstream.sse")).expect("a stream");
         for client in CLIENTS {
             // OpenAI's own Responses are not made of chat's events.
-            if *slug == "openai" && client.0 == Operation::Responses
-                || *slug == "openrouter" && client.0 == Operation::Responses
-            {
+            if ["openai", "openrouter"].contains(slug) && client.0 == Operation::Responses {
                 continue;
             }
             let (text, failure) = with_call(*client, slug, model, |adapter, call| hear(adapter, call, &events));
