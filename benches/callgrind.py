@@ -8,18 +8,23 @@ import glob
 import os
 import re
 import subprocess
+import time
 
 from compare import add_build_options, prepare
-from rig.contenders import Bare, Gateway, Upstream
+from rig.contenders import Bare, Gateway, RecordsOff, RecordsOn, Upstream
 from rig.processes import stop_all
+
+SETTLE_SECONDS = 2  # until what requests left behind is worked off
 
 
 def settings():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--contenders", default="bare,gateway")
+    parser.add_argument("--contenders", default="bare,gateway",
+                        help="also: on, off (records, into a store that keeps none)")
     parser.add_argument("--warm-up", type=int, default=300)
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--functions", type=int, default=0, help="also print this many functions of the heaviest thread")
+    parser.add_argument("--thread", default="", help="of the thread with this in its name, rather than the heaviest")
     parser.add_argument("--stream", action="store_true", help="streams instead of plain answers")
     add_build_options(parser)
     rig = parser.parse_args()
@@ -40,26 +45,35 @@ def send(rig, contender, count):
         raise SystemExit(f"{contender.name}: {done.stdout}")
 
 
-def thread_names(pid):
-    """By valgrind's number, which is the order of birth as long as no thread has ended."""
-    tids = sorted(map(int, os.listdir(f"/proc/{pid}/task")))
-    return {at + 1: open(f"/proc/{pid}/task/{tid}/comm").read().strip() for at, tid in enumerate(tids)}
+ROLES = {  # what only threads of that name run
+    "record-writer": "gateway::metrics::Metrics",
+    "record-shipper": "gateway::writer::shipping::Shipping::run",
+    "worker": "::handle_new_request",
+}
+
+
+def role(details):
+    """What a thread is for, told by what it ran: valgrind keeps no names."""
+    plain = details.replace("<", "").replace(">", "")
+    return next((name for name, runs in ROLES.items() if runs in plain), "other")
 
 
 def count(rig, contender):
     """{thread: (instructions per request, file with the details)}, heaviest first."""
     pid = contender.process.popen.pid
     send(rig, contender, rig.warm_up)
+    time.sleep(SETTLE_SECONDS)
     control("--zero", pid)
     send(rig, contender, rig.requests)
-    names = thread_names(pid)
+    time.sleep(SETTLE_SECONDS)
     control("--dump", pid)
     out = {}
     for path in glob.glob(f"{rig.dir}/callgrind.out.{pid}.1-*"):
         number = int(path.rpartition("-")[2])
         with open(path) as file:
-            total = re.search(r"^(?:totals|summary): (\d+)", file.read(), re.MULTILINE)
-        out[f"{number} {names.get(number, '?')}"] = (int(total.group(1)) / rig.requests if total else 0.0, path)
+            text = file.read()
+        total = re.search(r"^(?:totals|summary): (\d+)", text, re.MULTILINE)
+        out[f"{number} {role(text)}"] = (int(total.group(1)) / rig.requests if total else 0.0, path)
     if not out:
         raise SystemExit(f"callgrind wrote no figures for {contender.name}; see {contender.process.log}")
     return dict(sorted(out.items(), key=lambda item: -item[1][0]))
@@ -83,12 +97,14 @@ def main():
     Upstream(rig)
     print("| | user instructions per request | of which by thread |\n|---|---:|---|")
     details = []
-    for kind in (k for k in (Bare, Gateway) if k.__name__.lower() in rig.contenders):
-        contender = kind(rig)
+    kinds = {"bare": Bare, "gateway": Gateway, "off": RecordsOff, "on": RecordsOn}
+    for name in (n for n in rig.contenders.split(",") if n in kinds):
+        contender = kinds[name](rig)
         threads = count(rig, contender)
         parts = ", ".join(f"{name}: {n / 1e3:.1f}k" for name, (n, _) in threads.items() if n >= 100)
         print(f"| {contender.name} | {sum(n for n, _ in threads.values()) / 1e3:.1f}k | {parts} |", flush=True)
-        details.append((contender.name, next(iter(threads.values()))[1]))
+        shown = [path for name, (_, path) in threads.items() if rig.thread in name]
+        details.extend((contender.name, path) for path in shown[:1])
         contender.process.stop()
     for name, path in details if rig.functions else ():
         print(f"\n{name}: {path}")

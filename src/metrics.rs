@@ -3,17 +3,20 @@
 
 mod conventions;
 pub(crate) mod labels;
+mod series;
 
 use conventions::Conventions;
 use gateway_domain::Timestamp;
 use gateway_domain::record::{LogRecord, Steps};
 use gateway_store::journal;
 use labels::Label;
+use parking_lot::Mutex;
 use prometheus::proto::MetricFamily;
 use prometheus::{
     Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
     Opts, Registry, TextEncoder,
 };
+use series::AtHand;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
@@ -45,8 +48,11 @@ struct Inner {
     own_millis: HistogramVec,
     tail_millis: HistogramVec,
     step_millis: [Step; 4],
+    cache_millis: Histogram,
     overhead: HistogramVec,
     extra: Vec<Label>,
+    /// The writer's alone: never contended.
+    at_hand: Mutex<AtHand>,
     conventions: Option<Conventions>,
     cost: GaugeVec,
     tokens: GaugeVec,
@@ -130,9 +136,12 @@ pub(crate) struct Circuit {
     pub(crate) open: bool,
 }
 
+/// Of one part of the gateway's own work.
+fn step(name: &str, help: &str) -> Result<Histogram, prometheus::Error> {
+    Histogram::with_opts(HistogramOpts::new(name, help).buckets(OWN_MILLIS.to_vec()))
+}
+
 fn step_millis() -> Result<[Step; 4], prometheus::Error> {
-    let step =
-        |name: &str, help: &str| Histogram::with_opts(HistogramOpts::new(name, help).buckets(OWN_MILLIS.to_vec()));
     Ok([
         (step("authentication_duration_milliseconds", "Finding and checking the key")?, |s| s.auth_us),
         (step("api_key_rate_limit_check_duration_milliseconds", "Counting against limits")?, |s| s.limits_us),
@@ -173,6 +182,7 @@ impl Metrics {
                 MILLIS,
             )?,
             step_millis: step_millis()?,
+            cache_millis: step("llm_cache_processing_duration_milliseconds", "Looking into the response cache")?,
             overhead: histogram(
                 "gateway_overhead_seconds",
                 "What the gateway adds to a request: up to the answer, without waiting for provider or client",
@@ -209,6 +219,7 @@ impl Metrics {
             )?,
             registry,
             extra,
+            at_hand: Mutex::default(),
         };
         inner.register()?;
         inner.registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
@@ -220,7 +231,8 @@ impl Metrics {
 
     /// Books a batch of records.
     pub(crate) fn book(&self, records: &[LogRecord]) {
-        records.iter().for_each(|r| self.0.book(r));
+        let mut at_hand = self.0.at_hand.lock();
+        records.iter().for_each(|r| self.0.book(&mut at_hand, r));
     }
 
     pub(crate) fn drop_records(&self, why: Loss, n: u64) {
@@ -325,6 +337,7 @@ impl Inner {
             Box::new(self.total_millis.clone()),
             Box::new(self.own_millis.clone()),
             Box::new(self.tail_millis.clone()),
+            Box::new(self.cache_millis.clone()),
             Box::new(self.overhead.clone()),
             Box::new(self.cost.clone()),
             Box::new(self.tokens.clone()),
@@ -346,64 +359,5 @@ impl Inner {
         ];
         all.into_iter().try_for_each(|c| self.registry.register(c))?;
         self.step_millis.iter().try_for_each(|(h, _)| self.registry.register(Box::new(h.clone())))
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "histograms and sums for people")]
-    fn book(&self, r: &LogRecord) {
-        let code = Code::new(r.status);
-        let stream = if r.stream { "true" } else { "false" };
-        let labels = [&*r.provider, &*r.method, r.operation, code.as_str(), stream, r.cache.label(), "gateway"];
-        let extra: Vec<_> = self.extra.iter().map(|label| label.value(r)).collect();
-        let labels: Vec<&str> = labels.into_iter().chain(extra.iter().map(|v| &**v)).collect();
-        if let Some(conventions) = &self.conventions {
-            conventions.book(r);
-        }
-        self.requests.with_label_values(&labels).inc();
-        let millis = |us: u64| us as f64 / 1e3;
-        self.llm_millis.with_label_values(&labels).observe(millis(r.timings.upstream_us));
-        if r.last {
-            self.total_millis.with_label_values(&labels).observe(millis(r.timings.total_us));
-            let whole = self.seconds.with_label_values(&[&*r.method, r.operation, code.as_str()]);
-            whole.observe(r.timings.total_us as f64 / 1e6);
-            self.overhead.with_label_values(&[r.operation]).observe(r.timings.gateway_us as f64 / 1e6);
-            self.own_millis.with_label_values(&[r.operation, stream]).observe(millis(r.timings.gateway_us));
-            self.step_millis.iter().for_each(|(h, of)| h.observe(millis(of(&r.steps))));
-            if r.timings.first_byte_us > 0 {
-                let tail = r.timings.total_us.saturating_sub(r.timings.first_byte_us);
-                self.tail_millis.with_label_values(&[r.operation, stream]).observe(millis(tail));
-            }
-        }
-        let Some(usage) = &r.usage else { return };
-        for (class, n) in [
-            ("input", usage.input),
-            ("cache_read", usage.cache_read),
-            ("cache_write", usage.cache_write),
-            ("output", usage.output),
-            ("reasoning", usage.reasoning),
-            ("audio_in", usage.audio_in),
-            ("audio_out", usage.audio_out),
-        ] {
-            if n > 0 {
-                self.tokens.with_label_values(&[&*r.provider, r.operation, class]).add(n as f64);
-            }
-        }
-        match r.cost {
-            Some(cost) => self.cost.with_label_values(&[&*r.provider, r.operation]).add(cost.usd()),
-            None => self.unpriced.inc(),
-        }
-    }
-}
-
-/// A status code as text, without an allocation for each record.
-struct Code([u8; 3]);
-
-impl Code {
-    fn new(status: u16) -> Self {
-        let digit = |n: u16| b'0' + u8::try_from(n % 10).unwrap_or(0);
-        Self([digit(status / 100), digit(status / 10), digit(status)])
-    }
-
-    fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).unwrap_or("000")
     }
 }

@@ -207,11 +207,11 @@ impl ProxyHttp for Gateway {
     fn response_body_filter(
         &self,
         _: &mut Session,
-        _: &mut Option<Bytes>,
+        piece: &mut Option<Bytes>,
         _: bool,
         ctx: &mut Ctx,
     ) -> pingora::Result<Option<Duration>> {
-        relay::keep_time(self, ctx).map(|()| None)
+        relay::watch(self, piece.as_ref(), ctx).map(|()| None)
     }
 
     fn fail_to_connect(&self, session: &mut Session, _: &HttpPeer, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
@@ -269,6 +269,7 @@ impl Gateway {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
         }
+        request.steps.parse_us = request.elapsed_us().saturating_sub(request.steps.body_us);
         let mut routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
@@ -276,8 +277,16 @@ impl Gateway {
         if local::lists_models(&request) {
             return Box::pin(local::models(self, session, &request, &routing, &mut ctx.records)).await;
         }
-        let looked = caching::look(self, session, &request, &routing).await.map_err(exchange::left)?;
+        let begun = request.elapsed_us();
+        let looked = match caching::look(self, session, &request, &routing).await {
+            Ok(looked) => looked,
+            Err(gone) => {
+                let waited = (&*request, &routing, Hold::default());
+                return Err(exchange::left_waiting(self, session, waited, &mut ctx.records, gone));
+            }
+        };
         let before = request.elapsed_us();
+        request.steps.cache_us = if matches!(looked, caching::Looked::Off) { 0 } else { before - begun };
         // An answer from the cache costs no budget.
         let hold = match looked.is_hit() {
             true => Ok(Hold::default()),

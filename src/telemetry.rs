@@ -7,7 +7,9 @@ use crate::outbound::Outbound;
 use crate::parts::Parts;
 use crate::settings::{LogFormat, Settings};
 use gateway_domain::egress::Trusted;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{IsTerminal, Write};
+use std::panic::PanicHookInfo;
 use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
 
@@ -21,7 +23,27 @@ pub(crate) fn init(format: Option<LogFormat>, level: &str) -> Result<(), String>
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let builder = builder.with_ansi(std::io::stderr().is_terminal());
     let set = if text { builder.try_init() } else { builder.json().flatten_event(true).try_init() };
-    set.map_err(|e| format!("logging cannot be set up: {e}"))
+    set.map_err(|e| format!("logging cannot be set up: {e}"))?;
+    std::panic::set_hook(Box::new(report));
+    Ok(())
+}
+
+/// A panic is told by its place. Its message may quote what a client sent (an index into a text quotes that text), so
+/// only the part before the first value is.
+fn report(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let (thread, at) = (thread.name().unwrap_or("?"), panic.location().map(ToString::to_string));
+    let at = at.as_deref().unwrap_or("?");
+    let trace = Backtrace::capture();
+    let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
+    let said = panic.payload();
+    let said = said.downcast_ref::<&str>().copied().or_else(|| said.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(thread, at, why = said.map(unquoted), trace, "panicked");
+}
+
+fn unquoted(message: &str) -> &str {
+    let ends = [": ", "\"", " of `", "\n"].into_iter().filter_map(|end| message.find(end));
+    ends.min().map_or(message, |end| &message[..end])
 }
 
 /// The reason why the program ends, for a person.
@@ -63,4 +85,28 @@ pub(crate) fn otlp(
     let made = Otlp::new(target, outbound, metrics).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     made.0.tell(parts);
     Ok(Some(made))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unquoted;
+
+    #[test]
+    fn panics_quote_nothing() {
+        let caught = |what: fn()| {
+            let panic = std::panic::catch_unwind(what).expect_err("it panics");
+            panic.downcast::<String>().map_or_else(|p| (*p.downcast::<&str>().expect("a text")).to_owned(), |s| *s)
+        };
+        let kept = [
+            caught(|| drop("sécret"[2..].to_owned())),
+            caught(|| drop("secret"[99..].to_owned())),
+            caught(|| assert_ne!("secret".parse::<u8>().map_err(|_| "secret").unwrap(), 0)),
+            caught(|| assert_ne!("secret".parse::<u8>().map_err(|_| "secret").expect("a number"), 0)),
+            caught(|| assert_eq!("secret", "other", "a secret")),
+            caught(|| panic!("plain")),
+        ];
+        let kept: Vec<&str> = kept.iter().map(|message| unquoted(message)).collect();
+        assert!(kept.iter().all(|k| !k.contains("cret") && k.len() > 4), "{kept:?}");
+        assert_eq!(kept[3..], ["a number", "assertion `left == right` failed", "plain"]);
+    }
 }

@@ -6,6 +6,7 @@ mod view;
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::scope::Scope;
+use gateway_domain::snapshot::Snapshot;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -24,8 +25,9 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         return Ok(Reply::json(json!({"object": "list", "total": 0, "data": []})));
     };
     let page = call.app.logs.query(&query).await?;
-    let own = &call.app.header_aliases;
-    let data: Vec<Value> = page.rows.iter().map(|r| view::record(r, call.actor.sees_metadata, own)).collect();
+    let snapshot = call.snapshot();
+    let reader = reader(&call, &snapshot);
+    let data: Vec<Value> = page.rows.iter().map(|r| view::record(r, &reader)).collect();
     Ok(Reply::json(json!({"object": "list", "total": page.total, "data": data})))
 }
 
@@ -37,5 +39,11 @@ async fn get(call: Call) -> Result<Reply, Problem> {
     let found = found.filter(|r| since.is_none_or(|since| r.created_at >= since));
     let found = found.filter(|r| call.actor.sees_all || r.owner == call.actor.user);
     let record = found.ok_or_else(|| missing("log"))?;
-    Ok(Reply::json(view::record(&record, call.actor.sees_metadata, &call.app.header_aliases)))
+    let snapshot = call.snapshot();
+    Ok(Reply::json(view::record(&record, &reader(&call, &snapshot))))
+}
+
+fn reader<'a>(call: &'a Call, snapshot: &'a Snapshot) -> view::Reader<'a> {
+    let organisation = snapshot.org(call.actor.org).map_or("", |org| &org.name);
+    view::Reader { organisation, open: call.actor.sees_metadata, own: &call.app.header_aliases }
 }

@@ -9,7 +9,7 @@ pub use bodies::{Bodies, Body, Held, Message};
 pub use trace::{Parent, Trace};
 
 use crate::counters::Charge;
-use crate::id::{KeyId, OrgId, WorkspaceId};
+use crate::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use crate::money::NanoUsd;
 use crate::price::PriceCard;
 use crate::time::Timestamp;
@@ -30,15 +30,19 @@ pub struct Timings {
     pub gateway_us: u64,
 }
 
-/// Parts of the gateway's own work, in microseconds: measured for metrics, not stored.
+/// Parts of the gateway's own work, in microseconds. The first two are for metrics alone, the others are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
     /// Until the key was known.
     pub auth_us: u64,
     /// Counting against the caller's limits.
     pub limits_us: u64,
+    /// Until the request was understood, without the wait for its body.
+    pub parse_us: u64,
     /// Until the first target was called.
     pub before_us: u64,
+    /// Looking into the response cache, the wait for an equal call under way included.
+    pub cache_us: u64,
     /// What was left after the answer came.
     pub after_us: u64,
     /// Waiting for the client's body: no work of the gateway's.
@@ -85,6 +89,18 @@ impl CacheStatus {
     }
 }
 
+/// What a client's library tells of itself (`spec/logs-analytics.md`, metrics model).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Client {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime_version: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sdk_version: Option<Arc<str>>,
+}
+
 /// Shared strings are `Arc<str>` from the snapshot: a record costs no copies of names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRecord {
@@ -104,6 +120,9 @@ pub struct LogRecord {
     pub owner: Option<Uuid>,
     /// Slug of the saved config, `inline`, or empty.
     pub config: Arc<str>,
+    /// Of a saved config: its id, and that of the version in force.
+    pub config_id: Option<ConfigId>,
+    pub config_version: Option<Uuid>,
     /// Slug of the managed provider, or empty.
     pub virtual_key: Arc<str>,
     /// Provider family, `openai`; empty when refused before one was chosen.
@@ -140,6 +159,8 @@ pub struct LogRecord {
     pub cache: CacheStatus,
     /// `None` when the call belongs to no trace but its own.
     pub trace: Option<Arc<Trace>>,
+    /// `None` when the client tells nothing.
+    pub client: Option<Arc<Client>>,
     /// By every limit that outlives the process; most calls are charged by none.
     pub charges: Vec<Charge>,
     /// `None` when the settings keep none of this call.

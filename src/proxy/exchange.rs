@@ -2,7 +2,7 @@
 //! Pingora's client session; nothing goes downstream before the chosen upstream gave a valid head.
 
 use super::Gateway;
-use super::admit::Holds;
+use super::admit::{Held, Holds};
 use super::answer::Answer;
 use super::attempt::{self, Tried, Turn};
 use super::caching::{self, Looked};
@@ -31,18 +31,29 @@ pub(crate) async fn run(
 ) -> Result<(), Box<Error>> {
     let mut first = Some(first);
     let mut earlier = Duration::ZERO;
+    let mut cache_us = request.steps.cache_us;
     loop {
         let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
         let looked = match first.take() {
             Some(looked) => looked,
             None => {
                 routing.agree(request).await;
-                caching::look(gateway, session, request, routing).await.map_err(left)?
+                let begun = request.elapsed_us();
+                let looked = match caching::look(gateway, session, request, routing).await {
+                    Ok(looked) => looked,
+                    Err(gone) => {
+                        let waited = (request, &*routing, caller);
+                        return Err(left_waiting(gateway, session, waited, records, gone));
+                    }
+                };
+                cache_us = if matches!(looked, Looked::Off) { 0 } else { request.elapsed_us() - begun };
+                looked
             }
         };
         let whose = Turn { number, earlier, caller: &caller };
         let (tried, mut lead) = turn(gateway, session, request, routing, whose, looked).await;
         let mut record = record::of(request, Some(routing), Some(&tried), number);
+        record.steps.cache_us = cache_us;
         let moves_on = match &tried.answer {
             Err(_) => false,
             Ok(answer) => {
@@ -115,8 +126,26 @@ async fn turn(
     }
 }
 
+/// The client left while it waited for the answer to an equal call: that one goes on, and this one used nothing.
+pub(crate) fn left_waiting(
+    gateway: &Gateway,
+    session: &Session,
+    (request, routing, caller): (&Request, &Routing, Hold),
+    records: &mut Booked,
+    gone: WireError,
+) -> Box<Error> {
+    let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
+    let mut record = record::of(request, Some(routing), None, number);
+    record.charges = Holds { caller, target: Held::default() }.settle(499, None);
+    record::abandoned(&mut record, request);
+    let tape = Tape::new(request.keep, &gateway.budget);
+    Scene { gateway, session, request, sent: None }.answered(&mut record, tape);
+    records.push(record);
+    left(gone)
+}
+
 /// Only a client can abandon what is done for it.
-pub(crate) fn left(error: WireError) -> Box<Error> {
+fn left(error: WireError) -> Box<Error> {
     match error {
         WireError::ClientGone(e) => e.into_down(),
         _ => Error::explain(pingora::ErrorType::InternalError, "only a client can abandon an attempt"),

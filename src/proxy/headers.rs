@@ -5,7 +5,7 @@ use super::trace::Told;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::cloud::{Settings, setting_of_header};
 use gateway_domain::egress::{BaseUrl, Trusted, check_custom_host};
-use gateway_domain::record::Parent;
+use gateway_domain::record::{Client, Parent};
 use gateway_domain::{Fault, FaultKind};
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
@@ -38,6 +38,8 @@ pub(crate) struct GatewayHeaders {
     pub(crate) lenient: bool,
     /// `None` when the client tells nothing of a trace.
     pub(crate) traced: Option<Box<Told>>,
+    /// What the client's library tells of itself.
+    pub(crate) client: Option<Arc<Client>>,
     /// Names in lower case whose values records hold as hashes.
     pub(crate) sensitive: Option<Arc<[String]>>,
     /// Provider settings that ride on headers of their own (`openai-beta`, `anthropic-version` …).
@@ -104,6 +106,10 @@ impl GatewayHeaders {
                 parsed.take(name, suffix, value, trusted)?;
             }
         }
+        let hidden = |name: &String| suffix_of(name, aliases).is_some_and(|suffix| TOLD.contains(&suffix));
+        if parsed.client.is_some() && parsed.sensitive.as_deref().is_some_and(|names| names.iter().any(hidden)) {
+            parsed.client = None;
+        }
         Ok(parsed)
     }
 
@@ -134,6 +140,18 @@ impl GatewayHeaders {
         {
             self.provider_headers.push((known, value.clone()));
         }
+    }
+
+    /// What no record could hold is ignored: nothing depends on it.
+    fn tell(&mut self, what: &str, value: &HeaderValue) {
+        let Some(text) = value.to_str().ok().filter(|t| (1..=128).contains(&t.len())) else { return };
+        let client = Arc::make_mut(self.client.get_or_insert_default());
+        let field = match what {
+            "runtime" => &mut client.runtime,
+            "runtime-version" => &mut client.runtime_version,
+            _ => &mut client.sdk_version,
+        };
+        *field = Some(text.into());
     }
 
     fn take(&mut self, name: &str, suffix: &str, value: &HeaderValue, trusted: &Trusted) -> Result<(), Fault> {
@@ -167,6 +185,7 @@ impl GatewayHeaders {
             "span-id" => self.traced.get_or_insert_default().span_id = Some(short(name, text()?)?),
             "span-name" => self.traced.get_or_insert_default().span_name = Some(short(name, text()?)?),
             "parent-span-id" => self.traced.get_or_insert_default().parent_span_id = Some(short(name, text()?)?),
+            "runtime" | "runtime-version" | "package-version" => self.tell(suffix, value),
             "metadata" => self.metadata = metadata(name, value)?,
             "cache-force-refresh" => self.cache_refresh = flag(name, text()?)?,
             "cache-namespace" => self.cache_namespace = Some(text()?.into()),
@@ -216,6 +235,9 @@ impl GatewayHeaders {
         Ok(())
     }
 }
+
+/// Headers of libraries that tell of themselves.
+const TOLD: [&str; 3] = ["runtime", "runtime-version", "package-version"];
 
 /// What stands behind the gateway's prefix or one of its aliases.
 pub(crate) fn suffix_of<'a>(name: &'a str, aliases: &[String]) -> Option<&'a str> {

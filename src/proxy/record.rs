@@ -43,6 +43,8 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
         key_name: tenant.key.name.clone(),
         owner: tenant.key.owner,
         config: routing.map(|r| r.config.clone()).unwrap_or_default(),
+        config_id: routing.and_then(|r| Some(r.saved?.id)),
+        config_version: routing.and_then(|r| Some(r.saved?.version)),
         virtual_key: facts.map_or_else(Arc::default, |f| f.virtual_key.clone()),
         provider: facts.map_or("", |f| f.provider).into(),
         model: facts.and_then(|f| f.model.clone()).or(asked).unwrap_or_default(),
@@ -70,9 +72,11 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
         response_bytes: 0,
         client_ip: request.client_ip.map(|ip| ip.to_string()).unwrap_or_default().into(),
         metadata: metadata(&request.metadata),
-        adjusted: facts.map(|f| f.adjusted.join(",")).unwrap_or_default().into(),
+        // Most calls have none, and an empty text needs no memory.
+        adjusted: facts.filter(|f| !f.adjusted.is_empty()).map_or_else(Arc::default, |f| f.adjusted.join(",").into()),
         cache: facts.map_or(CacheStatus::Disabled, |f| f.cache),
         trace: request.span.clone(),
+        client: request.headers.client.clone(),
         charges: Vec::new(),
         bodies: None,
     })

@@ -6,24 +6,27 @@ use super::attempt::{Facts, raw_call, sign_in_failed, timed_out};
 use super::capture::{Scene, Tape};
 use super::head;
 use super::headers::suffix_of;
+use super::meter::Meter;
 use super::patience::{Next, Patience, retry_after};
 use super::record;
-use super::reply;
+use super::reply::{self, micros};
 use super::request::Request;
 use super::routing::Routing;
 use super::target::{self, Aim, Credential};
 use super::{Ctx, Gateway};
 use crate::upstream::{DialError, Pass};
+use bytes::Bytes;
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_policies::Hold;
 use gateway_providers::Call;
 use http::{HeaderName, HeaderValue, header};
+use parking_lot::Mutex;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A relayed request between its phases.
 pub(crate) struct Relay {
@@ -45,6 +48,34 @@ pub(crate) struct Relay {
     /// What the current target's limits gave; a target that is left gives it back.
     hold: Option<Held>,
     caller: Hold,
+    clock: Clock,
+    /// Reads what was used beside the bytes of the answer. Locked by nobody: Pingora wants what lies between phases to
+    /// be `Sync`, and a translator is not.
+    meter: Option<Mutex<Meter>>,
+}
+
+/// When things happened, for the record: Pingora's phases do not tell.
+#[derive(Default)]
+struct Clock {
+    /// The gateway's own work: until a head first went to a provider.
+    own: Option<u64>,
+    /// When the head went to the current target, until it answers.
+    asked: Option<Instant>,
+    /// Waiting for the current target, uploads included, of all tries.
+    waited: Duration,
+    /// Until the client's answer began.
+    first_us: u64,
+}
+
+impl Clock {
+    fn ask(&mut self, request: &Request) {
+        self.own.get_or_insert_with(|| request.elapsed_us());
+        self.asked = Some(Instant::now());
+    }
+
+    fn hear(&mut self) {
+        self.waited += self.asked.take().map(|at| at.elapsed()).unwrap_or_default();
+    }
 }
 
 impl Relay {
@@ -63,6 +94,8 @@ impl Relay {
             timeout: None,
             hold: None,
             caller,
+            clock: Clock::default(),
+            meter: None,
         }
     }
 
@@ -97,6 +130,7 @@ impl Relay {
         }
         self.patience = Patience::default();
         self.aim = None;
+        self.clock.waited = Duration::ZERO;
         Some(Some(left))
     }
 
@@ -108,6 +142,13 @@ impl Relay {
         record.provider = self.facts.provider.into();
         record.virtual_key.clone_from(&self.facts.virtual_key);
         record.retries = self.facts.retries;
+        record.card.clone_from(&self.facts.card);
+        record.timings.upstream_us = micros(self.clock.waited);
+        record.timings.first_byte_us = self.clock.first_us;
+        if let Some(own) = self.clock.own {
+            record.timings.gateway_us = own;
+            record.steps.before_us = own;
+        }
         record
     }
 }
@@ -220,9 +261,13 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
     Ok(Box::new(peer))
 }
 
-/// An answer that drips on past the time for the whole request is cut: Pingora's clocks see silence only.
-pub(crate) fn keep_time(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<()> {
+/// A piece of the answer goes past. One that drips on past the time for the whole request is cut: Pingora's clocks
+/// see silence only.
+pub(crate) fn watch(gateway: &Gateway, piece: Option<&Bytes>, ctx: &mut Ctx) -> pingora::Result<()> {
     let relay = relayed(ctx)?;
+    if let (Some(piece), Some(meter)) = (piece, &mut relay.meter) {
+        meter.get_mut().see(piece);
+    }
     if !relay.upgrade && gateway.left(&relay.request).is_some_and(|left| left.is_zero()) {
         relay.fault = Some(gateway.overdue());
         return Err(Error::explain(ErrorType::ReadTimedout, "the time for the whole request is over").into_up());
@@ -235,6 +280,7 @@ pub(crate) fn keep_time(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<()>
 pub(crate) fn aim(gateway: &Gateway, session: &Session, out: &mut RequestHeader, ctx: &mut Ctx) -> pingora::Result<()> {
     let relay = relayed(ctx)?;
     let internal = || Error::explain(ErrorType::InternalError, "the request could not be aimed at its target");
+    relay.clock.ask(&relay.request);
     let aim = relay.aim.as_ref().ok_or_else(internal)?;
     let route = &relay.request.route;
     let endpoint = if route.raw { None } else { aim.adapter.endpoint(route.operation, route.dialect) };
@@ -297,6 +343,7 @@ pub(crate) fn judge(
     let relay = relayed(ctx)?;
     relay.fault = None;
     if status >= 200 {
+        relay.clock.hear();
         relay.routing.tell(&relay.request, status);
     }
     if status < 200 || !repeatable {
@@ -315,6 +362,10 @@ pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, ctx: &mut C
     if let Some(relay) = ctx.relay.as_deref_mut()
         && head.status != 101
     {
+        if head.status.as_u16() >= 200 {
+            relay.clock.first_us = relay.request.elapsed_us();
+            relay.meter = relay.aim.as_ref().map(|aim| Mutex::new(Meter::new(aim.adapter, &relay.request, head)));
+        }
         reply::decorate_kept(gateway, head, &relay.request, &relay.facts);
     }
     Ok(())
@@ -361,6 +412,7 @@ fn settle(
         let fault = fault(relay.facts.provider);
         let (status, fault_kind) = (fault.status(), fault.kind());
         relay.fault = Some(fault);
+        relay.clock.hear();
         relay.routing.tell(&relay.request, status);
         let why = if fault_kind == FaultKind::TimedOut { Why::Answered { wished: None } } else { Why::Network };
         if repeatable && let Some(left) = relay.advance(gateway, status, why) {
@@ -392,16 +444,20 @@ pub(crate) async fn failed(gateway: &Gateway, session: &mut Session, e: &Error, 
 /// The record of the target whose answer the client got.
 pub(crate) fn finish(gateway: &Gateway, session: &Session, e: Option<&Error>, ctx: &mut Ctx) {
     let Some(relay) = ctx.relay.take() else { return };
-    let status = session.response_written().map_or(499, |h| h.status.as_u16());
+    let answered = session.response_written().map_or(499, |h| h.status.as_u16());
     let gone = e.is_some_and(|e| *e.esource() == ErrorSource::Downstream);
-    let status = if gone { 499 } else { status };
     let mut relay = relay;
+    relay.clock.hear();
     let target = relay.hold.take().unwrap_or_default();
-    // A connection that was upgraded has answered; nobody reads what is said on it.
-    let settled = if status == 101 { 200 } else { status };
-    let charges = Holds { caller: std::mem::take(&mut relay.caller), target }.settle(settled, None);
-    let mut record = relay.record(status, relay.routing.plan.number());
+    let (usage, model) = relay.meter.take().map_or((None, None), |meter| meter.into_inner().read(&relay.request));
+    // A connection that was upgraded has answered; nobody reads what is said on it. A client that leaves in the middle
+    // of an answer has used it.
+    let settled = if answered == 101 { 200 } else { answered };
+    let charges = Holds { caller: std::mem::take(&mut relay.caller), target }.settle(settled, usage.as_ref());
+    let mut record = relay.record(if gone { 499 } else { answered }, relay.routing.plan.number());
     record.charges = charges;
+    record.usage = usage;
+    record.response_model = model.map(Into::into);
     if gone {
         record.fault = Some("client_gone");
     }

@@ -10,12 +10,15 @@ use crate::proxy::headers::GatewayHeaders;
 use gateway_domain::config::plan::{Asks, Look, NoMatch, Plan};
 use gateway_domain::config::{self, Config, Context, params};
 use gateway_domain::egress::Trusted;
+use gateway_domain::id::ConfigId;
 use gateway_domain::record::mask;
+use gateway_domain::snapshot::SavedConfig;
 use gateway_domain::{Fault, FaultKind, Secret, WorkspaceId};
 use quick_cache::Equivalent;
 use serde_json::Value;
 use std::cell::OnceCell;
 use std::sync::{Arc, LazyLock};
+use uuid::Uuid;
 
 /// A request without a config: the object itself is the target, all from headers and model.
 static BARE: LazyLock<Arc<Config>> = LazyLock::new(|| Arc::new(Config::bare()));
@@ -25,6 +28,14 @@ pub(crate) struct Chosen {
     pub(crate) config: Arc<Config>,
     pub(crate) inline: bool,
     pub(crate) name: Arc<str>,
+    pub(crate) saved: Option<Saved>,
+}
+
+/// Which saved config, and which of its versions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Saved {
+    pub(crate) id: ConfigId,
+    pub(crate) version: Uuid,
 }
 
 /// The plan of a request and where it came from.
@@ -35,6 +46,7 @@ pub(crate) struct Routing {
     pub(crate) inline: bool,
     /// Slug of the saved config, `inline`, or empty.
     pub(crate) config: Arc<str>,
+    pub(crate) saved: Option<Saved>,
     sticks: Arc<Assignments>,
     /// Assignments that were drawn for the current target and no other node has heard of.
     untold: Option<Box<Untold>>,
@@ -77,7 +89,7 @@ pub(crate) fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeader
         let text = std::str::from_utf8(value.as_bytes()).map_err(|_| not_json())?.trim();
         if text.starts_with('{') {
             let config = inline(&gateway.inline, &gateway.settings.trusted, tenant.workspace.id, text)?;
-            return Ok(Chosen { config, inline: true, name: "inline".into() });
+            return Ok(Chosen { config, inline: true, name: "inline".into(), saved: None });
         }
         return saved(tenant, text).ok_or_else(|| {
             // What is no name may be anything, a broken object with a credential in it too.
@@ -98,14 +110,20 @@ pub(crate) fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeader
         }
     }
     if let Some(found) = tenant.workspace.default_config() {
-        return Ok(Chosen { config: found.config.clone(), inline: false, name: found.slug.clone() });
+        return Ok(Chosen::saved(found));
     }
-    Ok(Chosen { config: BARE.clone(), inline: true, name: Arc::default() })
+    Ok(Chosen { config: BARE.clone(), inline: true, name: Arc::default(), saved: None })
 }
 
 fn saved(tenant: &Tenant, name: &str) -> Option<Chosen> {
-    let found = tenant.workspace.config(name)?;
-    Some(Chosen { config: found.config.clone(), inline: false, name: found.slug.clone() })
+    tenant.workspace.config(name).map(|found| Chosen::saved(found))
+}
+
+impl Chosen {
+    fn saved(found: &SavedConfig) -> Self {
+        let saved = Some(Saved { id: found.id, version: found.version_id });
+        Self { config: found.config.clone(), inline: false, name: found.slug.clone(), saved }
+    }
 }
 
 fn not_json() -> Fault {
@@ -132,7 +150,7 @@ fn inline(kept: &Inline, trusted: &Trusted, workspace: WorkspaceId, text: &str) 
 
 /// Adds what the config says of the request itself, and finds the first target.
 pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Request) -> Result<Routing, Fault> {
-    let Chosen { config, inline, name } = chosen;
+    let Chosen { config, inline, name, saved } = chosen;
     for (key, value) in &config.metadata {
         if !request.metadata.iter().any(|(have, _)| have == key) {
             request.metadata.push((key.clone(), value.clone()));
@@ -141,7 +159,7 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
     request.headers.integrated_models |= config.fetch_integrated_models;
     let view = gateway.sticks.view();
     let plan = ask(request, &config, &view, |asks| Plan::begin(config.clone(), asks)).map_err(no_match)?;
-    let mut routing = Routing { plan, inline, config: name, sticks: gateway.sticks.clone(), untold: None };
+    let mut routing = Routing { plan, inline, config: name, saved, sticks: gateway.sticks.clone(), untold: None };
     routing.note(view.drawn(), None);
     routing.agree(request).await;
     Ok(routing)
@@ -248,7 +266,7 @@ mod tests {
     #[test]
     fn an_inline_config_is_compiled_once_for_each_workspace() {
         let (kept, trusted) = (Inline::new(16), Trusted::default());
-        let [one, two] = [1, 2].map(|n| WorkspaceId(uuid::Uuid::from_u128(n)));
+        let [one, two] = [1, 2].map(|n| WorkspaceId(Uuid::from_u128(n)));
         let text = r#"{"provider":"openai","api_key":"k"}"#;
         let first = inline(&kept, &trusted, one, text).expect("valid");
         let again = inline(&kept, &trusted, one, text).expect("valid");

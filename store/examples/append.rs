@@ -3,7 +3,7 @@
 
 #![expect(clippy::print_stdout, reason = "its output is the result")]
 
-use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
+use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::LogStore;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
@@ -78,6 +78,8 @@ fn record() -> LogRecord {
         key_name: "".into(),
         owner: None,
         config: "fallback-to-anthropic".into(),
+        config_id: Some(ConfigId(Uuid::from_u128(4))),
+        config_version: Some(Uuid::from_u128(5)),
         virtual_key: "openai-main".into(),
         provider: "openai".into(),
         model: "gpt-4o-mini".into(),
@@ -103,6 +105,7 @@ fn record() -> LogRecord {
         adjusted: "".into(),
         cache: CacheStatus::Disabled,
         trace: None,
+        client: None,
         charges: Vec::new(),
         bodies: None,
     }

@@ -7,9 +7,10 @@ use crate::harness::issuer::{FIRST, Issuer, SECOND, in_seconds};
 use crate::harness::ports::Port;
 use crate::harness::raw::{Raw, post};
 use crate::harness::{ADMIN_KEY, Answer, Gateway, Upstream, WORKSPACE_KEY, eventually, hello, reply, with};
-use crate::journal::metric;
+use crate::journal::{blocking, metric};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use gateway_testing::Postgres;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -349,6 +350,12 @@ impl House {
         let made = self.gateway.admin().post("/api-keys/workspace/service", &body).await.expect(200).json();
         let minted = made["key"].as_str().expect("a key").to_owned();
         self.planted.keep("a key that was made", &minted);
+        // A budget that is used up at once: its alert goes to the operator's webhook.
+        let limits = json!({ "usage_limits": { "type": "tokens", "credit_limit": 2 } });
+        let (_, spender) = self.gateway.admin().workspace_key("spender", limits).await;
+        self.planted.keep("the key of a budget", &spender);
+        let call = self.gateway.chat().key(&spender).provider("mock");
+        self.send("a call that uses up a budget", call.json(&hello())).await;
         // A managed credential in use, told on by the provider.
         for text in [body_of_failure(), hello()] {
             let call = self.gateway.chat().key(&minted).provider("@main").json(&text);
@@ -417,6 +424,14 @@ fn body_of_failure() -> Value {
     serde_json::from_str(&body("")).expect("JSON")
 }
 
+const LOST_ALERT: &str = "the webhook of alerts cannot be reached";
+
+/// Where nothing listens, so that the alert is told as lost.
+fn webhook(planted: &mut Planted, nobody: &Port) -> String {
+    let [password, token] = ["password", "query"].map(|part| planted.at(format!("the webhook's {part}")));
+    format!("http://user:{password}@{}/alerts?token={token}", nobody.address)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_secret_is_found_anywhere() {
     let mut planted = Planted::default();
@@ -430,7 +445,10 @@ async fn no_secret_is_found_anywhere() {
     let redis = format!("redis://:{}@{}", planted.at("Redis' password"), nobody.address);
     let tenant = format!("authorization=Bearer {}", planted.at("the collector's header"));
     let endpoint = collector.url().replace("/v1", "/");
+    let webhook = webhook(&mut planted, &nobody);
     let flags = [
+        "--alert-webhook",
+        &webhook,
         "--log-bodies",
         "all",
         "--log-level",
@@ -461,8 +479,13 @@ async fn no_secret_is_found_anywhere() {
     let data = house.gateway.folder().join("data");
     let journal = house.seen.folder(&data.join("journal"), &[]);
     assert!(journal > 200_000, "the journal has {journal} bytes");
+    for told in ["TRACE", "Fail to proxy", LOST_ALERT] {
+        eventually(&format!("`{told}` in the log"), || async {
+            house.gateway.process.output().contains(told).then_some(())
+        })
+        .await;
+    }
     let output = house.gateway.process.output();
-    assert!(output.contains("TRACE") && output.contains("Fail to proxy"), "the log tells all it can");
     house.seen.note("the output of the first process", output);
     // The same records in SQLite.
     house.gateway = house.gateway.restart_with(&flags).await;
@@ -477,4 +500,93 @@ async fn no_secret_is_found_anywhere() {
     house.seen.note("the output", output);
     house.seen.folder(&data, &["master.key"]);
     house.seen.hold_none_of(&house.planted);
+}
+
+/// What the program keeps on a server, and what it keeps beside it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_secret_is_found_in_postgres() {
+    let mut planted = Planted::default();
+    planted.keep("the Admin key", ADMIN_KEY);
+    planted.keep("the workspace key", WORKSPACE_KEY);
+    let (server, url) = blocking(|| {
+        let server = Postgres::start();
+        let url = server.url();
+        (server, url)
+    })
+    .await;
+    let password = url.split([':', '@']).nth(2).expect("a password").to_owned();
+    planted.keep("the database's password", &password);
+    let (upstream, issuer) = (gossip().await, Issuer::publishing(&[&FIRST]).await);
+    let collector = Upstream::replying(|_| reply::whole(200, &[], b"")).await;
+    let nobody = Port::reserve();
+    let webhook = webhook(&mut planted, &nobody);
+    let flags = ["--database-url", &url, "--log-bodies", "all", "--log-level", "trace", "--alert-webhook", &webhook];
+    let gateway = Gateway::with(&flags).await;
+    let mut house = House { gateway, upstream, collector, planted, seen: Seen::default() };
+    house.admin().await;
+    house.keys(&issuer).await;
+    house.places().await;
+    eventually("an empty journal", || async {
+        let of = async |name: &str| metric(&house.gateway, name).await;
+        (of("gateway_records_queue_depth").await + of("gateway_journal_records").await == 0.0).then_some(())
+    })
+    .await;
+    eventually("a lost alert", || async { house.gateway.process.output().contains(LOST_ALERT).then_some(()) }).await;
+    let dump = blocking(move || Postgres::dump(&url)).await;
+    for table in ["resource", "resource_version", "audit", "log_entry_", "log_body_", "counter"] {
+        let insert = format!("INSERT INTO public.{table}");
+        assert!(memchr::memmem::find(&dump, insert.as_bytes()).is_some(), "nothing is in {table}");
+    }
+    house.seen.note("the dump of the database", dump);
+    let data = house.gateway.folder().join("data");
+    let copy =
+        ["last-good.db", "last-good.db-wal"].map(|name| std::fs::metadata(data.join(name)).map_or(0, |m| m.len()));
+    assert!(copy.iter().sum::<u64>() > 16_384, "the copy of the configuration has {copy:?} bytes");
+    house.seen.folder(&data, &["master.key"]);
+    house.seen.note("the output", house.gateway.process.output());
+    let (server, bytes) = blocking(move || {
+        let mut server = server;
+        server.stop();
+        let mut seen = Seen::default();
+        let bytes = seen.folder(&server.files(), &[]);
+        ((server, seen), bytes)
+    })
+    .await;
+    let (_server, files) = server;
+    assert!(bytes > 10 << 20, "the files of the server have {bytes} bytes");
+    house.seen.0.extend(files.0);
+    house.seen.hold_none_of(&house.planted);
+}
+
+/// A thread that cannot be made is a panic of the runtime in the middle of a request.
+#[tokio::test]
+async fn no_secret_is_found_in_a_panic() {
+    let mut planted = Planted::default();
+    planted.keep("the workspace key", WORKSPACE_KEY);
+    let gateway = Gateway::with(&["--log-level", "trace"]).await;
+    let id = gateway.process.id();
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("/proc");
+    let size = status.lines().find_map(|l| l.strip_prefix("VmSize:")).expect("a size");
+    let size: u64 = size.trim().trim_end_matches(" kB").parse().expect("kilobytes");
+    let mut limit = std::process::Command::new("prlimit");
+    limit.args(["--pid", &id.to_string(), &format!("--as={}", (size + 64) * 1024)]);
+    assert!(limit.status().expect("prlimit runs").success());
+    // Long enough to be looked at on a thread of its own.
+    let content = format!("{}{}", planted.at("a message"), "x".repeat(3 << 20));
+    let body = with(
+        hello(),
+        json!({ "api_key": planted.at("a field"), "user": planted.at("the user"),
+        "messages": [{ "role": "user", "content": content }] }),
+    );
+    let call = gateway.post(&format!("/v1/chat/completions?key={}", planted.at("a query"))).provider("mock");
+    let broken = call.header("cookie", &planted.at("a cookie")).json(&body).attempt().await;
+    assert!(broken.is_err(), "the connection ends with the request: {broken:?}");
+    gateway.chat().provider("mock").json(&hello()).send().await.expect(200);
+    let output = gateway.process.output();
+    assert!(output.contains("panicked") && output.contains("OS can't spawn worker thread"), "{output}");
+    let mut seen = Seen::default();
+    seen.note("the output", output);
+    seen.note("the metrics", gateway.metrics().await);
+    seen.folder(&gateway.folder().join("data"), &["master.key"]);
+    seen.hold_none_of(&planted);
 }

@@ -61,6 +61,8 @@ mod loss;
 #[cfg(test)]
 mod matrix;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod models;
 #[cfg(test)]
 mod otlp;
@@ -71,7 +73,11 @@ mod passthrough;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]
+mod record_fields;
+#[cfg(test)]
 mod records;
+#[cfg(test)]
+mod relayed;
 #[cfg(test)]
 mod retries;
 #[cfg(test)]

@@ -2,17 +2,29 @@
 //! were kept; what was not is empty.
 
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{Bodies, Body, LogRecord, Message};
+use gateway_domain::record::{Bodies, Body, CacheStatus, LogRecord, Message};
 use gateway_domain::usage::Usage;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// `open`: whether the reader may see the request's metadata. `own`: prefixes of the gateway's headers.
-pub(super) fn record(r: &LogRecord, open: bool, own: &[String]) -> Value {
+/// Who looks, and what the record itself does not know.
+pub(super) struct Reader<'a> {
+    /// Name of the organisation, whose record it is.
+    pub(super) organisation: &'a str,
+    /// Whether the request's metadata may be seen.
+    pub(super) open: bool,
+    /// Prefixes of the gateway's headers.
+    pub(super) own: &'a [String],
+}
+
+/// Version of this form; higher when a field changes its meaning, not when one is added.
+const FORMAT: u32 = 1;
+
+pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
     let millis = r.timings.total_us / 1000;
     let kept = r.bodies.as_deref();
     let (request, response) = (kept.map(|b| &b.request), kept.and_then(|b| b.response.as_ref()));
-    let (gateway_headers, headers) = split(request, own);
+    let (gateway_headers, headers) = split(request, reader.own);
     let mut shown = json!({
         "_id": r.id,
         "id": r.id,
@@ -20,6 +32,8 @@ pub(super) fn record(r: &LogRecord, open: bool, own: &[String]) -> Value {
         "organisation_id": r.org,
         "workspace_id": r.workspace,
         "created_at": r.created_at,
+        "log_format": FORMAT,
+        "log_store_file_path_format": null,
         "trace_id": r.trace_id,
         "attempt": r.attempt,
         "last": r.last,
@@ -42,7 +56,7 @@ pub(super) fn record(r: &LogRecord, open: bool, own: &[String]) -> Value {
             "lastUsedOptionJsonPath": r.option_index,
             "bytes": r.response_bytes,
         },
-        "metrics": metrics(r, open),
+        "metrics": metrics(r, reader),
     });
     if let (Some(kept), Value::Object(shown)) = (kept, &mut shown) {
         copies(kept, shown);
@@ -104,14 +118,13 @@ fn split(request: Option<&Message>, own: &[String]) -> (Map<String, Value>, Map<
     (owned(own), owned(others))
 }
 
-fn metrics(r: &LogRecord, open: bool) -> Value {
-    let usage = r.usage.unwrap_or_default();
+fn metrics(r: &LogRecord, reader: &Reader<'_>) -> Value {
     let mut out = Map::new();
-    for part in [identity(r), outcome(r, &usage)] {
+    for part in [identity(r, reader), outcome(r), timings(r), client(r)] {
         out.extend(part.as_object().cloned().unwrap_or_default());
     }
     let metadata: Map<String, Value> =
-        if open { serde_json::from_str(&r.metadata).unwrap_or_default() } else { Map::new() };
+        if reader.open { serde_json::from_str(&r.metadata).unwrap_or_default() } else { Map::new() };
     let (keys, values): (Vec<String>, Vec<Value>) = metadata.into_iter().unzip();
     out.insert("metadata.key".into(), json!(keys));
     out.insert("metadata.value".into(), Value::Array(values));
@@ -136,19 +149,26 @@ fn span(r: &LogRecord) -> (String, String, Option<String>) {
     )
 }
 
-fn identity(r: &LogRecord) -> Value {
+fn identity(r: &LogRecord, reader: &Reader<'_>) -> Value {
     let span = span(r);
     json!({
         "id": r.id,
         "organisation_id": r.org,
+        "organisation_name": reader.organisation,
         "workspace_slug": r.workspace_slug,
         "created_at": r.created_at,
         "trace_id": r.trace_id,
         "span_id": span.0,
         "span_name": span.1,
         "parent_span_id": span.2,
+        "internal_trace_id": r.trace.as_ref().map(|t| format!("{:032x}", t.id)),
         "api_key_id": r.key,
         "config": r.config,
+        "config_id": r.config_id,
+        "config_version_id": r.config_version,
+        "prompt_id": null,
+        "prompt_version_id": null,
+        "prompt_slug": null,
         "virtual_key": r.virtual_key,
         "ai_org": r.provider,
         "ai_model": r.model,
@@ -159,24 +179,55 @@ fn identity(r: &LogRecord) -> Value {
     })
 }
 
-fn outcome(r: &LogRecord, usage: &Usage) -> Value {
+/// Of a call that a provider answered without telling its usage, nobody knows what it used; one that was refused, or
+/// was never sent, used nothing.
+fn used(r: &LogRecord) -> Option<Usage> {
+    r.usage.or_else(|| (r.provider.is_empty() || r.status >= 400).then(Usage::default))
+}
+
+fn outcome(r: &LogRecord) -> Value {
+    let usage = used(r);
     json!({
         "is_success": (200..300).contains(&r.status),
-        "req_units": usage.prompt(),
-        "res_units": usage.completion(),
-        "total_units": usage.total(),
+        "req_units": usage.map(|u| u.prompt()),
+        "res_units": usage.map(|u| u.completion()),
+        "total_units": usage.map(|u| u.total()),
         "usage": r.usage,
         "cost": r.cost.map(NanoUsd::cents),
         "cost_currency": "USD",
         "request_url": r.path,
         "request_method": r.method,
         "response_status_code": r.status,
-        "response_time": r.timings.total_us / 1000,
-        "upstream_response_time": r.timings.upstream_us / 1000,
-        "gateway_processing_time": r.timings.gateway_us / 1000,
         "is_proxy_call": r.operation == "proxy",
         "stream_mode": u8::from(r.stream),
         "cache_status": r.cache.label(),
+        "cache_type": (r.cache != CacheStatus::Disabled).then_some("simple"),
         "retry_success_count": r.retries,
+    })
+}
+
+/// Milliseconds; parts of the gateway's own work lie below one.
+fn timings(r: &LogRecord) -> Value {
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds for people")]
+    let millis = |us: u64| us as f64 / 1e3;
+    json!({
+        "response_time": r.timings.total_us / 1000,
+        "upstream_response_time": r.timings.upstream_us / 1000,
+        "gateway_processing_time": millis(r.timings.gateway_us),
+        "request_parsing_time": millis(r.steps.parse_us),
+        "pre_processing_time": millis(r.steps.before_us),
+        "cache_processing_time": millis(r.steps.cache_us),
+        "response_parsing_time": millis(r.steps.after_us),
+    })
+}
+
+/// Where the record comes from, and what the client's library told of itself.
+fn client(r: &LogRecord) -> Value {
+    let told = r.client.as_deref();
+    json!({
+        "source": "gateway",
+        "runtime": told.and_then(|c| c.runtime.as_deref()),
+        "runtime_version": told.and_then(|c| c.runtime_version.as_deref()),
+        "sdk_version": told.and_then(|c| c.sdk_version.as_deref()),
     })
 }

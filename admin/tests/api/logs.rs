@@ -23,6 +23,8 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         key_name: none.clone(),
         owner: None,
         config: "pc-1".into(),
+        config_id: None,
+        config_version: None,
         virtual_key: "main".into(),
         provider: "openai".into(),
         model: "gpt-x".into(),
@@ -48,6 +50,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         adjusted: none,
         cache: CacheStatus::Disabled,
         trace: None,
+        client: None,
         charges: Vec::new(),
         bodies: None,
     }

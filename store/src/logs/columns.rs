@@ -4,7 +4,7 @@
 use super::label::label;
 use crate::configs::narrow;
 use crate::session::{Columns, Row};
-use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
+use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 
 use Kind::{Int, Text};
 
-pub(crate) const COLUMNS: [(&str, Kind); 47] = [
+pub(crate) const COLUMNS: [(&str, Kind); 54] = [
     ("id", Text),
     ("created_at", Int),
     ("trace_id", Text),
@@ -69,6 +69,13 @@ pub(crate) const COLUMNS: [(&str, Kind); 47] = [
     ("cache_status", Text),
     ("trace", Text),
     ("charges", Text),
+    ("config_id", Text),
+    ("config_version", Text),
+    ("client", Text),
+    ("parse_us", Int),
+    ("before_us", Int),
+    ("cache_us", Int),
+    ("after_us", Int),
 ];
 
 /// Takes a record's values from left to right.
@@ -124,6 +131,13 @@ pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
     sink.text(Some(record.cache.name()));
     sink.made(record.trace.as_deref().and_then(json));
     sink.made(Some(&record.charges).filter(|c| !c.is_empty()).and_then(json));
+    sink.id(record.config_id.map(|id| id.0));
+    sink.id(record.config_version);
+    sink.made(record.client.as_deref().and_then(json));
+    let Steps { parse_us, before_us, cache_us, after_us, .. } = record.steps;
+    for number in [parse_us, before_us, cache_us, after_us] {
+        sink.int(Some(whole(number)));
+    }
 }
 
 pub(crate) fn json<T: Serialize>(value: &T) -> Option<String> {
@@ -190,6 +204,24 @@ pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
 }
 
 pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
+    let first = read_first(c)?;
+    Ok(LogRecord {
+        config_id: c.opt_uuid()?.map(ConfigId),
+        config_version: c.opt_uuid()?,
+        client: from_json(c.opt_text()?).map(Arc::new),
+        steps: Steps {
+            parse_us: narrow(c.int()?)?,
+            before_us: narrow(c.int()?)?,
+            cache_us: narrow(c.int()?)?,
+            after_us: narrow(c.int()?)?,
+            ..Steps::default()
+        },
+        ..first
+    })
+}
+
+/// The columns that stand where a field of the record does.
+fn read_first(c: &mut impl Source) -> Result<LogRecord, Error> {
     Ok(LogRecord {
         id: c.uuid()?,
         created_at: Timestamp(c.int()?),
@@ -203,6 +235,8 @@ pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
         key_name: Arc::default(),
         owner: c.opt_uuid()?,
         config: c.text()?.into(),
+        config_id: None,
+        config_version: None,
         virtual_key: c.text()?.into(),
         provider: c.text()?.into(),
         model: c.text()?.into(),
@@ -233,6 +267,7 @@ pub(crate) fn read(c: &mut impl Source) -> Result<LogRecord, Error> {
         adjusted: c.text()?.into(),
         cache: CacheStatus::parse(c.text()?).unwrap_or_default(),
         trace: from_json(c.opt_text()?).map(Arc::new),
+        client: None,
         charges: from_json(c.opt_text()?).unwrap_or_default(),
         bodies: None,
     })

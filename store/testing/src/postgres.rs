@@ -106,6 +106,11 @@ impl Postgres {
         output.stdout
     }
 
+    /// Where its files are, the journal included.
+    pub fn files(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
     pub fn url_of(&self, database: &str) -> String {
         format!("postgres://{USER}:{PASSWORD}@127.0.0.1:{}/{database}", self.port.number)
     }

@@ -2,9 +2,9 @@
 
 pub(crate) use crate::on_log_engines;
 use crate::{House, id};
-use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
+use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::StoreError;
-use gateway_domain::record::{Bodies, Body, CacheStatus, LogQuery, LogRecord, Message, Steps, Timings, Trace};
+use gateway_domain::record::{Bodies, Body, CacheStatus, Client, LogQuery, LogRecord, Message, Steps, Timings, Trace};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 
 on_log_engines!(
@@ -34,6 +34,8 @@ pub(crate) fn record(n: u128) -> LogRecord {
         key_name: "".into(),
         owner: None,
         config: "".into(),
+        config_id: None,
+        config_version: None,
         virtual_key: "".into(),
         provider: "openai".into(),
         model: "gpt-4o".into(),
@@ -59,6 +61,7 @@ pub(crate) fn record(n: u128) -> LogRecord {
         adjusted: "".into(),
         cache: CacheStatus::Disabled,
         trace: None,
+        client: None,
         charges: Vec::new(),
         bodies: None,
     }
@@ -71,6 +74,8 @@ pub(crate) fn full(n: u128) -> LogRecord {
         key: Some(KeyId(id(3))),
         owner: Some(id(4)),
         config: "my-config".into(),
+        config_id: Some(ConfigId(id(5))),
+        config_version: Some(id(6)),
         virtual_key: "my-provider".into(),
         response_model: Some("gpt-4o-2026-01-01".into()),
         status: 429,
@@ -93,13 +98,14 @@ pub(crate) fn full(n: u128) -> LogRecord {
         cost: Some(NanoUsd(-5)),
         card: None,
         timings: Timings { total_us: 1, upstream_us: 2, first_byte_us: 3, gateway_us: 4 },
-        steps: Steps::default(),
+        steps: Steps { parse_us: 5, before_us: 6, cache_us: 7, after_us: 8, ..Steps::default() },
         request_bytes: 9,
         response_bytes: i64::MAX as u64,
         metadata: r#"{"_user":"é'\"🦀"}"#.into(),
         adjusted: "logit_bias,n".into(),
         cache: CacheStatus::Hit,
         trace: Some(Trace { id: u128::MAX, span: u64::MAX, sampled: true, ..Trace::default() }.into()),
+        client: Some(Client { runtime: Some("node".into()), ..Client::default() }.into()),
         ..record(n)
     }
 }
