@@ -34,6 +34,8 @@ pub(crate) struct GatewayHeaders {
     pub(crate) forward_headers: Option<Arc<[String]>>,
     /// The header that says where a provider is to be found.
     pub(crate) provider_url: Option<&'static str>,
+    /// A setting of what is not built; told after what the organisation forbids.
+    pub(crate) not_built: Option<Fault>,
     /// `false` beats the config.
     pub(crate) lenient: bool,
     /// `None` when the client tells nothing of a trace.
@@ -216,7 +218,7 @@ impl GatewayHeaders {
                 let not_built = || NO_FAMILIES.iter().any(|start| other.starts_with(start)).then_some(NO_FAMILY);
                 let why = NOT_TAKEN.iter().find(|(n, _)| *n == other).map(|(_, why)| *why).or_else(not_built);
                 if let Some(why) = why {
-                    return Err(bad(name, why));
+                    self.not_built.get_or_insert_with(|| bad(name, why));
                 }
                 if let Some(setting) = setting_of_header(other) {
                     if setting.address {
@@ -427,7 +429,7 @@ mod tests {
             "byteplus-region",
             "anthropic-aws-workspace-id",
         ] {
-            let fault = parse(&[(&format!("x-gateway-{header}"), "v")]).expect_err(header);
+            let fault = parse(&[(&format!("x-gateway-{header}"), "v")]).expect("read").not_built.expect(header);
             assert!(fault.status() == 400 && fault.message().contains(header), "{}", fault.message());
         }
     }

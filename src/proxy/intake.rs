@@ -129,6 +129,7 @@ pub(crate) fn receive(
         span,
     });
     let refusal = bad_header.or_else(|| permit(&request)).or_else(|| saved_only(gateway, &request));
+    let refusal = refusal.or_else(|| request.headers.not_built.clone());
     match refusal {
         Some(fault) => Err(Refused::of(fault, request)),
         None => Ok(request),
