@@ -453,7 +453,6 @@ mod tests {
             ("x-gateway-sensitive-headers", "a b"),
             ("x-gateway-vertex-region", "evil.example/"),
             ("x-gateway-azure-foundry-url", "http://169.254.169.254/"),
-            ("x-gateway-azure-endpoint-name", "x"),
             ("x-gateway-azure-deployment-config", "[]"),
             ("x-gateway-provider-responses-proxy", "yes"),
             ("x-gateway-strict-open-ai-compliance", "no"),
