@@ -13,6 +13,7 @@ mod estimate;
 mod exchange;
 mod head;
 mod headers;
+mod herald;
 mod intake;
 mod local;
 mod meter;
@@ -178,8 +179,8 @@ impl ProxyHttp for Gateway {
         }
     }
 
-    async fn upstream_peer(&self, _: &mut Session, ctx: &mut Ctx) -> pingora::Result<Box<HttpPeer>> {
-        relay::peer(self, ctx).await
+    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<Box<HttpPeer>> {
+        relay::peer(self, session, ctx).await
     }
 
     async fn upstream_request_filter(

@@ -138,6 +138,7 @@ impl First {
             jwks: None,
             debug_log: None,
             enforce_debug_log_setting: false,
+            cache_max_age: None,
             rest: Map::new(),
         };
         let rows = vec![

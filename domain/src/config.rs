@@ -12,6 +12,7 @@ mod read;
 mod strategy;
 
 pub use breaker::Breaker;
+pub use fields::keys;
 pub use query::Query;
 
 use crate::cloud::{self, Settings};
@@ -122,8 +123,20 @@ pub struct Leaf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     pub mode: CacheMode,
-    /// Seconds.
-    pub max_age: u32,
+    /// Seconds, where the config says so.
+    pub max_age: Option<u32>,
+}
+
+impl Cache {
+    /// Seven days.
+    pub const DEFAULT_AGE: u32 = 604_800;
+
+    /// Seconds that an answer is kept. What the organisation says counts where the config says nothing, and is the
+    /// most that it may say (`spec/config-object.md`, cache).
+    pub fn keep(&self, organisation: Option<u32>) -> u32 {
+        let age = self.max_age.or(organisation).unwrap_or(Self::DEFAULT_AGE);
+        organisation.map_or(age, |most| age.min(most))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

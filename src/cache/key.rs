@@ -13,7 +13,7 @@ impl KeyBuilder {
     /// The number changes when entries of older programs must not be found any more.
     pub(crate) fn new() -> Self {
         let mut hash = Sha256::new();
-        hash.update(b"gateway-answer-1");
+        hash.update(b"gateway-answer-2");
         Self(hash)
     }
 
@@ -21,6 +21,11 @@ impl KeyBuilder {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
         self
+    }
+
+    /// How many parts of one kind follow, where that differs.
+    pub(crate) fn count(&mut self, parts: usize) -> &mut Self {
+        self.part(&(parts as u64).to_le_bytes())
     }
 
     /// One part that comes in pieces.

@@ -18,7 +18,6 @@ use gateway_providers::frames::MEDIA_TYPE;
 use gateway_providers::{Ending, Failure, Progress, StreamTranslator};
 use http::header;
 use pingora::http::ResponseHeader;
-use pingora::proxy::Session;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -96,6 +95,16 @@ impl Answer {
         }
     }
 
+    /// Can follow comments that went down before it.
+    pub(crate) fn is_stream(&self) -> bool {
+        match self {
+            Self::Stream(_) => true,
+            Self::Kept(entry) => entry.stream,
+            Self::Followed(head, _) => head.stream && (200..300).contains(&head.status),
+            Self::Fault(_) | Self::Whole { .. } | Self::Raw(_) => false,
+        }
+    }
+
     pub(crate) fn is_exception(&self) -> bool {
         matches!(self, Self::Fault(fault) if fault.kind().row().exception)
     }
@@ -141,12 +150,9 @@ impl Answer {
     }
 
     /// Not wanted: frees the connection.
-    pub(crate) async fn discard(self, session: &mut Session, pool_size: usize) {
+    pub(crate) async fn discard(self, down: &mut Client<'_>, pool_size: usize) {
         match self {
-            Self::Raw(passing) => {
-                let mut down = Client { session: &mut session.downstream_session, lead: None };
-                passing.up.discard(&mut down, pool_size).await;
-            }
+            Self::Raw(passing) => passing.up.discard(down, pool_size).await,
             Self::Stream(_) | Self::Fault(_) | Self::Whole { .. } | Self::Kept(_) | Self::Followed(..) => {}
         }
     }

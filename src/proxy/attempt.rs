@@ -6,6 +6,7 @@ use super::admit::{self, Held, Target};
 use super::answer::{Answer, ended_by, read};
 use super::capture::{Keep, Sent};
 use super::head::{self, HeadPlan};
+use super::herald::Herald;
 use super::patience::{Next, Patience};
 use super::request::{Content, Request};
 use super::routing::Routing;
@@ -70,7 +71,7 @@ impl Tried {
 }
 
 /// Whose turn it is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Turn<'a> {
     /// 1 for the first target tried.
     pub(crate) number: u32,
@@ -78,6 +79,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) earlier: Duration,
     /// What the caller's limits gave.
     pub(crate) caller: &'a Hold,
+    /// Who speaks to the client meanwhile.
+    pub(crate) herald: Option<&'a mut Herald>,
 }
 
 /// Tries one target.
@@ -86,7 +89,7 @@ pub(crate) async fn run(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    Turn { number, earlier, caller }: Turn<'_>,
+    Turn { number, earlier, caller, herald }: Turn<'_>,
     lead: Option<&Lead>,
 ) -> Tried {
     let leaf = &**routing.plan.leaf();
@@ -126,7 +129,8 @@ pub(crate) async fn run(
     facts.adjusted.clone_from(&prepared.out.adjusted);
     facts.request_bytes = prepared.out.body.len() as u64;
     facts.stream = prepared.content.stream;
-    let answer = with_retries(gateway, (session, lead), request, &prepared, &leaf.retry, &mut facts).await;
+    let down = Client { session: &mut session.downstream_session, lead, herald };
+    let answer = with_retries(gateway, down, request, &prepared, &leaf.retry, &mut facts).await;
     let sent = (request.keep != Keep::Nothing).then(|| Box::new(Sent { head: prepared.head, body: prepared.out.body }));
     Tried { facts, hold, sent, answer }
 }
@@ -262,7 +266,7 @@ fn unsupported(operation: Operation, provider: &str) -> Fault {
 
 async fn with_retries(
     gateway: &Gateway,
-    (session, lead): (&mut Session, Option<&Lead>),
+    mut down: Client<'_>,
     request: &Request,
     prepared: &Prepared<'_>,
     retry: &Retry,
@@ -271,7 +275,7 @@ async fn with_retries(
     let mut patience = Patience::default();
     loop {
         let started = Instant::now();
-        let answer = once(gateway, &mut client(session, lead), request, prepared).await;
+        let answer = once(gateway, &mut down, request, prepared).await;
         facts.upstream += started.elapsed();
         let answer = answer?;
         facts.retries = i32::try_from(patience.tries).unwrap_or(i32::MAX);
@@ -288,9 +292,8 @@ async fn with_retries(
                 return Ok(answer);
             }
         };
-        answer.discard(session, gateway.settings.upstream_pool_size).await;
+        answer.discard(&mut down, gateway.settings.upstream_pool_size).await;
         facts.paused += wait;
-        let mut down = client(session, lead);
         tokio::select! { biased;
             () = tokio::time::sleep(wait) => {}
             gone = down.gone() => return Err(WireError::ClientGone(gone)),
@@ -340,10 +343,6 @@ async fn once(
 pub(crate) fn timed_out(after: Duration) -> Fault {
     let message = format!("Request exceeded the timeout sent in the request: {}ms", after.as_millis());
     Fault::new(FaultKind::TimedOut, message)
-}
-
-fn client<'a>(session: &'a mut Session, lead: Option<&'a Lead>) -> Client<'a> {
-    Client { session: &mut session.downstream_session, lead }
 }
 
 async fn unlimited(

@@ -102,7 +102,7 @@ pub(crate) async fn look(
         stream,
         ..Facts::default()
     };
-    let keep = Duration::from_secs(cache.max_age.into());
+    let keep = Duration::from_secs(cache.keep(request.tenant.org.cache_max_age_s).into());
     let fresh = request.headers.cache_refresh;
     match gateway.cache.find(key, keep, fresh, request.now()).await {
         Found::Hit(entry) => {
@@ -162,9 +162,10 @@ fn key(request: &Request, prepared: &Prepared<'_>) -> Key {
     let mut key = KeyBuilder::new();
     key.part(tenant.org.id.0.as_bytes()).part(tenant.workspace.id.0.as_bytes());
     credential(&mut key, aim);
-    key.part(route.operation.name().as_bytes()).part(format!("{:?}", route.dialect).as_bytes());
+    key.part(route.operation.name().as_bytes()).part(&[route.dialect as u8]);
     key.part(aim.adapter.info().slug.as_bytes());
-    key.part(format!("{} {} {} {}", aim.base.tls, aim.base.host, aim.base.port, aim.base.path).as_bytes());
+    let base = &*aim.base;
+    key.flags(&[base.tls]).part(base.host.as_bytes()).part(&base.port.to_le_bytes()).part(base.path.as_bytes());
     key.part(prepared.out.path.as_deref().unwrap_or_default().as_bytes());
     key.part(if route.raw { route.tail() } else { "" }.as_bytes());
     key.part(route.query.as_deref().unwrap_or_default().as_bytes());
@@ -172,17 +173,18 @@ fn key(request: &Request, prepared: &Prepared<'_>) -> Key {
     key.flags(&[call.stream, call.wants_usage, call.strict]);
     let mut headers: Vec<_> = prepared.headers().filter(|(name, value)| !made_anew(name, value)).collect();
     headers.sort_unstable();
+    key.count(headers.len());
     for (name, value) in headers {
         key.part(name.as_bytes()).part(value);
     }
     key.pieces(prepared.out.body.iter().map(|piece| &piece[..]));
     let mut metadata: Vec<_> = request.metadata.iter().collect();
     metadata.sort();
+    key.count(metadata.len());
     for (name, value) in metadata {
         key.part(name.as_bytes()).part(value.as_bytes());
     }
-    // Ends the list of what may be there any number of times.
-    key.part(b"namespace").part(request.headers.cache_namespace.as_deref().unwrap_or_default().as_bytes());
+    key.part(request.headers.cache_namespace.as_deref().unwrap_or_default().as_bytes());
     key.finish()
 }
 
@@ -207,10 +209,10 @@ fn credential(key: &mut KeyBuilder, aim: &Aim) {
     };
     // Tokens come and go: what counts is whose they are.
     key.part(aim.grant.as_ref().map(|grant| &grant.id[..]).unwrap_or_default());
+    key.count(aim.settings.iter().count());
     for (name, value) in aim.settings.iter() {
         key.part(name.as_bytes()).part(value.as_bytes());
     }
-    key.part(b"settings");
 }
 
 /// Tells the lead of an answer that the plan moves on from: a failure is everybody's who waited, a refusal of

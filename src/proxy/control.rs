@@ -105,7 +105,7 @@ async fn there(
     let clocks = Clocks { first_byte: gateway.settings.first_byte_timeout, idle: gateway.settings.idle_timeout };
     let unreachable = || Fault::new(FaultKind::Unreachable, "The admin service could not be reached");
     let Ok(origin) = dialer.origin(base).await else { return refuse(gateway, session, &unreachable()).await };
-    let down = &mut Client { session: &mut session.downstream_session, lead: None };
+    let down = &mut Client::alone(&mut session.downstream_session);
     let mut up = match wire::send(down, dialer, &origin, &HeadPlan::new(head), &Pieces::One(content), clocks).await {
         Ok(up) => up,
         Err(wire::WireError::ClientGone(e)) => return Err(e.into_down()),

@@ -2,10 +2,11 @@
 
 use super::Gateway;
 use super::admit::Holds;
-use super::answer::{Answer, Begun, Passing, broken, failure_of, tokens_of, usage_of};
+use super::answer::{Answer, Begun, Passing, Told, broken, failure_of, tokens_of, usage_of};
 use super::attempt::Facts;
 use super::caching;
 use super::capture::Tape;
+use super::herald::Herald;
 use super::meter::Meter;
 use super::outlet::{Outlet, followed, kept};
 use super::pulse::{Beat, COMMENT, Pulse};
@@ -15,24 +16,42 @@ use super::wire::{self, Answering, WireError};
 use crate::cache::Lead;
 use bytes::Bytes;
 use gateway_domain::record::LogRecord;
-use gateway_providers::{Failure, Progress, StreamTranslator};
+use gateway_providers::{Failure, Progress, StreamTranslator, in_band};
 use http::header;
 use pingora::Error;
 use pingora::http::ResponseHeader;
+use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
 use std::time::Instant;
+
+/// The way down to the client.
+pub(crate) struct Way<'a> {
+    session: &'a mut Session,
+    /// Its 200 went down already, and so many bytes of comments.
+    begun: Option<u64>,
+}
+
+impl<'a> Way<'a> {
+    pub(crate) fn new(session: &'a mut Session, herald: Option<&Herald>) -> Self {
+        Self { session, begun: herald.filter(|herald| herald.has_begun()).map(|herald| herald.said) }
+    }
+}
 
 /// An `Err` means that the client left before the end.
 pub(crate) async fn answer(
     gateway: &Gateway,
-    session: &mut Session,
+    Way { session, begun }: Way<'_>,
     request: &Request,
     (answer, lead): (Answer, Option<Lead>),
     (facts, record, tape): (&Facts, &mut LogRecord, &mut Tape),
     holds: &mut Holds,
 ) -> Result<(), Box<Error>> {
     record.status = answer.status();
+    record.response_bytes = begun.unwrap_or(0);
     session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
+    if begun.is_some() && !answer.is_stream() {
+        return late(session, request, (answer, lead), record, tape).await;
+    }
     match answer {
         Answer::Fault(fault) => {
             record.fault = Some(fault.kind().row().label);
@@ -42,34 +61,18 @@ pub(crate) async fn answer(
             record.response_bytes = body.len() as u64;
             send_whole(session, head, body).await
         }
-        Answer::Whole { status, mut head, body, reply: told } => {
-            match lead {
-                Some(lead) if told.failure.is_none() && (200..300).contains(&status) => {
-                    caching::keep_whole(gateway, lead, (&head, &body), &told, request);
-                }
-                Some(lead) => lead.fail(caching::failed(status, &head, &body, &told)),
-                None => {}
-            }
-            record.usage = told.usage;
-            record.response_model = told.model.map(Into::into);
-            tape.received(&told.original);
-            tape.said(&body);
-            if told.failure.is_some() {
-                record.fault = Some("upstream_error");
-            }
-            reply::decorate(gateway, &mut head, request, facts);
-            reply::first_byte(record, request);
-            record.response_bytes = body.len() as u64;
-            send_whole(session, head, body).await
+        Answer::Whole { status, head, body, reply } => {
+            whole(gateway, session, request, (status, head, body, reply), lead, (facts, record, tape)).await
         }
-        Answer::Stream(begun) => {
-            let Begun { mut head, up, translator, held, tape: begun, ended } = *begun;
-            *tape = begun;
+        Answer::Stream(stream) => {
+            let Begun { mut head, up, translator, held, tape: read, ended } = *stream;
+            *tape = read;
             reply::decorate(gateway, &mut head, request, facts);
             reply::first_byte(record, request);
-            let mut outlet = Outlet::new(session, lead);
+            let mut outlet = Outlet::new(session, lead, begun.is_some());
             let pulse = Pulse::new(gateway, request);
-            let mut stream = Streaming { up, translator, record, tape, sent: 0, watch: Watch::new(holds), pulse };
+            let sent = begun.unwrap_or(0);
+            let mut stream = Streaming { up, translator, record, tape, sent, watch: Watch::new(holds), pulse };
             let outcome = stream.run(gateway, &mut outlet, (head, held, ended), request).await;
             let outcome = outlet.heard(outcome);
             stream.close(gateway, outlet, request, outcome.is_ok()).await;
@@ -80,7 +83,7 @@ pub(crate) async fn answer(
             // Of the head only the kind of content is shared.
             let encoded = up.head().is_some_and(|h| h.headers.contains_key(header::CONTENT_ENCODING));
             let shared = lead.filter(|_| (200..300).contains(&record.status) && !encoded);
-            let mut outlet = Outlet::new(session, shared);
+            let mut outlet = Outlet::new(session, shared, false);
             let outcome =
                 raw(gateway, &mut outlet, request, (up, &mut meter, tape, Watch::new(holds)), facts, record).await;
             let outcome = outlet.heard(outcome);
@@ -94,15 +97,82 @@ pub(crate) async fn answer(
             }
             outcome
         }
-        Answer::Kept(entry) => kept(gateway, session, request, &entry, facts, (record, tape)).await,
+        Answer::Kept(entry) => {
+            let mut outlet = Outlet::new(session, None, begun.is_some());
+            kept(gateway, &mut outlet, request, &entry, facts, (record, tape)).await
+        }
         Answer::Followed(head, follow) => {
-            followed(gateway, session, request, (head, *follow), facts, (record, tape)).await
+            let mut outlet = Outlet::new(session, None, begun.is_some());
+            followed(gateway, &mut outlet, request, (head, *follow), facts, (record, tape)).await
         }
     }
 }
 
+/// Read to its end before anything of it goes down.
+async fn whole(
+    gateway: &Gateway,
+    session: &mut Session,
+    request: &Request,
+    (status, mut head, body, told): (u16, Box<ResponseHeader>, Bytes, Told),
+    lead: Option<Lead>,
+    (facts, record, tape): (&Facts, &mut LogRecord, &mut Tape),
+) -> Result<(), Box<Error>> {
+    match lead {
+        Some(lead) if told.failure.is_none() && (200..300).contains(&status) => {
+            caching::keep_whole(gateway, lead, (&head, &body), &told, request);
+        }
+        Some(lead) => lead.fail(caching::failed(status, &head, &body, &told)),
+        None => {}
+    }
+    record.usage = told.usage;
+    record.response_model = told.model.map(Into::into);
+    tape.received(&told.original);
+    tape.said(&body);
+    if told.failure.is_some() {
+        record.fault = Some("upstream_error");
+    }
+    reply::decorate(gateway, &mut head, request, facts);
+    reply::first_byte(record, request);
+    record.response_bytes = body.len() as u64;
+    send_whole(session, head, body).await
+}
+
+/// What is no stream, for a client that has its 200 and comments: an error in-band.
+async fn late(
+    session: &mut Session,
+    request: &Request,
+    (answer, lead): (Answer, Option<Lead>),
+    record: &mut LogRecord,
+    tape: &mut Tape,
+) -> Result<(), Box<Error>> {
+    let dialect = request.route.dialect;
+    let failure = match answer {
+        Answer::Fault(fault) => {
+            record.fault = Some(fault.kind().row().label);
+            failure_of(&fault, dialect)
+        }
+        Answer::Whole { status, head, body, reply } if reply.failure.is_some() => {
+            record.fault = Some("upstream_error");
+            tape.received(&reply.original);
+            if let Some(lead) = lead {
+                lead.fail(caching::failed(status, &head, &body, &reply));
+            }
+            Failure { status, body, message: reply.failure.unwrap_or_default() }
+        }
+        _ => {
+            record.status = 502;
+            record.fault = Some("upstream_broken");
+            broken(dialect, "The provider answered a call for a stream with something else")
+        }
+    };
+    let said = in_band(request.route.operation, &failure);
+    tape.said(&said);
+    record.response_bytes += said.len() as u64;
+    wire::write_body_piece(session, Some(said), true).await.map_err(Error::into_down)
+}
+
 /// Clients of HTTP/1.0 know no chunks: their answer ends with the connection.
-pub(super) fn frame(session: &Session, head: &mut ResponseHeader) {
+pub(super) fn frame(session: &ServerSession, head: &mut ResponseHeader) {
     let old = session.req_header().version < http::Version::HTTP_11;
     if !old && !head.headers.contains_key(header::CONTENT_LENGTH) {
         let chunked = head.insert_header(header::TRANSFER_ENCODING, "chunked");

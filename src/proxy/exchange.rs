@@ -7,11 +7,12 @@ use super::answer::Answer;
 use super::attempt::{self, Tried, Turn};
 use super::caching::{self, Looked};
 use super::capture::{Scene, Tape};
-use super::deliver;
+use super::deliver::{self, Way};
+use super::herald::{self, Herald};
 use super::record::{self, Booked};
 use super::request::Request;
 use super::routing::Routing;
-use super::wire::WireError;
+use super::wire::{Client, WireError};
 use crate::cache::Lead;
 use gateway_domain::Usage;
 use gateway_domain::record::CacheStatus;
@@ -32,6 +33,7 @@ pub(crate) async fn run(
     let mut first = Some(first);
     let mut earlier = Duration::ZERO;
     let mut cache_us = request.steps.cache_us;
+    let mut herald = Herald::of(gateway, request);
     loop {
         let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
         let looked = match first.take() {
@@ -50,21 +52,12 @@ pub(crate) async fn run(
                 looked
             }
         };
-        let whose = Turn { number, earlier, caller: &caller };
-        let (tried, mut lead) = turn(gateway, session, request, routing, whose, looked).await;
+        let whose = Turn { number, earlier, caller: &caller, herald: herald.as_mut() };
+        let (mut tried, mut lead) = turn(gateway, session, request, routing, whose, looked).await;
+        herald::check(herald.as_ref(), &mut tried);
         let mut record = record::of(request, Some(routing), Some(&tried), number);
         record.steps.cache_us = cache_us;
-        let moves_on = match &tried.answer {
-            Err(_) => false,
-            Ok(answer) => {
-                // Of a stream more is known at its end.
-                if answer.tells_of_health() && !matches!(answer, Answer::Stream(_)) {
-                    routing.tell(request, answer.status());
-                }
-                let over = gateway.left(request).is_some_and(|left| left.is_zero());
-                !over && routing.next(request, answer.status(), answer.is_exception())
-            }
-        };
+        let moves_on = tried.answer.as_ref().is_ok_and(|answer| moves_on(gateway, request, routing, answer));
         match (tried.answer, moves_on) {
             (Err(gone), _) => {
                 record.charges = Holds { caller, target: tried.hold }.settle(499, None);
@@ -81,7 +74,8 @@ pub(crate) async fn run(
                 }
                 let scene = Scene { gateway, session, request, sent: tried.sent.as_deref() };
                 scene.left(&mut record, &answer);
-                answer.discard(session, gateway.settings.upstream_pool_size).await;
+                let mut down = Client::alone(&mut session.downstream_session);
+                answer.discard(&mut down, gateway.settings.upstream_pool_size).await;
                 records.push(record);
                 earlier += tried.facts.upstream + tried.facts.paused;
             }
@@ -90,7 +84,8 @@ pub(crate) async fn run(
                 let mut tape = Tape::new(request.keep, &gateway.budget);
                 let mut holds = Holds { caller, target: tried.hold };
                 let told = (&tried.facts, &mut *record, &mut tape);
-                let delivered = deliver::answer(gateway, session, request, (answer, lead), told, &mut holds).await;
+                let way = Way::new(session, herald.as_ref());
+                let delivered = deliver::answer(gateway, way, request, (answer, lead), told, &mut holds).await;
                 // What the cache answers was paid for by another.
                 let free = (tried.facts.cache == CacheStatus::Hit).then(Usage::default);
                 record.charges = holds.settle(record.status, free.as_ref().or(record.usage.as_ref()));
@@ -104,6 +99,16 @@ pub(crate) async fn run(
             }
         }
     }
+}
+
+/// Books the answer with the target's circuit breaker, and says whether another target has its turn.
+fn moves_on(gateway: &Gateway, request: &Request, routing: &mut Routing, answer: &Answer) -> bool {
+    // Of a stream more is known at its end.
+    if answer.tells_of_health() && !matches!(answer, Answer::Stream(_)) {
+        routing.tell(request, answer.status());
+    }
+    let over = gateway.left(request).is_some_and(|left| left.is_zero());
+    !over && routing.next(request, answer.status(), answer.is_exception())
 }
 
 /// One target: from the cache, or called.

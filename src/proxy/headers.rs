@@ -29,6 +29,8 @@ pub(crate) struct GatewayHeaders {
     /// A fresh upstream call is wanted, and its answer kept.
     pub(crate) cache_refresh: bool,
     pub(crate) cache_namespace: Option<Arc<str>>,
+    /// Comments are wanted before a stream's first content, too.
+    pub(crate) early_keepalive: bool,
     /// `false`: nothing of this call is kept beside its figures, not even an answer.
     pub(crate) debug: Option<bool>,
     pub(crate) forward_headers: Option<Arc<[String]>>,
@@ -177,13 +179,7 @@ impl GatewayHeaders {
                 })?;
                 self.custom_host = Some(Arc::new(base));
             }
-            "trace-id" => {
-                let id = text()?;
-                if id.is_empty() || id.len() > 255 {
-                    return Err(bad(name, "must be of 1..255 characters"));
-                }
-                self.trace_id = Some(id.into());
-            }
+            "trace-id" => self.trace_id = Some(short(name, text()?)?),
             "span-id" => self.traced.get_or_insert_default().span_id = Some(short(name, text()?)?),
             "span-name" => self.traced.get_or_insert_default().span_name = Some(short(name, text()?)?),
             "parent-span-id" => self.traced.get_or_insert_default().parent_span_id = Some(short(name, text()?)?),
@@ -191,6 +187,7 @@ impl GatewayHeaders {
             "metadata" => self.metadata = metadata(name, value)?,
             "cache-force-refresh" => self.cache_refresh = flag(name, text()?)?,
             "cache-namespace" => self.cache_namespace = Some(text()?.into()),
+            "early-keepalive" => self.early_keepalive = flag(name, text()?)?,
             "request-timeout" => match text()?.parse() {
                 Ok(ms) if ms > 0 => self.request_timeout_ms = Some(ms),
                 _ => return Err(bad(name, "must be an integer of at least 1 (milliseconds)")),
@@ -445,6 +442,7 @@ mod tests {
             ("x-gateway-metadata", "{"),
             ("x-gateway-metadata", r#"{"a":1}"#),
             ("x-gateway-cache-force-refresh", "maybe"),
+            ("x-gateway-early-keepalive", "15s"),
             ("x-gateway-request-timeout", "soon"),
             ("x-gateway-request-timeout", "0"),
             ("x-gateway-fetch-integrated-models", "y"),

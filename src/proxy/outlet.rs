@@ -29,32 +29,44 @@ pub(crate) struct Outlet<'a> {
     pub(crate) deaf: Option<Box<Error>>,
     /// The last piece was handed on.
     pub(crate) ended: bool,
+    /// The client has a head already, and comments behind it.
+    begun: bool,
 }
 
 impl<'a> Outlet<'a> {
-    pub(crate) fn new(session: &'a mut Session, lead: Option<Lead>) -> Self {
-        Self { session, lead, deaf: None, ended: false }
+    pub(crate) fn new(session: &'a mut Session, lead: Option<Lead>, begun: bool) -> Self {
+        Self { session, lead, deaf: None, ended: false, begun }
     }
 
     pub(crate) fn client(&mut self) -> Client<'_> {
-        Client { session: &mut self.session.downstream_session, lead: self.lead.as_ref() }
+        Client { session: &mut self.session.downstream_session, lead: self.lead.as_ref(), herald: None }
     }
 
     /// Head and first bytes in one write.
     pub(crate) async fn begin(
         &mut self,
-        mut head: Box<ResponseHeader>,
+        head: Box<ResponseHeader>,
         stream: bool,
         first: Option<Bytes>,
         end: bool,
     ) -> Result<(), Box<Error>> {
-        frame(self.session, &mut head);
         if let Some(lead) = &mut self.lead {
             lead.begin(caching::beginning(&head, stream));
         }
         self.tell(first.as_ref());
-        let written = wire::write_head(self.session, head, first, end).await;
+        let written = self.head(head, first, end).await;
         self.written(written, end)
+    }
+
+    async fn head(&mut self, mut head: Box<ResponseHeader>, first: Option<Bytes>, end: bool) -> pingora::Result<()> {
+        if self.begun {
+            return match (first, end) {
+                (None, false) => Ok(()),
+                (first, end) => wire::write_body_piece(self.session, first, end).await,
+            };
+        }
+        frame(&self.session.downstream_session, &mut head);
+        wire::write_head(self.session, head, first, end).await
     }
 
     pub(crate) async fn piece(&mut self, piece: Option<Bytes>, end: bool) -> Result<(), Box<Error>> {
@@ -120,7 +132,7 @@ impl<'a> Outlet<'a> {
 /// An answer that the cache kept.
 pub(crate) async fn kept(
     gateway: &Gateway,
-    session: &mut Session,
+    outlet: &mut Outlet<'_>,
     request: &Request,
     entry: &Entry,
     facts: &Facts,
@@ -129,21 +141,20 @@ pub(crate) async fn kept(
     tape.said(&entry.body);
     record.usage = entry.usage;
     record.response_model = entry.model.as_deref().map(Into::into);
-    record.response_bytes = entry.body.len() as u64;
+    record.response_bytes += entry.body.len() as u64;
     let mut head = caching::head_of(entry.status, &entry.content_type);
     reply::decorate(gateway, &mut head, request, facts);
     reply::first_byte(record, request);
     if entry.stream {
-        frame(session, &mut head);
-        return wire::write_head(session, head, Some(entry.body.clone()), true).await.map_err(Error::into_down);
+        return outlet.head(head, Some(entry.body.clone()), true).await.map_err(Error::into_down);
     }
-    send_whole(session, head, entry.body.clone()).await
+    send_whole(outlet.session, head, entry.body.clone()).await
 }
 
 /// An answer that another call brings, piece by piece.
 pub(crate) async fn followed(
     gateway: &Gateway,
-    session: &mut Session,
+    outlet: &mut Outlet<'_>,
     request: &Request,
     (begun, mut follow): (Head, Follow),
     facts: &Facts,
@@ -152,8 +163,8 @@ pub(crate) async fn followed(
     let mut head = caching::head_of(begun.status, &begun.content_type);
     reply::decorate(gateway, &mut head, request, facts);
     reply::first_byte(record, request);
-    frame(session, &mut head);
-    wire::write_head(session, head, None, false).await.map_err(Error::into_down)?;
+    outlet.head(head, None, false).await.map_err(Error::into_down)?;
+    let session = &mut *outlet.session;
     // What passes through is answered as the provider answers, and nothing is said beside it.
     let events = begun.stream && !request.route.raw && begun.content_type.starts_with("text/event-stream");
     let mut pulse = Pulse::new(gateway, request);

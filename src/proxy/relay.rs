@@ -13,6 +13,7 @@ use super::reply::{self, micros};
 use super::request::Request;
 use super::routing::Routing;
 use super::target::{self, Aim, Credential};
+use super::wire::client_gone;
 use super::{Ctx, Gateway};
 use crate::upstream::{DialError, Pass};
 use bytes::Bytes;
@@ -180,12 +181,12 @@ pub(crate) fn start(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
 }
 
 /// The current target's peer; a target that cannot be used is passed over as the plan says.
-pub(crate) async fn peer(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<Box<HttpPeer>> {
+pub(crate) async fn peer(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<Box<HttpPeer>> {
     loop {
         let relay = relayed(ctx)?;
         let wait = std::mem::take(&mut relay.wait);
         if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
+            pause(session, wait).await?;
         }
         match find(gateway, relay).await {
             Ok(peer) => return Ok(peer),
@@ -199,6 +200,17 @@ pub(crate) async fn peer(gateway: &Gateway, ctx: &mut Ctx) -> pingora::Result<Bo
                 }
             }
         }
+    }
+}
+
+/// Sits out a wait for as long as the client does. Bytes of a body that is still to come must stay where they are,
+/// and such a client is not looked at.
+async fn pause(session: &mut Session, wait: Duration) -> pingora::Result<()> {
+    let down = &mut session.downstream_session;
+    let watched = down.is_body_done();
+    tokio::select! { biased;
+        () = tokio::time::sleep(wait) => Ok(()),
+        gone = client_gone(down), if watched => Err(gone.into_down()),
     }
 }
 

@@ -123,6 +123,11 @@ fn text(value: &str) -> HeaderValue {
     HeaderValue::from_str(value).unwrap_or_else(|_| HeaderValue::from_static("?"))
 }
 
+/// What of the gateway's own headers is known before any target has answered.
+pub(crate) fn announce(gateway: &Gateway, head: &mut ResponseHeader, request: &Request) {
+    edit(head, |headers| put(headers, &gateway.names.trace_id, &request.trace_value));
+}
+
 /// The gateway's own headers on an answer of a target.
 pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: &Facts) {
     edit(head, |headers| {

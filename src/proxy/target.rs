@@ -1,6 +1,7 @@
 //! From a leaf of the plan to where and as whom to call: provider, address, credential, model.
 
 use super::request::Request;
+use ahash::AHashMap;
 use gateway_domain::cloud::{self, Grant, Settings, Wrong};
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
@@ -9,7 +10,7 @@ use gateway_domain::price::{PriceBook, PriceCard};
 use gateway_domain::snapshot::Upstream;
 use gateway_domain::{Fault, FaultKind, Operation, Secret};
 use gateway_providers::Adapter;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Whose credential goes upstream.
 #[derive(Clone, Debug)]
@@ -214,6 +215,12 @@ fn could_name_one(request: &Request) -> bool {
     !reads || request.content.unread || request.route.operation == Operation::Realtime
 }
 
+/// Where families are that have one address for all: read once.
+static HOMES: LazyLock<AHashMap<&'static str, Arc<BaseUrl>>> = LazyLock::new(|| {
+    let all = gateway_providers::catalog().providers().into_iter();
+    all.filter_map(|info| Some((info.slug, Arc::new(BaseUrl::parse(info.base_url?).ok()?)))).collect()
+});
+
 fn family(
     slug: &str,
     key: Option<Secret<String>>,
@@ -235,7 +242,10 @@ fn family(
     };
     let base = match (host, adapter.info().base_url) {
         (Some(host), _) => host,
-        (None, Some(url)) => parsed(url)?,
+        (None, Some(url)) => match HOMES.get(slug) {
+            Some(home) => home.clone(),
+            None => parsed(url)?,
+        },
         (None, None) => match cloud::base_url(slug, &settings).map_err(wrong)? {
             Some(url) => parsed(&url)?,
             None => return Err(no_host(slug)),

@@ -2,6 +2,7 @@
 //! its sessions promise about cancellation and framing is relied on here and nowhere else.
 
 use super::head::HeadPlan;
+use super::herald::Herald;
 use crate::cache::Lead;
 use crate::upstream::{DialError, Dialer, Origin, check_in, check_out};
 use bytes::Bytes;
@@ -48,12 +49,22 @@ pub(crate) struct Answering {
 pub(crate) struct Client<'a> {
     pub(crate) session: &'a mut ServerSession,
     pub(crate) lead: Option<&'a Lead>,
+    /// Speaks to a client that waits for its stream to begin.
+    pub(crate) herald: Option<&'a mut Herald>,
 }
 
-impl Client<'_> {
+impl<'a> Client<'a> {
+    /// One for whom nobody speaks, and whose answer nobody else waits for.
+    pub(crate) const fn alone(session: &'a mut ServerSession) -> Self {
+        Self { session, lead: None, herald: None }
+    }
+
     /// Resolves when nobody wants the answer any more: the client has left, and nobody follows.
     pub(crate) async fn gone(&mut self) -> Box<Error> {
-        let error = client_gone(self.session).await;
+        let error = match &mut self.herald {
+            Some(herald) => herald.watch(self.session).await,
+            None => client_gone(self.session).await,
+        };
         if let Some(lead) = self.lead {
             lead.deserted().await;
         }

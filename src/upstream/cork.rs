@@ -83,14 +83,18 @@ impl Cork {
 
 impl AsyncRead for Cork {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if !self.early.is_empty() {
-            let n = self.early.len().min(buf.remaining());
-            buf.put_slice(&self.early[..n]);
-            self.early.drain(..n);
-            return Poll::Ready(Ok(()));
+        if self.early.is_empty() {
+            match ready!(self.poll_release(cx)) {
+                Ok(()) => return Pin::new(&mut self.stream).poll_read(cx, buf),
+                // The answer came while the rest of the request waited: it is what is read.
+                Err(_) if !self.early.is_empty() => {}
+                Err(e) => return Poll::Ready(Err(e)),
+            }
         }
-        ready!(self.poll_release(cx))?;
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let n = self.early.len().min(buf.remaining());
+        buf.put_slice(&self.early[..n]);
+        self.early.drain(..n);
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -309,3 +309,84 @@ async fn redis_keeps_answers_over_a_restart_and_is_done_without_when_away() {
     assert_eq!((status(&other), other.said().as_str()), ("MISS", "later"));
     assert!(other.took < Duration::from_secs(5), "{:?}", other.took);
 }
+
+/// Seconds for which Redis keeps each answer.
+fn kept_for(url: &str) -> Vec<u64> {
+    let mut stored = redis::Client::open(url).expect("a client").get_connection().expect("connected");
+    let keys: Vec<String> = redis::cmd("KEYS").arg("gateway:answer:*").query(&mut stored).expect("names");
+    let ttl = |key: String| redis::cmd("TTL").arg(key).query::<u64>(&mut stored).expect("a time");
+    keys.into_iter().map(ttl).collect()
+}
+
+#[tokio::test]
+async fn the_organisation_bounds_how_long_answers_are_kept() {
+    let redis = Redis::start();
+    let url = redis.url();
+    let gateway = Gateway::with(&["--redis-url", &url, "--redis-timeout", "2s"]).await;
+    metric(&gateway, "gateway_redis_connected", 1).await;
+    let (admin, upstream) = (gateway.admin(), upstream().await);
+    for wrong in [json!(59), json!(25_923_001), json!("long")] {
+        let answer = admin.put("/admin/organisation", &json!({ "cache_max_age": wrong })).await.expect(400);
+        assert!(answer.text().contains("cache_max_age"), "{}", answer.text());
+    }
+    let mut stored = redis::Client::open(url.as_str()).expect("a client").get_connection().expect("connected");
+    for (organisation, config, seconds) in [
+        (json!(null), json!("simple"), 604_800),
+        (json!(null), json!({ "mode": "simple", "max_age": 3600 }), 3600),
+        (json!(120), json!({ "mode": "simple", "max_age": 3600 }), 120),
+        (json!(120), json!({ "mode": "simple", "max_age": 60 }), 60),
+        (json!(25_923_000), json!("simple"), 25_923_000),
+    ] {
+        admin.put("/admin/organisation", &json!({ "cache_max_age": organisation })).await.expect(200);
+        let _: () = redis::cmd("FLUSHALL").query(&mut stored).expect("emptied");
+        let body = with(hello(), json!({ "user": format!("{organisation} {config}") }));
+        ask(&gateway, &with(target(&upstream), json!({ "cache": config })), &body).await.expect(200);
+        let kept = eventually("the answer in Redis", || {
+            std::future::ready(Some(kept_for(&url)).filter(|kept| !kept.is_empty()))
+        })
+        .await;
+        assert!(kept.len() == 1 && (seconds - 30..=seconds).contains(&kept[0]), "{organisation} {config}: {kept:?}");
+    }
+}
+
+/// The same bytes, credential and namespace from other workspaces, from another organisation on the same Redis, and
+/// with other credentials.
+#[tokio::test]
+async fn probes_from_elsewhere_never_hit() {
+    let redis = Redis::start();
+    let url = redis.url();
+    let flags = ["--redis-url", &url, "--redis-timeout", "2s"];
+    let (gateway, foreign) = (Gateway::with(&flags).await, Gateway::with(&flags).await);
+    for node in [&gateway, &foreign] {
+        metric(node, "gateway_redis_connected", 1).await;
+    }
+    let upstream = upstream().await;
+    let config = cached(&upstream);
+    let probe = async |gateway: &Gateway, key: &str, config: &Value, credential: &str| {
+        let call = gateway.chat().key(key).config(config).header("x-gateway-cache-namespace", "shared");
+        let call = call.header("authorization", &format!("Bearer {credential}"));
+        let answer = call.json(&hello()).send().await.expect(200);
+        status(&answer).to_owned()
+    };
+    let own = crate::harness::WORKSPACE_KEY;
+    let mut asked = Vec::new();
+    for slug in ["one", "two", "three"] {
+        let admin = gateway.admin();
+        admin.post("/admin/workspaces", &json!({ "name": slug, "slug": slug })).await.expect(200);
+        let key = json!({ "name": "k", "scopes": ["completions.write"], "workspace_id": slug });
+        let key = admin.post("/api-keys/workspace/service", &key).await.expect(200).json();
+        asked.push((&gateway, key["key"].as_str().expect("a key").to_owned(), config.clone(), "ann"));
+    }
+    asked.push((&gateway, own.to_owned(), config.clone(), "ann"));
+    asked.push((&foreign, own.to_owned(), config.clone(), "ann"));
+    asked.push((&gateway, own.to_owned(), with(config.clone(), json!({ "api_key": "another" })), "ann"));
+    let brought = json!({ "provider": "openai", "custom_host": upstream.url(), "cache": "simple" });
+    asked.push((&gateway, own.to_owned(), brought.clone(), "ann"));
+    asked.push((&gateway, own.to_owned(), brought, "bob"));
+    for wanted in ["MISS", "HIT"] {
+        for (n, (gateway, key, config, credential)) in asked.iter().enumerate() {
+            assert_eq!(probe(gateway, key, config, credential).await, wanted, "{n}");
+        }
+        assert_eq!(upstream.seen().len(), asked.len(), "each asks once for itself");
+    }
+}

@@ -149,6 +149,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("jwks", "tokens::a_new_key_is_found_and_a_withdrawn_one_forgotten"),
             ("security_settings", "tenants::a_key_of_a_person_may_no_more_than_the_role_on_the_proxy_port_too"),
             ("overridable_sections", "in_force::a_workspace_decides_for_itself_where_it_may"),
+            ("cache_max_age", "cached::the_organisation_bounds_how_long_answers_are_kept"),
             ("debug_log", "captured::the_debug_header_and_the_organisation_say_metrics_only"),
             ("enforce_debug_log_setting", "captured::the_debug_header_and_the_organisation_say_metrics_only"),
         ],

@@ -25,6 +25,10 @@ mod clouds;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
+mod config_rows;
+#[cfg(test)]
+mod config_rules;
+#[cfg(test)]
 mod configs;
 #[cfg(test)]
 mod control;

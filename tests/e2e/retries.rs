@@ -1,8 +1,9 @@
 //! Trying a target again: when, how often, after how long, and what the answer says of it.
 
-use crate::harness::{Answer, Gateway, Upstream, gateway::target, hello, reply, with};
+use crate::harness::{Answer, Gateway, Raw, Upstream, eventually, gateway::target, hello, reply, with};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 async fn ask(gateway: &Gateway, upstream: &Upstream, retry: Value) -> Answer {
     let config = with(target(upstream), json!({ "retry": retry }));
@@ -240,4 +241,49 @@ async fn relayed_calls_are_retried_by_the_same_rules() {
     let answer = ask(&upstream, &fast).await.expect(200);
     assert_eq!(count(&answer), "1");
     assert!((500..1500).contains(&answer.took.as_millis()), "{:?}", answer.took);
+}
+
+async fn left(gateway: &Gateway, trace: &str) {
+    let row = eventually("the record", || async {
+        let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
+        list["data"].as_array().and_then(|rows| rows.first().cloned())
+    })
+    .await;
+    assert_eq!(row["metrics"]["response_status_code"], 499, "{trace}: {row}");
+}
+
+/// No way leaves anything behind: no further call, nothing of the provider's limits, and a record that says why.
+#[tokio::test]
+async fn a_client_that_leaves_during_a_wait_ends_the_retries() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::error(503, &[])).await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    let limits = json!({ "rate_limits": [{ "type": "requests", "unit": "rph", "value": 1 }], "max_parallel": 1 });
+    gateway.admin().put("/providers/main", &limits).await.expect(200);
+    let retry = json!({ "provider": "@main", "retry": { "attempts": 5 } });
+    let calls = async |n: usize| eventually("a try", || async { (upstream.seen().len() == n).then_some(()) }).await;
+    for (n, (path, kind)) in
+        [("/v1/chat/completions", "application/json"), ("/v1/audio/transcriptions", "audio/wav")].iter().enumerate()
+    {
+        let trace = format!("left-{n}");
+        let call = gateway.post(path).config(&retry).body(kind, hello().to_string());
+        let mut waiting = JoinSet::new();
+        waiting.spawn(call.header("x-gateway-trace-id", &trace).send());
+        calls(n + 1).await;
+        drop(waiting);
+        left(&gateway, &trace).await;
+    }
+    let mut socket = Raw::connect(gateway.proxy).await;
+    let key = crate::harness::WORKSPACE_KEY;
+    socket
+        .send(format!(
+            "GET /v1/realtime?model=m HTTP/1.1\r\nhost: g\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
+             sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nx-gateway-api-key: {key}\r\n\
+             x-gateway-trace-id: left-2\r\nx-gateway-config: {retry}\r\n\r\n"
+        ))
+        .await;
+    calls(3).await;
+    drop(socket);
+    left(&gateway, "left-2").await;
+    assert_eq!(upstream.seen().len(), 3, "no further tries");
 }

@@ -4,12 +4,12 @@ use crate::harness::{Answer, Gateway, Upstream, call::Call, eventually, gateway:
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A family, and what it answers when all goes well.
-const STREAMS: [(&str, &str); 4] = [
-    ("deepseek", include_str!("../../providers/tests/golden/openai/stream/upstream.sse")),
-    ("anthropic", include_str!("../../providers/tests/golden/anthropic/stream/upstream.sse")),
-    ("google", include_str!("../../providers/tests/golden/google/stream/upstream.sse")),
-    ("cohere", include_str!("../../providers/tests/golden/cohere/stream/upstream.sse")),
+/// A family, what it answers when all goes well, and the units that this uses.
+const STREAMS: [(&str, &str, (u64, u64)); 4] = [
+    ("deepseek", include_str!("../../providers/tests/golden/openai/stream/upstream.sse"), (19, 10)),
+    ("anthropic", include_str!("../../providers/tests/golden/anthropic/stream/upstream.sse"), (25, 15)),
+    ("google", include_str!("../../providers/tests/golden/google/stream/upstream.sse"), (4, 7)),
+    ("cohere", include_str!("../../providers/tests/golden/cohere/stream/upstream.sse"), (5, 11)),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,23 +91,28 @@ async fn cut_after(events: &[&str], cut: Cut) -> Upstream {
     .await
 }
 
-/// Units of the one record of a trace.
-async fn used(gateway: &Gateway, trace: &str) -> u64 {
-    let found = eventually(trace, || async {
+/// The one record of a trace, as it is listed.
+async fn recorded(gateway: &Gateway, trace: &str) -> Value {
+    eventually(trace, || async {
         let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
         list["data"].as_array().and_then(|rows| rows.first().cloned())
     })
-    .await;
-    let id = found["id"].as_str().or_else(|| found["_id"].as_str()).expect("an id");
-    let detail = gateway.admin().get(&format!("/logs/{id}")).await.expect(200).json();
-    let metrics = if detail["data"].is_object() { &detail["data"]["metrics"] } else { &detail["metrics"] };
-    metrics["total_units"].as_u64().unwrap_or(0)
+    .await
+}
+
+/// What the record of a trace says was used: what went in, what came out.
+async fn used(gateway: &Gateway, trace: &str) -> (u64, u64) {
+    let row = recorded(gateway, trace).await;
+    let [asked, answered, total] =
+        ["req_units", "res_units", "total_units"].map(|units| row["metrics"][units].as_u64().unwrap_or(0));
+    assert_eq!(total, asked + answered, "{trace}: {row}");
+    (asked, answered)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_cut_anywhere_is_one_answer_or_one_error() {
     let gateway = Gateway::start().await;
-    for (family, whole) in STREAMS {
+    for (family, whole, told) in STREAMS {
         let whole = whole.replace("\r\n", "\n");
         let events: Vec<&str> = whole.split("\n\n").map(str::trim).filter(|e| !e.is_empty()).collect();
         for client in Client::ALL {
@@ -133,10 +138,16 @@ async fn a_stream_cut_anywhere_is_one_answer_or_one_error() {
                     }
                     assert!(full.starts_with(&said), "{trace}: {said:?} is not from {full:?}");
                     assert!(!clean || said == full, "{trace}: a whole answer without all of its text");
-                    if matches!(cut, Cut::Ended) {
-                        let units = used(&gateway, &trace).await;
-                        assert!(units > 0 || said.is_empty(), "{trace}: {units} units for {said:?}");
+                    let (asked, answered) = used(&gateway, &trace).await;
+                    if clean {
+                        assert_eq!((asked, answered), told, "{trace}");
                     }
+                    // What the provider did not come to tell is estimated from what it said.
+                    assert!(
+                        said.is_empty() || (asked > 0 && answered > 0),
+                        "{trace}: {asked}, {answered} for {said:?}"
+                    );
+                    assert!(asked <= told.0 + 10 && answered <= told.1 + 10, "{trace}: {asked}, {answered}");
                 }
             }
         }
@@ -177,6 +188,106 @@ async fn silence_inside_a_stream_is_filled_with_comments() {
     let quiet = Gateway::with(&["--stream-keepalive", "0"]).await;
     let answer = quiet.chat_through(&upstream).json(&streamed()).send().await.expect(200);
     assert_eq!((answer.said().as_str(), answer.text().contains(COMMENT)), ("one two", false));
+}
+
+/// Silent before its first byte, too.
+async fn late(ms: u64, then: Vec<u8>) -> Upstream {
+    Upstream::scripted(move |mut peer| {
+        let then = then.clone();
+        async move {
+            peer.request().await;
+            peer.pause(ms).await;
+            peer.send(then).await;
+        }
+    })
+    .await
+}
+
+const EARLY: &str = "x-gateway-early-keepalive";
+
+#[tokio::test]
+async fn comments_before_the_first_content_are_for_those_who_ask() {
+    let gateway = Gateway::with(&["--stream-keepalive", "100ms"]).await;
+    let upstream = late(450, reply::stream(&["one ", "two"])).await;
+    for client in Client::ALL {
+        for (asked, least) in [("true", 2), ("false", 0)] {
+            let call = client.call(&gateway, &Client::target(&upstream)).header(EARLY, asked);
+            let answer = call.send().await.expect(200);
+            let (said, clean, failed) = client.read(&answer);
+            assert_eq!((said.as_str(), clean, failed), ("one two", true, false), "{client:?}: {}", answer.text());
+            let text = answer.text();
+            let before = text.split("one ").next().unwrap_or_default().matches(COMMENT).count();
+            assert!((least..=if least == 0 { 0 } else { 5 }).contains(&before), "{client:?} {asked}: {before}");
+            assert!(answer.header("content-type").is_some_and(|t| t.starts_with("text/event-stream")));
+            assert!(answer.header("x-gateway-trace-id").is_some());
+        }
+    }
+    // A call that is no stream has nothing to carry comments, and what passes through is left as it is.
+    let plain = late(250, reply::chat("hi")).await;
+    let answer = gateway.chat_through(&plain).header(EARLY, "true").json(&hello()).send().await.expect(200);
+    assert_eq!(answer.said(), "hi");
+    let call = gateway.post("/v1/proxy/chat/completions").config(&target(&upstream)).header(EARLY, "true");
+    assert!(!call.json(&streamed()).send().await.expect(200).text().contains(COMMENT));
+    let never = Gateway::with(&["--stream-keepalive", "0"]).await;
+    let answer = never.chat_through(&upstream).header(EARLY, "true").json(&streamed()).send().await.expect(200);
+    assert_eq!((answer.said().as_str(), answer.text().contains(COMMENT)), ("one two", false));
+}
+
+#[tokio::test]
+async fn what_fails_after_comments_is_told_in_band_and_may_still_fall_back() {
+    let gateway = Gateway::with(&["--stream-keepalive", "100ms"]).await;
+    let (failing, good) = (late(350, reply::error(500, &[])).await, late(250, reply::stream(&["good"])).await);
+    let whole = late(350, reply::chat("no stream")).await;
+    let at_once = Upstream::replying(|_| reply::error(500, &[])).await;
+    let silent = late(20_000, Vec::new()).await;
+    let slow = with(Client::target(&silent), json!({ "request_timeout": 300 }));
+    for client in Client::ALL {
+        let ask = async |config: &Value, trace: &str| {
+            let call = client.call(&gateway, config).header(EARLY, "true");
+            call.header("x-gateway-trace-id", &format!("{trace}-{client:?}")).send().await
+        };
+        let failing = Client::target(&failing);
+        for (config, trace, status, told) in [
+            (failing.clone(), "failing", 500, "scripted 500"),
+            (slow.clone(), "slow", 408, "300ms"),
+            (Client::target(&whole), "whole", 502, "something else"),
+        ] {
+            let answer = ask(&config, trace).await.expect(200);
+            let (said, clean, failed) = client.read(&answer);
+            assert!(answer.text().starts_with(COMMENT) && answer.whole, "{client:?} {trace}: {}", answer.text());
+            assert_eq!((said.as_str(), clean, failed), ("", false, true), "{client:?} {trace}: {}", answer.text());
+            assert!(answer.text().contains(told), "{client:?} {trace}: {}", answer.text());
+            let row = recorded(&gateway, &format!("{trace}-{client:?}")).await;
+            assert_eq!(row["metrics"]["response_status_code"], status, "{client:?} {trace}: {row}");
+        }
+        ask(&Client::target(&at_once), "once").await.expect(500);
+        let fallback = json!({ "strategy": { "mode": "fallback" }, "targets": [failing, slow, Client::target(&good)] });
+        let answer = ask(&fallback, "fallback").await.expect(200);
+        let (said, clean, failed) = client.read(&answer);
+        assert_eq!((said.as_str(), clean, failed), ("good", true, false), "{client:?}: {}", answer.text());
+        let retried = Upstream::in_turn(vec![reply::error(503, &[]), reply::stream(&["again"])]).await;
+        let config = with(Client::target(&retried), json!({ "retry": { "attempts": 1 } }));
+        let answer = ask(&config, "retried").await.expect(200);
+        assert!(answer.text().starts_with(COMMENT), "heard while it waits: {}", answer.text());
+        assert_eq!(client.read(&answer), ("again".to_owned(), true, false), "{client:?}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn who_leaves_while_comments_are_all_there_is_ends_the_call() {
+    let gateway = Gateway::with(&["--stream-keepalive", "100ms"]).await;
+    let silent = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        peer.gone().await;
+    })
+    .await;
+    let call = gateway.chat_through(&silent).header(EARLY, "true").header("x-gateway-trace-id", "left");
+    let mut answer = call.json(&streamed()).open().await;
+    let first = answer.chunk().await.expect("readable").expect("a comment");
+    assert_eq!(&first[..], COMMENT.as_bytes());
+    drop(answer);
+    eventually("the end of the call", || async { (silent.open() == 0).then_some(()) }).await;
+    assert_eq!(recorded(&gateway, "left").await["metrics"]["response_status_code"], 499);
 }
 
 #[tokio::test]

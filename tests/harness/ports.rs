@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 const FIRST: u16 = 20_000;
 const LAST: u16 = 32_000;
+/// Inside the range, and never a provider's: the gateway calls nothing there.
+const REFUSED: [u16; 3] = [27_017, 27_018, 27_019];
 
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
@@ -25,6 +27,9 @@ impl Port {
         let start = u16::try_from(std::process::id() % 997).expect("below 997") * 12;
         for _ in FIRST..LAST {
             let port = FIRST + (start + NEXT.fetch_add(1, Relaxed)) % (LAST - FIRST);
+            if REFUSED.contains(&port) {
+                continue;
+            }
             let lock = File::create(folder.join(port.to_string())).expect("a port lock");
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
             if lock.try_lock().is_ok() && TcpListener::bind(address).is_ok() {

@@ -52,6 +52,8 @@ pub(crate) struct Patch {
     debug_log: Edit<Flag>,
     #[serde(default)]
     enforce_debug_log_setting: Edit<Flag>,
+    #[serde(default)]
+    cache_max_age: Edit<Whole>,
 }
 
 impl Resource for Organisation {
@@ -119,6 +121,11 @@ impl Resource for Organisation {
             Edit::Clear => row.doc.enforce_debug_log_setting = false,
             Edit::Set(flag) => row.doc.enforce_debug_log_setting = flag.0,
         }
+        match input.cache_max_age {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.cache_max_age = None,
+            Edit::Set(given) => row.doc.cache_max_age = Some(cache_age(&given)?),
+        }
         Ok(())
     }
 
@@ -142,6 +149,7 @@ impl Resource for Organisation {
             "overridable_sections": row.doc.overridable_sections,
             "debug_log": row.doc.debug_log.unwrap_or(true),
             "enforce_debug_log_setting": row.doc.enforce_debug_log_setting,
+            "cache_max_age": row.doc.cache_max_age,
             "created_at": row.created_at,
             "last_updated_at": row.updated_at,
         })
@@ -157,6 +165,12 @@ pub(crate) fn period(given: Value) -> Result<u16, Problem> {
     };
     let days = u16::try_from(days).ok().filter(|d| (1..=365).contains(d));
     days.ok_or_else(|| bad("user_api_key_rotation_period", RULE))
+}
+
+fn cache_age(given: &Whole) -> Result<u32, Problem> {
+    let (least, most) = Organisation::CACHE_AGE.into_inner();
+    let age = u32::try_from(given.0).ok().filter(|age| Organisation::CACHE_AGE.contains(age));
+    age.ok_or_else(|| bad("cache_max_age", format_args!("must be an integer of {least}..{most} (seconds)")))
 }
 
 /// An array, or one text with commas (`spec/service.md`, JWT); each may be called like a custom host may.

@@ -22,9 +22,8 @@ const MAX_NESTED_TARGETS: usize = 50;
 const MAX_DEPTH: usize = 32;
 const MAX_ATTEMPTS: u64 = 5;
 const MAX_DROPS: usize = 100;
-/// Seconds: documented least, most and default of `cache.max_age`.
+/// Seconds: documented least and most of `cache.max_age`.
 const CACHE_AGE: (u64, u64) = (60, 7_776_000);
-const CACHE_DEFAULT_AGE: u32 = 604_800;
 
 /// Where a key may stand, or why it may not.
 enum Place {
@@ -70,6 +69,20 @@ static KEYS: &[(&str, Place)] = &[
     ("input_mutators", Place::Later("mutators are")),
     ("output_mutators", Place::Later("mutators are")),
 ];
+
+const RETRY_KEYS: &[&str] =
+    &["attempts", "on_status_codes", "use_retry_after_header", "use_retry_after_headers", "jitter"];
+const CACHE_KEYS: &[&str] = &["mode", "max_age"];
+
+/// Every key that a config may hold, or is refused for by name, as `retry.attempts`. Settings of clouds are told by
+/// [`crate::cloud`].
+pub fn keys() -> Vec<String> {
+    let mut out: Vec<String> = KEYS.iter().map(|(key, _)| (*key).to_owned()).collect();
+    for (under, keys) in [("retry", RETRY_KEYS), ("cache", CACHE_KEYS)].into_iter().chain(super::strategy::keys()) {
+        out.extend(keys.iter().map(|key| format!("{under}.{key}")));
+    }
+    out
+}
 
 /// Settings of providers that cannot be given in a config yet, by the start of their names.
 static CLOUD: &[&str] = &["azure_", "aws_", "vertex_", "resource_name", "deployment_id", "api_version", "workers_ai_"];
@@ -469,10 +482,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn retry(&mut self, at: &At<'_>, value: &Value) -> Retry {
-        const KNOWN: &[&str] =
-            &["attempts", "on_status_codes", "use_retry_after_header", "use_retry_after_headers", "jitter"];
         let at = at.then("retry");
-        let Some(fields) = self.object(&at, value, KNOWN) else { return Retry::default() };
+        let Some(fields) = self.object(&at, value, RETRY_KEYS) else { return Retry::default() };
         if !fields.has("attempts") {
             self.problem(&at, "attempts", format!("must be an integer of 0..{MAX_ATTEMPTS}"));
         }
@@ -494,9 +505,9 @@ impl<'a> Compiler<'a> {
         let bare: Map<String, Value> = Map::from_iter([("mode".to_owned(), value.clone())]);
         let fields = match value {
             Value::String(_) => self.fields(&at, &bare),
-            _ => self.object(&at, value, &["mode", "max_age"])?,
+            _ => self.object(&at, value, CACHE_KEYS)?,
         };
-        let age = self.integer(&at, &fields, "max_age", CACHE_AGE).and_then(|n| u32::try_from(n).ok());
+        let max_age = self.integer(&at, &fields, "max_age", CACHE_AGE).and_then(|n| u32::try_from(n).ok());
         let mode = match fields.get("mode").and_then(Value::as_str) {
             Some("simple") => CacheMode::Simple,
             Some("semantic") => {
@@ -508,6 +519,6 @@ impl<'a> Compiler<'a> {
                 return None;
             }
         };
-        Some(Cache { mode, max_age: age.unwrap_or(CACHE_DEFAULT_AGE) })
+        Some(Cache { mode, max_age })
     }
 }

@@ -71,36 +71,46 @@ fn bracket<'t>(inner: &'t str, steps: &mut Vec<Step>) -> Option<&'t str> {
 
 /// The values of `wanted` keys of a JSON object; everything else is passed over. What is no JSON object has none.
 pub fn read<'k>(body: &[u8], wanted: &'k [Box<str>]) -> Vec<(&'k str, Value)> {
+    let mut found = Vec::with_capacity(wanted.len());
     let mut json = serde_json::Deserializer::from_slice(body);
-    Wanted(wanted).deserialize(&mut json).unwrap_or_default()
+    match (Wanted { keys: wanted, found: &mut found }).deserialize(&mut json) {
+        Ok(()) => found,
+        // Whoever has all that is wanted reads no further.
+        Err(_) if found.len() == wanted.len() => found,
+        Err(_) => Vec::new(),
+    }
 }
 
-struct Wanted<'k>(&'k [Box<str>]);
+struct Wanted<'f, 'k> {
+    keys: &'k [Box<str>],
+    found: &'f mut Vec<(&'k str, Value)>,
+}
 
-impl<'de, 'k> DeserializeSeed<'de> for Wanted<'k> {
-    type Value = Vec<(&'k str, Value)>;
+impl<'de> DeserializeSeed<'de> for Wanted<'_, '_> {
+    type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
         d.deserialize_map(self)
     }
 }
 
-impl<'de, 'k> Visitor<'de> for Wanted<'k> {
-    type Value = Vec<(&'k str, Value)>;
+impl<'de> Visitor<'de> for Wanted<'_, '_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = Vec::with_capacity(self.0.len());
-        while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
-            match self.0.iter().find(|w| ***w == *key) {
-                Some(key) => found.push((&**key, map.next_value()?)),
+        while self.found.len() < self.keys.len() {
+            let Some(Key(key)) = map.next_key::<Key<'de>>()? else { return Ok(()) };
+            let known = |key: &str| self.found.iter().any(|(k, _)| *k == key);
+            match self.keys.iter().find(|w| ***w == *key && !known(w)) {
+                Some(key) => self.found.push((&**key, map.next_value()?)),
                 None => map.next_value::<IgnoredAny>().map(drop)?,
             }
         }
-        Ok(found)
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 //! request and what is remembered of earlier ones are arguments. A plan is a place in the tree, no list: what a
 //! request never comes to costs it nothing.
 
+use super::query::Found;
 use super::{Config, Leaf, Mode, NodeKind, Sticky};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -173,12 +174,12 @@ impl Config {
         part(path.as_bytes());
         let mut any = false;
         for field in &sticky.fields {
-            match field.find(asks.look).as_deref() {
+            let found = field.find(asks.look);
+            any |= found.is_some();
+            match found {
                 None => part(b""),
-                Some(found) => {
-                    any = true;
-                    part(found.to_string().as_bytes());
-                }
+                Some(Found::Text(text)) => part(Value::from(text).to_string().as_bytes()),
+                Some(Found::Json(json)) => part(json.to_string().as_bytes()),
             }
         }
         let digest: [u8; 32] = hash.finalize().into();

@@ -57,8 +57,22 @@ enum Op {
     Regex(Regex),
 }
 
-/// The value that a key names in one request.
-type Found<'a> = Option<Cow<'a, Value>>;
+/// The value that a key names in one request, where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Found<'a> {
+    Text(&'a str),
+    Json(&'a Value),
+}
+
+impl<'a> Found<'a> {
+    const fn text(self) -> Option<&'a str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Json(Value::String(text)) => Some(text.as_str()),
+            Self::Json(_) => None,
+        }
+    }
+}
 
 impl Key {
     pub(super) fn parse(path: &str) -> Self {
@@ -87,14 +101,14 @@ impl Key {
         named.then_some(key)
     }
 
-    pub(super) fn find<'a>(&self, look: &'a dyn Look) -> Found<'a> {
+    pub(super) fn find<'a>(&self, look: &'a dyn Look) -> Option<Found<'a>> {
         match self {
-            Self::Metadata(key) => look.metadata(key).map(|v| Cow::Owned(v.into())),
+            Self::Metadata(key) => look.metadata(key).map(Found::Text),
             Self::Param(key, below) => {
                 let value = below.iter().try_fold(look.param(key)?, |v, step| v.get(&**step))?;
-                Some(Cow::Borrowed(value))
+                Some(Found::Json(value))
             }
-            Self::Pathname => Some(Cow::Owned(look.pathname().into())),
+            Self::Pathname => Some(Found::Text(look.pathname())),
             Self::Nothing => None,
         }
     }
@@ -107,7 +121,7 @@ impl Query {
                 Part::And(queries) => return queries.iter().all(|q| q.matches(look)),
                 Part::Or(queries) => return queries.iter().any(|q| q.matches(look)),
                 Part::Field(key, test) => {
-                    if !test.holds(key.find(look).as_deref()) {
+                    if !test.holds(key.find(look)) {
                         return false;
                     }
                 }
@@ -138,7 +152,7 @@ impl Key {
 }
 
 impl Test {
-    fn holds(&self, found: Option<&Value>) -> bool {
+    fn holds(&self, found: Option<Found<'_>>) -> bool {
         match self {
             Self::Is(value) => found.is_some_and(|f| same(f, value)),
             Self::All(ops) => {
@@ -157,8 +171,8 @@ impl Test {
 }
 
 impl Op {
-    fn holds(&self, found: Option<&Value>) -> bool {
-        let compare = |bound: &Option<f64>, by: fn(&f64, &f64) -> bool| match (found.and_then(number), bound) {
+    fn holds(&self, found: Option<Found<'_>>) -> bool {
+        let compare = |bound: &Option<f64>, by: fn(&f64, &f64) -> bool| match (found.and_then(Found::number), bound) {
             (Some(found), Some(bound)) => by(&found, bound),
             _ => false,
         };
@@ -178,8 +192,12 @@ impl Op {
 }
 
 /// Equal in type and value; 1 and 1.0 are one number, as they are in JSON. Objects and arrays equal nothing.
-fn same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
+fn same(found: Found<'_>, wanted: &Value) -> bool {
+    let json = match found {
+        Found::Text(text) => return wanted.as_str() == Some(text),
+        Found::Json(json) => json,
+    };
+    match (json, wanted) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         (Value::String(a), Value::String(b)) => a == b,
         (Value::Bool(a), Value::Bool(b)) => a == b,
@@ -188,13 +206,18 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The number at the start of a text, or a number: `"12 items"` is 12, `"x"` and `true` are none.
-fn number(value: &Value) -> Option<f64> {
-    let text = match value {
-        Value::Number(n) => return n.as_f64(),
-        Value::String(s) => s.trim_start(),
-        _ => return None,
-    };
+impl Found<'_> {
+    /// A number, or that at the start of a text: `"12 items"` is 12, `"x"` and `true` are none.
+    fn number(self) -> Option<f64> {
+        match self {
+            Self::Json(Value::Number(number)) => number.as_f64(),
+            other => leading(other.text()?),
+        }
+    }
+}
+
+fn leading(text: &str) -> Option<f64> {
+    let text = text.trim_start();
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     let sign = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
@@ -219,11 +242,12 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 /// What `$regex` reads: a value that is missing reads `undefined`.
-fn text(found: Option<&Value>) -> Cow<'_, str> {
+fn text(found: Option<Found<'_>>) -> Cow<'_, str> {
     match found {
         None => Cow::Borrowed("undefined"),
-        Some(Value::String(s)) => Cow::Borrowed(s),
-        Some(other) => Cow::Owned(other.to_string()),
+        Some(Found::Text(text)) => Cow::Borrowed(text),
+        Some(Found::Json(Value::String(text))) => Cow::Borrowed(text),
+        Some(Found::Json(other)) => Cow::Owned(other.to_string()),
     }
 }
 
@@ -278,10 +302,10 @@ impl Compiler<'_> {
             Some(match name.as_str() {
                 "$eq" => Op::Eq(value.clone()),
                 "$ne" => Op::Ne(value.clone()),
-                "$gt" => Op::Gt(number(value)),
-                "$gte" => Op::Gte(number(value)),
-                "$lt" => Op::Lt(number(value)),
-                "$lte" => Op::Lte(number(value)),
+                "$gt" => Op::Gt(Found::Json(value).number()),
+                "$gte" => Op::Gte(Found::Json(value).number()),
+                "$lt" => Op::Lt(Found::Json(value).number()),
+                "$lte" => Op::Lte(Found::Json(value).number()),
                 "$in" => Op::In(list(value)),
                 "$nin" => Op::Nin(list(value)),
                 "$regex" => Op::Regex(self.regex(&at.then(name), value)?),

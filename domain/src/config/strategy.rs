@@ -17,6 +17,19 @@ const BREAKER_KEYS: &[&str] = &[
     "failure_status_codes",
 ];
 
+const STICKY_KEYS: &[&str] = &["enabled", "hash_fields", "ttl"];
+const CONDITION_KEYS: &[&str] = &["query", "then"];
+
+/// The keys of each object below a strategy.
+pub(super) const fn keys() -> [(&'static str, &'static [&'static str]); 4] {
+    [
+        ("strategy", KEYS),
+        ("strategy.sticky", STICKY_KEYS),
+        ("strategy.conditions", CONDITION_KEYS),
+        ("cb_config", BREAKER_KEYS),
+    ]
+}
+
 /// Keys of the strategy, each with the one mode that it belongs to.
 const OF_MODE: &[(&str, &str)] = &[
     ("on_status_codes", "fallback"),
@@ -92,7 +105,7 @@ impl Compiler<'_> {
     }
 
     fn condition<'v>(&mut self, at: &At<'_>, value: &'v Value) -> Option<(Query, &'v str)> {
-        let fields = self.object(at, value, &["query", "then"])?;
+        let fields = self.object(at, value, CONDITION_KEYS)?;
         let query = match fields.get("query") {
             Some(query) => self.query(&at.then("query"), query, 0),
             None => {
@@ -142,7 +155,7 @@ impl Compiler<'_> {
     fn sticky(&mut self, at: &At<'_>, fields: &Fields<'_>) -> Option<Sticky> {
         let value = fields.get("sticky")?;
         let at = at.then("sticky");
-        let fields = self.object(&at, value, &["enabled", "hash_fields", "ttl"])?;
+        let fields = self.object(&at, value, STICKY_KEYS)?;
         let enabled = self.boolean(&at, &fields, "enabled").unwrap_or(false);
         let ttl = self.integer(&at, &fields, "ttl", (1, LONGEST_STICKY)).unwrap_or(3600);
         let named = self.strings(&at, &fields, "hash_fields", "field paths");

@@ -7,6 +7,7 @@ use crate::token::{BadKeySet, KeySet, Trust};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ pub struct Organisation {
     /// The request's debug header does not change that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub enforce_debug_log_setting: bool,
+    /// Seconds that the response cache keeps an answer where a config does not say, and at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_max_age: Option<u32>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -44,6 +48,9 @@ pub struct Organisation {
 impl Organisation {
     /// More issuers than one organisation has; each is asked again and again.
     pub const MOST_JWKS_URIS: usize = 10;
+
+    /// Seconds: least and most of `cache_max_age` (`spec/config-object.md`, cache).
+    pub const CACHE_AGE: RangeInclusive<u32> = 60..=25_923_000;
 
     /// Whose tokens it accepts; `None`: nobody's.
     pub fn trust(&self) -> Result<Option<Trust>, BadKeySet> {

@@ -44,8 +44,8 @@ pub struct Org {
     pub trust: Option<Arc<Trust>>,
     /// Records may keep headers and bodies, unless a request says otherwise.
     pub debug_log: bool,
-    /// No request may say otherwise.
     pub enforce_debug_log: bool,
+    pub cache_max_age_s: Option<u32>,
 }
 
 /// A user, as far as it bounds keys.
@@ -381,8 +381,8 @@ fn doc<T: DeserializeOwned>(row: &Stored) -> Result<T, String> {
 
 pub(super) fn org(row: &Stored) -> Result<Org, String> {
     let o: Organisation = doc(row)?;
-    let trust = o.trust().map_err(|why| format!("jwks {why}"))?;
     Ok(Org {
+        trust: o.trust().map_err(|why| format!("jwks {why}"))?.map(Arc::new),
         id: OrgId(row.id),
         slug: row.slug.as_str().into(),
         name: row.name.as_str().into(),
@@ -391,9 +391,9 @@ pub(super) fn org(row: &Stored) -> Result<Org, String> {
         security: o.security_settings,
         overridable: o.overridable_sections,
         rotation_days: o.user_api_key_rotation_period,
-        trust: trust.map(Arc::new),
         debug_log: o.debug_log.unwrap_or(true),
         enforce_debug_log: o.enforce_debug_log_setting,
+        cache_max_age_s: o.cache_max_age,
     })
 }
 
