@@ -11,9 +11,10 @@ use crate::route::{Call, Reply};
 use gateway_domain::counters::FailMode;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::check_name;
-use gateway_domain::resource::policy::{Condition, Enforcement, OneOrMany};
+use gateway_domain::resource::policy::{Condition, Enforcement, GroupBy, OneOrMany};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub(super) const LIST: &[Scope] = &[Scope::named("policies.list")];
@@ -23,6 +24,26 @@ pub(super) const UPDATE: &[Scope] = &[Scope::named("policies.update")];
 pub(super) const DELETE: &[Scope] = &[Scope::named("policies.delete")];
 
 const STATUSES: &[&str] = &["active", "archived"];
+
+/// A condition as a body gives it. A word that is not understood would change whom the policy holds, so it is refused
+/// here; documents carry what a newer version wrote.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GivenCondition {
+    key: String,
+    value: Option<OneOrMany>,
+    excludes: Option<OneOrMany>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GivenGroup {
+    key: String,
+}
+
+pub(super) fn groups(given: &[GivenGroup]) -> Vec<GroupBy> {
+    given.iter().map(|group| GroupBy { key: group.key.clone() }).collect()
+}
 
 /// Policies may go without a name.
 pub(super) fn rename<R: Resource>(row: &mut Row<R>, name: Edit<String>) -> Result<(), Problem> {
@@ -87,12 +108,14 @@ pub(super) fn refuse_fixed(changed: &[(&str, bool)]) -> Result<(), Problem> {
 /// any other text could never match, and a limit that never matches is no limit. `home`: whose keys may be named.
 /// What `before` names may have gone since, and stays.
 pub(super) fn named(
-    mut conditions: Vec<Condition>,
+    conditions: Vec<GivenCondition>,
     before: &[Condition],
     home: Option<WorkspaceId>,
     call: &Call,
 ) -> Result<Vec<Condition>, Problem> {
     let snapshot = call.snapshot();
+    let taken = |given: GivenCondition| Condition { key: given.key, value: given.value, excludes: given.excludes };
+    let mut conditions: Vec<Condition> = conditions.into_iter().map(taken).collect();
     let lists = before.iter().flat_map(|c| [&c.value, &c.excludes]).flatten();
     let stored: Vec<&str> = lists.flat_map(OneOrMany::as_slice).map(String::as_str).collect();
     for (i, condition) in conditions.iter_mut().enumerate() {

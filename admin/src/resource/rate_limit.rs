@@ -1,6 +1,6 @@
 //! Rate-limit policies. A delete archives; an archived one is shown to those who ask for archived ones.
 
-use super::policy::{self, CREATE, DELETE, LIST, READ, UPDATE};
+use super::policy::{self, CREATE, DELETE, GivenCondition, GivenGroup, LIST, READ, UPDATE};
 use super::provider::slug_of;
 use super::{Draft, Resource, Row, Slug, create, update};
 use crate::change::Around;
@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::counters::FailMode;
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::resource::policy::{Condition, Enforcement, GroupBy, Measure, RateLimitPolicy, Target, Unit};
+use gateway_domain::resource::policy::{Enforcement, Measure, RateLimitPolicy, Target, Unit};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::snapshot::Workspace;
 use http::Method;
@@ -62,9 +62,9 @@ pub(crate) struct Create {
     measure: Measure,
     unit: Unit,
     value: Whole,
-    conditions: Vec<Condition>,
+    conditions: Vec<GivenCondition>,
     #[serde(default)]
-    group_by: Vec<GroupBy>,
+    group_by: Vec<GivenGroup>,
     #[serde(default)]
     enforcement: Enforcement,
     assume_output: Option<Whole>,
@@ -84,7 +84,7 @@ pub(crate) struct Patch {
     #[serde(default)]
     value: Edit<Whole>,
     #[serde(default)]
-    conditions: Edit<Vec<Condition>>,
+    conditions: Edit<Vec<GivenCondition>>,
     #[serde(default)]
     fail_mode: Edit<FailMode>,
     #[serde(default)]
@@ -97,7 +97,7 @@ pub(crate) struct Patch {
     target: Option<Target>,
     #[serde(rename = "type")]
     measure: Option<Measure>,
-    group_by: Option<Vec<GroupBy>>,
+    group_by: Option<Vec<GivenGroup>>,
 }
 
 impl Resource for RateLimitPolicy {
@@ -118,7 +118,7 @@ impl Resource for RateLimitPolicy {
             unit: input.unit,
             value: input.value.0,
             conditions: policy::named(input.conditions, &[], home, call)?,
-            group_by: input.group_by,
+            group_by: policy::groups(&input.group_by),
             enforcement: input.enforcement,
             assume_output: input.assume_output.map(|tokens| tokens.0),
             fail_mode: input.fail_mode,
@@ -186,7 +186,7 @@ impl Patch {
         policy::refuse_fixed(&[
             ("target", self.target.is_some_and(|t| t != stored.target)),
             ("type", self.measure.is_some_and(|m| m != stored.measure)),
-            ("group_by", self.group_by.as_ref().is_some_and(|g| *g != stored.group_by)),
+            ("group_by", self.group_by.as_ref().is_some_and(|g| policy::groups(g) != stored.group_by)),
         ])
     }
 }

@@ -2,7 +2,7 @@
 //! has used is told and set back through a port; a delete archives.
 
 use super::limits::{self, BudgetEdit};
-use super::policy::{self, CREATE, DELETE, LIST, READ, UPDATE};
+use super::policy::{self, CREATE, DELETE, GivenCondition, GivenGroup, LIST, READ, UPDATE};
 use super::provider::slug_of;
 use super::{Draft, Resource, Row, Slug, create, edit, locate};
 use crate::change::{Action, Around, audit, commit};
@@ -13,7 +13,7 @@ use gateway_domain::counters::FailMode;
 use gateway_domain::id::{PolicyId, WorkspaceId};
 use gateway_domain::ports::{Batch, Entity, EntityQuery, Holder, Which};
 use gateway_domain::resource::budget::{Amount, Reset, Spend, Week};
-use gateway_domain::resource::policy::{Condition, Enforcement, GroupBy, Target, UsageLimitPolicy};
+use gateway_domain::resource::policy::{Enforcement, Target, UsageLimitPolicy};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::snapshot::Workspace;
 use gateway_domain::time::Timestamp;
@@ -77,9 +77,9 @@ pub(crate) struct Create {
     periodic_reset_days: Edit<Whole>,
     #[serde(default)]
     next_usage_reset_at: Edit<Timestamp>,
-    conditions: Vec<Condition>,
+    conditions: Vec<GivenCondition>,
     #[serde(default)]
-    group_by: Vec<GroupBy>,
+    group_by: Vec<GivenGroup>,
     #[serde(default)]
     enforcement: Enforcement,
     assume_output: Option<Whole>,
@@ -105,7 +105,7 @@ pub(crate) struct Patch {
     #[serde(default)]
     next_usage_reset_at: Edit<Timestamp>,
     #[serde(default)]
-    conditions: Edit<Vec<Condition>>,
+    conditions: Edit<Vec<GivenCondition>>,
     #[serde(default)]
     fail_mode: Edit<FailMode>,
     #[serde(default)]
@@ -118,7 +118,7 @@ pub(crate) struct Patch {
     target: Option<Target>,
     #[serde(rename = "type")]
     spend: Option<Spend>,
-    group_by: Option<Vec<GroupBy>>,
+    group_by: Option<Vec<GivenGroup>>,
 }
 
 impl Resource for UsageLimitPolicy {
@@ -145,7 +145,7 @@ impl Resource for UsageLimitPolicy {
             target: input.target,
             budget: budget.fresh("", call.now)?,
             conditions: policy::named(input.conditions, &[], home, call)?,
-            group_by: input.group_by,
+            group_by: policy::groups(&input.group_by),
             enforcement: input.enforcement,
             assume_output: input.assume_output.map(|tokens| tokens.0),
             fail_mode: input.fail_mode,
@@ -162,7 +162,7 @@ impl Resource for UsageLimitPolicy {
         policy::refuse_fixed(&[
             ("target", input.target.is_some_and(|t| t != stored.target)),
             ("type", input.spend.is_some_and(|s| s != stored.budget.spend)),
-            ("group_by", input.group_by.as_ref().is_some_and(|g| *g != stored.group_by)),
+            ("group_by", input.group_by.as_ref().is_some_and(|g| policy::groups(g) != stored.group_by)),
         ])?;
         policy::rename(row, input.name)?;
         input.description.onto(&mut row.doc.description);

@@ -127,9 +127,7 @@ impl Unit {
     }
 }
 
-/// A word that is not understood would change whom a policy holds: it is refused, also in a document of a newer version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Condition {
     pub key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,7 +153,6 @@ impl OneOrMany {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct GroupBy {
     pub key: String,
 }
