@@ -435,9 +435,8 @@ const NEWER: &[(&str, &[&str])] = &[
         ],
     ),
     ("provider", &["", "/limits", "/limits/usage_limits/0"]),
-    // Nor whom a policy holds.
-    ("rate_limit_policy", &[""]),
-    ("usage_limit_policy", &[""]),
+    ("rate_limit_policy", &["", "/conditions/0", "/group_by/0"]),
+    ("usage_limit_policy", &["", "/conditions/0", "/group_by/0"]),
     ("user", &[""]),
     ("member", &[""]),
     ("invite", &["", "/workspaces/0"]),
