@@ -353,6 +353,9 @@ async fn an_enforced_cadence_is_kept_and_both_secrets_open() {
     }
 }
 
+/// What a holder's limits stand in, in a body of its route.
+type Around<'a> = &'a dyn Fn(Value) -> Value;
+
 /// Each counts eight tokens a call.
 #[tokio::test]
 async fn each_holder_has_a_budget_that_can_start_anew() {
@@ -370,7 +373,7 @@ async fn each_holder_has_a_budget_that_can_start_anew() {
     let plain = |fields: Value| fields;
     let seat = |fields: Value| json!({ "workspaces": [with(json!({ "id": "default", "enabled": true }), fields)] });
     let all = |fields: Value| json!({ "global_workspace_access": with(json!({ "enabled": true }), fields) });
-    let holders: [(String, &str, &dyn Fn(Value) -> Value); 6] = [
+    let holders: [(String, &str, Around<'_>); 6] = [
         (format!("/api-keys/{id}"), "@main", &plain),
         ("/providers/main".to_owned(), "@main", &plain),
         ("/virtual-keys/older".to_owned(), "@older", &plain),
