@@ -116,6 +116,8 @@ pub struct App {
     pub header_aliases: Arc<[String]>,
     /// Where browsers reach this installation, without a slash at its end; `None`: where they asked.
     pub public_url: Option<Arc<str>>,
+    /// Whether an operator's webhook hears of alerts; what it is to pass on cannot be set without one.
+    pub hears_alerts: bool,
     /// Of the token by which a data plane elsewhere lists configs; `None`: there is none.
     pub data_service: Option<KeyHash>,
     /// What this process runs with.

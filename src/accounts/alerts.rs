@@ -75,6 +75,7 @@ impl Alerts {
         };
         if let Some((url, outbound)) = &self.webhook {
             let mut body = told;
+            body.insert("alert_emails".into(), json!(emails(&self.live.snapshot(), owner.holder)));
             body.insert("at".into(), json!(system_clock()));
             body.insert("subject".into(), subject.unwrap_or_default());
             self.runtime.spawn(call(url.clone(), outbound.clone(), Value::Object(body).to_string()));
@@ -129,6 +130,13 @@ fn budget(snapshot: &Snapshot, holder: Holder, measured: Measured) -> Option<Bud
         // Who issues tokens hears of their limits from nobody here: a threshold cannot be set.
         Holder::Claim(_) => None,
     }
+}
+
+/// Whom the webhook is asked to mail. Only API keys name anybody.
+fn emails(snapshot: &Snapshot, holder: Holder) -> Vec<String> {
+    let Holder::Key(id) = holder else { return Vec::new() };
+    let limits = snapshot.key_by_id(id).and_then(|key| key.limits.as_ref());
+    limits.map(|limits| limits.alert_emails.clone()).unwrap_or_default()
 }
 
 const fn counted(spend: Spend) -> Measured {

@@ -153,6 +153,7 @@ pub(crate) fn app(
         logs: booted.logs.clone(),
         roster: Arc::new(booted.database.clone()),
         log_retention_days: settings.log_retention_days,
+        hears_alerts: settings.alert_webhook.is_some(),
         live: booted.live.clone(),
         tokens,
         vault: booted.vault.clone(),

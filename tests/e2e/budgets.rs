@@ -307,3 +307,31 @@ async fn thresholds_are_told_once_in_the_audit_trail_and_to_a_webhook() {
     assert_eq!(actions, ["budget_exhausted", "budget_threshold_reached"], "{trail}");
     assert_eq!(hook.seen().len(), 2);
 }
+
+#[tokio::test]
+async fn a_webhook_hears_whom_to_mail() {
+    let hook = Upstream::replying(|_| reply::whole(204, &[], String::new())).await;
+    let gateway = Gateway::with(&["--alert-webhook", &hook.url()]).await;
+    let config = target(&greedy().await);
+    let budget = json!({ "type": "cost", "credit_limit": 1 });
+    let fields = json!({ "usage_limits": budget, "alert_emails": ["Ann@Example.com", "bo@example.com"] });
+    let (_, key) = gateway.admin().workspace_key("spender", fields).await;
+    gateway.chat().key(&key).config(&config).json(&cents(100)).send().await.expect(200);
+    let heard = eventually("an alert", || async { hook.seen().first().map(crate::harness::Seen::json) }).await;
+    assert_eq!(
+        (&heard["event"], &heard["alert_emails"]),
+        (&json!("budget.exhausted"), &json!(["ann@example.com", "bo@example.com"])),
+        "{heard}"
+    );
+    let trail = gateway.admin().get("/audit-logs").await.expect(200).text();
+    assert!(trail.contains("budget_exhausted"), "{trail}");
+}
+
+#[tokio::test]
+async fn mail_is_promised_only_where_somebody_sends_it() {
+    let gateway = Gateway::start().await;
+    let body = json!({ "name": "k", "scopes": ["completions.write"], "workspace_id": "default",
+        "alert_emails": ["ann@example.com"] });
+    let refused = gateway.admin().post("/api-keys/workspace/service", &body).await.expect(400).text();
+    assert!(refused.contains("alert_emails needs --alert-webhook"), "{refused}");
+}

@@ -18,7 +18,7 @@ use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::{Batch, Holder, ResourceQuery};
 use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
 use gateway_domain::resource::limits::Limits;
-use gateway_domain::resource::person::OrgRole;
+use gateway_domain::resource::person::{OrgRole, email};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::secret::mask;
@@ -152,14 +152,32 @@ pub(crate) struct Patch {
     reset_usage: Edit<Flag>,
 }
 
-/// Mail goes out by no way yet, and an alert that nobody gets is worse than none.
-fn refuse_mail(given: &Edit<Vec<String>>) -> Result<(), Problem> {
+const MOST_EMAILS: usize = 20;
+
+/// Whoever hears the webhook sends the mail; without one, an alert that nobody gets would be worse than none.
+fn set_emails(given: Edit<Vec<String>>, kept: &mut Vec<String>, call: &Call) -> Result<(), Problem> {
     match given {
-        Edit::Set(list) if !list.is_empty() => {
-            Err(bad("alert_emails", "needs a setting for SMTP, which this version does not have"))
+        Edit::Keep => {}
+        Edit::Clear => kept.clear(),
+        Edit::Set(list) if list.is_empty() => kept.clear(),
+        Edit::Set(_) if !call.app.hears_alerts => {
+            return Err(bad("alert_emails", "needs --alert-webhook: the gateway sends no mail by itself"));
         }
-        _ => Ok(()),
+        Edit::Set(list) if list.len() > MOST_EMAILS => {
+            return Err(bad("alert_emails", format_args!("must hold at most {MOST_EMAILS}")));
+        }
+        Edit::Set(list) => {
+            let mut emails = Vec::with_capacity(list.len());
+            for (i, text) in list.iter().enumerate() {
+                let one = email(&format!("alert_emails[{i}]"), text)?;
+                if !emails.contains(&one) {
+                    emails.push(one);
+                }
+            }
+            *kept = emails;
+        }
     }
+    Ok(())
 }
 
 /// `spec/admin-api.md`, RLK and UL.
@@ -176,7 +194,6 @@ impl Resource for ApiKey {
     fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
         check_name("name", &input.name)?;
         check_future(input.expires_at, call.now)?;
-        refuse_mail(&input.alert_emails)?;
         let mut defaults = KeyDefaults::default();
         let given = input.defaults.unwrap_or_default();
         let inherits = given.config_id == Edit::Keep;
@@ -201,6 +218,7 @@ impl Resource for ApiKey {
         };
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         limits.onto("", &mut doc.limits, SHAPE, call.now)?;
+        set_emails(input.alert_emails, &mut doc.limits.alert_emails, call)?;
         limits::parallel(&input.max_parallel, &mut doc.max_parallel)?;
         let snapshot = call.snapshot();
         let workspace = home.and_then(|w| snapshot.workspace(w));
@@ -216,7 +234,6 @@ impl Resource for ApiKey {
             check_name("name", &name)?;
             row.name = name;
         }
-        refuse_mail(&input.alert_emails)?;
         if let Some(scopes) = input.scopes.required("scopes")? {
             row.doc.scopes = granted(row.doc.kind, &scopes, &call.actor)?;
         }
@@ -227,6 +244,7 @@ impl Resource for ApiKey {
         input.description.onto(&mut row.doc.description);
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
+        set_emails(input.alert_emails, &mut row.doc.limits.alert_emails, call)?;
         limits::parallel(&input.max_parallel, &mut row.doc.max_parallel)?;
         match input.defaults {
             Edit::Keep => {}
@@ -278,7 +296,7 @@ impl Resource for ApiKey {
             "max_parallel": doc.max_parallel,
             "usage_limits": limits::only(&doc.limits, call.now),
             "reset_usage": null,
-            "alert_emails": [],
+            "alert_emails": doc.limits.alert_emails,
             "rotation_policy": rotation::view(doc),
             "key_transition_expires_at": rotation::ends(doc, call.now),
             "new_key_waits": rotation::waits(row, call),

@@ -81,7 +81,9 @@ async fn broken_bodies_are_named() {
         (service, json!({"defaults": {"config_id": "pc-none"}}), "defaults.config_id names `pc-none`"),
         (service, json!({"defaults": {"colour": 1}}), "defaults.colour is not a known field"),
         (service, json!({"defaults": {"metadata": {"a": "x".repeat(129)}}}), "defaults.metadata.a must be at most 128"),
-        (service, json!({"alert_emails": ["a@example.com"]}), "alert_emails needs a setting for SMTP"),
+        (service, json!({"alert_emails": ["a@example.com", "b"]}), "alert_emails[1] must be an e-mail address"),
+        (service, json!({"alert_emails": vec!["a@example.com"; 21]}), "alert_emails must hold at most 20"),
+        (service, json!({"alert_emails": "a@example.com"}), "alert_emails must be"),
         (
             "organisation/service",
             json!({"workspace_id": "default"}),

@@ -189,6 +189,7 @@ impl House {
             history: store.clone(),
             logs: logs.clone(),
             log_retention_days: 90,
+            hears_alerts: true,
             live,
             roster: Arc::new(database.clone()),
             tokens: Arc::new(Issuer),

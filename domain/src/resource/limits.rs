@@ -22,11 +22,14 @@ pub struct Limits {
     /// At most one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub usage_limits: Vec<Budget>,
+    /// Of API keys: whom the operator's webhook is asked to mail when a budget is used up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alert_emails: Vec<String>,
 }
 
 impl Limits {
     pub const fn is_empty(&self) -> bool {
-        self.rate_limits.is_empty() && self.usage_limits.is_empty()
+        self.rate_limits.is_empty() && self.usage_limits.is_empty() && self.alert_emails.is_empty()
     }
 
     /// Every rule on its own fields; `under` is where it stands in the body, with a dot at its end.
