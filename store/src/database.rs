@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -217,12 +217,26 @@ fn tuned(options: SqliteConnectOptions) -> SqliteConnectOptions {
 async fn sqlite_file(path: &Path, options: &Options, url: &DatabaseUrl) -> Result<Pools, OpenError> {
     create_private(path).map_err(|source| OpenError::Create { path: path.to_owned(), source })?;
     let connect = tuned(SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Wal));
-    let pool = |size| kept(options).max_connections(size);
-    let opened = async {
-        let write = pool(1).connect_with(connect.clone()).await?;
-        Ok(Pools::Sqlite { read: pool(4).connect_lazy_with(connect), write })
-    };
-    opened.await.map_err(|e| refusal(&e, url))
+    let write = first_connection(&connect, options).await.map_err(|e| refusal(&e, url))?;
+    Ok(Pools::Sqlite { read: kept(options).max_connections(4).connect_lazy_with(connect), write })
+}
+
+/// Processes that make a file at once stand in each other's way while it turns to WAL: SQLite then refuses at once,
+/// whatever its busy timeout.
+async fn first_connection(connect: &SqliteConnectOptions, options: &Options) -> Result<SqlitePool, Error> {
+    let until = Instant::now() + options.call_timeout;
+    loop {
+        match kept(options).max_connections(1).connect_with(connect.clone()).await {
+            Err(e) if is_busy(&e) && Instant::now() < until => sleep(Duration::from_millis(10)).await,
+            done => return done,
+        }
+    }
+}
+
+/// `SQLITE_BUSY` and its extended codes, whose low byte it is.
+fn is_busy(error: &Error) -> bool {
+    let code = error.as_database_error().and_then(|e| e.code()?.parse::<u32>().ok());
+    code.is_some_and(|code| code & 0xff == 5)
 }
 
 /// A connection to a file does not go bad with age, and holds statements worth keeping.

@@ -312,7 +312,8 @@ async fn thresholds_are_told_once_in_the_audit_trail_and_to_a_webhook() {
 async fn a_webhook_hears_whom_to_mail() {
     let hook = Upstream::replying(|_| reply::whole(204, &[], String::new())).await;
     let gateway = Gateway::with(&["--alert-webhook", &hook.url()]).await;
-    let config = target(&greedy().await);
+    let upstream = greedy().await;
+    let config = target(&upstream);
     let budget = json!({ "type": "cost", "credit_limit": 1 });
     let fields = json!({ "usage_limits": budget, "alert_emails": ["Ann@Example.com", "bo@example.com"] });
     let (_, key) = gateway.admin().workspace_key("spender", fields).await;
@@ -323,8 +324,6 @@ async fn a_webhook_hears_whom_to_mail() {
         (&json!("budget.exhausted"), &json!(["ann@example.com", "bo@example.com"])),
         "{heard}"
     );
-    let trail = gateway.admin().get("/audit-logs").await.expect(200).text();
-    assert!(trail.contains("budget_exhausted"), "{trail}");
 }
 
 #[tokio::test]

@@ -78,6 +78,11 @@ impl DayFiles {
         self.opened(self.open.lock().await, day, table).await
     }
 
+    /// What a look at a day gave: nothing when the day was dropped while it was looked at.
+    fn unless_gone<T: Default>(&self, day: Day, table: Table, found: Result<T, StoreError>) -> Result<T, StoreError> {
+        if found.is_err() && !self.path(day, table).exists() { Ok(T::default()) } else { found }
+    }
+
     async fn opened(&self, mut open: MutexGuard<'_, Open>, day: Day, table: Table) -> Result<Database, StoreError> {
         let path = self.path(day, table);
         if let Some(at) = open.iter().position(|(p, _)| *p == path)
@@ -123,12 +128,14 @@ impl DayFiles {
         for day in self.days(Table::Records)?.into_iter().filter(within) {
             let Some(database) = self.present(day, Table::Records).await? else { continue };
             let (sql, values) = filter.count(Table::Records.name());
-            let count = database.rows(sql, values, |row| row.columns().int()).await?;
+            let count = database.rows(sql, values, |row| row.columns().int()).await;
+            let count = self.unless_gone(day, Table::Records, count)?;
             let count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
             found.total += count;
             if let Some((offset, limit)) = cut.of(count) {
                 let (sql, values) = filter.clone().slice(light_select(), super::query::NEWEST, offset, limit);
-                found.rows.extend(database.rows(sql, values, decode).await?);
+                let rows = database.rows(sql, values, decode).await;
+                found.rows.extend(self.unless_gone(day, Table::Records, rows)?);
             }
         }
         Ok(found)
@@ -143,9 +150,10 @@ impl DayFiles {
         for day in days {
             let (sql, values) = one(id, workspace);
             let Some(database) = self.present(day, Table::Records).await? else { continue };
-            if let Some(mut record) = database.rows(sql, values, decode).await?.into_iter().next() {
+            let rows = database.rows(sql, values, decode).await;
+            if let Some(mut record) = self.unless_gone(day, Table::Records, rows)?.into_iter().next() {
                 if let Some(bodies) = self.present(day, Table::Bodies).await? {
-                    record.bodies = append::bodies_of(&bodies, id).await?;
+                    record.bodies = self.unless_gone(day, Table::Bodies, append::bodies_of(&bodies, id).await)?;
                 }
                 return Ok(Some(record));
             }
@@ -217,6 +225,7 @@ impl LogStore for DayFiles {
                 self.priced.lock().insert(day);
                 let Some(database) = self.present(day, Table::Records).await? else { continue };
                 let found = database.rows(UNPRICED_GROUPS, vec![], group).await;
+                let found = self.unless_gone(day, Table::Records, found);
                 if !matches!(&found, Ok(none) if none.is_empty()) {
                     self.priced.lock().remove(&day);
                 }
@@ -237,7 +246,8 @@ impl LogStore for DayFiles {
             for day in days.into_iter().filter(|day| after.is_none_or(|(time, _)| *day >= Day::of(time))) {
                 let values = super::query::unpriced_values(group, after);
                 let Some(database) = self.present(day, Table::Records).await? else { continue };
-                let found = database.rows(&**UNPRICED_OF, values, decode).await?;
+                let found = database.rows(&**UNPRICED_OF, values, decode).await;
+                let found = self.unless_gone(day, Table::Records, found)?;
                 if !found.is_empty() {
                     return Ok(found);
                 }
@@ -252,7 +262,8 @@ impl LogStore for DayFiles {
             for day in days {
                 let of_day: Vec<Costed> = costs.iter().filter(|c| Day::of(c.created_at) == day).copied().collect();
                 if let Some(database) = self.present(day, Table::Records).await? {
-                    super::query::set_costs(&database, &of_day).await?;
+                    let set = super::query::set_costs(&database, &of_day).await;
+                    self.unless_gone(day, Table::Records, set)?;
                 }
             }
             Ok(())
