@@ -177,34 +177,10 @@ const fn share(place: Place, limit: u64, keep: Keep) -> u64 {
 
 /// What was granted here, as Redis is told of it.
 fn taken(ask: &Ask) -> Option<Change> {
-    let change = blank(ask);
+    let change = Change::of(ask);
     match ask.take {
         Take::Now => Some(Change { used: i64::try_from(ask.amount).unwrap_or(i64::MAX), ..change }),
         Take::Hold => Some(Change { more: ask.amount, ..change }),
         Take::Look => None,
-    }
-}
-
-/// What Redis took and nobody waits for, as it is given back.
-fn given_back(ask: &Ask) -> Option<Change> {
-    let change = blank(ask);
-    match ask.take {
-        Take::Now => Some(Change { used: -i64::try_from(ask.amount).unwrap_or(i64::MAX), ..change }),
-        Take::Hold => Some(Change { back: ask.amount, ..change }),
-        Take::Look => None,
-    }
-}
-
-const fn blank(ask: &Ask) -> Change {
-    Change {
-        slot: ask.slot,
-        ends: ask.ends,
-        limit: ask.limit,
-        measured: ask.measured,
-        keep: ask.keep,
-        back: 0,
-        more: 0,
-        used: 0,
-        owes: false,
     }
 }

@@ -304,6 +304,32 @@ pub struct Change {
     pub owes: bool,
 }
 
+impl Change {
+    /// One that changes nothing yet.
+    pub const fn of(ask: &Ask) -> Self {
+        Self {
+            slot: ask.slot,
+            ends: ask.ends,
+            limit: ask.limit,
+            measured: ask.measured,
+            keep: ask.keep,
+            back: 0,
+            more: 0,
+            used: 0,
+            owes: false,
+        }
+    }
+
+    /// What was granted, as it is given back whole.
+    pub fn given_back(ask: &Ask) -> Option<Self> {
+        match ask.take {
+            Take::Now => Some(Self { used: -i64::try_from(ask.amount).unwrap_or(i64::MAX), ..Self::of(ask) }),
+            Take::Hold => Some(Self { back: ask.amount, ..Self::of(ask) }),
+            Take::Look => None,
+        }
+    }
+}
+
 /// A verdict, at once or later.
 pub enum Answer<'a> {
     Now(Result<(), Refusal>),

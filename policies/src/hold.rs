@@ -81,12 +81,7 @@ impl Hold {
     /// The call came to nothing: everything comes back, the request too.
     pub fn release(mut self) {
         if let Some(counters) = self.counters.take() {
-            let back = |ask: &Ask| match ask.take {
-                Take::Now => Some(Change { used: -signed(ask.amount), ..change(ask) }),
-                Take::Hold => Some(Change { back: ask.amount, ..change(ask) }),
-                Take::Look => None,
-            };
-            counters.settle(&self.asks.iter().filter_map(back).collect::<Vec<_>>());
+            counters.settle(&self.asks.iter().filter_map(Change::given_back).collect::<Vec<_>>());
         }
     }
 
@@ -113,7 +108,7 @@ impl Hold {
             let more = amount.saturating_sub(ask.amount);
             if more > 0 {
                 ask.amount = amount;
-                changes.push(Change { more, ..change(ask) });
+                changes.push(Change { more, ..Change::of(ask) });
             }
         }
         self.covered = covered;
@@ -128,7 +123,7 @@ impl Hold {
                 Take::Hold => ask.amount,
                 Take::Look => 0,
             };
-            Some(Change { back, used: signed(used(ask)), owes: ask.take == Take::Hold && !ask.lone, ..change(ask) })
+            Some(Change { back, used: signed(used(ask)), owes: ask.take == Take::Hold && !ask.lone, ..Change::of(ask) })
         };
         let changes: Vec<Change> = self.asks.iter().filter_map(settled).collect();
         if !changes.is_empty() {
@@ -147,20 +142,6 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.end(|ask| ask.amount);
-    }
-}
-
-const fn change(ask: &Ask) -> Change {
-    Change {
-        slot: ask.slot,
-        ends: ask.ends,
-        limit: ask.limit,
-        measured: ask.measured,
-        keep: ask.keep,
-        back: 0,
-        more: 0,
-        used: 0,
-        owes: false,
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod chunks;
 mod completion;
+pub(crate) mod embeddings;
 mod message;
 mod response;
 

@@ -5,6 +5,7 @@ pub(crate) mod asked;
 pub(crate) mod chat;
 pub(crate) mod cohere;
 pub(crate) mod converse;
+pub(crate) mod earlier;
 pub(crate) mod gemini;
 pub(crate) mod media;
 pub(crate) mod messages;

@@ -2,7 +2,6 @@
 //! of what is settled beside it. Not what to do while it is closed.
 
 use super::figures::Counts;
-use super::given_back;
 use super::settler::{Flush, Settler};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Ask, Change};
@@ -94,7 +93,7 @@ impl Shared {
         now: Timestamp,
         left: Duration,
     ) -> Result<Verdict, RedisFailure> {
-        let back: Vec<Change> = asks.iter().filter_map(given_back).collect();
+        let back: Vec<Change> = asks.iter().filter_map(Change::given_back).collect();
         let (queue, counts) = (self.queue.clone(), self.link.counts.clone());
         let late = move || send(&queue, &counts, back.into_iter());
         self.link.counters.reserve(asks, (now, left), late).await

@@ -5,14 +5,14 @@
 
 use super::refused;
 use crate::adapter::{Call, Failure, Reply};
+use crate::answer::embeddings;
 use crate::convert::converse::maker::Maker;
 use crate::failure;
-use crate::gemini::embeddings::base64_of;
 use crate::tokens;
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Usage};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -116,28 +116,6 @@ struct ByType<'a> {
     float: Vec<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-struct Format<'a> {
-    #[serde(borrow)]
-    encoding_format: Option<Text<'a>>,
-}
-
-#[derive(Serialize)]
-struct List<'a> {
-    object: &'static str,
-    data: Vec<Entry<'a>>,
-    model: &'a str,
-    usage: Value,
-    provider: &'a str,
-}
-
-#[derive(Serialize)]
-struct Entry<'a> {
-    object: &'static str,
-    index: usize,
-    embedding: Cow<'a, RawValue>,
-}
-
 pub(super) fn response(slug: &'static str, call: &Call<'_>, maker: Maker<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let unreadable = || failure::unreadable(slug, "the answer", body, call.dialect);
     let (vectors, counted) = if maker.is_titan() {
@@ -154,22 +132,6 @@ pub(super) fn response(slug: &'static str, call: &Call<'_>, maker: Maker<'_>, bo
         // Cohere's body does not tell.
         None => Usage { input: tokens::prompt(call.body), estimated: true, ..Usage::default() },
     };
-    let packed = read::<Format<'_>>(call.body).and_then(|f| f.encoding_format).is_some_and(|f| f.0 == "base64");
-    let mut data = Vec::with_capacity(vectors.len());
-    for (index, vector) in vectors.into_iter().enumerate() {
-        let embedding = match packed {
-            true => Cow::Owned(base64_of(vector).ok_or_else(unreadable)?),
-            false => Cow::Borrowed(vector),
-        };
-        data.push(Entry { object: "embedding", index, embedding });
-    }
-    let list = List {
-        object: "list",
-        data,
-        model: call.model.unwrap_or_default(),
-        usage: json!({ "prompt_tokens": usage.input, "total_tokens": usage.input }),
-        provider: slug,
-    };
-    let body = serde_json::to_vec(&list).unwrap_or_default().into();
-    Ok(Reply { body, usage: Some(usage), model: None })
+    let vectors = embeddings::wanted(call, vectors.into_iter()).ok_or_else(unreadable)?;
+    Ok(embeddings::list(slug, call, vectors, Some(usage)))
 }

@@ -2,12 +2,12 @@
 //! (<https://docs.cohere.com/reference/embed>).
 
 use crate::adapter::{Call, Failure, Reply};
+use crate::answer::embeddings;
 use crate::failure;
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Usage};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -94,37 +94,11 @@ struct Billed {
     input_tokens: Option<f64>,
 }
 
-#[derive(Serialize)]
-struct List<'a> {
-    object: &'static str,
-    data: Vec<Entry<'a>>,
-    model: &'a str,
-    usage: serde_json::Value,
-    provider: &'a str,
-}
-
-#[derive(Serialize)]
-struct Entry<'a> {
-    object: &'static str,
-    index: usize,
-    embedding: &'a RawValue,
-}
-
 pub(super) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let answer: Answer<'_> = read(body).ok_or_else(|| failure::unreadable(slug, "the answer", body, call.dialect))?;
     let vectors = answer.embeddings.base64.or(answer.embeddings.float).unwrap_or_default();
     let billed = answer.meta.and_then(|m| m.billed_units).and_then(|b| b.input_tokens);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, NaN is 0")]
     let usage = billed.map(|input| Usage { input: input as u64, ..Usage::default() });
-    let tokens = usage.map_or(0, |u| u.input);
-    let data = vectors.into_iter().enumerate();
-    let list = List {
-        object: "list",
-        data: data.map(|(index, embedding)| Entry { object: "embedding", index, embedding }).collect(),
-        model: call.model.unwrap_or_default(),
-        usage: json!({ "prompt_tokens": tokens, "total_tokens": tokens }),
-        provider: slug,
-    };
-    let body = serde_json::to_vec(&list).unwrap_or_default().into();
-    Ok(Reply { body, usage, model: None })
+    Ok(embeddings::list(slug, call, vectors.into_iter().map(Cow::Borrowed).collect(), usage))
 }

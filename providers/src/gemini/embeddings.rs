@@ -2,10 +2,9 @@
 
 use super::{Made, trouble};
 use crate::adapter::{Call, Failure, Reply};
+use crate::answer::embeddings;
 use crate::failure;
 use crate::wire::{Text, read, speaks};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Usage};
 use serde::{Deserialize, Serialize};
@@ -140,22 +139,6 @@ struct Statistics {
     token_count: Option<f64>,
 }
 
-#[derive(Serialize)]
-struct List<'a> {
-    object: &'static str,
-    data: Vec<Entry<'a>>,
-    model: &'a str,
-    usage: Value,
-    provider: &'a str,
-}
-
-#[derive(Serialize)]
-struct Entry<'a> {
-    object: &'static str,
-    index: usize,
-    embedding: Cow<'a, RawValue>,
-}
-
 pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let unreadable = || match trouble(body) {
         Some(trouble) => trouble.tell(slug, trouble.status(), call.dialect),
@@ -169,27 +152,8 @@ pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
         (None, None) => return Err(unreadable()),
     };
     let usage = usage(call, counted, &vectors);
-    let packed = read::<Format<'_>>(call.body).and_then(|f| f.encoding_format).is_some_and(|f| f.0 == "base64");
-    let mut data = Vec::with_capacity(vectors.len());
-    for (index, vector) in vectors.iter().enumerate() {
-        let embedding = if packed {
-            Cow::Owned(base64_of(vector.values).ok_or_else(unreadable)?)
-        } else {
-            Cow::Borrowed(vector.values)
-        };
-        data.push(Entry { object: "embedding", index, embedding });
-    }
-    let told = json!({ "prompt_tokens": usage.input, "total_tokens": usage.input });
-    let model = call.model.unwrap_or_default();
-    let list = List { object: "list", data, model, usage: told, provider: slug };
-    let body = serde_json::to_vec(&list).unwrap_or_default().into();
-    Ok(Reply { body, usage: Some(usage), model: None })
-}
-
-#[derive(Deserialize)]
-struct Format<'a> {
-    #[serde(borrow)]
-    encoding_format: Option<Text<'a>>,
+    let vectors = embeddings::wanted(call, vectors.iter().map(|v| v.values)).ok_or_else(unreadable)?;
+    Ok(embeddings::list(slug, call, vectors, Some(usage)))
 }
 
 /// The Gemini API counts embeddings only of late: without a count about four characters make a token.
@@ -203,11 +167,4 @@ fn usage(call: &Call<'_>, counted: Option<u64>, vectors: &[Vector<'_>]) -> Usage
     let texts = wanted(call.body).map(|w| w.texts).unwrap_or_default();
     let chars: u64 = texts.iter().map(|text| text.chars().count() as u64).sum();
     Usage { input: chars.div_ceil(4), estimated: true, ..Usage::default() }
-}
-
-/// Little-endian floats of 32 bits, as OpenAI packs them.
-pub(crate) fn base64_of(values: &RawValue) -> Option<Box<RawValue>> {
-    let values: Vec<f32> = read(values.get().as_bytes())?;
-    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    RawValue::from_string(format!("\"{}\"", STANDARD.encode(bytes))).ok()
 }

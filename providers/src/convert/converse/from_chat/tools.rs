@@ -3,6 +3,7 @@
 use super::turns::Conversation;
 use crate::convert::asked::{self, Adjusted, refused};
 use crate::convert::converse::maker::Maker;
+use crate::convert::earlier::owned;
 use crate::wire::chat;
 use crate::wire::converse::{InputSchema, Tool, ToolChoice, ToolConfig, ToolSpec};
 use gateway_domain::Fault;
@@ -92,7 +93,7 @@ fn tool<'a>(
 fn spec<'a>(name: Cow<'a, str>, description: Option<Cow<'a, str>>, parameters: Option<&'a RawValue>) -> Tool<'a> {
     let json = match parameters.filter(|p| !matches!(p.get(), "{}" | "null")) {
         Some(parameters) => Cow::Borrowed(parameters),
-        None => Cow::Owned(super::turns::owned(r#"{"type":"object","properties":{}}"#)),
+        None => Cow::Owned(owned(r#"{"type":"object","properties":{}}"#)),
     };
     Tool::ToolSpec(ToolSpec { name, description, input_schema: InputSchema { json }, strict: None })
 }

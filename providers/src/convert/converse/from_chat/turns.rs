@@ -3,12 +3,11 @@
 
 use super::parts::{cache_point, part};
 use crate::convert::asked::{self, Adjusted, Place, refused};
-use crate::opaque::{self, Opened};
-use crate::wire::chat::{Message, ToolCall};
+use crate::convert::earlier::{Called, Carried, own, owned};
+use crate::wire::chat::Message;
 use crate::wire::converse::{Block, Reasoning, ToolResult, ToolUse, Turn};
 use crate::wire::{Text, speaks};
 use gateway_domain::Fault;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -137,32 +136,14 @@ fn answer<'a>(
         }
     }
     for (j, call) in message.tool_calls.iter().flatten().enumerate() {
-        let call = called_tool(call, i, j)?;
-        if !called.contains(&call.name) {
-            called.push(call.name.clone());
+        let Called { id, name, input } = Called::read(call, i, j)?;
+        if !called.contains(&name) {
+            called.push(name.clone());
         }
-        blocks.push(Block::ToolUse(call));
+        blocks.push(Block::ToolUse(ToolUse { tool_use_id: tool_id(id), name, input }));
     }
     mark(&mut blocks, message);
     Ok((blocks, thinks))
-}
-
-/// A block of `content_blocks`; merged deltas of a stream may lack its type.
-#[derive(Deserialize)]
-struct Carried<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Option<Text<'a>>,
-    /// Around the merged deltas of a stream.
-    #[serde(borrow)]
-    delta: Option<&'a RawValue>,
-    #[serde(borrow)]
-    text: Option<Text<'a>>,
-    #[serde(borrow)]
-    thinking: Option<Text<'a>>,
-    #[serde(borrow)]
-    signature: Option<Text<'a>>,
-    #[serde(borrow)]
-    data: Option<Text<'a>>,
 }
 
 /// Blocks that an earlier answer carried beside its text; whether text was among them.
@@ -174,12 +155,7 @@ fn carried<'a>(
 ) -> Result<(Vec<Block<'a>>, bool), Fault> {
     let (mut all, mut text_told) = (Vec::new(), false);
     for (j, raw) in message.content_blocks.iter().flatten().enumerate() {
-        let read = |raw: &'a RawValue| {
-            let wrong = |e| refused(format!("messages[{i}].content_blocks[{j}]"), format!("is no content block: {e}"));
-            serde_json::from_str::<Carried<'a>>(raw.get()).map_err(wrong)
-        };
-        let outer = read(raw)?;
-        let block = outer.delta.map(read).transpose()?.unwrap_or(outer);
+        let (_, block) = Carried::read(raw, i, j)?;
         match (block.kind.as_ref().map(|k| &*k.0), block.thinking, block.signature, block.data, block.text) {
             (Some("thinking") | None, Some(thinking), Some(signature), ..) => match own(origin, signature) {
                 Some(signature) => {
@@ -204,32 +180,6 @@ fn carried<'a>(
     Ok((all, text_told))
 }
 
-/// What an opaque text says, unless another credential made it.
-fn own(origin: u64, text: Text<'_>) -> Option<Cow<'_, str>> {
-    match opaque::open(origin, text.0) {
-        Opened::Own(_, text) | Opened::Bare(text) => Some(text).filter(|text| !text.is_empty()),
-        Opened::Foreign => None,
-    }
-}
-
-fn called_tool<'a>(call: &ToolCall<'a>, i: usize, j: usize) -> Result<ToolUse<'a>, Fault> {
-    let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
-    if call.kind.as_ref().is_some_and(|kind| kind.0 != "function") {
-        return Err(refused(at(".type"), "must be function"));
-    }
-    let function = call.function.as_ref().ok_or_else(|| refused(at(".function"), "is needed"))?;
-    let id = call.id.as_ref().ok_or_else(|| refused(at(".id"), "is needed"))?;
-    let arguments = function.arguments.as_ref().map_or("", |a| a.0.trim());
-    let input = match arguments {
-        "" => owned("{}"),
-        // The bytes of the arguments are kept: they are part of the prompt that upstream may have cached.
-        object if object.starts_with('{') => RawValue::from_string(object.to_owned())
-            .map_err(|e| refused(at(".function.arguments"), format!("is no JSON: {e}")))?,
-        _ => return Err(refused(at(".function.arguments"), "must be a JSON object")),
-    };
-    Ok(ToolUse { tool_use_id: tool_id(id.0.clone()), name: function.name.0.clone(), input })
-}
-
 fn result<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Block<'a>, Fault> {
     let id = message.tool_call_id.as_ref();
     let id = id.ok_or_else(|| refused(format!("messages[{i}].tool_call_id"), "is needed"))?;
@@ -252,9 +202,4 @@ fn tool_id(id: Cow<'_, str>) -> Cow<'_, str> {
     }
     let made: String = id.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     made[made.len().saturating_sub(64)..].to_owned().into()
-}
-
-/// Raw JSON that is known to be valid.
-pub(super) fn owned(json: &str) -> Box<RawValue> {
-    RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -1,6 +1,7 @@
 //! Tools and the choice among them.
 
 use crate::convert::asked::{self, refused};
+use crate::convert::earlier::owned;
 use crate::wire::chat;
 use crate::wire::messages::{Tool, ToolChoice};
 use gateway_domain::Fault;
@@ -60,9 +61,4 @@ pub(super) fn choice<'a>(ask: &chat::Request<'a>) -> Result<Option<ToolChoice<'a
         Some(object) => ("tool", Some(asked::chosen(object)?)),
     };
     Ok(Some(ToolChoice { kind, name, disable_parallel_tool_use: single }))
-}
-
-/// Raw JSON that is known to be valid.
-pub(super) fn owned(json: &str) -> Box<RawValue> {
-    RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

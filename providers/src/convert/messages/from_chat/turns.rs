@@ -2,16 +2,14 @@
 //! an earlier answer carried in `content_blocks` goes back as it came, signatures included.
 
 use super::parts::part;
-use super::tools::owned;
 use crate::convert::asked::{self, Adjusted, Place, refused};
+use crate::convert::earlier::{Called, Carried, own};
 use crate::edit;
-use crate::opaque::{self, Opened};
 use crate::wire::chat::{Message, ToolCall};
 use crate::wire::messages::{Content, Made, Part, Turn};
 use crate::wire::{Text, speaks};
 use bytes::Bytes;
 use gateway_domain::Fault;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -159,27 +157,6 @@ fn answer<'a>(
     Ok((all, thinks))
 }
 
-/// A block of `content_blocks`; merged deltas of a stream may lack its type.
-#[derive(Deserialize)]
-struct Carried<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Option<Text<'a>>,
-    /// Around the merged deltas of a stream.
-    #[serde(borrow)]
-    delta: Option<&'a RawValue>,
-    #[serde(borrow)]
-    text: Option<Text<'a>>,
-    #[serde(borrow)]
-    thinking: Option<Text<'a>>,
-    #[serde(borrow)]
-    signature: Option<Text<'a>>,
-    #[serde(borrow)]
-    data: Option<Text<'a>>,
-    /// Input of the provider's own tool as it was streamed.
-    #[serde(borrow)]
-    partial_json: Option<Text<'a>>,
-}
-
 /// Blocks that an earlier answer carried beside its text; whether text was among them, and thinking.
 fn carried<'a>(
     message: &Message<'a>,
@@ -191,12 +168,7 @@ fn carried<'a>(
     let (mut all, mut text_told, mut thinks) = (Vec::new(), false, false);
     for (j, raw) in message.content_blocks.iter().flatten().enumerate() {
         let field = || format!("messages[{i}].content_blocks[{j}]");
-        let read = |raw: &'a RawValue| serde_json::from_str::<Carried<'a>>(raw.get());
-        let outer = read(raw).map_err(|e| refused(field(), format!("is no content block: {e}")))?;
-        let (raw, block) = match outer.delta {
-            Some(inner) => (inner, read(inner).map_err(|e| refused(field(), format!("is no content block: {e}")))?),
-            None => (*raw, outer),
-        };
+        let (raw, block) = Carried::read(raw, i, j)?;
         match (block.kind.as_ref().map(|k| &*k.0), block.thinking, block.signature, block.data, block.text) {
             (Some("thinking") | None, Some(thinking), Some(signature), ..) => match own(origin, signature) {
                 Some(signature) => {
@@ -231,14 +203,6 @@ fn carried<'a>(
     Ok((all, text_told, thinks))
 }
 
-/// What an opaque text says, unless another credential made it.
-fn own(origin: u64, text: Text<'_>) -> Option<Cow<'_, str>> {
-    match opaque::open(origin, text.0) {
-        Opened::Own(_, text) | Opened::Bare(text) => Some(text).filter(|text| !text.is_empty()),
-        Opened::Foreign => None,
-    }
-}
-
 /// The block with its streamed input in place.
 fn with_input(raw: &RawValue, input: &str) -> Option<Box<RawValue>> {
     let raw = Bytes::copy_from_slice(raw.get().as_bytes());
@@ -247,22 +211,8 @@ fn with_input(raw: &RawValue, input: &str) -> Option<Box<RawValue>> {
 }
 
 fn called<'a>(call: &ToolCall<'a>, i: usize, j: usize) -> Result<Made<'a>, Fault> {
-    let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
-    if call.kind.as_ref().is_some_and(|kind| kind.0 != "function") {
-        return Err(refused(at(".type"), "must be function"));
-    }
-    let function = call.function.as_ref().ok_or_else(|| refused(at(".function"), "is needed"))?;
-    let id = call.id.as_ref().ok_or_else(|| refused(at(".id"), "is needed"))?;
-    let arguments = function.arguments.as_ref().map_or("", |a| a.0.trim());
-    let input = match arguments {
-        "" => owned("{}"),
-        // The bytes of the arguments are kept: they are part of the prompt that upstream may have cached.
-        object if object.starts_with('{') => RawValue::from_string(object.to_owned())
-            .map_err(|e| refused(at(".function.arguments"), format!("is no JSON: {e}")))?,
-        _ => return Err(refused(at(".function.arguments"), "must be a JSON object")),
-    };
-    let (id, name) = (tool_id(id.0.clone()), function.name.0.clone());
-    Ok(Made::ToolUse { id, name, input, cache_control: call.cache_control })
+    let Called { id, name, input } = Called::read(call, i, j)?;
+    Ok(Made::ToolUse { id: tool_id(id), name, input, cache_control: call.cache_control })
 }
 
 fn result<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Part<'a>, Fault> {
