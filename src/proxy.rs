@@ -30,6 +30,7 @@ mod shield;
 mod sticky;
 mod target;
 mod trace;
+mod upload;
 mod wire;
 
 pub(crate) use body::Budget;
@@ -49,7 +50,9 @@ use crate::writer::Records;
 use async_trait::async_trait;
 use body::{BodyError, Permit};
 use bytes::Bytes;
+use caching::Looked;
 use capture::{Scene, Tape};
+use exchange::Start;
 use gateway_domain::config::Config;
 use gateway_domain::counters::Counters;
 use gateway_domain::egress::Trusted;
@@ -68,6 +71,7 @@ use relay::Relay;
 use request::Request;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use upload::{Framing, Upload};
 
 /// What the data plane needs of the settings, in the form that it uses.
 #[derive(Debug)]
@@ -205,16 +209,6 @@ impl ProxyHttp for Gateway {
         relay::decorate(self, head, ctx)
     }
 
-    fn response_body_filter(
-        &self,
-        _: &mut Session,
-        piece: &mut Option<Bytes>,
-        _: bool,
-        ctx: &mut Ctx,
-    ) -> pingora::Result<Option<Duration>> {
-        relay::watch(self, piece.as_ref(), ctx).map(|()| None)
-    }
-
     fn fail_to_connect(&self, session: &mut Session, _: &HttpPeer, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
         relay::not_reached(self, session, ctx, e)
     }
@@ -287,7 +281,7 @@ impl Gateway {
             }
         };
         let before = request.elapsed_us();
-        request.steps.cache_us = if matches!(looked, caching::Looked::Off) { 0 } else { before - begun };
+        request.steps.cache_us = if matches!(looked, Looked::Off) { 0 } else { before - begun };
         // An answer from the cache costs no budget.
         let hold = match looked.is_hit() {
             true => Ok(Hold::default()),
@@ -299,16 +293,27 @@ impl Gateway {
         };
         request.steps.before_us = request.elapsed_us();
         request.steps.limits_us = request.steps.before_us - before;
-        exchange::run(self, session, &request, &mut routing, (looked, hold), &mut ctx.records).await.map(|()| true)
+        let start = Start { looked, caller: hold, upload: None };
+        exchange::run(self, session, &request, &mut routing, start, &mut ctx.records).await.map(|()| true)
     }
 
+    /// A body that streams up, or a connection that becomes another: Pingora's phases carry only that.
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         request.content.unread = true;
+        let upgrade = intake::is_websocket(session);
+        let client = &mut session.downstream_session;
+        request.upload = (!upgrade).then(|| Framing::of(client));
         let prepared = match self.prepare(&mut request).await {
             Ok(routing) => admit::caller(self, &request, &routing).await.map(|hold| (routing, hold)),
             Err(fault) => Err(fault),
         };
         match prepared {
+            Ok((mut routing, caller)) if !upgrade => {
+                request.steps.before_us = request.elapsed_us();
+                let upload = Upload::of(&mut session.downstream_session, self.settings.idle_timeout);
+                let start = Start { looked: Looked::Off, caller, upload: Some(upload) };
+                exchange::run(self, session, &request, &mut routing, start, &mut ctx.records).await.map(|()| true)
+            }
             Ok((routing, hold)) => {
                 ctx.relay = Some(Box::new(Relay::new(request, routing, hold)));
                 relay::start(self, session, ctx);

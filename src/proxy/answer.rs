@@ -3,12 +3,13 @@
 
 use super::Gateway;
 use super::attempt::Prepared;
+use super::body::Permit;
 use super::capture::{Tape, secrets};
 use super::head::HeadPlan;
 use super::meter::Meter;
 use super::patience::retry_after;
 use super::request::Request;
-use super::wire::{Answering, Client, WireError};
+use super::wire::{Answering, Client, Whole, WireError};
 use crate::cache::{Entry, Follow, Head};
 use crate::upstream::DialError;
 use bytes::{Bytes, BytesMut};
@@ -67,6 +68,8 @@ pub(crate) struct Told {
     pub(crate) failure: Option<String>,
     /// The body as the provider sent it.
     pub(crate) original: Bytes,
+    /// What it takes of the budget, until it was delivered.
+    pub(crate) held: Option<Permit>,
 }
 
 impl std::fmt::Debug for Answer {
@@ -187,7 +190,7 @@ pub(crate) async fn read(
     let encoded =
         head.headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
     let translated = prepared.aim.adapter.translates(request.route.operation, request.route.dialect);
-    if request.route.raw || ((encoded || status == 204 || status == 304) && !translated) {
+    if request.route.raw || request.upload.is_some() || ((encoded || status == 204 || status == 304) && !translated) {
         return Ok(pass(up, request, prepared));
     }
     if encoded {
@@ -226,9 +229,11 @@ async fn whole(
     let status = up.status();
     let success = (200..300).contains(&status);
     let most = if success { gateway.settings.max_body } else { MOST_ERROR };
-    let body = match up.read_whole(down, most).await {
-        Ok(Some(body)) => body,
-        Ok(None) => {
+    let mut held = Permit::new(&gateway.budget);
+    let body = match up.read_whole(down, most, &mut held).await {
+        Ok(Whole::Read(body)) => body,
+        Ok(Whole::Full(fault)) => return Ok(Answer::Fault(fault)),
+        Ok(Whole::TooLarge) => {
             let fault =
                 Fault::new(FaultKind::UpstreamBroken, format!("The provider's answer is larger than {most} bytes"));
             return Ok(Answer::Fault(fault));
@@ -241,7 +246,8 @@ async fn whole(
     Ok(if success {
         match prepared.aim.adapter.response(&call, &body) {
             Ok(reply) => {
-                let told = Told { usage: reply.usage, model: reply.model, failure: None, original: body };
+                let told =
+                    Told { usage: reply.usage, model: reply.model, failure: None, original: body, held: Some(held) };
                 Answer::Whole { status, head, body: reply.body, reply: told }
             }
             Err(failure) => failed(failure, head, body),

@@ -12,9 +12,11 @@ use super::request::{Content, Request};
 use super::routing::Routing;
 use super::shape;
 use super::target::{self, Aim};
+use super::upload::{Framing, Upload};
 use super::wire::{self, Client, Clocks, WireError};
 use crate::cache::Lead;
 use crate::upstream::Pass;
+use bytes::Bytes;
 use gateway_domain::cloud::{Grant, Settings};
 use gateway_domain::config::{Leaf, Retry};
 use gateway_domain::counters::Standings;
@@ -22,7 +24,7 @@ use gateway_domain::price::PriceCard;
 use gateway_domain::record::CacheStatus;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_policies::Hold;
-use gateway_providers::{Call, Endpoint, Outgoing};
+use gateway_providers::{Call, Endpoint, Outgoing, Pieces};
 use pingora::proxy::Session;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -81,6 +83,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) caller: &'a Hold,
     /// Who speaks to the client meanwhile.
     pub(crate) herald: Option<&'a mut Herald>,
+    /// The body, where it streams up.
+    pub(crate) upload: Option<&'a mut Upload>,
 }
 
 /// Tries one target.
@@ -89,7 +93,7 @@ pub(crate) async fn run(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    Turn { number, earlier, caller, herald }: Turn<'_>,
+    Turn { number, earlier, caller, herald, upload }: Turn<'_>,
     lead: Option<&Lead>,
 ) -> Tried {
     let leaf = &**routing.plan.leaf();
@@ -123,15 +127,16 @@ pub(crate) async fn run(
         Err(fault) => return refused(facts, fault, hold),
     };
     // What passes through untouched keeps what the client says of its trace.
-    if let Some(trace) = request.span.as_deref().filter(|_| !request.route.raw) {
+    if let Some(trace) = request.span.as_deref().filter(|_| !request.route.raw && request.upload.is_none()) {
         prepared.head.trace(trace, number);
     }
     facts.adjusted.clone_from(&prepared.out.adjusted);
     facts.request_bytes = prepared.out.body.len() as u64;
     facts.stream = prepared.content.stream;
-    let down = Client { session: &mut session.downstream_session, lead, herald };
+    let down = Client { session: &mut session.downstream_session, lead, herald, upload };
     let answer = with_retries(gateway, down, request, &prepared, &leaf.retry, &mut facts).await;
-    let sent = (request.keep != Keep::Nothing).then(|| Box::new(Sent { head: prepared.head, body: prepared.out.body }));
+    let sent = (request.keep != Keep::Nothing && request.upload.is_none())
+        .then(|| Box::new(Sent { head: prepared.head, body: prepared.out.body }));
     Tried { facts, hold, sent, answer }
 }
 
@@ -142,7 +147,7 @@ fn counts_here(request: &Request, aim: &Aim) -> bool {
 }
 
 /// An estimate, and called so: the provider's own tokenizer is not at hand.
-async fn counted(body: bytes::Bytes) -> Answer {
+async fn counted(body: Bytes) -> Answer {
     let Ok(tokens) = tokio::task::spawn_blocking(move || gateway_providers::tokens::prompt(&body)).await else {
         return Answer::Fault(Fault::new(FaultKind::Internal, "The tokens could not be counted"));
     };
@@ -174,11 +179,16 @@ impl<'a> Prepared<'a> {
             None if route.raw => Endpoint { path: "".into(), headers: &[] },
             None => return Err(unsupported(operation, aim.adapter.info().slug)),
         };
-        let out = aim.adapter.request(&call(request, leaf, aim, &content))?;
+        let out = match request.upload {
+            None => aim.adapter.request(&call(request, leaf, aim, &content))?,
+            Some(_) => unread(request, aim, &endpoint)?,
+        };
         let client = &session.req_header().headers;
         let mut head = head::build(request, leaf, aim, &endpoint, &out, client, &gateway.settings.header_alias)?;
-        if !out.body.is_empty() || matches!(request.method, http::Method::POST | http::Method::PUT) {
-            head.set_length(out.body.len());
+        if let Some(framing) = request.upload {
+            head.set_framing(framing);
+        } else if !out.body.is_empty() || matches!(request.method, http::Method::POST | http::Method::PUT) {
+            head.set_framing(Framing::Length(out.body.len()));
         }
         Ok(Self { aim, leaf, content, head, out })
     }
@@ -201,6 +211,18 @@ impl<'a> Prepared<'a> {
     pub(crate) fn call<'b>(&'b self, request: &'b Request) -> Call<'b> {
         call(request, self.leaf, self.aim, &self.content)
     }
+}
+
+/// What goes up unread is led by its path alone.
+fn unread(request: &Request, aim: &Aim, endpoint: &Endpoint) -> Result<Outgoing, Fault> {
+    let route = &request.route;
+    let call = Call { raw: route.raw, model: aim.model.as_deref(), settings: &aim.settings, ..raw_call(request) };
+    let bare = if route.raw { route.tail() } else { &endpoint.path };
+    let path = aim.adapter.relayed(&call)?.unwrap_or_else(|| match &route.query {
+        Some(query) => format!("{bare}?{query}"),
+        None => bare.to_owned(),
+    });
+    Ok(Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
 }
 
 fn call<'b>(request: &'b Request, leaf: &Leaf, aim: &'b Aim, content: &'b Content) -> Call<'b> {
@@ -279,7 +301,7 @@ async fn with_retries(
         facts.upstream += started.elapsed();
         let answer = answer?;
         facts.retries = i32::try_from(patience.tries).unwrap_or(i32::MAX);
-        if !wants_retry(&answer, retry) {
+        if !wants_retry(&answer, retry) || !down.can_repeat() {
             return Ok(answer);
         }
         let wished = if answer.status() == 429 { answer.retry_after() } else { None };
@@ -359,6 +381,10 @@ async fn unlimited(
     let (head, token) = match &prepared.aim.grant {
         None => (Cow::Borrowed(&prepared.head), None),
         Some(grant) => match token(gateway, down, prepared, grant).await? {
+            Ok(Pass::Keys(..)) if request.upload.is_some() => {
+                let why = "The body of this request streams, and cannot be signed: use an API key, or send JSON";
+                return Ok(Answer::Fault(Fault::new(FaultKind::Unsupported, why)));
+            }
             Ok(pass) => match prepared.head.admitted(&pass, grant.signing.as_ref(), &prepared.out.body) {
                 Ok(head) => (Cow::Owned(head), Some((grant, pass))),
                 Err(fault) => return Ok(Answer::Fault(fault)),

@@ -12,6 +12,7 @@ use super::outlet::{Outlet, followed, kept};
 use super::pulse::{Beat, COMMENT, Pulse};
 use super::reply;
 use super::request::Request;
+use super::upload::Upload;
 use super::wire::{self, Answering, WireError};
 use crate::cache::Lead;
 use bytes::Bytes;
@@ -29,18 +30,24 @@ pub(crate) struct Way<'a> {
     session: &'a mut Session,
     /// Its 200 went down already, and so many bytes of comments.
     begun: Option<u64>,
+    /// The body of its request, which may still be on its way up.
+    upload: Option<&'a mut Upload>,
 }
 
 impl<'a> Way<'a> {
-    pub(crate) fn new(session: &'a mut Session, herald: Option<&Herald>) -> Self {
-        Self { session, begun: herald.filter(|herald| herald.has_begun()).map(|herald| herald.said) }
+    pub(crate) fn new(session: &'a mut Session, herald: Option<&Herald>, upload: Option<&'a mut Upload>) -> Self {
+        if upload.as_deref().is_some_and(|upload| !upload.has_ended()) {
+            session.downstream_session.set_keepalive(None);
+        }
+        let begun = herald.filter(|herald| herald.has_begun()).map(|herald| herald.said);
+        Self { session, begun, upload }
     }
 }
 
 /// An `Err` means that the client left before the end.
 pub(crate) async fn answer(
     gateway: &Gateway,
-    Way { session, begun }: Way<'_>,
+    Way { session, begun, upload }: Way<'_>,
     request: &Request,
     (answer, lead): (Answer, Option<Lead>),
     (facts, record, tape): (&Facts, &mut LogRecord, &mut Tape),
@@ -84,6 +91,7 @@ pub(crate) async fn answer(
             let encoded = up.head().is_some_and(|h| h.headers.contains_key(header::CONTENT_ENCODING));
             let shared = lead.filter(|_| (200..300).contains(&record.status) && !encoded);
             let mut outlet = Outlet::new(session, shared, false);
+            outlet.upload = upload;
             let outcome =
                 raw(gateway, &mut outlet, request, (up, &mut meter, tape, Watch::new(holds)), facts, record).await;
             let outcome = outlet.heard(outcome);
@@ -134,7 +142,11 @@ async fn whole(
     reply::decorate(gateway, &mut head, request, facts);
     reply::first_byte(record, request);
     record.response_bytes = body.len() as u64;
-    send_whole(session, head, body).await
+    // What it takes of the budget is given back when all of it was written.
+    let held = told.held;
+    let sent = send_whole(session, head, body).await;
+    drop(held);
+    sent
 }
 
 /// What is no stream, for a client that has its 200 and comments: an error in-band.

@@ -12,7 +12,8 @@ use super::herald::{self, Herald};
 use super::record::{self, Booked};
 use super::request::Request;
 use super::routing::Routing;
-use super::wire::{Client, WireError};
+use super::upload::Upload;
+use super::wire::{self, Client, WireError};
 use crate::cache::Lead;
 use gateway_domain::Usage;
 use gateway_domain::record::CacheStatus;
@@ -21,13 +22,22 @@ use pingora::Error;
 use pingora::proxy::Session;
 use std::time::Duration;
 
+/// What is there before the first target's turn.
+pub(crate) struct Start {
+    pub(crate) looked: Looked,
+    /// What the caller's limits gave.
+    pub(crate) caller: Hold,
+    /// The body, where it is not held but streams up.
+    pub(crate) upload: Option<Upload>,
+}
+
 /// An `Err` means that the client is gone; everything else has been answered.
 pub(crate) async fn run(
     gateway: &Gateway,
     session: &mut Session,
     request: &Request,
     routing: &mut Routing,
-    (first, caller): (Looked, Hold),
+    Start { looked: first, caller, mut upload }: Start,
     records: &mut Booked,
 ) -> Result<(), Box<Error>> {
     let mut first = Some(first);
@@ -52,12 +62,15 @@ pub(crate) async fn run(
                 looked
             }
         };
-        let whose = Turn { number, earlier, caller: &caller, herald: herald.as_mut() };
+        let whose = Turn { number, earlier, caller: &caller, herald: herald.as_mut(), upload: upload.as_mut() };
         let (mut tried, mut lead) = turn(gateway, session, request, routing, whose, looked).await;
         herald::check(herald.as_ref(), &mut tried);
         let mut record = record::of(request, Some(routing), Some(&tried), number);
         record.steps.cache_us = cache_us;
-        let moves_on = tried.answer.as_ref().is_ok_and(|answer| moves_on(gateway, request, routing, answer));
+        let moves_on = match &tried.answer {
+            Err(_) => false,
+            Ok(answer) => moves_on(gateway, request, routing, upload.as_ref(), answer),
+        };
         match (tried.answer, moves_on) {
             (Err(gone), _) => {
                 record.charges = Holds { caller, target: tried.hold }.settle(499, None);
@@ -84,7 +97,7 @@ pub(crate) async fn run(
                 let mut tape = Tape::new(request.keep, &gateway.budget);
                 let mut holds = Holds { caller, target: tried.hold };
                 let told = (&tried.facts, &mut *record, &mut tape);
-                let way = Way::new(session, herald.as_ref());
+                let way = Way::new(session, herald.as_ref(), upload.as_mut());
                 let delivered = deliver::answer(gateway, way, request, (answer, lead), told, &mut holds).await;
                 // What the cache answers was paid for by another.
                 let free = (tried.facts.cache == CacheStatus::Hit).then(Usage::default);
@@ -92,9 +105,16 @@ pub(crate) async fn run(
                 if streamed {
                     routing.tell(request, if record.fault == Some("stream_broken") { 502 } else { record.status });
                 }
+                if upload.is_some() {
+                    record.request_bytes = session.body_bytes_read() as u64;
+                    tape = Tape::unseen(record.response_bytes);
+                }
                 record::finish(&mut record, request);
                 Scene { gateway, session, request, sent: tried.sent.as_deref() }.answered(&mut record, tape);
                 records.push(record);
+                if upload.is_some() {
+                    wire::linger(session).await;
+                }
                 return delivered;
             }
         }
@@ -102,13 +122,20 @@ pub(crate) async fn run(
 }
 
 /// Books the answer with the target's circuit breaker, and says whether another target has its turn.
-fn moves_on(gateway: &Gateway, request: &Request, routing: &mut Routing, answer: &Answer) -> bool {
+fn moves_on(
+    gateway: &Gateway,
+    request: &Request,
+    routing: &mut Routing,
+    upload: Option<&Upload>,
+    answer: &Answer,
+) -> bool {
     // Of a stream more is known at its end.
     if answer.tells_of_health() && !matches!(answer, Answer::Stream(_)) {
         routing.tell(request, answer.status());
     }
     let over = gateway.left(request).is_some_and(|left| left.is_zero());
-    !over && routing.next(request, answer.status(), answer.is_exception())
+    let again = upload.is_none_or(Upload::can_repeat);
+    !over && again && routing.next(request, answer.status(), answer.is_exception())
 }
 
 /// One target: from the cache, or called.

@@ -4,6 +4,7 @@
 use super::headers::suffix_of;
 use super::request::Request;
 use super::target::{Aim, Credential};
+use super::upload::Framing;
 use crate::upstream::{Pass, later};
 use ahash::AHashMap;
 use gateway_domain::catalog::AuthStyle;
@@ -36,12 +37,12 @@ thread_local! {
 pub(crate) struct HeadPlan {
     base: Arc<RequestHeader>,
     extra: Vec<(HeaderName, HeaderValue)>,
-    length: Option<usize>,
+    framing: Option<Framing>,
 }
 
 impl HeadPlan {
     pub(crate) fn new(base: RequestHeader) -> Self {
-        Self { base: Arc::new(base), extra: Vec::new(), length: None }
+        Self { base: Arc::new(base), extra: Vec::new(), framing: None }
     }
 
     /// The same with what a sign-in led to in the place of a credential: a token, or a signature over head and body.
@@ -79,9 +80,9 @@ impl HeadPlan {
         Ok(())
     }
 
-    /// Every request with a body has a Content-Length: bodies are held whole.
-    pub(crate) fn set_length(&mut self, length: usize) {
-        self.length = Some(length);
+    /// Every body that is held has a length.
+    pub(crate) const fn set_framing(&mut self, framing: Framing) {
+        self.framing = Some(framing);
     }
 
     /// All but the framing, in no order.
@@ -105,8 +106,12 @@ impl HeadPlan {
         for (name, value) in &self.extra {
             head.insert_header(name.clone(), value.clone())?;
         }
-        if let Some(length) = self.length {
-            head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(length))?;
+        match self.framing {
+            None => {}
+            Some(Framing::Length(length)) => head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(length))?,
+            Some(Framing::Chunked) => {
+                head.insert_header(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"))?;
+            }
         }
         Ok(head)
     }
@@ -126,11 +131,11 @@ pub(crate) fn build(
     let mut head = match &aim.credential {
         Credential::Managed(upstream) if fixed => {
             let key = (upstream.generation, request.route.operation, request.route.dialect);
-            HeadPlan { base: prepared(key, request, aim, endpoint)?, extra: Vec::new(), length: None }
+            HeadPlan { base: prepared(key, request, aim, endpoint)?, extra: Vec::new(), framing: None }
         }
         _ => {
             let mut head = prepare(request, aim, out.path.as_deref().unwrap_or(&endpoint.path), endpoint)?;
-            if request.route.raw {
+            if passes(request) {
                 pass_raw(&mut head, client, aim, aliases)?;
             }
             HeadPlan::new(head)
@@ -163,6 +168,11 @@ pub(crate) fn build(
         }
     }
     Ok(head)
+}
+
+/// The client's own headers go along.
+const fn passes(request: &Request) -> bool {
+    request.route.raw || request.upload.is_some()
 }
 
 /// Made once per thread and state of the integration.
@@ -198,7 +208,7 @@ fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Res
     let mut head = RequestHeader::build_no_case(request.method.clone(), whole.as_bytes(), Some(12))
         .map_err(|_| Fault::new(FaultKind::BadHeader, "The path cannot be sent upstream").on("path"))?;
     set(&mut head, header::HOST, value(&aim.base.authority())?)?;
-    if !request.route.raw {
+    if !passes(request) {
         set(&mut head, header::ACCEPT, HeaderValue::from_static("*/*"))?;
         if request.method != Method::GET {
             set(&mut head, header::CONTENT_TYPE, HeaderValue::from_static("application/json"))?;

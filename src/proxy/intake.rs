@@ -123,6 +123,7 @@ pub(crate) fn receive(
         metadata,
         credential: credential.map(|c| Secret::new(c.to_owned())),
         content: Content::default(),
+        upload: None,
         steps: Steps { auth_us, ..Steps::default() },
         waited: Waited::default(),
         keep,

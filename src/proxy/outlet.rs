@@ -10,6 +10,7 @@ use super::deliver::{frame, send_whole};
 use super::pulse::{Beat, COMMENT, Pulse};
 use super::reply;
 use super::request::Request;
+use super::upload::Upload;
 use super::wire::{self, Client};
 use crate::cache::{Entry, Event, Follow, Head, Lead};
 use bytes::Bytes;
@@ -31,15 +32,22 @@ pub(crate) struct Outlet<'a> {
     pub(crate) ended: bool,
     /// The client has a head already, and comments behind it.
     begun: bool,
+    /// What the client still sends.
+    pub(crate) upload: Option<&'a mut Upload>,
 }
 
 impl<'a> Outlet<'a> {
     pub(crate) fn new(session: &'a mut Session, lead: Option<Lead>, begun: bool) -> Self {
-        Self { session, lead, deaf: None, ended: false, begun }
+        Self { session, lead, deaf: None, ended: false, begun, upload: None }
     }
 
     pub(crate) fn client(&mut self) -> Client<'_> {
-        Client { session: &mut self.session.downstream_session, lead: self.lead.as_ref(), herald: None }
+        Client {
+            session: &mut self.session.downstream_session,
+            lead: self.lead.as_ref(),
+            herald: None,
+            upload: self.upload.as_deref_mut(),
+        }
     }
 
     /// Head and first bytes in one write.

@@ -1,12 +1,11 @@
-//! Bodies that are not JSON, and upgrades: Pingora's phases stream them both ways, by the same plan and limits.
-//! Retry and fallback work only while Pingora's 64 KiB buffer still holds the whole body; nothing is rewritten.
+//! WebSockets: Pingora's phases carry them both ways, by the same plan, limits and retry rules until one is open.
+//! Nothing is rewritten, and of what is said on them nothing is read.
 
 use super::admit::{self, Held, Holds, Target};
 use super::attempt::{Facts, raw_call, sign_in_failed, timed_out};
 use super::capture::{Scene, Tape};
 use super::head;
 use super::headers::suffix_of;
-use super::meter::Meter;
 use super::patience::{Next, Patience, retry_after};
 use super::record;
 use super::reply::{self, micros};
@@ -16,13 +15,11 @@ use super::target::{self, Aim, Credential};
 use super::wire::client_gone;
 use super::{Ctx, Gateway};
 use crate::upstream::{DialError, Pass};
-use bytes::Bytes;
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_policies::Hold;
 use gateway_providers::Call;
 use http::{HeaderName, HeaderValue, header};
-use parking_lot::Mutex;
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, Session};
 use pingora::upstreams::peer::HttpPeer;
@@ -43,16 +40,12 @@ pub(crate) struct Relay {
     facts: Facts,
     /// Why the current target gave no answer.
     fault: Option<Fault>,
-    upgrade: bool,
     /// Of header or config; over it the answer is a 408.
     timeout: Option<Duration>,
     /// What the current target's limits gave; a target that is left gives it back.
     hold: Option<Held>,
     caller: Hold,
     clock: Clock,
-    /// Reads what was used beside the bytes of the answer. Locked by nobody: Pingora wants what lies between phases to
-    /// be `Sync`, and a translator is not.
-    meter: Option<Mutex<Meter>>,
 }
 
 /// When things happened, for the record: Pingora's phases do not tell.
@@ -91,12 +84,10 @@ impl Relay {
             token: None,
             facts: Facts::default(),
             fault: None,
-            upgrade: false,
             timeout: None,
             hold: None,
             caller,
             clock: Clock::default(),
-            meter: None,
         }
     }
 
@@ -171,11 +162,9 @@ fn relayed(ctx: &mut Ctx) -> pingora::Result<&mut Relay> {
 }
 
 /// What must be known of the connection before Pingora takes over.
-pub(crate) fn start(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx) {
-    if let Some(relay) = ctx.relay.as_deref_mut() {
-        relay.upgrade = super::intake::is_websocket(session);
-        let idle = (!relay.upgrade).then_some(gateway.settings.idle_timeout);
-        session.downstream_session.set_read_timeout(idle);
+pub(crate) fn start(gateway: &Gateway, session: &mut Session, ctx: &Ctx) {
+    if ctx.relay.is_some() {
+        session.downstream_session.set_read_timeout(None);
         session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
     }
 }
@@ -203,14 +192,11 @@ pub(crate) async fn peer(gateway: &Gateway, session: &mut Session, ctx: &mut Ctx
     }
 }
 
-/// Sits out a wait for as long as the client does. Bytes of a body that is still to come must stay where they are,
-/// and such a client is not looked at.
+/// Sits out a wait for as long as the client does.
 async fn pause(session: &mut Session, wait: Duration) -> pingora::Result<()> {
-    let down = &mut session.downstream_session;
-    let watched = down.is_body_done();
     tokio::select! { biased;
         () = tokio::time::sleep(wait) => Ok(()),
-        gone = client_gone(down), if watched => Err(gone.into_down()),
+        gone = client_gone(&mut session.downstream_session) => Err(gone.into_down()),
     }
 }
 
@@ -242,7 +228,7 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
         Some(grant) => {
             let pass = gateway.credentials.token(grant).await.map_err(|f| sign_in_failed(&f, relay.facts.provider))?;
             let Pass::Header(token) = pass else {
-                let why = "The body of this request streams, and cannot be signed: use an API key, or send JSON";
+                let why = "A WebSocket cannot be signed for: use an API key";
                 return Err(Fault::new(FaultKind::Unsupported, why));
             };
             Some(token)
@@ -258,12 +244,7 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
     // An open WebSocket may be silent for as long as both sides like, unless a request timeout was asked for:
     // Pingora has one clock for the handshake and for what follows.
     relay.timeout = relay.request.headers.request_timeout_ms.or(leaf.timeout_ms).map(Duration::from_millis);
-    let first_byte = (!relay.upgrade).then_some(gateway.settings.first_byte_timeout);
-    let left = gateway.left(&relay.request).filter(|_| !relay.upgrade);
-    if left.is_some_and(|left| left.is_zero()) {
-        return Err(gateway.overdue());
-    }
-    peer.options.read_timeout = [relay.timeout, first_byte, left].into_iter().flatten().min();
+    peer.options.read_timeout = relay.timeout;
     peer.options.write_timeout = Some(gateway.settings.idle_timeout);
     peer.options.idle_timeout = Some(Duration::from_secs(55));
     let call =
@@ -271,20 +252,6 @@ async fn find(gateway: &Gateway, relay: &mut Relay) -> Result<Box<HttpPeer>, Fau
     relay.path = aim.adapter.relayed(&call)?;
     relay.aim = Some(aim);
     Ok(Box::new(peer))
-}
-
-/// A piece of the answer goes past. One that drips on past the time for the whole request is cut: Pingora's clocks
-/// see silence only.
-pub(crate) fn watch(gateway: &Gateway, piece: Option<&Bytes>, ctx: &mut Ctx) -> pingora::Result<()> {
-    let relay = relayed(ctx)?;
-    if let (Some(piece), Some(meter)) = (piece, &mut relay.meter) {
-        meter.get_mut().see(piece);
-    }
-    if !relay.upgrade && gateway.left(&relay.request).is_some_and(|left| left.is_zero()) {
-        relay.fault = Some(gateway.overdue());
-        return Err(Error::explain(ErrorType::ReadTimedout, "the time for the whole request is over").into_up());
-    }
-    Ok(())
 }
 
 /// Turns the client's head into the target's: path, host and credential are the target's, the gateway's own
@@ -337,11 +304,9 @@ pub(crate) fn aim(gateway: &Gateway, session: &Session, out: &mut RequestHeader,
     Ok(())
 }
 
-/// While the body is still whole in Pingora's buffer, and nothing went down, another try is possible.
+/// While nothing went down, another try is possible.
 fn can_repeat(session: &Session) -> bool {
-    let down = &session.downstream_session;
-    let untouched = down.response_written().is_none_or(|h| h.status.is_informational());
-    untouched && !down.retry_buffer_truncated()
+    session.downstream_session.response_written().is_none_or(|h| h.status.is_informational())
 }
 
 pub(crate) fn judge(
@@ -376,7 +341,6 @@ pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, ctx: &mut C
     {
         if head.status.as_u16() >= 200 {
             relay.clock.first_us = relay.request.elapsed_us();
-            relay.meter = relay.aim.as_ref().map(|aim| Mutex::new(Meter::new(aim.adapter, &relay.request, head)));
         }
         reply::decorate_kept(gateway, head, &relay.request, &relay.facts);
     }
@@ -397,11 +361,8 @@ pub(crate) fn broke_off(gateway: &Gateway, session: &Session, ctx: &mut Ctx, e: 
     let silent = matches!(e.etype(), ErrorType::ReadTimedout | ErrorType::WriteTimedout);
     let why = e.etype().as_str().to_owned();
     let timeout = ctx.relay.as_deref().and_then(|r| r.timeout);
-    let over = ctx.relay.as_deref().is_some_and(|r| gateway.left(&r.request).is_some_and(|left| left.is_zero()));
     settle(gateway, session, ctx, e, |provider| {
-        if over && silent {
-            gateway.overdue()
-        } else if let Some(timeout) = timeout.filter(|_| silent) {
+        if let Some(timeout) = timeout.filter(|_| silent) {
             timed_out(timeout)
         } else if silent {
             Fault::new(FaultKind::UpstreamSilent, format!("{provider} did not answer in time"))
@@ -461,15 +422,11 @@ pub(crate) fn finish(gateway: &Gateway, session: &Session, e: Option<&Error>, ct
     let mut relay = relay;
     relay.clock.hear();
     let target = relay.hold.take().unwrap_or_default();
-    let (usage, model) = relay.meter.take().map_or((None, None), |meter| meter.into_inner().read(&relay.request));
-    // A connection that was upgraded has answered; nobody reads what is said on it. A client that leaves in the middle
-    // of an answer has used it.
+    // A connection that was upgraded has answered; nobody reads what is said on it.
     let settled = if answered == 101 { 200 } else { answered };
-    let charges = Holds { caller: std::mem::take(&mut relay.caller), target }.settle(settled, usage.as_ref());
+    let charges = Holds { caller: std::mem::take(&mut relay.caller), target }.settle(settled, None);
     let mut record = relay.record(if gone { 499 } else { answered }, relay.routing.plan.number());
     record.charges = charges;
-    record.usage = usage;
-    record.response_model = model.map(Into::into);
     if gone {
         record.fault = Some("client_gone");
     }

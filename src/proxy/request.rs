@@ -2,6 +2,7 @@
 
 use super::capture::Keep;
 use super::headers::GatewayHeaders;
+use super::upload::Framing;
 use crate::live::World;
 use bytes::Bytes;
 use gateway_domain::operation::Body;
@@ -103,6 +104,8 @@ pub(crate) struct Request {
     /// The upstream credential that came with the request.
     pub(crate) credential: Option<Secret<String>>,
     pub(crate) content: Content,
+    /// Its body is not held, but streams up.
+    pub(crate) upload: Option<Framing>,
     pub(crate) steps: Steps,
     /// For what nodes share.
     pub(crate) waited: Waited,

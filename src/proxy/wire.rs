@@ -1,11 +1,14 @@
 //! Every call on a Pingora session that the exchange makes, in one file: pingora is pinned exactly, and what
 //! its sessions promise about cancellation and framing is relied on here and nowhere else.
 
+use super::body::Permit;
 use super::head::HeadPlan;
 use super::herald::Herald;
+use super::upload::Upload;
 use crate::cache::Lead;
 use crate::upstream::{DialError, Dialer, Origin, check_in, check_out};
 use bytes::Bytes;
+use gateway_domain::Fault;
 use gateway_providers::Pieces;
 use http::{Method, header};
 use pingora::http::ResponseHeader;
@@ -16,7 +19,8 @@ use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
 use std::time::Duration;
 
-/// A body larger than this is written in pieces, so that an early answer is noticed between them.
+/// A body larger than this is written in pieces, so that an early answer is noticed between them, and taken from the
+/// budget where it is read whole.
 const PIECE: usize = 64 * 1024;
 
 /// Why an upstream gave no head, or broke off.
@@ -41,8 +45,25 @@ pub(crate) struct Clocks {
 pub(crate) struct Answering {
     session: Box<HttpSession>,
     key: u64,
-    /// The request did not go out whole: the connection can never be used again.
-    cut_short: bool,
+    sent: Sent,
+}
+
+/// What came of reading a whole body.
+pub(crate) enum Whole {
+    Read(Bytes),
+    TooLarge,
+    /// The process holds as many bytes as it may.
+    Full(Fault),
+}
+
+/// How far the request's body got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    Whole,
+    /// The answer came first, and the rest goes up beside it.
+    UnderWay,
+    /// It never will: the connection cannot be used again.
+    Short,
 }
 
 /// The client for whom an upstream is asked, and those who wait for the same answer.
@@ -51,19 +72,27 @@ pub(crate) struct Client<'a> {
     pub(crate) lead: Option<&'a Lead>,
     /// Speaks to a client that waits for its stream to begin.
     pub(crate) herald: Option<&'a mut Herald>,
+    /// The body of its request, where that streams up.
+    pub(crate) upload: Option<&'a mut Upload>,
 }
 
 impl<'a> Client<'a> {
     /// One for whom nobody speaks, and whose answer nobody else waits for.
     pub(crate) const fn alone(session: &'a mut ServerSession) -> Self {
-        Self { session, lead: None, herald: None }
+        Self { session, lead: None, herald: None, upload: None }
+    }
+
+    /// What was asked can be sent once more.
+    pub(crate) fn can_repeat(&self) -> bool {
+        self.upload.as_deref().is_none_or(Upload::can_repeat)
     }
 
     /// Resolves when nobody wants the answer any more: the client has left, and nobody follows.
     pub(crate) async fn gone(&mut self) -> Box<Error> {
-        let error = match &mut self.herald {
-            Some(herald) => herald.watch(self.session).await,
-            None => client_gone(self.session).await,
+        let error = match (&mut self.herald, &self.upload) {
+            (_, Some(upload)) => upload.client_gone(self.session).await,
+            (Some(herald), None) => herald.watch(self.session).await,
+            (None, None) => client_gone(self.session).await,
         };
         if let Some(lead) = self.lead {
             lead.deserted().await;
@@ -105,6 +134,12 @@ pub(crate) async fn send(
     })
 }
 
+/// Who ended a conversation before its answer.
+enum Stop {
+    Client(Box<Error>),
+    Upstream(Box<Error>),
+}
+
 enum Failed {
     /// No byte of an answer came; on a pooled connection that is the race with the peer's keep-alive.
     Stale,
@@ -122,36 +157,85 @@ async fn converse(
     let mut session = Box::new(HttpSession::new(stream));
     session.read_timeout = Some(clocks.first_byte);
     session.write_timeout = Some(clocks.idle);
-    let mut cut_short = false;
-    let talk = async {
-        session.write_request_header(head.make()?).await?;
-        cut_short = write_body(&mut session, body).await.is_err();
-        loop {
-            session.read_response().await?;
-            match session.resp_header() {
-                Some(h) if h.status.is_informational() && h.status != 101 => {}
-                _ => return Ok(()),
+    let mut sent = Sent::Whole;
+    let outcome = if let Some(upload) = down.upload.as_deref_mut() {
+        stream_up(&mut session, head, (down.session, upload), &mut sent).await
+    } else {
+        let talk = async {
+            session.write_request_header(head.make()?).await?;
+            if write_body(&mut session, body).await.is_err() {
+                sent = Sent::Short;
             }
+            read_head(&mut session).await
+        };
+        tokio::select! { biased;
+            r = talk => r.map_err(Stop::Upstream),
+            gone = down.gone() => Err(Stop::Client(gone)),
         }
-    };
-    let outcome: pingora::Result<()> = tokio::select! { biased;
-        r = talk => r,
-        gone = down.gone() => return Err(Failed::Final(WireError::ClientGone(gone))),
     };
     match outcome {
         Ok(()) => {
             session.read_timeout = Some(clocks.idle);
-            Ok(Answering { session, key, cut_short })
+            Ok(Answering { session, key, sent })
         }
-        Err(e) => {
+        Err(Stop::Client(gone)) => Err(Failed::Final(WireError::ClientGone(gone))),
+        Err(Stop::Upstream(e)) => {
             let nothing_came = session.resp_header().is_none() && *e.etype() != ErrorType::InvalidHTTPHeader;
             session.shutdown().await;
             Err(match e.etype() {
                 ErrorType::ReadTimedout | ErrorType::WriteTimedout => Failed::Final(WireError::Silent),
-                _ if nothing_came && closed_before_any_byte(&e) => Failed::Stale,
+                _ if nothing_came && closed_before_any_byte(&e) && down.can_repeat() => Failed::Stale,
                 _ => Failed::Final(WireError::Broken(e.etype().as_str().to_owned())),
             })
         }
+    }
+}
+
+/// The head of the answer, past all that only inform.
+async fn read_head(session: &mut HttpSession) -> pingora::Result<()> {
+    loop {
+        session.read_response().await?;
+        match session.resp_header() {
+            Some(h) if h.status.is_informational() && h.status != 101 => {}
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Sends a body as it comes, until the head of the answer is there, which may be before all of it was sent.
+async fn stream_up(
+    session: &mut HttpSession,
+    head: &HeadPlan,
+    (client, upload): (&mut ServerSession, &mut Upload),
+    sent: &mut Sent,
+) -> Result<(), Stop> {
+    let head = head.make().map_err(Stop::Upstream)?;
+    session.write_request_header(head).await.map_err(Stop::Upstream)?;
+    *sent = Sent::UnderWay;
+    for piece in upload.kept() {
+        if session.write_body(piece).await.is_err() {
+            *sent = Sent::Short;
+            break;
+        }
+    }
+    while *sent == Sent::UnderWay && !upload.has_ended() {
+        tokio::select! { biased;
+            answered = read_head(session) => return answered.map_err(Stop::Upstream),
+            piece = upload.read(client) => {
+                if let Some(piece) = piece.map_err(Stop::Client)?
+                    && session.write_body(&piece).await.is_err()
+                {
+                    *sent = Sent::Short;
+                }
+            }
+        }
+    }
+    if *sent == Sent::UnderWay {
+        *sent = if session.finish_body().await.is_ok() { Sent::Whole } else { Sent::Short };
+    }
+    tokio::select! { biased;
+        answered = read_head(session) => answered.map_err(Stop::Upstream),
+        gone = upload.client_gone(client) => Err(Stop::Client(gone)),
     }
 }
 
@@ -207,24 +291,47 @@ impl Answering {
 
     /// The next piece of the body; `None` at its end. Cancel-safe.
     pub(crate) async fn read(&mut self, down: &mut Client<'_>) -> Result<Option<Bytes>, WireError> {
+        while let (Sent::UnderWay, Some(upload)) = (self.sent, down.upload.as_deref_mut()) {
+            let piece = tokio::select! {
+                r = self.session.read_body_bytes() => return r.map_err(|e| broke_off(&e)),
+                piece = upload.read(down.session) => piece.map_err(WireError::ClientGone)?,
+            };
+            self.send_on(piece).await;
+        }
         tokio::select! { biased;
-            r = self.session.read_body_bytes() => r.map_err(|e| match e.etype() {
-                ErrorType::ReadTimedout => WireError::Silent,
-                _ => WireError::Broken(e.etype().as_str().to_owned()),
-            }),
+            r = self.session.read_body_bytes() => r.map_err(|e| broke_off(&e)),
             gone = down.gone() => Err(WireError::ClientGone(gone)),
         }
     }
 
-    /// The whole body, up to `most` bytes; `Ok(None)` when it is larger.
-    pub(crate) async fn read_whole(&mut self, down: &mut Client<'_>, most: usize) -> Result<Option<Bytes>, WireError> {
+    /// A piece of the request's body, or its end.
+    async fn send_on(&mut self, piece: Option<Bytes>) {
+        let (written, after) = match piece {
+            Some(piece) => (self.session.write_body(&piece).await.is_ok(), Sent::UnderWay),
+            None => (self.session.finish_body().await.is_ok(), Sent::Whole),
+        };
+        self.sent = if written { after } else { Sent::Short };
+    }
+
+    /// The whole body, up to `most` bytes. A large one is held within the permit's budget.
+    pub(crate) async fn read_whole(
+        &mut self,
+        down: &mut Client<'_>,
+        most: usize,
+        permit: &mut Permit,
+    ) -> Result<Whole, WireError> {
         let mut whole: Option<bytes::BytesMut> = None;
         let mut first = Bytes::new();
         while !self.done() {
             let Some(piece) = self.read(down).await? else { break };
             let have = whole.as_ref().map_or(first.len(), |w| w.len());
             if have + piece.len() > most {
-                return Ok(None);
+                return Ok(Whole::TooLarge);
+            }
+            if have + piece.len() > PIECE
+                && let Err(full) = permit.grow_to(have + piece.len())
+            {
+                return Ok(Whole::Full(full));
             }
             match &mut whole {
                 Some(whole) => whole.extend_from_slice(&piece),
@@ -237,12 +344,12 @@ impl Answering {
                 }
             }
         }
-        Ok(Some(whole.map_or(first, bytes::BytesMut::freeze)))
+        Ok(Whole::Read(whole.map_or(first, bytes::BytesMut::freeze)))
     }
 
     /// Keeps the connection when the answer was read to its end, closes it otherwise.
     pub(crate) async fn release(mut self, pool_size: usize) {
-        if self.cut_short {
+        if self.sent != Sent::Whole {
             self.session.shutdown().await;
             return;
         }
@@ -255,10 +362,26 @@ impl Answering {
     /// Reads what is left of an answer nobody wants, within reason, so that its connection can be kept.
     pub(crate) async fn discard(mut self, down: &mut Client<'_>, pool_size: usize) {
         const WORTH_READING: usize = 64 * 1024;
-        let read = tokio::time::timeout(Duration::from_millis(500), self.read_whole(down, WORTH_READING)).await;
-        if matches!(read, Ok(Ok(Some(_)))) {
+        if self.sent != Sent::Whole {
+            return self.session.shutdown().await;
+        }
+        let rest = async {
+            let mut read = 0;
+            while !self.done() && read <= WORTH_READING {
+                read += self.read(down).await.ok()?.map_or(0, |piece| piece.len());
+            }
+            self.done().then_some(())
+        };
+        if matches!(tokio::time::timeout(Duration::from_millis(500), rest).await, Ok(Some(()))) {
             self.release(pool_size).await;
         }
+    }
+}
+
+fn broke_off(e: &Error) -> WireError {
+    match e.etype() {
+        ErrorType::ReadTimedout => WireError::Silent,
+        _ => WireError::Broken(e.etype().as_str().to_owned()),
     }
 }
 

@@ -109,4 +109,6 @@ mod token_limits;
 #[cfg(test)]
 mod tokens;
 #[cfg(test)]
+mod uploads;
+#[cfg(test)]
 mod workspaces;

@@ -1,0 +1,191 @@
+//! Bodies that stream up unread (multipart, audio): their clocks, what may be sent again, answers that come early, and
+//! what of them is recorded.
+
+use crate::harness::{Answer, Gateway, Raw, Upstream, WORKSPACE_KEY, eventually, gateway::target, reply, with};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const FORM: &str = "multipart/form-data; boundary=b";
+
+fn form(bytes: usize) -> Vec<u8> {
+    let head = b"--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n";
+    [&head[..], &vec![b'x'; bytes], b"\r\n--b--\r\n"].concat()
+}
+
+async fn transcribe(gateway: &Gateway, config: &Value, trace: &str, bytes: usize) -> Answer {
+    let call = gateway.post("/v1/audio/transcriptions").config(config).header("x-gateway-trace-id", trace);
+    call.body(FORM, form(bytes)).send().await
+}
+
+async fn recorded(gateway: &Gateway, trace: &str) -> Value {
+    eventually(trace, || async {
+        let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
+        list["data"].as_array().and_then(|rows| rows.first().cloned())
+    })
+    .await
+}
+
+async fn metrics(gateway: &Gateway, trace: &str) -> Value {
+    recorded(gateway, trace).await["metrics"].clone()
+}
+
+#[tokio::test]
+async fn the_timeout_of_a_try_is_no_limit_on_silence() {
+    let gateway = Gateway::start().await;
+    // Never silent for long, and never done with its head.
+    let dripping = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        peer.send("HTTP/1.1 200 OK\r\nx-long: ").await;
+        while peer.send("x").await {
+            peer.pause(20).await;
+        }
+    })
+    .await;
+    let config = with(target(&dripping), json!({ "request_timeout": 300 }));
+    let answer = transcribe(&gateway, &config, "drips", 10).await.expect(408);
+    assert!(answer.text().contains("300ms") && answer.took < Duration::from_secs(5), "{:?}", answer.took);
+    assert_eq!(metrics(&gateway, "drips").await["response_status_code"], 408);
+    // What has begun outlives it.
+    let pausing = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        peer.send("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 6\r\n\r\none").await;
+        peer.pause(700).await;
+        peer.send("two").await;
+    })
+    .await;
+    let config = with(target(&pausing), json!({ "request_timeout": 300 }));
+    let answer = transcribe(&gateway, &config, "begun", 10).await.expect(200);
+    assert_eq!((answer.text().as_str(), answer.whole), ("onetwo", true));
+}
+
+#[tokio::test]
+async fn silence_inside_an_answer_has_a_clock_of_its_own() {
+    let gateway = Gateway::with(&["--idle-timeout", "400ms"]).await;
+    let stalling = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        peer.send("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 6\r\n\r\none").await;
+        peer.gone().await;
+    })
+    .await;
+    let answer = transcribe(&gateway, &target(&stalling), "stalls", 10).await.expect(200);
+    assert!(!answer.whole && answer.took < Duration::from_secs(5), "{:?}", answer.took);
+    assert_eq!(recorded(&gateway, "stalls").await["fault"], "upstream_broken");
+    eventually("the end of the call", || async { (stalling.open() == 0).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn what_is_large_is_sent_once() {
+    let gateway = Gateway::start().await;
+    let broken = Upstream::replying(|_| reply::error(503, &[])).await;
+    let good = Upstream::replying(|_| reply::json(200, &json!({ "text": "heard" }))).await;
+    let retry = json!({ "retry": { "attempts": 2, "on_status_codes": [504] } });
+    let config =
+        json!({ "strategy": { "mode": "fallback" }, "targets": [with(target(&broken), retry), target(&good)] });
+    let small = transcribe(&gateway, &config, "small", 1000).await.expect(200);
+    assert_eq!(small.header("x-gateway-last-used-option-index"), Some("config.targets[1]"));
+    assert!(good.only().body == form(1000), "all of it, once more");
+    let large = transcribe(&gateway, &config, "large", 200_000).await.expect(503);
+    assert_eq!(large.header("x-gateway-last-used-option-index"), Some("config.targets[0]"));
+    assert!(broken.seen().pop().expect("it went up").body == form(200_000) && good.seen().len() == 1);
+}
+
+#[tokio::test]
+async fn usage_of_what_is_answered_is_recorded() {
+    let gateway = Gateway::start().await;
+    let usage = json!({ "prompt_tokens": 14, "completion_tokens": 4, "total_tokens": 18 });
+    let body = json!({ "text": "heard", "model": "gpt-4o-transcribe", "usage": usage });
+    let upstream = Upstream::replying(move |_| reply::json(200, &body)).await;
+    let answer = transcribe(&gateway, &target(&upstream), "used", 1000).await.expect(200);
+    assert_eq!(answer.json()["text"], "heard");
+    let told = metrics(&gateway, "used").await;
+    assert_eq!((&told["req_units"], &told["res_units"]), (&json!(14), &json!(4)), "{told}");
+}
+
+fn head(length: usize) -> String {
+    format!(
+        "POST /v1/proxy/echo HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {WORKSPACE_KEY}\r\ncontent-type: {FORM}\r\n\
+         content-length: {length}\r\n"
+    )
+}
+
+#[tokio::test]
+async fn an_early_refusal_is_heard_while_the_body_is_still_sent() {
+    let gateway = Gateway::start().await;
+    let refusing = Upstream::scripted(|mut peer| async move {
+        peer.head().await;
+        peer.send(reply::error(413, &[("connection", "close")])).await;
+        peer.gone().await;
+    })
+    .await;
+    let body = form(20 << 20);
+    let request = format!("{}x-gateway-config: {}\r\n\r\n", head(body.len()), target(&refusing));
+    let mut client = Raw::connect(gateway.proxy).await;
+    let response = client.exchange(&[request.as_bytes(), &body].concat()).await;
+    assert_eq!((response.head.status, response.whole), (413, true), "{}", response.text());
+    assert!(response.text().contains("scripted 413"), "{}", response.text());
+}
+
+#[tokio::test]
+async fn an_answer_may_begin_before_the_body_is_over() {
+    const HALF: usize = 64 << 10;
+    let gateway = Gateway::start().await;
+    // Says what it hears as it hears it.
+    let echoing = Upstream::scripted(|mut peer| async move {
+        peer.head().await;
+        let mut left = 2 * HALF;
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {left}\r\n\r\n");
+        peer.send(head).await;
+        while left > 0 {
+            let bytes = peer.bytes().await;
+            if bytes.is_empty() || !peer.send(&bytes).await {
+                return;
+            }
+            left -= bytes.len();
+        }
+    })
+    .await;
+    let mut client = Raw::connect(gateway.proxy).await;
+    client.send(format!("{}x-gateway-config: {}\r\n\r\n", head(2 * HALF), target(&echoing))).await;
+    client.send(vec![b'a'; HALF]).await;
+    let begun = client.head().await;
+    assert_eq!(begun.status, 200);
+    client.send(vec![b'b'; HALF]).await;
+    let response = client.body(begun).await;
+    assert!(response.whole && response.body == [vec![b'a'; HALF], vec![b'b'; HALF]].concat());
+}
+
+#[tokio::test]
+async fn a_body_without_a_length_and_one_that_waits_for_a_word_go_up() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::json(200, &json!({ "text": "heard" }))).await;
+    let config = target(&upstream);
+    let mut client = Raw::connect(gateway.proxy).await;
+    let chunked = head(0).replace("content-length: 0\r\n", "transfer-encoding: chunked\r\n");
+    client.send(format!("{chunked}x-gateway-config: {config}\r\n\r\n3\r\none\r\n")).await;
+    client.send("3\r\ntwo\r\n0\r\n\r\n").await;
+    assert_eq!(client.response().await.head.status, 200);
+    client.send(format!("{}expect: 100-continue\r\nx-gateway-config: {config}\r\n\r\n", head(6))).await;
+    assert_eq!(client.head().await.status, 100);
+    client.send("onetwo").await;
+    assert_eq!(client.response().await.head.status, 200, "the connection was kept, too");
+    let bodies: Vec<String> = upstream.seen().iter().map(|seen| seen.text()).collect();
+    assert_eq!(bodies, ["onetwo", "onetwo"]);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_in_the_middle_of_its_body_ends_the_call() {
+    let gateway = Gateway::start().await;
+    let reading = Upstream::scripted(|mut peer| async move {
+        peer.head().await;
+        peer.gone().await;
+    })
+    .await;
+    let mut client = Raw::connect(gateway.proxy).await;
+    let head = format!("{}x-gateway-trace-id: left\r\nx-gateway-config: {}\r\n\r\n", head(5000), target(&reading));
+    client.send(head).await;
+    client.send(vec![b'a'; 1000]).await;
+    eventually("the call", || async { (reading.open() == 1).then_some(()) }).await;
+    drop(client);
+    eventually("the end of the call", || async { (reading.open() == 0).then_some(()) }).await;
+    assert_eq!(metrics(&gateway, "left").await["response_status_code"], 499);
+}
