@@ -310,7 +310,7 @@ impl Gateway {
         match prepared {
             Ok((mut routing, caller)) if !upgrade => {
                 request.steps.before_us = request.elapsed_us();
-                let upload = Upload::of(&mut session.downstream_session, self.settings.idle_timeout);
+                let upload = Upload::of(&mut session.downstream_session, self.settings.idle_timeout, &self.budget);
                 let start = Start { looked: Looked::Off, caller, upload: Some(upload) };
                 exchange::run(self, session, &request, &mut routing, start, &mut ctx.records).await.map(|()| true)
             }

@@ -8,6 +8,7 @@ mod dns;
 mod peer;
 mod pool;
 
+pub(crate) use cork::Gauge;
 pub(crate) use credential::{Credentials, Pass, Places, Platform, later};
 pub(crate) use dial::{DialError, Dialer, Origin};
 pub(crate) use dns::Dns;

@@ -46,6 +46,16 @@ pub(crate) enum Answer {
 pub(crate) struct Passing {
     pub(crate) up: Answering,
     pub(crate) meter: Meter,
+    /// When the time of the try is over, and the time that [`timed_out`](super::attempt::timed_out) names then.
+    pub(crate) until: Option<(Instant, Duration)>,
+}
+
+impl Passing {
+    /// A try has to bring the whole of it in time, not only its beginning.
+    pub(crate) fn is_json(&self) -> bool {
+        let media = self.up.head().and_then(|head| head.headers.get(header::CONTENT_TYPE));
+        media.is_some_and(|media| is_json(&media.as_bytes().to_ascii_lowercase()))
+    }
 }
 
 /// A stream at its first content: nothing of it has gone down yet.
@@ -161,12 +171,20 @@ impl Answer {
     }
 }
 
-/// What stands for an upstream that gave no head or broke off before it could be used. Names neither
-/// addresses nor anything else that the client did not send. `Err` hands a client's leaving on.
+/// What stands for an upstream that gave no head or broke off before it could be used. `Err` hands a client's leaving
+/// on.
 pub(crate) fn ended_by(error: WireError, prepared: &Prepared<'_>) -> Result<Fault, WireError> {
-    let provider = prepared.aim.adapter.info().slug;
-    Ok(match error {
-        WireError::ClientGone(e) => return Err(WireError::ClientGone(e)),
+    match error {
+        WireError::ClientGone(e) => Err(WireError::ClientGone(e)),
+        error => Ok(fallen(error, prepared.aim.adapter.info().slug)),
+    }
+}
+
+/// Names neither addresses nor anything else that the client did not send.
+pub(crate) fn fallen(error: WireError, provider: &str) -> Fault {
+    match error {
+        WireError::ClientGone(_) => Fault::new(FaultKind::ClientGone, "The client left"),
+        WireError::ClientSlow => Fault::new(FaultKind::SlowClient, "The request body did not arrive in time"),
         WireError::NoConnection(DialError::Forbidden(why)) => {
             Fault::new(FaultKind::BadHost, format!("The host of provider {provider} {why}"))
         }
@@ -175,7 +193,7 @@ pub(crate) fn ended_by(error: WireError, prepared: &Prepared<'_>) -> Result<Faul
         }
         WireError::Broken(why) => Fault::new(FaultKind::UpstreamBroken, format!("{provider} broke off: {why}")),
         WireError::Silent => Fault::new(FaultKind::UpstreamSilent, format!("{provider} did not answer in time")),
-    })
+    }
 }
 
 pub(crate) async fn read(
@@ -211,7 +229,7 @@ pub(crate) async fn read(
 
 fn pass(up: Answering, request: &Request, prepared: &Prepared<'_>) -> Answer {
     let meter = up.head().map_or(Meter::Blind, |head| Meter::new(prepared.aim.adapter, request, head));
-    Answer::Raw(Box::new(Passing { up, meter }))
+    Answer::Raw(Box::new(Passing { up, meter, until: None }))
 }
 
 fn is_json(media: &[u8]) -> bool {
@@ -229,8 +247,8 @@ async fn whole(
     let status = up.status();
     let success = (200..300).contains(&status);
     let most = if success { gateway.settings.max_body } else { MOST_ERROR };
-    let mut held = Permit::new(&gateway.budget);
-    let body = match up.read_whole(down, most, &mut held).await {
+    let mut held = None;
+    let body = match up.read_whole(down, most, (&gateway.budget, &mut held)).await {
         Ok(Whole::Read(body)) => body,
         Ok(Whole::Full(fault)) => return Ok(Answer::Fault(fault)),
         Ok(Whole::TooLarge) => {
@@ -246,8 +264,7 @@ async fn whole(
     Ok(if success {
         match prepared.aim.adapter.response(&call, &body) {
             Ok(reply) => {
-                let told =
-                    Told { usage: reply.usage, model: reply.model, failure: None, original: body, held: Some(held) };
+                let told = Told { usage: reply.usage, model: reply.model, failure: None, original: body, held };
                 Answer::Whole { status, head, body: reply.body, reply: told }
             }
             Err(failure) => failed(failure, head, body),

@@ -356,15 +356,25 @@ async fn once(
     let Some((limit, told)) = prepared.clock(gateway, request) else {
         return unlimited(gateway, down, request, prepared).await;
     };
+    let until = Instant::now() + limit;
     match pingora_timeout::timeout(limit, unlimited(gateway, down, request, prepared)).await {
+        Ok(Ok(Answer::Raw(mut passing))) => {
+            passing.until = passing.is_json().then_some((until, told));
+            Ok(Answer::Raw(passing))
+        }
         Ok(answer) => answer,
+        // The target waited as well: this says nothing of its health.
+        Err(_) if down.is_awaited() => Ok(Answer::Fault(Fault::new(FaultKind::SlowClient, overlong(told)))),
         Err(_) => Ok(Answer::Fault(timed_out(told))),
     }
 }
 
 pub(crate) fn timed_out(after: Duration) -> Fault {
-    let message = format!("Request exceeded the timeout sent in the request: {}ms", after.as_millis());
-    Fault::new(FaultKind::TimedOut, message)
+    Fault::new(FaultKind::TimedOut, overlong(after))
+}
+
+fn overlong(after: Duration) -> String {
+    format!("Request exceeded the timeout sent in the request: {}ms", after.as_millis())
 }
 
 async fn unlimited(

@@ -80,13 +80,17 @@ impl Permit {
         }
         true
     }
+
+    pub(crate) fn give_back(&mut self) {
+        if self.bytes > 0 {
+            self.budget.held.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
+        }
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);
-        }
+        self.give_back();
     }
 }
 

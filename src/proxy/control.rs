@@ -1,7 +1,6 @@
 //! Control-plane requests that came in on the proxy port: handed to the admin service in this process, or to
 //! another one's admin port (`design.md` §7, one base URL).
 
-use super::body::Permit;
 use super::head::HeadPlan;
 use super::wire::{self, Client, Clocks, Whole};
 use super::{Gateway, body, reply};
@@ -41,7 +40,7 @@ pub(crate) async fn hand_over(gateway: &Gateway, session: &mut Session) -> pingo
     }
     let most = gateway.settings.max_body.min(MOST_REQUEST);
     let limits = body::BodyLimits { most, time: gateway.settings.body_timeout, trusted: false };
-    let mut held = Permit::new(&gateway.budget);
+    let mut held = body::Permit::new(&gateway.budget);
     let content = match body::read(&mut session.downstream_session, limits, &mut held).await {
         Ok(content) => content,
         Err(body::BodyError::Gone(e)) => return Err(e.into_down()),
@@ -112,7 +111,8 @@ async fn there(
         Err(wire::WireError::ClientGone(e)) => return Err(e.into_down()),
         Err(_) => return refuse(gateway, session, &unreachable()).await,
     };
-    let Ok(Whole::Read(body)) = up.read_whole(down, MOST_ANSWER, &mut Permit::new(&gateway.budget)).await else {
+    let mut taken = None;
+    let Ok(Whole::Read(body)) = up.read_whole(down, MOST_ANSWER, (&gateway.budget, &mut taken)).await else {
         return refuse(gateway, session, &unreachable()).await;
     };
     let out = up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, true));

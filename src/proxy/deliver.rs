@@ -2,8 +2,8 @@
 
 use super::Gateway;
 use super::admit::Holds;
-use super::answer::{Answer, Begun, Passing, Told, broken, failure_of, tokens_of, usage_of};
-use super::attempt::Facts;
+use super::answer::{Answer, Begun, Passing, Told, broken, failure_of, fallen, tokens_of, usage_of};
+use super::attempt::{Facts, timed_out};
 use super::caching;
 use super::capture::Tape;
 use super::herald::Herald;
@@ -16,6 +16,7 @@ use super::upload::Upload;
 use super::wire::{self, Answering, WireError};
 use crate::cache::Lead;
 use bytes::Bytes;
+use gateway_domain::Fault;
 use gateway_domain::record::LogRecord;
 use gateway_providers::{Failure, Progress, StreamTranslator, in_band};
 use http::header;
@@ -23,7 +24,7 @@ use pingora::Error;
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The way down to the client.
 pub(crate) struct Way<'a> {
@@ -86,14 +87,14 @@ pub(crate) async fn answer(
             outcome
         }
         Answer::Raw(passing) => {
-            let Passing { up, mut meter } = *passing;
+            let Passing { up, mut meter, until } = *passing;
             // Of the head only the kind of content is shared.
             let encoded = up.head().is_some_and(|h| h.headers.contains_key(header::CONTENT_ENCODING));
             let shared = lead.filter(|_| (200..300).contains(&record.status) && !encoded);
             let mut outlet = Outlet::new(session, shared, false);
             outlet.upload = upload;
-            let outcome =
-                raw(gateway, &mut outlet, request, (up, &mut meter, tape, Watch::new(holds)), facts, record).await;
+            let passage = Passage { up, meter: &mut meter, tape, watch: Watch::new(holds), unsent: None, record };
+            let outcome = raw(gateway, &mut outlet, request, passage, until, facts).await;
             let outcome = outlet.heard(outcome);
             let whole = outlet.ended && record.fault.is_none() && meter.is_whole();
             let (usage, model) = meter.read(request);
@@ -348,51 +349,98 @@ impl Streaming<'_> {
     }
 }
 
-/// Passed on as it comes: head as received, body piece by piece.
+/// Passed on as it comes, until the time of the try or of the whole request is over.
 async fn raw(
     gateway: &Gateway,
     outlet: &mut Outlet<'_>,
     request: &Request,
-    (mut up, meter, tape, mut watch): (Answering, &mut Meter, &mut Tape, Watch<'_>),
+    mut passage: Passage<'_>,
+    until: Option<(Instant, Duration)>,
     facts: &Facts,
-    record: &mut LogRecord,
 ) -> Result<(), Box<Error>> {
-    let mut head = up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, false));
+    let mut head = passage.up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, false));
     reply::decorate(gateway, &mut head, request, facts);
-    reply::first_byte(record, request);
-    if up.done() {
-        return finish_bodyless(gateway, outlet.session, head, up).await;
+    reply::first_byte(passage.record, request);
+    if passage.up.done() {
+        return finish_bodyless(gateway, outlet.session, head, passage.up).await;
     }
-    let stream = !head.headers.contains_key(header::CONTENT_LENGTH);
-    let mut head = Some(head);
-    loop {
-        let read = match gateway.left(request) {
-            None => up.read(&mut outlet.client()).await,
-            Some(left) => {
-                pingora_timeout::timeout(left, up.read(&mut outlet.client())).await.unwrap_or(Err(WireError::Silent))
-            }
-        };
-        let (piece, end) = match read {
-            Ok(piece) => (piece, up.done()),
-            Err(WireError::ClientGone(e)) => return Err(e.into_down()),
-            Err(_) => return cut(outlet.session, head, record).await,
-        };
-        if let Some(piece) = &piece {
-            record.response_bytes += piece.len() as u64;
-            meter.see(piece);
-            tape.passed(piece);
-            watch.see(piece.len(), || meter.tokens());
-        }
-        if piece.is_none() && !end {
-            continue;
-        }
-        match head.take() {
-            Some(head) => outlet.begin(head, stream, piece, end).await?,
-            None => outlet.piece(piece, end).await?,
-        }
-        if end {
-            up.release(gateway.settings.upstream_pool_size).await;
+    passage.unsent = Some(head);
+    let left = match until {
+        Some((at, told)) => Some((at.saturating_duration_since(Instant::now()), timed_out(told))),
+        None => gateway.left(request).map(|left| (left, gateway.overdue())),
+    };
+    let ended = match left {
+        None => passage.run(gateway, outlet).await,
+        Some((left, late)) => match pingora_timeout::timeout(left, passage.run(gateway, outlet)).await {
+            Ok(ended) => ended,
+            Err(_) => Err(Broken::Off(late)),
+        },
+    };
+    let provider = facts.provider;
+    let fault = match ended {
+        Ok(()) => {
+            passage.up.release(gateway.settings.upstream_pool_size).await;
             return Ok(());
+        }
+        Err(Broken::Away(e)) => return Err(e),
+        Err(Broken::Off(fault)) => fault,
+        Err(Broken::Upstream(e)) => fallen(e, provider),
+    };
+    passage.record.fault = Some(fault.kind().row().label);
+    if passage.unsent.is_none() {
+        return cut(outlet.session).await;
+    }
+    passage.record.status = fault.status();
+    let head = reply::fault_head(gateway, request, &fault, facts);
+    send_whole(outlet.session, head, fault.body(request.route.dialect).into()).await
+}
+
+/// What passes through on its way: head as received, body piece by piece.
+struct Passage<'a> {
+    up: Answering,
+    meter: &'a mut Meter,
+    tape: &'a mut Tape,
+    watch: Watch<'a>,
+    /// Goes down with the first piece of the body.
+    unsent: Option<Box<ResponseHeader>>,
+    record: &'a mut LogRecord,
+}
+
+/// Why what passed through did not come to its end.
+enum Broken {
+    /// The client left.
+    Away(Box<Error>),
+    Upstream(WireError),
+    Off(Fault),
+}
+
+impl Passage<'_> {
+    async fn run(&mut self, gateway: &Gateway, outlet: &mut Outlet<'_>) -> Result<(), Broken> {
+        let stream = self.unsent.as_ref().is_some_and(|head| !head.headers.contains_key(header::CONTENT_LENGTH));
+        loop {
+            let piece = match self.up.read(&mut outlet.client()).await {
+                Ok(piece) => piece,
+                Err(WireError::ClientGone(e)) => return Err(Broken::Away(e.into_down())),
+                Err(e) => return Err(Broken::Upstream(e)),
+            };
+            let end = self.up.done();
+            if let Some(piece) = &piece {
+                self.record.response_bytes += piece.len() as u64;
+                self.meter.see(piece, &gateway.budget);
+                self.tape.passed(piece);
+                self.watch.see(piece.len(), || self.meter.tokens());
+            }
+            if piece.is_none() && !end {
+                continue;
+            }
+            let sent = match self.unsent.take() {
+                Some(head) => outlet.begin(head, stream, piece, end).await,
+                None => outlet.piece(piece, end).await,
+            };
+            sent.map_err(Broken::Away)?;
+            if end {
+                return Ok(());
+            }
         }
     }
 }
@@ -412,17 +460,9 @@ async fn finish_bodyless(
     Ok(())
 }
 
-/// The upstream broke off inside a passed-through body: the client must not take what it has for the whole,
-/// so the connection is cut without an end.
-async fn cut(
-    session: &mut Session,
-    unsent: Option<Box<ResponseHeader>>,
-    record: &mut LogRecord,
-) -> Result<(), Box<Error>> {
-    record.fault = Some("upstream_broken");
-    if let Some(head) = unsent {
-        wire::write_head(session, head, None, false).await.map_err(Error::into_down)?;
-    }
+/// What passed through broke off: the client must not take what it has for the whole, so the connection is cut
+/// without an end.
+async fn cut(session: &mut Session) -> Result<(), Box<Error>> {
     session.downstream_session.shutdown().await;
     Err(Error::explain(pingora::ErrorType::ConnectionClosed, "upstream broke off").into_up())
 }

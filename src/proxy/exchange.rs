@@ -67,6 +67,9 @@ pub(crate) async fn run(
         herald::check(herald.as_ref(), &mut tried);
         let mut record = record::of(request, Some(routing), Some(&tried), number);
         record.steps.cache_us = cache_us;
+        if upload.is_some() {
+            record.request_bytes = session.body_bytes_read() as u64;
+        }
         let moves_on = match &tried.answer {
             Err(_) => false,
             Ok(answer) => moves_on(gateway, request, routing, upload.as_ref(), answer),
@@ -112,7 +115,7 @@ pub(crate) async fn run(
                 record::finish(&mut record, request);
                 Scene { gateway, session, request, sent: tried.sent.as_deref() }.answered(&mut record, tape);
                 records.push(record);
-                if upload.is_some() {
+                if upload.is_some() && delivered.is_ok() {
                     wire::linger(session).await;
                 }
                 return delivered;

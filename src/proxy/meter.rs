@@ -2,6 +2,7 @@
 
 use super::answer::tokens_of;
 use super::attempt::raw_call;
+use super::body::{Budget, Permit};
 use super::request::Request;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Usage;
@@ -9,15 +10,19 @@ use gateway_providers::frames::MEDIA_TYPE;
 use gateway_providers::{Adapter, StreamTranslator};
 use http::header;
 use pingora::http::ResponseHeader;
+use std::sync::Arc;
 
 /// An answer larger than this is passed on without being looked into.
 const MOST_SEEN: usize = 4 << 20;
+/// One that is kept beside its way above this is taken from the budget, and not looked into where that has no room.
+const MOST_FREE: usize = 64 * 1024;
 
 pub(crate) enum Meter {
     Stream(Box<dyn StreamTranslator>),
     Whole {
         adapter: &'static dyn Adapter,
         seen: BytesMut,
+        held: Option<Permit>,
     },
     /// Not JSON, not a stream of events, compressed, or too large.
     Blind,
@@ -35,20 +40,24 @@ impl Meter {
         } else if media.starts_with(b"text/event-stream") || media.starts_with(MEDIA_TYPE.as_bytes()) {
             Self::Stream(adapter.stream(&raw_call(request)))
         } else if media.starts_with(b"application/json") {
-            Self::Whole { adapter, seen: BytesMut::new() }
+            Self::Whole { adapter, seen: BytesMut::new(), held: None }
         } else {
             Self::Blind
         }
     }
 
-    pub(crate) fn see(&mut self, piece: &Bytes) {
+    pub(crate) fn see(&mut self, piece: &Bytes, budget: &Arc<Budget>) {
         let keep = match self {
             Self::Stream(stream) => stream.push(piece.clone()).is_ok(),
-            Self::Whole { seen, .. } if seen.len() + piece.len() <= MOST_SEEN => {
-                seen.extend_from_slice(piece);
-                true
+            Self::Whole { seen, held, .. } => {
+                let total = seen.len() + piece.len();
+                let mut fits = || held.get_or_insert_with(|| Permit::new(budget)).grow_to(total).is_ok();
+                let keep = total <= MOST_FREE || (total <= MOST_SEEN && fits());
+                if keep {
+                    seen.extend_from_slice(piece);
+                }
+                keep
             }
-            Self::Whole { .. } => false,
             Self::Blind | Self::Lost => true,
         };
         if !keep {
@@ -83,7 +92,7 @@ impl Meter {
                 let ending = stream.ending();
                 (ending.usage, ending.model)
             }
-            Self::Whole { adapter, seen } => adapter
+            Self::Whole { adapter, seen, held: _ } => adapter
                 .response(&raw_call(request), &seen.freeze())
                 .map_or((None, None), |reply| (reply.usage, reply.model)),
             Self::Blind | Self::Lost => (None, None),

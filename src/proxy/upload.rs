@@ -1,11 +1,13 @@
 //! A body that streams up as it comes and is never held whole: what was read of it is kept while it is small, so that it
-//! may be sent again.
+//! may be sent again. Knows nothing of who it is sent to.
 
+use super::body::{Budget, Permit};
 use super::wire::client_gone;
 use bytes::Bytes;
 use http::header;
-use pingora::Error;
 use pingora::protocols::http::ServerSession;
+use pingora::{Error, ErrorType};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A body larger than this is sent once: it can neither be retried nor fall back.
@@ -29,20 +31,38 @@ impl Framing {
 pub(crate) struct Upload {
     kept: Vec<Bytes>,
     bytes: usize,
+    /// What is kept counts as what the process holds.
+    held: Permit,
+    /// Of what is kept, handed on in the current try.
+    handed: usize,
+    /// Of the piece that is being handed on.
+    rest: Bytes,
     /// More came than is kept.
     spilt: bool,
     ended: bool,
     /// The client waits for a word before it sends anything.
     expects: bool,
+    /// It is the client's turn.
+    awaited: bool,
 }
 
 impl Upload {
     /// `silence`: the longest that the client may make the gateway wait for a piece.
-    pub(crate) fn of(client: &mut ServerSession, silence: Duration) -> Self {
+    pub(crate) fn of(client: &mut ServerSession, silence: Duration, budget: &Arc<Budget>) -> Self {
         client.set_read_timeout(Some(silence));
         let expects =
             client.get_header(header::EXPECT).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-        Self { kept: Vec::new(), bytes: 0, spilt: false, ended: client.is_body_empty(), expects }
+        Self {
+            kept: Vec::new(),
+            bytes: 0,
+            held: Permit::new(budget),
+            handed: 0,
+            rest: Bytes::new(),
+            spilt: false,
+            ended: client.is_body_empty(),
+            expects,
+            awaited: false,
+        }
     }
 
     /// All of it was read.
@@ -55,32 +75,64 @@ impl Upload {
         !self.spilt
     }
 
-    pub(crate) fn kept(&self) -> &[Bytes] {
-        &self.kept
+    /// Everybody waits for the client.
+    pub(crate) const fn is_awaited(&self) -> bool {
+        self.awaited
     }
 
-    /// The next piece, `None` at the end. Cancel-safe.
-    pub(crate) async fn read(&mut self, client: &mut ServerSession) -> Result<Option<Bytes>, Box<Error>> {
-        if self.ended {
-            return Ok(None);
+    /// Another try: from the beginning.
+    pub(crate) fn rewind(&mut self) {
+        (self.handed, self.rest) = (0, Bytes::new());
+    }
+
+    /// What goes up next of all that was read, `most` bytes of it.
+    pub(crate) fn part(&mut self, most: usize) -> Option<Bytes> {
+        if self.rest.is_empty() {
+            self.rest = self.kept.get(self.handed)?.clone();
+            self.handed += 1;
         }
+        Some(self.rest.split_to(self.rest.len().min(most)))
+    }
+
+    fn has_part(&self) -> bool {
+        !self.rest.is_empty() || self.handed < self.kept.len()
+    }
+
+    /// Reads on once all that was read is handed on. `Err`: the client has left, or sends nothing. Cancel-safe.
+    pub(crate) async fn attend(&mut self, client: &mut ServerSession) -> Result<(), Box<Error>> {
+        self.awaited = false;
+        if self.ended {
+            return Err(client_gone(client).await);
+        }
+        if self.has_part() {
+            return std::future::pending().await;
+        }
+        self.awaited = true;
         if self.expects {
             client.write_continue_response().await?;
             self.expects = false;
         }
-        let piece = client.read_request_body().await?;
+        let piece = client.read_request_body().await;
+        self.awaited = false;
+        let piece = piece.inspect_err(|e| self.spilt |= *e.etype() == ErrorType::ReadTimedout)?;
         self.ended = piece.is_none() || client.is_body_done();
-        if let Some(piece) = &piece {
-            self.bytes += piece.len();
-            self.spilt |= self.bytes > MOST_KEPT;
-            if self.spilt {
-                self.kept = Vec::new();
-            } else {
-                // A piece may be a window into a larger read.
-                self.kept.push(Bytes::copy_from_slice(piece));
-            }
+        if let Some(piece) = piece {
+            self.take(piece);
         }
-        Ok(piece)
+        Ok(())
+    }
+
+    fn take(&mut self, piece: Bytes) {
+        self.bytes += piece.len();
+        self.spilt |= self.bytes > MOST_KEPT || self.held.grow_to(self.bytes).is_err();
+        if self.spilt {
+            (self.kept, self.handed) = (Vec::new(), 0);
+            self.held.give_back();
+            self.rest = piece;
+        } else {
+            // A piece may be a window into a larger read.
+            self.kept.push(Bytes::copy_from_slice(&piece));
+        }
     }
 
     /// Resolves when the client has left; while its body is still to come nobody can tell, since looking is reading.

@@ -1,12 +1,12 @@
 //! Every call on a Pingora session that the exchange makes, in one file: pingora is pinned exactly, and what
 //! its sessions promise about cancellation and framing is relied on here and nowhere else.
 
-use super::body::Permit;
+use super::body::{Budget, Permit};
 use super::head::HeadPlan;
 use super::herald::Herald;
 use super::upload::Upload;
 use crate::cache::Lead;
-use crate::upstream::{DialError, Dialer, Origin, check_in, check_out};
+use crate::upstream::{DialError, Dialer, Gauge, Origin, check_in, check_out};
 use bytes::Bytes;
 use gateway_domain::Fault;
 use gateway_providers::Pieces;
@@ -17,6 +17,10 @@ use pingora::protocols::http::v1::client::HttpSession;
 use pingora::protocols::http::{HttpTask, ServerSession};
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// A body larger than this is written in pieces, so that an early answer is noticed between them, and taken from the
@@ -28,11 +32,20 @@ const PIECE: usize = 64 * 1024;
 pub(crate) enum WireError {
     /// The client is gone: nobody is left to answer.
     ClientGone(Box<Error>),
+    /// It sends no more of its body.
+    ClientSlow,
     NoConnection(DialError),
     /// Reset, closed or not HTTP.
     Broken(String),
     /// No byte within the clock in force.
     Silent,
+}
+
+impl WireError {
+    /// By a client whose body is read.
+    fn left(e: Box<Error>) -> Self {
+        if *e.etype() == ErrorType::ReadTimedout { Self::ClientSlow } else { Self::ClientGone(e) }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,13 +70,31 @@ pub(crate) enum Whole {
 }
 
 /// How far the request's body got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     Whole,
-    /// The answer came first, and the rest goes up beside it.
-    UnderWay,
+    /// The rest goes up as it comes, also beside the answer.
+    UnderWay(Gauge),
+    /// All of it was written, and is on its way.
+    Handed(Gauge),
     /// It never will: the connection cannot be used again.
     Short,
+}
+
+impl Sent {
+    const fn gauge(&self) -> Option<&Gauge> {
+        match self {
+            Self::UnderWay(gauge) | Self::Handed(gauge) => Some(gauge),
+            Self::Whole | Self::Short => None,
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Handed(gauge) => gauge.is_empty(),
+            Self::UnderWay(_) | Self::Short => false,
+        }
+    }
 }
 
 /// The client for whom an upstream is asked, and those who wait for the same answer.
@@ -85,6 +116,11 @@ impl<'a> Client<'a> {
     /// What was asked can be sent once more.
     pub(crate) fn can_repeat(&self) -> bool {
         self.upload.as_deref().is_none_or(Upload::can_repeat)
+    }
+
+    /// Everybody waits for the client's body.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.upload.as_deref().is_some_and(Upload::is_awaited)
     }
 
     /// Resolves when nobody wants the answer any more: the client has left, and nobody follows.
@@ -134,7 +170,7 @@ pub(crate) async fn send(
     })
 }
 
-/// Who ended a conversation before its answer.
+/// Who ended a conversation.
 enum Stop {
     Client(Box<Error>),
     Upstream(Box<Error>),
@@ -154,12 +190,14 @@ async fn converse(
     body: &Pieces,
     clocks: Clocks,
 ) -> Result<Answering, Failed> {
+    let gauge = down.upload.is_some().then(|| Gauge::of(&stream));
     let mut session = Box::new(HttpSession::new(stream));
     session.read_timeout = Some(clocks.first_byte);
     session.write_timeout = Some(clocks.idle);
     let mut sent = Sent::Whole;
-    let outcome = if let Some(upload) = down.upload.as_deref_mut() {
-        stream_up(&mut session, head, (down.session, upload), &mut sent).await
+    let outcome = if let (Some(upload), Some(gauge)) = (down.upload.as_deref_mut(), gauge) {
+        sent = Sent::UnderWay(gauge);
+        stream_up(&mut session, head, (down.session, upload), &mut sent, clocks).await
     } else {
         let talk = async {
             session.write_request_header(head.make()?).await?;
@@ -178,7 +216,7 @@ async fn converse(
             session.read_timeout = Some(clocks.idle);
             Ok(Answering { session, key, sent })
         }
-        Err(Stop::Client(gone)) => Err(Failed::Final(WireError::ClientGone(gone))),
+        Err(Stop::Client(gone)) => Err(Failed::Final(WireError::left(gone))),
         Err(Stop::Upstream(e)) => {
             let nothing_came = session.resp_header().is_none() && *e.etype() != ErrorType::InvalidHTTPHeader;
             session.shutdown().await;
@@ -208,34 +246,61 @@ async fn stream_up(
     head: &HeadPlan,
     (client, upload): (&mut ServerSession, &mut Upload),
     sent: &mut Sent,
+    clocks: Clocks,
 ) -> Result<(), Stop> {
     let head = head.make().map_err(Stop::Upstream)?;
     session.write_request_header(head).await.map_err(Stop::Upstream)?;
-    *sent = Sent::UnderWay;
-    for piece in upload.kept() {
-        if session.write_body(piece).await.is_err() {
-            *sent = Sent::Short;
-            break;
+    upload.rewind();
+    hear(session, (client, upload), sent, Hear::Head(clocks)).await.map(drop)
+}
+
+/// What is waited for from an upstream.
+#[derive(Clone, Copy)]
+enum Hear {
+    Head(Clocks),
+    Piece,
+}
+
+/// Reads from the upstream while the request's body goes up, so that neither way makes the other wait.
+async fn hear(
+    session: &mut HttpSession,
+    (client, upload): (&mut ServerSession, &mut Upload),
+    sent: &mut Sent,
+    what: Hear,
+) -> Result<Option<Bytes>, Stop> {
+    loop {
+        while let Sent::UnderWay(gauge) = &*sent
+            && let Some(room) = gauge.room()
+        {
+            *sent = match upload.part(room) {
+                Some(part) if session.write_body(&part).await.is_ok() => continue,
+                None if !upload.has_ended() => break,
+                None if session.finish_body().await.is_ok() => Sent::Handed(gauge.clone()),
+                Some(_) | None => Sent::Short,
+            };
         }
-    }
-    while *sent == Sent::UnderWay && !upload.has_ended() {
-        tokio::select! { biased;
-            answered = read_head(session) => return answered.map_err(Stop::Upstream),
-            piece = upload.read(client) => {
-                if let Some(piece) = piece.map_err(Stop::Client)?
-                    && session.write_body(&piece).await.is_err()
-                {
-                    *sent = Sent::Short;
-                }
+        let full = sent.gauge().filter(|gauge| gauge.room().is_none()).cloned();
+        if let Hear::Head(clocks) = what {
+            // A peer that takes nothing is silent.
+            session.read_timeout = Some(if full.is_some() { clocks.idle } else { clocks.first_byte });
+        }
+        let mut reading = pin!(async {
+            match what {
+                Hear::Head(_) => read_head(session).await.map(|()| None),
+                Hear::Piece => session.read_body_bytes().await,
             }
+        });
+        let heard = poll_fn(|cx| match reading.as_mut().poll(cx) {
+            Poll::Ready(heard) => Poll::Ready(Some(heard)),
+            Poll::Pending if full.as_ref().is_some_and(|gauge| gauge.room().is_some()) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        tokio::select! { biased;
+            came = upload.attend(client), if upload.has_ended() || sent.gauge().is_some() => came.map_err(Stop::Client)?,
+            heard = heard => if let Some(heard) = heard {
+                return heard.map_err(Stop::Upstream);
+            },
         }
-    }
-    if *sent == Sent::UnderWay {
-        *sent = if session.finish_body().await.is_ok() { Sent::Whole } else { Sent::Short };
-    }
-    tokio::select! { biased;
-        answered = read_head(session) => answered.map_err(Stop::Upstream),
-        gone = upload.client_gone(client) => Err(Stop::Client(gone)),
     }
 }
 
@@ -291,12 +356,12 @@ impl Answering {
 
     /// The next piece of the body; `None` at its end. Cancel-safe.
     pub(crate) async fn read(&mut self, down: &mut Client<'_>) -> Result<Option<Bytes>, WireError> {
-        while let (Sent::UnderWay, Some(upload)) = (self.sent, down.upload.as_deref_mut()) {
-            let piece = tokio::select! {
-                r = self.session.read_body_bytes() => return r.map_err(|e| broke_off(&e)),
-                piece = upload.read(down.session) => piece.map_err(WireError::ClientGone)?,
-            };
-            self.send_on(piece).await;
+        if let Some(upload) = down.upload.as_deref_mut() {
+            let heard = hear(&mut self.session, (down.session, upload), &mut self.sent, Hear::Piece).await;
+            return heard.map_err(|stop| match stop {
+                Stop::Client(gone) => WireError::left(gone),
+                Stop::Upstream(e) => broke_off(&e),
+            });
         }
         tokio::select! { biased;
             r = self.session.read_body_bytes() => r.map_err(|e| broke_off(&e)),
@@ -304,21 +369,12 @@ impl Answering {
         }
     }
 
-    /// A piece of the request's body, or its end.
-    async fn send_on(&mut self, piece: Option<Bytes>) {
-        let (written, after) = match piece {
-            Some(piece) => (self.session.write_body(&piece).await.is_ok(), Sent::UnderWay),
-            None => (self.session.finish_body().await.is_ok(), Sent::Whole),
-        };
-        self.sent = if written { after } else { Sent::Short };
-    }
-
-    /// The whole body, up to `most` bytes. A large one is held within the permit's budget.
+    /// The whole body, up to `most` bytes. A large one is taken from the budget.
     pub(crate) async fn read_whole(
         &mut self,
         down: &mut Client<'_>,
         most: usize,
-        permit: &mut Permit,
+        (budget, held): (&Arc<Budget>, &mut Option<Permit>),
     ) -> Result<Whole, WireError> {
         let mut whole: Option<bytes::BytesMut> = None;
         let mut first = Bytes::new();
@@ -329,7 +385,7 @@ impl Answering {
                 return Ok(Whole::TooLarge);
             }
             if have + piece.len() > PIECE
-                && let Err(full) = permit.grow_to(have + piece.len())
+                && let Err(full) = held.get_or_insert_with(|| Permit::new(budget)).grow_to(have + piece.len())
             {
                 return Ok(Whole::Full(full));
             }
@@ -349,7 +405,7 @@ impl Answering {
 
     /// Keeps the connection when the answer was read to its end, closes it otherwise.
     pub(crate) async fn release(mut self, pool_size: usize) {
-        if self.sent != Sent::Whole {
+        if !self.sent.is_whole() {
             self.session.shutdown().await;
             return;
         }
@@ -362,7 +418,7 @@ impl Answering {
     /// Reads what is left of an answer nobody wants, within reason, so that its connection can be kept.
     pub(crate) async fn discard(mut self, down: &mut Client<'_>, pool_size: usize) {
         const WORTH_READING: usize = 64 * 1024;
-        if self.sent != Sent::Whole {
+        if !self.sent.is_whole() {
             return self.session.shutdown().await;
         }
         let rest = async {

@@ -11,13 +11,41 @@ use pingora::protocols::{
 };
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Above this, what was held goes out at once: one write no longer pays.
 const MOST_HELD: usize = 64 * 1024;
+/// Room of fewer bytes is none.
+const LEAST_ROOM: usize = 4 * 1024;
+/// For the framing around a piece.
+const FRAME: usize = 64;
+
+/// Of a cork whose writer must not wait: writes within its room never do, and go out while answers are read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gauge(Arc<AtomicUsize>);
+
+impl Gauge {
+    /// Of the connection that `stream` is.
+    pub(crate) fn of(stream: &Stream) -> Self {
+        let cork = stream.as_ref().as_any().downcast_ref::<Cork>();
+        cork.map(|cork| cork.gauge.get_or_init(Self::default).clone()).unwrap_or_default()
+    }
+
+    /// The largest piece that can be written without a wait.
+    pub(crate) fn room(&self) -> Option<usize> {
+        let room = MOST_HELD.saturating_sub(self.0.load(Ordering::Relaxed) + FRAME);
+        (room >= LEAST_ROOM).then_some(room)
+    }
+
+    /// Everything written has gone out.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Cork {
@@ -28,11 +56,22 @@ pub(crate) struct Cork {
     early: Vec<u8>,
     /// Bytes went straight to the stream since its last flush: TLS and Pingora's own buffer may still hold some.
     dirty: bool,
+    /// Told how much is held, where somebody asks.
+    gauge: OnceLock<Gauge>,
+    /// A write failed: nothing more goes out.
+    torn: bool,
 }
 
 impl Cork {
     pub(crate) fn new(stream: Stream) -> Self {
-        Self { stream, held: Vec::with_capacity(2048), written: 0, early: Vec::new(), dirty: false }
+        let held = Vec::with_capacity(2048);
+        Self { stream, held, written: 0, early: Vec::new(), dirty: false, gauge: OnceLock::new(), torn: false }
+    }
+
+    fn tell(&self) {
+        if let Some(gauge) = self.gauge.get() {
+            gauge.0.store(self.held.len(), Ordering::Relaxed);
+        }
     }
 
     fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -56,6 +95,7 @@ impl Cork {
             if self.held.capacity() > MOST_HELD {
                 self.held = Vec::with_capacity(2048);
             }
+            self.tell();
         }
         Poll::Ready(Ok(()))
     }
@@ -88,7 +128,14 @@ impl AsyncRead for Cork {
                 Ok(()) => return Pin::new(&mut self.stream).poll_read(cx, buf),
                 // The answer came while the rest of the request waited: it is what is read.
                 Err(_) if !self.early.is_empty() => {}
-                Err(e) => return Poll::Ready(Err(e)),
+                // The peer takes no more; what it said before is still to be heard.
+                Err(e) => {
+                    self.torn = true;
+                    let before = buf.filled().len();
+                    let heard = Pin::new(&mut self.stream).poll_read(cx, buf);
+                    let said = matches!(heard, Poll::Ready(Ok(()))) && buf.filled().len() > before;
+                    return if said { heard } else { Poll::Ready(Err(e)) };
+                }
             }
         }
         let n = self.early.len().min(buf.remaining());
@@ -100,6 +147,9 @@ impl AsyncRead for Cork {
 
 impl AsyncWrite for Cork {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.torn {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
         if self.held.len() + buf.len() > MOST_HELD {
             ready!(self.poll_release(cx))?;
             return match Pin::new(&mut self.stream).poll_write(cx, buf) {
@@ -111,6 +161,7 @@ impl AsyncWrite for Cork {
             };
         }
         self.held.extend_from_slice(buf);
+        self.tell();
         Poll::Ready(Ok(buf.len()))
     }
 

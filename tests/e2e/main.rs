@@ -109,6 +109,8 @@ mod token_limits;
 #[cfg(test)]
 mod tokens;
 #[cfg(test)]
+mod upload_clocks;
+#[cfg(test)]
 mod uploads;
 #[cfg(test)]
 mod workspaces;

@@ -1,7 +1,8 @@
 //! Bodies that stream up unread (multipart, audio): their clocks, what may be sent again, answers that come early, and
 //! what of them is recorded.
 
-use crate::harness::{Answer, Gateway, Raw, Upstream, WORKSPACE_KEY, eventually, gateway::target, reply, with};
+use crate::harness::{Answer, Gateway, Raw, Upstream, WORKSPACE_KEY, eventually, gateway::target, hello, reply, with};
+use crate::journal::metric;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ async fn silence_inside_an_answer_has_a_clock_of_its_own() {
     .await;
     let answer = transcribe(&gateway, &target(&stalling), "stalls", 10).await.expect(200);
     assert!(!answer.whole && answer.took < Duration::from_secs(5), "{:?}", answer.took);
-    assert_eq!(recorded(&gateway, "stalls").await["fault"], "upstream_broken");
+    assert_eq!(recorded(&gateway, "stalls").await["fault"], "upstream_silent");
     eventually("the end of the call", || async { (stalling.open() == 0).then_some(()) }).await;
 }
 
@@ -188,4 +189,57 @@ async fn a_client_that_leaves_in_the_middle_of_its_body_ends_the_call() {
     drop(client);
     eventually("the end of the call", || async { (reading.open() == 0).then_some(()) }).await;
     assert_eq!(metrics(&gateway, "left").await["response_status_code"], 499);
+}
+
+#[tokio::test]
+async fn a_provider_that_answers_while_it_still_reads_gets_all_of_the_body() {
+    const ALL: usize = 8 << 20;
+    let gateway = Gateway::start().await;
+    // Reads more slowly than the client sends, and says so with each piece.
+    let slow = Upstream::scripted(|mut peer| async move {
+        peer.head().await;
+        peer.send(reply::STREAM).await;
+        let mut left = ALL;
+        while left > 0 {
+            peer.pause(1).await;
+            let bytes = peer.bytes().await;
+            if bytes.is_empty() {
+                return;
+            }
+            left -= bytes.len();
+            peer.send(reply::chunk(format!("data: {left}\n\n"))).await;
+        }
+        peer.send(reply::LAST_CHUNK).await;
+    })
+    .await;
+    let mut client = Raw::connect(gateway.proxy).await;
+    client.send(format!("{}x-gateway-config: {}\r\n\r\n", head(ALL), target(&slow))).await;
+    client.send(vec![b'a'; ALL]).await;
+    let response = client.response().await;
+    assert!(response.whole && response.text().ends_with("data: 0\n\n"), "{}", response.text());
+}
+
+#[tokio::test]
+async fn what_streams_is_not_held_and_what_is_held_is_counted() {
+    let gateway = Gateway::with(&["--max-buffered-bytes", "1MiB"]).await;
+    let heard = Upstream::replying(|seen| {
+        let usage = json!({ "input_tokens": 14, "output_tokens": 4, "total_tokens": 18 });
+        let text = "x".repeat(if seen.body.len() > 10_000 { 3 << 20 } else { 100_000 });
+        reply::json(200, &json!({ "text": text, "usage": usage }))
+    })
+    .await;
+    let small = transcribe(&gateway, &target(&heard), "small", 1000).await.expect(200);
+    assert_eq!(small.json()["text"].as_str().map(str::len), Some(100_000));
+    assert_eq!(metrics(&gateway, "small").await["req_units"], 14);
+    // Twenty times what may be held goes up, three times of it comes down.
+    let large = transcribe(&gateway, &target(&heard), "large", 20 << 20).await.expect(200);
+    assert_eq!(large.json()["text"].as_str().map(str::len), Some(3 << 20));
+    assert_eq!(metrics(&gateway, "large").await["req_units"], Value::Null, "there was no room to look into it");
+    assert_eq!(heard.seen()[1].body.len(), form(20 << 20).len());
+    // What is read whole has to fit.
+    let chatty = Upstream::replying(|_| reply::chat(&"x".repeat(3 << 20))).await;
+    let refused = gateway.chat_through(&chatty).json(&hello()).send().await.expect(503);
+    assert_eq!(refused.header("retry-after"), Some("1"), "{}", refused.text());
+    let held = async || (metric(&gateway, "gateway_buffered_bytes").await == 0.0).then_some(());
+    eventually("all of it given back", held).await;
 }
