@@ -463,6 +463,8 @@ async fn finish_bodyless(
 /// What passed through broke off: the client must not take what it has for the whole, so the connection is cut
 /// without an end.
 async fn cut(session: &mut Session) -> Result<(), Box<Error>> {
-    session.downstream_session.shutdown().await;
+    // What was written still goes out; a client that takes nothing has all of it dropped with the connection.
+    const LONGEST: Duration = Duration::from_millis(500);
+    let _ = pingora_timeout::timeout(LONGEST, session.downstream_session.shutdown()).await;
     Err(Error::explain(pingora::ErrorType::ConnectionClosed, "upstream broke off").into_up())
 }

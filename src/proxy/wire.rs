@@ -197,7 +197,8 @@ async fn converse(
     let mut sent = Sent::Whole;
     let outcome = if let (Some(upload), Some(gauge)) = (down.upload.as_deref_mut(), gauge) {
         sent = Sent::UnderWay(gauge);
-        stream_up(&mut session, head, (down.session, upload), &mut sent, clocks).await
+        // Boxed, as most requests stream nothing up, and every one would carry the room for it.
+        Box::pin(stream_up(&mut session, head, (down.session, upload), &mut sent, clocks)).await
     } else {
         let talk = async {
             session.write_request_header(head.make()?).await?;
@@ -357,8 +358,8 @@ impl Answering {
     /// The next piece of the body; `None` at its end. Cancel-safe.
     pub(crate) async fn read(&mut self, down: &mut Client<'_>) -> Result<Option<Bytes>, WireError> {
         if let Some(upload) = down.upload.as_deref_mut() {
-            let heard = hear(&mut self.session, (down.session, upload), &mut self.sent, Hear::Piece).await;
-            return heard.map_err(|stop| match stop {
+            let heard = Box::pin(hear(&mut self.session, (down.session, upload), &mut self.sent, Hear::Piece));
+            return heard.await.map_err(|stop| match stop {
                 Stop::Client(gone) => WireError::left(gone),
                 Stop::Upstream(e) => broke_off(&e),
             });

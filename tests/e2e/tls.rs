@@ -66,3 +66,35 @@ async fn a_broken_stream_does_not_end_cleanly_over_http2() {
     assert_eq!(answer.said(), "half");
     assert!(answer.text().contains("\"error\"") && !answer.text().contains("[DONE]"), "{}", answer.text());
 }
+
+#[tokio::test]
+async fn bodies_that_stream_up_pass_over_http2_and_are_held_to_their_clocks() {
+    let gateway = secure().await;
+    let body: Vec<u8> = std::iter::repeat_n(*b"0123456789abcdef", 256 << 10).flatten().collect();
+    let url = format!("https://localhost:{}/v1/audio/transcriptions", gateway.proxy.port());
+    let send = async |config: &serde_json::Value| {
+        let pieces: Vec<Result<Vec<u8>, std::io::Error>> = body.chunks(10_000).map(|p| Ok(p.to_vec())).collect();
+        let call = crate::harness::call::Call::new(&client(true), "POST", &url).key(WORKSPACE_KEY).config(config);
+        let pieces = reqwest::Body::wrap_stream(futures_util::stream::iter(pieces));
+        call.body("multipart/form-data; boundary=b", pieces).send().await
+    };
+    let upstream = Upstream::replying(|_| reply::json(200, &json!({ "text": "heard" }))).await;
+    send(&target(&upstream)).await.expect(200);
+    assert!(upstream.only().body == body, "all of it, in order");
+    let timed = |upstream: &Upstream| with(target(upstream), json!({ "request_timeout": 300 }));
+    let reluctant = Upstream::scripted(|mut peer| async move {
+        peer.head().await;
+        std::future::pending().await
+    })
+    .await;
+    let answer = send(&timed(&reluctant)).await.expect(408);
+    assert!(answer.error().contains("300ms") && answer.whole, "{}", answer.text());
+    let stalling = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        peer.send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{").await;
+        peer.gone().await;
+    })
+    .await;
+    let answer = send(&timed(&stalling)).await.expect(200);
+    assert!(!answer.whole && answer.text() == "{", "{}", answer.text());
+}

@@ -88,6 +88,11 @@ async fn what_is_large_is_sent_once() {
     let large = transcribe(&gateway, &config, "large", 200_000).await.expect(503);
     assert_eq!(large.header("x-gateway-last-used-option-index"), Some("config.targets[0]"));
     assert!(broken.seen().pop().expect("it went up").body == form(200_000) && good.seen().len() == 1);
+    // Nothing was read for a target that was never reached.
+    let nobody = json!({ "provider": "openai", "api_key": "k", "custom_host": "http://127.0.0.1:1/v1" });
+    let config = json!({ "strategy": { "mode": "fallback" }, "targets": [nobody, target(&good)] });
+    transcribe(&gateway, &config, "unreached", 200_000).await.expect(200);
+    assert!(good.seen()[1].body == form(200_000));
 }
 
 #[tokio::test]
