@@ -10,8 +10,8 @@ import re
 import subprocess
 import time
 
-from compare import add_build_options, prepare
-from rig.contenders import Bare, Gateway, RecordsOff, RecordsOn, Upstream
+from compare import KINDS, add_build_options, prepare
+from rig.contenders import Upstream
 from rig.processes import stop_all
 
 SETTLE_SECONDS = 2  # until what requests left behind is worked off
@@ -20,7 +20,7 @@ SETTLE_SECONDS = 2  # until what requests left behind is worked off
 def settings():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--contenders", default="bare,gateway",
-                        help="also: on, off (records, into a store that keeps none)")
+                        help="also the others of compare.py but nginx: on, off, unlimited, limited, redis, …")
     parser.add_argument("--warm-up", type=int, default=300)
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--functions", type=int, default=0, help="also print this many functions of the heaviest thread")
@@ -97,9 +97,8 @@ def main():
     Upstream(rig)
     print("| | user instructions per request | of which by thread |\n|---|---:|---|")
     details = []
-    kinds = {"bare": Bare, "gateway": Gateway, "off": RecordsOff, "on": RecordsOn}
-    for name in (n for n in rig.contenders.split(",") if n in kinds):
-        contender = kinds[name](rig)
+    for name in (n for n in rig.contenders.split(",") if n in KINDS and n != "nginx"):
+        contender = KINDS[name](rig)
         threads = count(rig, contender)
         parts = ", ".join(f"{name}: {n / 1e3:.1f}k" for name, (n, _) in threads.items() if n >= 100)
         print(f"| {contender.name} | {sum(n for n, _ in threads.values()) / 1e3:.1f}k | {parts} |", flush=True)

@@ -37,6 +37,7 @@ use gateway_domain::record::mask;
 use gateway_policies::Ledger;
 use gateway_store::journal::Journal;
 use log_upkeep::LogUpkeep;
+use pingora::listeners::{L4BufferSettings, ListenerConfig};
 use pingora::server::configuration::{Opt, ServerConf};
 use pingora::server::{RunArgs, Server};
 use pingora::services::listening::Service;
@@ -47,6 +48,9 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
+/// A head and a usual answer go to the client in one write; Pingora's own 1,460 bytes are less than a head that tells
+/// of limits takes beside its answer. Whatever is complete is flushed at once.
+const WRITE_BUFFER: usize = 4 << 10;
 /// Compiled inline configs kept, by their text.
 const INLINE_CONFIGS: usize = 4096;
 
@@ -303,22 +307,22 @@ fn listen<A>(service: &mut Service<A>, address: SocketAddr, settings: &Settings)
 where
     A: pingora::apps::ServerApp + Send + Sync + 'static,
 {
-    match (&settings.tls_cert, &settings.tls_key) {
-        (Some(cert), Some(key)) => {
-            let (cert, key) = (cert.display().to_string(), key.display().to_string());
-            // Pingora panics later on what it cannot load.
-            match pingora::tls::load_certs_and_key_files(&cert, &key) {
-                Ok(Some((certs, _))) if !certs.is_empty() => {}
-                Ok(_) => return Err(format!("--tls-cert {cert}, --tls-key {key}: no PEM certificate or key in there")),
-                Err(e) => return Err(format!("--tls-cert {cert}, --tls-key {key}: {e}")),
-            }
-            let mut tls = pingora::listeners::tls::TlsSettings::intermediate(&cert, &key)
-                .map_err(|e| format!("--tls-cert {cert}, --tls-key {key}: {e}"))?;
-            tls.enable_h2();
-            service.add_tls_with_settings(&address.to_string(), None, tls);
+    let buffers = L4BufferSettings::default().write(WRITE_BUFFER);
+    let mut listener = ListenerConfig::tcp(address.to_string()).l4_buffer(buffers);
+    if let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) {
+        let (cert, key) = (cert.display().to_string(), key.display().to_string());
+        // Pingora panics later on what it cannot load.
+        match pingora::tls::load_certs_and_key_files(&cert, &key) {
+            Ok(Some((certs, _))) if !certs.is_empty() => {}
+            Ok(_) => return Err(format!("--tls-cert {cert}, --tls-key {key}: no PEM certificate or key in there")),
+            Err(e) => return Err(format!("--tls-cert {cert}, --tls-key {key}: {e}")),
         }
-        _ => service.add_tcp(&address.to_string()),
+        let mut tls = pingora::listeners::tls::TlsSettings::intermediate(&cert, &key)
+            .map_err(|e| format!("--tls-cert {cert}, --tls-key {key}: {e}"))?;
+        tls.enable_h2();
+        listener = listener.tls(tls);
     }
+    service.add_listener(listener);
     Ok(())
 }
 

@@ -157,7 +157,7 @@ impl Settler {
     async fn deliver(&mut self) -> Result<(), RedisFailure> {
         loop {
             if self.batch.is_empty() {
-                self.batch.extend(self.waiting.drain(..self.waiting.len().min(BATCH)));
+                fill(&mut self.batch, &mut self.waiting);
                 self.number += 1;
             }
             if self.batch.is_empty() {
@@ -172,6 +172,33 @@ impl Settler {
             self.batch.clear();
         }
     }
+}
+
+/// The next changes, those of a window added up where nothing can come of them but their sum: many calls at one counter
+/// are few words to Redis. None passes another kind of change of its window.
+fn fill(batch: &mut Vec<Change>, waiting: &mut VecDeque<Change>) {
+    while let Some(next) = waiting.pop_front() {
+        let plain = is_plain(&next);
+        let fits = |c: &Change| is_plain(c) && (c.limit, c.ends, c.keep) == (next.limit, next.ends, next.keep);
+        match batch.iter().rposition(|c| c.slot == next.slot).filter(|at| plain && fits(&batch[*at])) {
+            Some(at) => {
+                let sum = &mut batch[at];
+                sum.back = sum.back.saturating_add(next.back);
+                sum.used = sum.used.saturating_add(next.used);
+            }
+            None if batch.len() < BATCH => batch.push(Change { owes: next.owes && !plain, ..next }),
+            None => {
+                waiting.push_front(next);
+                return;
+            }
+        }
+    }
+}
+
+/// Used no more than it held, so that it owes nothing; and takes nothing back of what was used.
+fn is_plain(change: &Change) -> bool {
+    let used = u64::try_from(change.used);
+    change.more == 0 && used.is_ok_and(|used| !change.owes || used <= change.back)
 }
 
 fn note_overshoot(counts: &Counts, batch: &[Change], owed: &[u64]) {
@@ -195,4 +222,93 @@ fn draw_together(changes: VecDeque<Change>) -> VecDeque<Change> {
 
 fn clock() -> Timestamp {
     gateway_admin::system_clock()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway_domain::counters::{CounterKey, Keep, Measured};
+
+    /// Held, used and owed of each window, by the rules of the script.
+    fn settled(changes: &[Change]) -> HashMap<u64, (u64, i64, u64)> {
+        let mut levels = HashMap::new();
+        for change in changes {
+            let (held, used, owed) = levels.entry(change.slot.key.1).or_insert((0_u64, 0_i64, 0_u64));
+            *held = held.saturating_sub(change.back) + change.more;
+            *used = (*used + change.used).max(0);
+            if change.owes {
+                let over = (*used).unsigned_abs().saturating_add(*held).saturating_sub(change.limit);
+                *owed += over.min(u64::try_from(change.used).unwrap_or(0).saturating_sub(change.back));
+            }
+        }
+        levels
+    }
+
+    #[test]
+    fn what_is_added_up_settles_as_it_did_one_by_one() {
+        let mut dice = 7_u64;
+        let mut below = |n: u64| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 33) % n
+        };
+        for _ in 0..200 {
+            // Each call holds, may hold more, and gives back all of it.
+            let mut calls: Vec<Vec<Change>> = (0..100)
+                .map(|_| {
+                    let slot = Slot { key: CounterKey(0, below(3)), began: Timestamp(0) };
+                    let held = below(20);
+                    let base = Change {
+                        slot,
+                        ends: Timestamp(60),
+                        limit: 0,
+                        measured: Measured::Tokens,
+                        keep: Keep::Node,
+                        back: 0,
+                        more: 0,
+                        used: 0,
+                        owes: false,
+                    };
+                    let more = if below(4) == 0 { below(9) } else { 0 };
+                    let used = below(held + more + 2).cast_signed() - i64::from(below(9) == 0);
+                    let end = Change { back: held + more, used, owes: below(3) > 0, ..base };
+                    [Change { more: held, ..base }, Change { more, ..base }, end].into_iter().rev().collect()
+                })
+                .collect();
+            let mut changes = Vec::new();
+            while !calls.is_empty() {
+                let at = usize::try_from(below(calls.len() as u64)).expect("a place");
+                changes.extend(calls[at].pop());
+                calls.retain(|rest| !rest.is_empty());
+            }
+            let expected = settled(&changes);
+            let (mut waiting, mut sums): (VecDeque<_>, Vec<_>) = (changes.into(), Vec::new());
+            while !waiting.is_empty() {
+                let mut batch = Vec::new();
+                fill(&mut batch, &mut waiting);
+                sums.extend(batch);
+            }
+            assert_eq!(settled(&sums), expected);
+        }
+    }
+
+    #[test]
+    fn calls_at_one_counter_are_one_word_and_a_batch_has_its_bound() {
+        let change = |key| Change {
+            slot: Slot { key: CounterKey(0, key), began: Timestamp(0) },
+            ends: Timestamp(60),
+            limit: 100,
+            measured: Measured::Tokens,
+            keep: Keep::Memory,
+            back: 9,
+            more: 0,
+            used: 4,
+            owes: true,
+        };
+        let (mut batch, mut waiting) = (Vec::new(), (0..1000).map(|_| change(1)).collect());
+        fill(&mut batch, &mut waiting);
+        assert_eq!((batch.len(), batch[0].back, batch[0].used, waiting.len()), (1, 9000, 4000, 0));
+        let (mut batch, mut waiting) = (Vec::new(), (0..1000).map(change).collect());
+        fill(&mut batch, &mut waiting);
+        assert_eq!((batch.len(), waiting.len()), (BATCH, 1000 - BATCH));
+    }
 }

@@ -34,10 +34,28 @@ pub(super) struct Link {
     pub(super) ready: Notify,
 }
 
+/// Where settlements wait for the settler.
+#[derive(Debug)]
+struct Outbox {
+    queue: mpsc::Sender<Change>,
+    counts: Arc<Counts>,
+}
+
+impl Outbox {
+    /// Never waits; what finds no room is counted as lost.
+    fn send(&self, changes: impl Iterator<Item = Change>) {
+        for change in changes {
+            if self.queue.try_send(change).is_err() {
+                self.counts.lost(1);
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Shared {
     link: Arc<Link>,
-    queue: mpsc::Sender<Change>,
+    outbox: Arc<Outbox>,
     flushes: mpsc::Sender<Flush>,
     paused_until: AtomicI64,
     runtime: Handle,
@@ -54,7 +72,8 @@ impl Shared {
         let (queue, waiting) = mpsc::channel(MOST_WAITING);
         let (flushes, flushed) = mpsc::channel(1);
         runtime.spawn(Settler::new(link.clone(), ledger, waiting, flushed).run());
-        Self { link, queue, flushes, paused_until: AtomicI64::new(0), runtime: runtime.clone() }
+        let outbox = Arc::new(Outbox { queue, counts: link.counts.clone() });
+        Self { link, outbox, flushes, paused_until: AtomicI64::new(0), runtime: runtime.clone() }
     }
 
     pub(super) fn open(&self) {
@@ -94,14 +113,13 @@ impl Shared {
         left: Duration,
     ) -> Result<Verdict, RedisFailure> {
         let back: Vec<Change> = asks.iter().filter_map(Change::given_back).collect();
-        let (queue, counts) = (self.queue.clone(), self.link.counts.clone());
-        let late = move || send(&queue, &counts, back.into_iter());
+        let outbox = self.outbox.clone();
+        let late = move || outbox.send(back.into_iter());
         self.link.counters.reserve(asks, (now, left), late).await
     }
 
-    /// Never waits; what finds no room is counted as lost.
     pub(super) fn send(&self, changes: impl Iterator<Item = Change>) {
-        send(&self.queue, &self.link.counts, changes);
+        self.outbox.send(changes);
     }
 
     pub(super) fn flush(&self) {
@@ -110,14 +128,6 @@ impl Shared {
         let waited = async { tokio::time::timeout(FAREWELL, over).await };
         if asked.is_err() || !matches!(self.runtime.block_on(waited), Ok(Ok(()))) {
             tracing::warn!("what was settled last could not be told to Redis");
-        }
-    }
-}
-
-fn send(queue: &mpsc::Sender<Change>, counts: &Counts, changes: impl Iterator<Item = Change>) {
-    for change in changes {
-        if queue.try_send(change).is_err() {
-            counts.lost(1);
         }
     }
 }

@@ -9,10 +9,10 @@
 
 mod script;
 
-use crate::redis::{Redis, RedisFailure};
+use crate::redis::{Redis, RedisFailure, Words};
 use ::redis::Cmd;
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Ask, Cause, Change, Keep, Refusal, Slot, Take};
+use gateway_domain::counters::{Ask, Cause, Change, CounterKey, Keep, Refusal, Slot, Take};
 use script::{JOIN, Script};
 use std::time::Duration;
 use uuid::Uuid;
@@ -95,14 +95,13 @@ impl RedisCounters {
 
     /// Each node's part is added once, however often it is told, and whatever of it came by reserving and settling.
     pub async fn seed(&self, seeds: &[Seed], now: Timestamp) -> Result<(), RedisFailure> {
-        let mut call = self.seed.call(seeds.len());
-        seeds.iter().for_each(|seed| {
-            call.arg(window_key(seed.slot));
-        });
-        call.arg(&*self.process).arg(&*self.site);
+        let mut call = Cmd::new();
+        self.seed.call(&mut call, seeds.len(), 2 + seeds.len() * 4);
+        seeds.iter().for_each(|seed| call.word(Name::of(seed.slot.key).window(seed.slot)));
+        self.sign(&mut call);
         for seed in seeds {
-            call.arg(whole(seed.used)).arg(whole(seed.held)).arg(keep(seed.keep));
-            call.arg(ttl(seed.ends, now));
+            let numbers = [whole(seed.used), whole(seed.held), keep(seed.keep), ttl(seed.ends, now)];
+            numbers.into_iter().for_each(|n| call.number(n));
         }
         self.redis.ask(&call).await
     }
@@ -134,28 +133,37 @@ impl RedisCounters {
         (now, time): (Timestamp, Duration),
         late: impl FnOnce() + Send + 'static,
     ) -> Result<Verdict, RedisFailure> {
-        let mut call = self.reserve.call(asks.len() * 2 + 1);
-        call.arg(&*self.member);
-        asks.iter().for_each(|ask| keys(&mut call, ask.slot));
-        call.arg(&*self.process).arg(&*self.site);
-        for ask in asks.iter() {
-            let take = match ask.take {
-                Take::Now => 0,
-                Take::Hold => 1,
-                Take::Look => 2,
-            };
-            call.arg(whole(ask.limit)).arg(whole(ask.amount)).arg(take).arg(keep(ask.keep));
-            span(&mut call, ask.slot, ask.ends, now);
-        }
         let late = move |told: Vec<i64>| {
             if told.first() == Some(&GRANTED) {
                 late();
             }
         };
-        match self.redis.ask_on(call, time, late).await {
+        match self.redis.ask_numbers(|call| self.ask_for(asks, now, call), time, late).await {
             Err(RedisFailure::Refused(code)) if code == JOIN => Ok(Verdict::Stranger),
             told => read(asks, &told?),
         }
+    }
+
+    fn ask_for(&self, asks: &[Ask], now: Timestamp, call: &mut dyn Words) {
+        self.reserve.call(call, 1 + asks.len() * 2, 2 + asks.len() * 7);
+        call.word(self.member.as_bytes());
+        asks.iter().for_each(|ask| keys(call, ask.slot));
+        self.sign(call);
+        for ask in asks {
+            let take = match ask.take {
+                Take::Now => 0,
+                Take::Hold => 1,
+                Take::Look => 2,
+            };
+            [whole(ask.limit), whole(ask.amount), take, keep(ask.keep)].into_iter().for_each(|n| call.number(n));
+            span(call, ask.slot, ask.ends, now);
+        }
+    }
+
+    /// Who speaks.
+    fn sign(&self, call: &mut dyn Words) {
+        call.word(self.process.as_bytes());
+        call.word(self.site.as_bytes());
     }
 
     /// What each change leaves owed, in their order; `None` for a node that has to join first. A batch that was
@@ -167,14 +175,17 @@ impl RedisCounters {
         batch: u64,
         now: Timestamp,
     ) -> Result<Option<Vec<u64>>, RedisFailure> {
-        let mut call = self.settle.call(changes.len() * 2 + 2);
-        call.arg(&*self.member).arg(&*self.settled);
+        let mut call = Cmd::new();
+        self.settle.call(&mut call, 2 + changes.len() * 2, 3 + changes.len() * 9);
+        call.word(self.member.as_bytes());
+        call.word(self.settled.as_bytes());
         changes.iter().for_each(|change| keys(&mut call, change.slot));
-        call.arg(&*self.process).arg(&*self.site).arg(whole(batch));
+        self.sign(&mut call);
+        call.number(whole(batch));
         for change in changes {
-            call.arg(whole(change.limit)).arg(whole(change.back)).arg(whole(change.more));
-            call.arg(change.used.clamp(-MOST, MOST));
-            call.arg(i32::from(change.owes)).arg(keep(change.keep));
+            let (limit, back, more) = (whole(change.limit), whole(change.back), whole(change.more));
+            let (used, owes) = (change.used.clamp(-MOST, MOST), i64::from(change.owes));
+            [limit, back, more, used, owes, keep(change.keep)].into_iter().for_each(|n| call.number(n));
             span(&mut call, change.slot, change.ends, now);
         }
         let told: Vec<i64> = match self.redis.ask(&call).await {
@@ -208,15 +219,46 @@ fn read(asks: &mut [Ask], told: &[i64]) -> Result<Verdict, RedisFailure> {
     }
 }
 
-fn window_key(slot: Slot) -> String {
-    format!("gateway:{{limits}}:{:016x}{:016x}:{}", slot.key.0, slot.key.1, slot.began.0 / 1000)
+const PREFIX: &[u8] = b"gateway:{limits}:";
+const KEY: usize = PREFIX.len() + 32 + 1;
+
+/// What is kept of a counter: its windows, and its debt.
+struct Name([u8; KEY + 20]);
+
+impl Name {
+    fn of(key: CounterKey) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut name = [b':'; KEY + 20];
+        name[..PREFIX.len()].copy_from_slice(PREFIX);
+        let bytes = [key.0.to_be_bytes(), key.1.to_be_bytes()];
+        for (two, byte) in name[PREFIX.len()..].chunks_exact_mut(2).zip(bytes.as_flattened()) {
+            two[0] = DIGITS[usize::from(byte >> 4)];
+            two[1] = DIGITS[usize::from(byte & 15)];
+        }
+        Self(name)
+    }
+
+    fn window(&mut self, slot: Slot) -> &[u8] {
+        self.with(itoa::Buffer::new().format(slot.began.0 / 1000).as_bytes())
+    }
+
+    fn debt(&mut self) -> &[u8] {
+        self.with(b"debt")
+    }
+
+    fn with(&mut self, end: &[u8]) -> &[u8] {
+        self.0[KEY..KEY + end.len()].copy_from_slice(end);
+        &self.0[..KEY + end.len()]
+    }
 }
 
-fn keys(call: &mut Cmd, slot: Slot) {
-    call.arg(window_key(slot)).arg(format!("gateway:{{limits}}:{:016x}{:016x}:debt", slot.key.0, slot.key.1));
+fn keys(call: &mut dyn Words, slot: Slot) {
+    let mut name = Name::of(slot.key);
+    call.word(name.window(slot));
+    call.word(name.debt());
 }
 
-const fn keep(keep: Keep) -> i32 {
+const fn keep(keep: Keep) -> i64 {
     match keep {
         Keep::Memory => 0,
         Keep::Node => 1,
@@ -235,8 +277,8 @@ fn ttl(ends: Timestamp, now: Timestamp) -> i64 {
 }
 
 /// Began, ends and time to live.
-fn span(call: &mut Cmd, slot: Slot, ends: Timestamp, now: Timestamp) {
-    call.arg(ms(slot.began)).arg(ms(ends)).arg(ttl(ends, now));
+fn span(call: &mut dyn Words, slot: Slot, ends: Timestamp, now: Timestamp) {
+    [ms(slot.began), ms(ends), ttl(ends, now)].into_iter().for_each(|n| call.number(n));
 }
 
 fn whole(number: u64) -> i64 {

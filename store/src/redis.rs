@@ -1,6 +1,12 @@
-//! The one connection to Redis (or Valkey) that counters and the cache share. Dialled and watched in the
-//! background; a call never dials, never waits past its deadline, and fails at once while Redis is away, so
-//! that no request is held up by it (invariant 1). Knows no key and no script of its own.
+//! The one connection to Redis (or Valkey) that counters and the cache share, and beside it one of each thread for
+//! what is asked most. Dialled and watched in the background; a call never dials, never waits past its deadline, and
+//! fails at once while Redis is away, so that no request is held up by it (invariant 1). Knows no key and no script of
+//! its own.
+
+mod lane;
+mod words;
+
+pub(crate) use words::Words;
 
 use ::redis::aio::{ConnectionLike, MultiplexedConnection};
 use ::redis::cluster::ClusterClient;
@@ -10,13 +16,14 @@ use ::redis::{
     Value,
 };
 use arc_swap::ArcSwapOption;
+use lane::{Place, Wait};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Dialling, with TLS and the cluster's topology.
 const DIAL: Duration = Duration::from_secs(3);
@@ -124,6 +131,8 @@ pub struct Redis(Arc<Inner>);
 struct Inner {
     url: RedisUrl,
     link: ArcSwapOption<Link>,
+    /// Where threads have lanes of their own.
+    place: Option<Arc<Place>>,
     deadline: Duration,
     lost: Notify,
     late: AtomicU32,
@@ -143,6 +152,7 @@ impl Redis {
     /// Not connected yet: [`Redis::keep`] does that. `deadline` bounds every call.
     pub fn new(url: RedisUrl, deadline: Duration) -> Self {
         Self(Arc::new(Inner {
+            place: Place::of(&url.0, DIAL, ABANDONED),
             url,
             link: ArcSwapOption::empty(),
             deadline,
@@ -181,8 +191,9 @@ impl Redis {
                 Ok(Ok(link)) => {
                     tracing::info!(redis = %self.0.url, "connected to Redis");
                     self.0.late.store(0, Ordering::Relaxed);
-                    self.0.link.store(Some(Arc::new(link)));
+                    // First the number: whoever failed over an older one does not end this one.
                     self.0.links.fetch_add(1, Ordering::Release);
+                    self.0.link.store(Some(Arc::new(link)));
                 }
                 failed => {
                     if tries == 0 {
@@ -268,15 +279,41 @@ impl Redis {
         outcome
     }
 
+    /// As [`Self::ask_on`], of a script that answers with whole numbers. Costs the least: where Redis is a single
+    /// server without TLS it goes over the calling thread's own connection.
+    pub(crate) async fn ask_numbers(
+        &self,
+        write: impl Fn(&mut dyn Words),
+        time: Duration,
+        late: impl FnOnce(Vec<i64>) + Send + 'static,
+    ) -> Result<Vec<i64>, RedisFailure> {
+        let number = self.links();
+        if self.0.link.load().is_none() {
+            return Err(RedisFailure::Away);
+        }
+        let until = Instant::now() + self.0.deadline.min(time);
+        let sent = self.0.place.as_ref().and_then(|place| place.send(number, until, &write));
+        let Some(ticket) = sent else {
+            let mut command = Cmd::new();
+            write(&mut command);
+            return self.ask_on(command, time, late).await;
+        };
+        let outcome = Wait::new(ticket, late).await.unwrap_or_else(|| Err(self.too_late(time)));
+        match self.0.link.load_full().filter(|_| outcome.is_err() && self.links() == number) {
+            Some(link) => self.judge(&link, &outcome),
+            None => self.note(&outcome),
+        }
+        outcome
+    }
+
     fn too_late(&self, time: Duration) -> RedisFailure {
         if time < self.0.deadline { RedisFailure::Hurried } else { RedisFailure::Late }
     }
 
     fn judge<T>(&self, link: &Arc<Link>, outcome: &Result<T, RedisFailure>) {
         match outcome {
-            Ok(_) => self.0.late.store(0, Ordering::Relaxed),
             // Says nothing of Redis.
-            Err(RedisFailure::Refused(_) | RedisFailure::Hurried) => {}
+            Ok(_) | Err(RedisFailure::Refused(_) | RedisFailure::Hurried) => {}
             Err(RedisFailure::Away) => self.lose(link),
             Err(RedisFailure::Late) => {
                 if self.0.late.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_LATE {
@@ -284,8 +321,14 @@ impl Redis {
                 }
             }
         }
+        self.note(outcome);
+    }
+
+    fn note<T>(&self, outcome: &Result<T, RedisFailure>) {
         if outcome.is_err() {
             self.0.failures.fetch_add(1, Ordering::Relaxed);
+        } else if self.0.late.load(Ordering::Relaxed) != 0 {
+            self.0.late.store(0, Ordering::Relaxed);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is refused before anything costly is done: too many calls at once, and too many from one address.
 
-use crate::harness::{Gateway, Upstream, eventually, gateway::target, hello, reply, with};
+use crate::harness::{Gateway, Raw, Upstream, eventually, gateway::target, hello, reply, with};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -202,4 +202,58 @@ async fn a_storm_from_one_address_is_shed_and_others_pass() {
     let after = Duration::from_millis(2_100);
     tokio::time::sleep(after).await;
     from("/v1/messages", "203.0.113.1").json(&messages).send().await.expect(200);
+}
+
+/// Of key and provider alike: while a WebSocket is open its places are taken, and however it ends they are free again.
+#[tokio::test]
+async fn a_websocket_gives_its_places_back_whoever_ends_it() {
+    let narrow = Upstream::scripted(|mut peer| async move {
+        while let Some(seen) = peer.request().await {
+            if seen.header("upgrade").is_none() {
+                peer.send(reply::chat("hi")).await;
+                continue;
+            }
+            let head = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n";
+            peer.send(format!("{head}sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")).await;
+            match peer.bytes().await.as_slice() {
+                b"end" => return,
+                b"cut" => return peer.reset().await,
+                _ => peer.gone().await,
+            }
+            return;
+        }
+    })
+    .await;
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    admin.provider("narrow", "openai", Some(&narrow.url())).await;
+    admin.put("/providers/narrow", &json!({ "max_parallel": 1 })).await.expect(200);
+    let (_, key) = admin.workspace_key("narrow", json!({ "max_parallel": 1 })).await;
+    let handshake = format!(
+        "GET /v1/realtime?model=m HTTP/1.1\r\nhost: g\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         x-gateway-api-key: {key}\r\nx-gateway-provider: @narrow\r\n\r\n"
+    );
+    for ending in ["the client leaves", "end", "cut"] {
+        let mut socket = Raw::connect(gateway.proxy).await;
+        socket.send(&handshake).await;
+        assert_eq!(socket.head().await.status, 101, "{ending}");
+        let mut second = Raw::connect(gateway.proxy).await;
+        second.send(&handshake).await;
+        assert_eq!(second.head().await.status, 429, "{ending}: the key's place is taken");
+        let other = async || gateway.chat().provider("@narrow").json(&hello()).send().await;
+        other().await.expect(429);
+        if ending == "the client leaves" {
+            drop(socket);
+        } else {
+            socket.send(ending).await;
+            while !socket.bytes().await.is_empty() {}
+        }
+        eventually("the provider's place", || async { (other().await.status == 200).then_some(()) }).await;
+        eventually("the key's place", || async {
+            let call = gateway.chat().key(&key).provider("@narrow").json(&hello());
+            (call.send().await.status == 200).then_some(())
+        })
+        .await;
+    }
 }

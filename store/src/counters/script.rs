@@ -1,6 +1,6 @@
 //! The scripts that Redis runs, each whole or not at all.
 
-use ::redis::Cmd;
+use crate::redis::Words;
 use std::fmt;
 
 /// The code of the answer when Redis does not know a script (any more).
@@ -29,11 +29,12 @@ impl Script {
         &self.text
     }
 
-    /// So many keys come next, then arguments.
-    pub(super) fn call(&self, keys: usize) -> Cmd {
-        let mut call = ::redis::cmd("EVALSHA");
-        call.arg(&*self.hash).arg(keys);
-        call
+    /// So many keys come next, then so many arguments.
+    pub(super) fn call(&self, call: &mut dyn Words, keys: usize, arguments: usize) {
+        call.begin(3 + keys + arguments);
+        call.word(b"EVALSHA");
+        call.word(self.hash.as_bytes());
+        call.word(itoa::Buffer::new().format(keys).as_bytes());
     }
 }
 

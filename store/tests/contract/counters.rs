@@ -19,13 +19,13 @@ use uuid::Uuid;
 const PATIENT: Duration = Duration::MAX;
 const MINUTE: i64 = 60_000_000;
 /// Near the real time, since Redis forgets windows by its own clock.
-const START: i64 = 30_000_000 * MINUTE;
+pub(crate) const START: i64 = 30_000_000 * MINUTE;
 
 fn slot(name: u64, now: Timestamp) -> Slot {
     Slot { key: CounterKey(name << 56, name), began: Timestamp(now.0.div_euclid(MINUTE) * MINUTE) }
 }
 
-fn ask(name: u64, limit: u64, amount: u64, take: Take, now: Timestamp) -> Ask {
+pub(crate) fn ask(name: u64, limit: u64, amount: u64, take: Take, now: Timestamp) -> Ask {
     let slot = slot(name, now);
     Ask {
         slot,
@@ -70,8 +70,13 @@ fn node(redis: &Redis) -> RedisCounters {
     RedisCounters::new(redis.clone(), Uuid::now_v7(), Uuid::now_v7())
 }
 
-async fn take(node: &RedisCounters, asks: &mut [Ask], at: Timestamp) -> Verdict {
+pub(crate) async fn take(node: &RedisCounters, asks: &mut [Ask], at: Timestamp) -> Verdict {
     node.reserve(asks, (at, PATIENT), || {}).await.unwrap()
+}
+
+pub(crate) async fn join(node: &RedisCounters) {
+    assert!(!node.join().await.unwrap(), "nothing was counted before");
+    node.enter().await.unwrap();
 }
 
 /// Connected nodes that have joined, while `story` runs.
@@ -79,8 +84,7 @@ async fn with_nodes<F: Future<Output = ()>>(server: &Server, n: usize, story: im
     with_redis(server, async |redis| {
         let nodes: Vec<_> = (0..n).map(|_| node(&redis)).collect();
         for node in &nodes {
-            assert!(!node.join().await.unwrap(), "nothing was counted before");
-            node.enter().await.unwrap();
+            join(node).await;
         }
         story(nodes).await;
     })
@@ -361,6 +365,13 @@ async fn slow_wire(port: u16, wait: Arc<AtomicU64>) -> u16 {
 
 #[tokio::test]
 async fn what_came_late_is_heard_of() {
+    // Over the connection of all threads, and over this thread's own.
+    for asked_before in [0, 50] {
+        hear_of_what_came_late(asked_before).await;
+    }
+}
+
+async fn hear_of_what_came_late(asked_before: u64) {
     let server = Server::start();
     let wait = Arc::new(AtomicU64::new(0));
     let local = tokio::task::LocalSet::new();
@@ -376,6 +387,10 @@ async fn what_came_late_is_heard_of() {
                 let node = node(&redis);
                 node.join().await.unwrap();
                 node.enter().await.unwrap();
+                for _ in 0..asked_before {
+                    take(&node, &mut [ask(2, 9, 0, Take::Look, Timestamp(START))], Timestamp(START)).await;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
                 wait.store(600, Relaxed);
                 let heard = Arc::new(Notify::new());
                 let late = heard.clone();

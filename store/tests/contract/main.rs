@@ -7,6 +7,7 @@ mod counters;
 mod history;
 mod journal;
 mod keys;
+mod lanes;
 mod log_days;
 mod logs;
 mod migrations;

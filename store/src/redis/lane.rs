@@ -1,0 +1,466 @@
+//! A thread's own connection to a single Redis, for what is asked on a request's path: whoever asks and whoever drives
+//! it share a runtime, so no other thread is woken, and what is asked in one turn goes out in one write. Dialled beside
+//! the requests; while there is none they go over the connection of the process. Knows no command.
+
+use super::RedisFailure;
+use super::words::{self, Answer, Strange, Words};
+use ::redis::{ConnectionAddr, ConnectionInfo};
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+/// What broke is dialled again after so long, while the connection of the process still lives.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Answers are read in pieces of this size; each is far smaller.
+const PIECE: usize = 16 << 10;
+/// Calls that may wait for an answer on one lane; more go over the connection of the process.
+const MOST_WAITING: usize = 1 << 14;
+
+type Told = Result<Vec<i64>, RedisFailure>;
+type Late = Box<dyn FnOnce(Vec<i64>) + Send>;
+
+thread_local! {
+    static OWN: RefCell<Vec<(Weak<Place>, Arc<Lane>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where lanes lead to, and how long they may take.
+pub(super) struct Place {
+    host: String,
+    port: u16,
+    user: Option<String>,
+    password: Option<String>,
+    database: i64,
+    dial: Duration,
+    /// After so long an answer will not come any more.
+    abandoned: Duration,
+}
+
+impl Place {
+    /// Only a single server without TLS has lanes.
+    pub(super) fn of(nodes: &[ConnectionInfo], dial: Duration, abandoned: Duration) -> Option<Arc<Self>> {
+        let [one] = nodes else { return None };
+        let ConnectionAddr::Tcp(host, port) = one.addr() else { return None };
+        let settings = one.redis_settings();
+        Some(Arc::new(Self {
+            host: host.clone(),
+            port: *port,
+            user: settings.username().map(str::to_owned),
+            password: settings.password().map(str::to_owned),
+            database: settings.db(),
+            dial,
+            abandoned,
+        }))
+    }
+
+    /// Over the calling thread's own lane; `None` while that is not open. `link` numbers the connection of the process:
+    /// with another one there comes another lane.
+    pub(super) fn send(
+        self: &Arc<Self>,
+        link: u64,
+        until: Instant,
+        write: impl FnOnce(&mut dyn Words),
+    ) -> Option<Arc<Ticket>> {
+        OWN.with_borrow_mut(|own| {
+            let Some((_, lane)) = own.iter_mut().find(|(place, _)| std::ptr::eq(place.as_ptr(), Arc::as_ptr(self)))
+            else {
+                own.retain(|(place, _)| place.strong_count() > 0);
+                own.push((Arc::downgrade(self), Lane::dial(self, link)?));
+                return None;
+            };
+            if lane.link == link
+                && let Some(ticket) = lane.send(until, write)
+            {
+                return Some(ticket);
+            }
+            if lane.is_spent(link) {
+                lane.leave();
+                *lane = Lane::dial(self, link)?;
+            }
+            None
+        })
+    }
+
+    async fn reach(&self) -> io::Result<TcpStream> {
+        let mut stream = TcpStream::connect((&*self.host, self.port)).await?;
+        stream.set_nodelay(true)?;
+        let (greeting, mut expected) = self.greeting();
+        stream.write_all(&greeting).await?;
+        let (mut piece, mut seen) = ([0; 512], Vec::new());
+        while expected > 0 {
+            let n = stream.read(&mut piece).await?;
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            seen.extend_from_slice(&piece[..n]);
+            while let Some((answer, length)) = words::read(&seen).map_err(|Strange| io::ErrorKind::InvalidData)? {
+                if matches!(answer, Answer::Refused(_)) {
+                    return Err(io::ErrorKind::PermissionDenied.into());
+                }
+                seen.drain(..length);
+                expected -= 1;
+            }
+        }
+        Ok(stream)
+    }
+
+    /// And how many answers it has.
+    fn greeting(&self) -> (Vec<u8>, usize) {
+        let database = self.database.to_string();
+        let mut commands: Vec<Vec<&str>> = Vec::new();
+        if let Some(password) = &self.password {
+            commands.push(["AUTH"].into_iter().chain(self.user.as_deref()).chain([&**password]).collect());
+        }
+        if self.database != 0 {
+            commands.push(vec!["SELECT", &database]);
+        }
+        commands.push(vec!["PING"]);
+        let mut out = Vec::new();
+        for command in &commands {
+            out.begin(command.len());
+            command.iter().for_each(|word| out.word(word.as_bytes()));
+        }
+        (out, commands.len())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Dialling,
+    Open,
+    /// Nothing is asked any more; what was may still be answered.
+    Left,
+    Shut,
+}
+
+pub(super) struct Lane {
+    link: u64,
+    dialled: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    /// Asked and not yet sent.
+    out: Vec<u8>,
+    /// In the order in which they will be answered.
+    waiting: VecDeque<Arc<Ticket>>,
+    /// Before then nobody has waited for too long.
+    due: Option<Instant>,
+    driver: Option<Waker>,
+}
+
+impl Lane {
+    fn dial(place: &Arc<Place>, link: u64) -> Option<Arc<Self>> {
+        let runtime = Handle::try_current().ok()?;
+        let state =
+            State { phase: Phase::Dialling, out: Vec::new(), waiting: VecDeque::new(), due: None, driver: None };
+        let lane = Arc::new(Self { link, dialled: Instant::now(), state: Mutex::new(state) });
+        let (place, shutting) = (place.clone(), Shutting(lane.clone()));
+        runtime.spawn(async move {
+            if let Ok(Ok(stream)) = timeout(place.dial, place.reach()).await {
+                shutting.0.open();
+                Driver::new(shutting.0.clone(), stream, place.abandoned).await;
+            }
+        });
+        Some(lane)
+    }
+
+    fn open(&self) {
+        let mut state = self.state.lock();
+        if state.phase == Phase::Dialling {
+            state.phase = Phase::Open;
+        }
+    }
+
+    fn send(&self, until: Instant, write: impl FnOnce(&mut dyn Words)) -> Option<Arc<Ticket>> {
+        let mut state = self.state.lock();
+        if state.phase != Phase::Open || state.waiting.len() >= MOST_WAITING {
+            return None;
+        }
+        write(&mut state.out);
+        let ticket = Arc::new(Ticket { until, stage: Mutex::new(Stage::Waiting(None)) });
+        state.waiting.push_back(ticket.clone());
+        state.due = Some(state.due.map_or(until, |due| due.min(until)));
+        // The driver looks at all that was asked until its turn comes.
+        let driver = state.driver.take();
+        drop(state);
+        driver.into_iter().for_each(Waker::wake);
+        Some(ticket)
+    }
+
+    fn is_spent(&self, link: u64) -> bool {
+        self.link != link || (self.state.lock().phase == Phase::Shut && self.dialled.elapsed() > AGAIN)
+    }
+
+    fn leave(&self) {
+        let mut state = self.state.lock();
+        if state.phase != Phase::Shut {
+            state.phase = Phase::Left;
+        }
+        let driver = state.driver.take();
+        drop(state);
+        driver.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// However a lane ends, nobody goes on waiting for it.
+struct Shutting(Arc<Lane>);
+
+impl Drop for Shutting {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.phase = Phase::Shut;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.iter().for_each(|ticket| ticket.tell(Err(RedisFailure::Away)));
+    }
+}
+
+/// Writes, reads, and looks at the clock.
+struct Driver {
+    lane: Arc<Lane>,
+    stream: TcpStream,
+    abandoned: Duration,
+    sending: Vec<u8>,
+    sent: usize,
+    seen: Box<[u8]>,
+    filled: usize,
+    alarm: Pin<Box<Sleep>>,
+    alarmed: Option<Instant>,
+    /// Sent and not answered.
+    awaited: usize,
+}
+
+/// The connection is of no use any more.
+struct Broken;
+
+impl Driver {
+    fn new(lane: Arc<Lane>, stream: TcpStream, abandoned: Duration) -> Self {
+        Self {
+            lane,
+            stream,
+            abandoned,
+            sending: Vec::new(),
+            sent: 0,
+            seen: vec![0; PIECE].into(),
+            filled: 0,
+            alarm: Box::pin(sleep_until(Instant::now())),
+            alarmed: None,
+            awaited: 0,
+        }
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        self.read(cx)?;
+        self.write(cx)?;
+        self.watch(cx)
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        loop {
+            let mut room = ReadBuf::new(&mut self.seen[self.filled..]);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut room) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(())) if !room.filled().is_empty() => self.filled += room.filled().len(),
+                Poll::Ready(_) => return Err(Broken),
+            }
+            self.hear()?;
+        }
+    }
+
+    fn hear(&mut self) -> Result<(), Broken> {
+        let mut at = 0;
+        while let Some((answer, length)) = words::read(&self.seen[at..self.filled]).map_err(|Strange| Broken)? {
+            at += length;
+            self.awaited = self.awaited.saturating_sub(1);
+            let ticket = self.lane.state.lock().waiting.pop_front().ok_or(Broken)?;
+            ticket.tell(match answer {
+                Answer::Numbers(numbers) => Ok(numbers),
+                Answer::Refused(code) => Err(RedisFailure::Refused(code)),
+            });
+        }
+        self.seen.copy_within(at..self.filled, 0);
+        self.filled -= at;
+        // An answer that finds no room is none of ours.
+        if self.filled == self.seen.len() { Err(Broken) } else { Ok(()) }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        loop {
+            if self.sent == self.sending.len() {
+                self.sending.clear();
+                self.sent = 0;
+                let mut state = self.lane.state.lock();
+                if state.phase == Phase::Left && state.waiting.is_empty() {
+                    return Err(Broken);
+                }
+                // Redis does one thing after the other: what is asked meanwhile waits here as well as there, and goes
+                // in one write.
+                if self.awaited == 0 {
+                    std::mem::swap(&mut self.sending, &mut state.out);
+                    self.awaited = state.waiting.len();
+                }
+                if self.sending.is_empty() {
+                    if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+                        state.driver = Some(cx.waker().clone());
+                    }
+                    return Ok(());
+                }
+            }
+            match Pin::new(&mut self.stream).poll_write(cx, &self.sending[self.sent..]) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(n)) if n > 0 => self.sent += n,
+                Poll::Ready(_) => return Err(Broken),
+            }
+        }
+    }
+
+    /// One timer for all: it rings when the first of them may have waited for too long.
+    fn watch(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+        loop {
+            let due = self.lane.state.lock().due;
+            let Some(due) = due else { return Ok(()) };
+            if self.alarmed.is_none_or(|at| due < at) {
+                self.alarm.as_mut().reset(due);
+                self.alarmed = Some(due);
+            }
+            let Poll::Ready(()) = self.alarm.as_mut().poll(cx) else { return Ok(()) };
+            self.alarmed = None;
+            let now = Instant::now();
+            let mut state = self.lane.state.lock();
+            state.due = state.waiting.iter().map(|ticket| ticket.next(now, self.abandoned)).min();
+            if state.due.is_some_and(|due| due <= now) {
+                return Err(Broken);
+            }
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.turn(cx).is_err() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// One call on its way.
+pub(super) struct Ticket {
+    until: Instant,
+    stage: Mutex<Stage>,
+}
+
+enum Stage {
+    Waiting(Option<Waker>),
+    /// The caller has waited for as long as it may.
+    Overdue,
+    Told(Told),
+    /// The caller has gone: who hears of it instead.
+    Left(Late),
+    Over,
+}
+
+impl Ticket {
+    fn tell(&self, told: Told) {
+        let mut stage = self.stage.lock();
+        match std::mem::replace(&mut *stage, Stage::Over) {
+            Stage::Waiting(waker) => {
+                *stage = Stage::Told(told);
+                drop(stage);
+                waker.into_iter().for_each(Waker::wake);
+            }
+            Stage::Overdue => *stage = Stage::Told(told),
+            Stage::Left(late) => {
+                drop(stage);
+                if let Ok(numbers) = told {
+                    late(numbers);
+                }
+            }
+            Stage::Told(_) | Stage::Over => {}
+        }
+    }
+
+    /// When it is to be looked at again.
+    fn next(&self, now: Instant, abandoned: Duration) -> Instant {
+        let mut stage = self.stage.lock();
+        match &mut *stage {
+            Stage::Waiting(_) if now < self.until => return self.until,
+            Stage::Waiting(waker) => {
+                let waker = waker.take();
+                *stage = Stage::Overdue;
+                drop(stage);
+                waker.into_iter().for_each(Waker::wake);
+            }
+            _ => {}
+        }
+        self.until + abandoned
+    }
+}
+
+/// For the answer, or for `None` when the time is over. From then on, and when this is dropped, what Redis does after
+/// all is told to `late`.
+pub(super) struct Wait<L: FnOnce(Vec<i64>) + Send + 'static> {
+    ticket: Arc<Ticket>,
+    late: Option<L>,
+}
+
+impl<L: FnOnce(Vec<i64>) + Send + 'static> Wait<L> {
+    pub(super) fn new(ticket: Arc<Ticket>, late: L) -> Self {
+        Self { ticket, late: Some(late) }
+    }
+}
+
+impl<L: FnOnce(Vec<i64>) + Send + 'static> Unpin for Wait<L> {}
+
+impl<L: FnOnce(Vec<i64>) + Send + 'static> Future for Wait<L> {
+    type Output = Option<Told>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
+        let this = &mut *self;
+        let mut stage = this.ticket.stage.lock();
+        if let Stage::Waiting(waker) = &mut *stage {
+            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                *waker = Some(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        match std::mem::replace(&mut *stage, Stage::Over) {
+            Stage::Told(told) => {
+                this.late = None;
+                Poll::Ready(Some(told))
+            }
+            _ => {
+                if let Some(late) = this.late.take() {
+                    *stage = Stage::Left(Box::new(late));
+                }
+                Poll::Ready(None)
+            }
+        }
+    }
+}
+
+impl<L: FnOnce(Vec<i64>) + Send + 'static> Drop for Wait<L> {
+    fn drop(&mut self) {
+        let Some(late) = self.late.take() else { return };
+        let mut stage = self.ticket.stage.lock();
+        match std::mem::replace(&mut *stage, Stage::Over) {
+            Stage::Told(told) => {
+                drop(stage);
+                if let Ok(numbers) = told {
+                    late(numbers);
+                }
+            }
+            Stage::Waiting(_) | Stage::Overdue => *stage = Stage::Left(Box::new(late)),
+            Stage::Left(_) | Stage::Over => {}
+        }
+    }
+}
