@@ -9,7 +9,7 @@ mod standings;
 pub(crate) use alerts::Alerts;
 pub(crate) use recovery::node_id;
 
-use gateway_admin::system_clock;
+use crate::clock;
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Charge, Counters, Keep, Slot};
 use gateway_domain::ports::{self, StoreError};
@@ -172,8 +172,7 @@ impl Accounts {
                 away = done.is_err();
                 if !away && purged.is_none_or(|at| at.elapsed() >= PURGE) {
                     purged = Some(Instant::now());
-                    if let Err(error) = accounts.database.forget_counts(system_clock().plus_micros(-ENDED_MICROS)).await
-                    {
+                    if let Err(error) = accounts.database.forget_counts(clock::now().plus_micros(-ENDED_MICROS)).await {
                         tracing::warn!(%error, "ended counters could not be forgotten");
                     }
                 }
@@ -223,7 +222,7 @@ impl Accounts {
     }
 
     async fn hear(&self, heard: &mut i64) -> Result<Vec<Count>, StoreError> {
-        let changed = self.database.counts(&self.node, *heard, system_clock()).await?;
+        let changed = self.database.counts(&self.node, *heard, clock::now()).await?;
         // Below nothing, the rest is still to be added: what this process knows is right.
         let totals: Vec<Total> = changed.iter().filter_map(total).collect();
         self.ledger.absorb(&totals);

@@ -1,5 +1,6 @@
 //! The command line: `gateway [serve]`, `mock`, `check`, `migrate`, `keys`.
 
+use crate::clock;
 use crate::mock::MockArgs;
 use crate::settings::{Effective, Flags, Settings, read_file};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -56,6 +57,9 @@ pub(crate) struct ServeArgs {
     /// Take the listeners over from a running gateway that is sent SIGQUIT
     #[arg(long, help_heading = "Shutdown and upgrade")]
     pub(crate) upgrade: bool,
+    /// Seconds by which this process is ahead of the machine's clock, so that tests of windows begin where none ends
+    #[arg(long, env = "GATEWAY_CLOCK_AHEAD", default_value_t = 0, hide = true, allow_hyphen_values = true)]
+    clock_ahead: i64,
 }
 
 /// Settings ready for use.
@@ -77,6 +81,7 @@ pub(crate) fn parse() -> (Cli, ArgMatches) {
 
 impl ServeArgs {
     pub(crate) fn resolve(mut self, matches: &ArgMatches) -> Result<Resolved, String> {
+        clock::set_ahead(self.clock_ahead);
         let file = read_file(self.settings.as_deref())?;
         self.flags.adopt_foreign_names()?;
         // The innermost subcommand holds the flags.

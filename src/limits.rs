@@ -9,6 +9,7 @@ mod shared;
 pub(crate) use figures::Figures;
 pub(crate) use shared::Shared;
 
+use crate::clock;
 use crate::peers::{Peers, Place};
 use figures::{By, Counts};
 use gateway_admin::Counting;
@@ -56,7 +57,7 @@ impl Limits {
     /// How limits are counted right now.
     pub(crate) fn counting(&self) -> Counting {
         match &self.shared {
-            Some(shared) if shared.is_open(gateway_admin::system_clock()) => Counting::Redis,
+            Some(shared) if shared.is_open(clock::now()) => Counting::Redis,
             Some(_) => Counting::RedisAway,
             None if self.peers.count() > 1 => Counting::Divided,
             None => Counting::Process,

@@ -3,6 +3,7 @@
 mod accounts;
 mod cache;
 mod cli;
+mod clock;
 mod flight;
 mod ids;
 mod issuers;

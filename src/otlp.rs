@@ -7,6 +7,7 @@ mod spans;
 
 pub(crate) use spans::{operation, provider};
 
+use crate::clock;
 use crate::metrics::Metrics;
 use crate::outbound::{Outbound, OutboundError, send};
 use crate::parts::{Parts, Trouble};
@@ -126,7 +127,7 @@ impl Otlp {
         otlp.watch(metrics)?;
         let attributes = target.resource.iter().map(|(k, v)| text(k, v)).collect();
         let resource = Resource { attributes, ..Resource::default() };
-        let started_nanos = nanos(gateway_admin::system_clock());
+        let started_nanos = nanos(clock::now());
         Ok((otlp, Exporter { queue: rx, target, outbound, resource, fates, started_nanos }))
     }
 
@@ -221,7 +222,7 @@ impl Exporter {
     }
 
     async fn push_metrics(&self, process: &Process) {
-        let now = nanos(gateway_admin::system_clock());
+        let now = nanos(clock::now());
         let told = points::request(&process.families(), &self.resource, self.started_nanos, now);
         self.push("/v1/metrics", told.encode_to_vec()).await;
     }
@@ -293,7 +294,7 @@ pub(crate) fn resource(service: &str, given: Vec<(String, String)>) -> Vec<(Stri
     let known = [
         ("service.name", service.to_owned()),
         ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("service.instance.id", crate::ids::next(gateway_admin::system_clock()).to_string()),
+        ("service.instance.id", crate::ids::next(clock::now()).to_string()),
     ];
     let known = known.into_iter().map(|(k, v)| (k.to_owned(), v)).filter(|(k, _)| !given.iter().any(|(g, _)| g == k));
     let mut all: Vec<(String, String)> = known.collect();

@@ -41,6 +41,7 @@ pub(crate) use shield::{Bounds, Shield};
 pub(crate) use sticky::Assignments;
 
 use crate::cache::AnswerCache;
+use crate::clock;
 use crate::flight::Flight;
 use crate::issuers::Issuers;
 use crate::live::Live;
@@ -70,7 +71,7 @@ use record::Booked;
 use relay::Relay;
 use request::Request;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use upload::{Framing, Upload};
 
 /// What the data plane needs of the settings, in the form that it uses.
@@ -137,10 +138,9 @@ impl ProxyHttp for Gateway {
     type CTX = Ctx;
 
     fn new_ctx(&self) -> Ctx {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ctx {
             started: Instant::now(),
-            at: Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)),
+            at: clock::now(),
             held: Permit::new(&self.budget),
             records: Booked::default(),
             relay: None,

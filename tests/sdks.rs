@@ -154,6 +154,7 @@ async fn node_anthropic() {
 /// Keys of the gateway whose limits are met at once: what it tells must be what SDKs act on.
 #[tokio::test]
 async fn sdks_wait_as_limits_tell_and_do_not_try_budgets_again() {
+    harness::stand_at_noon();
     let mut stage = stage().await;
     let rate = |unit: &str| json!({ "rate_limits": [{ "type": "requests", "unit": unit, "value": 1 }] });
     let budget = json!({ "usage_limits": { "type": "tokens", "credit_limit": 1 } });

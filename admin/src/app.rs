@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
 /// The client's address, put on each request by whoever accepted the connection.
@@ -158,12 +157,6 @@ impl App {
     pub(crate) fn build(&self) -> Build<'_> {
         Build { catalog: self.catalog, vault: &*self.vault, trusted: &self.trusted }
     }
-}
-
-/// The wall clock, for [`App::clock`].
-pub fn system_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 /// The system's generator, for [`App::random`].

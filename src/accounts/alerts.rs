@@ -2,9 +2,10 @@
 //! threshold or a limit is reached, on one of all nodes. Looks at what changed, never at a request.
 
 use super::is_budget;
+use crate::clock;
 use crate::live::Live;
 use crate::outbound::{self, Outbound};
-use gateway_admin::{Alert, App, system_clock};
+use gateway_admin::{Alert, App};
 use gateway_domain::counters::Measured;
 use gateway_domain::ports::{Holder, Live as _, StoreError};
 use gateway_domain::resource::budget::{Amount, Budget, Spend};
@@ -33,7 +34,7 @@ const LIMIT: i64 = 2;
 
 impl Alerts {
     pub(super) async fn look(&self, database: &Database, changed: &[Count]) -> Result<(), StoreError> {
-        let now = system_clock();
+        let now = clock::now();
         let snapshot = self.live.snapshot();
         for count in changed.iter().filter(|count| is_budget(count, now)) {
             let Some(owner) = &count.owner else { continue };
@@ -76,7 +77,7 @@ impl Alerts {
         if let Some((url, outbound)) = &self.webhook {
             let mut body = told;
             body.insert("alert_emails".into(), json!(emails(&self.live.snapshot(), owner.holder)));
-            body.insert("at".into(), json!(system_clock()));
+            body.insert("at".into(), json!(clock::now()));
             body.insert("subject".into(), subject.unwrap_or_default());
             self.runtime.spawn(call(url.clone(), outbound.clone(), Value::Object(body).to_string()));
         }

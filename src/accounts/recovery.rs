@@ -2,7 +2,7 @@
 //! Segments of a process that still lives (an upgrade) are its own: what it puts into the database is heard of.
 
 use super::{Accounts, Pending, delta};
-use gateway_admin::system_clock;
+use crate::clock;
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::Position;
 use gateway_store::journal;
@@ -25,7 +25,7 @@ pub(crate) fn node_id(data_dir: &Path) -> Result<String, String> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(told(e)),
     }
-    let id = crate::ids::next(system_clock()).to_string();
+    let id = crate::ids::next(clock::now()).to_string();
     std::fs::write(&path, &id).map_err(told)?;
     Ok(id)
 }

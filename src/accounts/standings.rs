@@ -2,7 +2,7 @@
 //! a moment ago.
 
 use super::Accounts;
-use gateway_admin::system_clock;
+use crate::clock;
 use gateway_domain::counters::{Change, Keep};
 use gateway_domain::ports::{Entity, EntityQuery, Fut, Holder, Standings, StoreError, Which};
 use gateway_domain::record::Page;
@@ -15,7 +15,7 @@ impl Standings for Accounts {
     fn entities<'a>(&'a self, query: &'a EntityQuery) -> Fut<'a, Result<Page<Entity>, StoreError>> {
         Box::pin(async {
             self.flush().await?;
-            let page = self.database.count_page(query, system_clock()).await?;
+            let page = self.database.count_page(query, clock::now()).await?;
             let rows = page.rows.iter().map(|count| self.entity(count, query.limit)).collect();
             Ok(Page { total: page.total, rows })
         })
@@ -24,7 +24,7 @@ impl Standings for Accounts {
     fn totals<'a>(&'a self, holders: &'a [(Holder, &'a Budget)]) -> Fut<'a, Result<Vec<Option<Entity>>, StoreError>> {
         Box::pin(async move {
             self.flush().await?;
-            let now = system_clock();
+            let now = clock::now();
             let mut known: HashMap<Holder, Vec<Count>> = HashMap::new();
             let mut found = Vec::with_capacity(holders.len());
             for (holder, budget) in holders {
@@ -42,7 +42,7 @@ impl Standings for Accounts {
     fn reset<'a>(&'a self, holder: Holder, which: Which<'a>) -> Fut<'a, Result<bool, StoreError>> {
         Box::pin(async move {
             self.flush().await?;
-            let now = system_clock();
+            let now = clock::now();
             let counts = self.database.counts_of(holder, which, now).await?;
             let used: Vec<u64> = counts.iter().map(|count| self.used(count)).collect();
             let changes: Vec<Change> = counts.iter().zip(&used).map(|(count, used)| nothing(count, *used)).collect();

@@ -3,6 +3,7 @@
 
 use super::figures::Counts;
 use super::shared::Link;
+use crate::clock;
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Change, Slot};
 use gateway_policies::Ledger;
@@ -221,7 +222,7 @@ fn draw_together(changes: VecDeque<Change>) -> VecDeque<Change> {
 }
 
 fn clock() -> Timestamp {
-    gateway_admin::system_clock()
+    clock::now()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use super::figures::Counts;
 use super::settler::{Flush, Settler};
+use crate::clock;
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Ask, Change};
 use gateway_policies::Ledger;
@@ -65,7 +66,7 @@ impl Shared {
     /// `site` is the same again after a restart on the same data. `ledger` holds what this node has counted; all of
     /// it from [`Self::open`] on.
     pub(crate) fn start(redis: Redis, site: Uuid, ledger: Arc<Ledger>, runtime: &Handle) -> Self {
-        let process = crate::ids::next(gateway_admin::system_clock());
+        let process = crate::ids::next(clock::now());
         let counters = RedisCounters::new(redis.clone(), process, site);
         let (joined, left, ready) = (AtomicU64::new(0), Notify::new(), Notify::new());
         let link = Arc::new(Link { redis, counters, counts: Arc::default(), joined, left, ready });

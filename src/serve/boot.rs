@@ -165,7 +165,7 @@ pub(crate) fn app(
         public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
         data_service: settings.data_service_token.as_deref().map(KeyHash::of),
         settings: Arc::from([]),
-        clock: gateway_admin::system_clock,
+        clock: crate::clock::now,
         random: gateway_admin::system_random,
     }
 }

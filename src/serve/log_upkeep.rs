@@ -1,8 +1,8 @@
 //! Upkeep of records, on every node: days that are over their time are dropped, and records of a version before
 //! partitions are moved to where records go now. What one node has done, the others find done.
 
+use crate::clock;
 use crate::settings::Settings;
-use gateway_admin::system_clock;
 use gateway_domain::Timestamp;
 use gateway_domain::ports::LogStore;
 use gateway_store::{Database, DatabaseUrl, Options};
@@ -40,7 +40,7 @@ impl LogUpkeep {
     pub(super) fn start(self, runtime: &Handle) {
         runtime.spawn(async move {
             loop {
-                let done = self.round(system_clock()).await;
+                let done = self.round(clock::now()).await;
                 let pause = if let Err(why) = done {
                     tracing::warn!(%why, "upkeep of records has to wait");
                     SOON

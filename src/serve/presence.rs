@@ -2,6 +2,7 @@
 //! the others are divided by their number.
 
 use super::boot::Booted;
+use crate::clock;
 use crate::ids;
 use crate::peers::Peers;
 use crate::settings::Role;
@@ -23,7 +24,7 @@ pub(crate) struct Presence {
 }
 
 pub(crate) fn start(runtime: &Handle, booted: &Booted, role: Role, peers: Peers) -> Presence {
-    let started_at = gateway_admin::system_clock();
+    let started_at = clock::now();
     let id = ids::next(started_at);
     let (database, live) = (booted.database.clone(), booted.live.clone());
     let role = role.name().to_owned();

@@ -1,5 +1,6 @@
 //! What the process says of itself: readiness, version, metrics.
 
+use crate::clock;
 use crate::flight::Flight;
 use crate::limits::Limits;
 use crate::live::Live;
@@ -14,7 +15,6 @@ use prometheus::proto::MetricFamily;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -92,8 +92,7 @@ impl Process {
 impl Process {
     /// Targets of saved configs that have a circuit breaker, open or not.
     fn circuits(&self) -> Vec<Circuit> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        let now_ms = clock::now().micros() / 1000;
         let snapshot = self.live.snapshot();
         let mut all = Vec::new();
         for workspace in snapshot.workspaces() {
@@ -179,7 +178,7 @@ impl Process {
             buffered: self.budget.held(),
             counters: self.limits.ledger().len(),
             peers: self.limits.peers().count(),
-            time: gateway_admin::system_clock(),
+            time: clock::now(),
             bodies_shed: self.budget.shed(),
             assignments: self.sticks.len(),
             circuits: self.circuits(),

@@ -1,7 +1,8 @@
 //! Work that nobody asks for: rotations that are due, transitions that end, tombstones that every node has long
 //! heard of, costs of records whose price came later. Each node that serves the Admin API does it; what one has done, the others find done.
 
-use gateway_admin::{App, maintain, reprice, system_clock};
+use crate::clock;
+use gateway_admin::{App, maintain, reprice};
 use gateway_store::Database;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -35,7 +36,7 @@ pub(crate) fn start(runtime: &Handle, app: App, database: Database) {
             }
             if purged.is_none_or(|at| at.elapsed() >= PURGE) {
                 purged = Some(Instant::now());
-                if let Err(e) = database.purge(system_clock().plus_micros(-TOMBSTONES_MICROS)).await {
+                if let Err(e) = database.purge(clock::now().plus_micros(-TOMBSTONES_MICROS)).await {
                     tracing::warn!(error = %e, "old tombstones could not be forgotten");
                 }
             }

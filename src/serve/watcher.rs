@@ -3,7 +3,7 @@
 
 use super::boot::{self, Booted};
 use super::process::Process;
-use gateway_domain::Timestamp;
+use crate::clock;
 use gateway_domain::ports::{Changes, ConfigStore, Live as _, Revision};
 use gateway_policies::Ledger;
 use gateway_store::LastGood;
@@ -53,7 +53,7 @@ pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: 
             }
             if swept.elapsed() >= SWEEP {
                 swept = Instant::now();
-                ledger.sweep(now());
+                ledger.sweep(clock::now());
             }
         }
     });
@@ -86,8 +86,4 @@ async fn follow(
     let revision = changes.revision;
     let rows = (!changes.rows.is_empty()).then_some(changes);
     Ok(Changed { revision, rows, problems: !problems.is_empty() })
-}
-
-pub(crate) fn now() -> Timestamp {
-    gateway_admin::system_clock()
 }

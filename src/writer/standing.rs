@@ -1,5 +1,6 @@
 //! How the way of records does, for the status page: what lies in the journal, and whether the store keeps up.
 
+use crate::clock;
 use crate::metrics::Metrics;
 use crate::parts::{Parts, Trouble};
 use gateway_admin::Part;
@@ -23,7 +24,7 @@ pub(super) fn tell(parts: &Parts, metrics: &Metrics, shedding: &Trouble, away: &
     });
     let (counts, away) = (metrics.clone(), away.clone());
     parts.add(move || {
-        let lag = counts.store_lag(gateway_admin::system_clock());
+        let lag = counts.store_lag(clock::now());
         Part::new("log_store", json!({ "lag_seconds": lag, "stored": counts.stored() })).troubled(away.get())
     });
 }

@@ -1,6 +1,6 @@
 //! Budgets on the proxy port: what is held at which price, who is refused, and what still passes.
 
-use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, reply, with};
+use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, reply, stand_at_noon, with};
 use serde_json::{Value, json};
 
 /// Answers that use up whatever they may, of a model that costs a cent for each thousand tokens that come out.
@@ -27,6 +27,7 @@ async fn usage_policy(gateway: &Gateway, fields: Value) -> String {
 
 #[tokio::test]
 async fn money_is_held_before_it_is_spent() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream = greedy().await;
     let config = target(&upstream);
@@ -54,6 +55,7 @@ async fn money_is_held_before_it_is_spent() {
 /// A target that fails costs nothing, and the next is asked at its own price.
 #[tokio::test]
 async fn a_failed_target_gives_its_money_back_to_the_next() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let broken = Upstream::replying(|_| reply::error(500, &[])).await;
     let well = greedy().await;
@@ -74,6 +76,7 @@ async fn a_failed_target_gives_its_money_back_to_the_next() {
 
 #[tokio::test]
 async fn an_exhausted_budget_still_serves_what_is_cached() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream = greedy().await;
     let config = with(target(&upstream), json!({ "cache": { "mode": "simple" } }));
@@ -90,6 +93,7 @@ async fn an_exhausted_budget_still_serves_what_is_cached() {
 
 #[tokio::test]
 async fn a_targets_exhausted_budget_falls_back() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let (one, two) = (greedy().await, greedy().await);
     let admin = gateway.admin();
@@ -114,6 +118,7 @@ async fn a_targets_exhausted_budget_falls_back() {
 /// Each group spends for itself, and what is spent under way counts: as many pass as there is money for.
 #[tokio::test]
 async fn groups_spend_apart_and_never_more_than_allowed() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream = greedy().await;
     let config = target(&upstream);
@@ -137,6 +142,7 @@ async fn groups_spend_apart_and_never_more_than_allowed() {
 /// A plain check lets calls through while anything is left.
 #[tokio::test]
 async fn a_check_asks_only_whether_anything_is_left() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream = greedy().await;
     let config = target(&upstream);
@@ -166,6 +172,7 @@ async fn used(gateway: &Gateway, id: &str, value_key: &str, usage: &Value) -> Va
 
 #[tokio::test]
 async fn what_groups_used_is_told_and_set_back() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream = greedy().await;
     let config = target(&upstream);
@@ -222,6 +229,7 @@ async fn what_groups_used_is_told_and_set_back() {
 
 #[tokio::test]
 async fn a_keys_budget_is_exhausted_and_active_again() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream = greedy().await;
     let config = target(&upstream);
@@ -246,6 +254,7 @@ async fn a_keys_budget_is_exhausted_and_active_again() {
 /// nothing counted twice.
 #[tokio::test]
 async fn counts_survive_a_kill_and_a_restart() {
+    stand_at_noon();
     let mut gateway = Gateway::start().await;
     let upstream = greedy().await;
     let config = target(&upstream);
@@ -270,6 +279,7 @@ async fn counts_survive_a_kill_and_a_restart() {
 
 #[tokio::test]
 async fn thresholds_are_told_once_in_the_audit_trail_and_to_a_webhook() {
+    stand_at_noon();
     let hook = Upstream::replying(|_| reply::whole(204, &[], String::new())).await;
     let gateway = Gateway::with(&["--alert-webhook", &hook.url()]).await;
     let upstream = greedy().await;

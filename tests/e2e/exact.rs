@@ -3,7 +3,7 @@
 //! limit, at no moment, and all but the last hold can be used. A round of each here; `make soak` runs round after
 //! round, each with dice of its own.
 
-use crate::harness::{Upstream, eventually, gateway::target, hello, reply, with};
+use crate::harness::{Upstream, eventually, gateway::target, hello, reply, stand_at_noon, with};
 use crate::loss::seconds;
 use crate::shared_limits::{Nodes, blocking, counting};
 use futures_util::{StreamExt, stream};
@@ -325,6 +325,7 @@ impl Round<'_> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_processes_let_in_what_is_allowed_and_no_more() {
+    stand_at_noon();
     let (redis, upstream) = (blocking(Redis::start).await, upstream().await);
     let nodes = nodes(&redis).await;
     let until = Instant::now() + Duration::from_secs_f64(seconds());

@@ -1,7 +1,7 @@
 //! Each field that an admin can set, and the test that sees it on the proxy. The table is held to the description of
 //! the API: a new field needs its line, and the test that a line names must be there.
 
-use crate::harness::{Gateway, Upstream, eventually, hello, reply, with};
+use crate::harness::{Gateway, Upstream, eventually, hello, reply, stand_at_noon, with};
 use gateway_testing::Redis;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -358,6 +358,7 @@ type Around<'a> = &'a dyn Fn(Value) -> Value;
 /// Each counts eight tokens a call.
 #[tokio::test]
 async fn each_holder_has_a_budget_that_can_start_anew() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let admin = gateway.admin();
     let upstream = upstream().await;
@@ -403,6 +404,7 @@ async fn policy(gateway: &Gateway, path: &str, fields: Value) -> String {
 
 #[tokio::test]
 async fn what_nobody_bounds_is_held_as_each_policy_assumes() {
+    stand_at_noon();
     let upstream = upstream().await;
     for (path, limit, refusal) in [
         ("/policies/rate-limits", json!({ "unit": "tph", "value": 500 }), 429),
@@ -420,6 +422,7 @@ async fn what_nobody_bounds_is_held_as_each_policy_assumes() {
 
 #[tokio::test]
 async fn a_budget_holds_whom_it_names_until_it_is_archived() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let admin = gateway.admin();
     let other = admin.post("/admin/workspaces", &json!({ "name": "Other" })).await.expect(200).json()["id"].clone();
@@ -446,6 +449,7 @@ async fn a_budget_holds_whom_it_names_until_it_is_archived() {
 
 #[tokio::test]
 async fn a_budget_does_as_it_says_while_redis_is_away() {
+    stand_at_noon();
     let redis = tokio::task::spawn_blocking(Redis::start).await.expect("no panic");
     let gateway = Gateway::with(&["--redis-url", &redis.url()]).await;
     let mode = async |mode: &str| {

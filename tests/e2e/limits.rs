@@ -1,6 +1,6 @@
 //! Rate-limit policies on the proxy port: who they hold, how many they let through, and what the rest hear.
 
-use crate::harness::{Answer, Gateway, Upstream, gateway::target, hello, reply, with};
+use crate::harness::{Answer, Gateway, Upstream, gateway::target, hello, reply, stand_at_noon, with};
 use serde_json::{Value, json};
 
 async fn policy(gateway: &Gateway, fields: Value) -> String {
@@ -21,6 +21,7 @@ async fn ask(gateway: &Gateway) -> Answer {
 
 #[tokio::test]
 async fn as_many_as_allowed_pass_and_the_rest_hear_why() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     policy(&gateway, json!({ "value": 3, "conditions": everyone() })).await;
     for _ in 0..3 {
@@ -36,6 +37,7 @@ async fn as_many_as_allowed_pass_and_the_rest_hear_why() {
 
 #[tokio::test]
 async fn admitted_equals_allowed_under_concurrency() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     policy(&gateway, json!({ "value": 25, "conditions": everyone() })).await;
     let mut calls = tokio::task::JoinSet::new();
@@ -89,6 +91,7 @@ async fn policies_are_made_listed_read_changed_and_archived() {
 
 #[tokio::test]
 async fn conditions_and_groups_choose_whom_they_hold() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let conditions = json!([{ "key": "metadata._user", "value": "*", "excludes": ["boss"] }]);
     policy(&gateway, json!({ "value": 1, "conditions": conditions, "group_by": [{ "key": "metadata._user" }] })).await;
@@ -105,6 +108,7 @@ async fn conditions_and_groups_choose_whom_they_hold() {
 
 #[tokio::test]
 async fn a_limit_of_one_target_falls_back_to_the_next() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let (one, two) =
         (Upstream::replying(|_| reply::chat("one")).await, Upstream::replying(|_| reply::chat("two")).await);
@@ -125,6 +129,7 @@ async fn a_limit_of_one_target_falls_back_to_the_next() {
 
 #[tokio::test]
 async fn no_route_is_a_way_around() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream = Upstream::replying(|_| reply::chat("hi")).await;
     policy(&gateway, json!({ "value": 1, "conditions": everyone() })).await;
@@ -155,6 +160,7 @@ async fn no_route_is_a_way_around() {
 /// On both ways: what a target's limit counted for a call that the target failed comes back, however often it failed.
 #[tokio::test]
 async fn a_target_that_failed_gives_its_request_back() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let turn = || vec![reply::error(500, &[]), reply::error(503, &[]), reply::chat("hi"), reply::chat("hi")];
     let upload = |slug| gateway.post("/v1/files").provider(slug).body("multipart/form-data; boundary=b", "--b--");

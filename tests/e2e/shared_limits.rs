@@ -1,7 +1,7 @@
 //! Limits over several nodes: with Redis, by each policy's word while it is out of reach, divided without. That Redis
 //! counts exactly is shown in `exact.rs`.
 
-use crate::harness::{Answer, Gateway, Wire, eventually, hello, with};
+use crate::harness::{Answer, Gateway, Wire, eventually, hello, stand_at_noon, with};
 use gateway_testing::{Postgres, Redis};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -95,6 +95,7 @@ const DEADLINE: Duration = Duration::from_millis(300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_redis_nodes_divide_limits_and_say_so() {
+    stand_at_noon();
     let nodes = Nodes::start("divided", 2, &[]).await;
     for node in &nodes.all {
         counting(node, "divided").await;
@@ -118,6 +119,7 @@ async fn without_redis_nodes_divide_limits_and_say_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_redis_is_away_or_slow_each_policy_does_as_it_says() {
+    stand_at_noon();
     let mut redis = blocking(Redis::start).await;
     let wire = Wire::to(redis.port()).await;
     let url = format!("redis://127.0.0.1:{}", wire.port);
@@ -171,6 +173,7 @@ async fn while_redis_is_away_or_slow_each_policy_does_as_it_says() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_waits_once_for_a_redis_that_says_nothing() {
+    stand_at_noon();
     const LIMIT: Duration = Duration::from_secs(2);
     /// What else a call takes on a busy machine.
     const SLACK: Duration = Duration::from_millis(1_500);
@@ -221,6 +224,7 @@ async fn a_request_waits_once_for_a_redis_that_says_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_without_redis_hear_of_each_others_budgets_within_seconds() {
+    stand_at_noon();
     let nodes = Nodes::start("budgets_shared", 2, &[]).await;
     let [one, two] = &nodes.all[..] else { panic!("two nodes") };
     for node in [one, two] {
@@ -268,6 +272,7 @@ async fn nodes_without_redis_hear_of_each_others_budgets_within_seconds() {
 /// What was counted while Redis was away outlives a kill, and a Redis that lost everything hears it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_outlive_a_kill_while_redis_is_away_and_a_redis_that_is_lost() {
+    stand_at_noon();
     let mut redis = blocking(Redis::start).await;
     let wire = Wire::to(redis.port()).await;
     let url = format!("redis://127.0.0.1:{}", wire.port);
@@ -330,6 +335,7 @@ async fn statuses_of(node: &Gateway, calls: usize) -> Vec<u16> {
 
 #[tokio::test]
 async fn a_cluster_counts_as_a_single_redis_does() {
+    stand_at_noon();
     let redis = blocking(Redis::start_cluster).await;
     let url = redis.url();
     let node = Gateway::with(&["--redis-url", &format!("{url},{url}"), "--redis-timeout", "5s"]).await;

@@ -1,6 +1,6 @@
 //! Token limits on the proxy port: what calls hold while they run, what they settle at, and what clients are told.
 
-use crate::harness::{Gateway, Upstream, gateway::target, reply, with};
+use crate::harness::{Gateway, Upstream, gateway::target, reply, stand_at_noon, with};
 use serde_json::{Value, json};
 
 async fn limit(gateway: &Gateway, fields: Value) {
@@ -22,6 +22,7 @@ async fn upstream() -> Upstream {
 
 #[tokio::test]
 async fn a_call_holds_what_it_may_use_and_settles_at_what_it_used() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream = upstream().await;
     let config = target(&upstream);
@@ -45,6 +46,7 @@ async fn a_call_holds_what_it_may_use_and_settles_at_what_it_used() {
 
 #[tokio::test]
 async fn what_a_failed_call_held_comes_back() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream =
         Upstream::in_turn(vec![reply::error(500, &[]), reply::error(400, &[]), reply::chat("hi"), reply::chat("hi")])
@@ -60,6 +62,7 @@ async fn what_a_failed_call_held_comes_back() {
 
 #[tokio::test]
 async fn a_limit_smaller_than_a_call_lets_one_through() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream = upstream().await;
     let config = target(&upstream);
@@ -70,6 +73,7 @@ async fn a_limit_smaller_than_a_call_lets_one_through() {
 
 #[tokio::test]
 async fn a_stream_that_nobody_bounds_grows_its_hold() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let text = "word ".repeat(2_000);
     let upstream = Upstream::scripted(move |mut peer| {
@@ -114,6 +118,7 @@ async fn a_stream_that_nobody_bounds_grows_its_hold() {
 
 #[tokio::test]
 async fn a_bare_header_of_the_provider_stays_the_providers() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let upstream = Upstream::replying(|_| {
         let body = reply::completion("hi").to_string();
@@ -130,6 +135,7 @@ async fn a_bare_header_of_the_provider_stays_the_providers() {
 /// Limits that need no policy: of the key, the workspace, the provider and the integration behind it.
 #[tokio::test]
 async fn holders_have_limits_of_their_own() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let admin = gateway.admin();
     let (one, two) = (upstream().await, upstream().await);
@@ -168,6 +174,7 @@ async fn holders_have_limits_of_their_own() {
 /// What one workspace may take from an integration, and what all may together.
 #[tokio::test]
 async fn an_integration_has_limits_for_each_workspace_and_for_all() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let admin = gateway.admin();
     let upstream = upstream().await;
@@ -203,6 +210,7 @@ async fn an_integration_has_limits_for_each_workspace_and_for_all() {
 
 #[tokio::test]
 async fn a_second_is_a_window_of_keys() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let limit = json!({ "rate_limits": [{ "type": "requests", "unit": "rps", "value": 2 }] });
     let (_, key) = gateway.admin().workspace_key("brisk", limit).await;

@@ -16,6 +16,7 @@ pub(crate) mod wire;
 pub(crate) use call::Answer;
 pub(crate) use gateway::{ADMIN_KEY, Gateway, WORKSPACE_KEY};
 pub(crate) use mock::Mock;
+pub(crate) use process::stand_at_noon;
 pub(crate) use raw::Raw;
 pub(crate) use upstream::{Peer, Seen, Upstream};
 pub(crate) use wire::Wire;

@@ -1,14 +1,30 @@
 //! A child process with its output kept in a file: shown when the test fails, ended when it goes out of
 //! scope.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     log: PathBuf,
+}
+
+thread_local! {
+    static AHEAD_SECS: Cell<i64> = const { Cell::new(0) };
+}
+
+/// From here on the programs that this test starts live at half past twelve today, UTC: no minute ends before 40
+/// seconds have passed, no hour before half an hour, and no day, week or month for long after. Tests of windows begin with
+/// this, lest a window end in the middle of them.
+pub(crate) fn stand_at_noon() {
+    const DAY: i64 = 86_400;
+    const NOON: i64 = 12 * 3_600 + 30 * 60 + 20;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after the epoch");
+    let now = i64::try_from(since.as_secs()).expect("in range");
+    AHEAD_SECS.set(NOON - now.rem_euclid(DAY));
 }
 
 /// The program under test. It dies with the thread that starts it, whatever way a test run ends, and
@@ -22,7 +38,7 @@ pub(crate) fn program() -> Command {
     for name in ["DB_POOL_SIZE", "IDENTITY_ENDPOINT", "IDENTITY_HEADER", "AZURE_FEDERATED_TOKEN_FILE"] {
         command.env_remove(name);
     }
-    command.env("RUST_BACKTRACE", "1");
+    command.env("RUST_BACKTRACE", "1").env("GATEWAY_CLOCK_AHEAD", AHEAD_SECS.get().to_string());
     command
 }
 
