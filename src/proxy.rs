@@ -280,8 +280,8 @@ impl Gateway {
                 return Err(exchange::left_waiting(self, session, waited, &mut ctx.records, gone));
             }
         };
-        let before = request.elapsed_us();
-        request.steps.cache_us = if matches!(looked, Looked::Off) { 0 } else { before - begun };
+        let before = if matches!(looked, Looked::Off) { begun } else { request.elapsed_us() };
+        request.steps.cache_us = before - begun;
         // An answer from the cache costs no budget.
         let hold = match looked.is_hit() {
             true => Ok(Hold::default()),

@@ -15,6 +15,7 @@ use crate::price::PriceCard;
 use crate::time::Timestamp;
 use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -150,7 +151,7 @@ pub struct LogRecord {
     pub steps: Steps,
     pub request_bytes: u64,
     pub response_bytes: u64,
-    pub client_ip: Arc<str>,
+    pub client_ip: Option<IpAddr>,
     /// JSON object of strings.
     pub metadata: Arc<str>,
     /// Standard fields dropped or clamped in translation, comma-separated.
@@ -165,6 +166,13 @@ pub struct LogRecord {
     pub charges: Vec<Charge>,
     /// `None` when the settings keep none of this call.
     pub bodies: Option<Box<Bodies>>,
+}
+
+impl LogRecord {
+    /// Empty where nobody knows it.
+    pub fn client_text(&self) -> String {
+        self.client_ip.map_or_else(String::new, |ip| ip.to_string())
+    }
 }
 
 /// A place in the journal of this node: between two records. Replaying from it gives what was written after.

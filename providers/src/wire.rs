@@ -5,6 +5,7 @@ pub(crate) mod chat;
 pub(crate) mod cohere;
 pub(crate) mod converse;
 pub(crate) mod gemini;
+pub(crate) mod members;
 pub(crate) mod messages;
 pub(crate) mod tree;
 pub(crate) mod usage;

@@ -72,8 +72,8 @@ fn server(r: &LogRecord, trace: &Trace) -> Span {
         number("http.request.body.size", r.request_bytes),
         number("http.response.body.size", r.response_bytes),
     ];
-    if !r.client_ip.is_empty() {
-        attributes.push(text("client.address", &r.client_ip));
+    if r.client_ip.is_some() {
+        attributes.push(text("client.address", &r.client_text()));
     }
     attributes.extend(error_type(r, 500));
     attributes.extend(tenant(r));

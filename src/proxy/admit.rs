@@ -11,7 +11,7 @@ use gateway_domain::config::Leaf;
 use gateway_domain::counters::{Answer, Charge, Standings};
 use gateway_domain::ports::Holder;
 use gateway_domain::price::{PriceBook, PriceCard, price};
-use gateway_domain::{Fault, FaultKind, Usage};
+use gateway_domain::{Fault, FaultKind, Timestamp, Usage};
 use gateway_policies::{Estimate, Hold, Stage, Subject, Used, Wants};
 
 fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
@@ -38,25 +38,25 @@ fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>)
 
 /// Every limit that does not depend on the target, all or nothing.
 pub(crate) async fn caller(gateway: &Gateway, request: &Request, routing: &Routing) -> Result<Hold, Fault> {
-    let mut wants = Wants::default();
+    let (mut wants, now) = (Wants::default(), request.now());
     if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
-        wants.gather(index, Stage::Caller, &subject(request, routing, None), request.now());
+        wants.gather(index, Stage::Caller, &subject(request, routing, None), now);
     }
     let tenant = &request.tenant;
     if let Some(limits) = &tenant.key.limits {
         let whose = (Holder::Key(tenant.key.id), "API key", &tenant.key.name);
-        wants.bind(Stage::Caller, whose, limits, request.now());
+        wants.bind(Stage::Caller, whose, limits, now);
     }
     for claimed in tenant.key.token.iter().flat_map(|token| &token.limits) {
         let whose = (Holder::Claim(claimed.id), "token", &claimed.name);
-        wants.bind(Stage::Caller, whose, &claimed.limits, request.now());
+        wants.bind(Stage::Caller, whose, &claimed.limits, now);
     }
     if let Some(limits) = &tenant.workspace.limits {
         let whose = (Holder::Workspace(tenant.workspace.id), "workspace", &tenant.workspace.name);
-        wants.bind(Stage::Caller, whose, limits, request.now());
+        wants.bind(Stage::Caller, whose, limits, now);
     }
     let leaves = routing.plan.config().leaves().map(|leaf| &**leaf);
-    take(gateway, request, Stage::Caller, wants, (&request.content, leaves), None).await
+    take(gateway, request, Stage::Caller, (wants, now), (&request.content, leaves), None).await
 }
 
 /// The limits that look at the target, and every cost, at this target's price. A denial is this target's 429 or
@@ -69,14 +69,15 @@ pub(crate) async fn target(
     caller: &Hold,
 ) -> Result<Held, Fault> {
     let seat = seat(gateway, request, at.aim)?;
-    let mut wants = Wants::default();
+    let (mut wants, now) = (Wants::default(), request.now());
     wants.charge(caller);
     if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
-        wants.gather(index, Stage::Target, &subject(request, routing, Some(at.aim)), request.now());
+        wants.gather(index, Stage::Target, &subject(request, routing, Some(at.aim)), now);
     }
-    bind_target(&mut wants, request, at.aim);
+    bind_target(&mut wants, request, at.aim, now);
     let card = if wants.are_metered() { card(request, at.aim) } else { None };
-    let hold = take(gateway, request, Stage::Target, wants, (at.content, std::iter::once(at.leaf)), card).await?;
+    let leaves = std::iter::once(at.leaf);
+    let hold = take(gateway, request, Stage::Target, (wants, now), (at.content, leaves), card).await?;
     Ok(Held { hold, card, _seat: seat })
 }
 
@@ -87,9 +88,9 @@ fn seat(gateway: &Gateway, request: &Request, aim: &Aim) -> Result<Option<Seat>,
 }
 
 /// Limits of the managed provider and of the integration behind it, for all workspaces and for this one.
-fn bind_target(wants: &mut Wants, request: &Request, aim: &Aim) {
+fn bind_target(wants: &mut Wants, request: &Request, aim: &Aim, now: Timestamp) {
     let Credential::Managed(upstream) = &aim.credential else { return };
-    let (workspace, now) = (&request.tenant.workspace, request.now());
+    let workspace = &request.tenant.workspace;
     if let Some(provider) = workspace.provider(&aim.virtual_key)
         && let Some(limits) = &provider.limits
     {
@@ -117,7 +118,7 @@ async fn take<'a>(
     gateway: &Gateway,
     request: &Request,
     stage: Stage,
-    mut wants: Wants,
+    (mut wants, now): (Wants, Timestamp),
     (content, leaves): (&Content, impl Iterator<Item = &'a Leaf>),
     card: Option<PriceCard>,
 ) -> Result<Hold, Fault> {
@@ -134,7 +135,6 @@ async fn take<'a>(
             }
         }
     }
-    let now = request.now();
     let verdict = match gateway.counters.reserve(wants.asks(), now, request.waited.so_far()) {
         Answer::Now(verdict) => verdict,
         Answer::Later(verdict) => request.waited.during(verdict).await,

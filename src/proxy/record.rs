@@ -8,6 +8,7 @@ use super::routing::Routing;
 use crate::ids;
 use gateway_domain::record::{CacheStatus, LogRecord, Timings};
 use gateway_domain::{Fault, Timestamp};
+use http::Method;
 use std::sync::{Arc, LazyLock};
 
 /// The records of one request so far. Boxed, since each moves on through the queue to the writer as it is.
@@ -30,9 +31,10 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
     let facts = tried.map(|t| &t.facts);
     let tenant = &request.tenant;
     let asked = request.content.model.clone();
+    let total_us = request.elapsed_us();
     Box::new(LogRecord {
         id: ids::next(request.at),
-        created_at: request.at.plus_micros(i64::try_from(micros(request.started.elapsed())).unwrap_or(0)),
+        created_at: request.at.plus_micros(i64::try_from(total_us).unwrap_or(0)),
         trace_id: request.trace.clone(),
         attempt,
         last: false,
@@ -50,7 +52,7 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
         model: facts.and_then(|f| f.model.clone()).or(asked).unwrap_or_default(),
         response_model: None,
         operation: request.route.operation.name(),
-        method: request.method.as_str().into(),
+        method: method(&request.method),
         path: request.route.path.clone(),
         status: tried.map_or(0, Tried::status),
         fault: tried.and_then(fault_label),
@@ -62,15 +64,15 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
         cost: None,
         card: facts.and_then(|f| f.card.clone()),
         timings: Timings {
-            total_us: micros(request.started.elapsed()),
+            total_us,
             upstream_us: facts.map_or(0, |f| micros(f.upstream)),
             first_byte_us: 0,
-            gateway_us: facts.map_or_else(|| micros(request.started.elapsed()), |f| own_work(request, f)),
+            gateway_us: facts.map_or(total_us, |f| own_work(request, f)),
         },
         steps: request.steps,
         request_bytes: facts.map_or(request.content.bytes.len() as u64, |f| f.request_bytes),
         response_bytes: 0,
-        client_ip: request.client_ip.map(|ip| ip.to_string()).unwrap_or_default().into(),
+        client_ip: request.client_ip,
         metadata: metadata(&request.metadata),
         // Most calls have none, and an empty text needs no memory.
         adjusted: facts.filter(|f| !f.adjusted.is_empty()).map_or_else(Arc::default, |f| f.adjusted.join(",").into()),
@@ -80,6 +82,16 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
         charges: Vec::new(),
         bodies: None,
     })
+}
+
+/// Routes take few methods, and each has its name in memory once.
+fn method(method: &Method) -> Arc<str> {
+    static NAMES: LazyLock<[(Method, Arc<str>); 5]> = LazyLock::new(|| {
+        [Method::POST, Method::GET, Method::PUT, Method::DELETE, Method::PATCH]
+            .map(|method| (method.clone(), method.as_str().into()))
+    });
+    let known = NAMES.iter().find(|(known, _)| known == method);
+    known.map_or_else(|| method.as_str().into(), |(_, name)| name.clone())
 }
 
 fn fault_label(tried: &Tried) -> Option<&'static str> {
@@ -120,6 +132,6 @@ pub(crate) fn abandoned(record: &mut LogRecord, request: &Request) {
 pub(crate) fn finish(record: &mut LogRecord, request: &Request) {
     record.last = true;
     record.steps.after_us = record.timings.gateway_us.saturating_sub(record.steps.before_us);
-    record.timings.total_us = micros(request.started.elapsed());
+    record.timings.total_us = request.elapsed_us();
     record.created_at = Timestamp(request.at.0.saturating_add(i64::try_from(record.timings.total_us).unwrap_or(0)));
 }

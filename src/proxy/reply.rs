@@ -6,7 +6,7 @@ use super::attempt::Facts;
 use super::headers::PREFIX;
 use super::request::Request;
 use super::wire;
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use gateway_domain::counters::Standings;
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
@@ -119,8 +119,48 @@ fn put(headers: &mut HeaderMap, names: &Names, value: &HeaderValue) {
     }
 }
 
-fn text(value: &str) -> HeaderValue {
-    HeaderValue::from_str(value).unwrap_or_else(|_| HeaderValue::from_static("?"))
+/// The values of one head, all in one piece of memory: each by itself would be two allocations.
+struct Values(BytesMut);
+
+impl Values {
+    /// What a head's own values take together, nearly always.
+    const BYTES: usize = 160;
+
+    fn new() -> Self {
+        Self(BytesMut::with_capacity(Self::BYTES))
+    }
+
+    fn number(&mut self, number: impl itoa::Integer) -> HeaderValue {
+        self.push(number);
+        self.take()
+    }
+
+    fn text(&mut self, text: &str) -> HeaderValue {
+        self.0.extend_from_slice(text.as_bytes());
+        self.take()
+    }
+
+    /// As providers spell a duration: `6m0s`.
+    fn duration(&mut self, seconds: u64) -> HeaderValue {
+        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+        for (number, unit) in [(hours, b'h'), (minutes, b'm')] {
+            if number > 0 || (unit == b'm' && hours > 0) {
+                self.push(number);
+                self.0.put_u8(unit);
+            }
+        }
+        self.push(seconds % 60);
+        self.0.put_u8(b's');
+        self.take()
+    }
+
+    fn push(&mut self, number: impl itoa::Integer) {
+        self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    fn take(&mut self) -> HeaderValue {
+        HeaderValue::from_maybe_shared(self.0.split().freeze()).unwrap_or_else(|_| HeaderValue::from_static("?"))
+    }
 }
 
 /// What of the gateway's own headers is known before any target has answered.
@@ -130,9 +170,10 @@ pub(crate) fn announce(gateway: &Gateway, head: &mut ResponseHeader, request: &R
 
 /// The gateway's own headers on an answer of a target.
 pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: &Facts) {
+    let mut values = Values::new();
     edit(head, |headers| {
-        put_limits(gateway, headers, facts.limits, request.now());
-        mark(gateway, headers, request, facts);
+        put_limits(gateway, headers, &mut values, facts.limits, request.now());
+        mark(gateway, headers, &mut values, request, facts);
     });
 }
 
@@ -141,54 +182,47 @@ pub(crate) fn decorate_kept(gateway: &Gateway, head: &mut ResponseHeader, reques
     // The limits that the provider told are looked for beside the gateway's own.
     let told = BARE_LIMITS.iter().flatten().filter(|name| head.headers.contains_key(*name));
     let mut own: HeaderMap = told.map(|name| (name.clone(), HeaderValue::from_static(""))).collect();
-    put_limits(gateway, &mut own, facts.limits, request.now());
-    mark(gateway, &mut own, request, facts);
+    let mut values = Values::new();
+    put_limits(gateway, &mut own, &mut values, facts.limits, request.now());
+    mark(gateway, &mut own, &mut values, request, facts);
     for (name, value) in own.iter().filter(|(_, value)| !value.is_empty()) {
         let appended = head.append_header(name.clone(), value.clone());
         debug_assert!(appended.is_ok(), "the name and value were made as such");
     }
 }
 
-fn mark(gateway: &Gateway, head: &mut HeaderMap, request: &Request, facts: &Facts) {
+fn mark(gateway: &Gateway, head: &mut HeaderMap, values: &mut Values, request: &Request, facts: &Facts) {
     let names = &gateway.names;
     put(head, &names.trace_id, &request.trace_value);
-    put(head, &names.retries, &HeaderValue::from(i64::from(facts.retries)));
-    put(head, &names.option_index, &text(&facts.option_index));
+    put(head, &names.retries, &values.number(facts.retries));
+    put(head, &names.option_index, &values.text(&facts.option_index));
     if !facts.provider.is_empty() {
         put(head, &names.provider, &HeaderValue::from_static(facts.provider));
     }
     put(head, &names.cache_status, &HeaderValue::from_static(facts.cache.name()));
-    put(head, &names.processing, &HeaderValue::from(own_work(request, facts)));
+    put(head, &names.processing, &values.number(own_work(request, facts)));
     if !facts.adjusted.is_empty() {
-        put(head, &names.adjusted, &text(&facts.adjusted.join(",")));
+        put(head, &names.adjusted, &values.text(&facts.adjusted.join(",")));
     }
 }
 
 /// How the tightest limits stand: under the gateway's names, and under the bare ones where the provider told none
 /// of its own. `reset` is whole seconds, and as providers spell it a duration (`6m0s`).
-fn put_limits(gateway: &Gateway, head: &mut HeaderMap, standings: Standings, now: Timestamp) {
+fn put_limits(gateway: &Gateway, head: &mut HeaderMap, values: &mut Values, standings: Standings, now: Timestamp) {
     for (kind, standing) in [standings.requests, standings.tokens].into_iter().enumerate() {
         let Some(standing) = standing else { continue };
         let seconds = standing.reset_at.0.saturating_sub(now.0).max(0).unsigned_abs().div_ceil(1_000_000);
-        let values = [standing.limit, standing.remaining, seconds].map(HeaderValue::from);
-        for (names, value) in gateway.names.limits[kind].iter().zip(&values) {
-            put(head, names, value);
-        }
+        let [limit, remaining, reset] = [standing.limit, standing.remaining, seconds].map(|n| values.number(n));
+        let [limit_names, remaining_names, reset_names] = &gateway.names.limits[kind];
+        put(head, limit_names, &limit);
+        put(head, remaining_names, &remaining);
+        put(head, reset_names, &reset);
         if head.contains_key(&BARE_LIMITS[kind][0]) {
             continue;
         }
-        let [limit, remaining, _] = values;
-        for (name, value) in BARE_LIMITS[kind].iter().zip([limit, remaining, text(&duration(seconds))]) {
+        for (name, value) in BARE_LIMITS[kind].iter().zip([limit, remaining, values.duration(seconds)]) {
             head.insert(name, value);
         }
-    }
-}
-
-fn duration(seconds: u64) -> String {
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, s) => format!("{s}s"),
-        (0, m, s) => format!("{m}m{s}s"),
-        (h, m, s) => format!("{h}h{m}m{s}s"),
     }
 }
 
@@ -208,9 +242,10 @@ pub(crate) fn first_byte(record: &mut LogRecord, request: &Request) {
 
 pub(crate) fn fault_head(gateway: &Gateway, request: &Request, fault: &Fault, facts: &Facts) -> Box<ResponseHeader> {
     let mut head = plain_fault_head(gateway, fault);
+    let mut values = Values::new();
     edit(&mut head, |headers| {
-        put_limits(gateway, headers, facts.limits.tighter(fault.limits()), request.now());
-        mark(gateway, headers, request, facts);
+        put_limits(gateway, headers, &mut values, facts.limits.tighter(fault.limits()), request.now());
+        mark(gateway, headers, &mut values, request, facts);
     });
     head
 }
@@ -246,7 +281,7 @@ pub(crate) async fn refuse(
     if let Some(request) = request {
         edit(&mut head, |headers| {
             put(headers, &gateway.names.trace_id, &request.trace_value);
-            put_limits(gateway, headers, fault.limits(), request.now());
+            put_limits(gateway, headers, &mut Values::new(), fault.limits(), request.now());
         });
     }
     let body = Bytes::from(fault.body(dialect));

@@ -14,7 +14,7 @@ struct Line<'a> {
     status: u16,
     #[serde(skip_serializing_if = "Option::is_none")]
     fault: Option<&'static str>,
-    client: &'a str,
+    client: String,
     workspace: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     provider: &'a str,
@@ -43,7 +43,7 @@ pub(super) fn write(records: &[LogRecord]) {
             path: &r.path,
             status: r.status,
             fault: r.fault,
-            client: &r.client_ip,
+            client: r.client_text(),
             workspace: &r.workspace_slug,
             provider: &r.provider,
             model: &r.model,

@@ -100,7 +100,7 @@ fn record() -> LogRecord {
         steps: Steps::default(),
         request_bytes: 7_312,
         response_bytes: 48_221,
-        client_ip: "203.0.113.17".into(),
+        client_ip: "203.0.113.17".parse().ok(),
         metadata: r#"{"_user":"u-8d3f1","_environment":"production","team":"search"}"#.into(),
         adjusted: "".into(),
         cache: CacheStatus::Disabled,

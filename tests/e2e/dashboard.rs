@@ -49,7 +49,7 @@ async fn traffic(gateway: &Gateway) {
     // A policy that lets nothing pass gives the 429.
     let conditions = json!([{ "key": "api_key", "value": "*" }]);
     let policy = json!({
-        "name": "one", "type": "requests", "unit": "rph", "value": 1, "conditions": conditions,
+        "name": "one", "type": "requests", "unit": "rpw", "value": 1, "conditions": conditions,
         "group_by": [{ "key": "api_key" }],
     });
     let made = gateway.admin().post("/policies/rate-limits", &policy).await.expect(200).json();

@@ -236,7 +236,7 @@ async fn limits_that_need_an_unread_field_hold_too() {
     let upstream = upstream().await;
     gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
     let policy = json!({
-        "name": "by model", "type": "requests", "unit": "rph", "value": 1,
+        "name": "by model", "type": "requests", "unit": "rpw", "value": 1,
         "conditions": [{ "key": "model", "value": "@main/whisper-1" }], "group_by": [{ "key": "api_key" }],
     });
     gateway.admin().post("/policies/rate-limits", &policy).await.expect(200);

@@ -36,7 +36,7 @@ async fn the_smoke_is_the_same() {
     let answer = gateway.chat().key(&key).provider("mock").json(&stream).send().await.expect(200);
     assert_eq!(answer.events().last().map(String::as_str), Some("[DONE]"));
     let policy = json!({
-        "name": "once", "type": "requests", "unit": "rph", "value": 1, "conditions": [{ "key": "api_key", "value": id }],
+        "name": "once", "type": "requests", "unit": "rpw", "value": 1, "conditions": [{ "key": "api_key", "value": id }],
     });
     gateway.admin().post("/policies/rate-limits", &policy).await.expect(200);
     let call = || gateway.chat().key(&key).provider("mock").header("x-gateway-trace-id", "pg").json(&hello()).send();

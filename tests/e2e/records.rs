@@ -139,7 +139,7 @@ async fn records_are_filtered_and_paged() {
 async fn refusals_after_the_key_is_known_are_recorded_too() {
     let gateway = Gateway::start().await;
     let conditions = json!([{ "key": "api_key", "value": "*" }]);
-    let policy = json!({ "name": "none", "type": "requests", "unit": "rph", "value": 1, "conditions": conditions, "group_by": [{ "key": "api_key" }] });
+    let policy = json!({ "name": "none", "type": "requests", "unit": "rpw", "value": 1, "conditions": conditions, "group_by": [{ "key": "api_key" }] });
     gateway.admin().post("/policies/rate-limits", &policy).await.expect(200);
     for (trace, status) in [("passes", 200), ("refused", 429)] {
         let call = gateway.chat().provider("mock").header("x-gateway-trace-id", trace);

@@ -258,7 +258,7 @@ async fn a_client_that_leaves_during_a_wait_ends_the_retries() {
     let gateway = Gateway::start().await;
     let upstream = Upstream::replying(|_| reply::error(503, &[])).await;
     gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
-    let limits = json!({ "rate_limits": [{ "type": "requests", "unit": "rph", "value": 1 }], "max_parallel": 1 });
+    let limits = json!({ "rate_limits": [{ "type": "requests", "unit": "rpw", "value": 1 }], "max_parallel": 1 });
     gateway.admin().put("/providers/main", &limits).await.expect(200);
     let retry = json!({ "provider": "@main", "retry": { "attempts": 5 } });
     let calls = async |n: usize| eventually("a try", || async { (upstream.seen().len() == n).then_some(()) }).await;

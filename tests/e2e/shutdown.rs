@@ -1,6 +1,6 @@
 //! Leaving and handing over: what is under way is finished, and nothing is lost between two processes.
 
-use crate::harness::{ADMIN_KEY, Gateway, Raw, Upstream, eventually, hello, reply, with};
+use crate::harness::{ADMIN_KEY, Gateway, Raw, Upstream, eventually, hello, reply, stand_at_noon, with};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -158,6 +158,7 @@ async fn an_upgrade_loses_no_request() {
 /// The new process goes on where the old one counted, also with what that counted when both were there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_go_on_in_the_process_that_takes_over() {
+    stand_at_noon();
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("upgrade.sock").display().to_string();
     let mut old = Gateway::with(&["--upgrade-sock", &socket]).await;

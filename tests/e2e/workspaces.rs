@@ -79,7 +79,7 @@ async fn records_and_limits_stay_with_their_workspace() {
     let (_, mine) =
         admin.workspace_key("mine", json!({ "scopes": ["completions.write", "logs.list", "logs.view"] })).await;
     let policy = json!({
-        "name": "one", "type": "requests", "unit": "rph", "value": 1, "workspace_id": second,
+        "name": "one", "type": "requests", "unit": "rpw", "value": 1, "workspace_id": second,
         "conditions": [{ "key": "api_key", "value": "*" }], "group_by": [{ "key": "api_key" }],
     });
     admin.post("/policies/rate-limits", &policy).await.expect(200);
@@ -130,7 +130,7 @@ async fn metadata_of_workspace_and_key_beats_the_requests() {
     let (_, key) = admin.workspace_key("k", fields).await;
     let policy = |key: &str, value: &str| {
         json!({
-            "name": format!("{key} {value}"), "type": "requests", "unit": "rph", "value": 1, "workspace_id": made["id"],
+            "name": format!("{key} {value}"), "type": "requests", "unit": "rpw", "value": 1, "workspace_id": made["id"],
             "conditions": [{ "key": format!("metadata.{key}"), "value": value }], "group_by": [{ "key": "api_key" }],
         })
     };

@@ -38,7 +38,7 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
         "attempt": r.attempt,
         "last": r.last,
         "fault": r.fault,
-        "client_ip": r.client_ip,
+        "client_ip": r.client_text(),
         "adjusted_params": r.adjusted,
         "request": {
             "url": request.map_or(&*r.path, |m| m.url.as_str()),

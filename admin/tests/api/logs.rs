@@ -45,7 +45,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         steps: Steps::default(),
         request_bytes: 10,
         response_bytes: 20,
-        client_ip: none.clone(),
+        client_ip: None,
         metadata: r#"{"_user":"ann"}"#.into(),
         adjusted: none,
         cache: CacheStatus::Disabled,

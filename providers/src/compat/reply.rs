@@ -5,6 +5,7 @@ use crate::convert::steps::from_chat::ChatReader;
 use crate::edit;
 use crate::failure::{self, Trouble};
 use crate::translate::{self, Bad};
+use crate::wire::members::members;
 use crate::wire::usage::OpenAiUsage;
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
@@ -24,26 +25,28 @@ struct Answer<'a> {
     choices: Option<IgnoredAny>,
 }
 
-/// The same with usage read in the one pass: what nearly every answer is. An odd usage object must not spoil
-/// an answer, so whatever does not fit is looked at again as [`Answer`].
-#[derive(Deserialize)]
-struct Common<'a> {
-    #[serde(borrow)]
-    model: Option<Text<'a>>,
-    usage: Option<OpenAiUsage>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-    choices: Option<IgnoredAny>,
-}
-
-/// The common answer of chat and completions; `None` sends it the thorough way.
+/// The common answer of chat and completions: one pass that reads the model and usage and passes the choices by. Whatever
+/// is odd about it is `None`, and looked at again the thorough way.
 fn common_reply(body: &Bytes) -> Option<Reply> {
-    let answer = read::<Common<'_>>(body).filter(|_| body.first() == Some(&b'{'))?;
-    if answer.choices.is_none() || answer.error.is_some() {
+    let (mut model, mut usage, mut choices) = (None, None, None);
+    let (mut is_twice, mut speaks_of_error) = (false, false);
+    members(std::str::from_utf8(body).ok()?, |key, value| match key {
+        "model" => is_twice |= model.replace(value).is_some(),
+        "usage" => is_twice |= usage.replace(value).is_some(),
+        "choices" => is_twice |= choices.replace(value).is_some(),
+        "error" => speaks_of_error |= value != "null",
+        _ => {}
+    })
+    .ok()?;
+    if is_twice || speaks_of_error || !choices?.starts_with('[') {
         return None;
     }
-    let usage = answer.usage?.split();
-    Some(Reply { body: body.clone(), usage, model: answer.model.map(|m| m.0.into_owned()) })
+    let model = match model {
+        Some(text) => serde_json::from_str::<Option<String>>(text).ok()?,
+        None => None,
+    };
+    let usage = serde_json::from_str::<OpenAiUsage>(usage?).ok()?.split();
+    Some(Reply { body: body.clone(), usage, model })
 }
 
 /// Images are counted, not read.

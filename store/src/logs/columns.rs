@@ -125,7 +125,7 @@ pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
     for number in [total_us, upstream_us, first_byte_us, gateway_us, record.request_bytes, record.response_bytes] {
         sink.int(Some(whole(number)));
     }
-    sink.shared(&record.client_ip);
+    sink.made(Some(record.client_text()));
     sink.shared(&record.metadata);
     sink.shared(&record.adjusted);
     sink.text(Some(record.cache.name()));
@@ -262,7 +262,7 @@ fn read_first(c: &mut impl Source) -> Result<LogRecord, Error> {
         steps: Steps::default(),
         request_bytes: narrow(c.int()?)?,
         response_bytes: narrow(c.int()?)?,
-        client_ip: c.text()?.into(),
+        client_ip: c.text()?.parse().ok(),
         metadata: c.text()?.into(),
         adjusted: c.text()?.into(),
         cache: CacheStatus::parse(c.text()?).unwrap_or_default(),

@@ -56,7 +56,7 @@ pub(crate) fn record(n: u128) -> LogRecord {
         steps: Steps::default(),
         request_bytes: 0,
         response_bytes: 0,
-        client_ip: "10.0.0.1".into(),
+        client_ip: "10.0.0.1".parse().ok(),
         metadata: "{}".into(),
         adjusted: "".into(),
         cache: CacheStatus::Disabled,
