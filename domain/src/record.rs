@@ -15,6 +15,7 @@ use crate::price::PriceCard;
 use crate::time::Timestamp;
 use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::net::IpAddr;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -102,7 +103,8 @@ pub struct Client {
     pub sdk_version: Option<Arc<str>>,
 }
 
-/// Shared strings are `Arc<str>` from the snapshot: a record costs no copies of names.
+/// Short texts lie in the record itself. It is made on one thread and freed on another, and what is freed there comes back
+/// to the first one cold: a record should be one piece of memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRecord {
     pub id: Uuid,
@@ -114,33 +116,33 @@ pub struct LogRecord {
     pub last: bool,
     pub org: OrgId,
     pub workspace: WorkspaceId,
-    pub workspace_slug: Arc<str>,
+    pub workspace_slug: SmolStr,
     pub key: Option<KeyId>,
     /// For metrics, not stored.
-    pub key_name: Arc<str>,
+    pub key_name: SmolStr,
     pub owner: Option<Uuid>,
     /// Slug of the saved config, `inline`, or empty.
-    pub config: Arc<str>,
+    pub config: SmolStr,
     /// Of a saved config: its id, and that of the version in force.
     pub config_id: Option<ConfigId>,
     pub config_version: Option<Uuid>,
     /// Slug of the managed provider, or empty.
-    pub virtual_key: Arc<str>,
+    pub virtual_key: SmolStr,
     /// Provider family, `openai`; empty when refused before one was chosen.
-    pub provider: Arc<str>,
-    pub model: Arc<str>,
+    pub provider: SmolStr,
+    pub model: SmolStr,
     /// Model name that the provider answered with, when it differs.
-    pub response_model: Option<Arc<str>>,
+    pub response_model: Option<SmolStr>,
     pub operation: &'static str,
-    pub method: Arc<str>,
-    pub path: Arc<str>,
+    pub method: SmolStr,
+    pub path: SmolStr,
     pub status: u16,
     /// Label of the fault, when the gateway made the answer.
     pub fault: Option<&'static str>,
     pub stream: bool,
     /// Tries after the first on this target that ended in success, -1 when all were used up.
     pub retries: i32,
-    pub option_index: Arc<str>,
+    pub option_index: SmolStr,
     pub strategy: &'static str,
     pub usage: Option<Usage>,
     /// Filled by the writer.
@@ -153,9 +155,9 @@ pub struct LogRecord {
     pub response_bytes: u64,
     pub client_ip: Option<IpAddr>,
     /// JSON object of strings.
-    pub metadata: Arc<str>,
+    pub metadata: SmolStr,
     /// Standard fields dropped or clamped in translation, comma-separated.
-    pub adjusted: Arc<str>,
+    pub adjusted: SmolStr,
     /// A hit costs nothing, whatever its usage says.
     pub cache: CacheStatus,
     /// `None` when the call belongs to no trace but its own.

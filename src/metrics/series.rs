@@ -4,8 +4,8 @@
 use super::Inner;
 use gateway_domain::record::{CacheStatus, LogRecord};
 use prometheus::{Gauge, Histogram, IntCounter};
+use smol_str::SmolStr;
 use std::borrow::Cow;
-use std::sync::Arc;
 
 /// Kinds at hand. The one that was not asked for longest goes, and is looked up again when it comes.
 const MOST: usize = 32;
@@ -14,8 +14,8 @@ const CLASSES: usize = 7;
 
 #[derive(Debug)]
 pub(super) struct Series {
-    provider: Arc<str>,
-    method: Arc<str>,
+    provider: SmolStr,
+    method: SmolStr,
     operation: &'static str,
     status: u16,
     stream: bool,

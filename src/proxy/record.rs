@@ -1,5 +1,5 @@
-//! Builds the record of each target tried. Names are shared with the snapshot, so this copies little; pricing
-//! and encoding are the writer's work.
+//! Builds the record of each target tried, in one piece of memory as far as names are short; pricing and encoding are the
+//! writer's work.
 
 use super::attempt::Tried;
 use super::reply::{micros, own_work};
@@ -8,8 +8,8 @@ use super::routing::Routing;
 use crate::ids;
 use gateway_domain::record::{CacheStatus, LogRecord, Timings};
 use gateway_domain::{Fault, Timestamp};
-use http::Method;
-use std::sync::{Arc, LazyLock};
+use smol_str::SmolStr;
+use std::sync::Arc;
 
 /// The records of one request so far. Boxed, since each moves on through the queue to the writer as it is.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Booked {
 pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tried>, attempt: u32) -> Box<LogRecord> {
     let facts = tried.map(|t| &t.facts);
     let tenant = &request.tenant;
-    let asked = request.content.model.clone();
+    let asked = request.content.model.as_ref();
     let total_us = request.elapsed_us();
     Box::new(LogRecord {
         id: ids::next(request.at),
@@ -40,25 +40,25 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
         last: false,
         org: tenant.org.id,
         workspace: tenant.workspace.id,
-        workspace_slug: tenant.workspace.slug.clone(),
+        workspace_slug: short(&tenant.workspace.slug),
         key: Some(tenant.key.id),
-        key_name: tenant.key.name.clone(),
+        key_name: short(&tenant.key.name),
         owner: tenant.key.owner,
-        config: routing.map(|r| r.config.clone()).unwrap_or_default(),
+        config: routing.map(|r| short(&r.config)).unwrap_or_default(),
         config_id: routing.and_then(|r| Some(r.saved?.id)),
         config_version: routing.and_then(|r| Some(r.saved?.version)),
-        virtual_key: facts.map_or_else(Arc::default, |f| f.virtual_key.clone()),
-        provider: facts.map_or("", |f| f.provider).into(),
-        model: facts.and_then(|f| f.model.clone()).or(asked).unwrap_or_default(),
+        virtual_key: facts.map(|f| short(&f.virtual_key)).unwrap_or_default(),
+        provider: SmolStr::new_static(facts.map_or("", |f| f.provider)),
+        model: facts.and_then(|f| f.model.as_ref()).or(asked).map(short).unwrap_or_default(),
         response_model: None,
         operation: request.route.operation.name(),
-        method: method(&request.method),
-        path: request.route.path.clone(),
+        method: request.method.as_str().into(),
+        path: short(&request.route.path),
         status: tried.map_or(0, Tried::status),
         fault: tried.and_then(fault_label),
         stream: facts.map_or(request.content.stream, |f| f.stream),
         retries: facts.map_or(0, |f| f.retries),
-        option_index: facts.map_or_else(Arc::default, |f| f.option_index.clone()),
+        option_index: facts.map(|f| short(&f.option_index)).unwrap_or_default(),
         strategy: routing.map_or("", |r| r.plan.config().strategy()),
         usage: None,
         cost: None,
@@ -74,8 +74,7 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
         response_bytes: 0,
         client_ip: request.client_ip,
         metadata: metadata(&request.metadata),
-        // Most calls have none, and an empty text needs no memory.
-        adjusted: facts.filter(|f| !f.adjusted.is_empty()).map_or_else(Arc::default, |f| f.adjusted.join(",").into()),
+        adjusted: facts.filter(|f| !f.adjusted.is_empty()).map(|f| f.adjusted.join(",").into()).unwrap_or_default(),
         cache: facts.map_or(CacheStatus::Disabled, |f| f.cache),
         trace: request.span.clone(),
         client: request.headers.client.clone(),
@@ -84,14 +83,10 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
     })
 }
 
-/// Routes take few methods, and each has its name in memory once.
-fn method(method: &Method) -> Arc<str> {
-    static NAMES: LazyLock<[(Method, Arc<str>); 5]> = LazyLock::new(|| {
-        [Method::POST, Method::GET, Method::PUT, Method::DELETE, Method::PATCH]
-            .map(|method| (method.clone(), method.as_str().into()))
-    });
-    let known = NAMES.iter().find(|(known, _)| known == method);
-    known.map_or_else(|| method.as_str().into(), |(_, name)| name.clone())
+/// A copy where it fits into the record, else the name itself, shared.
+pub(super) fn short(name: &Arc<str>) -> SmolStr {
+    const FITS: usize = SmolStr::INLINE_CAP;
+    if name.len() <= FITS { SmolStr::new(name) } else { SmolStr::from(name.clone()) }
 }
 
 fn fault_label(tried: &Tried) -> Option<&'static str> {
@@ -101,10 +96,9 @@ fn fault_label(tried: &Tried) -> Option<&'static str> {
     }
 }
 
-fn metadata(pairs: &[(String, String)]) -> Arc<str> {
+fn metadata(pairs: &[(String, String)]) -> SmolStr {
     if pairs.is_empty() {
-        static NONE: LazyLock<Arc<str>> = LazyLock::new(|| "{}".into());
-        return NONE.clone();
+        return SmolStr::new_static("{}");
     }
     let map: serde_json::Map<String, serde_json::Value> =
         pairs.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();

@@ -130,9 +130,9 @@ impl Relay {
         let mut record = record::of(&self.request, Some(&self.routing), None, number);
         record.status = status;
         record.fault = self.fault.as_ref().map(|f| f.kind().row().label);
-        record.option_index.clone_from(&self.facts.option_index);
-        record.provider = self.facts.provider.into();
-        record.virtual_key.clone_from(&self.facts.virtual_key);
+        record.option_index = record::short(&self.facts.option_index);
+        record.provider = smol_str::SmolStr::new_static(self.facts.provider);
+        record.virtual_key = record::short(&self.facts.virtual_key);
         record.retries = self.facts.retries;
         record.card.clone_from(&self.facts.card);
         record.timings.upstream_us = micros(self.clock.waited);

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord {
-    let none: Arc<str> = Arc::from("");
     LogRecord {
         id: Uuid::now_v7(),
         created_at: now().plus_micros(at * 1_000_000),
@@ -20,7 +19,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         workspace,
         workspace_slug: "default".into(),
         key: None,
-        key_name: none.clone(),
+        key_name: "".into(),
         owner: None,
         config: "pc-1".into(),
         config_id: None,
@@ -36,7 +35,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         fault: None,
         stream: true,
         retries: 0,
-        option_index: none.clone(),
+        option_index: "".into(),
         strategy: "single",
         usage: Some(Usage { input: 7, output: 3, ..Usage::default() }),
         cost: Some(NanoUsd(25_000_000)),
@@ -47,7 +46,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         response_bytes: 20,
         client_ip: None,
         metadata: r#"{"_user":"ann"}"#.into(),
-        adjusted: none,
+        adjusted: "".into(),
         cache: CacheStatus::Disabled,
         trace: None,
         client: None,

@@ -4,7 +4,6 @@
 use crate::logs::columns::{Sink, Source, encode, from_json, json, read};
 use gateway_domain::record::LogRecord;
 use sqlx::Error;
-use std::sync::Arc;
 use uuid::Uuid;
 
 pub(super) fn write(record: &LogRecord, into: &mut Vec<u8>) {
@@ -39,10 +38,6 @@ impl Bytes<'_> {
 }
 
 impl<'r> Sink<'r> for Bytes<'_> {
-    fn shared(&mut self, text: &'r Arc<str>) {
-        self.text(Some(text));
-    }
-
     fn text(&mut self, text: Option<&'r str>) {
         self.opt(text);
     }

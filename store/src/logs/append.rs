@@ -147,13 +147,6 @@ impl SqliteRow {
 }
 
 impl<'r> Sink<'r> for SqliteRow {
-    fn shared(&mut self, text: &'r Arc<str>) {
-        match without_zero(text) {
-            Cow::Borrowed(_) => self.add(Arc::clone(text)),
-            Cow::Owned(text) => self.add(text),
-        }
-    }
-
     fn text(&mut self, text: Option<&'r str>) {
         self.add(text.map(without_zero));
     }
@@ -204,10 +197,6 @@ impl<'r> Arrays<'r> {
 }
 
 impl<'r> Sink<'r> for Arrays<'r> {
-    fn shared(&mut self, text: &'r Arc<str>) {
-        self.push(Some(without_zero(text)));
-    }
-
     fn text(&mut self, text: Option<&'r str>) {
         self.push(text.map(without_zero));
     }

@@ -9,6 +9,7 @@ use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use smol_str::SmolStr;
 use sqlx::Error;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -80,7 +81,6 @@ pub(crate) const COLUMNS: [(&str, Kind); 54] = [
 
 /// Takes a record's values from left to right.
 pub(crate) trait Sink<'r> {
-    fn shared(&mut self, text: &'r Arc<str>);
     fn text(&mut self, text: Option<&'r str>);
     fn made(&mut self, text: Option<String>);
     fn id(&mut self, id: Option<Uuid>);
@@ -91,33 +91,27 @@ pub(crate) trait Sink<'r> {
 pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
     sink.id(Some(record.id));
     sink.int(Some(record.created_at.micros()));
-    match clipped(&record.trace_id) {
-        short if short.len() == record.trace_id.len() => sink.shared(&record.trace_id),
-        short => sink.text(Some(short)),
-    }
+    sink.text(Some(clipped(&record.trace_id)));
     sink.int(Some(record.attempt.into()));
     sink.int(Some(record.last.into()));
     sink.id(Some(record.org.0));
     sink.id(Some(record.workspace.0));
-    sink.shared(&record.workspace_slug);
+    sink.text(Some(&record.workspace_slug));
     sink.id(record.key.map(|key| key.0));
     sink.id(record.owner);
-    sink.shared(&record.config);
-    sink.shared(&record.virtual_key);
-    sink.shared(&record.provider);
-    sink.shared(&record.model);
-    match &record.response_model {
-        Some(model) => sink.shared(model),
-        None => sink.text(None),
-    }
+    sink.text(Some(&record.config));
+    sink.text(Some(&record.virtual_key));
+    sink.text(Some(&record.provider));
+    sink.text(Some(&record.model));
+    sink.text(record.response_model.as_deref());
     sink.text(Some(record.operation));
-    sink.shared(&record.method);
-    sink.shared(&record.path);
+    sink.text(Some(&record.method));
+    sink.text(Some(&record.path));
     sink.int(Some(record.status.into()));
     sink.text(record.fault);
     sink.int(Some(record.stream.into()));
     sink.int(Some(record.retries.into()));
-    sink.shared(&record.option_index);
+    sink.text(Some(&record.option_index));
     sink.text(Some(record.strategy));
     encode_usage(record.usage.as_ref(), sink);
     sink.int(record.cost.map(|cost| cost.0));
@@ -126,8 +120,8 @@ pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
         sink.int(Some(whole(number)));
     }
     sink.made(Some(record.client_text()));
-    sink.shared(&record.metadata);
-    sink.shared(&record.adjusted);
+    sink.text(Some(&record.metadata));
+    sink.text(Some(&record.adjusted));
     sink.text(Some(record.cache.name()));
     sink.made(record.trace.as_deref().and_then(json));
     sink.made(Some(&record.charges).filter(|c| !c.is_empty()).and_then(json));
@@ -232,7 +226,7 @@ fn read_first(c: &mut impl Source) -> Result<LogRecord, Error> {
         workspace: WorkspaceId(c.uuid()?),
         workspace_slug: c.text()?.into(),
         key: c.opt_uuid()?.map(KeyId),
-        key_name: Arc::default(),
+        key_name: SmolStr::default(),
         owner: c.opt_uuid()?,
         config: c.text()?.into(),
         config_id: None,
@@ -240,7 +234,7 @@ fn read_first(c: &mut impl Source) -> Result<LogRecord, Error> {
         virtual_key: c.text()?.into(),
         provider: c.text()?.into(),
         model: c.text()?.into(),
-        response_model: c.opt_text()?.map(Arc::from),
+        response_model: c.opt_text()?.map(SmolStr::from),
         operation: label(c.text()?),
         method: c.text()?.into(),
         path: c.text()?.into(),

@@ -3,7 +3,6 @@
 
 use super::append::without_zero;
 use super::columns::{COLUMNS, Sink};
-use std::sync::Arc;
 use uuid::Uuid;
 
 pub(super) struct CopyRows(Vec<u8>);
@@ -36,10 +35,6 @@ impl CopyRows {
 }
 
 impl<'r> Sink<'r> for CopyRows {
-    fn shared(&mut self, text: &'r Arc<str>) {
-        self.text(Some(text));
-    }
-
     fn text(&mut self, text: Option<&'r str>) {
         self.value(text.map(without_zero).as_deref().map(str::as_bytes));
     }
