@@ -16,7 +16,7 @@ pub(crate) fn members<'j>(json: &'j str, mut found: impl FnMut(&'j str, &'j str)
     }
     loop {
         let from = expect(json, at, b'"')?;
-        let to = from + memchr2(b'"', b'\\', json[from..].as_bytes()).ok_or(Odd)?;
+        let to = from + memchr2(b'"', b'\\', &json.as_bytes()[from..]).ok_or(Odd)?;
         if json.as_bytes()[to] == b'\\' {
             return Err(Odd);
         }
