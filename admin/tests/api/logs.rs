@@ -5,7 +5,6 @@ use gateway_domain::money::NanoUsd;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{OrgId, Usage, WorkspaceId};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use uuid::Uuid;
 
 fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord {
