@@ -16,7 +16,7 @@ use ::redis::{
     Value,
 };
 use arc_swap::ArcSwapOption;
-use lane::{Place, Wait};
+use lane::{Patience, Place, Wait};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -31,6 +31,8 @@ const BETWEEN_DIALS: [Duration; 4] =
     [Duration::from_millis(100), Duration::from_millis(250), Duration::from_millis(500), Duration::from_secs(1)];
 /// An idle connection is asked this often whether it still lives.
 const CHECK: Duration = Duration::from_secs(1);
+/// A thread's own connection is asked after so long a silence.
+const SILENCE: Duration = Duration::from_secs(10);
 /// Calls in a row past their deadline after which the connection counts as dead.
 const MOST_LATE: u32 = 3;
 /// A call that took this long will bring nothing any more.
@@ -152,7 +154,7 @@ impl Redis {
     /// Not connected yet: [`Redis::keep`] does that. `deadline` bounds every call.
     pub fn new(url: RedisUrl, deadline: Duration) -> Self {
         Self(Arc::new(Inner {
-            place: Place::of(&url.0, DIAL, ABANDONED),
+            place: Place::of(&url.0, Patience { dial: DIAL, abandoned: ABANDONED, silence: SILENCE }),
             url,
             link: ArcSwapOption::empty(),
             deadline,

@@ -39,14 +39,22 @@ pub(super) struct Place {
     user: Option<String>,
     password: Option<String>,
     database: i64,
-    dial: Duration,
+    patience: Patience,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Patience {
+    /// For a connection to be made, and for a sign of life.
+    pub(super) dial: Duration,
     /// After so long an answer will not come any more.
-    abandoned: Duration,
+    pub(super) abandoned: Duration,
+    /// After so long the other side is asked whether it lives: what stands between forgets quiet connections.
+    pub(super) silence: Duration,
 }
 
 impl Place {
     /// Only a single server without TLS has lanes.
-    pub(super) fn of(nodes: &[ConnectionInfo], dial: Duration, abandoned: Duration) -> Option<Arc<Self>> {
+    pub(super) fn of(nodes: &[ConnectionInfo], patience: Patience) -> Option<Arc<Self>> {
         let [one] = nodes else { return None };
         let ConnectionAddr::Tcp(host, port) = one.addr() else { return None };
         let settings = one.redis_settings();
@@ -56,8 +64,7 @@ impl Place {
             user: settings.username().map(str::to_owned),
             password: settings.password().map(str::to_owned),
             database: settings.db(),
-            dial,
-            abandoned,
+            patience,
         }))
     }
 
@@ -153,7 +160,7 @@ struct State {
     out: Vec<u8>,
     /// In the order in which they will be answered.
     waiting: VecDeque<Arc<Ticket>>,
-    /// Before then nobody has waited for too long.
+    /// Before then nobody has waited for too long, and it has not been silent for long.
     due: Option<Instant>,
     driver: Option<Waker>,
 }
@@ -166,18 +173,19 @@ impl Lane {
         let lane = Arc::new(Self { link, dialled: Instant::now(), state: Mutex::new(state) });
         let (place, shutting) = (place.clone(), Shutting(lane.clone()));
         runtime.spawn(async move {
-            if let Ok(Ok(stream)) = timeout(place.dial, place.reach()).await {
-                shutting.0.open();
-                Driver::new(shutting.0.clone(), stream, place.abandoned).await;
+            if let Ok(Ok(stream)) = timeout(place.patience.dial, place.reach()).await {
+                shutting.0.open(place.patience.silence);
+                Driver::new(shutting.0.clone(), stream, place.patience).await;
             }
         });
         Some(lane)
     }
 
-    fn open(&self) {
+    fn open(&self, silence: Duration) {
         let mut state = self.state.lock();
         if state.phase == Phase::Dialling {
             state.phase = Phase::Open;
+            state.due = Some(Instant::now() + silence);
         }
     }
 
@@ -229,7 +237,8 @@ impl Drop for Shutting {
 struct Driver {
     lane: Arc<Lane>,
     stream: TcpStream,
-    abandoned: Duration,
+    patience: Patience,
+    heard: Instant,
     sending: Vec<u8>,
     sent: usize,
     seen: Box<[u8]>,
@@ -244,11 +253,12 @@ struct Driver {
 struct Broken;
 
 impl Driver {
-    fn new(lane: Arc<Lane>, stream: TcpStream, abandoned: Duration) -> Self {
+    fn new(lane: Arc<Lane>, stream: TcpStream, patience: Patience) -> Self {
         Self {
             lane,
             stream,
-            abandoned,
+            patience,
+            heard: Instant::now(),
             sending: Vec::new(),
             sent: 0,
             seen: vec![0; PIECE].into(),
@@ -261,8 +271,8 @@ impl Driver {
 
     fn turn(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
         self.read(cx)?;
-        self.write(cx)?;
-        self.watch(cx)
+        self.watch(cx)?;
+        self.write(cx)
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
@@ -273,6 +283,7 @@ impl Driver {
                 Poll::Ready(Ok(())) if !room.filled().is_empty() => self.filled += room.filled().len(),
                 Poll::Ready(_) => return Err(Broken),
             }
+            self.heard = Instant::now();
             self.hear()?;
         }
     }
@@ -335,10 +346,16 @@ impl Driver {
             }
             let Poll::Ready(()) = self.alarm.as_mut().poll(cx) else { return Ok(()) };
             self.alarmed = None;
-            let now = Instant::now();
-            let mut state = self.lane.state.lock();
-            state.due = state.waiting.iter().map(|ticket| ticket.next(now, self.abandoned)).min();
-            if state.due.is_some_and(|due| due <= now) {
+            let (now, mut state) = (Instant::now(), self.lane.state.lock());
+            if state.waiting.is_empty() && now >= self.heard + self.patience.silence {
+                state.out.begin(1);
+                state.out.word(b"PING");
+                let until = now + self.patience.dial;
+                state.waiting.push_back(Arc::new(Ticket { until, stage: Mutex::new(Stage::Over) }));
+            }
+            let next = state.waiting.iter().map(|ticket| ticket.next(now, self.patience.abandoned)).min();
+            state.due = Some(next.unwrap_or(self.heard + self.patience.silence));
+            if next.is_some_and(|next| next <= now) {
                 return Err(Broken);
             }
         }
@@ -400,6 +417,8 @@ impl Ticket {
                 drop(stage);
                 waker.into_iter().for_each(Waker::wake);
             }
+            // Nobody waits for a sign of life but the lane itself.
+            Stage::Over => return self.until,
             _ => {}
         }
         self.until + abandoned
@@ -462,5 +481,49 @@ impl<L: FnOnce(Vec<i64>) + Send + 'static> Drop for Wait<L> {
             Stage::Waiting(_) | Stage::Overdue => *stage = Stage::Left(Box::new(late)),
             Stage::Left(_) | Stage::Over => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+    async fn hear(peer: &mut TcpStream) -> Vec<u8> {
+        let mut heard = [0; 64];
+        let n = timeout(Duration::from_secs(10), peer.read(&mut heard)).await.expect("in time").unwrap_or(0);
+        heard[..n].to_vec()
+    }
+
+    #[tokio::test]
+    async fn a_quiet_lane_asks_whether_the_other_side_lives() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let place = Arc::new(Place {
+            host: "127.0.0.1".into(),
+            port: listener.local_addr().expect("bound").port(),
+            user: None,
+            password: None,
+            database: 0,
+            patience: Patience {
+                dial: Duration::from_secs(1),
+                abandoned: Duration::from_secs(30),
+                silence: Duration::from_millis(20),
+            },
+        });
+        let ask = || place.send(1, Instant::now() + Duration::from_secs(9), |call| call.begin(0));
+        assert!(ask().is_none(), "it has to be dialled first");
+        let (mut peer, _) = listener.accept().await.expect("dialled");
+        for _ in 0..5 {
+            assert_eq!(hear(&mut peer).await, PING);
+            peer.write_all(b"+PONG\r\n").await.expect("heard");
+        }
+        assert_eq!(hear(&mut peer).await, PING);
+        // Who asks of a dead one hears so as soon as that is known, long before its own time is over.
+        let ticket = ask().expect("open");
+        let told = timeout(Duration::from_secs(5), Wait::new(ticket, |_| ())).await.expect("in time");
+        assert_eq!(told, Some(Err(RedisFailure::Away)));
+        assert!(ask().is_none(), "it is shut");
     }
 }
