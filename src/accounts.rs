@@ -22,9 +22,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 const ROUND: Duration = Duration::from_secs(1);
 const PURGE: Duration = Duration::from_secs(3600);
+/// For records on their way, before usage is set back.
+const CATCH_UP: Duration = Duration::from_millis(500);
 /// Counters that ended are of use to nobody; the margin is for clocks.
 const ENDED_MICROS: i64 = 86_400 * 1_000_000;
 
@@ -40,6 +43,8 @@ pub(crate) struct Accounts {
     heard: tokio::sync::Mutex<i64>,
     journal: Journal,
     alerts: OnceLock<Alerts>,
+    /// How often all that was recorded had been heard of.
+    caught_up: watch::Sender<u64>,
 }
 
 /// Segments that ended processes left behind.
@@ -115,6 +120,10 @@ impl ports::Ledger for Accounts {
         }
     }
 
+    fn caught_up(&self) {
+        self.caught_up.send_modify(|turn| *turn += 1);
+    }
+
     fn needs(&self) -> Option<Position> {
         let pending = self.pending.lock();
         Some(match (pending.recovered, pending.in_flight || !pending.parts.is_empty()) {
@@ -142,6 +151,7 @@ impl Accounts {
             heard: tokio::sync::Mutex::new(-1),
             journal: Journal { dir, segments },
             alerts: OnceLock::new(),
+            caught_up: watch::Sender::default(),
         }
     }
 
@@ -186,6 +196,20 @@ impl Accounts {
             self.recover().await?;
         }
         self.flush().await
+    }
+
+    /// What calls that have been answered used is pending or in the database behind this. A record leaves right behind its
+    /// answer: the first turn may have come between the two.
+    async fn catch_up(&self) {
+        let mut turns = self.caught_up.subscribe();
+        let two = async {
+            for _ in 0..2 {
+                // Its sender lives as long as this.
+                let _ = turns.changed().await;
+            }
+        };
+        // Under a load that never lets the writer rest, what was there a moment ago is good enough.
+        let _ = tokio::time::timeout(CATCH_UP, two).await;
     }
 
     /// Puts down what is pending, and hears what others put down.

@@ -165,6 +165,9 @@ impl Work {
                 if stopping {
                     return;
                 }
+                if let Some(ledger) = &self.ledger {
+                    ledger.caught_up();
+                }
                 // A plain sleep, so that senders never have a sleeper to wake.
                 std::thread::sleep(PAUSE);
             }

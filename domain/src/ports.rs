@@ -245,6 +245,8 @@ pub trait Ledger: Send + Sync {
     /// `after[i]` is where a replay goes on behind `records[i]`. Runs on the record writer's thread, which must
     /// not wait. A record that the journal had no room for comes all the same, with the place of its neighbour.
     fn settle(&self, records: &[LogRecord], after: &[Position]);
+    /// No record waits to be settled at this moment; comes again and again.
+    fn caught_up(&self) {}
     /// Where a replay would have to start, should the process end now: the place of the last checkpoint that is
     /// safe on disk. Segments before it may go. `None`: no replay is ever asked for.
     fn needs(&self) -> Option<Position>;

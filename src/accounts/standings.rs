@@ -41,6 +41,7 @@ impl Standings for Accounts {
 
     fn reset<'a>(&'a self, holder: Holder, which: Which<'a>) -> Fut<'a, Result<bool, StoreError>> {
         Box::pin(async move {
+            self.catch_up().await;
             self.flush().await?;
             let now = clock::now();
             let counts = self.database.counts_of(holder, which, now).await?;

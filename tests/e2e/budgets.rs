@@ -227,6 +227,29 @@ async fn what_groups_used_is_told_and_set_back() {
     assert_eq!(ask("bob", 99).await, 200);
 }
 
+/// Whose record is still on its way to where usage is kept.
+#[tokio::test]
+async fn what_was_used_a_moment_ago_is_set_back_too() {
+    let gateway = Gateway::start().await;
+    let upstream = greedy().await;
+    let config = target(&upstream);
+    let fields = json!({ "type": "cost", "credit_limit": 1, "group_by": [{ "key": "metadata._user" }] });
+    let id = usage_policy(&gateway, fields).await;
+    let path = format!("/policies/usage-limits/{id}");
+    for user in ["ann", "bob", "cleo", "dan"] {
+        let ask = async || {
+            let call = gateway.chat().config(&config);
+            let call = call.header("x-gateway-metadata", &json!({ "_user": user }).to_string());
+            call.json(&cents(98)).send().await.status
+        };
+        assert_eq!((ask().await, ask().await), (200, 412));
+        let value = json!({ "reset_usage_for_value": format!("metadata._user:{user}") });
+        gateway.admin().put(&path, &value).await.expect(200);
+        assert_eq!((ask().await, ask().await), (200, 412), "{user}");
+        used(&gateway, &id, &format!("metadata._user:{user}"), &json!(0.98)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_keys_budget_is_exhausted_and_active_again() {
     stand_at_noon();
