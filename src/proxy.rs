@@ -21,7 +21,6 @@ mod outlet;
 mod patience;
 mod pulse;
 mod record;
-mod relay;
 mod reply;
 mod request;
 mod routing;
@@ -58,17 +57,15 @@ use gateway_domain::config::Config;
 use gateway_domain::counters::Counters;
 use gateway_domain::egress::Trusted;
 use gateway_domain::record::mask;
-use gateway_domain::{Fault, FaultKind, Timestamp};
+use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
 use gateway_policies::Hold;
 use intake::{Refused, Way};
 use ipnet::IpNet;
-use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
-use pingora::{Error, ErrorSource};
+use pingora::{Error, ErrorSource, ErrorType};
 use quick_cache::sync::Cache;
 use record::Booked;
-use relay::Relay;
 use request::Request;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,7 +124,6 @@ pub(crate) struct Ctx {
     at: Timestamp,
     held: Permit,
     records: Booked,
-    relay: Option<Box<Relay>>,
     /// Of a key that has a bound, until the request is over.
     seat: Option<shield::Seat>,
     _flight: crate::flight::Ticket,
@@ -143,7 +139,6 @@ impl ProxyHttp for Gateway {
             at: clock::now(),
             held: Permit::new(&self.budget),
             records: Booked::default(),
-            relay: None,
             seat: None,
             _flight: self.flight.board(),
         }
@@ -152,7 +147,7 @@ impl ProxyHttp for Gateway {
     /// Pingora's own modules (compression) would only cost here: bodies are passed on as they are.
     fn init_downstream_modules(&self, _: &mut pingora::modules::http::HttpModules) {}
 
-    /// `Ok(true)`: answered here. `Ok(false)`: relayed by the phases below.
+    /// Always `Ok(true)`, or an error: everything is answered here.
     async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<bool> {
         if let Some(fault) = self.storm(session) {
             return self.refuse(session, ctx, fault.into()).await;
@@ -183,54 +178,25 @@ impl ProxyHttp for Gateway {
         }
     }
 
-    async fn upstream_peer(&self, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<Box<HttpPeer>> {
-        relay::peer(self, session, ctx).await
+    /// Never asked for: every request is answered above.
+    async fn upstream_peer(&self, _: &mut Session, _: &mut Ctx) -> pingora::Result<Box<HttpPeer>> {
+        Err(Error::explain(ErrorType::InternalError, "a request was left to the framework"))
     }
 
-    async fn upstream_request_filter(
-        &self,
-        session: &mut Session,
-        head: &mut RequestHeader,
-        ctx: &mut Ctx,
-    ) -> pingora::Result<()> {
-        relay::aim(self, session, head, ctx)
-    }
-
-    async fn upstream_response_filter(
-        &self,
-        session: &mut Session,
-        head: &mut ResponseHeader,
-        ctx: &mut Ctx,
-    ) -> pingora::Result<()> {
-        relay::judge(self, session, head, ctx)
-    }
-
-    async fn response_filter(&self, _: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> pingora::Result<()> {
-        relay::decorate(self, head, ctx)
-    }
-
-    fn fail_to_connect(&self, session: &mut Session, _: &HttpPeer, ctx: &mut Ctx, e: Box<Error>) -> Box<Error> {
-        relay::not_reached(self, session, ctx, e)
-    }
-
-    fn error_while_proxy(
-        &self,
-        _: &HttpPeer,
-        session: &mut Session,
-        e: Box<Error>,
-        ctx: &mut Ctx,
-        _: bool,
-    ) -> Box<Error> {
-        relay::broke_off(self, session, ctx, e)
-    }
-
-    async fn fail_to_proxy(&self, session: &mut Session, e: &Error, ctx: &mut Ctx) -> FailToProxy {
-        relay::failed(self, session, e, ctx).await
+    /// The client has left, or was cut off in the middle of an answer: then there is nobody to tell.
+    async fn fail_to_proxy(&self, session: &mut Session, e: &Error, _: &mut Ctx) -> FailToProxy {
+        let gone = *e.esource() == ErrorSource::Downstream;
+        let fault = Fault::new(FaultKind::Internal, "The request could not be answered");
+        if !gone && session.response_written().is_none() {
+            session.downstream_session.set_keepalive(None);
+            // A client that cannot be written to is gone.
+            let _ = reply::refuse(self, session, &fault, Dialect::OpenAi, None).await;
+        }
+        FailToProxy { error_code: if gone { 499 } else { fault.status() }, can_reuse_downstream: false }
     }
 
     /// Nothing is awaited: this delays the next request on the connection.
-    async fn logging(&self, session: &mut Session, e: Option<&Error>, ctx: &mut Ctx) {
-        relay::finish(self, session, e, ctx);
+    async fn logging(&self, _: &mut Session, _: Option<&Error>, ctx: &mut Ctx) {
         for record in ctx.records.0.drain(..) {
             self.records.send(record);
         }
@@ -297,30 +263,24 @@ impl Gateway {
         exchange::run(self, session, &request, &mut routing, start, &mut ctx.records).await.map(|()| true)
     }
 
-    /// A body that streams up, or a connection that becomes another: Pingora's phases carry only that.
+    /// A body that streams up, or a connection that becomes another.
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         request.content.unread = true;
         let upgrade = intake::is_websocket(session);
         let client = &mut session.downstream_session;
-        request.upload = (!upgrade).then(|| Framing::of(client));
-        let prepared = match self.prepare(&mut request).await {
-            Ok(routing) => admit::caller(self, &request, &routing).await.map(|hold| (routing, hold)),
-            Err(fault) => Err(fault),
+        request.upload = Some(if upgrade { Framing::WebSocket } else { Framing::of(client) });
+        let mut routing = match self.prepare(&mut request).await {
+            Ok(routing) => routing,
+            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
-        match prepared {
-            Ok((mut routing, caller)) if !upgrade => {
-                request.steps.before_us = request.elapsed_us();
-                let upload = Upload::of(&mut session.downstream_session, self.settings.idle_timeout, &self.budget);
-                let start = Start { looked: Looked::Off, caller, upload: Some(upload) };
-                exchange::run(self, session, &request, &mut routing, start, &mut ctx.records).await.map(|()| true)
-            }
-            Ok((routing, hold)) => {
-                ctx.relay = Some(Box::new(Relay::new(request, routing, hold)));
-                relay::start(self, session, ctx);
-                Ok(false)
-            }
-            Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
-        }
+        let caller = match admit::caller(self, &request, &routing).await {
+            Ok(hold) => hold,
+            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+        };
+        request.steps.before_us = request.elapsed_us();
+        let upload = Upload::of(&mut session.downstream_session, self.settings.idle_timeout, &self.budget);
+        let start = Start { looked: Looked::Off, caller, upload: Some(upload) };
+        exchange::run(self, session, &request, &mut routing, start, &mut ctx.records).await.map(|()| true)
     }
 
     /// Config and plan.

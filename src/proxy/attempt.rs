@@ -177,6 +177,9 @@ impl<'a> Prepared<'a> {
         let endpoint = match aim.adapter.endpoint(operation, route.dialect) {
             Some(endpoint) => endpoint,
             None if route.raw => Endpoint { path: "".into(), headers: &[] },
+            None if request.upload == Some(Framing::WebSocket) && operation == Operation::Realtime => {
+                Endpoint { path: route.tail().to_owned().into(), headers: &[] }
+            }
             None => return Err(unsupported(operation, aim.adapter.info().slug)),
         };
         let out = match request.upload {
@@ -392,7 +395,7 @@ async fn unlimited(
         None => (Cow::Borrowed(&prepared.head), None),
         Some(grant) => match token(gateway, down, prepared, grant).await? {
             Ok(Pass::Keys(..)) if request.upload.is_some() => {
-                let why = "The body of this request streams, and cannot be signed: use an API key, or send JSON";
+                let why = "What streams up cannot be signed: use an API key, or send JSON";
                 return Ok(Answer::Fault(Fault::new(FaultKind::Unsupported, why)));
             }
             Ok(pass) => match prepared.head.admitted(&pass, grant.signing.as_ref(), &prepared.out.body) {

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use gateway_domain::Fault;
 use gateway_domain::record::LogRecord;
 use gateway_providers::{Failure, Progress, StreamTranslator, in_band};
-use http::header;
+use http::{StatusCode, header};
 use pingora::Error;
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::ServerSession;
@@ -359,8 +359,11 @@ async fn raw(
     facts: &Facts,
 ) -> Result<(), Box<Error>> {
     let mut head = passage.up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, false));
-    reply::decorate(gateway, &mut head, request, facts);
     reply::first_byte(passage.record, request);
+    if head.status == StatusCode::SWITCHING_PROTOCOLS {
+        return passage.tunnel(gateway, outlet, head).await;
+    }
+    reply::decorate(gateway, &mut head, request, facts);
     if passage.up.done() {
         return finish_bodyless(gateway, outlet.session, head, passage.up).await;
     }
@@ -415,6 +418,24 @@ enum Broken {
 }
 
 impl Passage<'_> {
+    /// The connection has become another: both sides say what they like until one of them ends it.
+    async fn tunnel(
+        &mut self,
+        gateway: &Gateway,
+        outlet: &mut Outlet<'_>,
+        mut head: Box<ResponseHeader>,
+    ) -> Result<(), Box<Error>> {
+        head.insert_header(header::UPGRADE, "websocket")?;
+        head.insert_header(header::CONNECTION, "Upgrade")?;
+        wire::write_head(outlet.session, head, None, false).await.map_err(Error::into_down)?;
+        if let Some(upload) = outlet.upload.as_deref_mut() {
+            upload.open(&mut outlet.session.downstream_session);
+        }
+        // However it ends: what was said was relayed.
+        let _ = self.run(gateway, outlet).await;
+        Ok(())
+    }
+
     async fn run(&mut self, gateway: &Gateway, outlet: &mut Outlet<'_>) -> Result<(), Broken> {
         let stream = self.unsent.as_ref().is_some_and(|head| !head.headers.contains_key(header::CONTENT_LENGTH));
         loop {

@@ -104,7 +104,8 @@ pub(crate) async fn run(
                 let delivered = deliver::answer(gateway, way, request, (answer, lead), told, &mut holds).await;
                 // What the cache answers was paid for by another.
                 let free = (tried.facts.cache == CacheStatus::Hit).then(Usage::default);
-                record.charges = holds.settle(record.status, free.as_ref().or(record.usage.as_ref()));
+                let settled = if record.status == 101 { 200 } else { record.status };
+                record.charges = holds.settle(settled, free.as_ref().or(record.usage.as_ref()));
                 if streamed {
                     routing.tell(request, if record.fault == Some("stream_broken") { 502 } else { record.status });
                 }
@@ -135,6 +136,9 @@ fn moves_on(
     // Of a stream more is known at its end.
     if answer.tells_of_health() && !matches!(answer, Answer::Stream(_)) {
         routing.tell(request, answer.status());
+    }
+    if answer.status() == 101 {
+        return false;
     }
     let over = gateway.left(request).is_some_and(|left| left.is_zero());
     let again = upload.is_none_or(Upload::can_repeat);

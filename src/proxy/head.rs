@@ -112,6 +112,10 @@ impl HeadPlan {
             Some(Framing::Chunked) => {
                 head.insert_header(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"))?;
             }
+            Some(Framing::WebSocket) => {
+                head.insert_header(header::UPGRADE, HeaderValue::from_static("websocket"))?;
+                head.insert_header(header::CONNECTION, HeaderValue::from_static("Upgrade"))?;
+            }
         }
         Ok(head)
     }

@@ -177,20 +177,6 @@ pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &R
     });
 }
 
-/// The same on a head that came from upstream and keeps its names as they were written.
-pub(crate) fn decorate_kept(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: &Facts) {
-    // The limits that the provider told are looked for beside the gateway's own.
-    let told = BARE_LIMITS.iter().flatten().filter(|name| head.headers.contains_key(*name));
-    let mut own: HeaderMap = told.map(|name| (name.clone(), HeaderValue::from_static(""))).collect();
-    let mut values = Values::new();
-    put_limits(gateway, &mut own, &mut values, facts.limits, request.now());
-    mark(gateway, &mut own, &mut values, request, facts);
-    for (name, value) in own.iter().filter(|(_, value)| !value.is_empty()) {
-        let appended = head.append_header(name.clone(), value.clone());
-        debug_assert!(appended.is_ok(), "the name and value were made as such");
-    }
-}
-
 fn mark(gateway: &Gateway, head: &mut HeaderMap, values: &mut Values, request: &Request, facts: &Facts) {
     let names = &gateway.names;
     put(head, &names.trace_id, &request.trace_value);

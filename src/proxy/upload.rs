@@ -1,5 +1,5 @@
-//! A body that streams up as it comes and is never held whole: what was read of it is kept while it is small, so that it
-//! may be sent again. Knows nothing of who it is sent to.
+//! What streams up as it comes and is never held whole: a body, of which what was read is kept while it is small, so that
+//! it may be sent again; or what is said on a WebSocket once it is open. Knows nothing of who it is sent to.
 
 use super::body::{Budget, Permit};
 use super::wire::client_gone;
@@ -18,6 +18,8 @@ const MOST_KEPT: usize = 64 * 1024;
 pub(crate) enum Framing {
     Length(usize),
     Chunked,
+    /// No body, but what is said on the connection once it is another, until it ends.
+    WebSocket,
 }
 
 impl Framing {
@@ -44,6 +46,8 @@ pub(crate) struct Upload {
     expects: bool,
     /// It is the client's turn.
     awaited: bool,
+    /// The connection has become another.
+    open: bool,
 }
 
 impl Upload {
@@ -62,7 +66,19 @@ impl Upload {
             ended: client.is_body_empty(),
             expects,
             awaited: false,
+            open: false,
         }
+    }
+
+    /// From now on all that the client says goes up, however long it is silent.
+    pub(crate) fn open(&mut self, client: &mut ServerSession) {
+        client.set_read_timeout(None);
+        (self.open, self.ended, self.spilt) = (true, false, true);
+    }
+
+    /// The client says no more on an open connection; what it said has still to go up.
+    pub(crate) const fn is_closing(&self) -> bool {
+        self.open && self.ended
     }
 
     /// All of it was read.

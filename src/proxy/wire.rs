@@ -59,6 +59,7 @@ pub(crate) struct Answering {
     session: Box<HttpSession>,
     key: u64,
     sent: Sent,
+    clocks: Clocks,
 }
 
 /// What came of reading a whole body.
@@ -85,6 +86,13 @@ impl Sent {
         match self {
             Self::UnderWay(gauge) | Self::Handed(gauge) => Some(gauge),
             Self::Whole | Self::Short => None,
+        }
+    }
+
+    /// There is more after all.
+    fn resume(&mut self) {
+        if let Some(gauge) = self.gauge() {
+            *self = Self::UnderWay(gauge.clone());
         }
     }
 
@@ -215,7 +223,7 @@ async fn converse(
     match outcome {
         Ok(()) => {
             session.read_timeout = Some(clocks.idle);
-            Ok(Answering { session, key, sent })
+            Ok(Answering { session, key, sent, clocks })
         }
         Err(Stop::Client(gone)) => Err(Failed::Final(WireError::left(gone))),
         Err(Stop::Upstream(e)) => {
@@ -252,13 +260,21 @@ async fn stream_up(
     let head = head.make().map_err(Stop::Upstream)?;
     session.write_request_header(head).await.map_err(Stop::Upstream)?;
     upload.rewind();
-    hear(session, (client, upload), sent, Hear::Head(clocks)).await.map(drop)
+    hear(session, (client, upload), sent, Hear::Head, clocks).await?;
+    if session.was_upgraded() {
+        session.maybe_upgrade_body_writer();
+        sent.resume();
+    } else if session.get_status().is_some_and(|status| status == 101) {
+        let why = "a switch of protocols that nobody asked for";
+        return Err(Stop::Upstream(Error::explain(ErrorType::InvalidHTTPHeader, why)));
+    }
+    Ok(())
 }
 
 /// What is waited for from an upstream.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Hear {
-    Head(Clocks),
+    Head,
     Piece,
 }
 
@@ -268,6 +284,7 @@ async fn hear(
     (client, upload): (&mut ServerSession, &mut Upload),
     sent: &mut Sent,
     what: Hear,
+    clocks: Clocks,
 ) -> Result<Option<Bytes>, Stop> {
     loop {
         while let Sent::UnderWay(gauge) = &*sent
@@ -280,24 +297,30 @@ async fn hear(
                 Some(_) | None => Sent::Short,
             };
         }
-        let full = sent.gauge().filter(|gauge| gauge.room().is_none()).cloned();
-        if let Hear::Head(clocks) = what {
-            // A peer that takes nothing is silent.
-            session.read_timeout = Some(if full.is_some() { clocks.idle } else { clocks.first_byte });
-        }
+        let closing = upload.is_closing();
+        let pressed = |gauge: &Gauge| gauge.room().is_none() || (closing && !gauge.is_empty());
+        let press = sent.gauge().filter(|gauge| pressed(gauge)).cloned();
+        // A peer that takes nothing is silent. On an open connection both may be silent.
+        session.read_timeout = match what {
+            _ if press.is_some() => Some(clocks.idle),
+            Hear::Head => Some(clocks.first_byte),
+            Hear::Piece if session.was_upgraded() => None,
+            Hear::Piece => Some(clocks.idle),
+        };
         let mut reading = pin!(async {
             match what {
-                Hear::Head(_) => read_head(session).await.map(|()| None),
+                Hear::Head => read_head(session).await.map(|()| None),
                 Hear::Piece => session.read_body_bytes().await,
             }
         });
         let heard = poll_fn(|cx| match reading.as_mut().poll(cx) {
             Poll::Ready(heard) => Poll::Ready(Some(heard)),
-            Poll::Pending if full.as_ref().is_some_and(|gauge| gauge.room().is_some()) => Poll::Ready(None),
+            Poll::Pending if press.as_ref().is_some_and(|gauge| !pressed(gauge)) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         });
+        let attends = if closing { press.is_none() } else { upload.has_ended() || sent.gauge().is_some() };
         tokio::select! { biased;
-            came = upload.attend(client), if upload.has_ended() || sent.gauge().is_some() => came.map_err(Stop::Client)?,
+            came = upload.attend(client), if attends => came.map_err(Stop::Client)?,
             heard = heard => if let Some(heard) = heard {
                 return heard.map_err(Stop::Upstream);
             },
@@ -358,7 +381,8 @@ impl Answering {
     /// The next piece of the body; `None` at its end. Cancel-safe.
     pub(crate) async fn read(&mut self, down: &mut Client<'_>) -> Result<Option<Bytes>, WireError> {
         if let Some(upload) = down.upload.as_deref_mut() {
-            let heard = Box::pin(hear(&mut self.session, (down.session, upload), &mut self.sent, Hear::Piece));
+            let heard =
+                Box::pin(hear(&mut self.session, (down.session, upload), &mut self.sent, Hear::Piece, self.clocks));
             return heard.await.map_err(|stop| match stop {
                 Stop::Client(gone) => WireError::left(gone),
                 Stop::Upstream(e) => broke_off(&e),
@@ -461,7 +485,8 @@ pub(crate) async fn write_head(
 }
 
 pub(crate) async fn write_body_piece(session: &mut Session, body: Option<Bytes>, end: bool) -> pingora::Result<()> {
-    session.write_response_tasks(vec![HttpTask::Body(body, end)]).await.map(drop)
+    let task = if session.was_upgraded() { HttpTask::UpgradedBody(body, end) } else { HttpTask::Body(body, end) };
+    session.write_response_tasks(vec![task]).await.map(drop)
 }
 
 /// After an early answer: reads and drops what the client still sends, within bounds. Closing on unread bytes
@@ -470,7 +495,7 @@ pub(crate) async fn linger(session: &mut Session) {
     const MOST: usize = 64 << 20;
     const LONGEST: Duration = Duration::from_secs(2);
     let down = &mut session.downstream_session;
-    if down.as_http1().is_none() || down.is_body_done() {
+    if down.as_http1().is_none() || down.was_upgraded() || down.is_body_done() {
         return;
     }
     down.set_read_timeout(Some(LONGEST));

@@ -90,8 +90,8 @@ impl Dialer {
         (address, self.hasher.hash_one(address) ^ origin.tls_key)
     }
 
-    /// Pingora's description of the peer, also for the relay.
-    pub(crate) fn peer(&self, origin: &Origin, address: SocketAddr) -> HttpPeer {
+    /// Pingora's description of the peer.
+    fn peer(&self, origin: &Origin, address: SocketAddr) -> HttpPeer {
         let mut peer = HttpPeer::new(address, origin.base.tls, origin.base.host.clone());
         peer.options.connection_timeout = Some(self.connect_timeout);
         peer.options.total_connection_timeout = Some(self.connect_timeout);

@@ -281,6 +281,14 @@ impl House {
         ))
         .await;
         self.seen.note("the answer to a WebSocket", raw.response().await.body);
+        let broken = Upstream::scripted(|mut peer| async move {
+            peer.request().await;
+            peer.send("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 9\r\n\r\nsome").await;
+        })
+        .await;
+        let query = self.planted.at("the query of a call that breaks off");
+        let call = self.gateway.post(&format!("/v1/proxy/any?key={query}")).config(&target(&broken));
+        self.send("a call that breaks off", call.bytes("{}")).await;
         let secret = self.planted.at("a broken head");
         let mut raw = Raw::connect(self.gateway.proxy).await;
         raw.send(post("/v1/chat/completions", &[("authorization ", &format!("Bearer {secret}"))], "{}")).await;
@@ -479,7 +487,7 @@ async fn no_secret_is_found_anywhere() {
     let data = house.gateway.folder().join("data");
     let journal = house.seen.folder(&data.join("journal"), &[]);
     assert!(journal > 200_000, "the journal has {journal} bytes");
-    for told in ["TRACE", "Fail to proxy", LOST_ALERT] {
+    for told in ["TRACE", "Fail to filter request", LOST_ALERT] {
         eventually(&format!("`{told}` in the log"), || async {
             house.gateway.process.output().contains(told).then_some(())
         })

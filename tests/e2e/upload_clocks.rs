@@ -258,7 +258,7 @@ async fn tokens_of_relayed_answers_are_counted_once_and_those_of_failed_calls_no
 }
 
 #[tokio::test]
-async fn an_open_websocket_is_held_to_no_clock_but_that_of_its_own_config() {
+async fn an_open_websocket_is_held_to_no_clock() {
     let gateway = Gateway::with(&["--total-timeout", "300ms", "--idle-timeout", "300ms"]).await;
     let socket = Upstream::scripted(|mut peer| async move {
         peer.head().await;
@@ -271,21 +271,91 @@ async fn an_open_websocket_is_held_to_no_clock_but_that_of_its_own_config() {
         }
     })
     .await;
-    let open = |config: Value| {
-        format!(
-            "GET /v1/realtime?model=m HTTP/1.1\r\nhost: g\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
-             sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-             x-gateway-api-key: {WORKSPACE_KEY}\r\nx-gateway-config: {config}\r\n\r\n"
-        )
-    };
     let mut client = Raw::connect(gateway.proxy).await;
-    client.send(open(target(&socket))).await;
+    client.send(handshake(&with(target(&socket), json!({ "request_timeout": 200 })), "open")).await;
     assert_eq!(client.head().await.status, 101);
     tokio::time::sleep(Duration::from_millis(1000)).await;
     client.send("still there").await;
     assert_eq!(client.bytes().await, b"still there");
-    let mut timed = Raw::connect(gateway.proxy).await;
-    timed.send(open(with(target(&socket), json!({ "request_timeout": 400 })))).await;
-    assert_eq!(timed.head().await.status, 101);
-    assert_eq!(timed.bytes().await, b"", "the provider was silent for too long");
+    drop(client);
+    let record = record_of(&gateway, "open").await;
+    assert_eq!((&record["response"]["status"], &record["fault"]), (&json!(101), &Value::Null), "{record}");
+    assert_eq!(record["request"]["bytes"], 11, "{record}");
+}
+
+#[tokio::test]
+async fn a_websocket_that_does_not_open_is_held_to_all_clocks_and_falls_back() {
+    let silent = stalling("").await;
+    let open = stalling("HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\r\n").await;
+    let timed = with(target(&silent), json!({ "request_timeout": 200 }));
+    let fallback = json!({ "strategy": { "mode": "fallback" }, "targets": [timed, target(&open)] });
+    let cases: [(&[&str], &Value, u16); 4] = [
+        (&[], &timed, 408),
+        (&["--total-timeout", "300ms"], &target(&silent), 408),
+        (&["--first-byte-timeout", "300ms"], &target(&silent), 504),
+        (&[], &fallback, 101),
+    ];
+    for (flags, config, status) in cases {
+        let gateway = Gateway::with(flags).await;
+        let mut client = Raw::connect(gateway.proxy).await;
+        let began = Instant::now();
+        client.send(handshake(config, "opens")).await;
+        let response = client.response().await;
+        assert_eq!(response.head.status, status, "{flags:?}: {}", response.text());
+        assert!(began.elapsed() < SOON, "{flags:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_last_words_on_a_websocket_are_passed_on() {
+    let gateway = Gateway::start().await;
+    let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    let socket = Upstream::scripted(move |mut peer| {
+        let heard = heard.clone();
+        async move {
+            peer.head().await;
+            peer.send("HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\r\n").await;
+            let mut all = 0;
+            loop {
+                let bytes = peer.bytes().await;
+                all += bytes.len();
+                if bytes.is_empty() {
+                    let _ = heard.send(all);
+                    return;
+                }
+            }
+        }
+    })
+    .await;
+    let mut client = Raw::connect(gateway.proxy).await;
+    client.send(handshake(&target(&socket), "last")).await;
+    assert_eq!(client.head().await.status, 101);
+    client.send(vec![b'x'; 3 << 20]).await;
+    drop(client);
+    assert_eq!(hears.recv().await, Some(3 << 20));
+    let last = Upstream::scripted(|mut peer| async move {
+        peer.head().await;
+        peer.send("HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\r\nbye").await;
+    })
+    .await;
+    let mut client = Raw::connect(gateway.proxy).await;
+    client.send(handshake(&target(&last), "bye")).await;
+    assert_eq!(client.head().await.status, 101);
+    let mut said = Vec::new();
+    loop {
+        let bytes = client.bytes().await;
+        if bytes.is_empty() {
+            break;
+        }
+        said.extend(bytes);
+    }
+    assert_eq!(said, b"bye", "and then the end");
+}
+
+fn handshake(config: &Value, trace: &str) -> String {
+    format!(
+        "GET /v1/realtime?model=m HTTP/1.1\r\nhost: g\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         x-gateway-trace-id: {trace}\r\nx-gateway-api-key: {WORKSPACE_KEY}\r\nx-gateway-config: {config}\r\n\r\n"
+    )
 }

@@ -96,6 +96,27 @@ async fn what_is_large_is_sent_once() {
 }
 
 #[tokio::test]
+async fn a_target_that_is_left_early_costs_nothing_of_the_body() {
+    let gateway = Gateway::start().await;
+    let hasty = Upstream::scripted(|mut peer| async move {
+        peer.head().await;
+        peer.bytes().await;
+        peer.send(reply::error(503, &[])).await;
+        peer.gone().await;
+    })
+    .await;
+    let good = Upstream::replying(|_| reply::json(200, &json!({ "text": "heard" }))).await;
+    let config = json!({ "strategy": { "mode": "fallback" }, "targets": [target(&hasty), target(&good)] });
+    let mut client = Raw::connect(gateway.proxy).await;
+    client.send(format!("{}x-gateway-config: {config}\r\n\r\nhalf ", head(10))).await;
+    eventually("the next target", || async { (good.open() == 1).then_some(()) }).await;
+    client.send("whole").await;
+    assert_eq!(client.response().await.head.status, 200);
+    assert_eq!(good.only().text(), "half whole");
+    eventually("the end of the first call", || async { (hasty.open() == 0).then_some(()) }).await;
+}
+
+#[tokio::test]
 async fn usage_of_what_is_answered_is_recorded() {
     let gateway = Gateway::start().await;
     let usage = json!({ "prompt_tokens": 14, "completion_tokens": 4, "total_tokens": 18 });
