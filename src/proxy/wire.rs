@@ -293,7 +293,8 @@ async fn hear(
             *sent = match upload.part(room) {
                 Some(part) if session.write_body(&part).await.is_ok() => continue,
                 None if !upload.has_ended() => break,
-                None if session.finish_body().await.is_ok() => Sent::Handed(gauge.clone()),
+                // An open connection has no mark for its end, and giving one would end the other way too.
+                None if upload.is_closing() || session.finish_body().await.is_ok() => Sent::Handed(gauge.clone()),
                 Some(_) | None => Sent::Short,
             };
         }
