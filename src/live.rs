@@ -1,7 +1,7 @@
 //! The world as the hot path reads it: a snapshot and, for each workspace, the index of its policies.
 //! One pointer, swapped whole; a request loads it once and keeps it to its end.
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use gateway_domain::catalog::Catalog;
 use gateway_domain::egress::Trusted;
 use gateway_domain::ports::{self, Changes, Vault};
@@ -75,8 +75,8 @@ impl Live {
         Self { world: ArcSwap::default(), writing: Mutex::new(()), catalog, vault, trusted }
     }
 
-    pub(crate) fn world(&self) -> Arc<World> {
-        self.world.load_full()
+    pub(crate) fn world(&self) -> Guard<Arc<World>> {
+        self.world.load()
     }
 }
 

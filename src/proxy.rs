@@ -28,6 +28,7 @@ mod shape;
 mod shield;
 mod sticky;
 mod target;
+mod tenants;
 mod trace;
 mod upload;
 mod wire;

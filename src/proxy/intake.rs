@@ -6,7 +6,8 @@ use super::body::{self, BodyError, BodyLimits, Permit};
 use super::capture::Keep;
 use super::headers::{GatewayHeaders, suffix_of};
 use super::request::{Content, Request, Route, Tenant, Waited};
-use super::trace;
+use super::{tenants, trace};
+use crate::live::World;
 use bytes::Bytes;
 use gateway_domain::bounds::peek;
 use gateway_domain::id::UserId;
@@ -16,6 +17,7 @@ use gateway_domain::ports::Tokens as _;
 use gateway_domain::record::Steps;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::{Scope, Scopes};
+use gateway_domain::snapshot::Key;
 use gateway_domain::token::{self, TokenError};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, OrgId, Secret, Timestamp};
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -177,29 +179,46 @@ fn is_gateway_key(tenant: &Tenant, text: &str) -> bool {
     looks_minted(text) || tenant.world.snapshot.key(&KeyHash::of(text)).is_some()
 }
 
-fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timestamp) -> Result<Tenant, Refused> {
+fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timestamp) -> Result<Arc<Tenant>, Refused> {
     let world = gateway.live.world();
-    let unknown = || unauthenticated("The gateway key is not valid");
     let hash = KeyHash::of(text);
-    let key = match world.snapshot.key(&hash) {
+    let in_force = |key: &Key| {
+        let ended = !key.active || key.expires_at.is_some_and(|t| t <= now);
+        if ended { Err(unauthenticated("The gateway key has expired or is not active")) } else { Ok(()) }
+    };
+    if let Some(tenant) = tenants::find(&world, &hash) {
+        return in_force(&tenant.key).map(|()| tenant).map_err(Refused::from);
+    }
+    let known = world.snapshot.key(&hash);
+    let key = match known {
         Some(key) => key.clone(),
         None if token::looks_signed(text) && gateway.shield.is_flooded_by(from) && !gateway.issuers.knows(&hash) => {
             // To check a signature takes longer than all else.
             return Err(gateway.shield.unknown_keys().into());
         }
         None if token::looks_signed(text) => gateway.issuers.key(&world.snapshot, text, &hash, now)?,
-        None => return Err(unknown().into()),
+        None => return Err(unknown_key().into()),
     };
-    if !key.active || key.expires_at.is_some_and(|t| t <= now) {
-        return Err(unauthenticated("The gateway key has expired or is not active").into());
+    in_force(&key)?;
+    let tenant = Arc::new(tenant(&world, key)?);
+    if known.is_some() {
+        tenants::keep(&world, hash, &tenant);
     }
+    Ok(tenant)
+}
+
+fn unknown_key() -> Fault {
+    unauthenticated("The gateway key is not valid")
+}
+
+fn tenant(world: &Arc<World>, key: Arc<Key>) -> Result<Tenant, Fault> {
     let workspace = match (key.kind, key.workspace) {
         (KeyKind::WorkspaceService | KeyKind::WorkspaceUser, Some(id)) => id,
-        _ => return Err(Fault::new(FaultKind::Forbidden, "Admin keys cannot call models; use a workspace key").into()),
+        _ => return Err(Fault::new(FaultKind::Forbidden, "Admin keys cannot call models; use a workspace key")),
     };
-    let workspace = world.snapshot.workspace(workspace).filter(|w| w.active).ok_or_else(unknown)?.clone();
-    let org = world.snapshot.org(key.org).ok_or_else(unknown)?.clone();
-    Ok(Tenant { world, key, org, workspace })
+    let workspace = world.snapshot.workspace(workspace).filter(|w| w.active).ok_or_else(unknown_key)?.clone();
+    let org = world.snapshot.org(key.org).ok_or_else(unknown_key)?.clone();
+    Ok(Tenant { world: world.clone(), key, org, workspace })
 }
 
 /// The key's own scopes, and of a person's key no more than the roles of the person allow now.

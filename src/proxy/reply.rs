@@ -56,8 +56,11 @@ const LONGEST_SDK_WAIT_MS: u64 = 60_000;
 impl ReplyNames {
     pub(crate) fn new(aliases: &[String]) -> Self {
         let prefixes: Vec<&str> = std::iter::once(PREFIX).chain(aliases.iter().map(String::as_str)).collect();
+        // For good, as the program itself: names that are counted would have all workers write to the same counts.
+        let lasting = |name: HeaderName| HeaderName::from_static(Box::leak(name.as_str().into()));
         let names = |suffix: &str| {
-            prefixes.iter().filter_map(|p| HeaderName::from_bytes(format!("{p}{suffix}").as_bytes()).ok()).collect()
+            let valid = prefixes.iter().filter_map(|p| HeaderName::from_bytes(format!("{p}{suffix}").as_bytes()).ok());
+            valid.map(lasting).collect()
         };
         Self {
             trace_id: names("trace-id"),

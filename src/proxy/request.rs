@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The caller and everything that is decided by who it is; holds the one snapshot of the request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Tenant {
     pub(crate) world: Arc<World>,
     pub(crate) key: Arc<Key>,
@@ -91,7 +91,7 @@ impl Waited {
 pub(crate) struct Request {
     pub(crate) started: Instant,
     pub(crate) at: Timestamp,
-    pub(crate) tenant: Tenant,
+    pub(crate) tenant: Arc<Tenant>,
     pub(crate) headers: GatewayHeaders,
     pub(crate) method: Method,
     pub(crate) route: Route,

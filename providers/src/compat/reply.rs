@@ -45,7 +45,7 @@ fn common_reply(body: &Bytes) -> Option<Reply> {
         Some(text) => serde_json::from_str::<Option<String>>(text).ok()?,
         None => None,
     };
-    let usage = serde_json::from_str::<OpenAiUsage>(usage?).ok()?.split();
+    let usage = OpenAiUsage::skim(usage?)?.split();
     Some(Reply { body: body.clone(), usage, model })
 }
 

@@ -1,11 +1,12 @@
 //! Token counts as providers report them, split into the disjoint classes of [`Usage`].
 //! OpenAI-like counts overlap (cached tokens are part of the prompt); Anthropic's input classes do not.
 
+use super::members::members;
 use gateway_domain::Usage;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Usage of chat completions, responses, embeddings and images; the names differ, the meaning does not.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct OpenAiUsage {
     #[serde(deserialize_with = "count")]
@@ -35,7 +36,7 @@ pub(crate) struct OpenAiUsage {
     cache_creation_input_tokens: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Details {
     #[serde(deserialize_with = "count")]
@@ -49,7 +50,65 @@ struct Details {
     reasoning_tokens: Option<u64>,
 }
 
+impl Details {
+    fn skim(into: &mut Option<Self>, json: &str) -> bool {
+        if json == "null" {
+            return true;
+        }
+        let (mut details, mut is_plain) = (Self::default(), into.is_none());
+        let all = members(json, |key, value| {
+            is_plain &= match key {
+                "cached_tokens" => skim_count(&mut details.cached_tokens, value),
+                "cache_write_tokens" => skim_count(&mut details.cache_write_tokens, value),
+                "audio_tokens" => skim_count(&mut details.audio_tokens, value),
+                "reasoning_tokens" => skim_count(&mut details.reasoning_tokens, value),
+                _ => true,
+            };
+        });
+        *into = Some(details);
+        is_plain && all.is_ok()
+    }
+}
+
+/// Whether `value` is a whole number, or null, and the first of its name.
+fn skim_count(into: &mut Option<u64>, value: &str) -> bool {
+    if value == "null" {
+        return true;
+    }
+    let is_first = into.is_none() && value.as_bytes()[0].is_ascii_digit();
+    *into = value.parse().ok();
+    is_first && into.is_some()
+}
+
 impl OpenAiUsage {
+    /// The common usage object, of whole numbers that stand there once each. Whatever is odd about it is `None`, and for
+    /// serde to read.
+    pub(crate) fn skim(json: &str) -> Option<Self> {
+        let (mut usage, mut is_plain) = (Self::default(), true);
+        members(json, |key, value| is_plain &= usage.put(key, value)).ok()?;
+        is_plain.then_some(usage)
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> bool {
+        let count = match key {
+            "prompt_tokens" => &mut self.prompt_tokens,
+            "input_tokens" => &mut self.input_tokens,
+            "completion_tokens" => &mut self.completion_tokens,
+            "output_tokens" => &mut self.output_tokens,
+            "total_tokens" => &mut self.total_tokens,
+            "prompt_tokens_details" => return Details::skim(&mut self.prompt_tokens_details, value),
+            "input_tokens_details" => return Details::skim(&mut self.input_tokens_details, value),
+            "completion_tokens_details" => return Details::skim(&mut self.completion_tokens_details, value),
+            "output_tokens_details" => return Details::skim(&mut self.output_tokens_details, value),
+            "prompt_cache_hit_tokens" => &mut self.prompt_cache_hit_tokens,
+            "cached_tokens" => &mut self.cached_tokens,
+            "cache_read_input_tokens" => &mut self.cache_read_input_tokens,
+            "cache_creation_input_tokens" => &mut self.cache_creation_input_tokens,
+            _ => return true,
+        };
+        skim_count(count, value)
+    }
+
     /// `None` when the object reports no tokens at all (rerank units, seconds of audio).
     pub(crate) fn split(&self) -> Option<Usage> {
         let prompt = self.prompt_tokens.or(self.input_tokens);
@@ -451,5 +510,42 @@ mod tests {
             Usage { input: 20, cache_read: 300, cache_write: 40, output: 20, reasoning: 70, ..Usage::default() };
         assert_eq!(usage.split(), Some(expected));
         assert_eq!(expected.prompt(), 360);
+    }
+
+    #[test]
+    fn skimmed_is_read() {
+        let plain = [
+            r#"{}"#,
+            r#"{"prompt_tokens":12,"completion_tokens":3,"total_tokens":15}"#,
+            r#"{ "input_tokens": 7, "output_tokens": 0, "cost": 0.25, "by": {"model": ["a", "}"]} }"#,
+            r#"{"prompt_tokens":12,"prompt_tokens_details":{"cached_tokens":4,"audio_tokens":null,"image_tokens":1.5}}"#,
+            r#"{"output_tokens":9,"output_tokens_details":{"reasoning_tokens":9},"input_tokens_details":null}"#,
+            r#"{"completion_tokens_details":{},"prompt_cache_hit_tokens":1,"cached_tokens":2}"#,
+            r#"{"cache_read_input_tokens":5,"cache_creation_input_tokens":6,"prompt_tokens":null}"#,
+        ];
+        for json in plain {
+            let read: OpenAiUsage = serde_json::from_str(json).expect(json);
+            assert_eq!(OpenAiUsage::skim(json), Some(read), "{json}");
+        }
+    }
+
+    #[test]
+    fn what_is_odd_is_left_to_serde() {
+        let odd = [
+            "null",
+            "[]",
+            r#"{"prompt_tokens":12.0}"#,
+            r#"{"prompt_tokens":-1}"#,
+            r#"{"prompt_tokens":+1}"#,
+            r#"{"prompt_tokens":"12"}"#,
+            r#"{"prompt_tokens":1,"prompt_tokens":2}"#,
+            r#"{"prompt_tokens":99999999999999999999}"#,
+            r#"{"prompt_tokens_details":[1]}"#,
+            r#"{"prompt_tokens_details":{"cached_tokens":true}}"#,
+            r#"{"prompt_tokens_details":{},"prompt_tokens_details":{}}"#,
+        ];
+        for json in odd {
+            assert_eq!(OpenAiUsage::skim(json), None, "{json}");
+        }
     }
 }
