@@ -10,6 +10,7 @@ use gateway_domain::price::{PriceBook, PriceCard};
 use gateway_domain::snapshot::Upstream;
 use gateway_domain::{Fault, FaultKind, Operation, Secret};
 use gateway_providers::Adapter;
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 /// Whose credential goes upstream.
@@ -62,25 +63,25 @@ impl std::fmt::Debug for Aim {
 }
 
 /// The provider that applies: the leaf's, else the headers', else the model's `@slug/`.
-fn choose(leaf: &Leaf, request: &Request) -> Result<ProviderRef, Fault> {
+fn choose<'a>(leaf: &'a Leaf, request: &Request) -> Result<Cow<'a, ProviderRef>, Fault> {
     let passthrough = matches!(leaf.provider, ProviderRef::Passthrough);
     if !passthrough && !matches!(leaf.provider, ProviderRef::FromRequest) {
-        return Ok(leaf.provider.clone());
+        return Ok(Cow::Borrowed(&leaf.provider));
     }
     if let Some(slug) = &request.headers.virtual_key {
-        return Ok(ProviderRef::Managed(slug.clone()));
+        return Ok(Cow::Owned(ProviderRef::Managed(slug.clone())));
     }
     if let Some(name) = request.headers.provider.as_ref().filter(|n| !passthrough || n.starts_with('@')) {
-        return Ok(match name.strip_prefix('@') {
+        return Ok(Cow::Owned(match name.strip_prefix('@') {
             Some(slug) => ProviderRef::Managed(slug.into()),
             None => ProviderRef::Family { slug: name.clone(), key: None },
-        });
+        }));
     }
     // What asks to be passed through is led by the request alone.
     let set = leaf.model.as_deref().filter(|_| !passthrough);
     let model = set.or(request.content.model.as_deref()).or(leaf.default_model.as_deref());
     match model.and_then(split_model) {
-        Some((slug, _)) => Ok(ProviderRef::Managed(slug.into())),
+        Some((slug, _)) => Ok(Cow::Owned(ProviderRef::Managed(slug.into()))),
         None if passthrough => {
             let message = "A passthrough target takes its provider from x-gateway-provider: @slug, or from a model written @slug/model";
             Err(Fault::new(FaultKind::NoProvider, message))
@@ -124,15 +125,15 @@ fn aim(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
     let set = leaf.model.as_ref().filter(|_| !verbatim);
     let fallback = leaf.default_model.as_ref().filter(|_| !verbatim);
     let asked = set.or(request.content.model.as_ref()).or(fallback);
-    match choose(leaf, request)? {
-        ProviderRef::Managed(slug) => managed(&slug, leaf, inline, request, asked),
+    match &*choose(leaf, request)? {
+        ProviderRef::Managed(slug) => managed(slug, leaf, inline, request, asked),
         ProviderRef::Family { slug, key } => {
             // Settings of a saved config may hold a secret as well as its key does.
             let saved = !inline && (key.is_some() || !leaf.settings.is_empty());
             match request.headers.settings.first_binding() {
                 _ if saved && request.headers.custom_host.is_some() => Err(foreign_host()),
                 Some(name) if saved => Err(foreign_setting(name)),
-                _ => family(&slug, key, leaf, request, asked),
+                _ => family(slug, key.clone(), leaf, request, asked),
             }
         }
         ProviderRef::FromRequest | ProviderRef::Passthrough => Err(no_provider(request)),
