@@ -5,14 +5,16 @@ use crate::convert::steps::from_chat::ChatReader;
 use crate::edit;
 use crate::failure::{self, Trouble};
 use crate::translate::{self, Bad};
-use crate::wire::members::members;
+use crate::wire::members::Members;
 use crate::wire::usage::OpenAiUsage;
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Operation, Usage};
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use std::sync::LazyLock;
 
 #[derive(Deserialize)]
 struct Answer<'a> {
@@ -25,27 +27,41 @@ struct Answer<'a> {
     choices: Option<IgnoredAny>,
 }
 
-/// The common answer of chat and completions: one pass that reads the model and usage and passes the choices by. Whatever
-/// is odd about it is `None`, and looked at again the thorough way.
+/// The common answer of chat and completions: the model before the choices and usage behind them, which are looked for and
+/// not read. Whatever is odd about it is `None`, and looked at again the thorough way.
 fn common_reply(body: &Bytes) -> Option<Reply> {
-    let (mut model, mut usage, mut choices) = (None, None, None);
-    let (mut is_twice, mut speaks_of_error) = (false, false);
-    members(std::str::from_utf8(body).ok()?, |key, value| match key {
-        "model" => is_twice |= model.replace(value).is_some(),
-        "usage" => is_twice |= usage.replace(value).is_some(),
-        "choices" => is_twice |= choices.replace(value).is_some(),
-        "error" => speaks_of_error |= value != "null",
-        _ => {}
-    })
-    .ok()?;
-    if is_twice || speaks_of_error || !choices?.starts_with('[') {
+    static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"usage\""));
+    static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"error\""));
+    let mut members = Members::of(std::str::from_utf8(body).ok()?).ok()?;
+    let mut model = None;
+    loop {
+        match members.key().ok()?? {
+            "choices" => break,
+            "model" if model.is_none() => model = Some(members.value().ok()?),
+            "model" | "usage" | "error" => return None,
+            _ => drop(members.value().ok()?),
+        }
+    }
+    let rest = members.rest();
+    let at = USAGE.find(rest).filter(|_| rest.trim_ascii_start().first() == Some(&b'['))?;
+    if ERROR.find(rest).is_some() || USAGE.find(&rest[at + 1..]).is_some() {
         return None;
     }
-    let model = match model {
-        Some(text) => serde_json::from_str::<Option<String>>(text).ok()?,
-        None => None,
-    };
-    let usage = OpenAiUsage::skim(usage?)?.split();
+    // In JSON a name in quotes that has a colon behind it is a key, and a key whose object is the last to end is the answer's.
+    members.jump(at);
+    members.key().ok()??;
+    let usage = OpenAiUsage::skim(&mut members)?.split();
+    while let Some(key) = members.key().ok()? {
+        let value = members.value().ok()?;
+        match key {
+            "model" if model.is_none() => model = Some(value),
+            "model" | "choices" => return None,
+            _ => {}
+        }
+    }
+    members.end().ok()?;
+    // It may stand among what was passed by.
+    let model = serde_json::from_str::<Option<String>>(model?).ok()?;
     Some(Reply { body: body.clone(), usage, model })
 }
 
@@ -57,17 +73,21 @@ struct Pictures {
 
 pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let plain = matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
-    if let Some(reply) = plain.then(|| common_reply(body)).flatten() {
-        return Ok(reply);
+    match plain.then(|| common_reply(body)).flatten() {
+        Some(reply) => Ok(reply),
+        None => thorough_reply(slug, call.operation, body),
     }
-    if matches!(call.operation, Operation::Speech | Operation::Transcription | Operation::Translation) {
+}
+
+fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Reply, Failure> {
+    if matches!(operation, Operation::Speech | Operation::Transcription | Operation::Translation) {
         // Audio, or text in a format that the client chose; JSON is one of them and may report usage.
         let usage = read::<Answer<'_>>(body).and_then(|a| usage_of(a.usage));
         return Ok(Reply { body: body.clone(), usage, model: None });
     }
     let answer = read::<Answer<'_>>(body).filter(|_| body.trim_ascii_start().starts_with(b"{"));
     let Some(answer) = answer else {
-        return match call.operation {
+        return match operation {
             // A bare list is how some providers answer these.
             Operation::ListModels | Operation::Rerank | Operation::Moderations
                 if read::<IgnoredAny>(body).is_some() =>
@@ -77,15 +97,15 @@ pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<
             _ => Err(failure::unreadable(slug, "the answer", body, Dialect::OpenAi)),
         };
     };
-    let generates = matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
-    if speaks(answer.error) && answer.choices.is_none() && (generates || call.operation == Operation::Embeddings) {
+    let generates = matches!(operation, Operation::ChatCompletions | Operation::Completions);
+    if speaks(answer.error) && answer.choices.is_none() && (generates || operation == Operation::Embeddings) {
         // Some providers send errors with status 200; they must reach the fallback rules as what they are.
         let trouble = Trouble::read(body).unwrap_or_default();
         return Err(trouble.verbatim(trouble.status(), body.clone()));
     }
     // A response that is told again was counted when it was made.
-    let mut usage = usage_of(answer.usage).filter(|_| !call.operation.is_about_kept_response());
-    if usage.is_none() && call.operation == Operation::ImagesGenerate {
+    let mut usage = usage_of(answer.usage).filter(|_| !operation.is_about_kept_response());
+    if usage.is_none() && operation == Operation::ImagesGenerate {
         usage = read::<Pictures>(body).map(|p| Usage { images: p.data.len() as u64, ..Usage::default() });
     }
     Ok(Reply { body: body.clone(), usage, model: answer.model.map(|m| m.0.into_owned()) })
@@ -138,4 +158,53 @@ pub(crate) fn without_json(slug: &str, status: u16, body: &[u8], dialect: Dialec
         text => text.to_owned(),
     };
     Trouble::new(message).tell(slug, status, dialect)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quick_look_sees_what_a_thorough_one_sees() {
+        let usage = r#""usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}"#;
+        let choices = r#""choices":[{"index":0,"message":{"content":"the \"usage\": {}"}}]"#;
+        let plain = [
+            format!(r#"{{"id":"c","model":"m",{choices},{usage},"system_fingerprint":null}}"#),
+            format!("{{\n  \"model\" : null,\n  {choices} ,\n  {usage}\n}}\n"),
+            format!(r#"{{"id":"c",{choices},{usage},"model":"m"}}"#),
+            format!(r#"{{"model":"\u006d","choices":[],{usage}}}"#),
+        ];
+        let odd = [
+            format!(r#"{{"id":"c",{usage},"model":"m",{choices}}}"#),
+            format!(r#"{{"id":"c",{choices},"model":"m",{usage}}}"#),
+            format!(r#"{{"model":"m","choices":[{{{usage}}}]}}"#),
+            format!(r#"{{"model":"m","choices":[{{{usage}}}],{usage}}}"#),
+            format!(r#"{{"model":"m","choices":[{{"a":"usage"}}],{usage}}}"#),
+            format!(r#"{{"model":"m",{choices},{usage},"error":{{"message":"no"}}}}"#),
+            format!(r#"{{"model":"m",{choices},"error":{{"message":"no"}},{usage}}}"#),
+            format!(r#"{{"model":"m","choices":null,{usage}}}"#),
+            format!(r#"{{"model":"m",{choices},"usage":null}}"#),
+            format!(r#"{{"model":"m",{choices}}}"#),
+            format!(r#"{{"model":"m",{choices},{usage}"#),
+            format!(r#"{{"model":"m",{choices},{usage}}} x"#),
+            format!(r#"{{"model":7,{choices},{usage}}}"#),
+            format!(r#"[{{"model":"m",{choices},{usage}}}]"#),
+            "<html>".into(),
+            String::new(),
+        ];
+        let look = |body: &str| (common_reply(&Bytes::from(body.to_owned())), Bytes::from(body.to_owned()));
+        for body in &plain {
+            let (quick, bytes) = look(body);
+            let thorough = thorough_reply("openai", Operation::ChatCompletions, &bytes).expect(body);
+            let quick = quick.expect(body);
+            assert_eq!(
+                (quick.usage, &quick.model, &quick.body),
+                (thorough.usage, &thorough.model, &thorough.body),
+                "{body}"
+            );
+        }
+        for body in &odd {
+            assert!(look(body).0.is_none(), "{body}");
+        }
+    }
 }

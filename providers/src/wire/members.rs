@@ -9,42 +9,104 @@ use memchr::memchr2;
 pub(crate) struct Odd;
 
 /// Calls `found` with each key and the text of its value, in the order they stand.
-pub(crate) fn members<'j>(json: &'j str, mut found: impl FnMut(&'j str, &'j str)) -> Result<(), Odd> {
-    let mut at = expect(json, 0, b'{')?;
-    if peek(json, at)?.0 == b'}' {
-        return end(json, peek(json, at)?.1);
+pub(crate) fn members<'j>(json: &'j str, found: impl FnMut(&'j str, &'j str)) -> Result<(), Odd> {
+    let mut all = Members::of(json)?;
+    all.each(found)?;
+    all.end()
+}
+
+/// A way through one object, member by member.
+#[derive(Debug)]
+pub(crate) struct Members<'j> {
+    json: &'j str,
+    /// Behind what was read.
+    at: usize,
+    is_begun: bool,
+}
+
+impl<'j> Members<'j> {
+    pub(crate) fn of(json: &'j str) -> Result<Self, Odd> {
+        Self::from(json, 0)
     }
-    loop {
-        let from = expect(json, at, b'"')?;
-        let to = from + memchr2(b'"', b'\\', &json.as_bytes()[from..]).ok_or(Odd)?;
-        if json.as_bytes()[to] == b'\\' {
+
+    fn from(json: &'j str, from: usize) -> Result<Self, Odd> {
+        Ok(Self { json, at: expect(json, from, b'{')?, is_begun: false })
+    }
+
+    /// The next key; `None` behind the object's end. Its value is to be read before the next.
+    pub(crate) fn key(&mut self) -> Result<Option<&'j str>, Odd> {
+        let from = match next(self.json, self.at)? {
+            (b'}', behind) => {
+                self.at = behind;
+                return Ok(None);
+            }
+            (b',', behind) if self.is_begun => expect(self.json, behind, b'"')?,
+            (b'"', behind) if !self.is_begun => behind,
+            _ => return Err(Odd),
+        };
+        self.is_begun = true;
+        let to = pass_string(self.json.as_bytes(), from)? - 1;
+        let key = &self.json[from..to];
+        if key.bytes().any(|b| b == b'\\') {
             return Err(Odd);
         }
-        let after = expect(json, to + 1, b':')?;
-        let value = peek(json, after)?.1 - 1;
-        let until = pass(json.as_bytes(), value)?;
-        found(&json[from..to], &json[value..until]);
-        match peek(json, until)? {
-            (b',', next) => at = next,
-            (b'}', next) => return end(json, next),
-            _ => return Err(Odd),
+        self.at = expect(self.json, to + 1, b':')?;
+        Ok(Some(key))
+    }
+
+    /// The text of the value behind the key that was read.
+    pub(crate) fn value(&mut self) -> Result<&'j str, Odd> {
+        let (_, behind) = next(self.json, self.at)?;
+        let until = pass(self.json.as_bytes(), behind - 1)?;
+        self.at = until;
+        Ok(&self.json[behind - 1..until])
+    }
+
+    /// The members of that value, which is an object.
+    pub(crate) fn object(&mut self, found: impl FnMut(&'j str, &'j str)) -> Result<(), Odd> {
+        let mut inner = Self::from(self.json, self.at)?;
+        inner.each(found)?;
+        self.at = inner.at;
+        Ok(())
+    }
+
+    /// What was not read yet.
+    pub(crate) fn rest(&self) -> &'j [u8] {
+        &self.json.as_bytes()[self.at..]
+    }
+
+    /// Goes on with the key whose opening quote stands so far into [`Self::rest`], as if what lies between were read.
+    pub(crate) fn jump(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.is_begun = false;
+    }
+
+    /// Whether nothing but space follows.
+    pub(crate) fn end(self) -> Result<(), Odd> {
+        next(self.json, self.at).map_or(Ok(()), |_| Err(Odd))
+    }
+
+    fn each(&mut self, mut found: impl FnMut(&'j str, &'j str)) -> Result<(), Odd> {
+        while let Some(key) = self.key()? {
+            found(key, self.value()?);
         }
+        Ok(())
     }
 }
 
 /// The next byte that is no space, and the place behind it.
-fn peek(json: &str, from: usize) -> Result<(u8, usize), Odd> {
-    let rest = json.as_bytes().get(from..).ok_or(Odd)?;
-    let space = rest.iter().position(|b| !matches!(b, b' ' | b'\n' | b'\r' | b'\t')).ok_or(Odd)?;
-    Ok((rest[space], from + space + 1))
+fn next(json: &str, mut at: usize) -> Result<(u8, usize), Odd> {
+    loop {
+        let byte = *json.as_bytes().get(at).ok_or(Odd)?;
+        at += 1;
+        if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+            return Ok((byte, at));
+        }
+    }
 }
 
 fn expect(json: &str, from: usize, byte: u8) -> Result<usize, Odd> {
-    peek(json, from).and_then(|(found, next)| (found == byte).then_some(next).ok_or(Odd))
-}
-
-fn end(json: &str, from: usize) -> Result<(), Odd> {
-    peek(json, from).map_or(Ok(()), |_| Err(Odd))
+    next(json, from).and_then(|(found, behind)| (found == byte).then_some(behind).ok_or(Odd))
 }
 
 /// The place behind the value at `from`.
@@ -53,61 +115,48 @@ fn pass(json: &[u8], from: usize) -> Result<usize, Odd> {
         b'"' => pass_string(json, from + 1),
         b'{' | b'[' => pass_nested(json, from + 1),
         _ => {
-            let ends = |b: &u8| matches!(b, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
-            let length = json[from..].iter().position(ends).filter(|length| *length > 0);
-            length.map(|length| from + length).ok_or(Odd)
+            let mut at = from;
+            while !matches!(json.get(at).ok_or(Odd)?, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') {
+                at += 1;
+            }
+            if at == from { Err(Odd) } else { Ok(at) }
         }
     }
 }
 
 /// `from` is behind the opening quote. Most strings are names: to look for the end of one takes less than to set a search up.
-fn pass_string(json: &[u8], mut from: usize) -> Result<usize, Odd> {
-    const NAME: usize = 16;
+fn pass_string(json: &[u8], from: usize) -> Result<usize, Odd> {
+    const NAME: usize = 24;
+    let mut at = from;
     loop {
-        let rest = json.get(from..).ok_or(Odd)?;
-        let near = rest.iter().take(NAME).position(|b| matches!(b, b'"' | b'\\'));
-        let at = match near {
-            Some(at) => at,
-            None => NAME + memchr2(b'"', b'\\', rest.get(NAME..).ok_or(Odd)?).ok_or(Odd)?,
-        };
-        if rest[at] == b'"' {
-            return Ok(from + at + 1);
+        match *json.get(at).ok_or(Odd)? {
+            b'"' => return Ok(at + 1),
+            b'\\' => at += 2,
+            _ if at - from < NAME => at += 1,
+            _ => at += memchr2(b'"', b'\\', &json[at..]).ok_or(Odd)?,
         }
-        from += at + 2;
     }
 }
 
 /// `from` is behind the opening bracket.
-fn pass_nested(json: &[u8], mut from: usize) -> Result<usize, Odd> {
-    let mut depth = 1_usize;
+fn pass_nested(json: &[u8], from: usize) -> Result<usize, Odd> {
+    let (mut at, mut depth) = (from, 1_usize);
     loop {
-        let rest = json.get(from..).ok_or(Odd)?;
-        let at = rest.iter().position(|b| TELLS[usize::from(*b)]).ok_or(Odd)?;
-        from += at + 1;
-        match rest[at] {
-            b'"' => from = pass_string(json, from)?,
+        let byte = *json.get(at).ok_or(Odd)?;
+        at += 1;
+        match byte {
+            b'"' => at = pass_string(json, at)?,
             b'{' | b'[' => depth += 1,
-            _ => {
+            b'}' | b']' => {
                 depth -= 1;
                 if depth == 0 {
-                    return Ok(from);
+                    return Ok(at);
                 }
             }
+            _ => {}
         }
     }
 }
-
-/// Bytes that open or close something.
-static TELLS: [bool; 256] = {
-    let mut tells = [false; 256];
-    let all = b"\"{}[]";
-    let mut i = 0;
-    while i < all.len() {
-        tells[all[i] as usize] = true;
-        i += 1;
-    }
-    tells
-};
 
 #[cfg(test)]
 mod tests {
@@ -159,6 +208,31 @@ mod tests {
         for json in cases {
             assert_eq!(all(json), Err(Odd), "{json}");
         }
+    }
+
+    #[test]
+    fn a_jump_goes_on_behind_what_it_passes() {
+        let json = r#"{"a":1,"b":[{"c":{}}],"c":{"d":2},"e":3}"#;
+        let mut all = Members::of(json).expect("an object");
+        assert_eq!((all.key(), all.value()), (Ok(Some("a")), Ok("1")));
+        assert_eq!(all.key(), Ok(Some("b")));
+        let at = json.len() - all.rest().len();
+        all.jump(json.find(r#""c":{"d""#).expect("there") - at);
+        assert_eq!(all.key(), Ok(Some("c")));
+        let mut inner = Vec::new();
+        assert_eq!(all.object(|key, value| inner.push((key, value))), Ok(()));
+        assert_eq!(inner, [("d", "2")]);
+        assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("e")), Ok("3"), Ok(None)));
+        assert_eq!(all.end(), Ok(()));
+    }
+
+    #[test]
+    fn a_jump_into_something_deeper_meets_no_end() {
+        let json = r#"{"b":[{"c":{"d":2}}]}"#;
+        let mut all = Members::of(json).expect("an object");
+        all.jump(json.find(r#""c""#).expect("there") - 1);
+        assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("c")), Ok(r#"{"d":2}"#), Ok(None)));
+        assert_eq!(all.end(), Err(Odd));
     }
 
     fn json() -> impl Strategy<Value = Value> {

@@ -1,7 +1,7 @@
 //! Token counts as providers report them, split into the disjoint classes of [`Usage`].
 //! OpenAI-like counts overlap (cached tokens are part of the prompt); Anthropic's input classes do not.
 
-use super::members::members;
+use super::members::{Members, members};
 use gateway_domain::Usage;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -83,9 +83,9 @@ fn skim_count(into: &mut Option<u64>, value: &str) -> bool {
 impl OpenAiUsage {
     /// The common usage object, of whole numbers that stand there once each. Whatever is odd about it is `None`, and for
     /// serde to read.
-    pub(crate) fn skim(json: &str) -> Option<Self> {
+    pub(crate) fn skim(at: &mut Members<'_>) -> Option<Self> {
         let (mut usage, mut is_plain) = (Self::default(), true);
-        members(json, |key, value| is_plain &= usage.put(key, value)).ok()?;
+        at.object(|key, value| is_plain &= usage.put(key, value)).ok()?;
         is_plain.then_some(usage)
     }
 
@@ -512,6 +512,13 @@ mod tests {
         assert_eq!(expected.prompt(), 360);
     }
 
+    fn skim(json: &str) -> Option<OpenAiUsage> {
+        let whole = format!("{{\"usage\":{json}}}");
+        let mut members = Members::of(&whole).expect("an object");
+        members.key().expect("a key");
+        OpenAiUsage::skim(&mut members)
+    }
+
     #[test]
     fn skimmed_is_read() {
         let plain = [
@@ -525,7 +532,7 @@ mod tests {
         ];
         for json in plain {
             let read: OpenAiUsage = serde_json::from_str(json).expect(json);
-            assert_eq!(OpenAiUsage::skim(json), Some(read), "{json}");
+            assert_eq!(skim(json), Some(read), "{json}");
         }
     }
 
@@ -545,7 +552,7 @@ mod tests {
             r#"{"prompt_tokens_details":{},"prompt_tokens_details":{}}"#,
         ];
         for json in odd {
-            assert_eq!(OpenAiUsage::skim(json), None, "{json}");
+            assert_eq!(skim(json), None, "{json}");
         }
     }
 }
