@@ -9,18 +9,22 @@ use crate::settings::Role;
 use gateway_domain::node::{Node, Sighting};
 use gateway_domain::ports::{Live as _, Roster, StoreError};
 use gateway_store::Database;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 
 /// A third of the time after which a silent node counts as gone.
 const BEAT: Duration = Duration::from_secs(3);
-const FAREWELL: Duration = Duration::from_secs(1);
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// This process in the roster, until it says goodbye.
 pub(crate) struct Presence {
     runtime: Handle,
     database: Database,
     id: uuid::Uuid,
+    /// Whether it said goodbye; held while a beat is on its way.
+    gone: Arc<Mutex<bool>>,
 }
 
 pub(crate) fn start(runtime: &Handle, booted: &Booted, role: Role, peers: Peers) -> Presence {
@@ -29,9 +33,14 @@ pub(crate) fn start(runtime: &Handle, booted: &Booted, role: Role, peers: Peers)
     let (database, live) = (booted.database.clone(), booted.live.clone());
     let role = role.name().to_owned();
     let node = Node { id, role, version: env!("CARGO_PKG_VERSION").to_owned(), revision: 0, started_at };
-    let presence = Presence { runtime: runtime.clone(), database: database.clone(), id };
+    let gone = Arc::new(Mutex::new(false));
+    let presence = Presence { runtime: runtime.clone(), database: database.clone(), id, gone: gone.clone() };
     runtime.spawn(async move {
         loop {
+            let is_gone = gone.lock().await;
+            if *is_gone {
+                return;
+            }
             let node = Node { revision: live.snapshot().revision, ..node.clone() };
             match look(&database, &node).await {
                 Ok(nodes) => {
@@ -41,6 +50,7 @@ pub(crate) fn start(runtime: &Handle, booted: &Booted, role: Role, peers: Peers)
                 // The watcher tells of a database that is away; who was there before is the best guess.
                 Err(error) => tracing::debug!(%error, "the roster of nodes cannot be reached"),
             }
+            drop(is_gone);
             tokio::time::sleep(BEAT).await;
         }
     });
@@ -53,9 +63,14 @@ async fn look(database: &Database, node: &Node) -> Result<Vec<Sighting>, StoreEr
 }
 
 impl Presence {
-    /// A node that is gone for good need not be waited for. From a thread outside the runtime.
+    /// A node that is gone for good need not be waited for. From a thread outside the runtime. A beat on its way is heard
+    /// out: behind the farewell it would put the node back.
     pub(crate) fn leave(&self) {
-        let leaving = async { tokio::time::timeout(FAREWELL, self.database.leave(self.id)).await };
+        let farewell = async {
+            *self.gone.lock().await = true;
+            self.database.leave(self.id).await
+        };
+        let leaving = async { tokio::time::timeout(FAREWELL, farewell).await };
         if !matches!(self.runtime.block_on(leaving), Ok(Ok(()))) {
             tracing::debug!("could not leave the roster of nodes");
         }
