@@ -8,13 +8,6 @@ use memchr::memchr2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Odd;
 
-/// Calls `found` with each key and the text of its value, in the order they stand.
-pub(crate) fn members<'j>(json: &'j str, found: impl FnMut(&'j str, &'j str)) -> Result<(), Odd> {
-    let mut all = Members::of(json)?;
-    all.each(found)?;
-    all.end()
-}
-
 /// A way through one object, member by member.
 #[derive(Debug)]
 pub(crate) struct Members<'j> {
@@ -45,13 +38,10 @@ impl<'j> Members<'j> {
             _ => return Err(Odd),
         };
         self.is_begun = true;
-        let to = pass_string(self.json.as_bytes(), from)? - 1;
-        let key = &self.json[from..to];
-        if key.bytes().any(|b| b == b'\\') {
-            return Err(Odd);
-        }
-        self.at = expect(self.json, to + 1, b':')?;
-        Ok(Some(key))
+        let rest = self.json.as_bytes().get(from..).ok_or(Odd)?;
+        let length = memchr2(b'"', b'\\', rest).filter(|at| rest[*at] == b'"').ok_or(Odd)?;
+        self.at = expect(self.json, from + length + 1, b':')?;
+        Ok(Some(&self.json[from..from + length]))
     }
 
     /// The text of the value behind the key that was read.
@@ -62,10 +52,12 @@ impl<'j> Members<'j> {
         Ok(&self.json[behind - 1..until])
     }
 
-    /// The members of that value, which is an object.
-    pub(crate) fn object(&mut self, found: impl FnMut(&'j str, &'j str)) -> Result<(), Odd> {
+    /// The members of that value, which is an object: `found` is to read the value of each.
+    pub(crate) fn object(&mut self, mut found: impl FnMut(&'j str, &mut Self) -> Result<(), Odd>) -> Result<(), Odd> {
         let mut inner = Self::from(self.json, self.at)?;
-        inner.each(found)?;
+        while let Some(key) = inner.key()? {
+            found(key, &mut inner)?;
+        }
         self.at = inner.at;
         Ok(())
     }
@@ -84,13 +76,6 @@ impl<'j> Members<'j> {
     /// Whether nothing but space follows.
     pub(crate) fn end(self) -> Result<(), Odd> {
         next(self.json, self.at).map_or(Ok(()), |_| Err(Odd))
-    }
-
-    fn each(&mut self, mut found: impl FnMut(&'j str, &'j str)) -> Result<(), Odd> {
-        while let Some(key) = self.key()? {
-            found(key, self.value()?);
-        }
-        Ok(())
     }
 }
 
@@ -124,17 +109,15 @@ fn pass(json: &[u8], from: usize) -> Result<usize, Odd> {
     }
 }
 
-/// `from` is behind the opening quote. Most strings are names: to look for the end of one takes less than to set a search up.
-fn pass_string(json: &[u8], from: usize) -> Result<usize, Odd> {
-    const NAME: usize = 24;
-    let mut at = from;
+/// `from` is behind the opening quote.
+fn pass_string(json: &[u8], mut from: usize) -> Result<usize, Odd> {
     loop {
-        match *json.get(at).ok_or(Odd)? {
-            b'"' => return Ok(at + 1),
-            b'\\' => at += 2,
-            _ if at - from < NAME => at += 1,
-            _ => at += memchr2(b'"', b'\\', &json[at..]).ok_or(Odd)?,
+        let rest = json.get(from..).ok_or(Odd)?;
+        let at = memchr2(b'"', b'\\', rest).ok_or(Odd)?;
+        if rest[at] == b'"' {
+            return Ok(from + at + 1);
         }
+        from += at + 2;
     }
 }
 
@@ -165,9 +148,11 @@ mod tests {
     use serde_json::Value;
 
     fn all(json: &str) -> Result<Vec<(&str, &str)>, Odd> {
-        let mut found = Vec::new();
-        members(json, |key, value| found.push((key, value)))?;
-        Ok(found)
+        let (mut found, mut all) = (Vec::new(), Members::of(json)?);
+        while let Some(key) = all.key()? {
+            found.push((key, all.value()?));
+        }
+        all.end().map(|()| found)
     }
 
     #[test]
@@ -220,7 +205,8 @@ mod tests {
         all.jump(json.find(r#""c":{"d""#).expect("there") - at);
         assert_eq!(all.key(), Ok(Some("c")));
         let mut inner = Vec::new();
-        assert_eq!(all.object(|key, value| inner.push((key, value))), Ok(()));
+        let read = all.object(|key, at| at.value().map(|value| inner.push((key, value))));
+        assert_eq!(read, Ok(()));
         assert_eq!(inner, [("d", "2")]);
         assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("e")), Ok("3"), Ok(None)));
         assert_eq!(all.end(), Ok(()));

@@ -1,7 +1,7 @@
 //! Token counts as providers report them, split into the disjoint classes of [`Usage`].
 //! OpenAI-like counts overlap (cached tokens are part of the prompt); Anthropic's input classes do not.
 
-use super::members::{Members, members};
+use super::members::{Members, Odd};
 use gateway_domain::Usage;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -51,62 +51,62 @@ struct Details {
 }
 
 impl Details {
-    fn skim(into: &mut Option<Self>, json: &str) -> bool {
-        if json == "null" {
-            return true;
+    fn skim(into: &mut Option<Self>, at: &mut Members<'_>) -> Result<(), Odd> {
+        if at.rest().trim_ascii_start().starts_with(b"null") {
+            return at.value().map(drop);
         }
-        let (mut details, mut is_plain) = (Self::default(), into.is_none());
-        let all = members(json, |key, value| {
-            is_plain &= match key {
-                "cached_tokens" => skim_count(&mut details.cached_tokens, value),
-                "cache_write_tokens" => skim_count(&mut details.cache_write_tokens, value),
-                "audio_tokens" => skim_count(&mut details.audio_tokens, value),
-                "reasoning_tokens" => skim_count(&mut details.reasoning_tokens, value),
-                _ => true,
-            };
-        });
-        *into = Some(details);
-        is_plain && all.is_ok()
+        if into.is_some() {
+            return Err(Odd);
+        }
+        let details = into.insert(Self::default());
+        at.object(|key, at| match key {
+            "cached_tokens" => skim_count(&mut details.cached_tokens, at),
+            "cache_write_tokens" => skim_count(&mut details.cache_write_tokens, at),
+            "audio_tokens" => skim_count(&mut details.audio_tokens, at),
+            "reasoning_tokens" => skim_count(&mut details.reasoning_tokens, at),
+            _ => at.value().map(drop),
+        })
     }
 }
 
-/// Whether `value` is a whole number, or null, and the first of its name.
-fn skim_count(into: &mut Option<u64>, value: &str) -> bool {
+/// A whole number, or null, and the first of its name.
+fn skim_count(into: &mut Option<u64>, at: &mut Members<'_>) -> Result<(), Odd> {
+    let value = at.value()?;
     if value == "null" {
-        return true;
+        return Ok(());
     }
-    let is_first = into.is_none() && value.as_bytes()[0].is_ascii_digit();
-    *into = value.parse().ok();
-    is_first && into.is_some()
+    let number = value.parse().ok().filter(|_| into.is_none() && value.as_bytes()[0].is_ascii_digit());
+    *into = Some(number.ok_or(Odd)?);
+    Ok(())
 }
 
 impl OpenAiUsage {
     /// The common usage object, of whole numbers that stand there once each. Whatever is odd about it is `None`, and for
     /// serde to read.
     pub(crate) fn skim(at: &mut Members<'_>) -> Option<Self> {
-        let (mut usage, mut is_plain) = (Self::default(), true);
-        at.object(|key, value| is_plain &= usage.put(key, value)).ok()?;
-        is_plain.then_some(usage)
+        let mut usage = Self::default();
+        at.object(|key, at| usage.put(key, at)).ok()?;
+        Some(usage)
     }
 
-    fn put(&mut self, key: &str, value: &str) -> bool {
+    fn put(&mut self, key: &str, at: &mut Members<'_>) -> Result<(), Odd> {
         let count = match key {
             "prompt_tokens" => &mut self.prompt_tokens,
             "input_tokens" => &mut self.input_tokens,
             "completion_tokens" => &mut self.completion_tokens,
             "output_tokens" => &mut self.output_tokens,
             "total_tokens" => &mut self.total_tokens,
-            "prompt_tokens_details" => return Details::skim(&mut self.prompt_tokens_details, value),
-            "input_tokens_details" => return Details::skim(&mut self.input_tokens_details, value),
-            "completion_tokens_details" => return Details::skim(&mut self.completion_tokens_details, value),
-            "output_tokens_details" => return Details::skim(&mut self.output_tokens_details, value),
+            "prompt_tokens_details" => return Details::skim(&mut self.prompt_tokens_details, at),
+            "input_tokens_details" => return Details::skim(&mut self.input_tokens_details, at),
+            "completion_tokens_details" => return Details::skim(&mut self.completion_tokens_details, at),
+            "output_tokens_details" => return Details::skim(&mut self.output_tokens_details, at),
             "prompt_cache_hit_tokens" => &mut self.prompt_cache_hit_tokens,
             "cached_tokens" => &mut self.cached_tokens,
             "cache_read_input_tokens" => &mut self.cache_read_input_tokens,
             "cache_creation_input_tokens" => &mut self.cache_creation_input_tokens,
-            _ => return true,
+            _ => return at.value().map(drop),
         };
-        skim_count(count, value)
+        skim_count(count, at)
     }
 
     /// `None` when the object reports no tokens at all (rerank units, seconds of audio).
