@@ -19,21 +19,23 @@ struct Served {
     tenants: AHashMap<KeyHash, Arc<Tenant>>,
 }
 
+impl Served {
+    fn is_of(&self, world: &Arc<World>) -> bool {
+        self.world.as_ref().is_some_and(|known| Arc::ptr_eq(known, world))
+    }
+}
+
 thread_local! {
     static SERVED: RefCell<Served> = RefCell::default();
 }
 
 pub(super) fn find(world: &Arc<World>, key: &KeyHash) -> Option<Arc<Tenant>> {
-    SERVED.with_borrow(|served| {
-        let same = served.world.as_ref().is_some_and(|known| Arc::ptr_eq(known, world));
-        served.tenants.get(key).filter(|_| same).cloned()
-    })
+    SERVED.with_borrow(|served| served.tenants.get(key).filter(|_| served.is_of(world)).cloned())
 }
 
 pub(super) fn keep(world: &Arc<World>, key: KeyHash, tenant: &Arc<Tenant>) {
     SERVED.with_borrow_mut(|served| {
-        let same = served.world.as_ref().is_some_and(|known| Arc::ptr_eq(known, world));
-        if !same || served.tenants.len() >= MOST {
+        if !served.is_of(world) || served.tenants.len() >= MOST {
             served.tenants.clear();
             served.world = Some(world.clone());
         }

@@ -1,7 +1,9 @@
 //! How calls whose bodies stream up come to an end: by which clock, at which moment, with what answer, and that each
 //! ending is recorded and counted once.
 
-use crate::harness::{Answer, Gateway, Peer, Raw, Upstream, WORKSPACE_KEY, eventually, gateway::target, reply, with};
+use crate::harness::{
+    Answer, Gateway, Peer, Raw, Upstream, WORKSPACE_KEY, eventually, gateway::target, reply, stand_at_noon, with,
+};
 use crate::record_fields::record_of;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -181,6 +183,7 @@ async fn a_client_that_sends_no_more_is_told_and_no_target_is_blamed() {
 
 #[tokio::test]
 async fn every_ending_is_recorded_and_counted_once() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let limits = json!({
         "name": "Requests", "type": "requests", "unit": "rph", "value": 10,
@@ -222,6 +225,7 @@ async fn every_ending_is_recorded_and_counted_once() {
 
 #[tokio::test]
 async fn tokens_of_relayed_answers_are_counted_once_and_those_of_failed_calls_not() {
+    stand_at_noon();
     let gateway = Gateway::start().await;
     let limits = json!({
         "name": "Tokens", "type": "tokens", "unit": "tph", "value": 1_000_000,
