@@ -10,9 +10,7 @@ mod issuers;
 mod limits;
 mod live;
 mod metrics;
-mod mock;
 mod otlp;
-mod outbound;
 mod parts;
 mod peers;
 mod proxy;
@@ -20,8 +18,12 @@ mod serve;
 mod settings;
 mod telemetry;
 mod units;
-mod upstream;
 mod writer;
+
+// Under the names that the modules of the program know them by.
+use gateway_mock as mock;
+use gateway_upstream as upstream;
+use gateway_upstream::outbound;
 
 use cli::{Command, KeysCommand};
 use std::process::ExitCode;

@@ -18,7 +18,7 @@ use crate::flight::Flight;
 use crate::issuers::{self, Issuers};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
-use crate::mock::MockArgs;
+use crate::mock::{MockArgs, serve_connection};
 use crate::otlp::Otlp;
 use crate::outbound::Outbound;
 use crate::parts::Parts;
@@ -26,7 +26,7 @@ use crate::peers::Peers;
 use crate::proxy::{Assignments, Bounds, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames, Shield};
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::telemetry;
-use crate::upstream::{Credentials, Dialer, Dns, Places, idle};
+use crate::upstream::{Credentials, Dialer, Dns, InProcess, Places, idle};
 use crate::writer::{Records, Way, Writer};
 use accounts::LastWord;
 use boot::Booted;
@@ -112,7 +112,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let inline = Arc::new(quick_cache::sync::Cache::new(INLINE_CONFIGS));
     watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    let dialer = Dialer::new(dns, settings.connect_timeout.0, control.handle().clone());
+    let dialer = Dialer::new(dns, settings.connect_timeout.0, Some(mock_provider(&control)));
     if let Some(redis) = &redis {
         sticks.share(redis.clone());
     }
@@ -211,16 +211,19 @@ fn follow_issuers(control: &Runtime, booted: &Booted) -> Result<Arc<Issuers>, St
     Ok(issuers::start(control.handle(), booted.live.clone(), outbound(booted)?))
 }
 
+/// The built-in provider `mock` answers in this process; no DNS knows its host.
+fn mock_provider(control: &Runtime) -> InProcess {
+    let tasks = control.handle().clone();
+    InProcess::new("mock.internal", move |pipe| drop(tasks.spawn(serve_connection(pipe, Arc::default()))))
+}
+
 /// Where role `proxy` sends control-plane routes. The operator named the host, so it may be private.
 fn elsewhere(settings: &Settings, control: &Runtime) -> Result<ControlPlane, String> {
     let Some(url) = &settings.admin_upstream else { return Ok(ControlPlane::Nowhere) };
     let base = BaseUrl::parse(url).map_err(|why| format!("--admin-upstream `{url}` {why}"))?;
     let anywhere = Trusted::parse(&["0.0.0.0/0", "::/0"])?;
-    let dialer = Dialer::new(
-        Dns::new(Arc::new(anywhere), control.handle().clone()),
-        settings.connect_timeout.0,
-        control.handle().clone(),
-    );
+    let dns = Dns::new(Arc::new(anywhere), control.handle().clone());
+    let dialer = Dialer::new(dns, settings.connect_timeout.0, None);
     Ok(ControlPlane::There { base: Arc::new(base), dialer: Box::new(dialer) })
 }
 

@@ -16,8 +16,10 @@ const FLOORS: &[(&str, u8)] = &[
     ("gateway-domain", 0),
     ("gateway-providers", 1),
     ("gateway-policies", 1),
+    ("gateway-upstream", 2),
     ("gateway-store", 2),
     ("gateway-admin", 2),
+    ("gateway-mock", 2),
     ("gateway", 3),
 ];
 
@@ -223,8 +225,10 @@ fn floors_never_hold_what_is_not_theirs() {
         ("gateway-domain", &["tokio", "pingora", "axum", "sqlx", "reqwest", "hyper"]),
         ("gateway-providers", &["tokio", "pingora", "axum", "sqlx", "reqwest", "hyper"]),
         ("gateway-policies", &["pingora", "axum", "sqlx", "reqwest", "hyper"]),
+        ("gateway-upstream", &["pingora-proxy", "axum", "sqlx"]),
         ("gateway-store", &["pingora", "axum"]),
         ("gateway-admin", &["pingora", "pingora-core", "pingora-proxy", "sqlx", "gateway-store"]),
+        ("gateway-mock", &["pingora", "axum", "sqlx", "reqwest", "gateway-domain", "gateway-providers"]),
         ("gateway", &["sqlx"]),
     ];
     let packages = workspace();

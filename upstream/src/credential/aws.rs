@@ -21,25 +21,25 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 /// What AWS's platforms tell a process in its environment, under the names that AWS's own tools read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Platform {
+pub struct Platform {
     /// `AWS_ENDPOINT_URL_STS`, in place of the region's.
-    pub(crate) sts: Option<String>,
+    pub sts: Option<String>,
     /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`.
-    pub(crate) metadata: Option<String>,
+    pub metadata: Option<String>,
     /// `AWS_WEB_IDENTITY_TOKEN_FILE` with `AWS_ROLE_ARN`.
-    pub(crate) web_identity: Option<(PathBuf, String)>,
+    pub web_identity: Option<(PathBuf, String)>,
     /// `AWS_ROLE_SESSION_NAME`.
-    pub(crate) session: Option<String>,
+    pub session: Option<String>,
     /// `AWS_CONTAINER_CREDENTIALS_FULL_URI`, or the relative one in its place.
-    pub(crate) container: Option<String>,
+    pub container: Option<String>,
     /// `AWS_CONTAINER_AUTHORIZATION_TOKEN`.
-    pub(crate) container_token: Option<Secret<String>>,
+    pub container_token: Option<Secret<String>>,
     /// `AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE`, read anew each time.
-    pub(crate) container_token_file: Option<PathBuf>,
+    pub container_token_file: Option<PathBuf>,
     /// `AWS_ACCESS_KEY_ID` and its kin.
-    pub(crate) keys: Option<AwsKeys>,
-    /// `AWS_ASSUME_ROLE_ACCESS_KEY_ID` and its kin: who assumes the roles of integrations (`spec/providers.md`).
-    pub(crate) role_keys: Option<AwsKeys>,
+    pub keys: Option<AwsKeys>,
+    /// `AWS_ASSUME_ROLE_ACCESS_KEY_ID` and its kin: who assumes the roles of integrations.
+    pub role_keys: Option<AwsKeys>,
 }
 
 pub(super) fn given(keys: &AwsKeys) -> Fetched {

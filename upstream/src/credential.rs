@@ -8,9 +8,9 @@ mod google;
 mod oauth;
 mod slot;
 
-pub(crate) use aws::Platform;
-pub(crate) use clock::later;
-pub(crate) use fetch::{Pass, Places};
+pub use aws::Platform;
+pub use clock::later;
+pub use fetch::{Pass, Places};
 
 use crate::outbound::Outbound;
 use ahash::AHashMap;
@@ -36,7 +36,7 @@ thread_local! {
 }
 
 /// One value for all threads.
-pub(crate) struct Credentials {
+pub struct Credentials {
     slots: Cache<Id, Arc<Slot>>,
     fetcher: Arc<Fetcher>,
     /// Where tokens are fetched, apart from the proxy's workers.
@@ -44,12 +44,12 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    pub(crate) fn new(outbound: Outbound, places: Places, runtime: Handle) -> Self {
+    pub fn new(outbound: Outbound, places: Places, runtime: Handle) -> Self {
         Self { slots: Cache::new(MOST_SLOTS), fetcher: Arc::new(Fetcher { outbound, places }), runtime }
     }
 
     /// Waits only where no token that still holds is there.
-    pub(crate) async fn token(&self, grant: &Arc<Grant>) -> Result<Pass, Fault> {
+    pub async fn token(&self, grant: &Arc<Grant>) -> Result<Pass, Fault> {
         let slot = self.slot(grant);
         if let Some(token) = slot.ready() {
             return Ok(token);
@@ -59,7 +59,7 @@ impl Credentials {
 
     /// The provider did not take this token: the next call gets another one. Or its clock is not ours, as the head of its
     /// answer tells: then what is signed next is signed for its time.
-    pub(crate) fn refused(&self, grant: &Arc<Grant>, token: &Pass, head: Option<&HeaderMap>) {
+    pub fn refused(&self, grant: &Arc<Grant>, token: &Pass, head: Option<&HeaderMap>) {
         let slot = self.slot(grant);
         let ahead = head.and_then(clock::ahead).unwrap_or(0);
         match token {

@@ -1,10 +1,9 @@
-//! From a base URL to a connection: resolves, checks, dials by Pingora's connector. The built-in `mock`
-//! provider is dialled in process, over a pipe, by the same road.
+//! From a base URL to a connection: resolves, checks, dials by Pingora's connector. A host that this process answers
+//! for by itself is dialled over a pipe, by the same road. Knows neither pool nor protocol.
 
 use super::cork::Cork;
 use super::dns::{Dns, DnsError, Resolved};
 use super::peer::PooledPeer;
-use crate::mock;
 use async_trait::async_trait;
 use gateway_domain::egress::BaseUrl;
 use pingora::connectors::{ConnectorOptions, L4Connect, TransportConnector};
@@ -20,14 +19,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
-use tokio::runtime::Handle;
-
-/// Host of the built-in provider; no DNS knows it.
-pub(crate) const MOCK_HOST: &str = "mock.internal";
 
 /// Where connections of one target go, resolved and checked.
 #[derive(Clone, Debug)]
-pub(crate) struct Origin {
+pub struct Origin {
     base: Arc<BaseUrl>,
     /// `None`: in process.
     resolved: Option<Arc<Resolved>>,
@@ -36,16 +31,16 @@ pub(crate) struct Origin {
 
 /// Why no connection could be had, for the fault that the client sees.
 #[derive(Debug)]
-pub(crate) enum DialError {
+pub enum DialError {
     Forbidden(&'static str),
     Failed(String),
 }
 
-pub(crate) struct Dialer {
+pub struct Dialer {
     connector: TransportConnector,
     dns: Dns,
     connect_timeout: Duration,
-    in_process: Arc<InProcess>,
+    in_process: Option<Arc<InProcess>>,
     hasher: ahash::RandomState,
 }
 
@@ -56,20 +51,19 @@ impl std::fmt::Debug for Dialer {
 }
 
 impl Dialer {
-    /// `tasks` is where the in-process provider's side of a pipe runs.
-    pub(crate) fn new(dns: Dns, connect_timeout: Duration, tasks: Handle) -> Self {
+    pub fn new(dns: Dns, connect_timeout: Duration, in_process: Option<InProcess>) -> Self {
         Self {
             // Pingora's own pool stays empty: connections are kept in `pool`.
             connector: TransportConnector::new(Some(ConnectorOptions::new(1))),
             dns,
             connect_timeout,
-            in_process: Arc::new(InProcess { tasks }),
+            in_process: in_process.map(Arc::new),
             hasher: ahash::RandomState::new(),
         }
     }
 
-    pub(crate) async fn origin(&self, base: &Arc<BaseUrl>) -> Result<Origin, DialError> {
-        let resolved = if base.host == MOCK_HOST {
+    pub async fn origin(&self, base: &Arc<BaseUrl>) -> Result<Origin, DialError> {
+        let resolved = if self.in_process.as_ref().is_some_and(|own| own.host == base.host) {
             None
         } else {
             Some(self.dns.resolve(base).await.map_err(|e| match e {
@@ -82,7 +76,7 @@ impl Dialer {
     }
 
     /// An address to use, and the pool key of connections to it: address, TLS and name together.
-    pub(crate) fn address(&self, origin: &Origin) -> (SocketAddr, u64) {
+    pub fn address(&self, origin: &Origin) -> (SocketAddr, u64) {
         let Some(resolved) = &origin.resolved else {
             return (SocketAddr::from(([0, 0, 0, 0], 0)), origin.tls_key);
         };
@@ -97,19 +91,14 @@ impl Dialer {
         peer.options.total_connection_timeout = Some(self.connect_timeout);
         peer.options.set_http_version(1, 1);
         peer.group_key = origin.tls_key;
-        if origin.resolved.is_none() {
-            peer.options.custom_l4 = Some(self.in_process.clone());
+        if let (None, Some(own)) = (&origin.resolved, &self.in_process) {
+            peer.options.custom_l4 = Some(own.clone());
         }
         peer
     }
 
     /// A new connection. When the name has several addresses each is tried once.
-    pub(crate) async fn dial(
-        &self,
-        origin: &Origin,
-        address: SocketAddr,
-        key: u64,
-    ) -> Result<(Stream, u64), DialError> {
+    pub async fn dial(&self, origin: &Origin, address: SocketAddr, key: u64) -> Result<(Stream, u64), DialError> {
         let mut tried = 1;
         let (mut address, mut key) = (address, key);
         loop {
@@ -126,17 +115,30 @@ impl Dialer {
     }
 }
 
-/// Connects to the mock upstream in this process.
-#[derive(Debug)]
-struct InProcess {
-    tasks: Handle,
+/// A host that this process answers for: it has a name that no DNS knows, and is reached over a pipe.
+pub struct InProcess {
+    host: &'static str,
+    /// Takes the far end of each new pipe.
+    serve: Box<dyn Fn(DuplexStream) + Send + Sync>,
+}
+
+impl InProcess {
+    pub fn new(host: &'static str, serve: impl Fn(DuplexStream) + Send + Sync + 'static) -> Self {
+        Self { host, serve: Box::new(serve) }
+    }
+}
+
+impl std::fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InProcess").field("host", &self.host).finish_non_exhaustive()
+    }
 }
 
 #[async_trait]
 impl L4Connect for InProcess {
     async fn connect(&self, _: &PeerAddr) -> pingora::Result<L4Stream> {
         let (near, far) = tokio::io::duplex(64 * 1024);
-        self.tasks.spawn(mock::serve_connection(far, Arc::default()));
+        (self.serve)(far);
         Ok(VirtualSocketStream::new(Box::new(Pipe(near))).into())
     }
 }

@@ -52,7 +52,7 @@ impl Drop for Counted {
 }
 
 /// Idle upstream connections of all threads.
-pub(crate) fn idle() -> u64 {
+pub fn idle() -> u64 {
     COUNTS.lock().iter().map(|c| c.load(Ordering::Relaxed) as u64).sum()
 }
 
@@ -66,7 +66,7 @@ thread_local! {
 }
 
 /// A connection to `key` that is still usable, if this thread has one. The newest is taken: the older ones age out.
-pub(crate) fn check_out(key: u64) -> Option<Stream> {
+pub fn check_out(key: u64) -> Option<Stream> {
     loop {
         let idle = POOL.with_borrow_mut(|p| p.by_key.get_mut(&key)?.pop())?;
         if idle.since.elapsed() >= IDLE {
@@ -89,7 +89,7 @@ fn is_quiet(stream: &mut Stream) -> bool {
 }
 
 /// Keeps `stream` for the next request to `key`, up to `most` of them.
-pub(crate) fn check_in(key: u64, stream: Stream, most: usize) {
+pub fn check_in(key: u64, stream: Stream, most: usize) {
     let now = Instant::now();
     POOL.with_borrow_mut(|pool| {
         if now.duration_since(pool.swept) >= SWEEP {

@@ -26,23 +26,23 @@ const FRAME: usize = 64;
 
 /// Of a cork whose writer must not wait: writes within its room never do, and go out while answers are read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gauge(Arc<AtomicUsize>);
+pub struct Gauge(Arc<AtomicUsize>);
 
 impl Gauge {
     /// Of the connection that `stream` is.
-    pub(crate) fn of(stream: &Stream) -> Self {
+    pub fn of(stream: &Stream) -> Self {
         let cork = stream.as_ref().as_any().downcast_ref::<Cork>();
         cork.map(|cork| cork.gauge.get_or_init(Self::default).clone()).unwrap_or_default()
     }
 
     /// The largest piece that can be written without a wait.
-    pub(crate) fn room(&self) -> Option<usize> {
+    pub fn room(&self) -> Option<usize> {
         let room = MOST_HELD.saturating_sub(self.0.load(Ordering::Relaxed) + FRAME);
         (room >= LEAST_ROOM).then_some(room)
     }
 
     /// Everything written has gone out.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 }

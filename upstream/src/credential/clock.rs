@@ -14,7 +14,7 @@ pub(super) fn now_secs() -> i64 {
 }
 
 /// The time by a clock that is ahead of ours by so many seconds, or behind.
-pub(crate) fn later(ahead: i64) -> SystemTime {
+pub fn later(ahead: i64) -> SystemTime {
     let (now, by) = (SystemTime::now(), Duration::from_secs(ahead.unsigned_abs()));
     if ahead < 0 { now.checked_sub(by) } else { now.checked_add(by) }.unwrap_or(now)
 }

@@ -21,14 +21,14 @@ pub(super) const LONGEST_LIFE: Duration = Duration::from_secs(86_400);
 
 /// Where the machine's own identity is found; the operator's word.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
-    pub(crate) google_metadata: String,
-    pub(crate) azure_metadata: String,
+pub struct Places {
+    pub google_metadata: String,
+    pub azure_metadata: String,
     /// Of App Service and its kin, which have an endpoint and a secret for it in place of the metadata service.
-    pub(crate) azure_identity: Option<(String, Secret<String>)>,
-    pub(crate) azure_authority: String,
-    pub(crate) azure_token_file: Option<PathBuf>,
-    pub(crate) aws: Platform,
+    pub azure_identity: Option<(String, Secret<String>)>,
+    pub azure_authority: String,
+    pub azure_token_file: Option<PathBuf>,
+    pub aws: Platform,
 }
 
 pub(super) struct Fetcher {
@@ -38,7 +38,7 @@ pub(super) struct Fetcher {
 
 /// What lets a request in.
 #[derive(Clone, Debug)]
-pub(crate) enum Pass {
+pub enum Pass {
     /// `Bearer …`, ready to be sent.
     Header(HeaderValue),
     /// Keys that sign it, and by how many seconds the clock of who checks is ahead of ours.

@@ -18,7 +18,8 @@ mod stats;
 mod tests;
 mod wire;
 
-pub(crate) use behaviour::Settings;
+pub use behaviour::{Fault, Settings};
+pub use stats::Stats;
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,7 +31,7 @@ use tokio::task::JoinSet;
 use wire::{Link, Stop};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct MockArgs {
+pub struct MockArgs {
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1:8791")]
     listen: SocketAddr,
@@ -39,7 +40,7 @@ pub(crate) struct MockArgs {
 }
 
 /// Listens until the process ends.
-pub(crate) async fn run(args: MockArgs) -> io::Result<()> {
+pub async fn run(args: MockArgs) -> io::Result<()> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("mock upstream cannot listen on {}: {e}", args.listen));
     let listener = TcpListener::bind(args.listen).await.map_err(named)?;
     tracing::info!(address = %listener.local_addr()?, "mock upstream listens");
@@ -48,7 +49,7 @@ pub(crate) async fn run(args: MockArgs) -> io::Result<()> {
 }
 
 /// Speaks HTTP/1.1 over `stream` until either side ends it.
-pub(crate) async fn serve_connection<S>(mut stream: S, settings: Arc<Settings>)
+pub async fn serve_connection<S>(mut stream: S, settings: Arc<Settings>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const REMEMBERED: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Stats {
+pub struct Stats {
     requests: AtomicU64,
     connections: AtomicU64,
     open: AtomicU64,

@@ -1,4 +1,4 @@
-//! Names to addresses, checked after resolution (invariant 6): what passed the check is what is dialled.
+//! Names to addresses, checked after resolution: what passed the check is what is dialled.
 //! A request waits for a look-up only when nothing is known of the name: an answer past its half minute serves on,
 //! for ten, while one look-up in the background replaces it. A name that gave nothing is not asked at once again.
 
@@ -75,7 +75,7 @@ type Answer = Pin<Box<dyn Future<Output = std::io::Result<Vec<SocketAddr>>> + Se
 
 /// Cheap to clone; clones share the table.
 #[derive(Clone)]
-pub(crate) struct Dns(Arc<Inner>);
+pub struct Dns(Arc<Inner>);
 
 struct Inner {
     trusted: Arc<Trusted>,
@@ -98,12 +98,12 @@ fn ask_the_system(name: Name) -> Answer {
 }
 
 impl Dns {
-    pub(crate) fn new(trusted: Arc<Trusted>, tasks: Handle) -> Self {
+    pub fn new(trusted: Arc<Trusted>, tasks: Handle) -> Self {
         Self::asking(ask_the_system, AGES, trusted, tasks)
     }
 
     /// How many names are known, for whoever counts them.
-    pub(crate) fn size(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+    pub fn size(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
         let dns = self.clone();
         move || dns.0.table.load().len() as u64
     }

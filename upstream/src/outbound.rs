@@ -1,5 +1,5 @@
 //! HTTP beside the hot path: key sets of issuers, tokens of clouds, webhooks, telemetry. One client for addresses
-//! that an admin may name, held to the rules of custom hosts (invariant 6), and one for the operator's own.
+//! that an admin may name, held to the rules of custom hosts, and one for the operator's own.
 //! Knows nothing of inference; never used to reach a provider for a client's request.
 
 use gateway_domain::egress::{Trusted, check_custom_host, dialable};
@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 1 << 20;
 
 /// Two clients that share nothing but their limits. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Outbound {
+pub struct Outbound {
     trusted: Arc<Trusted>,
     checked: reqwest::Client,
     operator: reqwest::Client,
@@ -24,7 +24,7 @@ pub(crate) struct Outbound {
 
 /// Why a call gave nothing; holds no secret of the request.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OutboundError {
+pub enum OutboundError {
     #[error("the address {0}")]
     Forbidden(&'static str),
     #[error("{0}")]
@@ -49,14 +49,14 @@ impl From<reqwest::Error> for OutboundError {
 
 /// A small answer, read whole.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: http::HeaderMap,
-    pub(crate) body: Vec<u8>,
+pub struct Answer {
+    pub status: u16,
+    pub headers: http::HeaderMap,
+    pub body: Vec<u8>,
 }
 
 impl Outbound {
-    pub(crate) fn new(trusted: Arc<Trusted>) -> Result<Self, OutboundError> {
+    pub fn new(trusted: Arc<Trusted>) -> Result<Self, OutboundError> {
         let client = || {
             reqwest::Client::builder()
                 .connect_timeout(CONNECT)
@@ -72,7 +72,7 @@ impl Outbound {
     }
 
     /// For an address that comes from a resource: an admin's word, not the operator's.
-    pub(crate) fn request(&self, method: http::Method, url: &str) -> Result<reqwest::RequestBuilder, OutboundError> {
+    pub fn request(&self, method: http::Method, url: &str) -> Result<reqwest::RequestBuilder, OutboundError> {
         // The rule is about scheme, host and port; tokens and filters in a query are no part of it.
         let bare = url.split(['?', '#']).next().unwrap_or(url);
         check_custom_host(bare, &self.trusted).map_err(OutboundError::Forbidden)?;
@@ -80,20 +80,20 @@ impl Outbound {
     }
 
     /// Whether the operator named the host of this address as one to be trusted.
-    pub(crate) fn trusts(&self, url: &str) -> bool {
+    pub fn trusts(&self, url: &str) -> bool {
         let bare = url.split(['?', '#']).next().unwrap_or(url);
         let Ok(base) = gateway_domain::egress::BaseUrl::parse(bare) else { return false };
         base.host.parse().map_or_else(|_| self.trusted.name(&base.host), |ip| self.trusted.address(ip))
     }
 
     /// For an address that the operator set or that is a constant here (metadata services): not checked.
-    pub(crate) fn operator_request(&self, method: http::Method, url: &str) -> reqwest::RequestBuilder {
+    pub fn operator_request(&self, method: http::Method, url: &str) -> reqwest::RequestBuilder {
         self.operator.request(method, url)
     }
 }
 
 /// Sends and reads the whole answer, whatever its status.
-pub(crate) async fn send(request: reqwest::RequestBuilder) -> Result<Answer, OutboundError> {
+pub async fn send(request: reqwest::RequestBuilder) -> Result<Answer, OutboundError> {
     let mut response = request.send().await?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let mut body = Vec::new();

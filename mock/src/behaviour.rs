@@ -9,33 +9,33 @@ use std::time::Duration;
 
 /// Defaults of every request; an `x-mock-` header of the same name beats them for its own request.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// Milliseconds before the response head.
     #[arg(long, default_value_t = 0, value_name = "MS")]
-    pub(crate) delay: u64,
+    pub delay: u64,
     /// Milliseconds between the events of a stream.
     #[arg(long, default_value_t = 0, value_name = "MS")]
-    pub(crate) chunk_gap: u64,
+    pub chunk_gap: u64,
     /// Answer with this status; from 400 up with an error body.
     #[arg(long, default_value_t = 200, value_name = "CODE", value_parser = clap::value_parser!(u16).range(200..=599))]
-    pub(crate) status: u16,
+    pub status: u16,
     /// Value of the `retry-after` header, in seconds.
     #[arg(long, value_name = "SECONDS")]
-    pub(crate) retry_after: Option<String>,
+    pub retry_after: Option<String>,
     /// What to do wrong.
     #[arg(long, value_enum)]
-    pub(crate) fault: Option<Fault>,
+    pub fault: Option<Fault>,
     /// Content events in a stream; one a word when absent.
     #[arg(long, value_name = "N")]
-    pub(crate) chunks: Option<usize>,
+    pub chunks: Option<usize>,
     /// Length of the answer's text; an echo of what was said when absent.
     #[arg(long, value_name = "BYTES")]
-    pub(crate) reply_bytes: Option<usize>,
+    pub reply_bytes: Option<usize>,
     /// Report the usage of OpenAI's streams unasked and refuse `stream_options`, as Mistral does.
     #[arg(long)]
-    pub(crate) unasked_usage: bool,
+    pub unasked_usage: bool,
     #[arg(skip)]
-    pub(crate) stats: Arc<Stats>,
+    pub stats: Arc<Stats>,
 }
 
 impl Default for Settings {
@@ -55,7 +55,7 @@ impl Default for Settings {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// Part of a response head, then RST.
     ResetHead,
     /// Half of the body or stream, then RST.
