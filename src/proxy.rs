@@ -287,7 +287,9 @@ impl Gateway {
     /// Config and plan.
     async fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
         let chosen = routing::choose(self, &request.tenant, &request.headers)?;
-        routing::plan(self, chosen, request).await
+        let routing = routing::plan(self, chosen, request).await?;
+        request.untouched_model = request.is_untouched().then(|| target::untouched_model(&routing, request));
+        Ok(routing)
     }
 
     /// Answers with a fault; of a known tenant it is a record too.

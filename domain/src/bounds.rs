@@ -24,15 +24,19 @@ pub struct Peek<'a> {
     pub stream: bool,
     /// `stream_options.include_usage` is true.
     pub wants_usage: bool,
+    /// A top-level field is spelled `Model` or the like: servers that read names without their case take it for `model`.
+    pub model_respelled: bool,
+    /// False for a body of a raw operation that is no JSON: nobody knows what it asks for.
+    pub read: bool,
 }
 
-/// Reads `body` for `operation`. For raw operations nothing is enforced and anything that is not a JSON
-/// object simply has no model.
+/// Reads `body` for `operation`. For raw operations nothing is enforced: JSON that is no object has no model, and what
+/// is no JSON, or names its model twice, is [not read](Peek::read).
 pub fn peek(operation: Operation, body: &[u8]) -> Result<Peek<'_>, Fault> {
     let rules = rules::of(operation);
     match read(rules, body) {
         Ok(peek) => Ok(peek),
-        Err(_) if operation == Operation::Proxy => Ok(Peek::default()),
+        Err(_) if operation == Operation::Proxy => Ok(Peek { read: is_other_json(body), ..Peek::default() }),
         Err(error) => Err(fault(&error)),
     }
 }
@@ -43,7 +47,8 @@ fn read<'a>(rules: &'static [Rule], body: &'a [u8]) -> Result<Peek<'a>, serde_js
     let mut json = serde_json::Deserializer::from_str(text);
     let found = (&mut json).deserialize_map(Body { rules })?;
     json.end()?;
-    let mut peek = Peek { stream: found.stream, wants_usage: found.wants_usage, ..Peek::default() };
+    let Found { stream, wants_usage, model_respelled, .. } = found;
+    let mut peek = Peek { stream, wants_usage, model_respelled, read: true, ..Peek::default() };
     if let Some(raw) = found.model {
         let text = raw.get();
         // The raw text borrows from `body`, so its place is the distance between the two.
@@ -52,6 +57,11 @@ fn read<'a>(rules: &'static [Rule], body: &'a [u8]) -> Result<Peek<'a>, serde_js
         peek.model = Some(Text::deserialize(raw)?.0);
     }
     Ok(peek)
+}
+
+/// Whether a body is JSON, and no object.
+fn is_other_json(body: &[u8]) -> bool {
+    !body.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok()
 }
 
 #[derive(Deserialize)]
@@ -76,6 +86,7 @@ struct Found<'a> {
     model: Option<&'a RawValue>,
     stream: bool,
     wants_usage: bool,
+    model_respelled: bool,
 }
 
 struct Body {
@@ -98,6 +109,7 @@ impl<'de> Visitor<'de> for Body {
                     return Err(serde::de::Error::custom(format!("`{key}` is not allowed here")));
                 }
                 map.next_value::<serde::de::IgnoredAny>()?;
+                found.model_respelled |= key.eq_ignore_ascii_case("model");
                 continue;
             };
             if seen & (1 << i) != 0 {

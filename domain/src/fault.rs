@@ -62,6 +62,7 @@ faults! {
     SignInRefused:   401 "sign_in_refused" "authentication_error" "authentication_error" Plain, false;
     Forbidden:       403 "forbidden" "permission_error" "permission_error" Account("AB03"), false;
     Flooded:         429 "flooded" "rate_limit_error" "rate_limit_error" Account("AB06"), false;
+    BadPath:         400 "bad_path" "invalid_request_error" "invalid_request_error" Failure, false;
     BadHeader:       400 "bad_header" "invalid_request_error" "invalid_request_error" Failure, false;
     BadBody:         400 "bad_body" "invalid_request_error" "invalid_request_error" Failure, false;
     BadConfig:       400 "bad_config" "invalid_request_error" "invalid_request_error" Failure, false;

@@ -13,6 +13,7 @@ pub mod keys;
 pub mod money;
 pub mod node;
 pub mod operation;
+pub mod path;
 pub mod ports;
 pub mod price;
 pub mod record;

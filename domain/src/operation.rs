@@ -130,27 +130,36 @@ pub static TABLE: &[Row] = &[
 /// Where a request goes, decided from method and path alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Routed<'a> {
+    /// What the path stands for, also where it goes up untouched.
     pub operation: Operation,
     pub dialect: Dialect,
-    /// The path below `/v1`, what is appended to a provider's base URL on pass-through.
+    /// The whole path, without the slash that one of the table may end with.
+    pub path: &'a str,
+    /// Its part below `/v1`, what is appended to a provider's base URL on pass-through.
     pub tail: &'a str,
-    /// `/proxy/…` or an unknown path: no bounds, no translation (invariant 9).
+    /// `/proxy/…` or an unknown path: no bounds, no translation.
     pub raw: bool,
     /// What the table expects of the body; `None` for what is not in it.
     pub body: Option<Body>,
 }
 
-/// `path` is the whole path without its query. `None` when it is not below `/v1`.
+/// `path` is the [normal form](crate::path::normal) of the whole path, without its query. `None` when it is not below
+/// `/v1`.
 pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
     let tail = path.strip_prefix("/v1").filter(|t| t.starts_with('/'))?;
-    let (tail, raw) = match tail.strip_prefix("/proxy") {
+    let (tail, prefixed) = match tail.strip_prefix("/proxy") {
         Some(rest) if rest.starts_with('/') => (rest, true),
         _ => (tail, false),
     };
-    let found = if raw { None } else { TABLE.iter().find(|r| r.method == *method && matches(r.path, tail)) };
-    Some(match found {
-        Some(r) => Routed { operation: r.operation, dialect: r.dialect, tail, raw: false, body: Some(r.body) },
-        None => Routed { operation: Operation::Proxy, dialect: dialect_of(tail), tail, raw: true, body: None },
+    let known = |tail: &str| TABLE.iter().find(|r| r.method == *method && matches(r.path, tail));
+    let bare = tail.strip_suffix('/').unwrap_or(tail);
+    Some(match known(bare) {
+        Some(r) if prefixed => Routed { operation: r.operation, dialect: r.dialect, path, tail, raw: true, body: None },
+        Some(r) => {
+            let path = &path[..path.len() - (tail.len() - bare.len())];
+            Routed { operation: r.operation, dialect: r.dialect, path, tail: bare, raw: false, body: Some(r.body) }
+        }
+        None => Routed { operation: Operation::Proxy, dialect: dialect_of(tail), path, tail, raw: true, body: None },
     })
 }
 
@@ -185,13 +194,22 @@ mod tests {
             at(Method::POST, "/v1/chat/completions"),
             Some((Operation::ChatCompletions, false, "/chat/completions"))
         );
-        assert_eq!(at(Method::POST, "/v1/proxy/chat/completions"), Some((Operation::Proxy, true, "/chat/completions")));
+        let proxied = Some((Operation::ChatCompletions, true, "/chat/completions"));
+        assert_eq!(at(Method::POST, "/v1/proxy/chat/completions"), proxied, "counted as what it is, and untouched");
+        assert_eq!(at(Method::POST, "/v1/proxy/chat/completions/").map(|r| r.2), Some("/chat/completions/"));
+        assert_eq!(at(Method::GET, "/v1/proxy/chat/completions").map(|r| r.0), Some(Operation::Proxy));
+        assert_eq!(at(Method::POST, "/v1/proxy").map(|r| (r.0, r.2)), Some((Operation::Proxy, "/proxy")));
         assert_eq!(at(Method::PUT, "/v1/anything/else"), Some((Operation::Proxy, true, "/anything/else")));
         assert_eq!(at(Method::POST, "/v1/threads/t/runs/r"), Some((Operation::ModifyRun, false, "/threads/t/runs/r")));
         assert_eq!(
             at(Method::POST, "/v1/threads/t/runs/r/cancel"),
             Some((Operation::Proxy, true, "/threads/t/runs/r/cancel"))
         );
+        let slashed = route(&Method::POST, "/v1/chat/completions/").map(|r| (r.operation, r.path, r.tail));
+        assert_eq!(slashed, Some((Operation::ChatCompletions, "/v1/chat/completions", "/chat/completions")));
+        assert_eq!(at(Method::POST, "/v1/brand/new/"), Some((Operation::Proxy, true, "/brand/new/")));
+        assert_eq!(at(Method::POST, "/v1/Chat/completions").map(|r| r.0), Some(Operation::Proxy), "case counts");
+        assert_eq!(at(Method::GET, "/v1/"), Some((Operation::Proxy, true, "/")));
         assert_eq!(at(Method::GET, "/v1"), None);
         assert_eq!(at(Method::GET, "/metrics"), None);
         assert_eq!(at(Method::GET, "/v1beta/x"), None);

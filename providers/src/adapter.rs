@@ -1,6 +1,7 @@
 //! The contract between the exchange and a provider. The exchange owns sockets, clocks and retries;
 //! an adapter only says what must go upstream and what the client must see of what came back.
 
+use crate::model_place::{self, ModelPlace, Untouched};
 use crate::tokens::{self, Said};
 use bytes::Bytes;
 use gateway_domain::catalog::ProviderInfo;
@@ -204,6 +205,14 @@ pub trait Adapter: Send + Sync {
     /// The path, query included, of a call whose body streams by unread; `None`: the endpoint's with the client's query.
     fn relayed(&self, _call: &Call<'_>) -> Result<Option<String>, Fault> {
         Ok(None)
+    }
+    /// Where a call that goes up as it came names its model.
+    fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
+        model_place::openai(call)
+    }
+    /// Other names by which this provider is asked for the same model, so that a model is switched off by any of them.
+    fn spellings(&self, _model: &str, _settings: &Settings) -> Vec<String> {
+        Vec::new()
     }
     /// A whole 2xx body. `Err` when it is not what the provider's dialect allows (502).
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure>;

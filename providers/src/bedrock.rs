@@ -18,11 +18,13 @@ use crate::convert::chat::{self as chat_request, Room};
 use crate::convert::converse::from_chat::{self, Wish};
 use crate::convert::converse::maker::Maker;
 use crate::convert::steps::from_converse::ConverseReader;
+use crate::model_place::{self, ModelPlace, Untouched};
 use crate::wire::converse::Answer;
 use crate::wire::read;
 use crate::{failure, raw, translate};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::cloud::Settings;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use http::HeaderMap;
 use serde::Deserialize;
@@ -95,6 +97,17 @@ impl Adapter for Bedrock {
                 Ok(outgoing(path::of(model, verb), made.body, made.adjusted))
             }
         }
+    }
+
+    fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
+        model_place::bedrock(call)
+    }
+
+    /// An ARN of a model or of a profile ends with its id.
+    fn spellings(&self, model: &str, _settings: &Settings) -> Vec<String> {
+        let kinds = [":foundation-model/", "/foundation-model/", ":inference-profile/"];
+        let id = kinds.iter().find_map(|kind| model.split_once(kind).map(|(_, id)| id.to_owned()));
+        id.filter(|_| model.starts_with("arn:")).into_iter().collect()
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

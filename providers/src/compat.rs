@@ -17,6 +17,7 @@ use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTr
 use crate::anthropic::native;
 use crate::convert::chat::{self, Room};
 use crate::convert::steps::from_chat::ChatReader;
+use crate::model_place::{ModelPlace, Naming, Untouched};
 use crate::passthrough::Passthrough;
 use crate::raw;
 use crate::translate::Stream;
@@ -91,6 +92,7 @@ pub(crate) struct Row {
     /// Fields that it knows by another name.
     pub(crate) renames: &'static [(&'static str, &'static str)],
     pub(crate) quirk: Option<Quirk>,
+    pub(crate) naming: Naming,
 }
 
 impl Row {
@@ -105,6 +107,7 @@ impl Row {
             lacks: &[],
             renames: &[],
             quirk: None,
+            naming: Naming::OpenAi,
         }
     }
 
@@ -163,6 +166,10 @@ impl Adapter for &'static Row {
             Operation::Messages | Operation::CountTokens => native::request(call),
             _ => request::outgoing(self, call),
         }
+    }
+
+    fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
+        self.naming.place(call)
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

@@ -8,9 +8,11 @@ pub(crate) mod models;
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
 use crate::compat::without_json;
 use crate::failure::Trouble;
+use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::cloud::Settings;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use serde_json::Value;
 
@@ -73,6 +75,14 @@ impl Adapter for Gemini {
                 Ok(made.to(format!("/v1beta/{}:{}", resource(model), chat::verb(call.stream))))
             }
         }
+    }
+
+    fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
+        model_place::google(call)
+    }
+
+    fn spellings(&self, model: &str, _settings: &Settings) -> Vec<String> {
+        model.strip_prefix("models/").map(str::to_owned).into_iter().collect()
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

@@ -18,6 +18,7 @@ mod gemini;
 #[cfg(test)]
 mod golden;
 mod model;
+mod model_place;
 mod opaque;
 mod passthrough;
 mod raw;
@@ -31,4 +32,5 @@ mod wire;
 
 pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
 pub use answer::in_band;
+pub use model_place::{ModelPlace, Untouched};
 pub use registry::{adapter, catalog};

@@ -9,9 +9,11 @@ use crate::compat::{Row, StreamUsage};
 use crate::convert::chat::{self as chat_request, Room};
 use crate::convert::messages::from_chat;
 use crate::gemini::{self, Made};
+use crate::model_place::{self, ModelPlace, Untouched};
 use crate::{edit, model, raw};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::cloud::Settings;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use place::{Place, Publisher};
 
@@ -94,6 +96,14 @@ impl Adapter for Vertex {
                 Ok(Outgoing { path: Some(place.chat_path()), ..(&OPEN).request(&named)? })
             }
         }
+    }
+
+    fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
+        model_place::vertex(call)
+    }
+
+    fn spellings(&self, model: &str, _settings: &Settings) -> Vec<String> {
+        Publisher::spellings(model)
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

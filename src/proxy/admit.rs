@@ -10,12 +10,18 @@ use super::target::{Aim, Credential};
 use gateway_domain::config::Leaf;
 use gateway_domain::counters::{Answer, Charge, Standings};
 use gateway_domain::ports::Holder;
-use gateway_domain::price::{PriceBook, PriceCard, price};
+use gateway_domain::price::{PriceCard, price};
 use gateway_domain::{Fault, FaultKind, Timestamp, Usage};
 use gateway_policies::{Estimate, Hold, Stage, Subject, Used, Wants};
 
 fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
-    let set = routing.plan.config().sets_model;
+    let set = routing.plan.config().sets_model && !request.is_untouched();
+    let (model, unread) = match aim {
+        Some(aim) => (aim.model.as_deref(), request.content.unread),
+        // A model that the config sets counts from the target on; until then nobody knows which it will be.
+        None if set => (None, true),
+        None => (request.asked_model().map(|model| &**model), request.model_is_unread()),
+    };
     Subject {
         api_key: Some(request.tenant.key.id),
         workspace: request.tenant.workspace.id,
@@ -24,15 +30,11 @@ fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>)
         provider: aim.map(|a| a.adapter.info().slug),
         config: Some(&*routing.config).filter(|c| !c.is_empty()),
         prompt: None,
-        // A model that the config sets counts from the target on; until then nobody knows which it will be.
-        model: aim
-            .and_then(|a| a.model.as_deref())
-            .or(request.content.model.as_deref())
-            .filter(|_| aim.is_some() || !set),
+        model,
         endpoint_type: request.route.operation.name(),
         mcp_server: None,
         mcp_tool: None,
-        unread: request.content.unread || (aim.is_none() && set),
+        unread,
     }
 }
 
@@ -75,7 +77,7 @@ pub(crate) async fn target(
         wants.gather(index, Stage::Target, &subject(request, routing, Some(at.aim)), now);
     }
     bind_target(&mut wants, request, at.aim, now);
-    let card = if wants.are_metered() { card(request, at.aim) } else { None };
+    let card = if wants.are_metered() { card(at.aim) } else { None };
     let leaves = std::iter::once(at.leaf);
     let hold = take(gateway, request, Stage::Target, (wants, now), (at.content, leaves), card).await?;
     Ok(Held { hold, card, _seat: seat })
@@ -150,12 +152,8 @@ async fn take<'a>(
 }
 
 /// The price of what is asked for at this target, as the record of it will be priced.
-fn card(request: &Request, aim: &Aim) -> Option<PriceCard> {
-    if let Some(own) = aim.own_card(request) {
-        return Some(*own);
-    }
-    let model = aim.model.as_deref().or(request.content.model.as_deref())?;
-    PriceBook::builtin().card(aim.adapter.info().slug, model).copied()
+fn card(aim: &Aim) -> Option<PriceCard> {
+    aim.prices().of(aim.model.as_deref()).map(|card| *card)
 }
 
 /// Nanodollars of so many tokens in and out.
@@ -209,6 +207,11 @@ impl Holds {
     /// Whether the stream has to be watched, see [`Hold::grow`].
     pub(crate) fn may_grow(&self) -> bool {
         self.caller.may_grow() || self.target.hold.may_grow()
+    }
+
+    /// What the target charges, where that is known only now.
+    pub(crate) fn price_at(&mut self, card: PriceCard) {
+        self.target.card = Some(card);
     }
 
     pub(crate) fn grow(&mut self, tokens: u64) {

@@ -11,7 +11,7 @@ use super::patience::{Next, Patience};
 use super::request::{Content, Request};
 use super::routing::Routing;
 use super::shape;
-use super::target::{self, Aim};
+use super::target::{self, Aim, TargetPrices};
 use super::upload::{Framing, Upload};
 use super::wire::{self, Client, Clocks, WireError};
 use crate::cache::Lead;
@@ -39,6 +39,8 @@ pub(crate) struct Facts {
     pub(crate) model: Option<Arc<str>>,
     /// The price of the target where it is not what everybody pays.
     pub(crate) card: Option<Arc<PriceCard>>,
+    /// Prices to look the model of the answer up in, where the one that was asked for has none.
+    pub(crate) late_prices: Option<Box<TargetPrices>>,
     /// 0 none, n the retry that answered, -1 used up (`spec/config-object.md`, retry).
     pub(crate) retries: i32,
     pub(crate) adjusted: Vec<&'static str>,
@@ -107,7 +109,11 @@ pub(crate) async fn run(
     facts.provider = aim.adapter.info().slug;
     facts.virtual_key = aim.virtual_key.clone();
     facts.model = aim.model.clone();
-    facts.card = aim.own_card(request);
+    let prices = aim.prices();
+    facts.card = prices.own(aim.model.as_deref());
+    if request.is_untouched() && prices.of(aim.model.as_deref()).is_none() {
+        facts.late_prices = Some(Box::new(prices));
+    }
     let content = match shape::content(request, leaf) {
         Ok(content) => content,
         Err(fault) => return refused(facts, fault, Held::default()),
@@ -143,7 +149,7 @@ pub(crate) async fn run(
 /// Tokens are counted here for a provider that answers prompts and has no way to count them.
 fn counts_here(request: &Request, aim: &Aim) -> bool {
     let has = |operation| aim.adapter.endpoint(operation, request.route.dialect).is_some();
-    request.route.operation == Operation::CountTokens && !has(Operation::CountTokens) && has(Operation::Messages)
+    request.route.asked() == Operation::CountTokens && !has(Operation::CountTokens) && has(Operation::Messages)
 }
 
 /// An estimate, and called so: the provider's own tokenizer is not at hand.
@@ -173,7 +179,7 @@ impl<'a> Prepared<'a> {
         content: Cow<'a, Content>,
     ) -> Result<Self, Fault> {
         let route = &request.route;
-        let operation = if route.raw { Operation::Proxy } else { route.operation };
+        let operation = route.asked();
         let endpoint = match aim.adapter.endpoint(operation, route.dialect) {
             Some(endpoint) => endpoint,
             None if route.raw => Endpoint { path: "".into(), headers: &[] },
@@ -231,7 +237,7 @@ fn unread(request: &Request, aim: &Aim, endpoint: &Endpoint) -> Result<Outgoing,
 fn call<'b>(request: &'b Request, leaf: &Leaf, aim: &'b Aim, content: &'b Content) -> Call<'b> {
     let route = &request.route;
     Call {
-        operation: route.operation,
+        operation: route.asked(),
         dialect: route.dialect,
         method: &request.method,
         tail: route.tail(),
@@ -254,7 +260,7 @@ fn call<'b>(request: &'b Request, leaf: &Leaf, aim: &'b Aim, content: &'b Conten
 pub(crate) fn raw_call(request: &Request) -> Call<'_> {
     let route = &request.route;
     Call {
-        operation: route.operation,
+        operation: route.asked(),
         dialect: route.dialect,
         method: &request.method,
         tail: route.tail(),

@@ -40,7 +40,7 @@ impl Looked {
 
 /// Calls whose answer depends on nothing but the request (`spec/config-object.md`, "not cached").
 fn cacheable(request: &Request) -> bool {
-    match request.route.operation {
+    match request.route.asked() {
         Operation::ChatCompletions
         | Operation::Completions
         | Operation::Embeddings

@@ -102,6 +102,11 @@ pub(crate) async fn run(
                 let told = (&tried.facts, &mut *record, &mut tape);
                 let way = Way::new(session, herald.as_ref(), upload.as_mut());
                 let delivered = deliver::answer(gateway, way, request, (answer, lead), told, &mut holds).await;
+                let late = tried.facts.late_prices.as_ref();
+                if let Some(card) = late.and_then(|prices| prices.of(record.response_model.as_deref())) {
+                    holds.price_at(*card);
+                    record.card = Some(card);
+                }
                 // What the cache answers was paid for by another.
                 let free = (tried.facts.cache == CacheStatus::Hit).then(Usage::default);
                 let settled = if record.status == 101 { 200 } else { record.status };

@@ -13,6 +13,7 @@ use gateway_domain::bounds::peek;
 use gateway_domain::id::UserId;
 use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::operation::{self, Body};
+use gateway_domain::path::normal;
 use gateway_domain::ports::Tokens as _;
 use gateway_domain::record::Steps;
 use gateway_domain::resource::api_key::KeyKind;
@@ -22,6 +23,7 @@ use gateway_domain::token::{self, TokenError};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, OrgId, Secret, Timestamp};
 use http::{HeaderMap, HeaderValue, Method, header};
 use pingora::proxy::Session;
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -69,21 +71,22 @@ impl Refused {
 
 /// The dialect that errors about this path are told in.
 pub(crate) fn dialect(method: &Method, path: &str) -> Dialect {
-    operation::route(method, path).map_or(Dialect::OpenAi, |r| r.dialect)
+    let path = normal(path).unwrap_or(Cow::Borrowed(path));
+    operation::route(method, &path).map_or(Dialect::OpenAi, |r| r.dialect)
 }
 
 pub(crate) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<Route, Fault> {
-    let routed = operation::route(method, path)
+    let path = normal(path).map_err(|why| Fault::new(FaultKind::BadPath, why.to_string()))?;
+    let routed = operation::route(method, &path)
         .filter(|_| matches!(*method, Method::GET | Method::POST | Method::PUT | Method::DELETE | Method::PATCH))
         .ok_or_else(|| Fault::new(FaultKind::UnknownRoute, "Not Found"))?;
-    let start = path.len() - routed.tail.len();
     Ok(Route {
         operation: routed.operation,
         dialect: routed.dialect,
         raw: routed.raw,
         body: routed.body,
-        tail: start..path.len(),
-        path: path.into(),
+        tail: routed.path.len() - routed.tail.len()..routed.path.len(),
+        path: routed.path.into(),
         query: query.map(Into::into),
     })
 }
@@ -125,6 +128,7 @@ pub(crate) fn receive(
         metadata,
         credential: credential.map(|c| Secret::new(c.to_owned())),
         content: Content::default(),
+        untouched_model: None,
         upload: None,
         steps: Steps { auth_us, ..Steps::default() },
         waited: Waited::default(),
@@ -234,7 +238,7 @@ fn scopes(tenant: &Tenant) -> Scopes {
 /// Scope of the data-plane route (`spec/auth.md`).
 fn permit(request: &Request) -> Option<Fault> {
     let scopes = scopes(&request.tenant);
-    let listing = request.route.operation == Operation::ListModels
+    let listing = request.route.asked() == Operation::ListModels
         && (scopes.has(Scope::MODELS_LIST) || scopes.has(Scope::VIRTUAL_KEYS_LIST));
     if listing || scopes.has(Scope::COMPLETIONS_WRITE) {
         return None;
@@ -339,15 +343,15 @@ pub(crate) async fn read_content(
     }
     let look = |bytes: &Bytes, operation| peek(operation, bytes).map(|p| own(&p));
     let found = if bytes.len() > LARGE {
-        let (bytes, operation) = (bytes.clone(), route.operation);
+        let (bytes, operation) = (bytes.clone(), route.asked());
         let looked = tokio::task::spawn_blocking(move || look(&bytes, operation)).await;
         looked.unwrap_or_else(|_| Err(Fault::new(FaultKind::Internal, "The request body could not be read")))
     } else {
-        look(&bytes, route.operation)
+        look(&bytes, route.asked())
     };
     let found = found.map_err(|fault| BodyError::Invalid(fault, bytes.clone()))?;
-    // A raw body whose model could not be read may name any.
-    let unread = route.raw && found.model.is_none() && !bytes.is_empty();
+    // Of a body that makes no sense here the provider may make any.
+    let unread = found.unread && !bytes.is_empty();
     Ok(Content { bytes, unread, waited_us, ..found })
 }
 
@@ -357,6 +361,8 @@ fn own(peek: &gateway_domain::bounds::Peek<'_>) -> Content {
         model_span: peek.model_span.clone(),
         stream: peek.stream,
         wants_usage: peek.wants_usage,
+        unread: !peek.read,
+        model_respelled: peek.model_respelled,
         ..Content::default()
     }
 }

@@ -54,7 +54,7 @@ async fn answer(session: &mut Session, status: u16, media: &'static str, body: B
 
 /// The catalogue is listed when it is asked for, or when nothing names a provider to ask.
 pub(crate) fn lists_models(request: &Request) -> bool {
-    request.route.operation == Operation::ListModels
+    request.route.asked() == Operation::ListModels
         && (request.headers.integrated_models
             || (request.headers.config.is_none()
                 && request.headers.provider.is_none()

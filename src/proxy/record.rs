@@ -30,7 +30,7 @@ impl Booked {
 pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tried>, attempt: u32) -> Box<LogRecord> {
     let facts = tried.map(|t| &t.facts);
     let tenant = &request.tenant;
-    let asked = request.content.model.as_ref();
+    let asked = request.asked_model();
     let total_us = request.elapsed_us();
     Box::new(LogRecord {
         id: ids::next(request.at),

@@ -42,6 +42,18 @@ impl Route {
     pub(crate) fn tail(&self) -> &str {
         &self.path[self.tail.clone()]
     }
+
+    /// What is asked of the provider: what goes up untouched is an operation of nobody's but the provider's.
+    pub(crate) const fn asked(&self) -> Operation {
+        if self.raw { Operation::Proxy } else { self.operation }
+    }
+}
+
+/// The model that a request asks for, as far as it is known before its target is chosen.
+#[derive(Debug)]
+pub(crate) struct AskedModel {
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) unread: bool,
 }
 
 /// What of the body matters to routing; the whole of it for a relayed call is "unread".
@@ -53,11 +65,28 @@ pub(crate) struct Content {
     pub(crate) stream: bool,
     pub(crate) wants_usage: bool,
     pub(crate) unread: bool,
+    /// Another field is called `model` but for its case.
+    pub(crate) model_respelled: bool,
     /// Microseconds that were spent waiting for it.
     pub(crate) waited_us: u64,
 }
 
 impl Request {
+    /// The model as policies and records see it until a target says more.
+    pub(crate) fn asked_model(&self) -> Option<&Arc<str>> {
+        self.untouched_model.as_ref().map_or(self.content.model.as_ref(), |asked| asked.name.as_ref())
+    }
+
+    /// Nobody can say which model is asked for: it may be any.
+    pub(crate) fn model_is_unread(&self) -> bool {
+        self.untouched_model.as_ref().map_or(self.content.unread, |asked| asked.unread)
+    }
+
+    /// Goes up as it came: what a config sets of the body counts for nothing.
+    pub(crate) const fn is_untouched(&self) -> bool {
+        self.route.raw || self.content.unread
+    }
+
     /// Microseconds since the request's head was read.
     pub(crate) fn elapsed_us(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
@@ -104,6 +133,8 @@ pub(crate) struct Request {
     /// The upstream credential that came with the request.
     pub(crate) credential: Option<Secret<String>>,
     pub(crate) content: Content,
+    /// Of a call that goes up as it came; else the body says it.
+    pub(crate) untouched_model: Option<AskedModel>,
     /// Its body is not held, but streams up.
     pub(crate) upload: Option<Framing>,
     pub(crate) steps: Steps,

@@ -34,6 +34,7 @@ pub(crate) fn content<'a>(request: &'a Request, leaf: &Leaf) -> Result<Cow<'a, C
         stream: found.stream,
         wants_usage: found.wants_usage,
         unread: false,
+        model_respelled: content.model_respelled,
         waited_us: content.waited_us,
         bytes: bytes.clone(),
     };

@@ -1,6 +1,7 @@
 //! From a leaf of the plan to where and as whom to call: provider, address, credential, model.
 
-use super::request::Request;
+use super::request::{AskedModel, Request};
+use super::routing::Routing;
 use ahash::AHashMap;
 use gateway_domain::cloud::{self, Grant, Settings, Wrong};
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
@@ -9,7 +10,7 @@ use gateway_domain::keys::KeyHash;
 use gateway_domain::price::{PriceBook, PriceCard};
 use gateway_domain::snapshot::Upstream;
 use gateway_domain::{Fault, FaultKind, Operation, Secret};
-use gateway_providers::Adapter;
+use gateway_providers::{Adapter, ModelPlace, Untouched};
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
@@ -41,14 +42,37 @@ pub(crate) struct Aim {
 }
 
 impl Aim {
-    /// The price of what is asked for where it is not what everybody pays.
-    pub(crate) fn own_card(&self, request: &Request) -> Option<Arc<PriceCard>> {
-        let model = self.model.as_deref().or(request.content.model.as_deref());
-        if let Credential::Managed(upstream) = &self.credential {
+    pub(crate) fn prices(&self) -> TargetPrices {
+        let upstream = match &self.credential {
+            Credential::Managed(upstream) => Some(upstream.clone()),
+            Credential::None | Credential::Own(_) => None,
+        };
+        TargetPrices { provider: self.adapter.info().slug, upstream, settings: self.settings.clone() }
+    }
+}
+
+/// What models cost at one target.
+#[derive(Debug)]
+pub(crate) struct TargetPrices {
+    provider: &'static str,
+    upstream: Option<Arc<Upstream>>,
+    settings: Arc<Settings>,
+}
+
+impl TargetPrices {
+    /// The price where it is not what everybody pays.
+    pub(crate) fn own(&self, model: Option<&str>) -> Option<Arc<PriceCard>> {
+        if let Some(upstream) = &self.upstream {
             return upstream.own_card(model?).cloned();
         }
         let behind = cloud::azure::model_behind(&self.settings, model)?;
         PriceBook::builtin().card(cloud::azure::PRICED_AS, behind).copied().map(Arc::new)
+    }
+
+    /// The price, as the record of a call will have it.
+    pub(crate) fn of(&self, model: Option<&str>) -> Option<Arc<PriceCard>> {
+        let public = || PriceBook::builtin().card(self.provider, model?).copied().map(Arc::new);
+        self.own(model).or_else(public)
     }
 }
 
@@ -102,7 +126,7 @@ fn no_provider(request: &Request) -> Fault {
 pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
     let mut aim = aim(leaf, inline, request)?;
     let own = leaf.custom_host.is_some() || request.headers.custom_host.is_some();
-    if request.route.operation == Operation::ListModels && !own {
+    if request.route.asked() == Operation::ListModels && !own {
         relist(&mut aim);
     }
     Ok(aim)
@@ -120,33 +144,22 @@ fn relist(aim: &mut Aim) {
 }
 
 fn aim(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
-    // What goes up verbatim asks for what it says itself, whatever the config would set.
-    let verbatim = request.route.raw || request.content.unread;
-    let set = leaf.model.as_ref().filter(|_| !verbatim);
-    let fallback = leaf.default_model.as_ref().filter(|_| !verbatim);
-    let asked = set.or(request.content.model.as_ref()).or(fallback);
     match &*choose(leaf, request)? {
-        ProviderRef::Managed(slug) => managed(slug, leaf, inline, request, asked),
+        ProviderRef::Managed(slug) => managed(slug, leaf, inline, request),
         ProviderRef::Family { slug, key } => {
             // Settings of a saved config may hold a secret as well as its key does.
             let saved = !inline && (key.is_some() || !leaf.settings.is_empty());
             match request.headers.settings.first_binding() {
                 _ if saved && request.headers.custom_host.is_some() => Err(foreign_host()),
                 Some(name) if saved => Err(foreign_setting(name)),
-                _ => family(slug, key.clone(), leaf, request, asked),
+                _ => family(slug, key.clone(), leaf, request),
             }
         }
         ProviderRef::FromRequest | ProviderRef::Passthrough => Err(no_provider(request)),
     }
 }
 
-fn managed(
-    slug: &Arc<str>,
-    leaf: &Leaf,
-    inline: bool,
-    request: &Request,
-    asked: Option<&Arc<str>>,
-) -> Result<Aim, Fault> {
+fn managed(slug: &Arc<str>, leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
     let tenant = &request.tenant;
     let unknown = || Fault::new(FaultKind::NoProvider, format!("No provider @{slug} in this workspace")).on("provider");
     let provider = tenant.workspace.provider(slug).ok_or_else(unknown)?;
@@ -166,12 +179,14 @@ fn managed(
     if let Some(name) = request.headers.settings.first_binding() {
         return Err(foreign_setting(name));
     }
+    let settings = with_free(&upstream.settings, request);
+    let named = adapter(upstream.provider.slug, &settings)?;
     // `@slug/` is taken off only where it names this very provider.
-    let model = asked.map(|m| match split_model(m) {
+    let model = asked(named, &settings, leaf, request).map(|m| match split_model(&m) {
         Some((named, rest)) if named == &*provider.slug || named == &**slug => rest.into(),
-        _ => m.clone(),
+        _ => m,
     });
-    permit_model(&upstream, model.as_deref(), request)?;
+    permit_model(&upstream, (named, &settings), model.as_deref(), request)?;
     let upstream = upstream.for_model(model.as_deref());
     let base = leaf.custom_host.clone().or_else(|| upstream.base.clone());
     let base = base.ok_or_else(|| no_host(upstream.provider.slug))?;
@@ -196,17 +211,82 @@ fn foreign_setting(name: &str) -> Fault {
 }
 
 /// Where models are switched on one by one, a call that names none is refused too: it could name any.
-fn permit_model(upstream: &Upstream, model: Option<&str>, request: &Request) -> Result<(), Fault> {
-    let fault = |message: String| Err(Fault::new(FaultKind::NoProvider, message).on("model"));
-    match model {
-        Some(model) if !upstream.models.allow(model) => {
-            fault(format!("The model {model} is not enabled on the integration {}", upstream.slug))
-        }
-        None if could_name_one(request) && !upstream.models.allow_all => {
-            fault(format!("The integration {} serves enabled models only, and the request names none", upstream.slug))
-        }
-        _ => Ok(()),
+fn permit_model(
+    upstream: &Upstream,
+    (adapter, settings): (&dyn Adapter, &Settings),
+    model: Option<&str>,
+    request: &Request,
+) -> Result<(), Fault> {
+    let (models, slug) = (&upstream.models, &upstream.slug);
+    if models.allow_all && models.list.is_empty() {
+        return Ok(());
     }
+    let fault = |message: String| Err(Fault::new(FaultKind::NoProvider, message).on("model"));
+    if request.content.model_respelled && models.are_switched() {
+        let why = "where models are switched on and off, no field but `model` may be spelled like it";
+        return fault(format!(
+            "The body has a field that is `model` but for its case: on the integration {slug}, {why}"
+        ));
+    }
+    // What a batch asks for stands in its file.
+    match model.filter(|_| request.route.operation != Operation::CreateBatch) {
+        Some(model) => {
+            let others = adapter.spellings(model, settings);
+            if models.allow_by(std::iter::once(model).chain(others.iter().map(String::as_str))) {
+                return Ok(());
+            }
+            fault(format!("The model {model} is not enabled on the integration {slug}"))
+        }
+        None if could_name_one(request) && !models.allow_all => {
+            fault(format!("The integration {slug} serves enabled models only, and the request names none"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The model to ask a provider for. What goes up as it came asks for what it says itself, in the provider's own way,
+/// whatever the config would set.
+fn asked(adapter: &dyn Adapter, settings: &Settings, leaf: &Leaf, request: &Request) -> Option<Arc<str>> {
+    let body = request.content.model.as_ref();
+    if !request.is_untouched() {
+        return leaf.model.as_ref().or(body).or(leaf.default_model.as_ref()).cloned();
+    }
+    let call = Untouched { tail: request.route.tail(), query: request.route.query.as_deref(), settings };
+    match adapter.model_place(&call) {
+        ModelPlace::Named(model) => Some(model.into()),
+        ModelPlace::Body => body.cloned(),
+        ModelPlace::Unknown => None,
+    }
+}
+
+/// What a call that goes up as it came asks for, where all targets of its config would read that alike. Where they
+/// would not it may be any of them, until a target is chosen.
+pub(crate) fn untouched_model(routing: &Routing, request: &Request) -> AskedModel {
+    let mut found: Option<Option<Arc<str>>> = None;
+    for leaf in routing.plan.config().leaves() {
+        let Some((adapter, settings)) = spoken_to(leaf, request) else { continue };
+        let model = asked(adapter, &settings, leaf, request);
+        if found.as_ref().is_some_and(|have| *have != model) {
+            return AskedModel { name: None, unread: true };
+        }
+        found = Some(model);
+    }
+    let name = found.unwrap_or_else(|| request.content.model.clone());
+    AskedModel { unread: name.is_none() && request.content.unread, name }
+}
+
+/// The family that a leaf leads to, with its settings; `None` where it leads nowhere.
+fn spoken_to(leaf: &Leaf, request: &Request) -> Option<(&'static dyn Adapter, Arc<Settings>)> {
+    let (slug, settings) = match &*choose(leaf, request).ok()? {
+        ProviderRef::Managed(slug) => {
+            let provider = request.tenant.workspace.provider(slug)?;
+            let upstream = request.tenant.world.snapshot.upstream(provider.integration)?;
+            (upstream.provider.slug.to_owned(), with_free(&upstream.settings, request))
+        }
+        ProviderRef::Family { slug, .. } => (slug.to_string(), with_free(&leaf.settings, request)),
+        ProviderRef::FromRequest | ProviderRef::Passthrough => return None,
+    };
+    Some((adapter(&slug, &settings).ok()?, settings))
 }
 
 /// Reading and deleting what already is names no model; everything else may, in a body that was not understood.
@@ -222,18 +302,8 @@ static HOMES: LazyLock<AHashMap<&'static str, Arc<BaseUrl>>> = LazyLock::new(|| 
     all.filter_map(|info| Some((info.slug, Arc::new(BaseUrl::parse(info.base_url?).ok()?)))).collect()
 });
 
-fn family(
-    slug: &str,
-    key: Option<Secret<String>>,
-    leaf: &Leaf,
-    request: &Request,
-    asked: Option<&Arc<str>>,
-) -> Result<Aim, Fault> {
-    let settings = if request.headers.settings.is_empty() {
-        leaf.settings.clone()
-    } else {
-        Arc::new(request.headers.settings.over(&leaf.settings))
-    };
+fn family(slug: &str, key: Option<Secret<String>>, leaf: &Leaf, request: &Request) -> Result<Aim, Fault> {
+    let settings = with_free(&leaf.settings, request);
     let adapter = adapter(slug, &settings)?;
     let host = request.headers.custom_host.clone().or_else(|| leaf.custom_host.clone());
     let wrong = |wrong: Wrong| Fault::new(FaultKind::BadHeader, wrong.to_string()).on(wrong.field);
@@ -259,7 +329,8 @@ fn family(
         (None, Credential::Own(key)) => number(&KeyHash::of(key.expose()).0),
         (None, _) => cloud::bearer(&settings).map_or(0, |token| number(&KeyHash::of(token).0)),
     };
-    let (virtual_key, model, grant) = (Arc::default(), asked.cloned(), grant.map(Arc::new));
+    let model = asked(adapter, &settings, leaf, request);
+    let (virtual_key, grant) = (Arc::default(), grant.map(Arc::new));
     Ok(Aim { adapter, base, credential, virtual_key, model, origin, settings, grant })
 }
 

@@ -69,6 +69,8 @@ mod metrics;
 #[cfg(test)]
 mod models;
 #[cfg(test)]
+mod native_models;
+#[cfg(test)]
 mod otlp;
 #[cfg(test)]
 mod params;

@@ -198,7 +198,7 @@ fn outcome(r: &LogRecord) -> Value {
         "request_url": r.path,
         "request_method": r.method,
         "response_status_code": r.status,
-        "is_proxy_call": r.operation == "proxy",
+        "is_proxy_call": r.operation == "proxy" || r.path.starts_with("/v1/proxy/"),
         "stream_mode": u8::from(r.stream),
         "cache_status": r.cache.label(),
         "cache_type": (r.cache != CacheStatus::Disabled).then_some("simple"),

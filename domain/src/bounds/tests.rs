@@ -106,8 +106,27 @@ fn raw_calls_are_looked_at_and_never_refused() {
         peek(Proxy, br#"{"model":"m","n":999,"stream":true}"#).map(|p| (p.model, p.stream)),
         Ok((Some("m".into()), true))
     );
-    assert_eq!(peek(Proxy, b"not json"), Ok(Peek::default()));
-    assert_eq!(peek(Proxy, br#"{"model":5}"#), Ok(Peek::default()));
+    let unread = Ok(Peek::default());
+    for body in [&b"not json"[..], br#"{"model":5}"#, br#"{"model":"a","model":"b"}"#, b"[1", b"\xff"] {
+        assert_eq!(peek(Proxy, body), unread, "{}", String::from_utf8_lossy(body));
+    }
+    for body in [&b"{}"[..], br#"{"contents":[]}"#, b" [1]", b"\"text\"", b"null"] {
+        let expected = Ok(Peek { read: true, ..Peek::default() });
+        assert_eq!(peek(Proxy, body), expected, "{}", String::from_utf8_lossy(body));
+    }
+}
+
+#[test]
+fn a_model_spelled_twice_is_seen() {
+    for (body, expected) in [
+        (r#"{"model":"cheap","Model":"dear"}"#, true),
+        (r#"{"MODEL":"dear","model":"cheap"}"#, true),
+        (r#"{"mod\u0045l":"dear","model":"cheap"}"#, true),
+        (r#"{"model":"cheap","models":["dear"],"x":{"Model":1}}"#, false),
+    ] {
+        assert_eq!(peek(Proxy, body.as_bytes()).map(|p| p.model_respelled), Ok(expected), "{body}");
+    }
+    assert!(chat(r#","Model":"dear""#).is_ok_and(|p| p.model_respelled));
 }
 
 #[test]

@@ -91,6 +91,24 @@ fn of_model<'s>(list: &'s [Deployment], model: Option<&str>) -> Option<&'s Deplo
         .or_else(|| by(&|d| d.is_default))
 }
 
+/// What clients call the deployment of this name.
+pub fn name_of_deployment<'s>(settings: &'s Settings, name: &str) -> Option<&'s str> {
+    let found = settings.deployments().iter().find(|d| d.name.eq_ignore_ascii_case(name))?;
+    Some(found.alias.as_deref().unwrap_or(&found.name))
+}
+
+/// The other names of what `model` leads to: alias, deployment and the model that it is.
+pub fn spellings<'s>(settings: &'s Settings, model: &str) -> Vec<&'s str> {
+    let list = settings.deployments();
+    let named = |d: &&Deployment| d.alias.as_deref() == Some(model) || d.name.eq_ignore_ascii_case(model);
+    let found = list.iter().find(named).or_else(|| list.iter().find(|d| d.model.as_deref() == Some(model)));
+    if let Some(d) = found {
+        return [d.alias.as_deref(), Some(&*d.name), d.model.as_deref()].into_iter().flatten().collect();
+    }
+    let single = settings.get("azure_deployment_id").filter(|id| id.eq_ignore_ascii_case(model));
+    single.and_then(|_| settings.get("azure_model_name")).into_iter().collect()
+}
+
 /// The model that a deployment is said to be, by OpenAI's name.
 pub fn model_behind<'s>(settings: &'s Settings, model: Option<&str>) -> Option<&'s str> {
     let deployed = of_model(settings.deployments(), model).and_then(|d| d.model.as_deref());

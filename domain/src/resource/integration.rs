@@ -108,6 +108,21 @@ impl Models {
     pub fn allow(&self, model: &str) -> bool {
         self.list.get(model).map_or(self.allow_all, |m| m.enabled)
     }
+
+    /// Of one model that has several names: switched off by any of them, it is off.
+    pub fn allow_by<'n>(&self, names: impl Iterator<Item = &'n str>) -> bool {
+        let (mut on, mut off) = (self.allow_all, false);
+        for model in names.filter_map(|name| self.list.get(name)) {
+            on |= model.enabled;
+            off |= !model.enabled;
+        }
+        on && !off
+    }
+
+    /// Whether it matters which model is asked for.
+    pub fn are_switched(&self) -> bool {
+        !self.allow_all || self.list.values().any(|model| !model.enabled)
+    }
 }
 
 /// Which workspaces may borrow from an integration of the organisation.

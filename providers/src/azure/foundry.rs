@@ -5,6 +5,7 @@ use super::{OPENAIS, query};
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
 use crate::anthropic::Anthropic;
 use crate::compat::{Row, Serves, StreamUsage, standard};
+use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
 use bytes::Bytes;
 use gateway_domain::Operation::{
@@ -145,6 +146,10 @@ impl Adapter for AzureAi {
         Ok(Some(path(call)))
     }
 
+    fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
+        model_place::azure(call)
+    }
+
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         (&INFERENCE).response(call, body)
     }
@@ -191,6 +196,10 @@ impl Adapter for OpenAis {
 
     fn relayed(&self, call: &Call<'_>) -> Result<Option<String>, Fault> {
         Ok(Some(path(call)))
+    }
+
+    fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
+        model_place::azure(call)
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

@@ -3,10 +3,12 @@
 use super::{OPENAIS, query};
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
 use crate::compat::{Row, StreamUsage, safe, standard};
+use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::azure::addressed;
+use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::azure::{addressed, spellings};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 
 const SLUG: &str = "azure-openai";
@@ -128,6 +130,14 @@ impl Adapter for AzureOpenAi {
 
     fn relayed(&self, call: &Call<'_>) -> Result<Option<String>, Fault> {
         if call.raw { Ok(Some(raw_path(call))) } else { Target::of(call).map(|target| Some(target.path)) }
+    }
+
+    fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
+        model_place::azure(call)
+    }
+
+    fn spellings(&self, model: &str, settings: &Settings) -> Vec<String> {
+        spellings(settings, model).into_iter().map(str::to_owned).collect()
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

@@ -2,6 +2,7 @@
 //! Families with a templated host or a signature of their own (Azure, AWS, Vertex, Oracle, …) are no rows.
 
 use super::{Quirk, Row, Serves, StreamUsage};
+use crate::model_place::Naming;
 use AuthStyle::{Bearer, BearerIn, Header, Scheme};
 use gateway_domain::Operation::{
     self, ChatCompletions, Completions, CountTokens, CreateBatch, CreateFinetune, Embeddings, ImagesEdit,
@@ -111,6 +112,11 @@ impl Row {
         self
     }
 
+    const fn naming(mut self, naming: Naming) -> Self {
+        self.naming = naming;
+        self
+    }
+
     const fn only(mut self, operations: &[Operation]) -> Self {
         self.serves = Serves::of(operations);
         self
@@ -133,9 +139,10 @@ pub(crate) static ROWS: &[&Row] = &[
           &[CMPL, EMB, IMG, IMG_EDIT, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE]).knows_developer(),
     // The inference servers behind it take OpenAI's stream_options.
     &plain("huggingface", "Hugging Face", "https://api-inference.huggingface.co", &[CMPL])
-        .asked().quirk(Quirk::ModelInPath).only(&[ChatCompletions, Completions]),
+        .asked().quirk(Quirk::ModelInPath).naming(Naming::Behind("models", &["v1"])).only(&[ChatCompletions, Completions]),
     &plain("anyscale", "Anyscale", "https://api.endpoints.anyscale.com/v1", &[CMPL, EMB]),
-    &proxied("palm", "Google PaLM (legacy)", "https://generativelanguage.googleapis.com/v1beta3", Header("x-goog-api-key")),
+    &proxied("palm", "Google PaLM (legacy)", "https://generativelanguage.googleapis.com/v1beta3", Header("x-goog-api-key"))
+        .naming(Naming::Google),
     &plain("together-ai", "Together AI", "https://api.together.xyz", &[CMPL, EMB]).below("/v1"),
     &plain("perplexity-ai", "Perplexity AI", "https://api.perplexity.ai", &[]),
     // Answers 422 `extra_forbidden`; the last chunk of its streams has the usage anyway.
@@ -145,14 +152,15 @@ pub(crate) static ROWS: &[&Row] = &[
         .renames(&[("seed", "random_seed")]),
     &plain("deepinfra", "DeepInfra", "https://api.deepinfra.com/v1/openai", &[]).asked(),
     &plain("ncompass", "nCompass", "https://api.ncompass.tech/v1", &[]),
-    &proxied("stability-ai", "Stability AI", "https://api.stability.ai", Bearer),
+    &proxied("stability-ai", "Stability AI", "https://api.stability.ai", Bearer)
+        .naming(Naming::Behind("generation", &["text-to-image", "image-to-image"])),
     &proxied("nomic", "Nomic", "https://api-atlas.nomic.ai/v1", Bearer),
     &Row { serves: CHAT.and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("ollama", "Ollama", AuthStyle::None) }.below("/v1"),
-    &proxied("ai21", "AI21", "https://api.ai21.com/studio/v1", Bearer),
+    &proxied("ai21", "AI21", "https://api.ai21.com/studio/v1", Bearer).naming(Naming::First),
     &full("groq", "Groq", "https://api.groq.com/openai/v1", &[STT, STT_TR, TTS, RESP])
         .lacks(&["logit_bias", "logprobs", "top_logprobs"]),
-    &proxied("segmind", "Segmind", "https://api.segmind.com/v1", Header("x-api-key")),
+    &proxied("segmind", "Segmind", "https://api.segmind.com/v1", Header("x-api-key")).naming(Naming::First),
     &full("jina", "Jina AI", "https://api.jina.ai/v1", &[]).only(&[Embeddings]),
     &plain("fireworks-ai", "Fireworks AI", "https://api.fireworks.ai/inference/v1", &[CMPL, EMB]),
     &proxied("reka-ai", "Reka AI", "https://api.reka.ai", Header("x-api-key")),
@@ -164,11 +172,12 @@ pub(crate) static ROWS: &[&Row] = &[
     &plain("monsterapi", "Monster API", "https://llm.monsterapi.ai/v1", &[]),
     &plain("deepseek", "DeepSeek", "https://api.deepseek.com", &[]).below("/v1").asked(),
     &plain("predibase", "Predibase", "https://serving.app.predibase.com", &[])
-        .quirk(Quirk::TenantInPath).only(&[ChatCompletions]),
+        .quirk(Quirk::TenantInPath).naming(Naming::Behind("llms", &["v1", "generate", "generate_stream"])).only(&[ChatCompletions]),
     // Chat templates of models know no `developer`. A server that was started without a key takes any.
     &Row { serves: CHAT.and(CMPL).and(EMB).and(STT), stream_usage: StreamUsage::Asked,
            ..hosted("vllm", "vLLM", Bearer) }.below("/v1"),
-    &hosted("triton", "NVIDIA Triton", AuthStyle::None),
+    &hosted("triton", "NVIDIA Triton", AuthStyle::None)
+        .naming(Naming::Behind("models", &["versions", "infer", "generate", "generate_stream"])),
     &full("voyage", "Voyage AI", "https://api.voyageai.com/v1", &[]).only(&[Embeddings]),
     &full("github", "GitHub Models", "https://models.inference.ai.azure.com", &[CMPL, EMB]),
     &plain("deepbricks", "DeepBricks", "https://api.deepbricks.ai/v1", &[IMG]),
@@ -185,20 +194,21 @@ pub(crate) static ROWS: &[&Row] = &[
     &full("nebius", "Nebius", "https://api.studio.nebius.ai/v1", &[EMB, CMPL]),
     &full("recraft-ai", "Recraft AI", "https://external.api.recraft.ai/v1", &[]).only(&[ImagesGenerate]),
     &hosted("milvus", "Milvus", Bearer),
-    &proxied("replicate", "Replicate", "https://api.replicate.com/v1", Bearer),
+    &proxied("replicate", "Replicate", "https://api.replicate.com/v1", Bearer)
+        .naming(Naming::Behind("models", &["predictions", "versions"])),
     &plain("lepton", "Lepton", "https://api.lepton.ai", &[CMPL, STT]).below("/api/v1").knows_developer(),
     &full("kluster-ai", "kluster.ai", "https://api.kluster.ai/v1", &[EMB, FILES, BATCH]),
     &plain("nscale", "nScale", "https://inference.api.nscale.com/v1", &[IMG]),
     &full("hyperbolic", "Hyperbolic", "https://api.hyperbolic.xyz", &[]).below("/v1"),
-    &proxied("bytez", "Bytez", "https://api.bytez.com", Scheme("Key")),
+    &proxied("bytez", "Bytez", "https://api.bytez.com", Scheme("Key")).naming(Naming::Behind("v2", &["openai"])),
     &full("featherless-ai", "Featherless AI", "https://api.featherless.ai/v1", &[CMPL]),
     &full("krutrim", "Krutrim", "https://cloud.olakrutrim.com/v1", &[]),
     &plain("302ai", "302.AI", "https://api.302.ai", &[]).below("/v1").knows_developer(),
     &full("cometapi", "CometAPI", "https://api.cometapi.com/v1", &[EMB]).knows_developer(),
     &full("matterai", "MatterAI", "https://api.matterai.so/v1", &[]).knows_developer(),
-    &proxied("meshy", "Meshy", "https://api.meshy.ai/openapi/v1", Bearer),
+    &proxied("meshy", "Meshy", "https://api.meshy.ai/openapi/v1", Bearer).naming(Naming::Elsewhere),
     &full("nextbit", "NextBit", "https://api.nextbit256.com/v1", &[CMPL]),
-    &proxied("tripo3d", "Tripo3D", "https://api.tripo3d.ai/v2/openapi", Bearer),
+    &proxied("tripo3d", "Tripo3D", "https://api.tripo3d.ai/v2/openapi", Bearer).naming(Naming::Elsewhere),
     &full("modal", "Modal", "https://api.modal.com/v1", &[CMPL]),
     &full("z-ai", "Z.ai", "https://api.z.ai/api/paas/v4", &[]).old_limit(),
     &full("iointelligence", "io.net Intelligence", "https://api.intelligence.io.solutions/api/v1", &[EMB, RESP]),

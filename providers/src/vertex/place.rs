@@ -47,6 +47,17 @@ impl Publisher {
         if model.starts_with("claude-") { (Self::Anthropic, model) } else { (Self::Google, model) }
     }
 
+    /// Every way to write the same model, but for projects and regions.
+    pub(super) fn spellings(model: &str) -> Vec<String> {
+        let (publisher, name) = Self::of(model);
+        let Some((prefix, _)) = PREFIXES.iter().find(|(_, known)| *known == publisher) else { return Vec::new() };
+        let mut all = vec![format!("{prefix}.{name}"), format!("{prefix}/{name}")];
+        if publisher != Self::Endpoint {
+            all.extend([name.to_owned(), format!("publishers/{prefix}/models/{name}")]);
+        }
+        all
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Google | Self::Endpoint => "google",
