@@ -8,7 +8,7 @@
 #[path = "harness/harness.rs"]
 mod harness;
 
-use harness::{Gateway, Mock, WORKSPACE_KEY};
+use harness::{ADMIN_KEY, Gateway, Mock, WORKSPACE_KEY};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +31,7 @@ const OTHERS: &[(&str, &str)] = &[
 
 struct Stage {
     gateway: Gateway,
-    _mocks: [Mock; 2],
+    _mocks: Vec<Mock>,
     /// Further variables of scripts.
     told: Vec<(&'static str, String)>,
 }
@@ -51,7 +51,7 @@ async fn stage() -> Stage {
         };
         gateway.admin().provider(slug, family, Some(&url)).await;
     }
-    Stage { gateway, _mocks: [mock, mistral], told: Vec::new() }
+    Stage { gateway, _mocks: vec![mock, mistral], told: Vec::new() }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the same variable as the script that installs")]
@@ -187,6 +187,22 @@ async fn python_boto3() {
 #[tokio::test]
 async fn python_clients_of_bedrock() {
     stage().await.python("bedrock_sdks.py", "bedrock", "bedrock").await;
+}
+
+/// The Admin API as clients of another gateway know it: one address, its own header prefix, every method.
+async fn administered() -> Stage {
+    let gateway = Gateway::with(&["--header-alias", "x-portkey-"]).await;
+    Stage { gateway, _mocks: Vec::new(), told: vec![("TEST_ADMIN_KEY", ADMIN_KEY.to_owned())] }
+}
+
+#[tokio::test]
+async fn python_admin() {
+    administered().await.python("admin_sdk.py", MOCK, "openai").await;
+}
+
+#[tokio::test]
+async fn node_admin() {
+    administered().await.node("admin_sdk.mjs", MOCK, "openai").await;
 }
 
 /// No gateway is needed: what the golden folders say a provider answers is held against the provider's own SDK.

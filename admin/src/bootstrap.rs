@@ -168,7 +168,7 @@ fn key(app: &App, org: OrgId, workspace: Option<WorkspaceId>, kind: KeyKind, nam
         masked: mask(text),
         description: None,
         user_id: None,
-        scopes: grant::all(kind),
+        scopes: grant::all(kind).into(),
         defaults: KeyDefaults::default(),
         expires_at: None,
         creation_mode: "auto".to_owned(),

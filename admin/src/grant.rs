@@ -69,7 +69,7 @@ pub(crate) fn data_plane() -> Vec<Scope> {
     on_it.filter_map(|s| Scope::parse(s)).collect()
 }
 
-/// Names to a set; an unknown one and one that this kind of key cannot hold are named.
+/// Names to a set; an unknown one, one that this kind of key cannot hold and one that stands twice are named.
 pub(crate) fn parse(kind: KeyKind, names: &[String]) -> Result<Scopes, Problem> {
     let mut scopes = Scopes::default();
     for name in names {
@@ -78,6 +78,9 @@ pub(crate) fn parse(kind: KeyKind, names: &[String]) -> Result<Scopes, Problem> 
         if !may_hold(kind, scope.name()) {
             let rule = format!("holds `{name}`, which is not available to {} keys", kind.name());
             return Err(bad("scopes", rule));
+        }
+        if scopes.has(scope) {
+            return Err(bad("scopes", format_args!("holds `{name}` twice")));
         }
         scopes.insert(scope);
     }
@@ -113,6 +116,8 @@ mod tests {
         assert!(parse(KeyKind::WorkspaceUser, "workspace_user_api_keys.create").is_err());
         assert!(parse(KeyKind::WorkspaceUser, "organisation_integrations.list").is_ok());
         assert!(parse(KeyKind::WorkspaceUser, "no.such").is_err());
+        let twice = super::parse(KeyKind::WorkspaceUser, &["logs.view".to_owned(), "logs:view".to_owned()]);
+        assert_eq!(twice.expect_err("given twice").message, "scopes holds `logs:view` twice");
         assert!(data_plane().iter().all(|s| !all(KeyKind::OrganisationService).has(*s)));
     }
 }

@@ -2,11 +2,14 @@
 //! is a 400 that names field and rule. Values are never echoed, since any of them may be a secret.
 
 mod explain;
+mod names;
 mod query;
 
+pub(crate) use names::Variable;
 pub(crate) use query::{Paging, Query};
 
 use crate::problem::{Problem, bad, unreadable};
+use crate::route::Route;
 use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -29,6 +32,26 @@ impl Body {
             Ok(_) => Err(unreadable("the body must be a JSON object")),
             Err(e) => Err(unreadable(format!("the body is not valid JSON (line {}, column {})", e.line(), e.column()))),
         }
+    }
+
+    /// Drops what says again what the path said, and refuses what says otherwise; known names get the spelling that
+    /// they are read in. Before anything is told of the body, so that what is masked there goes by one name.
+    pub(crate) fn aligned(mut self, route: &Route, vars: &[Variable]) -> Result<Self, Problem> {
+        let schema = route.body.map_or(Value::Null, |schema| schema());
+        let own = |name: &str| schema["properties"].get(name).is_some() || route.more.contains(&name);
+        let given: Vec<String> = self.0.keys().cloned().collect();
+        for name in given {
+            let variable = vars.iter().any(|(variable, _)| *variable == name);
+            let Some(said) = names::said(&name, route.path, vars).filter(|_| variable || !own(&name)) else { continue };
+            match self.0.shift_remove(&name) {
+                None | Some(Value::Null) => {}
+                Some(Value::String(text)) if text == said => {}
+                Some(_) => return Err(bad(names::shown(&name), names::OTHERWISE)),
+            }
+        }
+        let everywhere: &[&str] = if route.body.is_some() { &["workspace_id", "organisation_id"] } else { &[] };
+        respell(&mut self.0, &schema, &[route.more, everywhere].concat())?;
+        Ok(self)
     }
 
     /// Takes out a text that is read apart from the rest; null is as good as absent.
@@ -59,6 +82,27 @@ impl Body {
     pub(crate) fn read_under<T: DeserializeOwned>(self, under: &str) -> Result<T, Problem> {
         serde_path_to_error::deserialize(Value::Object(self.0)).map_err(|e| explain::problem(under, &e))
     }
+}
+
+/// `more`: names that are known beside those of the schema.
+fn respell(fields: &mut Map<String, Value>, schema: &Value, more: &[&str]) -> Result<(), Problem> {
+    let Some(properties) = schema["properties"].as_object() else { return Ok(()) };
+    let names = properties.keys().map(String::as_str).chain(more.iter().copied());
+    let given: Vec<String> = fields.keys().cloned().collect();
+    for name in given {
+        let Some(known) = names::known(&name, names.clone()) else { continue };
+        if known != name {
+            if fields.contains_key(known) {
+                return Err(bad(known, names::TWICE));
+            }
+            let value = fields.shift_remove(&name).unwrap_or_default();
+            fields.insert(known.to_owned(), value);
+        }
+        if let Some(Value::Object(inner)) = fields.get_mut(known) {
+            respell(inner, &properties.get(known).cloned().unwrap_or_default(), &[])?;
+        }
+    }
+    Ok(())
 }
 
 /// The one character that a database may not be able to keep.

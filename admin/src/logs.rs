@@ -4,7 +4,7 @@ mod filter;
 mod view;
 
 use crate::problem::{Problem, bad, missing};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
 use http::Method;
@@ -15,8 +15,10 @@ pub(crate) fn routes() -> Vec<Route> {
     const READ: &[Scope] =
         &[Scope::named("logs.view"), Scope::named("logs.read"), Scope::named("logs.write"), Scope::COMPLETIONS_WRITE];
     vec![
-        authed(Method::GET, "/logs", LIST, "List request logs, newest first", list).asks(filter::KNOWN),
-        authed(Method::GET, "/logs/{id}", READ, "Show one request log", get),
+        authed(Method::GET, "/logs", LIST, "List request logs, newest first", list)
+            .asks(filter::KNOWN)
+            .not_yet(filter::LATER),
+        authed(Method::GET, "/logs/{id}", READ, "Show one request log", get).asks(HERE),
     ]
 }
 

@@ -4,7 +4,7 @@
 
 use crate::actor::Actor;
 use crate::app::App;
-use crate::input::{Body, Query};
+use crate::input::{Body, Query, Variable};
 use crate::openapi::schema;
 use crate::problem::Problem;
 use axum::response::{IntoResponse, Response};
@@ -54,8 +54,10 @@ pub(crate) struct Route {
     pub(crate) place: Place,
     pub(crate) summary: &'static str,
     pub(crate) gate: Gate,
-    /// Names that the query string may hold, for the description.
+    /// Names that the query string may hold; others are refused.
     pub(crate) query: &'static [&'static str],
+    /// Names of the contract that wait for their feature.
+    pub(crate) later: &'static [&'static str],
     /// The schema of the body, for the description.
     pub(crate) body: Option<fn() -> Value>,
     /// Fields of the body that are read apart from the rest, for the description.
@@ -101,12 +103,18 @@ where
 
 impl Route {
     fn of(method: Method, place: Place, path: &'static str, summary: &'static str, gate: Gate) -> Self {
-        Self { method, path, place, summary, gate, query: &[], body: None, more: &[] }
+        Self { method, path, place, summary, gate, query: &[], later: &[], body: None, more: &[] }
     }
 
     /// Says what the query string may hold.
     pub(crate) const fn asks(mut self, names: &'static [&'static str]) -> Self {
         self.query = names;
+        self
+    }
+
+    /// Says which names of the contract wait for their feature: they are refused in words of their own.
+    pub(crate) const fn not_yet(mut self, names: &'static [&'static str]) -> Self {
+        self.later = names;
         self
     }
 
@@ -134,17 +142,21 @@ impl Route {
 /// The longest first, so that `/v1/v2/X` is not read as `/v2/X` below `/v1`.
 pub(crate) const PREFIXES: [&str; 3] = ["/v1/v2", "/v1", "/v2"];
 
+/// What a route takes that finds one row of a workspace.
+pub(crate) const HERE: &[&str] = &["workspace_id"];
+
 /// What every list of a workspace takes.
 pub(crate) const PAGES: &[&str] = &["workspace_id", "current_page", "page_size"];
 
 /// An authenticated request, read but for its body.
 pub(crate) struct Call {
     pub(crate) app: Arc<App>,
+    pub(crate) route: &'static Route,
     pub(crate) actor: Actor,
     pub(crate) now: Timestamp,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
-    pub(crate) vars: Vec<(String, String)>,
+    pub(crate) vars: Vec<Variable>,
     pub(crate) query: Query,
     pub(crate) bytes: Bytes,
     pub(crate) client: Option<IpAddr>,
@@ -158,14 +170,14 @@ pub(crate) struct Visit {
     pub(crate) now: Timestamp,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
-    pub(crate) vars: Vec<(String, String)>,
+    pub(crate) vars: Vec<Variable>,
     pub(crate) bytes: Bytes,
     pub(crate) client: Option<IpAddr>,
     pub(crate) request_id: Uuid,
     pub(crate) headers: HeaderMap,
 }
 
-fn variable<'v>(vars: &'v [(String, String)], name: &str) -> &'v str {
+fn variable<'v>(vars: &'v [Variable], name: &str) -> &'v str {
     vars.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str())
 }
 
@@ -181,7 +193,7 @@ impl Call {
     }
 
     pub(crate) fn body(&self) -> Result<Body, Problem> {
-        Body::parse(&self.bytes)
+        Body::parse(&self.bytes)?.aligned(self.route, &self.vars)
     }
 
     /// What the client calls this server, for links.

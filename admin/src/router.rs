@@ -3,7 +3,7 @@
 
 use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
-use crate::input::{Query, is_nul};
+use crate::input::{Query, Variable, is_nul};
 use crate::problem::{Problem, too_large, unknown_route, unreadable, wrong_method};
 use crate::refusal::{Attempt, Refusals};
 use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
@@ -114,13 +114,13 @@ async fn serve(app: Arc<App>, refusals: Arc<Refusals>, route: &'static Route, re
 /// Authentication and scope come before the body is read.
 async fn answer(
     (app, refusals): (Arc<App>, &Refusals),
-    route: &Route,
+    route: &'static Route,
     request: Request,
     request_id: Uuid,
 ) -> Result<Reply, Problem> {
     let (any_of, run) = match &route.gate {
         Gate::Public(run) => return Ok(run(&app)),
-        Gate::Guest(run) => return run(visit(app, request, request_id).await?).await,
+        Gate::Guest(run) => return run(visit(app, route, request, request_id).await?).await,
         Gate::AnyKey(run) => (&[][..], run),
         Gate::Scopes(any_of, run) => (*any_of, run),
     };
@@ -131,11 +131,11 @@ async fn answer(
     let done = async {
         actor.require(any_of)?;
         let vars = variables(&mut parts).await?;
-        let query = Query::parse(&parts.uri)?;
+        let query = Query::parse(&parts.uri)?.aligned(route, &vars)?;
         let bytes = read(body).await?;
         let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
         let (app, method, uri, headers) = (app.clone(), parts.method, parts.uri, parts.headers);
-        run(Call { app, actor, now, method, uri, vars, query, bytes, client, request_id, headers }).await
+        run(Call { app, route, actor, now, method, uri, vars, query, bytes, client, request_id, headers }).await
     };
     let done = done.await;
     if let (Err(problem), Some(attempt)) = (&done, attempt) {
@@ -144,17 +144,18 @@ async fn answer(
     done
 }
 
-async fn visit(app: Arc<App>, request: Request, request_id: Uuid) -> Result<Visit, Problem> {
+async fn visit(app: Arc<App>, route: &Route, request: Request, request_id: Uuid) -> Result<Visit, Problem> {
     let now = app.now();
     let (mut parts, body) = request.into_parts();
     let vars = variables(&mut parts).await?;
+    Query::parse(&parts.uri)?.aligned(route, &vars)?;
     let bytes = read(body).await?;
     let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
     let (method, uri, headers) = (parts.method, parts.uri, parts.headers);
     Ok(Visit { app, now, method, uri, vars, bytes, client, request_id, headers })
 }
 
-async fn variables(parts: &mut Parts) -> Result<Vec<(String, String)>, Problem> {
+async fn variables(parts: &mut Parts) -> Result<Vec<Variable>, Problem> {
     let found = RawPathParams::from_request_parts(parts, &()).await;
     let found = found.map_err(|_| unreadable("the path cannot be read"))?;
     if found.iter().any(|(_, value)| is_nul(value)) {

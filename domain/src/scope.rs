@@ -288,6 +288,54 @@ impl<'de> Deserialize<'de> for Scopes {
     }
 }
 
+/// Scopes as somebody wrote them down, in their order and spelling, and the set that they make. Who reads them back
+/// compares with what they wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenScopes {
+    names: Vec<String>,
+    set: Scopes,
+}
+
+impl WrittenScopes {
+    /// A name that this version does not know is kept, and grants nothing here.
+    pub fn of(names: Vec<String>) -> Self {
+        let set = names.iter().filter_map(|s| Scope::parse(s)).collect();
+        Self { names, set }
+    }
+
+    pub const fn set(&self) -> Scopes {
+        self.set
+    }
+
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Those that `other` has too.
+    pub fn within(&self, other: &Scopes) -> Vec<&str> {
+        let held = |name: &&String| Scope::parse(name).is_some_and(|scope| other.has(scope));
+        self.names.iter().filter(held).map(String::as_str).collect()
+    }
+}
+
+impl From<Scopes> for WrittenScopes {
+    fn from(set: Scopes) -> Self {
+        Self { names: set.names().into_iter().map(str::to_owned).collect(), set }
+    }
+}
+
+impl Serialize for WrittenScopes {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.names.serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for WrittenScopes {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(Self::of(Vec::deserialize(d)?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,8 @@
 //! The query string: paging, filters and the workspace an Admin key acts on.
 
-use super::is_nul;
+use super::{Variable, is_nul, names};
 use crate::problem::{Problem, bad, unreadable};
+use crate::route::Route;
 use axum::extract::Query as Pairs;
 use http::Uri;
 use std::str::FromStr;
@@ -38,8 +39,32 @@ impl Query {
         }
     }
 
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(name, _)| name.as_str())
+    /// Every name in the spelling that the route declares. What says again what the path said is dropped; what the
+    /// route does not ask for is refused, since a list or a deletion that passes a filter by does more than was meant.
+    pub(crate) fn aligned(self, route: &Route, vars: &[Variable]) -> Result<Self, Problem> {
+        let mut pairs: Vec<(String, String)> = Vec::with_capacity(self.0.len());
+        let mut spelled: Vec<(&str, String)> = Vec::new();
+        for (name, value) in self.0 {
+            if let Some(known) = names::known(&name, route.query.iter().copied()) {
+                if spelled.iter().any(|(seen, as_given)| *seen == known && *as_given != name) {
+                    return Err(bad(known, names::TWICE));
+                }
+                spelled.push((known, name));
+                pairs.push((known.to_owned(), value));
+                continue;
+            }
+            match names::said(&name, route.path, vars) {
+                Some(said) if said == value => {}
+                Some(_) => return Err(bad(names::shown(&name), names::OTHERWISE)),
+                None if route.later.contains(&name.as_str()) && value.is_empty() => {}
+                None if route.later.contains(&name.as_str()) => {
+                    return Err(bad(name, "is not available in this version"));
+                }
+                None if name.is_empty() => return Err(unreadable("the query string holds a value without a name")),
+                None => return Err(bad(names::shown(&name), "is not a known parameter of the query")),
+            }
+        }
+        Ok(Self(pairs))
     }
 
     /// An empty value is as good as none.

@@ -12,7 +12,7 @@ use crate::grant;
 use crate::input::{Edit, Flag, Paging, Whole};
 use crate::problem::{Problem, bad, forbidden, missing};
 use crate::resource::provider::{check_count, check_future};
-use crate::route::{Call, Reply, Route, any_key, authed};
+use crate::route::{Call, HERE, Reply, Route, any_key, authed};
 use gateway_domain::id::{KeyId, UserId, WorkspaceId};
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::{Batch, Holder, ResourceQuery};
@@ -20,7 +20,7 @@ use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::person::{OrgRole, email};
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::scope::{Scope, Scopes};
+use gateway_domain::scope::{Scope, Scopes, WrittenScopes};
 use gateway_domain::secret::mask;
 use gateway_domain::snapshot::{Snapshot, Workspace};
 use gateway_domain::time::Timestamp;
@@ -74,9 +74,10 @@ pub(crate) fn routes() -> Vec<Route> {
             "page_size",
         ]),
         any_key(Method::GET, "/api-keys/self/details", "Show the key that asks, and where it belongs", details),
-        authed(Method::GET, "/api-keys/{id}", READ, "Show a key, its secret masked", get::<ApiKey>),
-        authed(Method::PUT, "/api-keys/{id}", UPDATE, "Change a key", update::<ApiKey>).takes::<Patch>(),
-        authed(Method::DELETE, "/api-keys/{id}", DELETE, "Delete a key; it stops working at once", delete::<ApiKey>),
+        authed(Method::GET, "/api-keys/{id}", READ, "Show a key, its secret masked", get::<ApiKey>).asks(HERE),
+        authed(Method::PUT, "/api-keys/{id}", UPDATE, "Change a key", update::<ApiKey>).takes::<Patch>().asks(HERE),
+        authed(Method::DELETE, "/api-keys/{id}", DELETE, "Delete a key; it stops working at once", delete::<ApiKey>)
+            .asks(HERE),
         authed(
             Method::POST,
             "/api-keys/{id}/rotate",
@@ -84,7 +85,8 @@ pub(crate) fn routes() -> Vec<Route> {
             "Give a key a new secret; the old one opens until the transition ends",
             rotation::rotate,
         )
-        .takes::<rotation::Asked>(),
+        .takes::<rotation::Asked>()
+        .asks(HERE),
     ]
 }
 
@@ -205,7 +207,7 @@ impl Resource for ApiKey {
             masked: String::new(),
             description: input.description,
             user_id: person(input.kind, input.user_id, &call.actor)?,
-            scopes: granted(input.kind, &input.scopes, &call.actor)?,
+            scopes: granted(input.kind, input.scopes, &call.actor)?,
             defaults,
             expires_at: input.expires_at,
             creation_mode: "api".to_owned(),
@@ -235,7 +237,7 @@ impl Resource for ApiKey {
             row.name = name;
         }
         if let Some(scopes) = input.scopes.required("scopes")? {
-            row.doc.scopes = granted(row.doc.kind, &scopes, &call.actor)?;
+            row.doc.scopes = granted(row.doc.kind, scopes, &call.actor)?;
         }
         if let Edit::Set(at) = input.expires_at {
             check_future(Some(at), call.now)?;
@@ -368,7 +370,7 @@ fn check_person(row: &Row<ApiKey>, around: &Around<'_>) -> Result<(), Problem> {
     };
     let bound = around.snapshot.security(workspace).bound(org, seat);
     let over: Vec<&str> =
-        row.doc.scopes.names().into_iter().filter(|n| Scope::parse(n).is_none_or(|s| !bound.has(s))).collect();
+        row.doc.scopes.set().names().into_iter().filter(|n| Scope::parse(n).is_none_or(|s| !bound.has(s))).collect();
     if over.is_empty() {
         return Ok(());
     }
@@ -391,7 +393,7 @@ pub(crate) fn for_user(
         masked: mask(&secret),
         description: None,
         user_id: Some(user.0),
-        scopes,
+        scopes: scopes.into(),
         defaults: KeyDefaults::default(),
         expires_at: None,
         creation_mode: "auto".to_owned(),
@@ -409,10 +411,10 @@ pub(crate) fn for_user(
 }
 
 /// Known, right for the kind, and no more than the maker may give.
-fn granted(kind: KeyKind, names: &[String], by: &Actor) -> Result<Scopes, Problem> {
-    let wanted = grant::parse(kind, names)?;
+fn granted(kind: KeyKind, names: Vec<String>, by: &Actor) -> Result<WrittenScopes, Problem> {
+    let wanted = grant::parse(kind, &names)?;
     if wanted.within(&by.grantable()) {
-        return Ok(wanted);
+        return Ok(WrittenScopes::of(names));
     }
     let held = by.grantable();
     let over: Vec<&str> = wanted.names().into_iter().filter(|n| Scope::parse(n).is_none_or(|s| !held.has(s))).collect();
@@ -498,7 +500,7 @@ async fn details(call: Call) -> Result<Reply, Problem> {
     let workspace = actor.workspace.and_then(|w| snapshot.workspace(w));
     let mut view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
     // What it may do now, which a role can make less than what it was given.
-    view["scopes"] = json!(actor.scopes);
+    view["scopes"] = json!(row.doc.scopes.within(&actor.scopes));
     view["organisation"] = json!(org.map(|o| json!({"id": o.id, "slug": &*o.slug, "name": &*o.name})));
     view["workspace"] =
         json!(workspace.map(|w| {

@@ -38,7 +38,8 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::GET, ONE, READ, "Show a config by slug or id", get::<SavedConfig>).asks(&["workspace_id"]),
         authed(Method::PUT, ONE, UPDATE, "Change a config; a new document is a new version", update)
             .takes::<Patch>()
-            .and(&["workspace_id"]),
+            .and(&["workspace_id"])
+            .asks(&["workspace_id"]),
         authed(Method::DELETE, ONE, DELETE, "Delete a config that nothing defaults to", delete::<SavedConfig>)
             .asks(&["workspace_id"]),
     ];

@@ -13,7 +13,7 @@ use crate::change::{Action, Around, audit, commit};
 use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::config;
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::integration::{Access, Configurations, Integration, Models};
@@ -40,11 +40,13 @@ pub(super) const AUTO: &str = "creation_mode";
 
 pub(crate) fn routes() -> Vec<Route> {
     let own = vec![
-        authed(Method::GET, "/integrations", LIST, "List integrations of the organisation and the workspace", list),
+        authed(Method::GET, "/integrations", LIST, "List integrations of the organisation and the workspace", list)
+            .asks(&["type", "workspace_id", "current_page", "page_size"]),
         authed(Method::POST, "/integrations", CREATE, "Connect a provider family with its credential", create)
             .takes::<Create>()
             .and(&["workspace_id", "create_default_provider", "default_provider_slug"]),
-        authed(Method::GET, "/integrations/{id}", READ, "Show an integration by slug or id", get::<Integration>),
+        authed(Method::GET, "/integrations/{id}", READ, "Show an integration by slug or id", get::<Integration>)
+            .asks(HERE),
         authed(
             Method::PUT,
             "/integrations/{id}",
@@ -52,14 +54,16 @@ pub(crate) fn routes() -> Vec<Route> {
             "Change an integration or its credential",
             update::<Integration>,
         )
-        .takes::<Patch>(),
+        .takes::<Patch>()
+        .asks(HERE),
         authed(
             Method::DELETE,
             "/integrations/{id}",
             DELETE,
             "Delete an integration that no provider borrows from",
             delete,
-        ),
+        )
+        .asks(HERE),
     ];
     own.into_iter().chain(models::routes()).chain(access::routes()).collect()
 }

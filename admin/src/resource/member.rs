@@ -5,7 +5,6 @@ use super::user::{UserKeys, keys_of};
 use super::workspace::Where;
 use super::{Draft, Resource, Row, bury, collect, everything};
 use crate::change::{Action, Around, audit, commit};
-use crate::input::Body;
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{UserId, WorkspaceId};
@@ -217,7 +216,7 @@ async fn change(call: Call) -> Result<Reply, Problem> {
 
 async fn remove(call: Call) -> Result<Reply, Problem> {
     let here = Where::of(&call)?;
-    Body::parse(&call.bytes)?;
+    call.body()?;
     let row = find(&call, here.id).await?;
     let user = row.doc.user_id;
     let read = keys_of(&call, user).await?;

@@ -6,7 +6,7 @@ use crate::change::Around;
 use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::{config, integration::AUTO};
-use crate::route::{Call, PAGES, Route, authed};
+use crate::route::{Call, HERE, PAGES, Route, authed};
 use gateway_domain::id::{IntegrationId, ProviderId, WorkspaceId};
 use gateway_domain::ports::Holder;
 use gateway_domain::resource::limits::Limits;
@@ -33,17 +33,20 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::POST, "/providers", CREATE, "Give a workspace a provider of an integration", create::<Provider>)
             .takes::<Create>()
             .and(&["workspace_id"]),
-        authed(Method::GET, "/providers/{id}", READ, "Show a managed provider by slug or id", get::<Provider>),
+        authed(Method::GET, "/providers/{id}", READ, "Show a managed provider by slug or id", get::<Provider>)
+            .asks(HERE),
         authed(Method::PUT, "/providers/{id}", UPDATE, "Change a managed provider", update::<Provider>)
             .takes::<Patch>()
-            .and(&["workspace_id"]),
+            .and(&["workspace_id"])
+            .asks(HERE),
         authed(
             Method::DELETE,
             "/providers/{id}",
             DELETE,
             "Delete a managed provider that no config names",
             delete::<Provider>,
-        ),
+        )
+        .asks(HERE),
     ]
 }
 

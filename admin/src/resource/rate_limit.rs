@@ -6,7 +6,7 @@ use super::{Draft, Resource, Row, Slug, create, update};
 use crate::change::Around;
 use crate::input::{Edit, Whole};
 use crate::problem::Problem;
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::counters::FailMode;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::policy::{Enforcement, Measure, RateLimitPolicy, Target, Unit};
@@ -40,14 +40,16 @@ pub(crate) fn routes() -> Vec<Route> {
             "Change a rate-limit policy, but for its target",
             update::<RateLimitPolicy>,
         )
-        .takes::<Patch>(),
+        .takes::<Patch>()
+        .asks(HERE),
         authed(
             Method::DELETE,
             "/policies/rate-limits/{id}",
             DELETE,
             "Archive a rate-limit policy",
             policy::archive::<RateLimitPolicy>,
-        ),
+        )
+        .asks(HERE),
     ]
 }
 

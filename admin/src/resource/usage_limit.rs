@@ -8,7 +8,7 @@ use super::{Draft, Resource, Row, Slug, create, edit, locate};
 use crate::change::{Action, Around, audit, commit};
 use crate::input::{Edit, Whole};
 use crate::problem::{Problem, bad, missing};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::counters::FailMode;
 use gateway_domain::id::{PolicyId, WorkspaceId};
 use gateway_domain::ports::{Batch, Entity, EntityQuery, Holder, Which};
@@ -46,8 +46,10 @@ pub(crate) fn routes() -> Vec<Route> {
         ]),
         authed(Method::PUT, ONE, UPDATE, "Change a usage-limit policy, or forget what one value has used", change)
             .takes::<Patch>()
-            .and(&["workspace_id", "reset_usage_for_value"]),
-        authed(Method::DELETE, ONE, DELETE, "Archive a usage-limit policy", policy::archive::<UsageLimitPolicy>),
+            .and(&["workspace_id", "reset_usage_for_value"])
+            .asks(HERE),
+        authed(Method::DELETE, ONE, DELETE, "Archive a usage-limit policy", policy::archive::<UsageLimitPolicy>)
+            .asks(HERE),
         authed(Method::GET, ENTITIES, LIST, "List what each group of a usage-limit policy has used", entities).asks(&[
             "workspace_id",
             "status",
@@ -55,7 +57,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "current_page",
             "page_size",
         ]),
-        authed(Method::PUT, RESET, UPDATE, "Forget what one group has used", reset),
+        authed(Method::PUT, RESET, UPDATE, "Forget what one group has used", reset).asks(HERE),
     ]
 }
 

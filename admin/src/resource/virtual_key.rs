@@ -1,13 +1,15 @@
 //! Virtual keys: how a provider and its credential were made in one before integrations. Each is a managed
 //! provider; one made here brings an integration of its workspace along, which is changed and deleted with it.
 
+mod azure;
+
 use super::integration::{self, settings};
 use super::provider::{self, slug_of};
-use super::{Draft, Resource, Row, Slug, limits, locate};
+use super::{Draft, Resource, Row, Slug, collect, everything, limits, locate};
 use crate::change::{Action, Around, audit, commit};
 use crate::input::{Body, Edit};
 use crate::problem::{Problem, bad, conflict};
-use crate::route::{Call, PAGES, Reply, Route, authed};
+use crate::route::{Call, HERE, PAGES, Reply, Route, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::Kind;
@@ -21,8 +23,7 @@ use serde_json::{Map, Value, json};
 /// On an integration: the id of the virtual key that it was made with.
 const MARK: &str = "virtual_key";
 
-static LATER: &[&str] =
-    &["apiVersion", "resourceName", "deploymentName", "deploymentConfig", "secret_mappings", "model_config"];
+static LATER: &[&str] = &["secret_mappings", "model_config"];
 
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("virtual_keys.list")];
@@ -35,11 +36,13 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::POST, "/virtual-keys", CREATE, "Make a provider with its own credential", create)
             .takes::<Create>()
             .and(&["workspace_id"]),
-        authed(Method::GET, "/virtual-keys/{id}", READ, "Show a virtual key by slug or id", show),
+        authed(Method::GET, "/virtual-keys/{id}", READ, "Show a virtual key by slug or id", show).asks(HERE),
         authed(Method::PUT, "/virtual-keys/{id}", UPDATE, "Change a virtual key or its credential", update)
             .takes::<Patch>()
-            .and(&["workspace_id"]),
-        authed(Method::DELETE, "/virtual-keys/{id}", DELETE, "Delete a virtual key that no config names", delete),
+            .and(&["workspace_id"])
+            .asks(HERE),
+        authed(Method::DELETE, "/virtual-keys/{id}", DELETE, "Delete a virtual key that no config names", delete)
+            .asks(HERE),
     ]
 }
 
@@ -50,6 +53,14 @@ struct Create {
     provider: String,
     key: Option<String>,
     note: Option<String>,
+    #[serde(default, rename = "apiVersion")]
+    api_version: Edit<Value>,
+    #[serde(default, rename = "resourceName")]
+    resource_name: Edit<Value>,
+    #[serde(default, rename = "deploymentName")]
+    deployment_name: Edit<Value>,
+    #[serde(default, rename = "deploymentConfig")]
+    deployment_config: Edit<Value>,
     expires_at: Option<Value>,
     rate_limits: Option<Value>,
     usage_limits: Option<Value>,
@@ -61,7 +72,15 @@ struct Patch {
     #[serde(default)]
     name: Edit<Value>,
     #[serde(default)]
-    key: Edit<String>,
+    key: Edit<Value>,
+    #[serde(default, rename = "apiVersion")]
+    api_version: Edit<Value>,
+    #[serde(default, rename = "resourceName")]
+    resource_name: Edit<Value>,
+    #[serde(default, rename = "deploymentName")]
+    deployment_name: Edit<Value>,
+    #[serde(default, rename = "deploymentConfig")]
+    deployment_config: Edit<Value>,
     #[serde(default)]
     note: Edit<Value>,
     #[serde(default)]
@@ -76,9 +95,16 @@ struct Patch {
 
 async fn views(rows: &[Row<Provider>], call: &Call) -> Result<Vec<Value>, Problem> {
     let mut views = super::told(rows, call).await?;
-    for view in &mut views {
+    let ids = rows.iter().map(|row| row.doc.integration_id.0).collect();
+    let behind = match rows {
+        [] => Vec::new(),
+        _ => collect::<Integration>(call, ResourceQuery { ids, ..everything::<Integration>(call, None) }).await?,
+    };
+    for (view, row) in views.iter_mut().zip(rows) {
+        let behind = behind.iter().find(|i| i.id == row.doc.integration_id.0);
         view["object"] = "virtual-key".into();
         view["secret_mappings"] = json!([]);
+        view["model_config"] = behind.map_or_else(|| json!({}), |i| azure::model_config(&i.doc));
     }
     Ok(views)
 }
@@ -86,7 +112,7 @@ async fn views(rows: &[Row<Provider>], call: &Call) -> Result<Vec<Value>, Proble
 async fn list(call: Call) -> Result<Reply, Problem> {
     let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
     let paging = call.query.paging()?;
-    let all = super::everything::<Provider>(&call, Some(Some(home)));
+    let all = everything::<Provider>(&call, Some(Some(home)));
     let page = call.app.directory.list(&ResourceQuery { page: paging.page, page_size: paging.size, ..all }).await?;
     let rows = page.rows.iter().map(Row::read).collect::<Result<Vec<Row<Provider>>, _>>()?;
     Ok(Reply::json(Provider::listed(page.total, views(&rows, &call).await?)))
@@ -109,8 +135,8 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let told = told(&body);
     let home = call.actor.home(&snapshot, body.take_text("workspace_id")?.as_deref())?;
     body.refuse_later("", LATER)?;
-    let given: Create = body.read()?;
-    let mut integration = behind(&given, home, &call)?;
+    let mut given: Create = body.read()?;
+    let mut integration = behind(&mut given, home, &call)?;
     let mut provider = before(given, home, &integration.row, &call)?;
     integration.row.doc.rest.insert(MARK.into(), json!(provider.row.id));
     integration.settle(&call).await?;
@@ -129,13 +155,22 @@ async fn create(call: Call) -> Result<Reply, Problem> {
 }
 
 /// The integration that holds the credential.
-fn behind(given: &Create, home: WorkspaceId, call: &Call) -> Result<Draft<Integration>, Problem> {
+fn behind(given: &mut Create, home: WorkspaceId, call: &Call) -> Result<Draft<Integration>, Problem> {
     if call.app.catalog.provider(&given.provider).is_none() {
         return Err(bad("provider", "is not a known provider"));
     }
-    let fields = json!({"name": given.name, "ai_provider_id": given.provider, "key": given.key});
+    let settings = azure::Given {
+        api_version: std::mem::take(&mut given.api_version),
+        resource_name: std::mem::take(&mut given.resource_name),
+        deployment_name: std::mem::take(&mut given.deployment_name),
+        deployment_config: std::mem::take(&mut given.deployment_config),
+    };
+    let settings = settings.configurations(&given.provider)?;
+    let fields = json!({
+        "name": given.name, "ai_provider_id": given.provider, "key": given.key, "configurations": settings,
+    });
     let input = Body(fields.as_object().cloned().unwrap_or_default()).read()?;
-    Integration::create(input, Some(home), call)
+    Integration::create(input, Some(home), call).map_err(azure::in_old_words)
 }
 
 fn before(given: Create, home: WorkspaceId, of: &Row<Integration>, call: &Call) -> Result<Draft<Provider>, Problem> {
@@ -171,11 +206,25 @@ async fn update(call: Call) -> Result<Reply, Problem> {
     body.refuse_later("", LATER)?;
     let given: Patch = body.read()?;
     let holder = Provider::budgets(&row).map(|(holder, _)| holder).filter(|_| reset);
-    let mut behind = own(&call, &row).await?;
-    if given.key != Edit::Keep && behind.is_none() {
-        return Err(bad("key", "belongs to the integration that this virtual key borrows from"));
-    }
-    let behind = behind.take().filter(|_| given.key != Edit::Keep);
+    let settings = azure::Given {
+        api_version: given.api_version,
+        resource_name: given.resource_name,
+        deployment_name: given.deployment_name,
+        deployment_config: given.deployment_config,
+    };
+    let touched = settings.first().or_else(|| (given.key != Edit::Keep).then_some("key"));
+    let behind = match touched {
+        None => None,
+        Some(field) => Some(
+            own(&call, &row)
+                .await?
+                .ok_or_else(|| bad(field, "belongs to the integration that this virtual key borrows from"))?,
+        ),
+    };
+    let settings = match &behind {
+        None => Map::new(),
+        Some(behind) => settings.configurations(&behind.doc.ai_provider_id)?,
+    };
     let input: provider::Patch = fields([
         ("name", given.name),
         ("note", given.note),
@@ -184,7 +233,8 @@ async fn update(call: Call) -> Result<Reply, Problem> {
         ("usage_limits", given.usage_limits),
         ("reset_usage", given.reset_usage),
     ])?;
-    let key: integration::Patch = fields([("key", given.key)])?;
+    let settings = if settings.is_empty() { Edit::Keep } else { Edit::Set(Value::Object(settings)) };
+    let credential: integration::Patch = fields([("key", given.key), ("configurations", settings)])?;
     let decide = |around: &Around<'_>| {
         let mut row = around.newest(row)?;
         Provider::patch(&mut row, input, &call)?;
@@ -193,7 +243,7 @@ async fn update(call: Call) -> Result<Reply, Problem> {
         let mut rows = vec![row.stored()?];
         if let Some(behind) = behind {
             let mut behind = around.newest(behind)?;
-            Integration::patch(&mut behind, key, &call)?;
+            Integration::patch(&mut behind, credential, &call).map_err(azure::in_old_words)?;
             behind.touch(call.now);
             rows.push(behind.stored()?);
         }
@@ -208,9 +258,7 @@ async fn update(call: Call) -> Result<Reply, Problem> {
 }
 
 /// Edits in the form that another resource reads them.
-fn fields<T: serde::de::DeserializeOwned, V: Into<Value>, const N: usize>(
-    edits: [(&str, Edit<V>); N],
-) -> Result<T, Problem> {
+fn fields<T: serde::de::DeserializeOwned, const N: usize>(edits: [(&str, Edit<Value>); N]) -> Result<T, Problem> {
     let mut map = Map::new();
     for (name, edit) in edits {
         match edit {
@@ -219,7 +267,7 @@ fn fields<T: serde::de::DeserializeOwned, V: Into<Value>, const N: usize>(
                 map.insert(name.to_owned(), Value::Null);
             }
             Edit::Set(value) => {
-                map.insert(name.to_owned(), value.into());
+                map.insert(name.to_owned(), value);
             }
         }
     }

@@ -120,10 +120,7 @@ impl Resource for Workspace {
     fn create(input: Create, _home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
         check_name("name", &input.name)?;
         let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), Self::default());
-        if let Some(icon) = &input.icon {
-            check_icon(icon)?;
-        }
-        row.doc.icon = input.icon;
+        row.doc.icon = input.icon.map_or(Ok(None), icon)?;
         row.doc.description = input.description;
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
@@ -143,10 +140,11 @@ impl Resource for Workspace {
             check_name("name", &name)?;
             row.name = name;
         }
-        if let Edit::Set(icon) = &input.icon {
-            check_icon(icon)?;
+        match input.icon {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.icon = None,
+            Edit::Set(given) => row.doc.icon = icon(given)?,
         }
-        input.icon.onto(&mut row.doc.icon);
         input.description.onto(&mut row.doc.description);
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
@@ -256,9 +254,13 @@ fn own_security(given: &BTreeMap<String, bool>, call: &Call) -> Result<Security,
     }
 }
 
-fn check_icon(icon: &str) -> Result<(), Problem> {
-    let short = (1..=16).contains(&icon.chars().count()) && !icon.chars().any(char::is_control);
-    if short { Ok(()) } else { Err(bad("icon", "must be one emoji")) }
+/// Clients without a null clear it with an empty text.
+fn icon(given: String) -> Result<Option<String>, Problem> {
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let short = given.chars().count() <= 16 && !given.chars().any(char::is_control);
+    if short { Ok(Some(given)) } else { Err(bad("icon", "must be one emoji")) }
 }
 
 fn no_config(name: &str) -> Problem {

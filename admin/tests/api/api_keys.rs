@@ -23,7 +23,7 @@ async fn a_key_lives_from_create_to_delete() {
         ("type", json!("workspace-service")),
         ("status", json!("active")),
         ("creation_mode", json!("api")),
-        ("scopes", json!(["logs.view", "completions.write"])),
+        ("scopes", json!(["completions.write", "logs:view"])),
         ("defaults", json!({"metadata": {"_team": "a"}, "config_id": null, "allow_config_override": false})),
         ("allow_config_override", json!(0)),
         ("workspace_id", json!(house.default_workspace())),
@@ -41,7 +41,7 @@ async fn a_key_lives_from_create_to_delete() {
     let read = admin.get(&path).await.expect(200);
     assert_eq!((&read["name"], &read["description"]), (&json!("renamed"), &Value::Null));
     assert_eq!(read["defaults"], json!({"metadata": {}, "config_id": null, "allow_config_override": false}));
-    assert_eq!(read["scopes"], json!(["logs.view", "completions.write"]), "absent keeps");
+    assert_eq!(read["scopes"], json!(["completions.write", "logs:view"]), "absent keeps");
     assert!(house.in_force(&key));
 
     admin.delete(&path).await.expect(200);
@@ -56,6 +56,9 @@ async fn broken_bodies_are_named() {
     let service = "workspace/service";
     for (kind, fields, says) in [
         (service, json!({"scopes": null}), "scopes must be an array"),
+        (service, json!({"scopes": ["logs.view", "logs:view"]}), "scopes holds `logs:view` twice"),
+        (service, json!({"type": "organisation"}), "type must be what the path says"),
+        (service, json!({"sub-type": "user"}), "sub-type must be what the path says"),
         (service, json!({"scopes": ["no.such"]}), "scopes holds `no.such`, which is not a scope"),
         (service, json!({"scopes": ["workspaces.create"]}), "which is not available to workspace-service keys"),
         (

@@ -124,7 +124,7 @@ async fn what_was_refused_is_told_without_its_body() {
 async fn broken_filters_are_named() {
     let (house, path) = filled().await;
     for (query, says) in [
-        ("colour=red", "colour is not a known filter"),
+        ("colour=red", "colour is not a known parameter of the query"),
         ("request_id=x", "request_id must be a UUID"),
         ("method=GET", "method must be one of POST, PUT, DELETE"),
         ("page_size=101", "page_size must be at most 100"),

@@ -104,7 +104,7 @@ async fn broken_bodies_are_named() {
         (json!({"name": null}), "name must not be null"),
         (json!({"config": null}), "config must not be null"),
         (json!({"status": "archived"}), "status must be active"),
-        (json!({"slug": "mine"}), "slug is not a known field"),
+        (json!({"slug": "mine"}), "slug must be what the path says"),
     ] {
         let said = admin.put(&format!("/configs/{made}"), body.clone()).await.refused(400, "AB01");
         assert!(said.contains(says), "{body}: {said}");

@@ -2,7 +2,7 @@
 //! database tells it, now and after everybody was started anew. A field that the description of the API tells and
 //! this story does not send fails the test. And what a newer node wrote into the same rows stays, wherever it stands.
 
-use crate::harness::{House, in_seconds, text};
+use crate::harness::{House, in_seconds, merge, text};
 use axum::body::Body;
 use gateway_domain::resource::Stored;
 use http::{Method, Request};
@@ -245,18 +245,29 @@ async fn providers(story: &mut Story<'_>) {
     story.shows(path, without(change, &quiet)).await;
 
     let path = "/virtual-keys/older?workspace_id=team";
-    let body = json!({"name": "Older", "provider": "anthropic", "key": "sk-quite-a-long-secret-4444", "note": "n",
-        "expires_at": midnight(30), "rate_limits": rates(9), "usage_limits": budget(900), "workspace_id": "team"});
-    story.send("POST /virtual-keys", "/virtual-keys", body.clone()).await;
-    let mut want = without(body, &quiet);
-    want["ai_provider_id"] = json!("anthropic");
+    let azure = |res: &str, day: &str| {
+        let each = json!([{"deploymentName": "four", "apiVersion": day, "alias": "gpt-4", "is_default": true}]);
+        json!({"resourceName": res, "apiVersion": day, "deploymentName": "gpt-4o", "deploymentConfig": each})
+    };
+    let mut body = json!({"name": "Older", "provider": "azure-openai", "key": "sk-quite-a-long-secret-4444",
+        "note": "n", "expires_at": midnight(30), "rate_limits": rates(9), "usage_limits": budget(900),
+        "workspace_id": "team"});
+    let mut want = without(body.clone(), &quiet);
+    want["ai_provider_id"] = json!("azure-openai");
+    want["model_config"] = azure("res-one", "2024-10-21");
+    merge(&mut body, azure("res-one", "2024-10-21"));
+    story.send("POST /virtual-keys", "/virtual-keys", body).await;
     story.shows(path, want).await;
     story.shows("/integrations/older", json!({"masked_key": "****4444"})).await;
     story.holds_elsewhere().await;
-    let change = json!({"name": "Oldest", "key": "sk-quite-a-long-secret-5555", "note": "m", "expires_at": midnight(31),
-        "rate_limits": rates(10), "usage_limits": budget(1000), "reset_usage": true, "workspace_id": "team"});
-    story.send("PUT /virtual-keys/{id}", "/virtual-keys/older", change.clone()).await;
-    story.shows(path, without(change, &quiet)).await;
+    let mut change = json!({"name": "Oldest", "key": "sk-quite-a-long-secret-5555", "note": "m",
+        "expires_at": midnight(31), "rate_limits": rates(10), "usage_limits": budget(1000), "reset_usage": true,
+        "workspace_id": "team"});
+    let mut want = without(change.clone(), &quiet);
+    want["model_config"] = azure("res-two", "2025-01-01");
+    merge(&mut change, azure("res-two", "2025-01-01"));
+    story.send("PUT /virtual-keys/{id}", "/virtual-keys/older", change).await;
+    story.shows(path, want).await;
     story.shows("/integrations/older", json!({"masked_key": "****5555"})).await;
 }
 

@@ -108,7 +108,7 @@ async fn the_list_is_filtered_and_paged() {
 async fn broken_filters_are_named() {
     let (house, _) = filled().await;
     for (query, says) in [
-        ("colour=red", "colour is not a known filter"),
+        ("colour=red", "colour is not a known parameter of the query"),
         ("prompt_token_min=5", "prompt_token_min is not available in this version"),
         ("status_code=ok", "status_code must be comma-separated status codes"),
         ("cost_min=-1", "cost_min must be a number"),

@@ -65,7 +65,7 @@ async fn broken_bodies_are_named() {
         (json!({"key": ""}), "key must be"),
         (json!({"expires_at": in_seconds(-5)}), "expires_at must be in the future"),
         (json!({"usage_limits": {"credit_limit": 0}}), "usage_limits.credit_limit must be at least 1"),
-        (json!({"deploymentName": "d"}), "deploymentName is not available in this version"),
+        (json!({"deploymentName": "d"}), "deploymentName has no meaning for `openai`"),
         (json!({"colour": 1}), "colour is not a known field"),
     ] {
         let mut body = json!({"name": "k", "provider": "openai", "key": "sk-x"});
@@ -81,4 +81,57 @@ async fn broken_bodies_are_named() {
     house.as_admin().put("/virtual-keys/oa", json!({"name": "renamed"})).await.expect(200);
     house.as_admin().delete("/virtual-keys/oa").await.expect(200);
     assert_eq!(house.as_admin().get("/integrations").await.expect(200)["total"], 1);
+}
+
+#[tokio::test]
+async fn a_resource_of_azure_is_said_in_the_names_of_virtual_keys() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let body = json!({"name": "Azure", "provider": "azure-openai", "key": "az-secret-key", "resourceName": "myres",
+        "apiVersion": "2024-10-21", "deploymentName": "gpt-4o"});
+    admin.post("/virtual-keys", body).await.expect(200);
+    let path = "/virtual-keys/azure";
+    let read = admin.get(path).await.expect(200);
+    let wanted = json!({"resourceName": "myres", "apiVersion": "2024-10-21", "deploymentName": "gpt-4o"});
+    assert_eq!(read["model_config"], wanted);
+    assert_eq!(admin.get("/virtual-keys").await.expect(200)["data"][0]["model_config"], wanted);
+    let upstream = behind(&house, "azure").expect("in force");
+    assert_eq!(upstream.base.as_ref().map(|b| b.host.to_string()).as_deref(), Some("myres.openai.azure.com"));
+
+    // As one of the vendor's SDKs spells it, and as its documents do; what is not named stays.
+    let several = json!([{"deploymentName": "four", "apiVersion": "2025-01-01", "alias": "gpt-4", "is_default": true}]);
+    let change = json!({"resource_name": "other", "deploymentName": null, "deploymentConfig": several});
+    admin.put(path, change).await.expect(200);
+    let read = admin.get(path).await.expect(200);
+    let wanted = json!({"resourceName": "other", "apiVersion": "2024-10-21", "deploymentConfig": several});
+    assert_eq!(read["model_config"], wanted);
+
+    for (fields, says) in [
+        (json!({"resourceName": "a/b"}), "resourceName must be of 1..63 letters"),
+        (json!({"resourceName": 5}), "resourceName must be a string"),
+        (json!({"deploymentConfig": "x"}), "deploymentConfig must be an array of objects"),
+        (json!({"deploymentConfig": [{"apiVersion": "1"}]}), "deploymentConfig[0].deploymentName is required"),
+        (
+            json!({"deploymentConfig": [{"apiVersion": "1", "deploymentName": "d", "x": 1}]}),
+            "[0].x is not a known field",
+        ),
+        (json!({"deploymentConfig": [{"apiVersion": "a b", "deploymentName": "d"}]}), "deploymentConfig [0]: `a b`"),
+        (json!({"resourceName": null, "resource_name": "r"}), "resourceName is given twice, in two spellings"),
+    ] {
+        let said = admin.put(path, fields.clone()).await.refused(400, "AB01");
+        assert!(said.contains(says), "{fields}: {said}");
+    }
+    let without = json!({"name": "k", "provider": "azure-openai", "key": "k"});
+    let said = admin.post("/virtual-keys", without).await.refused(400, "AB01");
+    assert!(said.starts_with("resourceName "), "{said}");
+    assert_eq!(admin.get(path).await.expect(200)["model_config"], wanted, "nothing half-written");
+
+    // Who always sends the names sends them as null for other families.
+    let other = json!({"name": "Plain", "provider": "openai", "key": "k", "apiVersion": null, "resourceName": null});
+    admin.post("/virtual-keys", other).await.expect(200);
+    let borrowed = json!({"name": "lent", "ai_provider_id": "azure-openai", "key": "k",
+        "configurations": {"azure_resource_name": "r"}});
+    admin.post("/integrations", borrowed).await.expect(200);
+    let said = admin.put("/virtual-keys/lent", json!({"apiVersion": "1"})).await.refused(400, "AB01");
+    assert_eq!(said, "apiVersion belongs to the integration that this virtual key borrows from");
 }

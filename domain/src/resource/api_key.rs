@@ -2,7 +2,7 @@
 
 use super::limits::Limits;
 use super::rotation::{RotationPolicy, Transition};
-use crate::scope::Scopes;
+use crate::scope::WrittenScopes;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -50,7 +50,7 @@ pub struct ApiKey {
     /// The person behind a user key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<Uuid>,
-    pub scopes: Scopes,
+    pub scopes: WrittenScopes,
     #[serde(default)]
     pub defaults: KeyDefaults,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -469,7 +469,7 @@ pub(super) fn key(row: &Stored) -> Result<(KeyHash, Key), String> {
         kind: k.kind,
         name: row.name.as_str().into(),
         owner: k.user_id,
-        scopes: k.scopes,
+        scopes: k.scopes.set(),
         expires_at: k.expires_at,
         active: row.status == "active",
         defaults: (!plain).then(|| {

@@ -195,7 +195,7 @@ pub(super) async fn rotate(call: Call) -> Result<Reply, Problem> {
         let mut row = around.newest(row)?;
         ApiKey::allow(&row, &call.actor, Action::Rotate)?;
         // Who rotates a key holds its secret, and with it all that the key may do.
-        if !row.doc.scopes.within(&call.actor.grantable()) {
+        if !row.doc.scopes.set().within(&call.actor.grantable()) {
             return Err(forbidden("the key to rotate has scopes that this API key does not have itself"));
         }
         let (secret, mode) = match row.doc.sealed_key.take() {

@@ -33,7 +33,8 @@ pub(super) fn routes() -> Vec<Route> {
         ]),
         authed(Method::POST, BACK, UPDATE, "Make a config what it was: a new version like an old one", back)
             .takes::<Back>()
-            .and(&["workspace_id"]),
+            .and(&["workspace_id"])
+            .asks(&["workspace_id"]),
     ]
 }
 

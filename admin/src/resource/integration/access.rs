@@ -7,7 +7,7 @@ use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};
 use crate::resource::limits::{self, LimitsEdit, Sent, Shape};
 use crate::resource::{Draft, Row, Slug, locate};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, Holder};
 use gateway_domain::resource::integration::{Access, Integration};
@@ -21,8 +21,8 @@ use serde_json::{Map, Value, json};
 pub(super) fn routes() -> Vec<Route> {
     const PATH: &str = "/integrations/{id}/workspaces";
     vec![
-        authed(Method::GET, PATH, READ, "List the workspaces that were let in or shut out", list),
-        authed(Method::PUT, PATH, UPDATE, "Let workspaces in or shut them out", set).takes::<Given>(),
+        authed(Method::GET, PATH, READ, "List the workspaces that were let in or shut out", list).asks(HERE),
+        authed(Method::PUT, PATH, UPDATE, "Let workspaces in or shut them out", set).takes::<Given>().asks(HERE),
     ]
 }
 
@@ -31,6 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
 struct Given {
     workspaces: Option<Vec<Map<String, Value>>>,
     global_workspace_access: Option<Map<String, Value>>,
+    #[serde(alias = "override_existing_workspaces_access")]
     override_existing_workspace_access: Option<Flag>,
     create_default_provider: Option<Flag>,
     default_provider_slug: Option<String>,

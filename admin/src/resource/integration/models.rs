@@ -6,7 +6,7 @@ use crate::change::{Action, Around, audit, commit};
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};
 use crate::resource::{Row, locate};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::egress::check_custom_host;
 use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::check_name;
@@ -20,7 +20,8 @@ const MOST: usize = 5_000;
 
 pub(super) fn routes() -> Vec<Route> {
     let mut rows = vec![
-        authed(Method::GET, "/integrations/{id}/models", READ, "List the models that are switched on or off", list),
+        authed(Method::GET, "/integrations/{id}/models", READ, "List the models that are switched on or off", list)
+            .asks(HERE),
         authed(
             Method::DELETE,
             "/integrations/{id}/models",
@@ -28,10 +29,10 @@ pub(super) fn routes() -> Vec<Route> {
             "Forget models: they are as all others again",
             forget,
         )
-        .asks(&["slugs"]),
+        .asks(&["slugs", "workspace_id"]),
     ];
     for path in ["/integrations/{id}/models", "/integrations/{id}/integration-models"] {
-        rows.push(authed(Method::PUT, path, UPDATE, "Switch models on and off", set).takes::<Given>());
+        rows.push(authed(Method::PUT, path, UPDATE, "Switch models on and off", set).takes::<Given>().asks(HERE));
     }
     rows
 }

@@ -1,7 +1,7 @@
 //! The end of a workspace and of everything in it, in one write.
 
 use crate::change::{Action, Around, audit, commit};
-use crate::input::{Body, Flag};
+use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::{bury, locate};
 use crate::route::{Call, Reply};
@@ -35,7 +35,7 @@ pub(super) struct Asked {
 pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<Workspace>(&call, None, Action::Delete).await?;
-    let asked: Asked = Body::parse(&call.bytes)?.read()?;
+    let asked: Asked = call.body()?.read()?;
     if asked.name.as_ref().is_some_and(|name| *name != row.name && *name != row.slug) {
         return Err(bad("name", "is not the name of this workspace"));
     }

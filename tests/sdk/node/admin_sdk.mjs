@@ -1,0 +1,180 @@
+// The Admin API by the SDK of another gateway, unmodified: only base URL and key differ. Every method of what is
+// built is called with all that it can send, and what it reads back is compared. This SDK turns the outer names of a body
+// into snake_case, puts what the path says into it once more, and sends pages under two names.
+
+import assert from 'node:assert/strict';
+import { Portkey } from 'portkey-ai';
+import { run, url } from './checks.mjs';
+
+const checks = {};
+const check = (name, call) => {
+  checks[name] = call;
+};
+
+// The proxy port, as such clients have it: one address for both.
+const admin = new Portkey({ apiKey: process.env.TEST_ADMIN_KEY, baseURL: `${url}/v1` });
+
+const config = { strategy: { mode: 'single' }, targets: [{ provider: 'mock' }] };
+const rates = [{ type: 'requests', unit: 'rpm', value: 5 }];
+const budget = { type: 'cost', credit_limit: 10, alert_threshold: 5 };
+const scopes = ['logs.view', 'completions.write', 'configs.list'];
+
+/** The gateway refuses it, and says why in these words. */
+async function refused(call, ...words) {
+  let said;
+  try {
+    await call();
+  } catch (error) {
+    said = `${error.message} ${JSON.stringify(error.error)}`;
+  }
+  assert.ok(said, 'it was not refused');
+  words.forEach((word) => assert.ok(said.includes(word), `${word} is not in ${said}`));
+}
+
+/** A user who accepted an invite without a seat; the SDK has no method for accepting. */
+async function invited(email) {
+  const made = await admin.admin.users.invites.create({ email, role: 'member' });
+  const token = made.invite_link.split('#')[1];
+  const body = { token, first_name: 'A', last_name: 'B' };
+  const answer = await fetch(`${url}/v1/invites/accept`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  assert.equal(answer.status, 200);
+  return (await answer.json()).id;
+}
+
+check('configs', async () => {
+  const made = await admin.configs.create({ name: 'node', config, isDefault: 0, workspace_id: 'default' });
+  const slug = made.slug ?? made.data.slug;
+  const read = await admin.configs.retrieve({ slug });
+  assert.deepEqual((read.data ?? read).config.targets, config.targets);
+  await admin.configs.update({ slug, name: 'node two', config, status: 'active' });
+  const listed = await admin.configs.list({ workspace_id: 'default' });
+  assert.ok(listed.data.some((row) => row.name === 'node two'));
+  assert.ok((await admin.configs.list()).data.length);
+  await admin.configs.delete({ slug });
+  await refused(() => admin.configs.retrieve({ slug }));
+});
+
+check('api keys', async () => {
+  for (const [type, part] of [['organisation', 'service'], ['workspace', 'service']]) {
+    const own = type === 'organisation' ? ['logs.view', 'configs.list'] : scopes;
+    const more = type === 'organisation' ? {} : { rate_limits: rates, usage_limits: budget, workspace_id: 'default' };
+    const made = await admin.apiKeys.create({
+      type, 'sub-type': part, name: 'node', description: 'd', scopes: own, expires_at: '2100-01-01T00:00:00Z', ...more,
+    });
+    let read = await admin.apiKeys.retrieve({ id: made.id });
+    assert.deepEqual([read.type, read.scopes], [`${type}-${part}`, own]);
+    const turned = [...own].reverse();
+    await admin.apiKeys.update({ id: made.id, name: 'node two', scopes: turned });
+    read = await admin.apiKeys.retrieve({ id: made.id });
+    assert.deepEqual([read.name, read.scopes], ['node two', turned]);
+    await admin.apiKeys.delete({ id: made.id });
+  }
+  const page = await admin.apiKeys.list({ page_size: 1, current_page: 0 });
+  assert.ok(page.data.length === 1 && page.total > 1);
+  assert.ok((await admin.apiKeys.list({ workspace_id: 'default' })).data.length);
+});
+
+check('integrations and providers', async () => {
+  const slug = 'node-oa';
+  await admin.integrations.create({
+    name: 'Node', slug, description: 'd', ai_provider_id: 'openai', key: 'sk-1', configurations: {},
+  });
+  assert.equal((await admin.integrations.retrieve({ slug })).name, 'Node');
+  await admin.integrations.update({ slug, name: 'Node two', description: 'e', key: 'sk-2', configurations: {} });
+  const listed = await admin.integrations.list({ type: 'organisation', current_page: 0, page_size: 100 });
+  assert.ok(listed.data.some((row) => row.slug === slug));
+  await admin.integrations.models.update({ slug, allow_all_models: true, models: [{ slug: 'gpt-4o', enabled: false }] });
+  assert.equal((await admin.integrations.models.list({ slug })).models[0].slug, 'gpt-4o');
+  await admin.integrations.models.delete({ slug, slugs: 'gpt-4o' });
+  assert.deepEqual((await admin.integrations.models.list({ slug })).models, []);
+  await admin.integrations.workspaces.update({
+    slug, workspaces: [{ id: 'default', enabled: false }], global_workspace_access: { enabled: true },
+  });
+  assert.equal((await admin.integrations.workspaces.list({ slug })).workspaces[0].enabled, false);
+  await admin.integrations.workspaces.update({ slug, override_existing_workspaces_access: true });
+  assert.deepEqual((await admin.integrations.workspaces.list({ slug })).workspaces, []);
+
+  const own = { slug: 'node-own', workspace_id: 'default' };
+  await admin.providers.create({
+    ...own, name: 'Node', integration_id: slug, note: 'n', rate_limits: rates, usage_limits: budget,
+    expires_at: '2100-01-01T00:00:00Z',
+  });
+  assert.equal((await admin.providers.retrieve(own)).note, 'n');
+  await admin.providers.update({ ...own, name: 'Node two', note: 'm', reset_usage: true });
+  const providers = await admin.providers.list({ workspace_id: 'default', current_page: 0, page_size: 100 });
+  assert.ok(providers.data.some((row) => row.name === 'Node two'));
+  await admin.providers.delete(own);
+  await admin.integrations.delete({ slug });
+  await refused(() => admin.integrations.retrieve({ slug }));
+});
+
+check('virtual keys', async () => {
+  const made = await admin.virtualKeys.create({
+    name: 'Node Azure', provider: 'azure-openai', key: 'k-1', note: null, apiVersion: '2024-10-21', resourceName: 'res',
+    deploymentName: 'gpt-4o', workspace_id: 'default', usage_limits: budget,
+  });
+  const slug = made.slug ?? made.data.slug;
+  const read = await admin.virtualKeys.retrieve({ slug });
+  const wanted = { apiVersion: '2024-10-21', resourceName: 'res', deploymentName: 'gpt-4o' };
+  assert.deepEqual(read.model_config, wanted);
+  await admin.virtualKeys.update({ slug, name: 'Node two', key: 'k-2', note: 'm', usage_limits: budget, rate_limits: rates });
+  const listed = await admin.virtualKeys.list({ workspace_id: 'default' });
+  assert.ok(listed.data.some((row) => row.name === 'Node two'));
+  await admin.virtualKeys.delete({ slug });
+  const plain = { name: 'Node Plain', provider: 'openai', key: 'k', apiVersion: null, resourceName: null };
+  const other = await admin.virtualKeys.create(plain);
+  await admin.virtualKeys.delete({ slug: other.slug ?? other.data.slug });
+});
+
+check('workspaces and members', async () => {
+  const { workspaces } = admin.admin;
+  const made = await workspaces.create({ name: 'Node', description: 'd', defaults: { metadata: { a: 'b' } }, users: [] });
+  const workspaceId = made.id;
+  assert.equal((await workspaces.retrieve({ workspaceId })).description, 'd');
+  await workspaces.update({ workspaceId, name: 'Node two', description: 'e', defaults: { metadata: {} } });
+  const page = await workspaces.list({ page_size: 1, current_page: 0 });
+  assert.ok(page.data.length === 1 && page.total > 1);
+  assert.deepEqual((await workspaces.list({ exact_name: 'Node two' })).data.map((row) => row.id), [workspaceId]);
+  const userId = await invited('node-seat@example.com');
+  await workspaces.users.create({ workspaceId, users: [{ id: userId, role: 'member' }] });
+  await workspaces.users.update({ workspaceId, userId, role: 'manager' });
+  assert.equal((await workspaces.users.retrieve({ workspaceId, userId })).role, 'manager');
+  const found = await workspaces.users.list({ workspaceId, role: 'manager', page_size: 5, current_page: 0 });
+  assert.equal(found.total, 1);
+  await workspaces.users.delete({ workspaceId, userId });
+  await workspaces.delete({ workspaceId, name: 'Node two' });
+  await refused(() => workspaces.retrieve({ workspaceId }));
+});
+
+check('users and invites', async () => {
+  const { users } = admin.admin;
+  const email = 'node@example.com';
+  const seats = [{ id: 'default', role: 'member' }];
+  const made = await users.invites.create({
+    email, role: 'member', workspaces: seats, workspace_api_key_details: { scopes: scopes.slice(0, 2) },
+  });
+  const inviteId = made.id;
+  assert.equal((await users.invites.retrieve({ inviteId })).email, email);
+  const found = await users.invites.list({ email, role: 'member', status: 'pending', pageSize: 10, currentPage: 0 });
+  assert.equal(found.total, 1);
+  await users.invites.resend({ inviteId });
+  await users.invites.delete({ inviteId });
+  const userId = await invited('node-gone@example.com');
+  assert.equal((await users.retrieve({ userId })).email, 'node-gone@example.com');
+  await users.update({ userId, role: 'admin' });
+  const listed = await users.list({ role: 'admin', email: 'node-gone@example.com', pageSize: 10, currentPage: 0 });
+  assert.equal(listed.total, 1);
+  await users.delete({ userId });
+  await refused(() => users.retrieve({ userId }));
+});
+
+check('what cannot be done is said', async () => {
+  await refused(() => admin.configs.create({ name: 'x', config: { nonsense: 1 } }), 'nonsense');
+  await refused(() => admin.admin.workspaces.list({ colour: 'red' }), 'colour', 'not a known parameter');
+});
+
+await run(checks);

@@ -1,0 +1,189 @@
+"""The Admin API by the SDK of another gateway, unmodified: only base URL and key differ. Every method of what is built
+is called once with all that it can send, and what it reads back is compared."""
+
+import os
+import sys
+
+from portkey_ai import AsyncPortkey, Portkey
+
+from checks import URL, equal, raises, run
+
+KEY = os.environ["TEST_ADMIN_KEY"]
+# The proxy port, as such clients have it: one address for both.
+admin = Portkey(api_key=KEY, base_url=f"{URL}/v1")
+
+CONFIG = {"strategy": {"mode": "single"}, "targets": [{"provider": "mock"}]}
+RATES = [{"type": "requests", "unit": "rpm", "value": 5}]
+BUDGET = {"type": "cost", "credit_limit": 10, "alert_threshold": 5}
+SCOPES = ["logs.view", "completions.write", "configs.list"]
+
+
+def refused(call, *words):
+    """The gateway refuses it, and says why in these words."""
+    said = str(raises(Exception, call))
+    for word in words:
+        if word not in said:
+            raise AssertionError(f"{word!r} is not in {said!r}")
+
+
+def plain(value):
+    """What the SDK made of an answer, as the JSON that it was."""
+    return value.model_dump() if hasattr(value, "model_dump") else dict(value)
+
+
+def rows(answer):
+    return plain(answer)["data"]
+
+
+def check_configs():
+    made = plain(admin.configs.create(name="py", config=CONFIG, is_default=0))
+    slug = made.get("slug") or made["data"]["slug"]
+    read = plain(admin.configs.retrieve(slug=slug))
+    equal((read.get("data") or read)["config"]["targets"], CONFIG["targets"])
+    admin.configs.update(slug=slug, name="py two", config=CONFIG, status="active")
+    assert any(row["name"] == "py two" for row in rows(admin.configs.list()))
+    assert any(row["slug"] == slug for row in rows(admin.configs.list(workspace_id="default")))
+    admin.configs.delete(slug=slug)
+    refused(lambda: admin.configs.retrieve(slug=slug))
+
+
+def check_api_keys():
+    for kind, part in (("organisation", "service"), ("workspace", "service"), ("workspace", "user")):
+        more = {} if kind == "organisation" else {"rate_limits": RATES, "usage_limits": BUDGET}
+        scopes = ["logs.view", "configs.list"] if kind == "organisation" else SCOPES
+        if part == "user":
+            more["user_id"] = seated()
+        made = admin.api_keys.create(
+            type=kind, sub_type=part, name="py", description="d", scopes=scopes, expires_at="2100-01-01T00:00:00Z", **more
+        )
+        read = plain(admin.api_keys.retrieve(id=made.id))
+        equal((read["type"], read["scopes"]), (f"{kind}-{part}", scopes))
+        turned = scopes[::-1]
+        admin.api_keys.update(id=made.id, name="py two", description="e", scopes=turned)
+        read = plain(admin.api_keys.retrieve(id=made.id))
+        equal((read["name"], read["scopes"]), ("py two", turned))
+        admin.api_keys.delete(id=made.id)
+    page = plain(admin.api_keys.list(page_size=1, current_page=0))
+    assert len(page["data"]) == 1 and page["total"] > 1, page
+    assert rows(admin.api_keys.list(workspace_id="default"))
+
+
+def check_integrations_and_providers():
+    made = admin.integrations.create(
+        name="Py", slug="py-oa", description="d", ai_provider_id="openai", key="sk-1", configurations={}
+    )
+    equal(plain(made)["slug"], "py-oa")
+    equal(plain(admin.integrations.retrieve(slug="py-oa"))["name"], "Py")
+    admin.integrations.update(slug="py-oa", name="Py two", description="e", key="sk-2", configurations={})
+    assert "py-oa" in [row["slug"] for row in rows(admin.integrations.list(type="organisation"))]
+    equal(len(rows(admin.integrations.list(current_page=0, page_size=1))), 1)
+    admin.integrations.models.update(
+        slug="py-oa", allow_all_models=True, models=[{"slug": "gpt-4o", "enabled": False}]
+    )
+    equal(plain(admin.integrations.models.list(slug="py-oa"))["models"][0]["slug"], "gpt-4o")
+    admin.integrations.models.delete(slug="py-oa", slugs="gpt-4o")
+    equal(plain(admin.integrations.models.list(slug="py-oa"))["models"], [])
+    shut = [{"id": "default", "enabled": False}]
+    admin.integrations.workspaces.update(slug="py-oa", workspaces=shut, global_workspace_access={"enabled": True})
+    equal(plain(admin.integrations.workspaces.list(slug="py-oa"))["workspaces"][0]["enabled"], False)
+    admin.integrations.workspaces.update(slug="py-oa", override_existing_workspaces_access=True)
+    equal(plain(admin.integrations.workspaces.list(slug="py-oa"))["workspaces"], [])
+
+    # Without rate limits: the SDK's type of a provider takes them for an object, the contract and its other SDK for a list.
+    admin.providers.create(
+        name="Py", slug="py-own", integration_id="py-oa", workspace_id="default", note="n", usage_limits=BUDGET,
+        expires_at="2100-01-01T00:00:00Z",
+    )
+    equal(plain(admin.providers.retrieve(slug="py-own", workspace_id="default"))["note"], "n")
+    admin.providers.update(slug="py-own", workspace_id="default", name="Py two", note="m", reset_usage=True)
+    listed = rows(admin.providers.list(workspace_id="default", current_page=0, page_size=100))
+    assert "Py two" in [row["name"] for row in listed], listed
+    admin.providers.delete(slug="py-own", workspace_id="default")
+    admin.integrations.delete(slug="py-oa")
+    refused(lambda: admin.integrations.retrieve(slug="py-oa"))
+
+
+def check_virtual_keys():
+    made = plain(admin.virtual_keys.create(
+        name="Py Azure", provider="azure-openai", key="k-1", note="n", apiVersion="2024-10-21", resourceName="res",
+        deploymentName="gpt-4o", usage_limits=BUDGET, rate_limits=RATES,
+    ))
+    slug = made.get("slug") or made["data"]["slug"]
+    wanted = {"apiVersion": "2024-10-21", "resourceName": "res", "deploymentName": "gpt-4o"}
+    equal(plain(admin.virtual_keys.retrieve(slug=slug))["model_config"], wanted)
+    admin.virtual_keys.update(slug=slug, name="Py two", key="k-2", note="m", usage_limits=BUDGET, rate_limits=RATES)
+    assert "Py two" in [row["name"] for row in rows(admin.virtual_keys.list(workspace_id="default"))]
+    admin.virtual_keys.delete(slug=slug)
+
+
+def check_workspaces():
+    made = admin.admin.workspaces.create(name="Py", description="d", defaults={"metadata": {"a": "b"}}, users=[])
+    equal(plain(admin.admin.workspaces.retrieve(workspace_id=made.id))["description"], "d")
+    admin.admin.workspaces.update(workspace_id=made.id, name="Py two", description="e", defaults={"metadata": {}})
+    page = plain(admin.admin.workspaces.list(page_size=1, current_page=0))
+    assert len(page["data"]) == 1 and page["total"] > 1, page
+    equal([row["id"] for row in rows(admin.admin.workspaces.list(exact_name="Py two"))], [made.id])
+    user = invited("seat@example.com")
+    seats = admin.admin.workspaces.users
+    seats.create(workspace_id=made.id, users=[{"id": user, "role": "member"}])
+    seats.update(workspace_id=made.id, user_id=user, role="manager")
+    equal(plain(seats.retrieve(workspace_id=made.id, user_id=user))["role"], "manager")
+    found = plain(seats.list(workspace_id=made.id, page_size=5, current_page=0, email="seat@example.com", role="manager"))
+    equal(found["total"], 1)
+    seats.delete(workspace_id=made.id, user_id=user)
+    admin.admin.workspaces.delete(workspace_id=made.id, name="Py two")
+    refused(lambda: admin.admin.workspaces.retrieve(workspace_id=made.id))
+
+
+def check_users_and_invites():
+    invites = admin.admin.users.invites
+    seats = [{"id": "default", "role": "member"}]
+    made = invites.create(
+        email="py@example.com", role="member", workspaces=seats, workspace_api_key_details={"scopes": SCOPES[:2]}
+    )
+    equal(plain(invites.retrieve(invite_id=made.id))["email"], "py@example.com")
+    found = plain(invites.list(page_size=10, current_page=0, email="py@example.com", role="member", status="pending"))
+    equal(found["total"], 1)
+    invites.resend(invite_id=made.id)
+    invites.delete(invite_id=made.id)
+    user = invited("gone@example.com")
+    users = admin.admin.users
+    equal(plain(users.retrieve(user_id=user))["email"], "gone@example.com")
+    users.update(user_id=user, role="admin")
+    found = plain(users.list(page_size=10, current_page=0, email="gone@example.com", role="admin"))
+    equal(found["total"], 1)
+    users.delete(user_id=user)
+    refused(lambda: users.retrieve(user_id=user))
+
+
+async def check_the_asynchronous_client():
+    client = AsyncPortkey(api_key=KEY, base_url=f"{URL}/v1")
+    made = await client.api_keys.create(type="workspace", sub_type="service", name="py", scopes=SCOPES)
+    await client.api_keys.update(id=made.id, name="py two")
+    equal(plain(await client.api_keys.retrieve(id=made.id))["scopes"], SCOPES)
+    await client.api_keys.delete(id=made.id)
+
+
+def check_what_cannot_be_done_is_said():
+    refused(lambda: admin.configs.create(name="x", config={"nonsense": 1}), "nonsense")
+    refused(lambda: admin.admin.workspaces.list(colour="red"), "colour", "not a known parameter")
+    refused(lambda: admin.api_keys.create(type="workspace", sub_type="service", name="k", scopes=["no.such"]), "no.such")
+
+
+def invited(email):
+    """A user who accepted an invite without a seat; the SDK has no method for accepting."""
+    made = admin.admin.users.invites.create(email=email, role="member")
+    token = plain(made)["invite_link"].split("#")[1]
+    body = {"token": token, "first_name": "A", "last_name": "B"}
+    return plain(admin.post("/invites/accept", **body))["id"]
+
+
+def seated():
+    """A user with a seat in the default workspace."""
+    user = invited("person@example.com")
+    admin.admin.workspaces.users.create(workspace_id="default", users=[{"id": user, "role": "admin"}])
+    return user
+
+
+if __name__ == "__main__":
+    run(sys.modules[__name__])
