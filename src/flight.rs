@@ -1,4 +1,5 @@
-//! How many requests are under way, so that a draining process can leave as soon as none is.
+//! How many requests are under way, so that a draining process can leave as soon as none is. Only those of somebody
+//! who is known are counted here: nobody else may keep the process from leaving, or its room from being used.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

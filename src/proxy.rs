@@ -42,7 +42,7 @@ pub(crate) use sticky::Assignments;
 
 use crate::cache::AnswerCache;
 use crate::clock;
-use crate::flight::Flight;
+use crate::flight::{Flight, Ticket};
 use crate::issuers::Issuers;
 use crate::live::Live;
 use crate::settings::LogBodies;
@@ -127,7 +127,8 @@ pub(crate) struct Ctx {
     records: Booked,
     /// Of a key that has a bound, until the request is over.
     seat: Option<shield::Seat>,
-    _flight: crate::flight::Ticket,
+    /// Of a request whose key is known.
+    flight: Option<Ticket>,
 }
 
 #[async_trait]
@@ -141,7 +142,7 @@ impl ProxyHttp for Gateway {
             held: Permit::new(&self.budget),
             records: Booked::default(),
             seat: None,
-            _flight: self.flight.board(),
+            flight: None,
         }
     }
 
@@ -168,6 +169,11 @@ impl ProxyHttp for Gateway {
                 return self.refuse(session, ctx, refused).await;
             }
         };
+        match self.enter() {
+            Ok(ticket) => ctx.flight = Some(ticket),
+            Err(fault) => return self.refuse(session, ctx, fault.into()).await,
+        }
+        ctx.held.charge(request.tenant.key.id.0);
         match self.shield.caller(&request) {
             Ok(seat) => ctx.seat = seat,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,

@@ -86,7 +86,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (records, writer, accounts) =
         start_writer(&settings, &booted, (&metrics, &parts), (&control, otlp.clone()), (&ledger, &limits))?;
     limits.open();
-    let budget = Budget::new(settings.max_buffered_bytes.0);
+    let budget = Budget::new(settings.max_buffered_bytes.0, settings.max_body.0);
     let sticks = Arc::<Assignments>::default();
     let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());
     let process = Arc::new(process.with_sticks(sticks.clone()).with_parts(parts.clone()));

@@ -1,25 +1,45 @@
-//! Reading a request body into memory: capped in size, in time and in what the whole process holds.
+//! Reading a request body into memory: capped in size, in time, in what the whole process holds and in what one key's
+//! requests hold of that. Bytes count when they are here, never because they were announced.
 
+use ahash::AHashMap;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::{Fault, FaultKind};
-use http::header;
+use http::{Version, header};
+use parking_lot::Mutex;
 use pingora::protocols::http::ServerSession;
 use pingora::{Error, ErrorType};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 
-/// The process-wide budget of buffered bytes (`--max-buffered-bytes`, invariant 8).
+/// What one body may hold without being counted for its key: most requests are smaller, and take no lock.
+const SMALL: usize = 64 * 1024;
+/// Room that is made for an announced body before any of it has come.
+const MOST_AHEAD: usize = 1024 * 1024;
+/// So many that two busy threads seldom meet at one.
+const SHARDS: usize = 64;
+
+/// Bytes held for each key that holds more than a little.
+type Held = Mutex<AHashMap<Uuid, usize>>;
+
+/// The process-wide budget of buffered bytes (`--max-buffered-bytes`).
 #[derive(Debug)]
 pub(crate) struct Budget {
     held: AtomicUsize,
     most: usize,
     shed: AtomicU64,
+    /// What the requests of one key may hold together.
+    share: usize,
+    shares: [Held; SHARDS],
 }
 
 impl Budget {
-    pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { held: AtomicUsize::new(0), most, shed: AtomicU64::new(0) })
+    /// A key gets a quarter of it, and always room for one body of `largest` bytes.
+    pub(crate) fn new(most: usize, largest: usize) -> Arc<Self> {
+        let share = (most / 4).max(largest);
+        let shares = std::array::from_fn(|_| Mutex::default());
+        Arc::new(Self { held: AtomicUsize::new(0), most, shed: AtomicU64::new(0), share, shares })
     }
 
     pub(crate) fn held(&self) -> usize {
@@ -39,6 +59,33 @@ impl Budget {
         }
         fits
     }
+
+    fn of_key(&self, key: Uuid) -> &Held {
+        // The last byte of an id is random.
+        &self.shares[usize::from(key.as_bytes()[15]) % SHARDS]
+    }
+
+    fn take_share(&self, key: Uuid, bytes: usize) -> bool {
+        let mut held = self.of_key(key).lock();
+        let of_key = held.entry(key).or_default();
+        let fits = of_key.saturating_add(bytes) <= self.share;
+        if fits {
+            *of_key += bytes;
+        } else if *of_key == 0 {
+            held.remove(&key);
+        }
+        fits
+    }
+
+    fn give_share_back(&self, key: Uuid, bytes: usize) {
+        let mut held = self.of_key(key).lock();
+        if let Some(of_key) = held.get_mut(&key) {
+            *of_key = of_key.saturating_sub(bytes);
+            if *of_key == 0 {
+                held.remove(&key);
+            }
+        }
+    }
 }
 
 /// Bytes taken from the budget; given back when dropped.
@@ -46,25 +93,50 @@ impl Budget {
 pub(crate) struct Permit {
     budget: Arc<Budget>,
     bytes: usize,
+    /// Nil where it is nobody's.
+    key: Uuid,
+    /// Of them, counted for the key.
+    shared: usize,
 }
 
 impl Permit {
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
-        Self { budget: budget.clone(), bytes: 0 }
+        Self { budget: budget.clone(), bytes: 0, key: Uuid::nil(), shared: 0 }
     }
 
-    /// Grows to `total` bytes, or says that the gateway is full.
+    /// From now on what is taken counts for this key too.
+    pub(crate) const fn charge(&mut self, key: Uuid) {
+        self.key = key;
+    }
+
+    /// Grows to `total` bytes, or says that the gateway is full, or that its key has its share.
     pub(crate) fn grow_to(&mut self, total: usize) -> Result<(), Fault> {
-        if total > self.bytes {
-            if !self.budget.take(total - self.bytes, self.budget.most) {
-                return Err(Fault::new(
-                    FaultKind::Busy,
-                    "The gateway holds as many request bytes as it may; try again shortly",
-                )
-                .retry_after_ms(1000));
-            }
-            self.bytes = total;
+        if total <= self.bytes {
+            return Ok(());
         }
+        if total > SMALL {
+            self.share(total)?;
+        }
+        if !self.budget.take(total - self.bytes, self.budget.most) {
+            return Err(Fault::new(
+                FaultKind::Busy,
+                "The gateway holds as many request bytes as it may; try again shortly",
+            )
+            .retry_after_ms(1000));
+        }
+        self.bytes = total;
+        Ok(())
+    }
+
+    fn share(&mut self, total: usize) -> Result<(), Fault> {
+        if self.key.is_nil() {
+            return Ok(());
+        }
+        if !self.budget.take_share(self.key, total - self.shared) {
+            let message = format!("The requests of this key may hold {} bytes together", self.budget.share);
+            return Err(Fault::new(FaultKind::RateLimited, message).retry_after_ms(1000));
+        }
+        self.shared = total;
         Ok(())
     }
 
@@ -84,6 +156,9 @@ impl Permit {
     pub(crate) fn give_back(&mut self) {
         if self.bytes > 0 {
             self.budget.held.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
+        }
+        if self.shared > 0 {
+            self.budget.give_share_back(self.key, std::mem::take(&mut self.shared));
         }
     }
 }
@@ -108,13 +183,79 @@ pub(crate) enum BodyError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyLimits {
     pub(crate) most: usize,
+    /// For the whole of it.
     pub(crate) time: Duration,
-    /// The caller is known: what it declares may be reserved.
-    pub(crate) trusted: bool,
 }
 
 fn too_large(most: usize) -> BodyError {
     BodyError::Refused(Fault::new(FaultKind::TooLarge, format!("The request body is larger than {most} bytes")))
+}
+
+/// A body on its way, piece by piece, within its limits.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    limits: BodyLimits,
+    until: Instant,
+    read: usize,
+}
+
+impl Incoming {
+    /// Asks for the body where the client waits to be asked. The clock of the whole body starts here.
+    pub(crate) async fn begin(session: &mut ServerSession, limits: BodyLimits) -> Result<Self, BodyError> {
+        if announced(session).is_some_and(|length| length > limits.most) {
+            return Err(too_large(limits.most));
+        }
+        go_on(session).await.map_err(BodyError::Gone)?;
+        Ok(Self { limits, until: Instant::now() + limits.time, read: 0 })
+    }
+
+    /// The next piece, taken from the budget; `None` at the end.
+    pub(crate) async fn next(
+        &mut self,
+        session: &mut ServerSession,
+        permit: &mut Permit,
+    ) -> Result<Option<Bytes>, BodyError> {
+        // Each read gets what is left of the whole body's time, so dripping does not extend it.
+        let left = if self.read == 0 { self.limits.time } else { self.until.saturating_duration_since(Instant::now()) };
+        if left.is_zero() {
+            return Err(slow());
+        }
+        let Some(piece) = read_within(session, left).await.map_err(told)? else { return Ok(None) };
+        self.read += piece.len();
+        if self.read > self.limits.most {
+            return Err(too_large(self.limits.most));
+        }
+        permit.grow_to(self.read).map_err(BodyError::Refused)?;
+        Ok(Some(piece))
+    }
+}
+
+fn announced(session: &ServerSession) -> Option<usize> {
+    session.get_header(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Tells a client that waits for a word before it sends its body to go on. HTTP/1.0 knows no such word (RFC 9110, 10.1.1).
+pub(crate) async fn go_on(session: &mut ServerSession) -> Result<(), Box<Error>> {
+    let head = session.req_header();
+    let waits = head.headers.get(header::EXPECT).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    if !waits || head.version < Version::HTTP_11 {
+        return Ok(());
+    }
+    let kept = session.get_keepalive();
+    session.write_continue_response().await?;
+    // Pingora means to close once anything is answered before the body was read, be it only this.
+    session.set_keepalive(kept);
+    Ok(())
+}
+
+/// One read of the request's body, over either protocol: Pingora's own clock is one of HTTP/1 alone.
+pub(crate) async fn read_within(session: &mut ServerSession, longest: Duration) -> Result<Option<Bytes>, Box<Error>> {
+    if session.is_http2() {
+        let read = pingora_timeout::timeout(longest, session.read_request_body()).await;
+        return read.unwrap_or_else(|_| Err(Error::explain(ErrorType::ReadTimedout, "reading body")));
+    }
+    session.set_read_timeout(Some(longest));
+    session.read_request_body().await
 }
 
 /// Reads the whole body. One read that brings all of it is handed on without a copy.
@@ -123,56 +264,52 @@ pub(crate) async fn read(
     limits: BodyLimits,
     permit: &mut Permit,
 ) -> Result<Bytes, BodyError> {
-    let declared = session.get_header(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|n| n > limits.most) {
-        return Err(too_large(limits.most));
-    }
-    // Only a body that a known tenant announces is taken from the budget before it comes.
-    let upfront = if limits.trusted { declared.unwrap_or(0) } else { 0 };
-    permit.grow_to(upfront).map_err(BodyError::Refused)?;
-    if session.get_header(header::EXPECT).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue")) {
-        session.write_continue_response().await.map_err(BodyError::Gone)?;
-    }
-    let until = Instant::now() + limits.time;
-    session.set_read_timeout(Some(limits.time));
-    let Some(first) = next(session).await? else { return Ok(Bytes::new()) };
-    permit.grow_to(first.len()).map_err(BodyError::Refused)?;
-    if first.len() > limits.most {
-        return Err(too_large(limits.most));
-    }
+    let mut incoming = Incoming::begin(session, limits).await?;
+    let Some(first) = incoming.next(session, permit).await? else { return Ok(Bytes::new()) };
     if session.is_body_done() {
         return Ok(first);
     }
-    let mut whole = BytesMut::with_capacity(upfront.max(first.len() * 2));
+    let announced = announced(session);
+    let ahead = announced.map_or(first.len() * 2, |length| length.min(MOST_AHEAD));
+    let mut whole = BytesMut::with_capacity(ahead.max(first.len()));
     whole.extend_from_slice(&first);
-    loop {
-        // Each read gets what is left of the whole body's time, so dripping does not extend it.
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(slow());
+    while let Some(piece) = incoming.next(session, permit).await? {
+        if whole.len() + piece.len() > whole.capacity() {
+            // Twice what is here, and no more than was announced.
+            let missing = announced.map_or(usize::MAX, |length| length.saturating_sub(whole.len()));
+            whole.reserve(whole.len().min(missing).max(piece.len()));
         }
-        session.set_read_timeout(Some(left));
-        let Some(piece) = next(session).await? else { return Ok(whole.freeze()) };
-        if whole.len() + piece.len() > limits.most {
-            return Err(too_large(limits.most));
-        }
-        permit.grow_to(whole.len() + piece.len()).map_err(BodyError::Refused)?;
         whole.extend_from_slice(&piece);
         if session.is_body_done() {
-            return Ok(whole.freeze());
+            break;
         }
+    }
+    Ok(whole.freeze())
+}
+
+/// What a failed read of the body means for its client.
+fn told(e: Box<Error>) -> BodyError {
+    match e.etype() {
+        ErrorType::ReadTimedout => slow(),
+        etype if is_framing(etype) => BodyError::Refused(Fault::new(
+            FaultKind::BadBody,
+            "The framing of the request body is broken: a chunk is its size in hexadecimal digits, CRLF, so many bytes and CRLF",
+        )),
+        _ => BodyError::Gone(e),
     }
 }
 
-async fn next(session: &mut ServerSession) -> Result<Option<Bytes>, BodyError> {
-    session.read_request_body().await.map_err(|e| match e.etype() {
-        ErrorType::ReadTimedout => slow(),
-        _ => BodyError::Gone(e),
-    })
+/// Pingora's names for a chunked body that is none.
+fn is_framing(etype: &ErrorType) -> bool {
+    matches!(etype, ErrorType::Custom(name) if name.starts_with("InvalidChunk") || name.starts_with("InvalidTrailer"))
 }
 
 fn slow() -> BodyError {
-    BodyError::Refused(Fault::new(FaultKind::SlowClient, "The request body did not arrive in time"))
+    BodyError::Refused(slow_client())
+}
+
+pub(crate) fn slow_client() -> Fault {
+    Fault::new(FaultKind::SlowClient, "The request body did not arrive in time")
 }
 
 #[cfg(test)]
@@ -181,7 +318,7 @@ mod tests {
 
     #[test]
     fn permits_share_one_budget_and_give_back() {
-        let budget = Budget::new(100);
+        let budget = Budget::new(100, 100);
         let mut a = Permit::new(&budget);
         let mut b = Permit::new(&budget);
         assert!(a.grow_to(60).is_ok());
@@ -196,12 +333,34 @@ mod tests {
 
     #[test]
     fn what_may_be_left_out_gets_half_at_most() {
-        let budget = Budget::new(100);
+        let budget = Budget::new(100, 100);
         let (mut a, mut b) = (Permit::new(&budget), Permit::new(&budget));
         assert!(a.spare(50) && !a.spare(51) && !b.spare(1));
         assert_eq!((budget.held(), budget.shed()), (50, 2));
         assert!(b.grow_to(50).is_ok());
         drop((a, b));
         assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn a_key_gets_its_share_and_others_the_rest() {
+        const PIECE: usize = 100_000;
+        let (mine, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let budget = Budget::new(8 * PIECE, PIECE);
+        let permit = |key| {
+            let mut permit = Permit::new(&budget);
+            permit.charge(key);
+            permit
+        };
+        let (mut a, mut b, mut c) = (permit(mine), permit(mine), permit(other));
+        assert!(a.grow_to(PIECE).is_ok() && b.grow_to(PIECE).is_ok());
+        assert!(c.grow_to(2 * PIECE).is_ok());
+        assert_eq!(b.grow_to(PIECE + 1).map_err(|f| f.status()), Err(429));
+        assert_eq!(budget.held(), 4 * PIECE);
+        drop(a);
+        assert!(b.grow_to(2 * PIECE).is_ok());
+        drop((b, c));
+        assert_eq!(budget.held(), 0);
+        assert!(budget.shares.iter().all(|shard| shard.lock().is_empty()), "nothing is kept of keys that hold nothing");
     }
 }

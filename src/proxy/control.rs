@@ -1,12 +1,18 @@
 //! Control-plane requests that came in on the proxy port: handed to the admin service in this process, or to
-//! another one's admin port (`design.md` §7, one base URL).
+//! another one's admin port. That service looks at the key, and only when it asks for the body is the body read:
+//! whoever has no key has nothing of it in memory, and holds up neither other requests nor the process's end.
 
+use super::body::{self, BodyError, BodyLimits, Incoming, Permit};
+use super::deliver::frame;
 use super::head::HeadPlan;
-use super::wire::{self, Client, Clocks, Whole};
-use super::{Gateway, body, reply};
+use super::upload::{Framing, Upload};
+use super::wire::{self, Client, Clocks, Whole, WireError};
+use super::{Gateway, intake, reply};
 use crate::upstream::Dialer;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::poll_fn;
 use gateway_admin::ClientAddr;
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::{Dialect, Fault, FaultKind};
@@ -15,18 +21,24 @@ use http::{HeaderValue, header};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::pin;
 use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle};
 use tower::ServiceExt;
+use uuid::Uuid;
 
-/// Largest body of a control-plane request; nobody has looked at its key when it is read.
+/// Largest body of a control-plane request.
 const MOST_REQUEST: usize = 8 << 20;
 /// Largest answer of another node's admin port that is handed on.
 const MOST_ANSWER: usize = 64 << 20;
 
 pub(crate) enum ControlPlane {
     /// In this process, on its own runtime: the database never sits on a proxy worker.
-    Here { router: axum::Router, runtime: tokio::runtime::Handle },
+    Here { router: axum::Router, runtime: Handle },
     /// Role `proxy` with `--admin-upstream`.
     There { base: Arc<BaseUrl>, dialer: Box<Dialer> },
     /// Role `proxy` without: 404.
@@ -34,63 +46,179 @@ pub(crate) enum ControlPlane {
 }
 
 pub(crate) async fn hand_over(gateway: &Gateway, session: &mut Session) -> pingora::Result<bool> {
-    if matches!(gateway.control, ControlPlane::Nowhere) {
-        let fault = Fault::new(FaultKind::UnknownRoute, "Not Found: this node serves no control plane");
-        return refuse(gateway, session, &fault).await;
-    }
-    let most = gateway.settings.max_body.min(MOST_REQUEST);
-    let limits = body::BodyLimits { most, time: gateway.settings.body_timeout, trusted: false };
-    let mut held = body::Permit::new(&gateway.budget);
-    let content = match body::read(&mut session.downstream_session, limits, &mut held).await {
-        Ok(content) => content,
-        Err(body::BodyError::Gone(e)) => return Err(e.into_down()),
-        Err(body::BodyError::Refused(fault) | body::BodyError::Invalid(fault, _)) => {
-            session.downstream_session.set_keepalive(None);
-            return refuse(gateway, session, &fault).await;
-        }
+    let known = match intake::standing(gateway, session) {
+        Ok(known) => known,
+        Err(fault) => return refuse(gateway, session, &fault).await,
     };
-    let client = gateway.client_ip(session).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    // Counted as under way, and held to the number of those, is only what comes with a key.
+    let _ticket = match known.map(|_| gateway.enter()).transpose() {
+        Ok(ticket) => ticket,
+        Err(fault) => return refuse(gateway, session, &fault).await,
+    };
+    let mut held = Permit::new(&gateway.budget);
+    held.charge(known.unwrap_or(Uuid::max()));
     match &gateway.control {
-        ControlPlane::Here { router, runtime } => here(session, router.clone(), runtime, content, client).await,
-        ControlPlane::There { base, dialer } => there(gateway, session, base, dialer, content, client).await,
-        ControlPlane::Nowhere => Ok(true),
+        ControlPlane::Here { router, runtime } => here(gateway, session, (router.clone(), runtime), held).await,
+        ControlPlane::There { base, dialer } => there(gateway, session, base, dialer).await,
+        ControlPlane::Nowhere => {
+            let fault = Fault::new(FaultKind::UnknownRoute, "Not Found: this node serves no control plane");
+            refuse(gateway, session, &fault).await
+        }
     }
 }
 
 async fn refuse(gateway: &Gateway, session: &mut Session, fault: &Fault) -> pingora::Result<bool> {
+    if matches!(fault.kind(), FaultKind::Flooded | FaultKind::TooLarge | FaultKind::SlowClient | FaultKind::Busy) {
+        session.downstream_session.set_keepalive(None);
+    }
     reply::refuse(gateway, session, fault, Dialect::OpenAi, None).await.map(|_| true)
 }
 
+fn client(gateway: &Gateway, session: &Session) -> IpAddr {
+    gateway.client_ip(session).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+}
+
+type Served = Result<Result<axum::response::Response, Infallible>, JoinError>;
+
 async fn here(
+    gateway: &Gateway,
     session: &mut Session,
-    router: axum::Router,
-    runtime: &tokio::runtime::Handle,
-    content: Bytes,
-    client: IpAddr,
+    (router, runtime): (axum::Router, &Handle),
+    held: Permit,
 ) -> pingora::Result<bool> {
+    let (body, asked, feed) = lazy_body();
     let head = session.req_header();
-    let mut request = http::Request::new(Body::from(content));
+    let mut request = http::Request::new(body);
     *request.method_mut() = head.method.clone();
     *request.uri_mut() = head.uri.clone();
     *request.headers_mut() = head.headers.clone();
-    request.extensions_mut().insert(ClientAddr(client));
-    let served = runtime.spawn(async move {
-        let Ok(response) = router.oneshot(request).await;
-        let (parts, body) = response.into_parts();
-        (parts, axum::body::to_bytes(body, usize::MAX).await)
-    });
-    let internal = || Error::explain(ErrorType::InternalError, "the control plane gave no answer");
-    let (parts, body) = served.await.map_err(|_| internal())?;
-    let mut out = reply::bare_head(parts.status.as_u16());
-    for (name, value) in &parts.headers {
-        out.append_header(name.clone(), value.clone())?;
+    request.extensions_mut().insert(ClientAddr(client(gateway, session)));
+    if session.downstream_session.is_body_empty() {
+        *request.body_mut() = Body::empty();
     }
-    write(session, out, body.map_err(|_| internal())?).await
+    // Left to itself when the client leaves: a change under way is made, or not, by its own rules.
+    let served = runtime.spawn(router.oneshot(request));
+    let served = match attend(gateway, session, served, (asked, feed), held).await {
+        Ok(served) => served,
+        Err(BodyError::Gone(e)) => return Err(e.into_down()),
+        Err(BodyError::Refused(fault) | BodyError::Invalid(fault, _)) => return refuse(gateway, session, &fault).await,
+    };
+    let Ok(Ok(response)) = served else {
+        return Err(Error::explain(ErrorType::InternalError, "the control plane gave no answer"));
+    };
+    if response.status() == 401
+        && let Some(fault) = gateway.count_unknown_key(session)
+    {
+        return refuse(gateway, session, &fault).await;
+    }
+    send(gateway, session, response).await
 }
 
-async fn write(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> pingora::Result<bool> {
-    head.set_content_length(body.len())?;
-    wire::write_head(session, head, (!body.is_empty()).then_some(body), true).await.map(|()| true)
+/// A body of which nothing is read until somebody asks for it.
+fn lazy_body() -> (Body, oneshot::Receiver<()>, mpsc::Sender<Piece>) {
+    let (ask, asked) = oneshot::channel();
+    let (feed, mut pieces) = mpsc::channel(1);
+    let mut ask = Some(ask);
+    let stream = poll_fn(move |cx| {
+        if let Some(ask) = ask.take() {
+            // Nobody listens when the request is over.
+            let _ = ask.send(());
+        }
+        pieces.poll_recv(cx)
+    });
+    (Body::from_stream(stream), asked, feed)
+}
+
+type Piece = Result<Bytes, BrokenOff>;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the client broke off its body")]
+struct BrokenOff;
+
+/// Waits for the answer, and hands over the body once it is asked for.
+async fn attend(
+    gateway: &Gateway,
+    session: &mut Session,
+    served: JoinHandle<Result<axum::response::Response, Infallible>>,
+    (asked, feed): (oneshot::Receiver<()>, mpsc::Sender<Piece>),
+    mut held: Permit,
+) -> Result<Served, BodyError> {
+    let mut served = pin!(served);
+    tokio::select! { biased;
+        served = &mut served => return Ok(served),
+        Ok(()) = asked => {}
+    }
+    let fed = async {
+        let fed = hand_body(gateway, session, &feed, &mut held).await;
+        if fed.is_err() {
+            // What came so far must not be taken for the whole.
+            let _ = feed.send(Err(BrokenOff)).await;
+        }
+        drop(feed);
+        fed
+    };
+    tokio::select! { biased;
+        served = &mut served => return Ok(served),
+        fed = fed => fed?,
+    }
+    Ok(served.await)
+}
+
+async fn hand_body(
+    gateway: &Gateway,
+    session: &mut Session,
+    feed: &mpsc::Sender<Piece>,
+    held: &mut Permit,
+) -> Result<(), BodyError> {
+    let session = &mut session.downstream_session;
+    let limits = BodyLimits { most: most(gateway), time: gateway.settings.body_timeout };
+    let mut incoming = Incoming::begin(session, limits).await?;
+    while let Some(piece) = incoming.next(session, held).await? {
+        if feed.send(Ok(piece)).await.is_err() || session.is_body_done() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn most(gateway: &Gateway) -> usize {
+    gateway.settings.max_body.min(MOST_REQUEST)
+}
+
+/// Sends an answer down as it comes.
+async fn send(gateway: &Gateway, session: &mut Session, response: axum::response::Response) -> pingora::Result<bool> {
+    let (parts, body) = response.into_parts();
+    wire::settle_unread_body(session).await;
+    session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
+    let mut head = reply::bare_head(parts.status.as_u16());
+    for (name, value) in &parts.headers {
+        head.append_header(name.clone(), value.clone())?;
+    }
+    let bare = session.req_header().method == http::Method::HEAD;
+    match body.size_hint().exact() {
+        // Of an answer to HEAD the length is that of what GET would give.
+        Some(_) if bare && parts.headers.contains_key(header::CONTENT_LENGTH) => {}
+        Some(length) => head.set_content_length(usize::try_from(length).unwrap_or(usize::MAX))?,
+        None => frame(&session.downstream_session, &mut head),
+    }
+    let mut pieces = body.into_data_stream();
+    let mut next = pieces.next().await;
+    if bare || next.is_none() {
+        wire::write_head(session, head, None, true).await?;
+    } else {
+        let mut head = Some(head);
+        while let Some(piece) = next {
+            let piece = piece.map_err(|_| Error::explain(ErrorType::InternalError, "the control plane broke off"))?;
+            next = pieces.next().await;
+            let end = next.is_none();
+            match head.take() {
+                Some(head) => wire::write_head(session, head, Some(piece), end).await?,
+                None => wire::write_body_piece(session, Some(piece), end).await?,
+            }
+        }
+    }
+    wire::linger(session).await;
+    Ok(true)
 }
 
 async fn there(
@@ -98,30 +226,55 @@ async fn there(
     session: &mut Session,
     base: &Arc<BaseUrl>,
     dialer: &Dialer,
-    content: Bytes,
-    client: IpAddr,
 ) -> pingora::Result<bool> {
-    let head = request_head(session, base, content.len(), client)?;
+    let framing = (!session.downstream_session.is_body_empty()).then(|| Framing::of(&session.downstream_session));
+    if matches!(framing, Some(Framing::Length(length)) if length > most(gateway)) {
+        let told = format!("The request body is larger than {} bytes", most(gateway));
+        return refuse(gateway, session, &Fault::new(FaultKind::TooLarge, told)).await;
+    }
+    let head = request_head(session, base, framing, client(gateway, session))?;
     let clocks = Clocks { first_byte: gateway.settings.first_byte_timeout, idle: gateway.settings.idle_timeout };
     let unreachable = || Fault::new(FaultKind::Unreachable, "The admin service could not be reached");
     let Ok(origin) = dialer.origin(base).await else { return refuse(gateway, session, &unreachable()).await };
-    let down = &mut Client::alone(&mut session.downstream_session);
-    let mut up = match wire::send(down, dialer, &origin, &HeadPlan::new(head), &Pieces::One(content), clocks).await {
+    let client = &mut session.downstream_session;
+    let mut upload = framing.map(|_| Upload::of(client, gateway.settings.body_timeout, &gateway.budget));
+    let down = &mut Client { upload: upload.as_mut(), ..Client::alone(client) };
+    let none = Pieces::One(Bytes::new());
+    let mut up = match wire::send(down, dialer, &origin, &HeadPlan::new(head), &none, clocks).await {
         Ok(up) => up,
-        Err(wire::WireError::ClientGone(e)) => return Err(e.into_down()),
+        Err(WireError::ClientGone(e)) => return Err(e.into_down()),
+        Err(WireError::ClientSlow) => return refuse(gateway, session, &body::slow_client()).await,
         Err(_) => return refuse(gateway, session, &unreachable()).await,
     };
     let mut taken = None;
     let Ok(Whole::Read(body)) = up.read_whole(down, MOST_ANSWER, (&gateway.budget, &mut taken)).await else {
         return refuse(gateway, session, &unreachable()).await;
     };
-    let out = up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, true));
+    let head = up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, true));
     up.release(gateway.settings.upstream_pool_size).await;
-    write(session, out, body).await
+    if head.status == 401
+        && let Some(fault) = gateway.count_unknown_key(session)
+    {
+        return refuse(gateway, session, &fault).await;
+    }
+    write(session, head, body).await
+}
+
+async fn write(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> pingora::Result<bool> {
+    wire::settle_unread_body(session).await;
+    head.set_content_length(body.len())?;
+    wire::write_head(session, head, (!body.is_empty()).then_some(body), true).await?;
+    wire::linger(session).await;
+    Ok(true)
 }
 
 /// The client's head with the admin service as host and the client's address told.
-fn request_head(session: &Session, base: &BaseUrl, length: usize, client: IpAddr) -> pingora::Result<RequestHeader> {
+fn request_head(
+    session: &Session,
+    base: &BaseUrl,
+    framing: Option<Framing>,
+    client: IpAddr,
+) -> pingora::Result<RequestHeader> {
     let from = session.req_header();
     let path = from.uri.path_and_query().map_or("/", |p| p.as_str());
     let mut head =
@@ -147,6 +300,10 @@ fn request_head(session: &Session, base: &BaseUrl, length: usize, client: IpAddr
     }
     head.insert_header(header::HOST, base.authority())?;
     head.insert_header("x-forwarded-for", client.to_string())?;
-    head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(length))?;
+    match framing {
+        Some(Framing::Length(length)) => head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(length))?,
+        Some(_) => head.insert_header(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"))?,
+        None => head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(0))?,
+    }
     Ok(head)
 }

@@ -27,6 +27,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
+use uuid::Uuid;
 
 /// How the bytes of this request travel (`design.md` §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +173,20 @@ fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a st
             }
         },
     }
+}
+
+/// The key that a control-plane request comes with, by its id, where it can be told without a signature; `Err` for a
+/// token from where too many unknown ones come. Whether it may do anything the admin service says.
+pub(super) fn standing(gateway: &Gateway, session: &Session) -> Result<Option<Uuid>, Fault> {
+    let headers = &session.req_header().headers;
+    let Ok((text, _)) = credentials(headers, &gateway.settings.header_alias) else { return Ok(None) };
+    let (snapshot, hash) = (gateway.live.world(), KeyHash::of(text));
+    let known = snapshot.snapshot.key(&hash).map(|key| key.id.0);
+    let signed = || known.is_none() && token::looks_signed(text) && !gateway.issuers.knows(&hash);
+    if signed() && gateway.shield.is_flooded_by(gateway.client_ip(session)) {
+        return Err(gateway.shield.unknown_keys());
+    }
+    Ok(known)
 }
 
 fn unauthenticated(message: &'static str) -> Fault {
@@ -334,7 +349,7 @@ pub(crate) async fn read_content(
     route: &Route,
     held: &mut Permit,
 ) -> Result<Content, BodyError> {
-    let limits = BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout, trusted: true };
+    let limits = BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout };
     let started = Instant::now();
     let bytes = body::read(&mut session.downstream_session, limits, held).await?;
     let waited_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);

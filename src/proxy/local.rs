@@ -5,10 +5,11 @@ use super::record::Booked;
 use super::request::Request;
 use super::routing::Routing;
 use super::{Gateway, control, json_bytes, record, reply};
+use crate::flight::Ticket;
 use bytes::Bytes;
 use gateway_domain::config::ProviderRef;
 use gateway_domain::price::PriceBook;
-use gateway_domain::{Dialect, Fault, FaultKind, Operation};
+use gateway_domain::{Fault, FaultKind, Operation};
 use http::{HeaderValue, Method, header};
 use pingora::proxy::Session;
 use serde_json::json;
@@ -27,18 +28,24 @@ pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::
         );
         return answer(session, 200, "application/json", body).await;
     }
-    let full = gateway.settings.max_connections;
-    if full > 0 && gateway.flight.count() > full {
-        let fault = Fault::new(FaultKind::Busy, "The gateway serves as many requests as it may").retry_after_ms(1000);
-        reply::refuse(gateway, session, &fault, Dialect::OpenAi, None).await?;
-        return Ok(Some(true));
-    }
     // The table of the admin crate decides; pass-through is never in it.
     if !gateway_admin::is_control_plane(&head.method, path) {
         return Ok(None);
     }
     // Boxed to keep the room for it out of every inference request.
     Box::pin(control::hand_over(gateway, session)).await.map(Some)
+}
+
+impl Gateway {
+    /// A place among the requests that are served at once (`--max-connections`).
+    pub(super) fn enter(&self) -> Result<Ticket, Fault> {
+        let (ticket, full) = (self.flight.board(), self.settings.max_connections);
+        if full > 0 && self.flight.count() > full {
+            let fault = Fault::new(FaultKind::Busy, "The gateway serves as many requests as it may");
+            return Err(fault.retry_after_ms(1000));
+        }
+        Ok(ticket)
+    }
 }
 
 async fn text(session: &mut Session, text: &'static str) -> pingora::Result<Option<bool>> {

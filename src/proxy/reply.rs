@@ -280,11 +280,15 @@ pub(crate) async fn refuse(
 
 /// Any small local answer, with the rest of the request's body out of the way first.
 pub(crate) async fn json(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> pingora::Result<()> {
-    wire::settle_unread_body(session).await;
+    // Of a client that was too slow with its body no more is awaited.
+    let slow = head.status == 408;
+    if !slow {
+        wire::settle_unread_body(session).await;
+    }
     head.set_content_length(body.len())?;
     let shed = head.status == 429;
     wire::write_head(session, head, Some(body), true).await?;
-    if !shed {
+    if !shed && !slow {
         wire::linger(session).await;
     }
     Ok(())

@@ -159,14 +159,17 @@ impl Gateway {
 
     /// A flood of unknown keys from one address is shed without a further look.
     pub(super) fn count_unknown(&self, session: &Session, refused: Refused) -> Refused {
-        let most = self.shield.bounds.unknown_keys;
-        if most > 0 && refused.fault.kind() == FaultKind::Unauthenticated {
-            let seen = self.shield.unknown_keys.observe(&network(self.client_ip(session)), 1);
-            if seen > most {
-                return self.shield.unknown_keys().into();
-            }
+        if refused.fault.kind() != FaultKind::Unauthenticated {
+            return refused;
         }
-        refused
+        self.count_unknown_key(session).map_or(refused, Refused::from)
+    }
+
+    /// What is told instead of "unknown" to an address that has sent too many such keys.
+    pub(super) fn count_unknown_key(&self, session: &Session) -> Option<Fault> {
+        let most = self.shield.bounds.unknown_keys;
+        let seen = || self.shield.unknown_keys.observe(&network(self.client_ip(session)), 1);
+        (most > 0 && seen() > most).then(|| self.shield.unknown_keys())
     }
 }
 

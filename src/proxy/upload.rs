@@ -1,7 +1,7 @@
 //! What streams up as it comes and is never held whole: a body, of which what was read is kept while it is small, so that
 //! it may be sent again; or what is said on a WebSocket once it is open. Knows nothing of who it is sent to.
 
-use super::body::{Budget, Permit};
+use super::body::{self, Budget, Permit};
 use super::wire::client_gone;
 use bytes::Bytes;
 use http::header;
@@ -44,6 +44,8 @@ pub(crate) struct Upload {
     ended: bool,
     /// The client waits for a word before it sends anything.
     expects: bool,
+    /// The longest that the client may make the gateway wait for a piece.
+    silence: Duration,
     /// It is the client's turn.
     awaited: bool,
     /// The connection has become another.
@@ -51,11 +53,7 @@ pub(crate) struct Upload {
 }
 
 impl Upload {
-    /// `silence`: the longest that the client may make the gateway wait for a piece.
     pub(crate) fn of(client: &mut ServerSession, silence: Duration, budget: &Arc<Budget>) -> Self {
-        client.set_read_timeout(Some(silence));
-        let expects =
-            client.get_header(header::EXPECT).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue"));
         Self {
             kept: Vec::new(),
             bytes: 0,
@@ -64,7 +62,8 @@ impl Upload {
             rest: Bytes::new(),
             spilt: false,
             ended: client.is_body_empty(),
-            expects,
+            expects: true,
+            silence,
             awaited: false,
             open: false,
         }
@@ -124,11 +123,14 @@ impl Upload {
             return std::future::pending().await;
         }
         self.awaited = true;
-        if self.expects {
-            client.write_continue_response().await?;
+        if self.expects && !self.open {
+            body::go_on(client).await?;
             self.expects = false;
         }
-        let piece = client.read_request_body().await;
+        let piece = match self.open {
+            true => client.read_request_body().await,
+            false => body::read_within(client, self.silence).await,
+        };
         self.awaited = false;
         let piece = piece.inspect_err(|e| self.spilt |= *e.etype() == ErrorType::ReadTimedout)?;
         self.ended = piece.is_none() || client.is_body_done();

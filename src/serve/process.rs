@@ -71,7 +71,7 @@ impl Process {
     pub(crate) fn detached(live: Arc<Live>) -> Result<Self, String> {
         let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
         let limits = Limits::alone(Arc::new(Ledger::default()), Peers::default());
-        Ok(Self::new(live, metrics, Flight::default(), Budget::new(0), Arc::new(limits)))
+        Ok(Self::new(live, metrics, Flight::default(), Budget::new(0, 0), Arc::new(limits)))
     }
 
     /// Listeners are being opened and a snapshot is held.

@@ -99,6 +99,8 @@ mod shutdown;
 #[cfg(test)]
 mod startup;
 #[cfg(test)]
+mod strangers;
+#[cfg(test)]
 mod strategies;
 #[cfg(test)]
 mod streams;

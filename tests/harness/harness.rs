@@ -4,6 +4,7 @@
 pub(crate) mod admin;
 pub(crate) mod call;
 pub(crate) mod gateway;
+pub(crate) mod http2;
 pub(crate) mod issuer;
 pub(crate) mod mock;
 pub(crate) mod ports;
