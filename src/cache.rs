@@ -4,21 +4,22 @@
 
 mod entry;
 mod figures;
-mod flight;
+
 mod key;
 mod redis;
+mod single_flight;
 
 pub(crate) use entry::Entry;
 pub(crate) use figures::Figures;
-pub(crate) use flight::{Event, Failed, Follow, Head, Lead};
 pub(crate) use key::{Key, KeyBuilder};
+pub(crate) use single_flight::{AnswerHead, FailedAnswer, Follower, FollowerEvent, Leader};
 
 use ahash::AHashMap;
-use flight::Flight;
 use gateway_domain::Timestamp;
 use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use single_flight::SingleFlight;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -48,17 +49,17 @@ impl Weighter<Key, Arc<Entry>> for Weight {
 pub(crate) enum Found {
     Hit(Arc<Entry>),
     /// Nobody asked this yet: the caller goes upstream, and others wait for what it brings.
-    Lead(Lead),
+    Leader(Leader),
     /// Somebody is asking upstream just now.
-    Follow(Follow),
+    Follower(Follower),
 }
 
 impl std::fmt::Debug for Found {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Hit(_) => "Hit",
-            Self::Lead(_) => "Lead",
-            Self::Follow(_) => "Follow",
+            Self::Leader(_) => "Leader",
+            Self::Follower(_) => "Follower",
         })
     }
 }
@@ -68,7 +69,7 @@ impl std::fmt::Debug for Found {
 pub(crate) struct AnswerCache {
     shelf: Cache<Key, Arc<Entry>, Weight>,
     shared: Option<Arc<dyn Shared>>,
-    flights: Vec<Mutex<AHashMap<Key, Arc<Flight>>>>,
+    flights: Vec<Mutex<AHashMap<Key, Arc<SingleFlight>>>>,
     largest: usize,
     most: u64,
     collapsed: AtomicU64,
@@ -91,7 +92,7 @@ impl AnswerCache {
     /// `fresh`: the caller wants an upstream call of its own, and its answer to be kept.
     pub(crate) async fn find(self: &Arc<Self>, key: Key, keep: Duration, fresh: bool, now: Timestamp) -> Found {
         if fresh {
-            return Found::Lead(Lead::new(self.clone(), key, keep, None));
+            return Found::Leader(Leader::new(self.clone(), key, keep, None));
         }
         if let Some(entry) = self.kept(&key, now) {
             return Found::Hit(entry);
@@ -102,20 +103,20 @@ impl AnswerCache {
         let mut flights = self.flights[usize::from(key.0[0]) % SHARDS].lock();
         if let Some(flight) = flights.get(&key) {
             self.collapsed.fetch_add(1, Ordering::Relaxed);
-            return Found::Follow(Follow::new(flight.clone()));
+            return Found::Follower(Follower::new(flight.clone()));
         }
         // What was being asked when we looked may have been kept since.
         if let Some(entry) = self.kept(&key, now) {
             return Found::Hit(entry);
         }
-        let flight = Arc::new(Flight::default());
+        let flight = Arc::new(SingleFlight::default());
         flights.insert(key, flight.clone());
-        Found::Lead(Lead::new(self.clone(), key, keep, Some(flight)))
+        Found::Leader(Leader::new(self.clone(), key, keep, Some(flight)))
     }
 
     /// For one who followed in vain: a call of its own that nobody waits for.
-    pub(crate) fn lead_alone(self: &Arc<Self>, key: Key, keep: Duration) -> Lead {
-        Lead::new(self.clone(), key, keep, None)
+    pub(crate) fn lead_alone(self: &Arc<Self>, key: Key, keep: Duration) -> Leader {
+        Leader::new(self.clone(), key, keep, None)
     }
 
     fn kept(&self, key: &Key, now: Timestamp) -> Option<Arc<Entry>> {
@@ -146,7 +147,7 @@ impl AnswerCache {
     }
 
     /// Others find the entry from now on; the shared shelf is told by the caller, after its client has its answer.
-    fn land(&self, key: &Key, flight: Option<&Arc<Flight>>) {
+    fn land(&self, key: &Key, flight: Option<&Arc<SingleFlight>>) {
         let Some(flight) = flight else { return };
         let mut flights = self.flights[usize::from(key.0[0]) % SHARDS].lock();
         if flights.get(key).is_some_and(|f| Arc::ptr_eq(f, flight)) {

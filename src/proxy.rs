@@ -1,121 +1,75 @@
-//! The data plane as Pingora sees it. Each phase is one or two calls, named for what they do; the order of
-//! `request_filter` is the order of `design.md` §3: intake, plan, admit, then exchange or relay.
+//! The data plane as Pingora sees it. Each phase is one or two calls, named for what they do: intake, plan, exchange.
 
-mod admit;
-mod answer;
-mod attempt;
 mod body;
-mod caching;
-mod capture;
+mod call;
+mod client;
 mod control;
 mod deliver;
 mod estimate;
 mod exchange;
 mod head;
 mod headers;
-mod herald;
 mod intake;
 mod local;
-mod meter;
-mod outlet;
-mod patience;
-mod pulse;
 mod record;
-mod reply;
 mod request;
 mod routing;
+mod settings;
 mod shape;
 mod shield;
 mod sticky;
 mod target;
 mod tenants;
 mod trace;
-mod upload;
 mod wire;
 
 pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
-pub(crate) use reply::ReplyNames;
+pub(crate) use deliver::{DeliveryParts, ReplyNames};
+pub(crate) use exchange::CallParts;
 pub(crate) use routing::InlineKey;
+pub(crate) use settings::ProxySettings;
 pub(crate) use shield::{Bounds, Shield};
 pub(crate) use sticky::Assignments;
 
-use crate::cache::AnswerCache;
 use crate::clock;
 use crate::flight::{Flight, Ticket};
 use crate::issuers::Issuers;
 use crate::live::Live;
-use crate::settings::LogBodies;
-use crate::upstream::{Credentials, Dialer};
 use crate::writer::Records;
 use async_trait::async_trait;
 use body::{BodyError, Permit};
 use bytes::Bytes;
-use caching::Looked;
-use capture::{Scene, Tape};
-use exchange::Start;
+use client::{Client, Framing, Upload};
+use exchange::{Exchange, Unanswered};
 use gateway_domain::config::Config;
-use gateway_domain::counters::Counters;
-use gateway_domain::egress::Trusted;
-use gateway_domain::record::mask;
 use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
-use gateway_policies::Hold;
 use intake::{Refused, Way};
-use ipnet::IpNet;
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
 use quick_cache::sync::Cache;
-use record::Booked;
+use record::{BodyCapture, PendingRecords, RecordBodies};
 use request::Request;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use upload::{Framing, Upload};
-
-/// What the data plane needs of the settings, in the form that it uses.
-#[derive(Debug)]
-pub(crate) struct ProxySettings {
-    pub(crate) header_alias: Vec<String>,
-    pub(crate) trusted: Arc<Trusted>,
-    pub(crate) trusted_proxies: Vec<IpNet>,
-    pub(crate) block_inline_config: bool,
-    pub(crate) max_body: usize,
-    pub(crate) body_timeout: Duration,
-    pub(crate) first_byte_timeout: Duration,
-    pub(crate) idle_timeout: Duration,
-    pub(crate) total_timeout: Option<Duration>,
-    pub(crate) stream_hold: Duration,
-    /// `None`: no comments in streams.
-    pub(crate) stream_keepalive: Option<Duration>,
-    pub(crate) upstream_pool_size: usize,
-    pub(crate) max_connections: usize,
-    pub(crate) log_bodies: LogBodies,
-    /// Traces are exported, and this share of those that begin here.
-    pub(crate) traced: Option<f64>,
-    pub(crate) log_headers: mask::Rules,
-}
+use std::time::Instant;
 
 /// Compiled inline configs by workspace and text.
 pub(crate) type Inline = Cache<InlineKey, Arc<Config>>;
 
 /// The proxy: one value, shared by all workers and their connections.
 pub(crate) struct Gateway {
-    pub(crate) settings: ProxySettings,
+    pub(crate) settings: Arc<ProxySettings>,
     pub(crate) live: Arc<Live>,
     pub(crate) issuers: Arc<Issuers>,
-    pub(crate) dialer: Dialer,
-    pub(crate) counters: Arc<dyn Counters>,
-    pub(crate) credentials: Credentials,
+    pub(crate) calls: CallParts,
     pub(crate) budget: Arc<Budget>,
     pub(crate) records: Records,
-    pub(crate) names: ReplyNames,
+    pub(crate) names: Arc<ReplyNames>,
     pub(crate) inline: Arc<Inline>,
     pub(crate) sticks: Arc<Assignments>,
     pub(crate) shield: Arc<Shield>,
     pub(crate) control: ControlPlane,
-    pub(crate) cache: Arc<AnswerCache>,
-    /// For work that no request waits for.
-    pub(crate) background: tokio::runtime::Handle,
     pub(crate) flight: Flight,
 }
 
@@ -124,7 +78,7 @@ pub(crate) struct Ctx {
     started: Instant,
     at: Timestamp,
     held: Permit,
-    records: Booked,
+    records: PendingRecords,
     /// Of a key that has a bound, until the request is over.
     seat: Option<shield::Seat>,
     /// Of a request whose key is known.
@@ -140,7 +94,7 @@ impl ProxyHttp for Gateway {
             started: Instant::now(),
             at: clock::now(),
             held: Permit::new(&self.budget),
-            records: Booked::default(),
+            records: PendingRecords::default(),
             seat: None,
             flight: None,
         }
@@ -197,7 +151,7 @@ impl ProxyHttp for Gateway {
         if !gone && session.response_written().is_none() {
             session.downstream_session.set_keepalive(None);
             // A client that cannot be written to is gone.
-            let _ = reply::refuse(self, session, &fault, Dialect::OpenAi, None).await;
+            let _ = client::answer_early(session, deliver::refusal(&self.names, &fault, Dialect::OpenAi, None)).await;
         }
         FailToProxy { error_code: if gone { 499 } else { fault.status() }, can_reuse_downstream: false }
     }
@@ -224,10 +178,7 @@ impl ProxyHttp for Gateway {
 impl Gateway {
     async fn exchange(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         match intake::read_content(self, session, &request.route, &mut ctx.held).await {
-            Ok(content) => {
-                request.steps.body_us = content.waited_us;
-                request.content = content;
-            }
+            Ok(content) => request.content = content,
             Err(BodyError::Gone(e)) => return Err(e.into_down()),
             Err(BodyError::Invalid(fault, bytes)) => {
                 request.content.bytes = bytes;
@@ -237,57 +188,37 @@ impl Gateway {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
         }
-        request.steps.parse_us = request.elapsed_us().saturating_sub(request.steps.body_us);
-        let mut routing = match self.prepare(&mut request).await {
+        let parse_us = request.elapsed_us().saturating_sub(request.content.waited_us);
+        let routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
         if local::lists_models(&request) {
             return Box::pin(local::models(self, session, &request, &routing, &mut ctx.records)).await;
         }
-        let begun = request.elapsed_us();
-        let looked = match caching::look(self, session, &request, &routing).await {
-            Ok(looked) => looked,
-            Err(gone) => {
-                let waited = (&*request, &routing, Hold::default());
-                return Err(exchange::left_waiting(self, session, waited, &mut ctx.records, gone));
-            }
-        };
-        let before = if matches!(looked, Looked::Off) { begun } else { request.elapsed_us() };
-        request.steps.cache_us = before - begun;
-        // An answer from the cache costs no budget.
-        let hold = match looked.is_hit() {
-            true => Ok(Hold::default()),
-            false => admit::caller(self, &request, &routing).await,
-        };
-        let hold = match hold {
-            Ok(hold) => hold,
-            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
-        };
-        request.steps.before_us = request.elapsed_us();
-        request.steps.limits_us = request.steps.before_us - before;
-        let start = Start { looked, caller: hold, upload: None };
-        exchange::run(self, session, &request, &mut routing, start, &mut ctx.records).await.map(|()| true)
+        let client = Client::new(session);
+        let mut exchange = Exchange::new(&self.calls, client, &request, routing, &mut ctx.records);
+        exchange.steps.parse_us = parse_us;
+        let ended = exchange.run().await;
+        drop(exchange);
+        self.end(session, ctx, request, ended).await
     }
 
     /// A body that streams up, or a connection that becomes another.
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         request.content.unread = true;
         let upgrade = intake::is_websocket(session);
-        let client = &mut session.downstream_session;
-        request.upload = Some(if upgrade { Framing::WebSocket } else { Framing::of(client) });
-        let mut routing = match self.prepare(&mut request).await {
+        let downstream = &mut session.downstream_session;
+        request.upload = Some(if upgrade { Framing::WebSocket } else { Framing::of(downstream) });
+        let routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
-        let caller = match admit::caller(self, &request, &routing).await {
-            Ok(hold) => hold,
-            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
-        };
-        request.steps.before_us = request.elapsed_us();
         let upload = Upload::of(&mut session.downstream_session, self.settings.idle_timeout, &self.budget);
-        let start = Start { looked: Looked::Off, caller, upload: Some(upload) };
-        exchange::run(self, session, &request, &mut routing, start, &mut ctx.records).await.map(|()| true)
+        let mut client = Client::new(session);
+        client.set_upload(upload);
+        let ended = Exchange::new(&self.calls, client, &request, routing, &mut ctx.records).run().await;
+        self.end(session, ctx, request, ended).await
     }
 
     /// Config and plan.
@@ -298,6 +229,20 @@ impl Gateway {
         Ok(routing)
     }
 
+    async fn end(
+        &self,
+        session: &mut Session,
+        ctx: &mut Ctx,
+        request: Box<Request>,
+        ended: Result<(), Unanswered>,
+    ) -> pingora::Result<bool> {
+        match ended {
+            Ok(()) => Ok(true),
+            Err(Unanswered::ClientLeft(left)) => Err(left.into_error()),
+            Err(Unanswered::Denied(fault)) => self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
+    }
+
     /// Answers with a fault; of a known tenant it is a record too.
     async fn refuse(&self, session: &mut Session, ctx: &mut Ctx, refused: Refused) -> pingora::Result<bool> {
         let Refused { fault, request, .. } = refused;
@@ -306,15 +251,18 @@ impl Gateway {
         if matches!(fault.kind(), FaultKind::Flooded | FaultKind::TooLarge | FaultKind::SlowClient | FaultKind::Busy) {
             session.downstream_session.set_keepalive(None);
         }
-        let sent = reply::refuse(self, session, &fault, dialect, request.as_deref()).await;
+        let answer = deliver::refusal(&self.names, &fault, dialect, request.as_deref());
+        let length = answer.body.len() as u64;
+        let sent = client::answer_early(session, answer).await;
         if let Some(request) = request {
-            let mut record = record::refused(&request, &fault, sent.as_ref().map_or(0, |n| *n));
-            let mut tape = Tape::new(request.keep, &self.budget);
-            tape.say(|| fault.body(dialect).into());
-            Scene { gateway: self, session, request: &request, sent: None }.answered(&mut record, tape);
+            let mut record = record::refused(&request, &fault, if sent.is_ok() { length } else { 0 });
+            let mut capture = BodyCapture::new(request.keep, &self.budget);
+            capture.sent_if_wanted(|| fault.body(dialect).into());
+            let (settings, budget) = (&*self.settings, &self.budget);
+            RecordBodies { settings, budget, session, request: &request, sent: None }.answered(&mut record, capture);
             ctx.records.push(record);
         }
-        sent.map(|_| true).map_err(Error::into_down)
+        sent.map(|()| true).map_err(Error::into_down)
     }
 }
 

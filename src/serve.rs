@@ -23,7 +23,10 @@ use crate::otlp::Otlp;
 use crate::outbound::Outbound;
 use crate::parts::Parts;
 use crate::peers::Peers;
-use crate::proxy::{Assignments, Bounds, Budget, ControlPlane, Gateway, Inline, ProxySettings, ReplyNames, Shield};
+use crate::proxy::{
+    Assignments, Bounds, Budget, CallParts, ControlPlane, DeliveryParts, Gateway, Inline, ProxySettings, ReplyNames,
+    Shield,
+};
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::telemetry;
 use crate::upstream::{Credentials, Dialer, Dns, InProcess, Places, idle};
@@ -118,14 +121,17 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     }
     let cache = redis::answer_cache(redis, &settings, &metrics)?;
     let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());
+    let names = Arc::new(ReplyNames::new(&aliases(&settings)));
+    let proxy = Arc::new(proxy_settings(&settings, &booted)?);
+    let background = control.handle().clone();
+    let delivery = DeliveryParts { settings: proxy.clone(), names: names.clone(), budget: budget.clone(), background };
+    let (counters, called) = (limits.clone(), shield.clone());
     let gateway = Gateway {
-        names: ReplyNames::new(&aliases(&settings)),
-        settings: proxy_settings(&settings, &booted)?,
+        names,
+        settings: proxy,
         live: booted.live,
         issuers,
-        dialer,
-        counters: limits.clone(),
-        credentials,
+        calls: CallParts { dialer, credentials, counters, shield: called, cache, delivery },
         budget,
         records,
         sticks: sticks.clone(),
@@ -135,8 +141,6 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
             Role::Proxy => elsewhere(&settings, &control)?,
             _ => ControlPlane::Here { router, runtime: control.handle().clone() },
         },
-        cache,
-        background: control.handle().clone(),
         flight: flight.clone(),
     };
     let last = LastWord { accounts, runtime: control.handle().clone() };

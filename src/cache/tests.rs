@@ -11,13 +11,13 @@ fn key(text: &str) -> Key {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn head() -> Head {
-    Head { status: 200, content_type: "application/json".into(), stream: false }
+fn head() -> AnswerHead {
+    AnswerHead { status: 200, content_type: "application/json".into(), stream: false }
 }
 
-async fn lead(cache: &Arc<AnswerCache>, name: &str, now: i64) -> Lead {
+async fn lead(cache: &Arc<AnswerCache>, name: &str, now: i64) -> Leader {
     match cache.find(key(name), HOUR, false, Timestamp(now)).await {
-        Found::Lead(lead) => lead,
+        Found::Leader(lead) => lead,
         other => panic!("{other:?}"),
     }
 }
@@ -29,9 +29,9 @@ async fn answer(cache: &Arc<AnswerCache>, name: &str, body: &[u8], good: bool) {
     assert!(lead.end(good, None, None, Timestamp(0)).is_none(), "no shared shelf");
 }
 
-async fn follow(cache: &Arc<AnswerCache>, name: &str) -> Follow {
+async fn follow(cache: &Arc<AnswerCache>, name: &str) -> Follower {
     match cache.find(key(name), HOUR, false, Timestamp(0)).await {
-        Found::Follow(follow) => follow,
+        Found::Follower(follow) => follow,
         other => panic!("{other:?}"),
     }
 }
@@ -62,7 +62,7 @@ async fn what_was_answered_is_found_until_it_expires() {
     }
     let later = i64::try_from(HOUR.as_micros()).expect("fits");
     drop(lead(&cache, "q", later).await);
-    assert!(matches!(cache.find(key("q"), HOUR, true, Timestamp(1)).await, Found::Lead(_)), "a fresh call");
+    assert!(matches!(cache.find(key("q"), HOUR, true, Timestamp(1)).await, Found::Leader(_)), "a fresh call");
 }
 
 #[tokio::test]
@@ -97,12 +97,12 @@ async fn followers_hear_all_of_it_whenever_they_join() {
     lead.push(&Bytes::from_static(b"two"));
     lead.end(true, None, Some("m".into()), Timestamp(0));
     for follow in [&mut early, &mut late] {
-        assert!(matches!(follow.next().await, Event::Begun(h) if h == head()));
+        assert!(matches!(follow.next().await, FollowerEvent::Begun(h) if h == head()));
         let mut text = Vec::new();
         let model = loop {
             match follow.next().await {
-                Event::Piece(piece) => text.extend_from_slice(&piece),
-                Event::Ended { model, .. } => break model,
+                FollowerEvent::Piece(piece) => text.extend_from_slice(&piece),
+                FollowerEvent::Ended { model, .. } => break model,
                 other => panic!("{other:?}"),
             }
         };
@@ -117,7 +117,7 @@ async fn a_lost_leader_frees_its_followers_and_its_place() {
     let first = lead(&cache, "q", 0).await;
     let mut waiting = follow(&cache, "q").await;
     drop(first);
-    assert!(matches!(waiting.next().await, Event::Lost));
+    assert!(matches!(waiting.next().await, FollowerEvent::Lost));
     drop(lead(&cache, "q", 0).await);
 }
 
@@ -132,7 +132,7 @@ async fn a_leader_learns_when_the_last_follower_has_left() {
         assert!(lead.followed());
         drop(two);
     };
-    tokio::join!(lead.deserted(), leaving);
+    tokio::join!(lead.without_followers(), leaving);
     assert!(!lead.followed());
 }
 

@@ -3,14 +3,17 @@
 //! whoever has no key has nothing of it in memory, and holds up neither other requests nor the process's end.
 
 use super::body::{self, BodyError, BodyLimits, Incoming, Permit};
-use super::deliver::frame;
+use super::client::settle_unread_body;
+use super::client::{
+    Client, ClientLeft, Framing, SmallAnswer, Upload, answer_early, frame, linger, send_head, send_piece,
+};
+use super::deliver::{bare_head, copy_head, refusal};
 use super::head::HeadPlan;
-use super::upload::{Framing, Upload};
-use super::wire::{self, Client, Clocks, Whole, WireError};
-use super::{Gateway, intake, reply};
+use super::wire::{self, Clocks, RequestBody};
+use super::{Gateway, intake};
 use crate::upstream::Dialer;
 use axum::body::{Body, HttpBody};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::stream::poll_fn;
 use gateway_admin::ClientAddr;
@@ -71,7 +74,7 @@ async fn refuse(gateway: &Gateway, session: &mut Session, fault: &Fault) -> ping
     if matches!(fault.kind(), FaultKind::Flooded | FaultKind::TooLarge | FaultKind::SlowClient | FaultKind::Busy) {
         session.downstream_session.set_keepalive(None);
     }
-    reply::refuse(gateway, session, fault, Dialect::OpenAi, None).await.map(|_| true)
+    answer_early(session, refusal(&gateway.names, fault, Dialect::OpenAi, None)).await.map(|()| true)
 }
 
 fn client(gateway: &Gateway, session: &Session) -> IpAddr {
@@ -188,9 +191,9 @@ fn most(gateway: &Gateway) -> usize {
 /// Sends an answer down as it comes.
 async fn send(gateway: &Gateway, session: &mut Session, response: axum::response::Response) -> pingora::Result<bool> {
     let (parts, body) = response.into_parts();
-    wire::settle_unread_body(session).await;
+    settle_unread_body(session).await;
     session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
-    let mut head = reply::bare_head(parts.status.as_u16());
+    let mut head = bare_head(parts.status.as_u16());
     for (name, value) in &parts.headers {
         head.append_header(name.clone(), value.clone())?;
     }
@@ -204,7 +207,7 @@ async fn send(gateway: &Gateway, session: &mut Session, response: axum::response
     let mut pieces = body.into_data_stream();
     let mut next = pieces.next().await;
     if bare || next.is_none() {
-        wire::write_head(session, head, None, true).await?;
+        send_head(session, head, None, true).await?;
     } else {
         let mut head = Some(head);
         while let Some(piece) = next {
@@ -212,12 +215,12 @@ async fn send(gateway: &Gateway, session: &mut Session, response: axum::response
             next = pieces.next().await;
             let end = next.is_none();
             match head.take() {
-                Some(head) => wire::write_head(session, head, Some(piece), end).await?,
-                None => wire::write_body_piece(session, Some(piece), end).await?,
+                Some(head) => send_head(session, head, Some(piece), end).await?,
+                None => send_piece(session, Some(piece), end).await?,
             }
         }
     }
-    wire::linger(session).await;
+    linger(session).await;
     Ok(true)
 }
 
@@ -236,22 +239,41 @@ async fn there(
     let clocks = Clocks { first_byte: gateway.settings.first_byte_timeout, idle: gateway.settings.idle_timeout };
     let unreachable = || Fault::new(FaultKind::Unreachable, "The admin service could not be reached");
     let Ok(origin) = dialer.origin(base).await else { return refuse(gateway, session, &unreachable()).await };
-    let client = &mut session.downstream_session;
-    let mut upload = framing.map(|_| Upload::of(client, gateway.settings.body_timeout, &gateway.budget));
-    let down = &mut Client { upload: upload.as_mut(), ..Client::alone(client) };
+    let mut client = Client::new(session);
     let none = Pieces::One(Bytes::new());
-    let mut up = match wire::send(down, dialer, &origin, &HeadPlan::new(head), &none, clocks).await {
-        Ok(up) => up,
-        Err(WireError::ClientGone(e)) => return Err(e.into_down()),
-        Err(WireError::ClientSlow) => return refuse(gateway, session, &body::slow_client()).await,
-        Err(_) => return refuse(gateway, session, &unreachable()).await,
+    let body = match framing {
+        None => RequestBody::Held(&none),
+        Some(_) => {
+            let downstream = &mut client.session().downstream_session;
+            let upload = Upload::of(downstream, gateway.settings.body_timeout, &gateway.budget);
+            client.set_upload(upload.clone());
+            RequestBody::Streaming(upload)
+        }
     };
-    let mut taken = None;
-    let Ok(Whole::Read(body)) = up.read_whole(down, MOST_ANSWER, (&gateway.budget, &mut taken)).await else {
-        return refuse(gateway, session, &unreachable()).await;
+    let head = HeadPlan::new(head);
+    let mut held = Permit::new(&gateway.budget);
+    let call = async {
+        let mut response = wire::send(dialer, &origin, &head, body, clocks).await.ok()?;
+        let mut whole = BytesMut::new();
+        while !response.is_done() {
+            let Some(piece) = response.read().await.ok()? else { break };
+            let total = whole.len() + piece.len();
+            if total > MOST_ANSWER || held.grow_to(total).is_err() {
+                return None;
+            }
+            whole.extend_from_slice(&piece);
+        }
+        let head = response.head().map_or_else(|| bare_head(502), |head| copy_head(head, true));
+        response.release(gateway.settings.upstream_pool_size).await;
+        Some(SmallAnswer { head, body: whole.freeze() })
     };
-    let head = up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, true));
-    up.release(gateway.settings.upstream_pool_size).await;
+    let answered = client.during(None, call).await;
+    let SmallAnswer { head, body } = match answered {
+        Ok(Some(answer)) => answer,
+        Ok(None) => return refuse(gateway, session, &unreachable()).await,
+        Err(ClientLeft::Silent) => return refuse(gateway, session, &body::slow_client()).await,
+        Err(left) => return Err(left.into_error()),
+    };
     if head.status == 401
         && let Some(fault) = gateway.count_unknown_key(session)
     {
@@ -261,10 +283,10 @@ async fn there(
 }
 
 async fn write(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> pingora::Result<bool> {
-    wire::settle_unread_body(session).await;
+    settle_unread_body(session).await;
     head.set_content_length(body.len())?;
-    wire::write_head(session, head, (!body.is_empty()).then_some(body), true).await?;
-    wire::linger(session).await;
+    send_head(session, head, (!body.is_empty()).then_some(body), true).await?;
+    linger(session).await;
     Ok(true)
 }
 

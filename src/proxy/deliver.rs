@@ -1,491 +1,389 @@
-//! Takes an answer to the client: in one piece, or as a stream that ends well or says that it broke.
+//! Takes an answer to the client: in one piece, or as a stream that ends well or says that it broke. Knows nothing of how
+//! the answer was come by, and decides nothing about retries or targets.
 
-use super::Gateway;
-use super::admit::Holds;
-use super::answer::{Answer, Begun, Passing, Told, broken, failure_of, fallen, tokens_of, usage_of};
-use super::attempt::{Facts, timed_out};
-use super::caching;
-use super::capture::Tape;
-use super::herald::Herald;
-use super::meter::Meter;
-use super::outlet::{Outlet, followed, kept};
-use super::pulse::{Beat, COMMENT, Pulse};
-use super::reply;
+mod downstream;
+mod head;
+mod meter;
+mod outcome;
+mod pump;
+mod source;
+mod timers;
+
+pub(crate) use head::{ReplyNames, announce, bare_head, copy_head, fault_head, json_answer, refusal};
+pub(crate) use meter::Meter;
+pub(crate) use outcome::{
+    BegunStream, Outcome, Passthrough, WholeAnswer, failure_of, fallen, in_dialect, is_json, overlong, timed_out,
+};
+pub(crate) use pump::{Break, Growth, Piece, Source, SourceEvent};
+pub(crate) use source::Translated;
+pub(crate) use timers::Deadline;
+
+use super::body::Budget;
+use super::client::{Client, ClientLeft, broke_off};
+use super::record::{AttemptInfo, BodyCapture};
 use super::request::Request;
-use super::upload::Upload;
-use super::wire::{self, Answering, WireError};
-use crate::cache::Lead;
+use super::settings::ProxySettings;
+use crate::cache::{AnswerHead, Entry, Follower, Leader};
 use bytes::Bytes;
-use gateway_domain::Fault;
+use downstream::{Downstream, beginning};
 use gateway_domain::record::LogRecord;
-use gateway_providers::{Failure, Progress, StreamTranslator, in_band};
+use gateway_domain::{Fault, Usage};
+use gateway_providers::{Failure, in_band};
+use head::{decorate, head_of};
 use http::{StatusCode, header};
-use pingora::Error;
+use outcome::usage_of;
 use pingora::http::ResponseHeader;
-use pingora::protocols::http::ServerSession;
-use pingora::proxy::Session;
-use std::time::{Duration, Instant};
+use pump::{Ended, Pump};
+use source::{Followed, Opaque};
+use std::sync::Arc;
+use std::time::Instant;
+use timers::StreamTimers;
 
-/// The way down to the client.
-pub(crate) struct Way<'a> {
-    session: &'a mut Session,
-    /// Its 200 went down already, and so many bytes of comments.
-    begun: Option<u64>,
-    /// The body of its request, which may still be on its way up.
-    upload: Option<&'a mut Upload>,
+/// What of the gateway a delivery needs.
+#[derive(Clone)]
+pub(crate) struct DeliveryParts {
+    pub(crate) settings: Arc<ProxySettings>,
+    pub(crate) names: Arc<ReplyNames>,
+    pub(crate) budget: Arc<Budget>,
+    /// For work that no client waits for.
+    pub(crate) background: tokio::runtime::Handle,
 }
 
-impl<'a> Way<'a> {
-    pub(crate) fn new(session: &'a mut Session, herald: Option<&Herald>, upload: Option<&'a mut Upload>) -> Self {
-        if upload.as_deref().is_some_and(|upload| !upload.has_ended()) {
-            session.downstream_session.set_keepalive(None);
-        }
-        let begun = herald.filter(|herald| herald.has_begun()).map(|herald| herald.said);
-        Self { session, begun, upload }
-    }
-}
-
-/// An `Err` means that the client left before the end.
-pub(crate) async fn answer(
-    gateway: &Gateway,
-    Way { session, begun, upload }: Way<'_>,
-    request: &Request,
-    (answer, lead): (Answer, Option<Lead>),
-    (facts, record, tape): (&Facts, &mut LogRecord, &mut Tape),
-    holds: &mut Holds,
-) -> Result<(), Box<Error>> {
-    record.status = answer.status();
-    record.response_bytes = begun.unwrap_or(0);
-    session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
-    if begun.is_some() && !answer.is_stream() {
-        return late(session, request, (answer, lead), record, tape).await;
-    }
-    match answer {
-        Answer::Fault(fault) => {
-            record.fault = Some(fault.kind().row().label);
-            let head = reply::fault_head(gateway, request, &fault, facts);
-            let body = Bytes::from(fault.body(request.route.dialect));
-            tape.said(&body);
-            record.response_bytes = body.len() as u64;
-            send_whole(session, head, body).await
-        }
-        Answer::Whole { status, head, body, reply } => {
-            whole(gateway, session, request, (status, head, body, reply), lead, (facts, record, tape)).await
-        }
-        Answer::Stream(stream) => {
-            let Begun { mut head, up, translator, held, tape: read, ended } = *stream;
-            *tape = read;
-            reply::decorate(gateway, &mut head, request, facts);
-            reply::first_byte(record, request);
-            let mut outlet = Outlet::new(session, lead, begun.is_some());
-            let pulse = Pulse::new(gateway, request);
-            let sent = begun.unwrap_or(0);
-            let mut stream = Streaming { up, translator, record, tape, sent, watch: Watch::new(holds), pulse };
-            let outcome = stream.run(gateway, &mut outlet, (head, held, ended), request).await;
-            let outcome = outlet.heard(outcome);
-            stream.close(gateway, outlet, request, outcome.is_ok()).await;
-            outcome
-        }
-        Answer::Raw(passing) => {
-            let Passing { up, mut meter, until } = *passing;
-            // Of the head only the kind of content is shared.
-            let encoded = up.head().is_some_and(|h| h.headers.contains_key(header::CONTENT_ENCODING));
-            let shared = lead.filter(|_| (200..300).contains(&record.status) && !encoded);
-            let mut outlet = Outlet::new(session, shared, false);
-            outlet.upload = upload;
-            let passage = Passage { up, meter: &mut meter, tape, watch: Watch::new(holds), unsent: None, record };
-            let outcome = raw(gateway, &mut outlet, request, passage, until, facts).await;
-            let outcome = outlet.heard(outcome);
-            let whole = outlet.ended && record.fault.is_none() && meter.is_whole();
-            let (usage, model) = meter.read(request);
-            outlet.close(gateway, request, whole, usage, model.clone());
-            record.usage = usage;
-            record.response_model = model.map(Into::into);
-            if outcome.is_err() && record.fault.is_none() {
-                record.fault = Some("client_gone");
-            }
-            outcome
-        }
-        Answer::Kept(entry) => {
-            let mut outlet = Outlet::new(session, None, begun.is_some());
-            kept(gateway, &mut outlet, request, &entry, facts, (record, tape)).await
-        }
-        Answer::Followed(head, follow) => {
-            let mut outlet = Outlet::new(session, None, begun.is_some());
-            followed(gateway, &mut outlet, request, (head, *follow), facts, (record, tape)).await
-        }
+impl DeliveryParts {
+    /// When the time of a whole request is over.
+    pub(crate) fn deadline(&self, request: &Request) -> Option<Deadline> {
+        let told = self.settings.total_timeout?;
+        Some(Deadline { at: request.started.checked_add(told)?, told })
     }
 }
 
-/// Read to its end before anything of it goes down.
-async fn whole(
-    gateway: &Gateway,
-    session: &mut Session,
-    request: &Request,
-    (status, mut head, body, told): (u16, Box<ResponseHeader>, Bytes, Told),
-    lead: Option<Lead>,
-    (facts, record, tape): (&Facts, &mut LogRecord, &mut Tape),
-) -> Result<(), Box<Error>> {
-    match lead {
-        Some(lead) if told.failure.is_none() && (200..300).contains(&status) => {
-            caching::keep_whole(gateway, lead, (&head, &body), &told, request);
-        }
-        Some(lead) => lead.fail(caching::failed(status, &head, &body, &told)),
-        None => {}
-    }
-    record.usage = told.usage;
-    record.response_model = told.model.map(Into::into);
-    tape.received(&told.original);
-    tape.said(&body);
-    if told.failure.is_some() {
-        record.fault = Some("upstream_error");
-    }
-    reply::decorate(gateway, &mut head, request, facts);
-    reply::first_byte(record, request);
-    record.response_bytes = body.len() as u64;
-    // What it takes of the budget is given back when all of it was written.
-    let held = told.held;
-    let sent = send_whole(session, head, body).await;
-    drop(held);
-    sent
+/// One answer on its way down, and what is noted of it.
+pub(crate) struct Delivery<'a, 's, G> {
+    pub(crate) parts: &'a DeliveryParts,
+    pub(crate) client: &'a mut Client<'s>,
+    pub(crate) request: &'a Request,
+    pub(crate) info: &'a AttemptInfo,
+    pub(crate) record: &'a mut LogRecord,
+    pub(crate) capture: &'a mut BodyCapture,
+    pub(crate) growth: G,
+    /// Others wait for the same answer, or it is to be kept.
+    pub(crate) leader: Option<Leader>,
 }
 
-/// What is no stream, for a client that has its 200 and comments: an error in-band.
-async fn late(
-    session: &mut Session,
-    request: &Request,
-    (answer, lead): (Answer, Option<Lead>),
-    record: &mut LogRecord,
-    tape: &mut Tape,
-) -> Result<(), Box<Error>> {
-    let dialect = request.route.dialect;
-    let failure = match answer {
-        Answer::Fault(fault) => {
-            record.fault = Some(fault.kind().row().label);
-            failure_of(&fault, dialect)
+/// An `Err` means that the client left before the end, or was cut off from an answer that broke.
+type Delivered = Result<(), ClientLeft>;
+
+impl<G: Growth> Delivery<'_, '_, G> {
+    pub(crate) async fn run(mut self, outcome: Outcome) -> Delivered {
+        self.record.status = outcome.status();
+        self.record.response_bytes = self.client.bytes_before();
+        self.client.set_write_timeout(self.parts.settings.idle_timeout);
+        if self.client.has_begun() && !outcome.is_stream() {
+            return self.late(outcome).await;
         }
-        Answer::Whole { status, head, body, reply } if reply.failure.is_some() => {
-            record.fault = Some("upstream_error");
-            tape.received(&reply.original);
-            if let Some(lead) = lead {
-                lead.fail(caching::failed(status, &head, &body, &reply));
-            }
-            Failure { status, body, message: reply.failure.unwrap_or_default() }
-        }
-        _ => {
-            record.status = 502;
-            record.fault = Some("upstream_broken");
-            broken(dialect, "The provider answered a call for a stream with something else")
-        }
-    };
-    let said = in_band(request.route.operation, &failure);
-    tape.said(&said);
-    record.response_bytes += said.len() as u64;
-    wire::write_body_piece(session, Some(said), true).await.map_err(Error::into_down)
-}
-
-/// Clients of HTTP/1.0 know no chunks: their answer ends with the connection.
-pub(super) fn frame(session: &ServerSession, head: &mut ResponseHeader) {
-    let old = session.req_header().version < http::Version::HTTP_11;
-    if !old && !head.headers.contains_key(header::CONTENT_LENGTH) {
-        let chunked = head.insert_header(header::TRANSFER_ENCODING, "chunked");
-        debug_assert!(chunked.is_ok(), "a constant header");
-    }
-}
-
-pub(super) async fn send_whole(
-    session: &mut Session,
-    mut head: Box<ResponseHeader>,
-    body: Bytes,
-) -> Result<(), Box<Error>> {
-    head.set_content_length(body.len())?;
-    let head_only = session.req_header().method == http::Method::HEAD || body.is_empty();
-    let body = (!head_only).then_some(body);
-    wire::write_head(session, head, body, true).await.map_err(Error::into_down)
-}
-
-/// A stream's answer may be of any length: holds grow with it, looked at every few kilobytes.
-struct Watch<'a> {
-    holds: Option<&'a mut Holds>,
-    since: usize,
-}
-
-impl<'a> Watch<'a> {
-    const EVERY: usize = 4 * 1024;
-
-    fn new(holds: &'a mut Holds) -> Self {
-        Self { holds: holds.may_grow().then_some(holds), since: 0 }
-    }
-
-    /// `tokens` of the answer so far, asked only when it is time to.
-    fn see(&mut self, bytes: usize, tokens: impl FnOnce() -> u64) {
-        self.since += bytes;
-        if self.since >= Self::EVERY
-            && let Some(holds) = &mut self.holds
-        {
-            self.since = 0;
-            holds.grow(tokens());
+        match outcome {
+            Outcome::Fault(fault) => self.fault(&fault).await,
+            Outcome::Whole(answer) => self.whole(*answer).await,
+            Outcome::Stream(stream) => self.stream(*stream).await,
+            Outcome::Passthrough(passing) => self.passthrough(*passing).await,
+            Outcome::Cached(entry) => self.cached(&entry).await,
+            Outcome::Followed(head, follower) => self.followed(&head, *follower).await,
         }
     }
-}
 
-struct Streaming<'a> {
-    up: Answering,
-    translator: Box<dyn StreamTranslator>,
-    record: &'a mut LogRecord,
-    tape: &'a mut Tape,
-    sent: u64,
-    watch: Watch<'a>,
-    pulse: Pulse,
-}
+    async fn fault(&mut self, fault: &Fault) -> Delivered {
+        self.record.fault = Some(fault.kind().row().label);
+        let head = fault_head(&self.parts.names, self.request, fault, self.info);
+        let body = Bytes::from(fault.body(self.request.route.dialect));
+        self.capture.sent(&body);
+        self.record.response_bytes = body.len() as u64;
+        self.client.whole(head, body).await
+    }
 
-impl Streaming<'_> {
-    async fn run(
-        &mut self,
-        gateway: &Gateway,
-        outlet: &mut Outlet<'_>,
-        (head, held, ended): (Box<ResponseHeader>, Bytes, bool),
-        request: &Request,
-    ) -> Result<(), Box<Error>> {
-        self.sent += held.len() as u64;
-        self.watch.see(held.len(), || tokens_of(&self.translator.ending()));
-        self.pulse.spoke(&held);
-        self.up.unclocked();
-        let first = (!held.is_empty()).then_some(held);
-        outlet.begin(head, true, first, ended).await?;
-        while !outlet.ended {
-            let Some((out, end)) = self.step(gateway, outlet, request).await? else { continue };
-            self.sent += out.len() as u64;
-            self.tape.said(&out);
-            self.watch.see(out.len(), || tokens_of(&self.translator.ending()));
-            self.pulse.spoke(&out);
-            if !out.is_empty() || end {
-                outlet.piece((!out.is_empty()).then_some(out), end).await?;
-            }
+    /// Read to its end before anything of it goes down.
+    async fn whole(&mut self, answer: WholeAnswer) -> Delivered {
+        if let Some(leader) = self.leader.take() {
+            self.share(leader, &answer);
         }
-        Ok(())
-    }
-
-    /// What goes down next, and whether that is the end; `None`: nothing yet.
-    async fn step(
-        &mut self,
-        gateway: &Gateway,
-        outlet: &mut Outlet<'_>,
-        request: &Request,
-    ) -> Result<Option<(Bytes, bool)>, Box<Error>> {
-        if self.up.done() {
-            return Ok(Some((self.last(request), true)));
-        }
-        let dialect = request.route.dialect;
-        let (left, beat) = self.pulse.next(Instant::now());
-        let read = match pingora_timeout::timeout(left, self.up.read(&mut outlet.client())).await {
-            Ok(read) => read,
-            Err(_) if beat == Beat::Comment => {
-                self.sent += COMMENT.len() as u64;
-                self.pulse.spoke(&COMMENT);
-                outlet.comment(COMMENT).await?;
-                return Ok(None);
-            }
-            Err(_) if beat == Beat::Overdue => {
-                return Ok(Some((self.abort(&failure_of(&gateway.overdue(), dialect)), true)));
-            }
-            Err(_) => Err(WireError::Silent),
-        };
-        self.pulse.heard();
-        Ok(Some(match read {
-            Ok(Some(piece)) => {
-                self.tape.received(&piece);
-                match self.translator.push(piece) {
-                    Ok(out) => (out, false),
-                    Err(failure) => (self.abort(&failure), true),
-                }
-            }
-            Ok(None) => return Ok(None),
-            Err(WireError::ClientGone(e)) => return Err(e.into_down()),
-            // It said that it was done: what is missing is only the end of its body.
-            Err(_) if self.translator.progress() == Progress::Complete => (Bytes::new(), true),
-            Err(WireError::Silent) => (self.abort(&broken(dialect, "The provider fell silent")), true),
-            Err(_) => (self.abort(&broken(dialect, "The provider's stream broke off")), true),
-        }))
-    }
-
-    /// The upstream's body is over: a clean end only when its dialect said so.
-    fn last(&mut self, request: &Request) -> Bytes {
-        let tail = self.translator.finish();
-        let ending = self.translator.ending();
-        if ending.complete || ending.failed.is_some() {
-            return tail;
-        }
-        let failure = broken(request.route.dialect, "The provider's stream ended before it was complete");
-        [tail, self.abort(&failure)].concat().into()
-    }
-
-    fn abort(&mut self, failure: &Failure) -> Bytes {
-        self.record.fault = Some("stream_broken");
-        self.translator.abort(failure)
-    }
-
-    /// Books what the stream used, also when the client left in the middle.
-    async fn close(mut self, gateway: &Gateway, outlet: Outlet<'_>, request: &Request, delivered: bool) {
-        let mut ending = self.translator.ending();
-        self.record.response_bytes = self.sent;
-        if ending.failed.is_some() {
+        let WholeAnswer { mut head, body, usage, model, failure, original, held } = answer;
+        self.record.usage = usage;
+        self.record.response_model = model.map(Into::into);
+        self.capture.received(&original);
+        self.capture.sent(&body);
+        if failure.is_some() {
             self.record.fault = Some("upstream_error");
         }
-        let whole = ending.complete && outlet.ended && self.record.fault.is_none();
-        let delivered = delivered && outlet.deaf.is_none();
-        outlet.close(gateway, request, whole, ending.usage, ending.model.clone());
+        self.decorate(&mut head);
+        self.record.response_bytes = body.len() as u64;
+        let sent = self.client.whole(head, body).await;
+        // What it takes of the budget is given back when all of it was written.
+        drop(held);
+        sent
+    }
+
+    /// The cache and those who follow have it before its client does, so that nobody waits for a slow client.
+    fn share(&self, mut leader: Leader, answer: &WholeAnswer) {
+        if answer.failure.is_some() || !(200..300).contains(&answer.status()) {
+            return leader.fail(answer.shared_failure());
+        }
+        leader.begin(beginning(&answer.head, false));
+        leader.push(&answer.body);
+        self.end(leader, true, answer.usage, answer.model.clone());
+    }
+
+    /// The shared shelf is told in the background: the next request on this connection does not wait for it.
+    fn end(&self, leader: Leader, good: bool, usage: Option<Usage>, model: Option<String>) {
+        if let Some(publication) = leader.end(good, usage, model, self.request.now()) {
+            self.parts.background.spawn(publication.send());
+        }
+    }
+
+    /// The gateway's own headers; from here on the answer is on its way.
+    fn decorate(&mut self, head: &mut ResponseHeader) {
+        decorate(&self.parts.names, head, self.request, self.info);
+        self.record.timings.first_byte_us = self.request.elapsed_us();
+    }
+
+    async fn stream(mut self, stream: BegunStream) -> Delivered {
+        let BegunStream { mut head, mut response, translator, held, capture, ended, aborted } = stream;
+        *self.capture = capture;
+        self.decorate(&mut head);
+        response.without_idle_clock();
+        let (settings, dialect) = (&self.parts.settings, self.request.route.dialect);
+        let deadline = self.parts.deadline(self.request);
+        let leader = self.leader.take();
+        let mut pump = Pump {
+            source: Translated { response, translator, dialect, aborted },
+            sink: Downstream::new(self.client, head).led_by(leader, true),
+            timers: StreamTimers::new(Instant::now(), settings.idle_timeout, settings.stream_keepalive, deadline),
+            growth: &mut self.growth,
+            capture: &mut *self.capture,
+            written: self.record.response_bytes,
+        };
+        let went = pump.run(Some(Piece { bytes: held, last: ended, ..Piece::default() })).await;
+        let Pump { source, sink, written, .. } = pump;
+        let (leader, unheard) = sink.close();
+        self.record.response_bytes = written;
+        let Translated { mut response, translator, aborted, .. } = source;
+        let mut ending = translator.ending();
+        self.record.fault = match () {
+            () if ending.failed.is_some() => Some("upstream_error"),
+            () if aborted => Some("stream_broken"),
+            () => None,
+        };
+        if let Some(leader) = leader {
+            let whole = ending.complete && self.record.fault.is_none();
+            self.end(leader, whole, ending.usage, ending.model.clone());
+        }
         self.record.response_model = ending.model.take().map(Into::into);
-        if !delivered {
+        let left = match went {
+            Ended::ClientLeft(left) => Some(left),
+            _ => unheard,
+        };
+        if left.is_some() {
             self.record.fault = Some("client_gone");
         }
         // The upstream is let go before anything is counted.
-        if delivered && self.up.done() {
-            self.up.release(gateway.settings.upstream_pool_size).await;
+        if left.is_none() && response.is_done() {
+            response.release(self.parts.settings.upstream_pool_size).await;
         } else {
-            drop(self.up);
+            drop(response);
         }
-        self.record.usage = usage_of(ending, request.content.bytes.clone()).await;
+        self.record.usage = usage_of(ending, self.request.content.bytes.clone()).await;
+        left.map_or(Ok(()), Err)
     }
-}
 
-/// Passed on as it comes, until the time of the try or of the whole request is over.
-async fn raw(
-    gateway: &Gateway,
-    outlet: &mut Outlet<'_>,
-    request: &Request,
-    mut passage: Passage<'_>,
-    until: Option<(Instant, Duration)>,
-    facts: &Facts,
-) -> Result<(), Box<Error>> {
-    let mut head = passage.up.head().map_or_else(|| reply::bare_head(502), |h| reply::copy_head(h, false));
-    reply::first_byte(passage.record, request);
-    if head.status == StatusCode::SWITCHING_PROTOCOLS {
-        return passage.tunnel(gateway, outlet, head).await;
-    }
-    reply::decorate(gateway, &mut head, request, facts);
-    if passage.up.done() {
-        return finish_bodyless(gateway, outlet.session, head, passage.up).await;
-    }
-    passage.unsent = Some(head);
-    let left = match until {
-        Some((at, told)) => Some((at.saturating_duration_since(Instant::now()), timed_out(told))),
-        None => gateway.left(request).map(|left| (left, gateway.overdue())),
-    };
-    let ended = match left {
-        None => passage.run(gateway, outlet).await,
-        Some((left, late)) => match pingora_timeout::timeout(left, passage.run(gateway, outlet)).await {
-            Ok(ended) => ended,
-            Err(_) => Err(Broken::Off(late)),
-        },
-    };
-    let provider = facts.provider;
-    let fault = match ended {
-        Ok(()) => {
-            passage.up.release(gateway.settings.upstream_pool_size).await;
-            return Ok(());
+    /// Passed on as it comes, until the time of the try or of the whole request is over.
+    async fn passthrough(mut self, passing: Passthrough) -> Delivered {
+        let Passthrough { mut response, meter, until } = passing;
+        let mut head = response.head().map_or_else(|| bare_head(502), |head| copy_head(head, false));
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            self.record.timings.first_byte_us = self.request.elapsed_us();
+            return self.tunnel(head, response).await;
         }
-        Err(Broken::Away(e)) => return Err(e),
-        Err(Broken::Off(fault)) => fault,
-        Err(Broken::Upstream(e)) => fallen(e, provider),
-    };
-    passage.record.fault = Some(fault.kind().row().label);
-    if passage.unsent.is_none() {
-        return cut(outlet.session).await;
-    }
-    passage.record.status = fault.status();
-    let head = reply::fault_head(gateway, request, &fault, facts);
-    send_whole(outlet.session, head, fault.body(request.route.dialect).into()).await
-}
-
-/// What passes through on its way: head as received, body piece by piece.
-struct Passage<'a> {
-    up: Answering,
-    meter: &'a mut Meter,
-    tape: &'a mut Tape,
-    watch: Watch<'a>,
-    /// Goes down with the first piece of the body.
-    unsent: Option<Box<ResponseHeader>>,
-    record: &'a mut LogRecord,
-}
-
-/// Why what passed through did not come to its end.
-enum Broken {
-    /// The client left.
-    Away(Box<Error>),
-    Upstream(WireError),
-    Off(Fault),
-}
-
-impl Passage<'_> {
-    /// The connection has become another: both sides say what they like until one of them ends it.
-    async fn tunnel(
-        &mut self,
-        gateway: &Gateway,
-        outlet: &mut Outlet<'_>,
-        mut head: Box<ResponseHeader>,
-    ) -> Result<(), Box<Error>> {
-        head.insert_header(header::UPGRADE, "websocket")?;
-        head.insert_header(header::CONNECTION, "Upgrade")?;
-        wire::write_head(outlet.session, head, None, false).await.map_err(Error::into_down)?;
-        if let Some(upload) = outlet.upload.as_deref_mut() {
-            upload.open(&mut outlet.session.downstream_session);
+        let encoded = head.headers.contains_key(header::CONTENT_ENCODING);
+        self.decorate(&mut head);
+        if response.is_done() {
+            return self.bodyless(head, response).await;
         }
-        // However it ends: what was said was relayed.
-        let _ = self.run(gateway, outlet).await;
+        // Of the head only the kind of content is shared.
+        let leader = self.leader.take().filter(|_| (200..300).contains(&self.record.status) && !encoded);
+        let stream = !head.headers.contains_key(header::CONTENT_LENGTH);
+        let budget = self.parts.budget.clone();
+        let deadline = until.or_else(|| self.parts.deadline(self.request));
+        let mut pump = Pump {
+            source: Opaque { response, meter, budget, provider: self.info.provider },
+            sink: Downstream::new(self.client, head).led_by(leader, stream),
+            timers: StreamTimers::until(Instant::now(), deadline),
+            growth: &mut self.growth,
+            capture: &mut *self.capture,
+            written: 0,
+        };
+        let went = pump.run(None).await;
+        let Pump { source: Opaque { response, meter, .. }, sink, written, .. } = pump;
+        let (leader, unheard) = sink.close();
+        self.record.response_bytes = written;
+        let whole = matches!(went, Ended::Clean) && meter.is_whole();
+        let (usage, model) = meter.read(self.request);
+        if let Some(leader) = leader {
+            self.end(leader, whole, usage, model.clone());
+        }
+        self.record.usage = usage;
+        self.record.response_model = model.map(Into::into);
+        match went {
+            Ended::Clean | Ended::InBand => {
+                response.release(self.parts.settings.upstream_pool_size).await;
+                match unheard {
+                    Some(left) => Err(self.gone(left)),
+                    None => Ok(()),
+                }
+            }
+            Ended::ClientLeft(left) => Err(self.gone(left)),
+            Ended::Unsent(fault) => {
+                self.record.status = fault.status();
+                self.fault_after(&fault).await
+            }
+            Ended::Cut(fault) => {
+                self.record.fault = Some(fault.kind().row().label);
+                self.client.cut().await;
+                Err(ClientLeft::Gone(broke_off("upstream broke off")))
+            }
+        }
+    }
+
+    /// A pass-through that broke before a byte of it went down.
+    async fn fault_after(&mut self, fault: &Fault) -> Delivered {
+        self.record.fault = Some(fault.kind().row().label);
+        let head = fault_head(&self.parts.names, self.request, fault, self.info);
+        self.client.whole(head, fault.body(self.request.route.dialect).into()).await
+    }
+
+    fn gone(&mut self, left: ClientLeft) -> ClientLeft {
+        self.record.fault = Some("client_gone");
+        left
+    }
+
+    async fn bodyless(&mut self, mut head: Box<ResponseHeader>, response: super::wire::Response) -> Delivered {
+        let bodyless = head.status == 204 || head.status == 304;
+        if !bodyless && !head.headers.contains_key(header::CONTENT_LENGTH) {
+            head.set_content_length(0).map_err(ClientLeft::Gone)?;
+        }
+        self.client.head(head, true).await?;
+        response.release(self.parts.settings.upstream_pool_size).await;
         Ok(())
     }
 
-    async fn run(&mut self, gateway: &Gateway, outlet: &mut Outlet<'_>) -> Result<(), Broken> {
-        let stream = self.unsent.as_ref().is_some_and(|head| !head.headers.contains_key(header::CONTENT_LENGTH));
-        loop {
-            let piece = match self.up.read(&mut outlet.client()).await {
-                Ok(piece) => piece,
-                Err(WireError::ClientGone(e)) => return Err(Broken::Away(e.into_down())),
-                Err(e) => return Err(Broken::Upstream(e)),
-            };
-            let end = self.up.done();
-            if let Some(piece) = &piece {
-                self.record.response_bytes += piece.len() as u64;
-                self.meter.see(piece, &gateway.budget);
-                self.tape.passed(piece);
-                self.watch.see(piece.len(), || self.meter.tokens());
+    /// The connection has become another: both sides say what they like until one of them ends it.
+    async fn tunnel(mut self, mut head: Box<ResponseHeader>, response: super::wire::Response) -> Delivered {
+        let upgraded = head
+            .insert_header(header::UPGRADE, "websocket")
+            .and_then(|()| head.insert_header(header::CONNECTION, "Upgrade"));
+        upgraded.map_err(ClientLeft::Gone)?;
+        self.client.head(head, false).await?;
+        self.client.open_upload();
+        let mut pump = Pump {
+            source: Opaque {
+                response,
+                meter: Meter::Blind,
+                budget: self.parts.budget.clone(),
+                provider: self.info.provider,
+            },
+            sink: Downstream::tunnel(self.client),
+            timers: StreamTimers::until(Instant::now(), None),
+            growth: &mut self.growth,
+            capture: &mut *self.capture,
+            written: 0,
+        };
+        // However it ends: what was said was relayed.
+        let _ = pump.run(None).await;
+        self.record.response_bytes = pump.written;
+        Ok(())
+    }
+
+    /// An answer that the cache kept.
+    async fn cached(&mut self, entry: &Entry) -> Delivered {
+        self.capture.sent(&entry.body);
+        self.record.usage = entry.usage;
+        self.record.response_model = entry.model.as_deref().map(Into::into);
+        self.record.response_bytes += entry.body.len() as u64;
+        let mut head = head_of(entry.status, &entry.content_type);
+        self.decorate(&mut head);
+        if entry.stream {
+            return self.client.begin(head, Some(entry.body.clone()), true).await;
+        }
+        self.client.whole(head, entry.body.clone()).await
+    }
+
+    /// An answer that another call brings, piece by piece.
+    async fn followed(mut self, begun: &AnswerHead, follower: Follower) -> Delivered {
+        let mut head = head_of(begun.status, &begun.content_type);
+        self.decorate(&mut head);
+        let route = &self.request.route;
+        // What passes through is answered as the provider answers, and nothing is said beside it.
+        let events = begun.stream && !route.raw && begun.content_type.starts_with("text/event-stream");
+        let settings = &self.parts.settings;
+        let keepalive = settings.stream_keepalive.filter(|_| events);
+        let deadline = self.parts.deadline(self.request);
+        let (dialect, operation) = (route.dialect, route.operation);
+        let mut pump = Pump {
+            source: Followed { follower, dialect, operation, events, usage: None, model: None },
+            sink: Downstream::new(self.client, head),
+            timers: StreamTimers::new(Instant::now(), settings.idle_timeout, keepalive, deadline),
+            growth: &mut self.growth,
+            capture: &mut *self.capture,
+            written: self.record.response_bytes,
+        };
+        let went = pump.run(Some(Piece::default())).await;
+        let Pump { source, written, .. } = pump;
+        self.record.response_bytes = written;
+        self.record.usage = source.usage;
+        self.record.response_model = source.model.map(Into::into);
+        match went {
+            Ended::Clean => Ok(()),
+            Ended::InBand => {
+                self.record.fault = Some("stream_broken");
+                Ok(())
             }
-            if piece.is_none() && !end {
-                continue;
-            }
-            let sent = match self.unsent.take() {
-                Some(head) => outlet.begin(head, stream, piece, end).await,
-                None => outlet.piece(piece, end).await,
-            };
-            sent.map_err(Broken::Away)?;
-            if end {
-                return Ok(());
+            Ended::ClientLeft(left) => Err(self.gone(left)),
+            Ended::Unsent(_) | Ended::Cut(_) => {
+                self.record.fault = Some("upstream_broken");
+                self.client.cut().await;
+                Err(ClientLeft::Gone(broke_off("the shared call was lost")))
             }
         }
     }
-}
 
-async fn finish_bodyless(
-    gateway: &Gateway,
-    session: &mut Session,
-    mut head: Box<ResponseHeader>,
-    up: Answering,
-) -> Result<(), Box<Error>> {
-    let bodyless = head.status == 204 || head.status == 304;
-    if !bodyless && !head.headers.contains_key(header::CONTENT_LENGTH) {
-        head.set_content_length(0)?;
+    /// What is no stream, for a client that has its 200 and comments: an error in-band.
+    async fn late(&mut self, outcome: Outcome) -> Delivered {
+        let dialect = self.request.route.dialect;
+        let failure = match outcome {
+            Outcome::Fault(fault) => {
+                self.record.fault = Some(fault.kind().row().label);
+                failure_of(&fault, dialect)
+            }
+            Outcome::Whole(answer) if answer.failure.is_some() => {
+                self.record.fault = Some("upstream_error");
+                self.capture.received(&answer.original);
+                if let Some(leader) = self.leader.take() {
+                    leader.fail(answer.shared_failure());
+                }
+                Failure { status: answer.status(), body: answer.body, message: answer.failure.unwrap_or_default() }
+            }
+            _ => {
+                self.record.status = 502;
+                self.record.fault = Some("upstream_broken");
+                in_dialect(dialect, "The provider answered a call for a stream with something else")
+            }
+        };
+        let told = in_band(self.request.route.operation, &failure);
+        self.capture.sent(&told);
+        self.record.response_bytes += told.len() as u64;
+        self.client.piece(Some(told), true).await
     }
-    wire::write_head(session, head, None, true).await.map_err(Error::into_down)?;
-    up.release(gateway.settings.upstream_pool_size).await;
-    Ok(())
 }
 
-/// What passed through broke off: the client must not take what it has for the whole, so the connection is cut
-/// without an end.
-async fn cut(session: &mut Session) -> Result<(), Box<Error>> {
-    // What was written still goes out; a client that takes nothing has all of it dropped with the connection.
-    const LONGEST: Duration = Duration::from_millis(500);
-    let _ = pingora_timeout::timeout(LONGEST, session.downstream_session.shutdown()).await;
-    Err(Error::explain(pingora::ErrorType::ConnectionClosed, "upstream broke off").into_up())
+impl<G: Growth> Growth for &mut G {
+    fn saw(&mut self, bytes: usize, tokens: impl FnOnce() -> u64) {
+        (**self).saw(bytes, tokens);
+    }
 }

@@ -1,203 +1,233 @@
-//! Walks the attempts of a plan until an answer does, and delivers it. The whole upstream call runs here, on
+//! Walks the targets of a plan until one of them answers, and delivers that answer. The whole upstream call runs here, on
 //! Pingora's client session; nothing goes downstream before the chosen upstream gave a valid head.
 
-use super::Gateway;
-use super::admit::{Held, Holds};
-use super::answer::Answer;
-use super::attempt::{self, Tried, Turn};
-use super::caching::{self, Looked};
-use super::capture::{Scene, Tape};
-use super::deliver::{self, Way};
-use super::herald::{self, Herald};
-use super::record::{self, Booked};
+mod admission;
+mod attempt;
+mod backoff;
+mod lookup;
+mod read;
+
+use super::client::{Client, ClientLeft, EarlyKeepalive, linger};
+use super::deliver::{self, Delivery, DeliveryParts, Outcome};
+use super::record::{self, BodyCapture, PendingRecords, Received, RecordBodies, Tried};
 use super::request::Request;
 use super::routing::Routing;
-use super::upload::Upload;
-use super::wire::{self, Client, WireError};
-use crate::cache::Lead;
-use gateway_domain::Usage;
-use gateway_domain::record::CacheStatus;
-use gateway_policies::Hold;
-use pingora::Error;
-use pingora::proxy::Session;
+use super::shield::Shield;
+use crate::cache::AnswerCache;
+use crate::upstream::{Credentials, Dialer};
+use admission::{Admission, Gate, Holds};
+use attempt::{Attempt, Stopped, Turn};
+use gateway_domain::counters::Counters;
+use gateway_domain::record::{CacheStatus, LogRecord, Steps};
+use gateway_domain::{Fault, Operation, Usage};
+use http::{HeaderValue, header};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// What is there before the first target's turn.
-pub(crate) struct Start {
-    pub(crate) looked: Looked,
-    /// What the caller's limits gave.
-    pub(crate) caller: Hold,
-    /// The body, where it is not held but streams up.
-    pub(crate) upload: Option<Upload>,
+/// What of the gateway a call needs.
+pub(crate) struct CallParts {
+    pub(crate) dialer: Dialer,
+    pub(crate) credentials: Credentials,
+    pub(crate) counters: Arc<dyn Counters>,
+    pub(crate) shield: Arc<Shield>,
+    pub(crate) cache: Arc<AnswerCache>,
+    pub(crate) delivery: DeliveryParts,
 }
 
-/// An `Err` means that the client is gone; everything else has been answered.
-pub(crate) async fn run(
-    gateway: &Gateway,
-    session: &mut Session,
-    request: &Request,
-    routing: &mut Routing,
-    Start { looked: first, caller, mut upload }: Start,
-    records: &mut Booked,
-) -> Result<(), Box<Error>> {
-    let mut first = Some(first);
-    let mut earlier = Duration::ZERO;
-    let mut cache_us = request.steps.cache_us;
-    let mut herald = Herald::of(gateway, request);
-    loop {
-        let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
-        let looked = match first.take() {
-            Some(looked) => looked,
-            None => {
-                routing.agree(request).await;
-                let begun = request.elapsed_us();
-                let looked = match caching::look(gateway, session, request, routing).await {
-                    Ok(looked) => looked,
-                    Err(gone) => {
-                        let waited = (request, &*routing, caller);
-                        return Err(left_waiting(gateway, session, waited, records, gone));
-                    }
-                };
-                cache_us = if matches!(looked, Looked::Off) { 0 } else { request.elapsed_us() - begun };
-                looked
+/// How an exchange ended where nothing of it was delivered.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// The limits of the caller refuse the request: no target had its turn.
+    Denied(Fault),
+    /// Nobody is left to answer.
+    ClientLeft(ClientLeft),
+}
+
+/// One request, from its plan to its answer.
+pub(crate) struct Exchange<'a> {
+    pub(crate) parts: &'a CallParts,
+    pub(crate) client: Client<'a>,
+    pub(crate) request: &'a Request,
+    pub(crate) routing: Routing,
+    pub(crate) records: &'a mut PendingRecords,
+    pub(crate) steps: Steps,
+    admission: Admission,
+    /// What targets tried before took.
+    earlier: Duration,
+}
+
+impl<'a> Exchange<'a> {
+    pub(crate) fn new(
+        parts: &'a CallParts,
+        client: Client<'a>,
+        request: &'a Request,
+        routing: Routing,
+        records: &'a mut PendingRecords,
+    ) -> Self {
+        let steps = request.steps();
+        let mut client = client;
+        client.set_early_keepalive(early_keepalive(&parts.delivery, request));
+        let (admission, earlier) = (Admission::default(), Duration::ZERO);
+        Self { parts, client, request, routing, records, steps, admission, earlier }
+    }
+
+    /// `Err`: nothing was delivered, or the client left in the middle.
+    pub(crate) async fn run(&mut self) -> Result<(), Unanswered> {
+        loop {
+            self.routing.agree(self.request).await;
+            let number = u32::try_from(self.records.len() + 1).unwrap_or(u32::MAX);
+            let mut attempt = Attempt::new(number, self.earlier);
+            let turn = Turn {
+                gate: Gate { parts: self.parts, request: self.request, routing: &self.routing },
+                client: &mut self.client,
+                admission: &mut self.admission,
+                steps: &mut self.steps,
+            };
+            let outcome = match turn.run(&mut attempt).await {
+                Ok(outcome) => outcome,
+                Err(Stopped::Denied(fault)) => return Err(Unanswered::Denied(fault)),
+                Err(Stopped::ClientLeft(left)) => {
+                    self.abandon(attempt);
+                    return Err(Unanswered::ClientLeft(left));
+                }
+            };
+            let record = self.record(&attempt, &outcome);
+            if !self.moves_on(&outcome) {
+                return self.deliver(attempt, outcome, record).await.map_err(Unanswered::ClientLeft);
             }
+            self.leave(attempt, outcome, record).await;
+        }
+    }
+
+    fn record(&self, attempt: &Attempt, outcome: &Outcome) -> Box<LogRecord> {
+        let tried = Tried { info: &attempt.info, status: outcome.status(), fault: outcome.fault_label() };
+        let mut record = record::of(self.request, &self.steps, Some(&self.routing), Some(tried), attempt.number);
+        record.steps.cache_us = attempt.cache_us;
+        if self.client.upload().is_some() {
+            record.request_bytes = self.client.view().body_bytes_read() as u64;
+        }
+        record
+    }
+
+    fn bodies<'b>(&'b self, attempt: &'b Attempt) -> RecordBodies<'b> {
+        RecordBodies {
+            settings: &self.parts.delivery.settings,
+            budget: &self.parts.delivery.budget,
+            session: self.client.view(),
+            request: self.request,
+            sent: attempt.sent.as_deref(),
+        }
+    }
+
+    /// Books the answer with the target's circuit breaker, and says whether another target has its turn.
+    fn moves_on(&mut self, outcome: &Outcome) -> bool {
+        // Of a stream more is known at its end.
+        if outcome.tells_of_health() && !matches!(outcome, Outcome::Stream(_)) {
+            self.routing.tell(self.request, outcome.status());
+        }
+        if outcome.status() == 101 {
+            return false;
+        }
+        let over = self.parts.delivery.deadline(self.request).is_some_and(|end| end.at.elapsed() > Duration::ZERO);
+        let again = self.client.can_repeat();
+        !over && again && self.routing.next(self.request, outcome.status(), outcome.is_exception())
+    }
+
+    /// The client left: what was held is settled, and the record says so.
+    fn abandon(&mut self, mut attempt: Attempt) {
+        let tried = Tried { info: &attempt.info, status: 499, fault: Some("client_gone") };
+        let mut record = record::of(self.request, &self.steps, Some(&self.routing), Some(tried), attempt.number);
+        record.steps.cache_us = attempt.cache_us;
+        if self.client.upload().is_some() {
+            record.request_bytes = self.client.view().body_bytes_read() as u64;
+        }
+        let target = std::mem::take(&mut attempt.reservation);
+        record.charges = Holds { caller: self.admission.take(), target }.settle(499, None);
+        record::abandoned(&mut record, self.request);
+        let capture = BodyCapture::new(self.request.keep, &self.parts.delivery.budget);
+        self.bodies(&attempt).answered(&mut record, capture);
+        self.records.push(record);
+    }
+
+    /// Another target has its turn.
+    async fn leave(&mut self, mut attempt: Attempt, outcome: Outcome, mut record: Box<LogRecord>) {
+        record.charges = std::mem::take(&mut attempt.reservation).leave(outcome.status());
+        let received = match &outcome {
+            Outcome::Whole(answer) => Some(Received { headers: &answer.head.headers, body: &answer.original }),
+            _ => None,
         };
-        let whose = Turn { number, earlier, caller: &caller, herald: herald.as_mut(), upload: upload.as_mut() };
-        let (mut tried, mut lead) = turn(gateway, session, request, routing, whose, looked).await;
-        herald::check(herald.as_ref(), &mut tried);
-        let mut record = record::of(request, Some(routing), Some(&tried), number);
-        record.steps.cache_us = cache_us;
-        if upload.is_some() {
-            record.request_bytes = session.body_bytes_read() as u64;
+        self.bodies(&attempt).left(&mut record, received);
+        // A failure is everybody's who waited; a refusal of the gateway's own concerns this caller alone.
+        if let (Some(leader), Outcome::Whole(answer)) = (attempt.leader.take(), &outcome) {
+            leader.fail(answer.shared_failure());
         }
-        let moves_on = match &tried.answer {
-            Err(_) => false,
-            Ok(answer) => moves_on(gateway, request, routing, upload.as_ref(), answer),
+        // A client that leaves meanwhile is noticed by the next target's call.
+        let pool_size = self.parts.delivery.settings.upstream_pool_size;
+        let _ = self.client.during(None, outcome.discard(pool_size)).await;
+        self.records.push(record);
+        self.earlier += attempt.info.upstream + attempt.info.paused;
+    }
+
+    async fn deliver(
+        &mut self,
+        mut attempt: Attempt,
+        outcome: Outcome,
+        mut record: Box<LogRecord>,
+    ) -> Result<(), ClientLeft> {
+        let streamed = matches!(outcome, Outcome::Stream(_));
+        let mut capture = BodyCapture::new(self.request.keep, &self.parts.delivery.budget);
+        let target = std::mem::take(&mut attempt.reservation);
+        let mut holds = Holds { caller: self.admission.take(), target };
+        let delivery = Delivery {
+            parts: &self.parts.delivery,
+            client: &mut self.client,
+            request: self.request,
+            info: &attempt.info,
+            record: &mut record,
+            capture: &mut capture,
+            growth: holds.growth(),
+            leader: attempt.leader.take(),
         };
-        match (tried.answer, moves_on) {
-            (Err(gone), _) => {
-                record.charges = Holds { caller, target: tried.hold }.settle(499, None);
-                record::abandoned(&mut record, request);
-                let scene = Scene { gateway, session, request, sent: tried.sent.as_deref() };
-                scene.answered(&mut record, Tape::new(request.keep, &gateway.budget));
-                records.push(record);
-                return Err(left(gone));
-            }
-            (Ok(answer), true) => {
-                record.charges = tried.hold.leave(answer.status());
-                if let Some(lead) = lead.take() {
-                    caching::tell_failure(lead, &answer);
-                }
-                let scene = Scene { gateway, session, request, sent: tried.sent.as_deref() };
-                scene.left(&mut record, &answer);
-                let mut down = Client::alone(&mut session.downstream_session);
-                answer.discard(&mut down, gateway.settings.upstream_pool_size).await;
-                records.push(record);
-                earlier += tried.facts.upstream + tried.facts.paused;
-            }
-            (Ok(answer), false) => {
-                let streamed = matches!(answer, Answer::Stream(_));
-                let mut tape = Tape::new(request.keep, &gateway.budget);
-                let mut holds = Holds { caller, target: tried.hold };
-                let told = (&tried.facts, &mut *record, &mut tape);
-                let way = Way::new(session, herald.as_ref(), upload.as_mut());
-                let delivered = deliver::answer(gateway, way, request, (answer, lead), told, &mut holds).await;
-                let late = tried.facts.late_prices.as_ref();
-                if let Some(card) = late.and_then(|prices| prices.of(record.response_model.as_deref())) {
-                    holds.price_at(*card);
-                    record.card = Some(card);
-                }
-                // What the cache answers was paid for by another.
-                let free = (tried.facts.cache == CacheStatus::Hit).then(Usage::default);
-                let settled = if record.status == 101 { 200 } else { record.status };
-                record.charges = holds.settle(settled, free.as_ref().or(record.usage.as_ref()));
-                if streamed {
-                    routing.tell(request, if record.fault == Some("stream_broken") { 502 } else { record.status });
-                }
-                if upload.is_some() {
-                    record.request_bytes = session.body_bytes_read() as u64;
-                    tape = Tape::unseen(record.response_bytes);
-                }
-                record::finish(&mut record, request);
-                Scene { gateway, session, request, sent: tried.sent.as_deref() }.answered(&mut record, tape);
-                records.push(record);
-                if upload.is_some() && delivered.is_ok() {
-                    wire::linger(session).await;
-                }
-                return delivered;
-            }
+        let delivered = delivery.run(outcome).await;
+        let late = attempt.info.late_prices.as_ref();
+        if let Some(card) = late.and_then(|prices| prices.of(record.response_model.as_deref())) {
+            holds.price_at(*card);
+            record.card = Some(card);
         }
-    }
-}
-
-/// Books the answer with the target's circuit breaker, and says whether another target has its turn.
-fn moves_on(
-    gateway: &Gateway,
-    request: &Request,
-    routing: &mut Routing,
-    upload: Option<&Upload>,
-    answer: &Answer,
-) -> bool {
-    // Of a stream more is known at its end.
-    if answer.tells_of_health() && !matches!(answer, Answer::Stream(_)) {
-        routing.tell(request, answer.status());
-    }
-    if answer.status() == 101 {
-        return false;
-    }
-    let over = gateway.left(request).is_some_and(|left| left.is_zero());
-    let again = upload.is_none_or(Upload::can_repeat);
-    !over && again && routing.next(request, answer.status(), answer.is_exception())
-}
-
-/// One target: from the cache, or called.
-async fn turn(
-    gateway: &Gateway,
-    session: &mut Session,
-    request: &Request,
-    routing: &Routing,
-    turn: Turn<'_>,
-    looked: Looked,
-) -> (Tried, Option<Lead>) {
-    match looked {
-        Looked::Answered(tried) => (*tried, None),
-        Looked::Off => (attempt::run(gateway, session, request, routing, turn, None).await, None),
-        Looked::Lead(lead, status) => {
-            let mut tried = attempt::run(gateway, session, request, routing, turn, Some(&lead)).await;
-            tried.facts.cache = status;
-            (tried, Some(lead))
+        // What the cache answers was paid for by another.
+        let free = (attempt.info.cache == CacheStatus::Hit).then(Usage::default);
+        let settled = if record.status == 101 { 200 } else { record.status };
+        record.charges = holds.settle(settled, free.as_ref().or(record.usage.as_ref()));
+        if streamed {
+            self.routing.tell(self.request, if record.fault == Some("stream_broken") { 502 } else { record.status });
         }
+        let uploaded = self.client.upload().is_some();
+        if uploaded {
+            record.request_bytes = self.client.view().body_bytes_read() as u64;
+            capture = BodyCapture::unseen(record.response_bytes);
+        }
+        record::finish(&mut record, self.request);
+        self.bodies(&attempt).answered(&mut record, capture);
+        self.records.push(record);
+        if uploaded && delivered.is_ok() {
+            linger(self.client.session()).await;
+        }
+        delivered
     }
 }
 
-/// The client left while it waited for the answer to an equal call: that one goes on, and this one used nothing.
-pub(crate) fn left_waiting(
-    gateway: &Gateway,
-    session: &Session,
-    (request, routing, caller): (&Request, &Routing, Hold),
-    records: &mut Booked,
-    gone: WireError,
-) -> Box<Error> {
-    let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
-    let mut record = record::of(request, Some(routing), None, number);
-    record.charges = Holds { caller, target: Held::default() }.settle(499, None);
-    record::abandoned(&mut record, request);
-    let tape = Tape::new(request.keep, &gateway.budget);
-    Scene { gateway, session, request, sent: None }.answered(&mut record, tape);
-    records.push(record);
-    left(gone)
-}
-
-/// Only a client can abandon what is done for it.
-fn left(error: WireError) -> Box<Error> {
-    match error {
-        WireError::ClientGone(e) => e.into_down(),
-        _ => Error::explain(pingora::ErrorType::InternalError, "only a client can abandon an attempt"),
-    }
-}
-
-impl Tried {
-    pub(crate) fn status(&self) -> u16 {
-        self.answer.as_ref().map_or(499, Answer::status)
-    }
+/// Comments before a stream's first content, for a client that asks for them.
+fn early_keepalive(parts: &DeliveryParts, request: &Request) -> Option<EarlyKeepalive> {
+    let route = &request.route;
+    let streams = matches!(
+        route.operation,
+        Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses
+    );
+    let wanted = request.headers.early_keepalive && request.content.stream && streams && !route.raw;
+    let every = parts.settings.stream_keepalive.filter(|_| wanted)?;
+    let mut head = deliver::bare_head(200);
+    let told = head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    debug_assert!(told.is_ok(), "a constant header");
+    deliver::announce(&parts.names, &mut head, request);
+    Some(EarlyKeepalive::new(every, head))
 }

@@ -1,10 +1,10 @@
 //! Heads of upstream requests. What a managed target always sends is made once per thread and state of its
 //! integration; a request clones that and adds its length.
 
+use super::client::Framing;
 use super::headers::suffix_of;
 use super::request::Request;
 use super::target::{Aim, Credential};
-use super::upload::Framing;
 use crate::upstream::{Pass, later};
 use ahash::AHashMap;
 use gateway_domain::catalog::AuthStyle;

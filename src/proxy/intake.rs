@@ -3,8 +3,8 @@
 
 use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
-use super::capture::Keep;
 use super::headers::{GatewayHeaders, suffix_of};
+use super::record::CapturePolicy;
 use super::request::{Content, Request, Route, Tenant, Waited};
 use super::{tenants, trace};
 use crate::live::World;
@@ -15,7 +15,6 @@ use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::operation::{self, Body};
 use gateway_domain::path::normal;
 use gateway_domain::ports::Tokens as _;
-use gateway_domain::record::Steps;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::snapshot::Key;
@@ -112,7 +111,7 @@ pub(crate) fn receive(
         Ok(headers) => (headers, None),
         Err(fault) => (GatewayHeaders::default(), Some(fault)),
     };
-    let keep = Keep::decide(gateway.settings.log_bodies, &tenant, &headers);
+    let keep = CapturePolicy::decide(gateway.settings.log_bodies, &tenant, &headers);
     let trace = trace::id(&headers, at);
     let span = trace::of(&headers, &trace, gateway.settings.traced);
     let metadata = merge_metadata(&tenant, &headers);
@@ -131,7 +130,7 @@ pub(crate) fn receive(
         content: Content::default(),
         untouched_model: None,
         upload: None,
-        steps: Steps { auth_us, ..Steps::default() },
+        auth_us,
         waited: Waited::default(),
         keep,
         span,

@@ -1,10 +1,12 @@
 //! What the gateway answers itself on the proxy port: greeting, health, the model catalogue, and the
 //! control-plane routes, which are handed to the admin service (`design.md` §7, one base URL).
 
-use super::record::Booked;
+use super::client::{SmallAnswer, answer_early};
+use super::deliver::{bare_head, json_answer};
+use super::record::PendingRecords;
 use super::request::Request;
 use super::routing::Routing;
-use super::{Gateway, control, json_bytes, record, reply};
+use super::{Gateway, control, json_bytes, record};
 use crate::flight::Ticket;
 use bytes::Bytes;
 use gateway_domain::config::ProviderRef;
@@ -53,9 +55,9 @@ async fn text(session: &mut Session, text: &'static str) -> pingora::Result<Opti
 }
 
 async fn answer(session: &mut Session, status: u16, media: &'static str, body: Bytes) -> pingora::Result<Option<bool>> {
-    let mut head = reply::bare_head(status);
+    let mut head = bare_head(status);
     head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static(media))?;
-    reply::json(session, head, body).await?;
+    answer_early(session, SmallAnswer { head, body }).await?;
     Ok(Some(true))
 }
 
@@ -75,7 +77,7 @@ pub(crate) async fn models(
     session: &mut Session,
     request: &Request,
     routing: &Routing,
-    records: &mut Booked,
+    records: &mut PendingRecords,
 ) -> pingora::Result<bool> {
     let tenant = &request.tenant;
     // A config narrows the catalogue to the providers that it names.
@@ -107,14 +109,10 @@ pub(crate) async fn models(
     }
     data.sort_by_key(|m| m["id"].as_str().unwrap_or_default().to_owned());
     let body = json_bytes(&json!({ "object": "list", "total_count": data.len(), "data": data }));
-    let mut record = record::of(request, Some(routing), None, 1);
+    let mut record = record::of(request, &request.steps(), Some(routing), None, 1);
     record.status = 200;
     record.response_bytes = body.len() as u64;
     record::finish(&mut record, request);
     records.push(record);
-    let mut head = reply::bare_head(200);
-    head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))?;
-    let facts = super::attempt::Facts::default();
-    reply::decorate(gateway, &mut head, request, &facts);
-    reply::json(session, head, body).await.map(|()| true)
+    answer_early(session, json_answer(&gateway.names, request, body)).await.map(|()| true)
 }

@@ -1,12 +1,16 @@
 //! Builds the record of each target tried, in one piece of memory as far as names are short; pricing and encoding are the
 //! writer's work.
 
-use super::attempt::Tried;
-use super::reply::{micros, own_work};
+mod attempt_info;
+mod capture;
+
+pub(crate) use attempt_info::AttemptInfo;
+pub(crate) use capture::{BodyCapture, CapturePolicy, Received, RecordBodies, Sent, secrets};
+
 use super::request::Request;
 use super::routing::Routing;
 use crate::ids;
-use gateway_domain::record::{CacheStatus, LogRecord, Timings};
+use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{Fault, Timestamp};
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -14,9 +18,9 @@ use std::sync::Arc;
 /// The records of one request so far. Boxed, since each moves on through the queue to the writer as it is.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "a record is large and is moved several times")]
-pub(crate) struct Booked(pub(crate) Vec<Box<LogRecord>>);
+pub(crate) struct PendingRecords(pub(crate) Vec<Box<LogRecord>>);
 
-impl Booked {
+impl PendingRecords {
     pub(crate) fn push(&mut self, record: Box<LogRecord>) {
         self.0.push(record);
     }
@@ -26,9 +30,24 @@ impl Booked {
     }
 }
 
+/// What is known of the target that was tried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tried<'a> {
+    pub(crate) info: &'a AttemptInfo,
+    pub(crate) status: u16,
+    /// The gateway's name for what went wrong.
+    pub(crate) fault: Option<&'static str>,
+}
+
 /// A record of `request`, for the target that was tried if one was.
-pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tried>, attempt: u32) -> Box<LogRecord> {
-    let facts = tried.map(|t| &t.facts);
+pub(crate) fn of(
+    request: &Request,
+    steps: &Steps,
+    routing: Option<&Routing>,
+    tried: Option<Tried<'_>>,
+    attempt: u32,
+) -> Box<LogRecord> {
+    let info = tried.map(|t| t.info);
     let tenant = &request.tenant;
     let asked = request.asked_model();
     let total_us = request.elapsed_us();
@@ -47,35 +66,35 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
         config: routing.map(|r| short(&r.config)).unwrap_or_default(),
         config_id: routing.and_then(|r| Some(r.saved?.id)),
         config_version: routing.and_then(|r| Some(r.saved?.version)),
-        virtual_key: facts.map(|f| short(&f.virtual_key)).unwrap_or_default(),
-        provider: SmolStr::new_static(facts.map_or("", |f| f.provider)),
-        model: facts.and_then(|f| f.model.as_ref()).or(asked).map(short).unwrap_or_default(),
+        virtual_key: info.map(|f| short(&f.virtual_key)).unwrap_or_default(),
+        provider: SmolStr::new_static(info.map_or("", |f| f.provider)),
+        model: info.and_then(|f| f.model.as_ref()).or(asked).map(short).unwrap_or_default(),
         response_model: None,
         operation: request.route.operation.name(),
         method: request.method.as_str().into(),
         path: short(&request.route.path),
-        status: tried.map_or(0, Tried::status),
-        fault: tried.and_then(fault_label),
-        stream: facts.map_or(request.content.stream, |f| f.stream),
-        retries: facts.map_or(0, |f| f.retries),
-        option_index: facts.map(|f| short(&f.option_index)).unwrap_or_default(),
+        status: tried.map_or(0, |t| t.status),
+        fault: tried.and_then(|t| t.fault),
+        stream: info.map_or(request.content.stream, |f| f.stream),
+        retries: info.map_or(0, |f| f.retries),
+        option_index: info.map(|f| short(&f.option_index)).unwrap_or_default(),
         strategy: routing.map_or("", |r| r.plan.config().strategy()),
         usage: None,
         cost: None,
-        card: facts.and_then(|f| f.card.clone()),
+        card: info.and_then(|f| f.card.clone()),
         timings: Timings {
             total_us,
-            upstream_us: facts.map_or(0, |f| micros(f.upstream)),
+            upstream_us: info.map_or(0, AttemptInfo::upstream_us),
             first_byte_us: 0,
-            gateway_us: facts.map_or(total_us, |f| own_work(request, f)),
+            gateway_us: info.map_or(total_us, |f| f.own_work_us(request)),
         },
-        steps: request.steps,
-        request_bytes: facts.map_or(request.content.bytes.len() as u64, |f| f.request_bytes),
+        steps: *steps,
+        request_bytes: info.map_or(request.content.bytes.len() as u64, |f| f.request_bytes),
         response_bytes: 0,
         client_ip: request.client_ip,
         metadata: metadata(&request.metadata),
-        adjusted: facts.filter(|f| !f.adjusted.is_empty()).map(|f| f.adjusted.join(",").into()).unwrap_or_default(),
-        cache: facts.map_or(CacheStatus::Disabled, |f| f.cache),
+        adjusted: info.filter(|f| !f.adjusted.is_empty()).map(|f| f.adjusted.join(",").into()).unwrap_or_default(),
+        cache: info.map_or(CacheStatus::Disabled, |f| f.cache),
         trace: request.span.clone(),
         client: request.headers.client.clone(),
         charges: Vec::new(),
@@ -84,16 +103,9 @@ pub(crate) fn of(request: &Request, routing: Option<&Routing>, tried: Option<&Tr
 }
 
 /// A copy where it fits into the record, else the name itself, shared.
-pub(super) fn short(name: &Arc<str>) -> SmolStr {
+fn short(name: &Arc<str>) -> SmolStr {
     const FITS: usize = SmolStr::INLINE_CAP;
     if name.len() <= FITS { SmolStr::new(name) } else { SmolStr::from(name.clone()) }
-}
-
-fn fault_label(tried: &Tried) -> Option<&'static str> {
-    match &tried.answer {
-        Ok(super::answer::Answer::Fault(fault)) => Some(fault.kind().row().label),
-        _ => None,
-    }
 }
 
 fn metadata(pairs: &[(String, String)]) -> SmolStr {
@@ -107,7 +119,7 @@ fn metadata(pairs: &[(String, String)]) -> SmolStr {
 
 /// A request of a known tenant that never reached a target.
 pub(crate) fn refused(request: &Request, fault: &Fault, sent: u64) -> Box<LogRecord> {
-    let mut record = of(request, None, None, 1);
+    let mut record = of(request, &request.steps(), None, None, 1);
     record.status = fault.status();
     record.fault = Some(fault.kind().row().label);
     record.response_bytes = sent;

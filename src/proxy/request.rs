@@ -1,8 +1,8 @@
 //! One request as intake leaves it: who asks, for what, with which body. Not changed afterwards.
 
-use super::capture::Keep;
+use super::client::Framing;
 use super::headers::GatewayHeaders;
-use super::upload::Framing;
+use super::record::CapturePolicy;
 use crate::live::World;
 use bytes::Bytes;
 use gateway_domain::operation::Body;
@@ -92,6 +92,11 @@ impl Request {
         u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
+    /// What is known of the time it took when its plan is made.
+    pub(crate) fn steps(&self) -> Steps {
+        Steps { auth_us: self.auth_us, body_us: self.content.waited_us, ..Steps::default() }
+    }
+
     /// The time now, by the request's own clock: limits are counted when they are taken, not at intake.
     pub(crate) fn now(&self) -> Timestamp {
         self.at.plus_micros(i64::try_from(self.started.elapsed().as_micros()).unwrap_or(0))
@@ -128,7 +133,7 @@ pub(crate) struct Request {
     /// The same, ready for the answer's head.
     pub(crate) trace_value: HeaderValue,
     pub(crate) client_ip: Option<IpAddr>,
-    /// Workspace over key over request (`spec/logs-analytics.md`, metadata).
+    /// Workspace over key over request .
     pub(crate) metadata: Vec<(String, String)>,
     /// The upstream credential that came with the request.
     pub(crate) credential: Option<Secret<String>>,
@@ -137,10 +142,11 @@ pub(crate) struct Request {
     pub(crate) untouched_model: Option<AskedModel>,
     /// Its body is not held, but streams up.
     pub(crate) upload: Option<Framing>,
-    pub(crate) steps: Steps,
+    /// Microseconds until it was known who asks.
+    pub(crate) auth_us: u64,
     /// For what nodes share.
     pub(crate) waited: Waited,
-    pub(crate) keep: Keep,
+    pub(crate) keep: CapturePolicy,
     /// `None` when the call belongs to no trace but its own.
     pub(crate) span: Option<Arc<Trace>>,
 }

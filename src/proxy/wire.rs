@@ -1,51 +1,31 @@
-//! Every call on a Pingora session that the exchange makes, in one file: pingora is pinned exactly, and what
-//! its sessions promise about cancellation and framing is relied on here and nowhere else.
+//! One call to one upstream over HTTP/1.1, on Pingora's client session: pingora is pinned exactly, and what that session
+//! promises about cancellation and framing is relied on here and nowhere else. Knows no client.
 
-use super::body::{Budget, Permit};
+use super::client::Upload;
 use super::head::HeadPlan;
-use super::herald::Herald;
-use super::upload::Upload;
-use crate::cache::Lead;
 use crate::upstream::{DialError, Dialer, Gauge, Origin, check_in, check_out};
 use bytes::Bytes;
-use gateway_domain::Fault;
 use gateway_providers::Pieces;
-use http::{Method, header};
 use pingora::http::ResponseHeader;
 use pingora::protocols::Stream;
 use pingora::protocols::http::v1::client::HttpSession;
-use pingora::protocols::http::{HttpTask, ServerSession};
-use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// A body larger than this is written in pieces, so that an early answer is noticed between them, and taken from the
-/// budget where it is read whole.
+/// A body larger than this is written in pieces, so that an early answer is noticed between them.
 const PIECE: usize = 64 * 1024;
 
 /// Why an upstream gave no head, or broke off.
 #[derive(Debug)]
-pub(crate) enum WireError {
-    /// The client is gone: nobody is left to answer.
-    ClientGone(Box<Error>),
-    /// It sends no more of its body.
-    ClientSlow,
+pub(crate) enum SendError {
     NoConnection(DialError),
     /// Reset, closed or not HTTP.
     Broken(String),
     /// No byte within the clock in force.
     Silent,
-}
-
-impl WireError {
-    /// By a client whose body is read.
-    fn left(e: Box<Error>) -> Self {
-        if *e.etype() == ErrorType::ReadTimedout { Self::ClientSlow } else { Self::ClientGone(e) }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,20 +34,28 @@ pub(crate) struct Clocks {
     pub(crate) idle: Duration,
 }
 
+/// What goes up behind the head.
+pub(crate) enum RequestBody<'a> {
+    Held(&'a Pieces),
+    Streaming(Upload),
+}
+
+impl RequestBody<'_> {
+    fn can_repeat(&self) -> bool {
+        match self {
+            Self::Held(_) => true,
+            Self::Streaming(upload) => upload.can_repeat(),
+        }
+    }
+}
+
 /// An upstream that has answered with a head.
-pub(crate) struct Answering {
+pub(crate) struct Response {
     session: Box<HttpSession>,
     key: u64,
     sent: Sent,
+    upload: Option<Upload>,
     clocks: Clocks,
-}
-
-/// What came of reading a whole body.
-pub(crate) enum Whole {
-    Read(Bytes),
-    TooLarge,
-    /// The process holds as many bytes as it may.
-    Full(Fault),
 }
 
 /// How far the request's body got.
@@ -105,134 +93,83 @@ impl Sent {
     }
 }
 
-/// The client for whom an upstream is asked, and those who wait for the same answer.
-pub(crate) struct Client<'a> {
-    pub(crate) session: &'a mut ServerSession,
-    pub(crate) lead: Option<&'a Lead>,
-    /// Speaks to a client that waits for its stream to begin.
-    pub(crate) herald: Option<&'a mut Herald>,
-    /// The body of its request, where that streams up.
-    pub(crate) upload: Option<&'a mut Upload>,
-}
-
-impl<'a> Client<'a> {
-    /// One for whom nobody speaks, and whose answer nobody else waits for.
-    pub(crate) const fn alone(session: &'a mut ServerSession) -> Self {
-        Self { session, lead: None, herald: None, upload: None }
-    }
-
-    /// What was asked can be sent once more.
-    pub(crate) fn can_repeat(&self) -> bool {
-        self.upload.as_deref().is_none_or(Upload::can_repeat)
-    }
-
-    /// Everybody waits for the client's body.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.upload.as_deref().is_some_and(Upload::is_awaited)
-    }
-
-    /// Resolves when nobody wants the answer any more: the client has left, and nobody follows.
-    pub(crate) async fn gone(&mut self) -> Box<Error> {
-        let error = match (&mut self.herald, &self.upload) {
-            (_, Some(upload)) => upload.client_gone(self.session).await,
-            (Some(herald), None) => herald.watch(self.session).await,
-            (None, None) => client_gone(self.session).await,
-        };
-        if let Some(lead) = self.lead {
-            lead.deserted().await;
-        }
-        error
-    }
-}
-
 /// Sends one request and reads the head of the answer. A pooled connection that died before any byte came
-/// back is replaced by a fresh one, once and silently (invariant 4).
+/// back is replaced by a fresh one, once and silently.
 pub(crate) async fn send(
-    down: &mut Client<'_>,
     dialer: &Dialer,
     origin: &Origin,
     head: &HeadPlan,
-    body: &Pieces,
+    body: RequestBody<'_>,
     clocks: Clocks,
-) -> Result<Answering, WireError> {
+) -> Result<Response, SendError> {
     let (address, key) = dialer.address(origin);
     if let Some(stream) = check_out(key) {
-        match converse(down, stream, key, head, body, clocks).await {
+        match converse(stream, key, head, &body, clocks).await {
             Err(Failed::Stale) => {}
             Err(Failed::Final(e)) => return Err(e),
-            Ok(answering) => return Ok(answering),
+            Ok(response) => return Ok(response),
         }
     }
-    let dialled = {
-        // Boxed, as dialling is rare and its future large: every request would carry the room for it.
-        let dial = Box::pin(dialer.dial(origin, address, key));
-        tokio::select! { biased;
-            r = dial => r.map_err(WireError::NoConnection)?,
-            gone = down.gone() => return Err(WireError::ClientGone(gone)),
-        }
-    };
-    let (stream, key) = dialled;
-    converse(down, stream, key, head, body, clocks).await.map_err(|f| match f {
-        Failed::Stale => WireError::Broken("the upstream closed the connection without an answer".into()),
+    // Boxed, as dialling is rare and its future large: every request would carry the room for it.
+    let (stream, key) = Box::pin(dialer.dial(origin, address, key)).await.map_err(SendError::NoConnection)?;
+    converse(stream, key, head, &body, clocks).await.map_err(|failed| match failed {
+        Failed::Stale => SendError::Broken("the upstream closed the connection without an answer".into()),
         Failed::Final(e) => e,
     })
-}
-
-/// Who ended a conversation.
-enum Stop {
-    Client(Box<Error>),
-    Upstream(Box<Error>),
 }
 
 enum Failed {
     /// No byte of an answer came; on a pooled connection that is the race with the peer's keep-alive.
     Stale,
-    Final(WireError),
+    Final(SendError),
 }
 
 async fn converse(
-    down: &mut Client<'_>,
     stream: Stream,
     key: u64,
     head: &HeadPlan,
-    body: &Pieces,
+    body: &RequestBody<'_>,
     clocks: Clocks,
-) -> Result<Answering, Failed> {
-    let gauge = down.upload.is_some().then(|| Gauge::of(&stream));
+) -> Result<Response, Failed> {
+    let gauge = matches!(body, RequestBody::Streaming(_)).then(|| Gauge::of(&stream));
     let mut session = Box::new(HttpSession::new(stream));
     session.read_timeout = Some(clocks.first_byte);
     session.write_timeout = Some(clocks.idle);
     let mut sent = Sent::Whole;
-    let outcome = if let (Some(upload), Some(gauge)) = (down.upload.as_deref_mut(), gauge) {
-        sent = Sent::UnderWay(gauge);
-        // Boxed, as most requests stream nothing up, and every one would carry the room for it.
-        Box::pin(stream_up(&mut session, head, (down.session, upload), &mut sent, clocks)).await
-    } else {
-        let talk = async {
-            session.write_request_header(head.make()?).await?;
-            if write_body(&mut session, body).await.is_err() {
-                sent = Sent::Short;
-            }
-            read_head(&mut session).await
-        };
-        tokio::select! { biased;
-            r = talk => r.map_err(Stop::Upstream),
-            gone = down.gone() => Err(Stop::Client(gone)),
+    let outcome = match (body, gauge) {
+        (RequestBody::Streaming(upload), Some(gauge)) => {
+            sent = Sent::UnderWay(gauge);
+            // Boxed, as most requests stream nothing up, and every one would carry the room for it.
+            Box::pin(stream_up(&mut session, head, upload, &mut sent, clocks)).await
         }
+        (RequestBody::Held(pieces), _) => {
+            async {
+                session.write_request_header(head.make()?).await?;
+                if write_body(&mut session, pieces).await.is_err() {
+                    sent = Sent::Short;
+                }
+                read_head(&mut session).await
+            }
+            .await
+        }
+        (RequestBody::Streaming(_), None) => Ok(()),
     };
     match outcome {
         Ok(()) => {
             session.read_timeout = Some(clocks.idle);
-            Ok(Answering { session, key, sent, clocks })
+            let upload = match body {
+                RequestBody::Held(_) => None,
+                RequestBody::Streaming(upload) => Some(upload.clone()),
+            };
+            Ok(Response { session, key, sent, upload, clocks })
         }
-        Err(Stop::Client(gone)) => Err(Failed::Final(WireError::left(gone))),
-        Err(Stop::Upstream(e)) => {
+        Err(e) => {
             let nothing_came = session.resp_header().is_none() && *e.etype() != ErrorType::InvalidHTTPHeader;
             session.shutdown().await;
             Err(match e.etype() {
-                ErrorType::ReadTimedout | ErrorType::WriteTimedout => Failed::Final(WireError::Silent),
-                _ if nothing_came && closed_before_any_byte(&e) && down.can_repeat() => Failed::Stale,
-                _ => Failed::Final(WireError::Broken(e.etype().as_str().to_owned())),
+                ErrorType::ReadTimedout | ErrorType::WriteTimedout => Failed::Final(SendError::Silent),
+                _ if nothing_came && closed_before_any_byte(&e) && body.can_repeat() => Failed::Stale,
+                _ => Failed::Final(SendError::Broken(e.etype().as_str().to_owned())),
             })
         }
     }
@@ -253,46 +190,53 @@ async fn read_head(session: &mut HttpSession) -> pingora::Result<()> {
 async fn stream_up(
     session: &mut HttpSession,
     head: &HeadPlan,
-    (client, upload): (&mut ServerSession, &mut Upload),
+    upload: &Upload,
     sent: &mut Sent,
     clocks: Clocks,
-) -> Result<(), Stop> {
-    let head = head.make().map_err(Stop::Upstream)?;
-    session.write_request_header(head).await.map_err(Stop::Upstream)?;
+) -> pingora::Result<()> {
+    session.write_request_header(head.make()?).await?;
     upload.rewind();
-    hear(session, (client, upload), sent, Hear::Head, clocks).await?;
+    read_beside(session, upload, sent, ReadGoal::Head, clocks).await?;
     if session.was_upgraded() {
         session.maybe_upgrade_body_writer();
         sent.resume();
     } else if session.get_status().is_some_and(|status| status == 101) {
-        let why = "a switch of protocols that nobody asked for";
-        return Err(Stop::Upstream(Error::explain(ErrorType::InvalidHTTPHeader, why)));
+        return Err(Error::explain(ErrorType::InvalidHTTPHeader, "a switch of protocols that nobody asked for"));
     }
     Ok(())
 }
 
 /// What is waited for from an upstream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hear {
+enum ReadGoal {
     Head,
     Piece,
 }
 
 /// Reads from the upstream while the request's body goes up, so that neither way makes the other wait.
-async fn hear(
+async fn read_beside(
     session: &mut HttpSession,
-    (client, upload): (&mut ServerSession, &mut Upload),
+    upload: &Upload,
     sent: &mut Sent,
-    what: Hear,
+    goal: ReadGoal,
     clocks: Clocks,
-) -> Result<Option<Bytes>, Stop> {
+) -> pingora::Result<Option<Bytes>> {
+    // A part that came while something was read: it goes up before anything else.
+    let mut part: Option<Option<Bytes>> = None;
     loop {
-        while let Sent::UnderWay(gauge) = &*sent
-            && let Some(room) = gauge.room()
-        {
-            *sent = match upload.part(room) {
-                Some(part) if session.write_body(&part).await.is_ok() => continue,
-                None if !upload.has_ended() => break,
+        while let Sent::UnderWay(gauge) = &*sent {
+            let next = match part.take() {
+                Some(next) => next,
+                None => {
+                    let Some(room) = gauge.room() else { break };
+                    match poll_fn(|cx| Poll::Ready(upload.poll_part(cx, room))).await {
+                        Poll::Ready(next) => next,
+                        Poll::Pending => break,
+                    }
+                }
+            };
+            *sent = match next {
+                Some(bytes) if session.write_body(&bytes).await.is_ok() => continue,
                 // An open connection has no mark for its end, and giving one would end the other way too.
                 None if upload.is_closing() || session.finish_body().await.is_ok() => Sent::Handed(gauge.clone()),
                 Some(_) | None => Sent::Short,
@@ -301,30 +245,40 @@ async fn hear(
         let closing = upload.is_closing();
         let pressed = |gauge: &Gauge| gauge.room().is_none() || (closing && !gauge.is_empty());
         let press = sent.gauge().filter(|gauge| pressed(gauge)).cloned();
+        if closing && press.is_none() {
+            upload.set_drained();
+        }
         // A peer that takes nothing is silent. On an open connection both may be silent.
-        session.read_timeout = match what {
+        session.read_timeout = match goal {
             _ if press.is_some() => Some(clocks.idle),
-            Hear::Head => Some(clocks.first_byte),
-            Hear::Piece if session.was_upgraded() => None,
-            Hear::Piece => Some(clocks.idle),
+            ReadGoal::Head => Some(clocks.first_byte),
+            ReadGoal::Piece if session.was_upgraded() => None,
+            ReadGoal::Piece => Some(clocks.idle),
+        };
+        let room = match &*sent {
+            Sent::UnderWay(gauge) => gauge.room(),
+            _ => None,
         };
         let mut reading = pin!(async {
-            match what {
-                Hear::Head => read_head(session).await.map(|()| None),
-                Hear::Piece => session.read_body_bytes().await,
+            match goal {
+                ReadGoal::Head => read_head(session).await.map(|()| None),
+                ReadGoal::Piece => session.read_body_bytes().await,
             }
         });
-        let heard = poll_fn(|cx| match reading.as_mut().poll(cx) {
-            Poll::Ready(heard) => Poll::Ready(Some(heard)),
-            Poll::Pending if press.as_ref().is_some_and(|gauge| !pressed(gauge)) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
+        let read = poll_fn(|cx| {
+            if let Poll::Ready(read) = reading.as_mut().poll(cx) {
+                return Poll::Ready(Some(read));
+            }
+            if let Some(room) = room
+                && let Poll::Ready(next) = upload.poll_part(cx, room)
+            {
+                part = Some(next);
+                return Poll::Ready(None);
+            }
+            if press.as_ref().is_some_and(|gauge| !pressed(gauge)) { Poll::Ready(None) } else { Poll::Pending }
         });
-        let attends = if closing { press.is_none() } else { upload.has_ended() || sent.gauge().is_some() };
-        tokio::select! { biased;
-            came = upload.attend(client), if attends => came.map_err(Stop::Client)?,
-            heard = heard => if let Some(heard) = heard {
-                return heard.map_err(Stop::Upstream);
-            },
+        if let Some(read) = read.await {
+            return read;
         }
     }
 }
@@ -350,18 +304,7 @@ async fn write_body(session: &mut HttpSession, body: &Pieces) -> pingora::Result
     Ok(())
 }
 
-/// Resolves when the client has closed. A half-close counts as leaving, as it does in Pingora's own proxy.
-pub(crate) async fn client_gone(down: &mut ServerSession) -> Box<Error> {
-    loop {
-        match down.read_body_or_idle(true).await {
-            Err(e) => return e,
-            Ok(None) => return Error::explain(ErrorType::ConnectionClosed, "client closed"),
-            Ok(Some(_)) => {}
-        }
-    }
-}
-
-impl Answering {
+impl Response {
     pub(crate) fn status(&self) -> u16 {
         self.session.get_status().map_or(502, |s| s.as_u16())
     }
@@ -370,63 +313,28 @@ impl Answering {
         self.session.resp_header()
     }
 
-    pub(crate) fn done(&mut self) -> bool {
+    pub(crate) fn is_done(&mut self) -> bool {
         self.session.is_body_done()
     }
 
     /// Who reads on watches the silence: a read that is given up and taken up again would start the clock anew.
-    pub(crate) fn unclocked(&mut self) {
+    pub(crate) fn without_idle_clock(&mut self) {
         self.session.read_timeout = None;
     }
 
     /// The next piece of the body; `None` at its end. Cancel-safe.
-    pub(crate) async fn read(&mut self, down: &mut Client<'_>) -> Result<Option<Bytes>, WireError> {
-        if let Some(upload) = down.upload.as_deref_mut() {
-            let heard =
-                Box::pin(hear(&mut self.session, (down.session, upload), &mut self.sent, Hear::Piece, self.clocks));
-            return heard.await.map_err(|stop| match stop {
-                Stop::Client(gone) => WireError::left(gone),
-                Stop::Upstream(e) => broke_off(&e),
-            });
-        }
-        tokio::select! { biased;
-            r = self.session.read_body_bytes() => r.map_err(|e| broke_off(&e)),
-            gone = down.gone() => Err(WireError::ClientGone(gone)),
-        }
-    }
-
-    /// The whole body, up to `most` bytes. A large one is taken from the budget.
-    pub(crate) async fn read_whole(
-        &mut self,
-        down: &mut Client<'_>,
-        most: usize,
-        (budget, held): (&Arc<Budget>, &mut Option<Permit>),
-    ) -> Result<Whole, WireError> {
-        let mut whole: Option<bytes::BytesMut> = None;
-        let mut first = Bytes::new();
-        while !self.done() {
-            let Some(piece) = self.read(down).await? else { break };
-            let have = whole.as_ref().map_or(first.len(), |w| w.len());
-            if have + piece.len() > most {
-                return Ok(Whole::TooLarge);
+    pub(crate) async fn read(&mut self) -> Result<Option<Bytes>, SendError> {
+        let read = match &self.upload {
+            Some(upload) => {
+                let goal = ReadGoal::Piece;
+                Box::pin(read_beside(&mut self.session, upload, &mut self.sent, goal, self.clocks)).await
             }
-            if have + piece.len() > PIECE
-                && let Err(full) = held.get_or_insert_with(|| Permit::new(budget)).grow_to(have + piece.len())
-            {
-                return Ok(Whole::Full(full));
-            }
-            match &mut whole {
-                Some(whole) => whole.extend_from_slice(&piece),
-                None if first.is_empty() => first = piece,
-                None => {
-                    let mut joined = bytes::BytesMut::with_capacity((have + piece.len()) * 2);
-                    joined.extend_from_slice(&first);
-                    joined.extend_from_slice(&piece);
-                    whole = Some(joined);
-                }
-            }
-        }
-        Ok(Whole::Read(whole.map_or(first, bytes::BytesMut::freeze)))
+            None => self.session.read_body_bytes().await,
+        };
+        read.map_err(|e| match e.etype() {
+            ErrorType::ReadTimedout => SendError::Silent,
+            _ => SendError::Broken(e.etype().as_str().to_owned()),
+        })
     }
 
     /// Keeps the connection when the answer was read to its end, closes it otherwise.
@@ -442,91 +350,20 @@ impl Answering {
     }
 
     /// Reads what is left of an answer nobody wants, within reason, so that its connection can be kept.
-    pub(crate) async fn discard(mut self, down: &mut Client<'_>, pool_size: usize) {
+    pub(crate) async fn discard(mut self, pool_size: usize) {
         const WORTH_READING: usize = 64 * 1024;
         if !self.sent.is_whole() {
             return self.session.shutdown().await;
         }
         let rest = async {
             let mut read = 0;
-            while !self.done() && read <= WORTH_READING {
-                read += self.read(down).await.ok()?.map_or(0, |piece| piece.len());
+            while !self.is_done() && read <= WORTH_READING {
+                read += self.read().await.ok()?.map_or(0, |piece| piece.len());
             }
-            self.done().then_some(())
+            self.is_done().then_some(())
         };
         if matches!(tokio::time::timeout(Duration::from_millis(500), rest).await, Ok(Some(()))) {
             self.release(pool_size).await;
         }
     }
-}
-
-fn broke_off(e: &Error) -> WireError {
-    match e.etype() {
-        ErrorType::ReadTimedout => WireError::Silent,
-        _ => WireError::Broken(e.etype().as_str().to_owned()),
-    }
-}
-
-/// Head and first bytes of an answer in one write.
-pub(crate) async fn write_head(
-    session: &mut Session,
-    head: Box<ResponseHeader>,
-    body: Option<Bytes>,
-    end: bool,
-) -> pingora::Result<()> {
-    let mut tasks = Vec::with_capacity(2);
-    let bare = body.is_none() && end;
-    tasks.push(HttpTask::Header(head, bare));
-    if body.is_some() {
-        tasks.push(HttpTask::Body(body, end));
-    } else if bare {
-        tasks.push(HttpTask::Done);
-    }
-    session.write_response_tasks(tasks).await.map(drop)
-}
-
-pub(crate) async fn write_body_piece(session: &mut Session, body: Option<Bytes>, end: bool) -> pingora::Result<()> {
-    let task = if session.was_upgraded() { HttpTask::UpgradedBody(body, end) } else { HttpTask::Body(body, end) };
-    session.write_response_tasks(vec![task]).await.map(drop)
-}
-
-/// After an early answer: reads and drops what the client still sends, within bounds. Closing on unread bytes
-/// would reset the connection, and a client that sends its whole body first would never see the answer.
-pub(crate) async fn linger(session: &mut Session) {
-    const MOST: usize = 64 << 20;
-    const LONGEST: Duration = Duration::from_secs(2);
-    let down = &mut session.downstream_session;
-    if down.as_http1().is_none() || down.was_upgraded() || down.is_body_done() {
-        return;
-    }
-    down.set_read_timeout(Some(LONGEST));
-    let drop_all = async {
-        let mut read = 0;
-        while let Ok(Some(piece)) = down.read_request_body().await {
-            read += piece.len();
-            if read > MOST {
-                return;
-            }
-        }
-    };
-    // Whoever is not done by then is cut off.
-    let _ = pingora_timeout::timeout(LONGEST, drop_all).await;
-}
-
-/// Small unread bodies are read and dropped before an early answer, so that the connection survives it.
-pub(crate) async fn settle_unread_body(session: &mut Session) {
-    const SMALL: usize = 64 * 1024;
-    let down = &mut session.downstream_session;
-    if down.is_body_done() || down.is_body_empty() {
-        return;
-    }
-    let length = down.get_header(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
-    let expects = down.get_header(header::EXPECT).is_some();
-    if !expects && length.is_some_and(|n| n <= SMALL) && down.req_header().method != Method::GET {
-        down.set_total_drain_timeout(Some(Duration::from_secs(1)));
-        if down.drain_request_body().await.is_ok() {
-            return;
-        }
-    }
-    down.set_keepalive(None);
 }

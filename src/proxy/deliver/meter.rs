@@ -1,9 +1,9 @@
 //! Usage of answers that are passed on untouched: read beside the bytes, never from changed ones.
 
-use super::answer::tokens_of;
-use super::attempt::raw_call;
-use super::body::{Budget, Permit};
-use super::request::Request;
+use super::outcome::tokens_of;
+use crate::proxy::body::{Budget, Permit};
+use crate::proxy::call::raw_call;
+use crate::proxy::request::Request;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Usage;
 use gateway_providers::frames::MEDIA_TYPE;

@@ -2,13 +2,12 @@
 //! their secrets taken out. Decides once, at intake, whether anything may be kept; when nothing is, nothing is done.
 //! Knows nothing of what becomes of it: the writer joins, masks and stores.
 
-use super::Gateway;
-use super::answer::Answer;
-use super::body::{Budget, Permit};
-use super::head::HeadPlan;
-use super::headers::{GatewayHeaders, suffix_of};
-use super::request::{Request, Tenant};
 use crate::ids;
+use crate::proxy::body::{Budget, Permit};
+use crate::proxy::head::HeadPlan;
+use crate::proxy::headers::{GatewayHeaders, suffix_of};
+use crate::proxy::request::{Request, Tenant};
+use crate::proxy::settings::ProxySettings;
 use crate::settings::LogBodies;
 use bytes::Bytes;
 use gateway_domain::Secret;
@@ -23,7 +22,7 @@ const GRANT: usize = 16 * 1024;
 
 /// What may be kept of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Keep {
+pub(crate) enum CapturePolicy {
     #[default]
     Nothing,
     /// Of calls that fail.
@@ -31,9 +30,9 @@ pub(crate) enum Keep {
     All,
 }
 
-impl Keep {
+impl CapturePolicy {
     /// The operator's setting, then the organisation's, which the debug header may change unless it is enforced
-    /// (`spec/logs-analytics.md`, lifecycle).
+    /// (see `docs/operations.md`).
     pub(crate) fn decide(setting: LogBodies, tenant: &Tenant, headers: &GatewayHeaders) -> Self {
         let org = &tenant.org;
         let asked = headers.debug.filter(|_| !org.enforce_debug_log);
@@ -67,25 +66,25 @@ pub(crate) struct Sent {
     pub(crate) body: Pieces,
 }
 
-/// The two sides of an answer as they go past. Without [`Keep`] it takes nothing.
+/// The two sides of an answer as they go past. Without a [`CapturePolicy`] it takes nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Tape {
+pub(crate) struct BodyCapture {
     on: bool,
     received: Body,
-    said: Body,
+    sent: Body,
     permit: Option<Permit>,
     granted: usize,
 }
 
-impl Tape {
-    pub(crate) fn new(keep: Keep, budget: &Arc<Budget>) -> Self {
-        let on = keep != Keep::Nothing;
+impl BodyCapture {
+    pub(crate) fn new(policy: CapturePolicy, budget: &Arc<Budget>) -> Self {
+        let on = policy != CapturePolicy::Nothing;
         Self { on, permit: on.then(|| Permit::new(budget)), ..Self::default() }
     }
 
     /// An answer that went past without being looked at.
     pub(crate) fn unseen(length: u64) -> Self {
-        Self { said: Body::unseen(length), ..Self::default() }
+        Self { sent: Body::unseen(length), ..Self::default() }
     }
 
     /// From the provider.
@@ -96,23 +95,17 @@ impl Tape {
     }
 
     /// To the client.
-    pub(crate) fn said(&mut self, piece: &Bytes) {
+    pub(crate) fn sent(&mut self, piece: &Bytes) {
         if self.grants(piece) {
-            self.said.add(piece);
+            self.sent.add(piece);
         }
     }
 
-    /// The same, made only when it is wanted.
-    pub(crate) fn say(&mut self, body: impl FnOnce() -> Bytes) {
+    /// To the client, made only when it is wanted.
+    pub(crate) fn sent_if_wanted(&mut self, body: impl FnOnce() -> Bytes) {
         if self.on {
-            self.said(&body());
+            self.sent(&body());
         }
-    }
-
-    /// Untouched from the one to the other.
-    pub(crate) fn passed(&mut self, piece: &Bytes) {
-        self.received(piece);
-        self.said(piece);
     }
 
     /// What came from the provider so far, in one piece.
@@ -120,12 +113,12 @@ impl Tape {
         self.received.text().unwrap_or_default().into()
     }
 
-    /// Sheds what the budget cannot spare: keeping is never what fills it.
+    /// Gives up keeping where the budget has no room to spare, so that it is never filled by copies for records.
     fn grants(&mut self, piece: &Bytes) -> bool {
         if !self.on {
             return false;
         }
-        let kept = self.received.kept() + self.said.kept() + piece.len().min(Body::MOST);
+        let kept = self.received.kept() + self.sent.kept() + piece.len().min(Body::MOST);
         if kept > self.granted {
             let wanted = kept.next_multiple_of(GRANT);
             self.on = self.permit.as_mut().is_some_and(|p| p.spare(wanted));
@@ -135,46 +128,50 @@ impl Tape {
     }
 }
 
+/// A whole answer as the provider sent it.
+pub(crate) struct Received<'a> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: &'a Bytes,
+}
+
 /// Everything that a record may keep of its call, once the call is over.
-pub(crate) struct Scene<'a> {
-    pub(crate) gateway: &'a Gateway,
+pub(crate) struct RecordBodies<'a> {
+    pub(crate) settings: &'a ProxySettings,
+    pub(crate) budget: &'a Arc<Budget>,
     pub(crate) session: &'a Session,
     pub(crate) request: &'a Request,
     pub(crate) sent: Option<&'a Sent>,
 }
 
-impl Scene<'_> {
+impl RecordBodies<'_> {
     /// For the target whose answer the client got, or would have got.
-    pub(crate) fn answered(&self, record: &mut LogRecord, tape: Tape) {
+    pub(crate) fn answered(&self, record: &mut LogRecord, capture: BodyCapture) {
         if !self.request.keep.wants(record) {
             return;
         }
         let written = self.session.response_written();
         let status = written.map_or(record.status, |h| h.status.as_u16());
         let headers = written.map(|h| self.headers(&h.headers)).unwrap_or_default();
-        let theirs = self.sent.filter(|_| tape.received.length() > 0).map(|_| {
-            let own = |name: &str| suffix_of(name, &self.gateway.settings.header_alias).is_some();
+        let theirs = self.sent.filter(|_| capture.received.length() > 0).map(|_| {
+            let own = |name: &str| suffix_of(name, &self.settings.header_alias).is_some();
             let headers = headers.iter().filter(|(n, _)| !own(n)).cloned().collect();
-            Message { status, headers, body: tape.received, ..Message::default() }
+            Message { status, headers, body: capture.received, ..Message::default() }
         });
-        let said = Message { status, headers, body: tape.said, ..Message::default() };
-        record.bodies = self.keep(theirs, Some(said), tape.permit);
+        let response = Message { status, headers, body: capture.sent, ..Message::default() };
+        record.bodies = self.keep(theirs, Some(response), capture.permit);
     }
 
     /// For a target that was left for the next one.
-    pub(crate) fn left(&self, record: &mut LogRecord, answer: &Answer) {
+    pub(crate) fn left(&self, record: &mut LogRecord, received: Option<Received<'_>>) {
         if !self.request.keep.wants(record) {
             return;
         }
-        let received = match answer {
-            Answer::Whole { head, reply, .. } => Some(Message {
-                status: record.status,
-                headers: self.headers(&head.headers),
-                body: Body::of(&reply.original),
-                ..Message::default()
-            }),
-            _ => None,
-        };
+        let received = received.map(|answer| Message {
+            status: record.status,
+            headers: self.headers(answer.headers),
+            body: Body::of(answer.body),
+            ..Message::default()
+        });
         record.bodies = self.keep(received, None, None);
     }
 
@@ -200,7 +197,7 @@ impl Scene<'_> {
         });
         bodies.secrets = secrets(client);
         bodies.sent = self.sent.and_then(|sent| self.forwarded(sent, &mut bodies.secrets));
-        let mut permit = permit.unwrap_or_else(|| Permit::new(&self.gateway.budget));
+        let mut permit = permit.unwrap_or_else(|| Permit::new(self.budget));
         permit.spare(bodies.kept()).then(|| {
             bodies.held = Held::new(permit);
             bodies
@@ -232,7 +229,7 @@ impl Scene<'_> {
     }
 
     fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
-        let settings = &self.gateway.settings;
+        let settings = self.settings;
         let sensitive = self.request.headers.sensitive.as_deref().unwrap_or_default();
         let shown = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
             let own = suffix_of(name.as_str(), &settings.header_alias);
@@ -248,7 +245,7 @@ impl Scene<'_> {
 }
 
 /// Texts of a head that must not stand in any body either: providers like to quote the key that they refuse.
-pub(super) fn secrets(headers: &HeaderMap) -> Vec<Secret<String>> {
+pub(crate) fn secrets(headers: &HeaderMap) -> Vec<Secret<String>> {
     let secret = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
         let name = name.as_str();
         let is_key = value.is_sensitive() || matches!(name, "authorization" | "cookie") || name.ends_with("api-key");

@@ -1,9 +1,7 @@
-//! How long to wait before a target is tried again, and when to stop: one rule for exchange and relay
-//! (`spec/config-object.md`, retry). Knows neither answers nor connections.
+//! How long to wait before a target is tried again, and when to stop. Knows neither answers nor connections.
 
 use crate::ids;
 use gateway_domain::config::Retry;
-use http::HeaderMap;
 use std::time::Duration;
 
 /// A single wait this long, or waits that add up to more, end the retries at once.
@@ -11,7 +9,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// What was spent on one target so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     /// Tries after the first.
     pub(crate) tries: u32,
     waited: Duration,
@@ -26,13 +24,14 @@ pub(crate) enum Next {
     Stop { used_up: bool },
 }
 
-impl Patience {
-    /// `wished`: what the provider of a 429 asks for. `left`: of the time for the whole request; `None` is unlimited.
-    pub(crate) fn next(&mut self, retry: &Retry, wished: Option<Duration>, left: Option<Duration>) -> Next {
+impl Backoff {
+    /// `retry_after`: what the provider of a 429 asks for. `left`: of the time for the whole request; `None` is unlimited.
+    pub(crate) fn next(&mut self, retry: &Retry, retry_after: Option<Duration>, left: Option<Duration>) -> Next {
         if self.tries >= retry.attempts {
             return Next::Stop { used_up: retry.attempts > 0 };
         }
-        let wait = wished.filter(|_| retry.use_retry_after).unwrap_or_else(|| backoff(retry, self.tries, ids::dice()));
+        let wait =
+            retry_after.filter(|_| retry.use_retry_after).unwrap_or_else(|| delay(retry, self.tries, ids::dice()));
         if wait >= LONGEST_WAIT || self.waited + wait > LONGEST_WAIT || left.is_some_and(|left| wait >= left) {
             return Next::Stop { used_up: true };
         }
@@ -43,26 +42,19 @@ impl Patience {
 }
 
 /// 1, 2, 4, 8, 16 s, with jitter somewhere in the upper half of that.
-fn backoff(retry: &Retry, tries: u32, dice: f64) -> Duration {
+fn delay(retry: &Retry, tries: u32, dice: f64) -> Duration {
     let whole = Duration::from_secs(1 << tries.min(6));
     if retry.jitter { whole.mul_f64(0.5 + dice / 2.0) } else { whole }
-}
-
-/// `retry-after-ms`, `x-ms-retry-after-ms`, `retry-after` in seconds, in this order; dates are ignored.
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
-    let ms = number("retry-after-ms").or_else(|| number("x-ms-retry-after-ms"));
-    ms.map(Duration::from_millis).or_else(|| number("retry-after").map(Duration::from_secs))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn waits(retry: &Retry, wished: Option<u64>, left: Option<u64>) -> (Vec<u64>, bool) {
-        let (mut patience, mut waits) = (Patience::default(), Vec::new());
+    fn waits(retry: &Retry, retry_after: Option<u64>, left: Option<u64>) -> (Vec<u64>, bool) {
+        let (mut backoff, mut waits) = (Backoff::default(), Vec::new());
         loop {
-            match patience.next(retry, wished.map(Duration::from_millis), left.map(Duration::from_millis)) {
+            match backoff.next(retry, retry_after.map(Duration::from_millis), left.map(Duration::from_millis)) {
                 Next::Wait(wait) => waits.push(u64::try_from(wait.as_millis()).expect("short")),
                 Next::Stop { used_up } => return (waits, used_up),
             }
@@ -72,7 +64,7 @@ mod tests {
     #[test]
     fn every_rule_of_waiting() {
         let retry = |attempts, use_retry_after| Retry { attempts, use_retry_after, ..Retry::default() };
-        for (retry, wished, left, expected) in [
+        for (retry, retry_after, left, expected) in [
             (retry(0, true), Some(1), None, (vec![], false)),
             (retry(5, false), None, None, (vec![1000, 2000, 4000, 8000, 16000], true)),
             (retry(2, false), Some(5), None, (vec![1000, 2000], true)),
@@ -85,7 +77,7 @@ mod tests {
             (retry(3, false), None, Some(2000), (vec![1000], true)),
             (retry(3, true), Some(5), Some(5), (vec![], true)),
         ] {
-            assert_eq!(waits(&retry, wished, left), expected, "{retry:?} {wished:?} {left:?}");
+            assert_eq!(waits(&retry, retry_after, left), expected, "{retry:?} {retry_after:?} {left:?}");
         }
     }
 
@@ -93,23 +85,7 @@ mod tests {
     fn jitter_shortens_by_at_most_half() {
         let retry = Retry { attempts: 5, jitter: true, ..Retry::default() };
         for (tries, dice, ms) in [(0, 0.0, 500), (0, 0.5, 750), (3, 0.0, 4000), (3, 1.0, 8000)] {
-            assert_eq!(backoff(&retry, tries, dice), Duration::from_millis(ms));
+            assert_eq!(delay(&retry, tries, dice), Duration::from_millis(ms));
         }
-    }
-
-    #[test]
-    fn the_first_header_that_says_it_counts() {
-        let of = |pairs: &[(&'static str, &'static str)]| {
-            let headers: HeaderMap = pairs
-                .iter()
-                .map(|(k, v)| (http::HeaderName::from_static(k), http::HeaderValue::from_static(v)))
-                .collect();
-            retry_after(&headers).map(|d| d.as_millis())
-        };
-        assert_eq!(of(&[("retry-after", "2"), ("x-ms-retry-after-ms", "30"), ("retry-after-ms", "4")]), Some(4));
-        assert_eq!(of(&[("retry-after", "2"), ("x-ms-retry-after-ms", "30")]), Some(30));
-        assert_eq!(of(&[("retry-after", "2"), ("retry-after-ms", "soon")]), Some(2000));
-        assert_eq!(of(&[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")]), None);
-        assert_eq!(of(&[]), None);
     }
 }

@@ -16,7 +16,7 @@ const MOST_TOLD: usize = 32 << 20;
 
 /// How an answer begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct AnswerHead {
     pub(crate) status: u16,
     pub(crate) content_type: String,
     pub(crate) stream: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Head {
 
 /// A whole answer that is not to be kept: every follower handles it as if it had come to itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Failed {
+pub(crate) struct FailedAnswer {
     pub(crate) status: u16,
     pub(crate) head: Box<ResponseHeader>,
     pub(crate) body: Bytes,
@@ -41,7 +41,7 @@ enum Phase {
         usage: Option<Usage>,
         model: Option<String>,
     },
-    Failed(Failed),
+    Failed(FailedAnswer),
     /// The leader gave up without an answer, for reasons that are its own.
     Lost,
 }
@@ -49,12 +49,12 @@ enum Phase {
 #[derive(Debug, Default)]
 struct Told {
     phase: Phase,
-    head: Option<Head>,
+    head: Option<AnswerHead>,
     pieces: Vec<Bytes>,
 }
 
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct SingleFlight {
     told: Mutex<Told>,
     changed: watch::Sender<()>,
     followers: AtomicUsize,
@@ -62,7 +62,7 @@ pub(super) struct Flight {
     left: Notify,
 }
 
-impl Default for Flight {
+impl Default for SingleFlight {
     fn default() -> Self {
         Self {
             told: Mutex::default(),
@@ -73,7 +73,7 @@ impl Default for Flight {
     }
 }
 
-impl Flight {
+impl SingleFlight {
     fn tell(&self, change: impl FnOnce(&mut Told)) {
         change(&mut self.told.lock());
         self.changed.send_replace(());
@@ -82,31 +82,31 @@ impl Flight {
 
 /// What a follower learns next.
 #[derive(Debug)]
-pub(crate) enum Event {
-    Begun(Head),
+pub(crate) enum FollowerEvent {
+    Begun(AnswerHead),
     Piece(Bytes),
     Ended { usage: Option<Usage>, model: Option<String> },
-    Failed(Failed),
+    Failed(FailedAnswer),
     Lost,
 }
 
 #[derive(Debug)]
-pub(crate) struct Follow {
-    flight: Arc<Flight>,
+pub(crate) struct Follower {
+    flight: Arc<SingleFlight>,
     changed: watch::Receiver<()>,
     begun: bool,
     next: usize,
 }
 
-impl Follow {
-    pub(super) fn new(flight: Arc<Flight>) -> Self {
+impl Follower {
+    pub(super) fn new(flight: Arc<SingleFlight>) -> Self {
         flight.followers.fetch_add(1, Ordering::AcqRel);
         let changed = flight.changed.subscribe();
         Self { flight, changed, begun: false, next: 0 }
     }
 
     /// Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Event {
+    pub(crate) async fn next(&mut self) -> FollowerEvent {
         loop {
             self.changed.mark_unchanged();
             if let Some(event) = self.ready() {
@@ -114,33 +114,33 @@ impl Follow {
             }
             // The sender lives in the flight, which this follower holds.
             if self.changed.changed().await.is_err() {
-                return Event::Lost;
+                return FollowerEvent::Lost;
             }
         }
     }
 
-    fn ready(&mut self) -> Option<Event> {
+    fn ready(&mut self) -> Option<FollowerEvent> {
         let told = self.flight.told.lock();
         if !self.begun
             && let Some(head) = &told.head
         {
             self.begun = true;
-            return Some(Event::Begun(head.clone()));
+            return Some(FollowerEvent::Begun(head.clone()));
         }
         if let Some(piece) = told.pieces.get(self.next) {
             self.next += 1;
-            return Some(Event::Piece(piece.clone()));
+            return Some(FollowerEvent::Piece(piece.clone()));
         }
         match &told.phase {
             Phase::Asking | Phase::Answering => None,
-            Phase::Ended { usage, model } => Some(Event::Ended { usage: *usage, model: model.clone() }),
-            Phase::Failed(failed) => Some(Event::Failed(failed.clone())),
-            Phase::Lost => Some(Event::Lost),
+            Phase::Ended { usage, model } => Some(FollowerEvent::Ended { usage: *usage, model: model.clone() }),
+            Phase::Failed(failed) => Some(FollowerEvent::Failed(failed.clone())),
+            Phase::Lost => Some(FollowerEvent::Lost),
         }
     }
 }
 
-impl Drop for Follow {
+impl Drop for Follower {
     fn drop(&mut self) {
         if self.flight.followers.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.flight.left.notify_waiters();
@@ -150,21 +150,21 @@ impl Drop for Follow {
 
 /// The one who asks upstream. Dropped without an end, its followers are told that it is lost.
 #[derive(Debug)]
-pub(crate) struct Lead {
+pub(crate) struct Leader {
     cache: Arc<AnswerCache>,
     key: Key,
     keep: Duration,
     /// `None`: nobody can follow.
-    flight: Option<Arc<Flight>>,
-    head: Option<Head>,
+    flight: Option<Arc<SingleFlight>>,
+    head: Option<AnswerHead>,
     body: BytesMut,
     told: usize,
     /// It grew past what is worth keeping.
     too_large: bool,
 }
 
-impl Lead {
-    pub(super) fn new(cache: Arc<AnswerCache>, key: Key, keep: Duration, flight: Option<Arc<Flight>>) -> Self {
+impl Leader {
+    pub(super) fn new(cache: Arc<AnswerCache>, key: Key, keep: Duration, flight: Option<Arc<SingleFlight>>) -> Self {
         Self { cache, key, keep, flight, head: None, body: BytesMut::new(), told: 0, too_large: false }
     }
 
@@ -173,7 +173,7 @@ impl Lead {
     }
 
     /// Resolves when nobody follows. Who joins after that finds the flight lost and asks itself.
-    pub(crate) async fn deserted(&self) {
+    pub(crate) async fn without_followers(&self) {
         let Some(flight) = &self.flight else { return };
         loop {
             let left = flight.left.notified();
@@ -184,7 +184,7 @@ impl Lead {
         }
     }
 
-    pub(crate) fn begin(&mut self, head: Head) {
+    pub(crate) fn begin(&mut self, head: AnswerHead) {
         if let Some(flight) = &self.flight {
             flight.tell(|told| {
                 told.phase = Phase::Answering;
@@ -240,7 +240,7 @@ impl Lead {
         Some(Publication { shared, key: self.key, entry: kept?, keep: self.keep })
     }
 
-    pub(crate) fn fail(mut self, failed: Failed) {
+    pub(crate) fn fail(mut self, failed: FailedAnswer) {
         self.leave(Phase::Failed(failed));
     }
 
@@ -252,7 +252,7 @@ impl Lead {
     }
 }
 
-impl Drop for Lead {
+impl Drop for Leader {
     fn drop(&mut self) {
         self.leave(Phase::Lost);
     }

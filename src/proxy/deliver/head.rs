@@ -1,20 +1,16 @@
 //! Heads of answers: what is copied from upstream, and the gateway's own headers beside it, under every
-//! prefix that clients know (`spec/config-object.md`, response headers).
+//! prefix that clients know. Sends nothing.
 
-use super::Gateway;
-use super::attempt::Facts;
-use super::headers::PREFIX;
-use super::request::Request;
-use super::wire;
+use crate::proxy::client::SmallAnswer;
+use crate::proxy::headers::PREFIX;
+use crate::proxy::record::AttemptInfo;
+use crate::proxy::request::Request;
 use bytes::{BufMut, Bytes, BytesMut};
 use gateway_domain::counters::Standings;
-use gateway_domain::record::LogRecord;
 use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
 use http::response::Parts as RespParts;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use pingora::http::ResponseHeader;
-use pingora::proxy::Session;
-use std::time::Duration;
 
 /// One header name for each prefix.
 type Names = Vec<HeaderName>;
@@ -167,42 +163,41 @@ impl Values {
 }
 
 /// What of the gateway's own headers is known before any target has answered.
-pub(crate) fn announce(gateway: &Gateway, head: &mut ResponseHeader, request: &Request) {
-    edit(head, |headers| put(headers, &gateway.names.trace_id, &request.trace_value));
+pub(crate) fn announce(names: &ReplyNames, head: &mut ResponseHeader, request: &Request) {
+    edit(head, |headers| put(headers, &names.trace_id, &request.trace_value));
 }
 
 /// The gateway's own headers on an answer of a target.
-pub(crate) fn decorate(gateway: &Gateway, head: &mut ResponseHeader, request: &Request, facts: &Facts) {
+pub(crate) fn decorate(names: &ReplyNames, head: &mut ResponseHeader, request: &Request, info: &AttemptInfo) {
     let mut values = Values::new();
     edit(head, |headers| {
-        put_limits(gateway, headers, &mut values, facts.limits, request.now());
-        mark(gateway, headers, &mut values, request, facts);
+        put_limits(names, headers, &mut values, info.limits, request.now());
+        mark(names, headers, &mut values, request, info);
     });
 }
 
-fn mark(gateway: &Gateway, head: &mut HeaderMap, values: &mut Values, request: &Request, facts: &Facts) {
-    let names = &gateway.names;
+fn mark(names: &ReplyNames, head: &mut HeaderMap, values: &mut Values, request: &Request, info: &AttemptInfo) {
     put(head, &names.trace_id, &request.trace_value);
-    put(head, &names.retries, &values.number(facts.retries));
-    put(head, &names.option_index, &values.text(&facts.option_index));
-    if !facts.provider.is_empty() {
-        put(head, &names.provider, &HeaderValue::from_static(facts.provider));
+    put(head, &names.retries, &values.number(info.retries));
+    put(head, &names.option_index, &values.text(&info.option_index));
+    if !info.provider.is_empty() {
+        put(head, &names.provider, &HeaderValue::from_static(info.provider));
     }
-    put(head, &names.cache_status, &HeaderValue::from_static(facts.cache.name()));
-    put(head, &names.processing, &values.number(own_work(request, facts)));
-    if !facts.adjusted.is_empty() {
-        put(head, &names.adjusted, &values.text(&facts.adjusted.join(",")));
+    put(head, &names.cache_status, &HeaderValue::from_static(info.cache.name()));
+    put(head, &names.processing, &values.number(info.own_work_us(request)));
+    if !info.adjusted.is_empty() {
+        put(head, &names.adjusted, &values.text(&info.adjusted.join(",")));
     }
 }
 
 /// How the tightest limits stand: under the gateway's names, and under the bare ones where the provider told none
 /// of its own. `reset` is whole seconds, and as providers spell it a duration (`6m0s`).
-fn put_limits(gateway: &Gateway, head: &mut HeaderMap, values: &mut Values, standings: Standings, now: Timestamp) {
+fn put_limits(names: &ReplyNames, head: &mut HeaderMap, values: &mut Values, standings: Standings, now: Timestamp) {
     for (kind, standing) in [standings.requests, standings.tokens].into_iter().enumerate() {
         let Some(standing) = standing else { continue };
         let seconds = standing.reset_at.0.saturating_sub(now.0).max(0).unsigned_abs().div_ceil(1_000_000);
         let [limit, remaining, reset] = [standing.limit, standing.remaining, seconds].map(|n| values.number(n));
-        let [limit_names, remaining_names, reset_names] = &gateway.names.limits[kind];
+        let [limit_names, remaining_names, reset_names] = &names.limits[kind];
         put(head, limit_names, &limit);
         put(head, remaining_names, &remaining);
         put(head, reset_names, &reset);
@@ -215,31 +210,22 @@ fn put_limits(gateway: &Gateway, head: &mut HeaderMap, values: &mut Values, stan
     }
 }
 
-/// Microseconds that the gateway itself took so far: without waiting for providers and for the client's body.
-pub(crate) fn own_work(request: &Request, facts: &Facts) -> u64 {
-    let waited = facts.upstream + facts.paused + facts.earlier + Duration::from_micros(request.steps.body_us);
-    micros(request.started.elapsed().saturating_sub(waited))
-}
-
-pub(crate) fn micros(d: Duration) -> u64 {
-    u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
-}
-
-pub(crate) fn first_byte(record: &mut LogRecord, request: &Request) {
-    record.timings.first_byte_us = micros(request.started.elapsed());
-}
-
-pub(crate) fn fault_head(gateway: &Gateway, request: &Request, fault: &Fault, facts: &Facts) -> Box<ResponseHeader> {
-    let mut head = plain_fault_head(gateway, fault);
+pub(crate) fn fault_head(
+    names: &ReplyNames,
+    request: &Request,
+    fault: &Fault,
+    info: &AttemptInfo,
+) -> Box<ResponseHeader> {
+    let mut head = plain_fault_head(names, fault);
     let mut values = Values::new();
     edit(&mut head, |headers| {
-        put_limits(gateway, headers, &mut values, facts.limits.tighter(fault.limits()), request.now());
-        mark(gateway, headers, &mut values, request, facts);
+        put_limits(names, headers, &mut values, info.limits.tighter(fault.limits()), request.now());
+        mark(names, headers, &mut values, request, info);
     });
     head
 }
 
-fn plain_fault_head(gateway: &Gateway, fault: &Fault) -> Box<ResponseHeader> {
+fn plain_fault_head(names: &ReplyNames, fault: &Fault) -> Box<ResponseHeader> {
     let mut head = bare_head(fault.status());
     edit(&mut head, |headers| {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -252,44 +238,39 @@ fn plain_fault_head(gateway: &Gateway, fault: &Fault) -> Box<ResponseHeader> {
             headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
         }
         if fault.kind().row().exception {
-            put(headers, &gateway.names.exception, &HeaderValue::from_static("true"));
+            put(headers, &names.exception, &HeaderValue::from_static("true"));
         }
     });
     head
 }
 
-/// Answers a request that never reached a target.
-pub(crate) async fn refuse(
-    gateway: &Gateway,
-    session: &mut Session,
-    fault: &Fault,
-    dialect: Dialect,
-    request: Option<&Request>,
-) -> pingora::Result<u64> {
-    let mut head = plain_fault_head(gateway, fault);
+/// The answer to a request that never reached a target.
+pub(crate) fn refusal(names: &ReplyNames, fault: &Fault, dialect: Dialect, request: Option<&Request>) -> SmallAnswer {
+    let mut head = plain_fault_head(names, fault);
     if let Some(request) = request {
         edit(&mut head, |headers| {
-            put(headers, &gateway.names.trace_id, &request.trace_value);
-            put_limits(gateway, headers, &mut Values::new(), fault.limits(), request.now());
+            put(headers, &names.trace_id, &request.trace_value);
+            put_limits(names, headers, &mut Values::new(), fault.limits(), request.now());
         });
     }
-    let body = Bytes::from(fault.body(dialect));
-    let length = body.len() as u64;
-    json(session, head, body).await.map(|()| length)
+    SmallAnswer { head, body: fault.body(dialect).into() }
 }
 
-/// Any small local answer, with the rest of the request's body out of the way first.
-pub(crate) async fn json(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> pingora::Result<()> {
-    // Of a client that was too slow with its body no more is awaited.
-    let slow = head.status == 408;
-    if !slow {
-        wire::settle_unread_body(session).await;
+/// A small answer of the gateway's own to a known caller.
+pub(crate) fn json_answer(names: &ReplyNames, request: &Request, body: Bytes) -> SmallAnswer {
+    let mut head = bare_head(200);
+    edit(&mut head, |headers| {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    });
+    decorate(names, &mut head, request, &AttemptInfo::default());
+    SmallAnswer { head, body }
+}
+
+/// The head of an answer from the cache, before the gateway's own headers.
+pub(crate) fn head_of(status: u16, content_type: &str) -> Box<ResponseHeader> {
+    let mut head = bare_head(status);
+    if let Ok(value) = HeaderValue::from_str(content_type) {
+        edit(&mut head, |headers| drop(headers.insert(header::CONTENT_TYPE, value)));
     }
-    head.set_content_length(body.len())?;
-    let shed = head.status == 429;
-    wire::write_head(session, head, Some(body), true).await?;
-    if !shed && !slow {
-        wire::linger(session).await;
-    }
-    Ok(())
+    head
 }

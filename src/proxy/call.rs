@@ -1,0 +1,139 @@
+//! One call as a provider's adapter reads it, and what goes up for it: made once for a target, shared by its retries.
+
+use super::client::Framing;
+use super::head::{self, HeadPlan};
+use super::request::{Content, Request};
+use super::target::Aim;
+use bytes::Bytes;
+use gateway_domain::cloud::Settings;
+use gateway_domain::config::Leaf;
+use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_providers::{Call, Endpoint, Outgoing, Pieces};
+use http::HeaderMap;
+use std::borrow::Cow;
+
+/// A target as it is to be called: what the config, the request and the provider make of it together.
+pub(crate) struct Resolved<'a> {
+    pub(crate) leaf: &'a Leaf,
+    pub(crate) aim: Aim,
+    pub(crate) content: Cow<'a, Content>,
+}
+
+impl Resolved<'_> {
+    /// The call as the adapter reads it.
+    pub(crate) fn call<'b>(&'b self, request: &'b Request) -> Call<'b> {
+        let (route, content) = (&request.route, &*self.content);
+        Call {
+            operation: route.asked(),
+            dialect: route.dialect,
+            method: &request.method,
+            tail: route.tail(),
+            query: route.query.as_deref(),
+            raw: route.raw,
+            body: &content.bytes,
+            model: self.aim.model.as_deref(),
+            model_span: content.model_span.clone(),
+            stream: content.stream,
+            wants_usage: content.wants_usage,
+            strict: self.leaf.strict && !request.headers.lenient,
+            now_ms: request.at.micros() / 1000,
+            dice: u64::from_le_bytes(last_eight(request.trace.as_bytes())),
+            origin: self.aim.origin,
+            settings: &self.aim.settings,
+        }
+    }
+
+    pub(crate) fn provider(&self) -> &'static str {
+        self.aim.adapter.info().slug
+    }
+}
+
+/// Everything of a target's request that its retries share.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) head: HeadPlan,
+    pub(crate) out: Outgoing,
+}
+
+impl Prepared {
+    /// `client`: the headers that the client sent.
+    pub(crate) fn new(
+        request: &Request,
+        resolved: &Resolved<'_>,
+        client: &HeaderMap,
+        aliases: &[String],
+    ) -> Result<Self, Fault> {
+        let (route, aim) = (&request.route, &resolved.aim);
+        let operation = route.asked();
+        let endpoint = match aim.adapter.endpoint(operation, route.dialect) {
+            Some(endpoint) => endpoint,
+            None if route.raw => Endpoint { path: "".into(), headers: &[] },
+            None if request.upload == Some(Framing::WebSocket) && operation == Operation::Realtime => {
+                Endpoint { path: route.tail().to_owned().into(), headers: &[] }
+            }
+            None => return Err(unsupported(operation, resolved.provider())),
+        };
+        let out = match request.upload {
+            None => aim.adapter.request(&resolved.call(request))?,
+            Some(_) => unread(request, aim, &endpoint)?,
+        };
+        let mut head = head::build(request, resolved.leaf, aim, &endpoint, &out, client, aliases)?;
+        if let Some(framing) = request.upload {
+            head.set_framing(framing);
+        } else if !out.body.is_empty() || matches!(request.method, http::Method::POST | http::Method::PUT) {
+            head.set_framing(Framing::Length(out.body.len()));
+        }
+        Ok(Self { head, out })
+    }
+}
+
+/// What goes up unread is led by its path alone.
+fn unread(request: &Request, aim: &Aim, endpoint: &Endpoint) -> Result<Outgoing, Fault> {
+    let route = &request.route;
+    let call = Call { raw: route.raw, model: aim.model.as_deref(), settings: &aim.settings, ..raw_call(request) };
+    let bare = if route.raw { route.tail() } else { &endpoint.path };
+    let path = aim.adapter.relayed(&call)?.unwrap_or_else(|| match &route.query {
+        Some(query) => format!("{bare}?{query}"),
+        None => bare.to_owned(),
+    });
+    Ok(Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
+}
+
+/// A call that nothing may touch, as an adapter reads its answer.
+pub(crate) fn raw_call(request: &Request) -> Call<'_> {
+    let route = &request.route;
+    Call {
+        operation: route.asked(),
+        dialect: route.dialect,
+        method: &request.method,
+        tail: route.tail(),
+        query: route.query.as_deref(),
+        raw: true,
+        body: &request.content.bytes,
+        model: None,
+        model_span: None,
+        stream: request.content.stream,
+        wants_usage: true,
+        strict: false,
+        now_ms: request.at.micros() / 1000,
+        dice: 0,
+        origin: 0,
+        settings: Settings::none(),
+    }
+}
+
+/// Any eight bytes of the trace id do as a seed: it only has to differ between requests.
+fn last_eight(bytes: &[u8]) -> [u8; 8] {
+    let tail = &bytes[bytes.len().saturating_sub(8)..];
+    let mut out = [0; 8];
+    out[..tail.len()].copy_from_slice(tail);
+    out
+}
+
+fn unsupported(operation: Operation, provider: &str) -> Fault {
+    if operation.is_about_kept_response() {
+        let why = format!("{provider} keeps no responses: ask a provider with the Responses API of its own");
+        return Fault::new(FaultKind::Refused, why).on("response_id");
+    }
+    Fault::new(FaultKind::Unsupported, format!("{} is not supported by {provider}", operation.name()))
+}

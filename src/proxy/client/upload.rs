@@ -1,0 +1,311 @@
+//! What streams up as it comes and is never held whole: a body, of which what was read is kept while it is small, so that
+//! it may be sent again; or what is said on a WebSocket once it is open. A hand-over between the client, who fills it,
+//! and the call that sends it, which asks for one part at a time. Knows nothing of who it is sent to.
+
+use super::{ClientLeft, gone};
+use crate::proxy::body::{self, Budget, Permit};
+use bytes::Bytes;
+use http::header;
+use parking_lot::Mutex;
+use pingora::ErrorType;
+use pingora::protocols::http::ServerSession;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A body larger than this is sent once: it can neither be retried nor fall back.
+const MOST_KEPT: usize = 64 * 1024;
+
+/// How the end of such a body is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    Length(usize),
+    Chunked,
+    /// No body, but what is said on the connection once it is another, until it ends.
+    WebSocket,
+}
+
+impl Framing {
+    pub(crate) fn of(client: &ServerSession) -> Self {
+        let length = client.get_header(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.trim().parse().ok());
+        length.map_or(Self::Chunked, Self::Length)
+    }
+}
+
+/// One body on its way up; clones are the two ends of the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Upload(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    kept: Vec<Bytes>,
+    bytes: usize,
+    /// What is kept counts as what the process holds.
+    held: Permit,
+    /// Of what is kept, handed on in the current try.
+    handed: usize,
+    /// Of the piece that is being handed on.
+    rest: Bytes,
+    /// More came than is kept.
+    spilt: bool,
+    ended: bool,
+    /// The client may wait for a word before it sends anything.
+    expects: bool,
+    /// The longest that the client may make the gateway wait for a piece.
+    silence: Duration,
+    /// A call waits for the next part: it is the client's turn.
+    wanted: bool,
+    /// The connection has become another.
+    open: bool,
+    /// All that was said on an open connection has been written to the other side.
+    drained: bool,
+    call: Option<Waker>,
+    client: Option<Waker>,
+}
+
+impl Upload {
+    /// `silence`: the longest that the client may make the gateway wait for a piece.
+    pub(crate) fn of(client: &mut ServerSession, silence: Duration, budget: &Arc<Budget>) -> Self {
+        Self::new(client.is_body_empty(), silence, budget)
+    }
+
+    fn new(ended: bool, silence: Duration, budget: &Arc<Budget>) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            kept: Vec::new(),
+            bytes: 0,
+            held: Permit::new(budget),
+            handed: 0,
+            rest: Bytes::new(),
+            spilt: false,
+            ended,
+            expects: true,
+            silence,
+            wanted: false,
+            open: false,
+            drained: false,
+            call: None,
+            client: None,
+        })))
+    }
+
+    /// From now on all that the client says goes up, however long it is silent.
+    pub(crate) fn open(&self, client: &mut ServerSession) {
+        client.set_read_timeout(None);
+        let mut state = self.0.lock();
+        (state.open, state.ended, state.spilt) = (true, false, true);
+    }
+
+    /// The client says no more on an open connection; what it said has still to go up.
+    pub(crate) fn is_closing(&self) -> bool {
+        let state = self.0.lock();
+        state.open && state.ended
+    }
+
+    /// All of it was read.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.lock().ended
+    }
+
+    /// What was read so far is still here for another try, which reads on from there.
+    pub(crate) fn can_repeat(&self) -> bool {
+        !self.0.lock().spilt
+    }
+
+    /// Everybody waits for the client.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.0.lock().wanted
+    }
+
+    /// Another try: from the beginning.
+    pub(crate) fn rewind(&self) {
+        let mut state = self.0.lock();
+        (state.handed, state.rest, state.wanted) = (0, Bytes::new(), false);
+    }
+
+    /// What goes up next, `most` bytes of it; `None` at the end of the body. While nothing is there the client is asked.
+    pub(crate) fn poll_part(&self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Bytes>> {
+        let mut state = self.0.lock();
+        if state.rest.is_empty()
+            && let Some(next) = state.kept.get(state.handed)
+        {
+            state.rest = next.clone();
+            state.handed += 1;
+        }
+        if !state.rest.is_empty() {
+            let most = most.min(state.rest.len());
+            return Poll::Ready(Some(state.rest.split_to(most)));
+        }
+        if state.ended {
+            return Poll::Ready(None);
+        }
+        state.wanted = true;
+        state.call = Some(cx.waker().clone());
+        if let Some(client) = state.client.take() {
+            client.wake();
+        }
+        Poll::Pending
+    }
+
+    /// Reads on whenever a call asks for more, until the client has left. Cancel-safe.
+    pub(super) async fn feed(&self, client: &mut ServerSession) -> ClientLeft {
+        while poll_fn(|cx| self.poll_wanted(cx)).await {
+            let (open, silence, expects) = {
+                let mut state = self.0.lock();
+                (state.open, state.silence, std::mem::take(&mut state.expects))
+            };
+            if expects
+                && !open
+                && let Err(e) = body::go_on(client).await
+            {
+                return ClientLeft::Gone(e);
+            }
+            let read = match open {
+                true => client.read_request_body().await,
+                false => body::read_within(client, silence).await,
+            };
+            match read {
+                Ok(piece) => self.take(piece, client.is_body_done()),
+                Err(e) if *e.etype() == ErrorType::ReadTimedout => {
+                    self.0.lock().spilt = true;
+                    return ClientLeft::Silent;
+                }
+                Err(e) => return ClientLeft::Gone(e),
+            }
+        }
+        // The last words on an open connection are still on their way.
+        poll_fn(|cx| self.poll_drained(cx)).await;
+        ClientLeft::Gone(gone(client).await)
+    }
+
+    /// All that was handed on has been written: an open connection whose client says no more is over.
+    pub(crate) fn set_drained(&self) {
+        let mut state = self.0.lock();
+        state.drained = true;
+        if let Some(client) = state.client.take() {
+            client.wake();
+        }
+    }
+
+    fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock();
+        if !state.open || state.drained {
+            return Poll::Ready(());
+        }
+        state.client = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// `false`: all of it was read. What the client still sends is not looked at before it is asked for, since looking
+    /// is reading.
+    fn poll_wanted(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut state = self.0.lock();
+        if state.ended {
+            return Poll::Ready(false);
+        }
+        if state.wanted {
+            return Poll::Ready(true);
+        }
+        state.client = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn take(&self, piece: Option<Bytes>, done: bool) {
+        let mut state = self.0.lock();
+        state.ended = piece.is_none() || done;
+        state.wanted = false;
+        if let Some(piece) = piece {
+            state.add(piece);
+        }
+        if let Some(call) = state.call.take() {
+            call.wake();
+        }
+    }
+}
+
+impl State {
+    fn add(&mut self, piece: Bytes) {
+        self.bytes += piece.len();
+        self.spilt |= self.bytes > MOST_KEPT || self.held.grow_to(self.bytes).is_err();
+        if self.spilt {
+            (self.kept, self.handed) = (Vec::new(), 0);
+            self.held.give_back();
+            self.rest = piece;
+        } else {
+            // A piece may be a window into a larger read.
+            self.kept.push(Bytes::copy_from_slice(&piece));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    fn upload() -> Upload {
+        Upload::new(false, Duration::ZERO, &Budget::new(1 << 20))
+    }
+
+    fn part(upload: &Upload, most: usize) -> Poll<Option<Bytes>> {
+        upload.poll_part(&mut Context::from_waker(Waker::noop()), most)
+    }
+
+    fn bytes(text: &'static str) -> Bytes {
+        Bytes::from_static(text.as_bytes())
+    }
+
+    #[test]
+    fn a_part_is_asked_for_before_it_is_read() {
+        let upload = upload();
+        assert!(!upload.is_awaited());
+        assert_eq!(part(&upload, 10), Poll::Pending);
+        assert!(upload.is_awaited(), "now it is the client's turn");
+        upload.take(Some(bytes("hello")), false);
+        assert!(!upload.is_awaited());
+        assert_eq!(part(&upload, 3), Poll::Ready(Some(bytes("hel"))));
+        assert_eq!(part(&upload, 3), Poll::Ready(Some(bytes("lo"))));
+        assert_eq!(part(&upload, 3), Poll::Pending);
+        upload.take(None, true);
+        assert_eq!(part(&upload, 3), Poll::Ready(None));
+    }
+
+    #[test]
+    fn a_small_body_is_sent_again_from_its_beginning() {
+        let upload = upload();
+        assert!(part(&upload, 10).is_pending());
+        upload.take(Some(bytes("ab")), false);
+        assert_eq!(part(&upload, 1), Poll::Ready(Some(bytes("a"))));
+        assert!(upload.can_repeat());
+        upload.rewind();
+        assert_eq!(part(&upload, 10), Poll::Ready(Some(bytes("ab"))));
+        assert!(part(&upload, 10).is_pending());
+        upload.take(Some(bytes("c")), true);
+        upload.rewind();
+        assert_eq!(part(&upload, 10), Poll::Ready(Some(bytes("ab"))));
+        assert_eq!(part(&upload, 10), Poll::Ready(Some(bytes("c"))));
+        assert_eq!(part(&upload, 10), Poll::Ready(None));
+    }
+
+    #[test]
+    fn a_large_body_is_sent_once_and_not_held() {
+        let budget = Budget::new(1 << 20);
+        let upload = Upload::new(false, Duration::ZERO, &budget);
+        for _ in 0..3 {
+            assert!(part(&upload, 1 << 20).is_pending());
+            upload.take(Some(vec![7; 30_000].into()), false);
+            assert!(part(&upload, 1 << 20).is_ready());
+        }
+        assert!(!upload.can_repeat());
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_budget_is_not_kept_for_another_try() {
+        let upload = Upload::new(false, Duration::ZERO, &Budget::new(3));
+        assert!(part(&upload, 10).is_pending());
+        upload.take(Some(bytes("four")), false);
+        assert!(!upload.can_repeat());
+        assert_eq!(part(&upload, 10), Poll::Ready(Some(bytes("four"))));
+    }
+}

@@ -1,0 +1,181 @@
+//! Where answers come from: a provider's stream on its way through a translator, bytes that pass through untouched, and
+//! the call of another client that asked the same. Each says for itself how it ends well and how it tells that it broke.
+
+use super::meter::Meter;
+use super::outcome::{failure_of, fallen, in_dialect, timed_out, tokens_of};
+use super::pump::{Break, Close, Piece, Source, SourceEvent};
+use crate::cache::{Follower, FollowerEvent};
+use crate::proxy::body::Budget;
+use crate::proxy::wire::{Response, SendError};
+use bytes::Bytes;
+use gateway_domain::{Dialect, Fault, FaultKind, Operation, Usage};
+use gateway_providers::{Failure, Progress, StreamTranslator, in_band};
+use std::sync::Arc;
+
+/// A stream in the client's dialect.
+pub(crate) struct Translated {
+    pub(crate) response: Response,
+    pub(crate) translator: Box<dyn StreamTranslator>,
+    pub(crate) dialect: Dialect,
+    /// It was closed with an error of the gateway's own.
+    pub(crate) aborted: bool,
+}
+
+impl Translated {
+    /// The last bytes; `Err`: its dialect never said that the answer is complete.
+    pub(crate) fn finish(&mut self) -> Result<Bytes, Bytes> {
+        let tail = self.translator.finish();
+        let ending = self.translator.ending();
+        if ending.complete || ending.failed.is_some() { Ok(tail) } else { Err(tail) }
+    }
+
+    /// Tells the client that the stream was not complete, behind its last bytes.
+    pub(crate) fn cut_short(&mut self, tail: Bytes) -> Bytes {
+        let failure = in_dialect(self.dialect, "The provider's stream ended before it was complete");
+        self.aborted = true;
+        [tail, self.translator.abort(&failure)].concat().into()
+    }
+
+    fn abort(&mut self, failure: &Failure) -> Close {
+        self.aborted = true;
+        Close::InBand(self.translator.abort(failure))
+    }
+}
+
+impl Source for Translated {
+    async fn next(&mut self) -> SourceEvent {
+        loop {
+            if self.response.is_done() {
+                return SourceEvent::End;
+            }
+            let received = match self.response.read().await {
+                Ok(Some(received)) => received,
+                Ok(None) => continue,
+                Err(e) => return SourceEvent::Broke(Break::Upstream(e)),
+            };
+            return match self.translator.push(received.clone()) {
+                Ok(bytes) => {
+                    let last = self.response.is_done();
+                    SourceEvent::Piece(Piece { received, bytes, last })
+                }
+                Err(failure) => SourceEvent::Broke(Break::Failed(Box::new(failure))),
+            };
+        }
+    }
+
+    /// Clean only when its dialect said that the answer is complete.
+    fn end(&mut self) -> Close {
+        match self.finish() {
+            Ok(tail) => Close::Clean(tail),
+            Err(tail) => Close::InBand(self.cut_short(tail)),
+        }
+    }
+
+    fn broke(&mut self, why: Break) -> Close {
+        let told = match why {
+            Break::Failed(failure) => return self.abort(&failure),
+            Break::Overdue(told) => return self.abort(&failure_of(&timed_out(told), self.dialect)),
+            // It said that it was done: what is missing is only the end of its body.
+            _ if self.translator.progress() == Progress::Complete => return Close::Clean(Bytes::new()),
+            Break::Silent | Break::Upstream(SendError::Silent) => "The provider fell silent",
+            Break::Upstream(_) | Break::Lost => "The provider's stream broke off",
+        };
+        self.abort(&in_dialect(self.dialect, told))
+    }
+
+    fn tokens(&self) -> u64 {
+        tokens_of(&self.translator.ending())
+    }
+}
+
+/// Bytes that pass through as they come.
+pub(crate) struct Opaque {
+    pub(crate) response: Response,
+    pub(crate) meter: Meter,
+    pub(crate) budget: Arc<Budget>,
+    /// Of the provider, for errors.
+    pub(crate) provider: &'static str,
+}
+
+impl Source for Opaque {
+    async fn next(&mut self) -> SourceEvent {
+        loop {
+            let piece = match self.response.read().await {
+                Ok(piece) => piece,
+                Err(e) => return SourceEvent::Broke(Break::Upstream(e)),
+            };
+            let last = self.response.is_done();
+            match piece {
+                Some(bytes) => {
+                    self.meter.see(&bytes, &self.budget);
+                    return SourceEvent::Piece(Piece { received: bytes.clone(), bytes, last });
+                }
+                None if last => return SourceEvent::End,
+                None => {}
+            }
+        }
+    }
+
+    fn end(&mut self) -> Close {
+        Close::Clean(Bytes::new())
+    }
+
+    fn broke(&mut self, why: Break) -> Close {
+        Close::Cut(match why {
+            Break::Upstream(e) => fallen(e, self.provider),
+            Break::Overdue(told) => timed_out(told),
+            Break::Silent | Break::Failed(_) | Break::Lost => fallen(SendError::Silent, self.provider),
+        })
+    }
+
+    fn tokens(&self) -> u64 {
+        self.meter.tokens()
+    }
+}
+
+/// What another call brings just now.
+pub(crate) struct Followed {
+    pub(crate) follower: Follower,
+    pub(crate) dialect: Dialect,
+    pub(crate) operation: Operation,
+    /// Events in the client's dialect, among which an error can be told.
+    pub(crate) events: bool,
+    /// Known at its end.
+    pub(crate) usage: Option<Usage>,
+    pub(crate) model: Option<String>,
+}
+
+impl Source for Followed {
+    async fn next(&mut self) -> SourceEvent {
+        loop {
+            match self.follower.next().await {
+                FollowerEvent::Begun(_) => {}
+                FollowerEvent::Piece(bytes) => {
+                    return SourceEvent::Piece(Piece { received: Bytes::new(), bytes, last: false });
+                }
+                FollowerEvent::Ended { usage, model } => {
+                    (self.usage, self.model) = (usage, model);
+                    return SourceEvent::End;
+                }
+                FollowerEvent::Failed(_) | FollowerEvent::Lost => return SourceEvent::Broke(Break::Lost),
+            }
+        }
+    }
+
+    fn end(&mut self) -> Close {
+        Close::Clean(Bytes::new())
+    }
+
+    /// Its leader is gone: what came so far must not be taken for the whole.
+    fn broke(&mut self, _: Break) -> Close {
+        const LOST: &str = "The call that this answer came from was lost";
+        if self.events {
+            return Close::InBand(in_band(self.operation, &in_dialect(self.dialect, LOST)));
+        }
+        Close::Cut(Fault::new(FaultKind::UpstreamBroken, LOST))
+    }
+
+    fn tokens(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,293 @@
+//! Limits, at their two stages: the caller's before a target is chosen, a target's when it is its turn; and what
+//! becomes of what they held.
+
+use super::CallParts;
+use crate::proxy::call::Resolved;
+use crate::proxy::deliver::Growth;
+use crate::proxy::estimate;
+use crate::proxy::request::Request;
+use crate::proxy::routing::Routing;
+use crate::proxy::shield::Seat;
+use crate::proxy::target::{Aim, Credential};
+use gateway_domain::counters::{Answer, Charge, Standings};
+use gateway_domain::ports::Holder;
+use gateway_domain::price::{PriceCard, price};
+use gateway_domain::{Fault, FaultKind, Timestamp, Usage};
+use gateway_policies::{Estimate, Hold, Stage, Subject, Used, Wants};
+
+fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
+    let set = routing.plan.config().sets_model && !request.is_untouched();
+    let (model, unread) = match aim {
+        Some(aim) => (aim.model.as_deref(), request.content.unread),
+        // A model that the config sets counts from the target on; until then nobody knows which it will be.
+        None if set => (None, true),
+        None => (request.asked_model().map(|model| &**model), request.model_is_unread()),
+    };
+    Subject {
+        api_key: Some(request.tenant.key.id),
+        workspace: request.tenant.workspace.id,
+        metadata: &request.metadata,
+        virtual_key: aim.map(|a| &*a.virtual_key).filter(|v| !v.is_empty()),
+        provider: aim.map(|a| a.adapter.info().slug),
+        config: Some(&*routing.config).filter(|c| !c.is_empty()),
+        prompt: None,
+        model,
+        endpoint_type: request.route.operation.name(),
+        mcp_server: None,
+        mcp_tool: None,
+        unread,
+    }
+}
+
+/// Asks the limits of one request.
+#[derive(Clone, Copy)]
+pub(crate) struct Gate<'a> {
+    pub(crate) parts: &'a CallParts,
+    pub(crate) request: &'a Request,
+    pub(crate) routing: &'a Routing,
+}
+
+/// What the caller's limits gave. They are asked once for a request, when the first target is about to be called: an
+/// answer from the cache costs no budget.
+#[derive(Debug, Default)]
+pub(crate) struct Admission(Option<Hold>);
+
+impl Admission {
+    pub(crate) async fn ensure(&mut self, gate: Gate<'_>) -> Result<&Hold, Fault> {
+        if self.0.is_none() {
+            self.0 = Some(gate.caller().await?);
+        }
+        Ok(self.0.get_or_insert_default())
+    }
+
+    pub(crate) fn standings(&self) -> Standings {
+        self.0.as_ref().map(Hold::standings).unwrap_or_default()
+    }
+
+    pub(crate) fn take(&mut self) -> Hold {
+        self.0.take().unwrap_or_default()
+    }
+}
+
+impl Gate<'_> {
+    /// Every limit that does not depend on the target, all or nothing.
+    async fn caller(self) -> Result<Hold, Fault> {
+        let Self { request, routing, .. } = self;
+        let (mut wants, now) = (Wants::default(), request.now());
+        if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
+            wants.gather(index, Stage::Caller, &subject(request, routing, None), now);
+        }
+        let tenant = &request.tenant;
+        if let Some(limits) = &tenant.key.limits {
+            let whose = (Holder::Key(tenant.key.id), "API key", &tenant.key.name);
+            wants.bind(Stage::Caller, whose, limits, now);
+        }
+        for claimed in tenant.key.token.iter().flat_map(|token| &token.limits) {
+            let whose = (Holder::Claim(claimed.id), "token", &claimed.name);
+            wants.bind(Stage::Caller, whose, &claimed.limits, now);
+        }
+        if let Some(limits) = &tenant.workspace.limits {
+            let whose = (Holder::Workspace(tenant.workspace.id), "workspace", &tenant.workspace.name);
+            wants.bind(Stage::Caller, whose, limits, now);
+        }
+        if wants.is_empty() {
+            return Ok(Hold::default());
+        }
+        let leaves = routing.plan.config().leaves().map(|leaf| &**leaf);
+        let estimated = measure(&mut wants, || estimate::of(request, &request.content, leaves), None);
+        self.reserve(Stage::Caller, wants, estimated).await
+    }
+
+    /// The limits that look at the target, and every cost, at this target's price. A denial is this target's 429 or
+    /// 412 and follows the fallback rules.
+    pub(crate) async fn target(self, resolved: &Resolved<'_>, caller: &Hold) -> Result<Reservation, Fault> {
+        let Self { request, routing, .. } = self;
+        let aim = &resolved.aim;
+        let slot = self.slot(aim)?;
+        let (mut wants, now) = (Wants::default(), request.now());
+        wants.charge(caller);
+        if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
+            wants.gather(index, Stage::Target, &subject(request, routing, Some(aim)), now);
+        }
+        bind_target(&mut wants, request, aim, now);
+        if wants.is_empty() {
+            return Ok(Reservation { slot, ..Reservation::default() });
+        }
+        let card = if wants.are_metered() { card(aim) } else { None };
+        let leaves = std::iter::once(resolved.leaf);
+        let estimated = measure(&mut wants, || estimate::of(request, &resolved.content, leaves), card);
+        let hold = self.reserve(Stage::Target, wants, estimated).await?;
+        Ok(Reservation { hold, card, slot })
+    }
+
+    /// A place among the calls that the managed provider takes at once.
+    fn slot(self, aim: &Aim) -> Result<Option<Seat>, Fault> {
+        let provider = self.request.tenant.workspace.provider(&aim.virtual_key);
+        let managed = provider.filter(|_| matches!(aim.credential, Credential::Managed(_)));
+        managed.map_or(Ok(None), |provider| self.parts.shield.target(provider))
+    }
+
+    async fn reserve(self, stage: Stage, mut wants: Wants, estimated: Estimate) -> Result<Hold, Fault> {
+        let (request, now) = (self.request, self.request.now());
+        let counters = &self.parts.counters;
+        let verdict = match counters.reserve(wants.asks(), now, request.waited.so_far()) {
+            Answer::Now(verdict) => verdict,
+            Answer::Later(verdict) => request.waited.during(verdict).await,
+        };
+        match verdict {
+            Ok(()) => Ok(wants.granted(stage, counters, estimated)),
+            Err(refusal) => {
+                let index = request.tenant.world.limits(request.tenant.workspace.id);
+                let denied = wants.denied(index.map(|i| &**i), refusal, now);
+                Err(denied.map_or_else(|| Fault::new(FaultKind::Internal, "A limit refused unnamed"), |d| d.fault()))
+            }
+        }
+    }
+}
+
+/// Tells limits on tokens and money how much the call may use.
+fn measure(wants: &mut Wants, estimate: impl FnOnce() -> Option<Estimate>, card: Option<PriceCard>) -> Estimate {
+    if !wants.are_metered() {
+        return Estimate::default();
+    }
+    let Some(estimate) = estimate() else {
+        wants.only_requests();
+        return Estimate::default();
+    };
+    wants.measure(&estimate, card.map(priced).as_ref().map(|p| p as _));
+    estimate
+}
+
+/// Limits of the managed provider and of the integration behind it, for all workspaces and for this one.
+fn bind_target(wants: &mut Wants, request: &Request, aim: &Aim, now: Timestamp) {
+    let Credential::Managed(upstream) = &aim.credential else { return };
+    let workspace = &request.tenant.workspace;
+    if let Some(provider) = workspace.provider(&aim.virtual_key)
+        && let Some(limits) = &provider.limits
+    {
+        wants.bind(Stage::Target, (Holder::Provider(provider.id), "provider", &provider.slug), limits, now);
+    }
+    let integration = upstream.integration;
+    if let Some(limits) = upstream.limits() {
+        let whose = (Holder::Integration(integration, None), "integration", &upstream.slug);
+        wants.bind(Stage::Target, whose, limits, now);
+    }
+    if let Some(limits) = upstream.limits_of(workspace.id) {
+        let holder = Holder::Integration(integration, Some(workspace.id));
+        wants.bind(Stage::Target, (holder, "integration of this workspace", &upstream.slug), limits, now);
+    }
+}
+
+/// The price of what is asked for at this target, as the record of it will be priced.
+fn card(aim: &Aim) -> Option<PriceCard> {
+    aim.prices().of(aim.model.as_deref()).map(|card| *card)
+}
+
+/// Nanodollars of so many tokens in and out.
+fn priced(card: PriceCard) -> impl Fn(u64, u64) -> Option<u64> {
+    move |input, output| {
+        let cost = price(&Usage { input, output, ..Usage::default() }, &card)?;
+        u64::try_from(cost.0).ok()
+    }
+}
+
+/// What is held for a call while a target answers it.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    pub(crate) caller: Hold,
+    pub(crate) target: Reservation,
+}
+
+/// What is held for one target, at its price.
+#[derive(Debug, Default)]
+pub(crate) struct Reservation {
+    hold: Hold,
+    card: Option<PriceCard>,
+    slot: Option<Seat>,
+}
+
+impl Reservation {
+    pub(crate) fn standings(&self) -> Standings {
+        self.hold.standings()
+    }
+
+    /// The target is left for another, or gave no answer. Returns what was charged for good, for the record.
+    pub(crate) fn leave(self, status: u16) -> Vec<Charge> {
+        if succeeded(status) {
+            return self.hold.count();
+        }
+        self.hold.release();
+        Vec::new()
+    }
+
+    fn used(&self, usage: &Usage) -> Used {
+        let cost = self.card.and_then(|card| price(usage, &card)).and_then(|c| u64::try_from(c.0).ok());
+        Used { tokens: usage.total(), cost }
+    }
+}
+
+const fn succeeded(status: u16) -> bool {
+    matches!(status, 200..300)
+}
+
+impl Holds {
+    /// Whether the stream has to be watched, see [`Hold::grow`].
+    fn may_grow(&self) -> bool {
+        self.caller.may_grow() || self.target.hold.may_grow()
+    }
+
+    /// For the time of an answer.
+    pub(crate) fn growth(&mut self) -> HoldGrowth<'_> {
+        HoldGrowth { holds: self.may_grow().then_some(self), since: 0 }
+    }
+
+    /// What the target charges, where that is known only now.
+    pub(crate) fn price_at(&mut self, card: PriceCard) {
+        self.target.card = Some(card);
+    }
+
+    fn grow(&mut self, tokens: u64) {
+        let price = self.target.card.map(priced);
+        let price = price.as_ref().map(|p| p as _);
+        self.caller.grow(tokens, price);
+        self.target.hold.grow(tokens, price);
+    }
+
+    /// The call is over. What came to nothing gives back what it held, but for the caller's request; where nobody
+    /// knows what was used, it counts as it was held. Returns what was charged for good, for the record.
+    pub(crate) fn settle(self, status: u16, usage: Option<&Usage>) -> Vec<Charge> {
+        let Self { caller, target } = self;
+        let (mut charges, rest) = match usage {
+            _ if !succeeded(status) => (target.leave(status), caller.settle(Used::default())),
+            None => (target.hold.count(), caller.count()),
+            Some(usage) => {
+                let used = target.used(usage);
+                (target.hold.settle(used), caller.settle(used))
+            }
+        };
+        charges.extend(rest);
+        charges
+    }
+}
+
+/// A stream's answer may be of any length: what is held grows with it, looked at every few kilobytes.
+pub(crate) struct HoldGrowth<'a> {
+    holds: Option<&'a mut Holds>,
+    since: usize,
+}
+
+impl HoldGrowth<'_> {
+    const EVERY: usize = 4 * 1024;
+}
+
+impl Growth for HoldGrowth<'_> {
+    fn saw(&mut self, bytes: usize, tokens: impl FnOnce() -> u64) {
+        self.since += bytes;
+        if self.since >= Self::EVERY
+            && let Some(holds) = &mut self.holds
+        {
+            self.since = 0;
+            holds.grow(tokens());
+        }
+    }
+}

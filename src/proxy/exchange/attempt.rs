@@ -1,0 +1,384 @@
+//! One target: found, looked up in the cache, admitted, called, and called again as the retry rules say. Gives an answer
+//! that is not yet delivered, so that the plan may still move on.
+
+use super::admission::{Admission, Gate, Reservation};
+use super::backoff::{Backoff, Next};
+use super::lookup::{Lookup, key};
+use super::read;
+use crate::cache::Leader;
+use crate::proxy::call::{Prepared, Resolved};
+use crate::proxy::client::{Client, ClientLeft};
+use crate::proxy::deliver::{Deadline, Outcome, WholeAnswer, fallen, overlong, timed_out};
+use crate::proxy::record::{AttemptInfo, CapturePolicy, Sent};
+use crate::proxy::request::Request;
+use crate::proxy::wire::{self, Clocks, RequestBody};
+use crate::proxy::{body, shape, target};
+use crate::upstream::Pass;
+use bytes::Bytes;
+use gateway_domain::config::Retry;
+use gateway_domain::record::Steps;
+use gateway_domain::{Fault, FaultKind, Operation};
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+/// One target that was tried, and what is left of it when the try is over. It outlives a call that is given up in the
+/// middle, so that a client that leaves still has its record.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// 1 for the first target tried.
+    pub(crate) number: u32,
+    pub(crate) info: AttemptInfo,
+    pub(crate) reservation: Reservation,
+    /// Others wait for the same answer, or it is to be kept.
+    pub(crate) leader: Option<Leader>,
+    /// `None` when nothing went out, or nothing of it may be kept.
+    pub(crate) sent: Option<Box<Sent>>,
+    /// Microseconds that were spent in the cache.
+    pub(crate) cache_us: u64,
+}
+
+impl Attempt {
+    pub(crate) fn new(number: u32, earlier: Duration) -> Self {
+        let info = AttemptInfo { earlier, ..AttemptInfo::default() };
+        Self { number, info, reservation: Reservation::default(), leader: None, sent: None, cache_us: 0 }
+    }
+}
+
+/// Why a target gave nothing, not even a fault.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// The limits of the caller refuse the whole request.
+    Denied(Fault),
+    ClientLeft(ClientLeft),
+}
+
+impl From<ClientLeft> for Stopped {
+    fn from(left: ClientLeft) -> Self {
+        Self::ClientLeft(left)
+    }
+}
+
+/// One target's turn.
+pub(crate) struct Turn<'a, 'c> {
+    pub(crate) gate: Gate<'a>,
+    pub(crate) client: &'a mut Client<'c>,
+    pub(crate) admission: &'a mut Admission,
+    pub(crate) steps: &'a mut Steps,
+}
+
+impl Turn<'_, '_> {
+    /// In the order of the contract: what the target is; whether its answer is known; whether the caller, and then the
+    /// target, may be called; the call. Checks of the input belong behind the first step, checks of the output behind
+    /// the last.
+    pub(crate) async fn run(mut self, attempt: &mut Attempt) -> Result<Outcome, Stopped> {
+        let Gate { request, routing, .. } = self.gate;
+        let leaf = &**routing.plan.leaf();
+        attempt.info.option_index = leaf.path.clone();
+        attempt.info.limits = self.admission.standings();
+        let aim = match target::resolve(leaf, routing.inline, request) {
+            Ok(aim) => aim,
+            Err(fault) => return Ok(Outcome::Fault(fault)),
+        };
+        let info = &mut attempt.info;
+        info.provider = aim.adapter.info().slug;
+        info.virtual_key = aim.virtual_key.clone();
+        info.model = aim.model.clone();
+        let prices = aim.prices();
+        info.card = prices.own(aim.model.as_deref());
+        if request.is_untouched() && prices.of(aim.model.as_deref()).is_none() {
+            info.late_prices = Some(Box::new(prices));
+        }
+        let content = match shape::content(request, leaf) {
+            Ok(content) => content,
+            Err(fault) => return Ok(Outcome::Fault(fault)),
+        };
+        let resolved = Resolved { leaf, aim, content };
+        info.stream = resolved.content.stream;
+        let mut prepared = None;
+        if Lookup::is_wanted(request, leaf) {
+            // What cannot even be prepared is told below, to a caller that was admitted.
+            prepared = self.prepare(&resolved).ok();
+            if let Some(prepared) = &prepared
+                && let Some(answered) = Box::pin(self.look(&resolved, prepared, attempt)).await?
+            {
+                return Ok(answered);
+            }
+        }
+        let begun = request.elapsed_us();
+        let admitted = self.admit(&resolved, attempt).await;
+        if attempt.number == 1 {
+            self.steps.before_us = request.elapsed_us();
+            self.steps.limits_us = self.steps.before_us.saturating_sub(begun);
+        }
+        if let Err(refusal) = admitted {
+            return refusal;
+        }
+        if counts_here(request, &resolved) {
+            return Ok(counted(resolved.content.bytes.clone()).await);
+        }
+        let prepared = match prepared {
+            Some(prepared) => prepared,
+            None => match self.prepare(&resolved) {
+                Ok(prepared) => prepared,
+                Err(fault) => return Ok(Outcome::Fault(fault)),
+            },
+        };
+        Ok(self.call(&resolved, prepared, attempt).await?)
+    }
+
+    fn prepare(&self, resolved: &Resolved<'_>) -> Result<Prepared, Fault> {
+        let client = &self.client.view().req_header().headers;
+        let aliases = &self.gate.parts.delivery.settings.header_alias;
+        Prepared::new(self.gate.request, resolved, client, aliases)
+    }
+
+    /// An answer that is known, or that another call brings just now.
+    async fn look(
+        &mut self,
+        resolved: &Resolved<'_>,
+        prepared: &Prepared,
+        attempt: &mut Attempt,
+    ) -> Result<Option<Outcome>, ClientLeft> {
+        let Gate { parts, request, .. } = self.gate;
+        let begun = request.elapsed_us();
+        let key = key(request, resolved, prepared);
+        let lookup = Lookup { cache: &parts.cache, request, leaf: resolved.leaf, limit: self.limit(resolved) };
+        let found = self.client.during(None, lookup.run(key)).await;
+        attempt.cache_us = request.elapsed_us() - begun;
+        if attempt.number == 1 {
+            self.steps.cache_us = attempt.cache_us;
+        }
+        let found = found?;
+        attempt.info.cache = found.status;
+        attempt.leader = found.leader;
+        if found.outcome.is_some() {
+            attempt.info.adjusted.clone_from(&prepared.out.adjusted);
+            self.steps.before_us = request.elapsed_us();
+        }
+        Ok(found.outcome)
+    }
+
+    /// `Err` holds what came of a refusal.
+    async fn admit(&mut self, resolved: &Resolved<'_>, attempt: &mut Attempt) -> Result<(), Result<Outcome, Stopped>> {
+        let gate = self.gate;
+        let caller = self.admission.ensure(gate).await.map_err(|fault| Err(Stopped::Denied(fault)))?;
+        attempt.info.limits = caller.standings();
+        let target = gate.target(resolved, caller).await.map_err(|fault| Ok(Outcome::Fault(fault)))?;
+        attempt.info.limits = attempt.info.limits.tighter(target.standings());
+        attempt.reservation = target;
+        Ok(())
+    }
+
+    async fn call(
+        &mut self,
+        resolved: &Resolved<'_>,
+        mut prepared: Prepared,
+        attempt: &mut Attempt,
+    ) -> Result<Outcome, ClientLeft> {
+        let request = self.gate.request;
+        // What passes through untouched keeps what the client says of its trace.
+        if let Some(trace) = request.span.as_deref().filter(|_| !request.route.raw && request.upload.is_none()) {
+            prepared.head.trace(trace, attempt.number);
+        }
+        attempt.info.adjusted.clone_from(&prepared.out.adjusted);
+        attempt.info.request_bytes = prepared.out.body.len() as u64;
+        let called = self.with_retries(resolved, &prepared, attempt).await;
+        if request.keep != CapturePolicy::Nothing && request.upload.is_none() {
+            attempt.sent = Some(Box::new(Sent { head: prepared.head, body: prepared.out.body }));
+        }
+        called
+    }
+
+    async fn with_retries(
+        &mut self,
+        resolved: &Resolved<'_>,
+        prepared: &Prepared,
+        attempt: &mut Attempt,
+    ) -> Result<Outcome, ClientLeft> {
+        let (delivery, retry) = (&self.gate.parts.delivery, &resolved.leaf.retry);
+        let mut backoff = Backoff::default();
+        loop {
+            let outcome = self.once(resolved, prepared, attempt).await?;
+            attempt.info.retries = i32::try_from(backoff.tries).unwrap_or(i32::MAX);
+            if !wants_retry(&outcome, retry) || !self.client.can_repeat() {
+                return Ok(outcome);
+            }
+            let retry_after = if outcome.status() == 429 { outcome.retry_after() } else { None };
+            let left = delivery.deadline(self.gate.request).map(Deadline::left);
+            let wait = match backoff.next(retry, retry_after, left) {
+                Next::Wait(wait) => wait,
+                Next::Stop { used_up } => {
+                    if used_up {
+                        attempt.info.retries = -1;
+                    }
+                    return Ok(outcome);
+                }
+            };
+            let begun = Instant::now();
+            let pause = async {
+                outcome.discard(delivery.settings.upstream_pool_size).await;
+                tokio::time::sleep(wait).await;
+            };
+            let paused = Box::pin(self.client.during(attempt.leader.as_ref(), pause)).await;
+            attempt.info.paused += begun.elapsed();
+            paused?;
+        }
+    }
+
+    /// One try, under the clocks of the attempt.
+    async fn once(
+        &mut self,
+        resolved: &Resolved<'_>,
+        prepared: &Prepared,
+        attempt: &mut Attempt,
+    ) -> Result<Outcome, ClientLeft> {
+        let limit = self.limit(resolved);
+        let upload = self.client.upload().cloned();
+        let mut translating = Duration::ZERO;
+        let call = TargetCall { gate: self.gate, resolved, prepared, translating: &mut translating };
+        let body = match upload {
+            Some(upload) => RequestBody::Streaming(upload),
+            None => RequestBody::Held(&prepared.out.body),
+        };
+        let begun = Instant::now();
+        let leader = attempt.leader.as_ref();
+        let done = match limit {
+            None => self.client.during(leader, call.run(body)).await.map(Some),
+            Some(limit) => {
+                let limited = pingora_timeout::timeout(limit.left(), call.run(body));
+                self.client.during(leader, limited).await.map(Result::ok)
+            }
+        };
+        attempt.info.upstream += begun.elapsed().saturating_sub(translating);
+        Ok(match (done, limit) {
+            (Ok(Some(Outcome::Passthrough(mut passing))), limit) => {
+                passing.until = limit.filter(|_| passing.is_json());
+                Outcome::Passthrough(passing)
+            }
+            (Ok(Some(outcome)), _) => outcome,
+            (Ok(None), limit) => {
+                let told = limit.map(|limit| limit.told).unwrap_or_default();
+                // The target waited as well: this says nothing of its health.
+                Outcome::Fault(match self.client.is_awaited() {
+                    true => Fault::new(FaultKind::SlowClient, overlong(told)),
+                    false => timed_out(told),
+                })
+            }
+            (Err(ClientLeft::Silent), _) => Outcome::Fault(body::slow_client()),
+            (Err(left), _) => return Err(left),
+        })
+    }
+
+    /// When one try has to be over; `None`: it may take as long as it likes.
+    fn limit(&self, resolved: &Resolved<'_>) -> Option<Deadline> {
+        let request = self.gate.request;
+        let timeout = request.headers.request_timeout_ms.or(resolved.leaf.timeout_ms).map(Duration::from_millis);
+        let own = timeout.and_then(|told| Some(Deadline { at: Instant::now().checked_add(told)?, told }));
+        match (own, self.gate.parts.delivery.deadline(request)) {
+            (Some(own), whole) if whole.is_none_or(|whole| own.at <= whole.at) => Some(own),
+            (_, whole) => whole,
+        }
+    }
+}
+
+/// One call of a target, which knows no client: whoever wants its answer polls it, and whoever does not drops it.
+struct TargetCall<'a> {
+    gate: Gate<'a>,
+    resolved: &'a Resolved<'a>,
+    prepared: &'a Prepared,
+    /// Time that went into reading the answer, not into waiting for it.
+    translating: &'a mut Duration,
+}
+
+impl TargetCall<'_> {
+    async fn run(self, body: RequestBody<'_>) -> Outcome {
+        let Self { gate: Gate { parts, request, .. }, resolved, prepared, translating } = self;
+        let settings = &parts.delivery.settings;
+        let clocks = Clocks { first_byte: settings.first_byte_timeout, idle: settings.idle_timeout };
+        let origin = match parts.dialer.origin(&resolved.aim.base).await {
+            Ok(origin) => origin,
+            Err(e) => return Outcome::Fault(fallen(wire::SendError::NoConnection(e), resolved.provider())),
+        };
+        let (head, token) = match &resolved.aim.grant {
+            None => (Cow::Borrowed(&prepared.head), None),
+            Some(grant) => match parts.credentials.token(grant).await {
+                Ok(Pass::Keys(..)) if request.upload.is_some() => {
+                    let why = "What streams up cannot be signed: use an API key, or send JSON";
+                    return Outcome::Fault(Fault::new(FaultKind::Unsupported, why));
+                }
+                Ok(pass) => match prepared.head.admitted(&pass, grant.signing.as_ref(), &prepared.out.body) {
+                    Ok(head) => (Cow::Owned(head), Some((grant, pass))),
+                    Err(fault) => return Outcome::Fault(fault),
+                },
+                Err(fault) => return Outcome::Fault(sign_in_failed(&fault, resolved.provider())),
+            },
+        };
+        let response = match wire::send(&parts.dialer, &origin, &head, body, clocks).await {
+            Ok(response) => response,
+            Err(e) => return Outcome::Fault(fallen(e, resolved.provider())),
+        };
+        // AWS says 403 of keys that have ended, and of a clock that is off.
+        let refused = |pass: &Pass| response.status() == if matches!(pass, Pass::Keys(..)) { 403 } else { 401 };
+        if let Some((grant, token)) = token.filter(|(_, pass)| refused(pass)) {
+            parts.credentials.refused(grant, &token, response.head().map(|head| &head.headers));
+        }
+        let reader = read::Reader { delivery: &parts.delivery, request, resolved, head: &head, translating };
+        reader.read(response).await
+    }
+}
+
+/// Tokens are counted here for a provider that answers prompts and has no way to count them.
+fn counts_here(request: &Request, resolved: &Resolved<'_>) -> bool {
+    let has = |operation| resolved.aim.adapter.endpoint(operation, request.route.dialect).is_some();
+    request.route.asked() == Operation::CountTokens && !has(Operation::CountTokens) && has(Operation::Messages)
+}
+
+/// An estimate, and called so: the provider's own tokenizer is not at hand.
+async fn counted(body: Bytes) -> Outcome {
+    let Ok(tokens) = tokio::task::spawn_blocking(move || gateway_providers::tokens::prompt(&body)).await else {
+        return Outcome::Fault(Fault::new(FaultKind::Internal, "The tokens could not be counted"));
+    };
+    let json = serde_json::json!({ "input_tokens": tokens, "estimated": true }).to_string();
+    Outcome::Whole(Box::new(WholeAnswer::made(json)))
+}
+
+/// Network failures always count; the gateway's own time-out and every status only when listed.
+fn wants_retry(outcome: &Outcome, retry: &Retry) -> bool {
+    match outcome {
+        Outcome::Fault(fault) => match fault.kind() {
+            FaultKind::Unreachable | FaultKind::UpstreamBroken | FaultKind::UpstreamSilent => true,
+            _ => retry.statuses.contains(&fault.status()) && !fault.kind().row().exception,
+        },
+        other => retry.statuses.contains(&other.status()),
+    }
+}
+
+/// Says whose credential it was.
+fn sign_in_failed(fault: &Fault, provider: &str) -> Fault {
+    Fault::new(fault.kind(), format!("No token for {provider}: {}", fault.message()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_tried_again() {
+        let retry = |statuses: &[u16]| Retry { attempts: 3, statuses: statuses.to_vec(), ..Retry::default() };
+        for (kind, statuses, again) in [
+            (FaultKind::Unreachable, &[][..], true),
+            (FaultKind::UpstreamBroken, &[], true),
+            (FaultKind::UpstreamSilent, &[], true),
+            (FaultKind::TimedOut, &[], false),
+            (FaultKind::TimedOut, &[408], true),
+            (FaultKind::RateLimited, &[], false),
+            (FaultKind::RateLimited, &[429], true),
+        ] {
+            let outcome = Outcome::Fault(Fault::new(kind, "x"));
+            assert_eq!(wants_retry(&outcome, &retry(statuses)), again, "{kind:?} {statuses:?}");
+        }
+        let whole = || Outcome::Whole(Box::new(WholeAnswer::made("{}".to_owned())));
+        assert!(!wants_retry(&whole(), &retry(&[500])));
+        assert!(wants_retry(&whole(), &retry(&[200])), "a config may list any status");
+    }
+}

@@ -1,0 +1,289 @@
+//! Reads an upstream's answer as far as needed to decide whether it does: whole for JSON, up to the first content for
+//! streams, not at all where it is passed through. Knows no client.
+
+use crate::proxy::body::Permit;
+use crate::proxy::call::Resolved;
+use crate::proxy::deliver::{
+    BegunStream, Break, DeliveryParts, Meter, Outcome, Passthrough, Piece, Source, SourceEvent, Translated,
+    WholeAnswer, bare_head, copy_head, fallen, is_json,
+};
+use crate::proxy::head::HeadPlan;
+use crate::proxy::record::{BodyCapture, secrets};
+use crate::proxy::request::Request;
+use crate::proxy::wire::{Response, SendError};
+use bytes::{Bytes, BytesMut};
+use gateway_domain::record::mask;
+use gateway_domain::{Fault, FaultKind};
+use gateway_providers::Progress;
+use gateway_providers::frames::MEDIA_TYPE;
+use http::header;
+use pingora::http::ResponseHeader;
+use std::time::{Duration, Instant};
+
+/// Most of a stream that is held back for its first content.
+const MOST_HELD: usize = 64 * 1024;
+/// Error bodies larger than this are not worth translating.
+const MOST_ERROR: usize = 1 << 20;
+/// A body larger than this is taken from the budget.
+const MOST_FREE: usize = 64 * 1024;
+
+pub(crate) struct Reader<'a> {
+    pub(crate) delivery: &'a DeliveryParts,
+    pub(crate) request: &'a Request,
+    pub(crate) resolved: &'a Resolved<'a>,
+    /// What went up.
+    pub(crate) head: &'a HeadPlan,
+    /// Time that went into understanding the answer.
+    pub(crate) translating: &'a mut Duration,
+}
+
+impl Reader<'_> {
+    pub(crate) async fn read(self, response: Response) -> Outcome {
+        let status = response.status();
+        let route = &self.request.route;
+        let Some(head) = response.head() else { return self.pass(response) };
+        let encoded =
+            head.headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
+        let translated = self.resolved.aim.adapter.translates(route.operation, route.dialect);
+        let untouched = (encoded || status == 204 || status == 304) && !translated;
+        if route.raw || self.request.upload.is_some() || untouched {
+            return self.pass(response);
+        }
+        if encoded {
+            return broken("The provider compressed an answer that must be translated");
+        }
+        let media =
+            head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+        let success = (200..300).contains(&status);
+        let framed = media.starts_with(MEDIA_TYPE.as_bytes());
+        if success && (framed || media.starts_with(b"text/event-stream")) {
+            // Boxed, as it is large and most calls are no streams.
+            return Box::pin(self.hold(response)).await;
+        }
+        if success && !translated && !media.is_empty() && !is_json(&media) {
+            return self.pass(response);
+        }
+        self.whole(response).await
+    }
+
+    fn pass(&self, response: Response) -> Outcome {
+        let adapter = self.resolved.aim.adapter;
+        let meter = response.head().map_or(Meter::Blind, |head| Meter::new(adapter, self.request, head));
+        Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None }))
+    }
+
+    async fn whole(self, mut response: Response) -> Outcome {
+        let status = response.status();
+        let success = (200..300).contains(&status);
+        let most = if success { self.delivery.settings.max_body } else { MOST_ERROR };
+        let mut held = None;
+        let body = match self.collect(&mut response, most, &mut held).await {
+            Ok(body) => body,
+            Err(outcome) => return outcome,
+        };
+        let head = response.head().map(|head| copy_head(head, true)).unwrap_or_else(|| bare_head(status));
+        response.release(self.delivery.settings.upstream_pool_size).await;
+        let begun = Instant::now();
+        let (adapter, call) = (self.resolved.aim.adapter, self.resolved.call(self.request));
+        let answer = if success {
+            match adapter.response(&call, &body) {
+                Ok(reply) => {
+                    let (usage, model) = (reply.usage, reply.model);
+                    WholeAnswer { usage, model, original: body, held, ..WholeAnswer::new(head, reply.body) }
+                }
+                Err(failure) => self.without_credential(WholeAnswer::failed(failure, head, body)),
+            }
+        } else {
+            let failure = adapter.failed(&call, status, &head.headers, &body);
+            self.without_credential(WholeAnswer::failed(failure, head, body))
+        };
+        *self.translating += begun.elapsed();
+        Outcome::Whole(Box::new(answer))
+    }
+
+    /// The whole body, up to `most` bytes.
+    async fn collect(&self, response: &mut Response, most: usize, held: &mut Option<Permit>) -> Result<Bytes, Outcome> {
+        let mut first = Bytes::new();
+        let mut whole: Option<BytesMut> = None;
+        while !response.is_done() {
+            let piece = match response.read().await {
+                Ok(Some(piece)) => piece,
+                Ok(None) => break,
+                Err(e) => return Err(self.fallen(e)),
+            };
+            let total = whole.as_ref().map_or(first.len(), |w| w.len()) + piece.len();
+            if total > most {
+                return Err(broken(&format!("The provider's answer is larger than {most} bytes")));
+            }
+            if total > MOST_FREE {
+                let permit = held.get_or_insert_with(|| Permit::new(&self.delivery.budget));
+                permit.grow_to(total).map_err(Outcome::Fault)?;
+            }
+            match &mut whole {
+                Some(whole) => whole.extend_from_slice(&piece),
+                None if first.is_empty() => first = piece,
+                None => {
+                    let mut joined = BytesMut::with_capacity(total * 2);
+                    joined.extend_from_slice(&first);
+                    joined.extend_from_slice(&piece);
+                    whole = Some(joined);
+                }
+            }
+        }
+        Ok(whole.map_or(first, BytesMut::freeze))
+    }
+
+    fn fallen(&self, error: SendError) -> Outcome {
+        Outcome::Fault(fallen(error, self.resolved.provider()))
+    }
+
+    /// Providers like to quote the key that they refuse, and the client may not be the one whose key it is.
+    fn without_credential(&self, mut answer: WholeAnswer) -> WholeAnswer {
+        let secrets = self.head.make().map(|head| secrets(&head.headers)).unwrap_or_default();
+        for text in [&mut answer.body, &mut answer.original] {
+            if let Some(blotted) = mask::without(text, &secrets) {
+                *text = blotted.into();
+            }
+        }
+        answer
+    }
+
+    /// Reads a stream until its first content, a finish or an error, so that an error inside a 200 can still
+    /// fall back; gives up waiting after `--stream-hold` or 64 KiB.
+    async fn hold(self, response: Response) -> Outcome {
+        let mut head = response.head().map(|head| copy_head(head, true)).unwrap_or_else(|| bare_head(200));
+        // However the provider frames its events, clients read server-sent ones.
+        let told = head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+        debug_assert!(told.is_ok(), "a constant header");
+        let until = Instant::now() + self.delivery.settings.stream_hold;
+        let translator = self.resolved.aim.adapter.stream(&self.resolved.call(self.request));
+        let dialect = self.request.route.dialect;
+        let source = Translated { response, translator, dialect, aborted: false };
+        let mut held = Held {
+            source,
+            head,
+            pieces: Pieces::default(),
+            capture: BodyCapture::new(self.request.keep, &self.delivery.budget),
+        };
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let event = match pingora_timeout::timeout(left, held.source.next()).await {
+                Ok(event) => event,
+                Err(_) => return held.begun(false),
+            };
+            match event {
+                SourceEvent::Piece(Piece { received, bytes, last }) => {
+                    held.capture.received(&received);
+                    held.add(bytes);
+                    if last {
+                        return held.ended();
+                    }
+                    if held.source.translator.progress() != Progress::Quiet || held.pieces.len() > MOST_HELD {
+                        return held.begun(false);
+                    }
+                }
+                SourceEvent::End => return held.ended(),
+                SourceEvent::Broke(Break::Failed(failure)) => {
+                    let answer = WholeAnswer::failed(*failure, held.head, held.capture.take());
+                    return Outcome::Whole(Box::new(self.without_credential(answer)));
+                }
+                SourceEvent::Broke(Break::Upstream(e)) => return self.fallen(e),
+                SourceEvent::Broke(_) => return self.fallen(SendError::Silent),
+            }
+        }
+    }
+}
+
+fn broken(why: &str) -> Outcome {
+    Outcome::Fault(Fault::new(FaultKind::UpstreamBroken, why.to_owned()))
+}
+
+/// A stream that is held back.
+struct Held {
+    source: Translated,
+    head: Box<ResponseHeader>,
+    pieces: Pieces,
+    capture: BodyCapture,
+}
+
+impl Held {
+    fn add(&mut self, piece: Bytes) {
+        self.capture.sent(&piece);
+        self.pieces.add(piece);
+    }
+
+    fn begun(self, ended: bool) -> Outcome {
+        let Self { source: Translated { response, translator, aborted, .. }, head, pieces, capture } = self;
+        Outcome::Stream(Box::new(BegunStream {
+            head,
+            response,
+            translator,
+            held: pieces.join(),
+            capture,
+            ended,
+            aborted,
+        }))
+    }
+
+    /// The upstream's body is over before anything went down: a whole stream, or one that broke and can fall back.
+    fn ended(mut self) -> Outcome {
+        let tail = match self.source.finish() {
+            Ok(tail) => tail,
+            Err(_) if self.source.translator.progress() == Progress::Quiet => {
+                return broken("The provider's stream ended before any content");
+            }
+            Err(tail) => self.source.cut_short(tail),
+        };
+        self.add(tail);
+        self.begun(true)
+    }
+}
+
+/// What is held back; the common case of one piece is not copied.
+#[derive(Default)]
+struct Pieces {
+    first: Bytes,
+    rest: BytesMut,
+}
+
+impl Pieces {
+    fn len(&self) -> usize {
+        self.first.len() + self.rest.len()
+    }
+
+    fn add(&mut self, piece: Bytes) {
+        if self.first.is_empty() {
+            self.first = piece;
+        } else {
+            self.rest.extend_from_slice(&piece);
+        }
+    }
+
+    fn join(self) -> Bytes {
+        if self.rest.is_empty() { self.first } else { [&self.first[..], &self.rest[..]].concat().into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_held_piece_is_not_copied() {
+        let piece = Bytes::from_static(b"data: 1\n\n");
+        let mut pieces = Pieces::default();
+        pieces.add(Bytes::new());
+        pieces.add(piece.clone());
+        assert_eq!(pieces.len(), piece.len());
+        assert_eq!(pieces.join().as_ptr(), piece.as_ptr());
+    }
+
+    #[test]
+    fn held_pieces_keep_their_order() {
+        let mut pieces = Pieces::default();
+        for piece in ["a", "", "b", "c"] {
+            pieces.add(Bytes::from_static(piece.as_bytes()));
+        }
+        assert_eq!(&pieces.join()[..], b"abc");
+    }
+}

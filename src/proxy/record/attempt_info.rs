@@ -1,0 +1,51 @@
+//! What the client is told, and the record keeps, of one target that was tried.
+
+use crate::proxy::request::Request;
+use crate::proxy::target::TargetPrices;
+use gateway_domain::counters::Standings;
+use gateway_domain::price::PriceCard;
+use gateway_domain::record::CacheStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+pub(crate) struct AttemptInfo {
+    /// Where the target stands in its config.
+    pub(crate) option_index: Arc<str>,
+    pub(crate) provider: &'static str,
+    pub(crate) virtual_key: Arc<str>,
+    pub(crate) model: Option<Arc<str>>,
+    /// The price of the target where it is not what everybody pays.
+    pub(crate) card: Option<Arc<PriceCard>>,
+    /// Prices to look the model of the answer up in, where the one that was asked for has none.
+    pub(crate) late_prices: Option<Box<TargetPrices>>,
+    /// 0 none, n the retry that answered, -1 used up.
+    pub(crate) retries: i32,
+    pub(crate) adjusted: Vec<&'static str>,
+    pub(crate) cache: CacheStatus,
+    /// Waiting for the provider, and before it was asked again: not the gateway's own work.
+    pub(crate) upstream: Duration,
+    pub(crate) paused: Duration,
+    /// The same of targets tried before.
+    pub(crate) earlier: Duration,
+    pub(crate) request_bytes: u64,
+    pub(crate) stream: bool,
+    /// Of the tightest limits that the request was held to.
+    pub(crate) limits: Standings,
+}
+
+impl AttemptInfo {
+    /// Microseconds that the gateway itself took so far: without waiting for providers and for the client's body.
+    pub(crate) fn own_work_us(&self, request: &Request) -> u64 {
+        let waited = self.upstream + self.paused + self.earlier + Duration::from_micros(request.content.waited_us);
+        micros(request.started.elapsed().saturating_sub(waited))
+    }
+
+    pub(crate) fn upstream_us(&self) -> u64 {
+        micros(self.upstream)
+    }
+}
+
+fn micros(d: Duration) -> u64 {
+    u64::try_from(d.as_micros()).unwrap_or(u64::MAX)
+}
