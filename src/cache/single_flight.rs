@@ -25,7 +25,6 @@ pub(crate) struct AnswerHead {
 /// A whole answer that is not to be kept: every follower handles it as if it had come to itself.
 #[derive(Clone, Debug)]
 pub(crate) struct FailedAnswer {
-    pub(crate) status: u16,
     pub(crate) head: Box<ResponseHeader>,
     pub(crate) body: Bytes,
     pub(crate) message: Option<String>,

@@ -7,7 +7,7 @@ mod write;
 
 pub(crate) use early_keepalive::EarlyKeepalive;
 pub(crate) use upload::{Framing, Upload};
-pub(crate) use write::{SmallAnswer, answer_early, broke_off, linger, send_head, send_piece};
+pub(crate) use write::{SmallAnswer, answer_early, linger, send_head, send_piece};
 
 use crate::cache::Leader;
 use bytes::Bytes;
@@ -27,14 +27,17 @@ pub(crate) enum ClientLeft {
     Gone(Box<Error>),
     /// It is still there, but sends no more of the body that it announced.
     Silent,
+    /// It was cut off from an answer that broke on its way.
+    CutOff(&'static str),
 }
 
 impl ClientLeft {
-    /// For what Pingora is told: an error of the client's side.
+    /// For what Pingora is told.
     pub(crate) fn into_error(self) -> Box<Error> {
         match self {
             Self::Gone(e) => e.into_down(),
             Self::Silent => Error::explain(ErrorType::ReadTimedout, "the client sends nothing").into_down(),
+            Self::CutOff(why) => Error::explain(ErrorType::ConnectionClosed, why).into_up(),
         }
     }
 }
@@ -124,8 +127,12 @@ impl<'a> Client<'a> {
         left
     }
 
-    /// A write of the answer may take no longer than this.
-    pub(crate) fn set_write_timeout(&mut self, longest: Duration) {
+    /// From now on it is answered: a write may take no longer than this. A connection whose request is still on its way
+    /// is not used again.
+    pub(crate) fn begin_answer(&mut self, longest: Duration) {
+        if self.upload.as_ref().is_some_and(|upload| !upload.has_ended()) {
+            self.session.downstream_session.set_keepalive(None);
+        }
         self.session.downstream_session.set_write_timeout(Some(longest));
     }
 

@@ -19,7 +19,7 @@ pub(crate) use source::Translated;
 pub(crate) use timers::Deadline;
 
 use super::body::Budget;
-use super::client::{Client, ClientLeft, broke_off};
+use super::client::{Client, ClientLeft};
 use super::record::{AttemptInfo, BodyCapture};
 use super::request::Request;
 use super::settings::ProxySettings;
@@ -77,7 +77,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
     pub(crate) async fn run(mut self, outcome: Outcome) -> Delivered {
         self.record.status = outcome.status();
         self.record.response_bytes = self.client.bytes_before();
-        self.client.set_write_timeout(self.parts.settings.idle_timeout);
+        self.client.begin_answer(self.parts.settings.idle_timeout);
         if self.client.has_begun() && !outcome.is_stream() {
             return self.late(outcome).await;
         }
@@ -177,12 +177,14 @@ impl<G: Growth> Delivery<'_, '_, G> {
         }
         self.record.response_model = ending.model.take().map(Into::into);
         let left = match went {
-            Ended::ClientLeft(left) => Some(left),
-            _ => unheard,
+            Ended::ClientLeft(left) => Some(self.gone(left)),
+            Ended::Cut(fault) | Ended::Unsent(fault) => {
+                self.record.fault = Some(fault.kind().row().label);
+                self.client.cut().await;
+                Some(ClientLeft::CutOff("the client took too long to read"))
+            }
+            Ended::Clean | Ended::InBand => unheard.map(|left| self.gone(left)),
         };
-        if left.is_some() {
-            self.record.fault = Some("client_gone");
-        }
         // The upstream is let go before anything is counted.
         if left.is_none() && response.is_done() {
             response.release(self.parts.settings.upstream_pool_size).await;
@@ -246,7 +248,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             Ended::Cut(fault) => {
                 self.record.fault = Some(fault.kind().row().label);
                 self.client.cut().await;
-                Err(ClientLeft::Gone(broke_off("upstream broke off")))
+                Err(ClientLeft::CutOff("upstream broke off"))
             }
         }
     }
@@ -348,7 +350,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             Ended::Unsent(_) | Ended::Cut(_) => {
                 self.record.fault = Some("upstream_broken");
                 self.client.cut().await;
-                Err(ClientLeft::Gone(broke_off("the shared call was lost")))
+                Err(ClientLeft::CutOff("the shared call was lost"))
             }
         }
     }

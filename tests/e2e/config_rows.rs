@@ -65,7 +65,7 @@ const KEYS: Rows = &[
         "retry.jitter",
         &[
             "retries::relayed_calls_are_retried_by_the_same_rules",
-            "src/proxy/patience.rs::jitter_shortens_by_at_most_half",
+            "src/proxy/exchange/backoff.rs::jitter_shortens_by_at_most_half",
         ],
     ),
     ("cache.mode", &["cached::the_same_question_is_answered_once", LATER[0]]),
@@ -231,8 +231,11 @@ const RULES: &[(&str, Rows)] = &[
     (
         "retries and timeouts",
         &[
-            ("waits", &["src/proxy/patience.rs::every_rule_of_waiting", "retries::the_first_back_off_is_a_second"]),
-            ("headers in order", &["src/proxy/patience.rs::the_first_header_that_says_it_counts"]),
+            (
+                "waits",
+                &["src/proxy/exchange/backoff.rs::every_rule_of_waiting", "retries::the_first_back_off_is_a_second"],
+            ),
+            ("headers in order", &["src/proxy/deliver/outcome.rs::the_first_header_that_says_it_counts"]),
             ("a minute is not waited", &["retries::a_wait_of_a_minute_is_not_waited"]),
             ("network errors", &["retries::a_broken_connection_is_retried_by_rule_only"]),
             ("the try's own timeout", &["retries::a_timeout_counts_for_each_try_and_is_retried_when_listed"]),

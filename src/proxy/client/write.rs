@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::{Method, header};
-use pingora::Error;
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::{HttpTask, ServerSession};
 use pingora::proxy::Session;
@@ -103,9 +102,4 @@ pub(crate) async fn settle_unread_body(session: &mut Session) {
         }
     }
     down.set_keepalive(None);
-}
-
-/// An answer that broke off, for whoever asks Pingora about it.
-pub(crate) fn broke_off(why: &'static str) -> Box<Error> {
-    Error::explain(pingora::ErrorType::ConnectionClosed, why).into_up()
 }

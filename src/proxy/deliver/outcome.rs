@@ -103,17 +103,12 @@ impl WholeAnswer {
 
     /// For those who wait for the same call.
     pub(crate) fn shared_failure(&self) -> FailedAnswer {
-        FailedAnswer {
-            status: self.status(),
-            head: self.head.clone(),
-            body: self.body.clone(),
-            message: self.failure.clone(),
-        }
+        FailedAnswer { head: self.head.clone(), body: self.body.clone(), message: self.failure.clone() }
     }
 }
 
 impl From<FailedAnswer> for WholeAnswer {
-    fn from(FailedAnswer { status: _, head, body, message }: FailedAnswer) -> Self {
+    fn from(FailedAnswer { head, body, message }: FailedAnswer) -> Self {
         Self { failure: message, ..Self::new(head, body) }
     }
 }
@@ -144,11 +139,6 @@ impl Outcome {
             Self::Followed(head, _) => head.stream && (200..300).contains(&head.status),
             Self::Fault(_) | Self::Whole(_) | Self::Passthrough(_) => false,
         }
-    }
-
-    /// Answered without a call: another one paid for it.
-    pub(crate) const fn is_shared(&self) -> bool {
-        matches!(self, Self::Cached(_) | Self::Followed(..))
     }
 
     pub(crate) fn is_exception(&self) -> bool {

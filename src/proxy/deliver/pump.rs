@@ -2,6 +2,7 @@
 //! streams, for what passes through, and for what another call brings; what differs between them is the source. Knows
 //! neither providers nor connections, so that every rule of it is tested with scripted pieces.
 
+use super::outcome::timed_out;
 use super::timers::{Due, StreamTimers};
 use crate::proxy::client::{COMMENT, ClientLeft};
 use crate::proxy::record::BodyCapture;
@@ -87,6 +88,29 @@ pub(crate) trait Growth: Send {
     fn saw(&mut self, bytes: usize, tokens: impl FnOnce() -> u64);
 }
 
+/// Why nothing more can be written.
+#[derive(Debug)]
+enum Stopped {
+    ClientLeft(ClientLeft),
+    /// The client took so long to read that the time for the whole is over.
+    Overdue(Duration),
+}
+
+impl From<ClientLeft> for Stopped {
+    fn from(left: ClientLeft) -> Self {
+        Self::ClientLeft(left)
+    }
+}
+
+impl From<Stopped> for Ended {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::ClientLeft(left) => Self::ClientLeft(left),
+            Stopped::Overdue(told) => Self::Cut(timed_out(told)),
+        }
+    }
+}
+
 /// How it went.
 #[derive(Debug)]
 pub(crate) enum Ended {
@@ -116,8 +140,8 @@ impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
         if let Some(Piece { bytes, last, .. }) = first {
             let (source, growth) = (&self.source, &mut self.growth);
             growth.saw(bytes.len(), || source.tokens());
-            if let Err(left) = self.write(bytes, last).await {
-                return Ended::ClientLeft(left);
+            if let Err(stopped) = self.write(bytes, last).await {
+                return stopped.into();
             }
             if last {
                 return Ended::Clean;
@@ -127,13 +151,13 @@ impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
             match self.step().await {
                 Ok(None) => {}
                 Ok(Some(ended)) => return ended,
-                Err(left) => return Ended::ClientLeft(left),
+                Err(stopped) => return stopped.into(),
             }
         }
     }
 
     /// The next thing that happens; `None`: there is more.
-    async fn step(&mut self) -> Result<Option<Ended>, ClientLeft> {
+    async fn step(&mut self) -> Result<Option<Ended>, Stopped> {
         let due = self.timers.next(Instant::now());
         let event = match due {
             None => Some(self.sink.during(self.source.next()).await?),
@@ -164,7 +188,7 @@ impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
         }
     }
 
-    async fn pass(&mut self, piece: Piece) -> Result<Option<Ended>, ClientLeft> {
+    async fn pass(&mut self, piece: Piece) -> Result<Option<Ended>, Stopped> {
         let Piece { received, bytes, last } = piece;
         self.capture.received(&received);
         self.capture.sent(&bytes);
@@ -180,7 +204,7 @@ impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
         Ok(None)
     }
 
-    async fn close(&mut self, before: Bytes, close: Close) -> Result<Ended, ClientLeft> {
+    async fn close(&mut self, before: Bytes, close: Close) -> Result<Ended, Stopped> {
         let (tail, ended) = match close {
             Close::Clean(tail) => (tail, Ended::Clean),
             Close::InBand(tail) => (tail, Ended::InBand),
@@ -200,16 +224,30 @@ impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
         self.write(last, true).await.map(|()| ended)
     }
 
-    async fn comment(&mut self) -> Result<(), ClientLeft> {
-        self.sink.comment().await?;
+    async fn comment(&mut self) -> Result<(), Stopped> {
         self.written += COMMENT.len() as u64;
         self.timers.wrote(Instant::now(), &COMMENT);
-        Ok(())
+        in_time(self.timers.left(), self.sink.comment()).await
     }
 
-    async fn write(&mut self, bytes: Bytes, end: bool) -> Result<(), ClientLeft> {
+    async fn write(&mut self, bytes: Bytes, end: bool) -> Result<(), Stopped> {
         self.written += bytes.len() as u64;
         self.timers.wrote(Instant::now(), &bytes);
-        self.sink.write(bytes, end).await
+        in_time(self.timers.left(), self.sink.write(bytes, end)).await
     }
 }
+
+/// A client that does not read does not outlast the time for the whole either.
+async fn in_time(
+    left: Option<(Duration, Duration)>,
+    write: impl Future<Output = Result<(), ClientLeft>>,
+) -> Result<(), Stopped> {
+    let Some((left, told)) = left else { return Ok(write.await?) };
+    match pingora_timeout::timeout(left, write).await {
+        Ok(written) => Ok(written?),
+        Err(_) => Err(Stopped::Overdue(told)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -61,6 +61,11 @@ impl StreamTimers {
         [silent, overdue, comment].into_iter().flatten().min_by_key(|(left, _)| *left)
     }
 
+    /// What is left of the time for the whole, and the time that its error names.
+    pub(crate) fn left(&self) -> Option<(Duration, Duration)> {
+        self.deadline.map(|end| (end.left(), end.told))
+    }
+
     /// The provider said something.
     pub(crate) fn read(&mut self, now: Instant) {
         self.read = now;

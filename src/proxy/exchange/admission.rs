@@ -111,13 +111,13 @@ impl Gate<'_> {
         }
         bind_target(&mut wants, request, aim, now);
         if wants.is_empty() {
-            return Ok(Reservation { slot, ..Reservation::default() });
+            return Ok(Reservation { _slot: slot, ..Reservation::default() });
         }
         let card = if wants.are_metered() { card(aim) } else { None };
         let leaves = std::iter::once(resolved.leaf);
         let estimated = measure(&mut wants, || estimate::of(request, &resolved.content, leaves), card);
         let hold = self.reserve(Stage::Target, wants, estimated).await?;
-        Ok(Reservation { hold, card, slot })
+        Ok(Reservation { hold, card, _slot: slot })
     }
 
     /// A place among the calls that the managed provider takes at once.
@@ -203,7 +203,7 @@ pub(crate) struct Holds {
 pub(crate) struct Reservation {
     hold: Hold,
     card: Option<PriceCard>,
-    slot: Option<Seat>,
+    _slot: Option<Seat>,
 }
 
 impl Reservation {

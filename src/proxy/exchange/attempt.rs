@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn what_is_tried_again() {
-        let retry = |statuses: &[u16]| Retry { attempts: 3, statuses: statuses.to_vec(), ..Retry::default() };
+        let retry = |statuses: &[u16]| Retry { attempts: 3, statuses: statuses.into(), ..Retry::default() };
         for (kind, statuses, again) in [
             (FaultKind::Unreachable, &[][..], true),
             (FaultKind::UpstreamBroken, &[], true),
