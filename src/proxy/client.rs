@@ -7,7 +7,7 @@ mod write;
 
 pub(crate) use early_keepalive::EarlyKeepalive;
 pub(crate) use upload::{Framing, Upload};
-pub(crate) use write::{SmallAnswer, answer_early, linger, send_head, send_piece};
+pub(crate) use write::{SmallAnswer, answer_early, frame, linger, send_head, send_piece, settle_unread_body};
 
 use crate::cache::Leader;
 use bytes::Bytes;
@@ -149,7 +149,7 @@ impl<'a> Client<'a> {
                 (first, end) => self.piece(first, end).await,
             };
         }
-        write::frame(&self.session.downstream_session, &mut head);
+        frame(&self.session.downstream_session, &mut head);
         send_head(self.session, head, first, end).await.map_err(ClientLeft::Gone)
     }
 

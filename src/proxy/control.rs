@@ -3,9 +3,9 @@
 //! whoever has no key has nothing of it in memory, and holds up neither other requests nor the process's end.
 
 use super::body::{self, BodyError, BodyLimits, Incoming, Permit};
-use super::client::settle_unread_body;
 use super::client::{
     Client, ClientLeft, Framing, SmallAnswer, Upload, answer_early, frame, linger, send_head, send_piece,
+    settle_unread_body,
 };
 use super::deliver::{bare_head, copy_head, refusal};
 use super::head::HeadPlan;

@@ -244,7 +244,7 @@ mod tests {
     use std::task::Waker;
 
     fn upload() -> Upload {
-        Upload::new(false, Duration::ZERO, &Budget::new(1 << 20))
+        Upload::new(false, Duration::ZERO, &Budget::new(1 << 20, 1 << 20))
     }
 
     fn part(upload: &Upload, most: usize) -> Poll<Option<Bytes>> {
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_large_body_is_sent_once_and_not_held() {
-        let budget = Budget::new(1 << 20);
+        let budget = Budget::new(1 << 20, 1 << 20);
         let upload = Upload::new(false, Duration::ZERO, &budget);
         for _ in 0..3 {
             assert!(part(&upload, 1 << 20).is_pending());
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_into_the_budget_is_not_kept_for_another_try() {
-        let upload = Upload::new(false, Duration::ZERO, &Budget::new(3));
+        let upload = Upload::new(false, Duration::ZERO, &Budget::new(3, 3));
         assert!(part(&upload, 10).is_pending());
         upload.take(Some(bytes("four")), false);
         assert!(!upload.can_repeat());

@@ -180,7 +180,7 @@ impl Setup {
     }
 
     async fn run(self) -> Ran {
-        let mut capture = BodyCapture::new(CapturePolicy::All, &Budget::new(1 << 20));
+        let mut capture = BodyCapture::new(CapturePolicy::All, &Budget::new(1 << 20, 1 << 20));
         let mut pump = Pump {
             source: self.source,
             sink: self.sink,
@@ -312,8 +312,11 @@ async fn comments_fill_a_silence_between_events_and_are_no_part_of_the_answer() 
     let mut setup = Setup::new(source([Act::Say("a\n\n"), Act::Wait(ms(100)), Act::Say("b\n\n"), Act::End]));
     setup.timers = StreamTimers::new(Instant::now(), ms(60_000), Some(ms(40)), None);
     let ran = setup.run().await;
-    assert_eq!(ran.writes, ["a\n\n", "#", "#", "b\n\n", "."]);
-    assert_eq!(ran.written, 6 + 2 * COMMENT.len() as u64);
+    let comments = ran.writes.iter().filter(|write| *write == "#").count();
+    assert!(comments > 0);
+    let expected: Vec<&str> = ["a\n\n"].into_iter().chain(vec!["#"; comments]).chain(["b\n\n", "."]).collect();
+    assert_eq!(ran.writes, expected, "only in the silence");
+    assert_eq!(ran.written, 6 + (comments * COMMENT.len()) as u64);
     assert_eq!(ran.grown, 6);
 }
 
@@ -348,7 +351,7 @@ async fn the_time_for_the_whole_ends_it_while_the_client_does_not_read() {
 
 #[tokio::test]
 async fn nothing_is_asked_of_the_source_for_growth_that_nobody_wants() {
-    let mut capture = BodyCapture::new(CapturePolicy::Nothing, &Budget::new(1 << 20));
+    let mut capture = BodyCapture::new(CapturePolicy::Nothing, &Budget::new(1 << 20, 1 << 20));
     for ask in [false, true] {
         let mut pump = Pump {
             source: source([Act::Say("a"), Act::End]),
