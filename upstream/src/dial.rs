@@ -30,10 +30,20 @@ pub struct Origin {
 }
 
 /// Why no connection could be had, for the fault that the client sees.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DialError {
+    #[error("the address {0}")]
     Forbidden(&'static str),
+    #[error("{0}")]
     Failed(String),
+}
+
+/// A connection as it was dialled.
+#[derive(Debug)]
+pub(crate) struct Dialled {
+    pub(crate) stream: Stream,
+    /// Of the pool, for the address that was reached.
+    pub(crate) key: u64,
 }
 
 pub struct Dialer {
@@ -97,14 +107,20 @@ impl Dialer {
         peer
     }
 
-    /// A new connection. When the name has several addresses each is tried once.
+    /// As `connect`, for Pingora's client: head and body leave in one write.
     pub async fn dial(&self, origin: &Origin, address: SocketAddr, key: u64) -> Result<(Stream, u64), DialError> {
+        let dialled = self.connect(origin, address, key).await?;
+        Ok((Box::new(Cork::new(dialled.stream)), dialled.key))
+    }
+
+    /// A new connection. When the name has several addresses each is tried once.
+    pub(crate) async fn connect(&self, origin: &Origin, address: SocketAddr, key: u64) -> Result<Dialled, DialError> {
         let mut tried = 1;
         let (mut address, mut key) = (address, key);
         loop {
             let peer = PooledPeer::new(self.peer(origin, address), key);
             match self.connector.new_stream(&peer).await {
-                Ok(stream) => return Ok((Box::new(Cork::new(stream)), key)),
+                Ok(stream) => return Ok(Dialled { stream, key }),
                 Err(e) if tried >= origin.resolved.as_ref().map_or(1, |r| r.len().min(4)) => {
                     return Err(DialError::Failed(e.etype().as_str().to_owned()));
                 }

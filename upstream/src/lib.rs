@@ -6,6 +6,7 @@ mod cork;
 mod credential;
 mod dial;
 mod dns;
+pub mod http1;
 pub mod outbound;
 mod peer;
 mod pool;

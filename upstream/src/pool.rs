@@ -1,24 +1,21 @@
 //! Idle upstream connections, one pool per thread: no lock, no task. A connection is checked when it is taken:
 //! one that the peer closed, or spoke on unasked, is dropped.
 
+use crate::http1::Connection;
 use ahash::AHashMap;
 use parking_lot::Mutex;
 use pingora::protocols::Stream;
 use std::cell::RefCell;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use tokio::io::AsyncReadExt;
 
 /// Under the keep-alive of the servers met in practice (60 s and up).
 const IDLE: Duration = Duration::from_secs(55);
 const SWEEP: Duration = Duration::from_secs(1);
 
 struct Idle {
-    stream: Stream,
+    connection: Box<Connection>,
     since: Instant,
     _counted: Counted,
 }
@@ -66,7 +63,7 @@ thread_local! {
 }
 
 /// A connection to `key` that is still usable, if this thread has one. The newest is taken: the older ones age out.
-pub fn check_out(key: u64) -> Option<Stream> {
+pub(crate) fn take(key: u64) -> Option<Box<Connection>> {
     loop {
         let idle = POOL.with_borrow_mut(|p| p.by_key.get_mut(&key)?.pop())?;
         if idle.since.elapsed() >= IDLE {
@@ -74,22 +71,15 @@ pub fn check_out(key: u64) -> Option<Stream> {
             POOL.with_borrow_mut(|p| p.by_key.remove(&key));
             return None;
         }
-        let mut stream = idle.stream;
-        if is_quiet(&mut stream) {
-            return Some(stream);
+        let mut connection = idle.connection;
+        if connection.is_quiet() {
+            return Some(connection);
         }
     }
 }
 
-/// True when a read would wait: nothing came and the peer has not closed.
-fn is_quiet(stream: &mut Stream) -> bool {
-    let mut byte = [0; 1];
-    let read = tokio::task::coop::unconstrained(stream.read(&mut byte));
-    matches!(pin!(read).poll(&mut Context::from_waker(Waker::noop())), Poll::Pending)
-}
-
-/// Keeps `stream` for the next request to `key`, up to `most` of them.
-pub fn check_in(key: u64, stream: Stream, most: usize) {
+/// Keeps `connection` for the next request to `key`, up to `most` of them.
+pub(crate) fn keep(key: u64, connection: Box<Connection>, most: usize) {
     let now = Instant::now();
     POOL.with_borrow_mut(|pool| {
         if now.duration_since(pool.swept) >= SWEEP {
@@ -101,7 +91,17 @@ pub fn check_in(key: u64, stream: Stream, most: usize) {
         }
         let list = pool.by_key.entry(key).or_default();
         if list.len() < most {
-            list.push(Idle { stream, since: now, _counted: Counted::new() });
+            list.push(Idle { connection, since: now, _counted: Counted::new() });
         }
     });
+}
+
+/// As `take`, for Pingora's client, whose connections are kept apart.
+pub fn check_out(key: u64) -> Option<Stream> {
+    take(!key).map(|connection| connection.into_stream())
+}
+
+/// As `keep`, for Pingora's client.
+pub fn check_in(key: u64, stream: Stream, most: usize) {
+    keep(!key, Box::new(Connection::new(stream, key)), most);
 }
