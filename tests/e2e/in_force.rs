@@ -72,6 +72,10 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("note", SHOWN),
             ("provider", "in_force::a_virtual_key_serves_with_its_own_credential"),
             ("key", "in_force::a_virtual_key_serves_with_its_own_credential"),
+            ("resourceName", "in_force::a_virtual_key_of_azure_finds_its_deployments"),
+            ("apiVersion", "in_force::a_virtual_key_of_azure_finds_its_deployments"),
+            ("deploymentName", "in_force::a_virtual_key_of_azure_finds_its_deployments"),
+            ("deploymentConfig", "in_force::a_virtual_key_of_azure_finds_its_deployments"),
             ("expires_at", "in_force::what_expires_ends_by_itself"),
             ("rate_limits", "in_force::a_virtual_key_serves_with_its_own_credential"),
             ("usage_limits", "in_force::each_holder_has_a_budget_that_can_start_anew"),
@@ -295,6 +299,35 @@ async fn a_virtual_key_serves_with_its_own_credential() {
     let none = json!({ "rate_limits": [{ "type": "requests", "unit": "rpd", "value": 0 }] });
     admin.put("/virtual-keys/older", &none).await.expect(200);
     ask().await.expect(429);
+}
+
+#[tokio::test]
+async fn a_virtual_key_of_azure_finds_its_deployments() {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let upstream = upstream().await;
+    let body = json!({ "name": "Azure", "provider": "azure-openai", "key": "azure-key-0001", "resourceName": "contoso",
+                       "apiVersion": "2024-10-21", "deploymentName": "mini-eu" });
+    admin.post("/virtual-keys", &body).await.expect(200);
+    let saved = admin.get("/integrations/azure").await.expect(200).json()["configurations"].clone();
+    assert_eq!(saved["azure_resource_name"], "contoso");
+    let host = json!({ "custom_host": format!("{}/openai", upstream.url()) });
+    admin.put("/integrations/azure", &json!({ "configurations": with(saved, host) })).await.expect(200);
+    let ask = async || gateway.chat().header("x-gateway-virtual-key", "azure").json(&hello()).send().await;
+    ask().await.expect(200);
+    let several =
+        json!([{ "deploymentName": "big-eu", "apiVersion": "2025-01-01", "alias": "gpt-4o", "is_default": true }]);
+    let change = json!({ "deploymentName": null, "deploymentConfig": several });
+    admin.put("/virtual-keys/azure", &change).await.expect(200);
+    ask().await.expect(200);
+    let targets: Vec<String> = upstream.seen().iter().map(|seen| seen.target.clone()).collect();
+    assert_eq!(
+        targets,
+        [
+            "/v1/openai/deployments/mini-eu/chat/completions?api-version=2024-10-21",
+            "/v1/openai/deployments/big-eu/chat/completions?api-version=2025-01-01",
+        ]
+    );
 }
 
 /// Invited, accepted: id and key.

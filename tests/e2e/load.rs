@@ -132,11 +132,14 @@ async fn a_full_body_budget_sheds_and_recovers() {
     .await;
     let config = target(&upstream).to_string();
     let body = with(hello(), json!({ "filler": "x".repeat(3 << 20) })).to_string();
-    let request: Arc<str> = raw::post("/v1/chat/completions", &[("x-gateway-config", &config)], &body).into();
+    let request = raw::post("/v1/chat/completions", &[("x-gateway-config", &config)], &body);
     let mut calls = JoinSet::new();
-    for _ in 0..8 {
-        calls.spawn(send_whole(gateway.proxy, request.clone()));
+    // One key may hold no more than its share, so that these fill the budget together.
+    for number in 0..8 {
+        let (_, key) = gateway.admin().workspace_key(&format!("k{number}"), json!({})).await;
+        calls.spawn(send_whole(gateway.proxy, request.replace(WORKSPACE_KEY, &key).into()));
     }
+    let request: Arc<str> = request.into();
     // Those that do not fit are turned away while the others wait for the upstream.
     for _ in 0..6 {
         let response = calls.join_next().await.expect("a call").expect("no client failed");
