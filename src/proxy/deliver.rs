@@ -79,15 +79,16 @@ impl<G: Growth> Delivery<'_, '_, G> {
         self.record.response_bytes = self.client.bytes_before();
         self.client.begin_answer(self.parts.settings.idle_timeout);
         if self.client.has_begun() && !outcome.is_stream() {
-            return self.late(outcome).await;
+            return Box::pin(self.late(outcome)).await;
         }
         match outcome {
             Outcome::Fault(fault) => self.fault(&fault).await,
             Outcome::Whole(answer) => self.whole(*answer).await,
-            Outcome::Stream(stream) => self.stream(*stream).await,
-            Outcome::Passthrough(passing) => self.passthrough(*passing).await,
+            // Boxed, as they are large: every other answer would carry the room for them.
+            Outcome::Stream(stream) => Box::pin(self.stream(*stream)).await,
+            Outcome::Passthrough(passing) => Box::pin(self.passthrough(*passing)).await,
             Outcome::Cached(entry) => self.cached(&entry).await,
-            Outcome::Followed(head, follower) => self.followed(&head, *follower).await,
+            Outcome::Followed(head, follower) => Box::pin(self.followed(&head, *follower)).await,
         }
     }
 
@@ -201,7 +202,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let mut head = response.head().map_or_else(|| bare_head(502), |head| copy_head(head, false));
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             self.record.timings.first_byte_us = self.request.elapsed_us();
-            return self.tunnel(head, response).await;
+            return Box::pin(self.tunnel(head, response)).await;
         }
         let encoded = head.headers.contains_key(header::CONTENT_ENCODING);
         self.decorate(&mut head);

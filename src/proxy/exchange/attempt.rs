@@ -301,7 +301,8 @@ impl TargetCall<'_> {
         };
         let (head, token) = match &resolved.aim.grant {
             None => (Cow::Borrowed(&prepared.head), None),
-            Some(grant) => match parts.credentials.token(grant).await {
+            // Boxed, as a token is fetched once for many calls.
+            Some(grant) => match Box::pin(parts.credentials.token(grant)).await {
                 Ok(Pass::Keys(..)) if request.upload.is_some() => {
                     let why = "What streams up cannot be signed: use an API key, or send JSON";
                     return Outcome::Fault(Fault::new(FaultKind::Unsupported, why));
