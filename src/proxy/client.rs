@@ -195,3 +195,6 @@ pub(crate) async fn gone(session: &mut ServerSession) -> Box<Error> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ mod attempt;
 mod backoff;
 mod lookup;
 mod read;
+mod retries;
 
 use super::client::{Client, ClientLeft, EarlyKeepalive, linger};
 use super::deliver::{self, Delivery, DeliveryParts, Outcome};

@@ -2,9 +2,9 @@
 //! that is not yet delivered, so that the plan may still move on.
 
 use super::admission::{Admission, Gate, Reservation};
-use super::backoff::{Backoff, Next};
 use super::lookup::{Lookup, key};
 use super::read;
+use super::retries::{self, Tries};
 use crate::cache::Leader;
 use crate::proxy::call::{Prepared, Resolved};
 use crate::proxy::client::{Client, ClientLeft};
@@ -15,7 +15,6 @@ use crate::proxy::wire::{self, Clocks, RequestBody};
 use crate::proxy::{body, shape, target};
 use crate::upstream::Pass;
 use bytes::Bytes;
-use gateway_domain::config::Retry;
 use gateway_domain::record::Steps;
 use gateway_domain::{Fault, FaultKind, Operation};
 use std::borrow::Cow;
@@ -182,47 +181,14 @@ impl Turn<'_, '_> {
         }
         attempt.info.adjusted.clone_from(&prepared.out.adjusted);
         attempt.info.request_bytes = prepared.out.body.len() as u64;
-        let called = self.with_retries(resolved, &prepared, attempt).await;
+        let mut retries = 0;
+        let mut tries = TargetTries { turn: self, resolved, prepared: &prepared, attempt };
+        let called = retries::run(&mut tries, &resolved.leaf.retry, &mut retries).await;
+        attempt.info.retries = retries;
         if request.keep != CapturePolicy::Nothing && request.upload.is_none() {
             attempt.sent = Some(Box::new(Sent { head: prepared.head, body: prepared.out.body }));
         }
         called
-    }
-
-    async fn with_retries(
-        &mut self,
-        resolved: &Resolved<'_>,
-        prepared: &Prepared,
-        attempt: &mut Attempt,
-    ) -> Result<Outcome, ClientLeft> {
-        let (delivery, retry) = (&self.gate.parts.delivery, &resolved.leaf.retry);
-        let mut backoff = Backoff::default();
-        loop {
-            let outcome = self.once(resolved, prepared, attempt).await?;
-            attempt.info.retries = i32::try_from(backoff.tries).unwrap_or(i32::MAX);
-            if !wants_retry(&outcome, retry) || !self.client.can_repeat() {
-                return Ok(outcome);
-            }
-            let retry_after = if outcome.status() == 429 { outcome.retry_after() } else { None };
-            let left = delivery.deadline(self.gate.request).map(Deadline::left);
-            let wait = match backoff.next(retry, retry_after, left) {
-                Next::Wait(wait) => wait,
-                Next::Stop { used_up } => {
-                    if used_up {
-                        attempt.info.retries = -1;
-                    }
-                    return Ok(outcome);
-                }
-            };
-            let begun = Instant::now();
-            let pause = async {
-                outcome.discard(delivery.settings.upstream_pool_size).await;
-                tokio::time::sleep(wait).await;
-            };
-            let paused = Box::pin(self.client.during(attempt.leader.as_ref(), pause)).await;
-            attempt.info.paused += begun.elapsed();
-            paused?;
-        }
     }
 
     /// One try, under the clocks of the attempt.
@@ -278,6 +244,41 @@ impl Turn<'_, '_> {
             (Some(own), whole) if whole.is_none_or(|whole| own.at <= whole.at) => Some(own),
             (_, whole) => whole,
         }
+    }
+}
+
+/// The tries of one target.
+struct TargetTries<'t, 'a, 'c> {
+    turn: &'t mut Turn<'a, 'c>,
+    resolved: &'t Resolved<'t>,
+    prepared: &'t Prepared,
+    attempt: &'t mut Attempt,
+}
+
+impl Tries for TargetTries<'_, '_, '_> {
+    async fn once(&mut self) -> Result<Outcome, ClientLeft> {
+        self.turn.once(self.resolved, self.prepared, self.attempt).await
+    }
+
+    async fn pause(&mut self, unwanted: Outcome, wait: Duration) -> Result<(), ClientLeft> {
+        let pool_size = self.turn.gate.parts.delivery.settings.upstream_pool_size;
+        let begun = Instant::now();
+        let pause = async {
+            unwanted.discard(pool_size).await;
+            tokio::time::sleep(wait).await;
+        };
+        let paused = self.turn.client.during(self.attempt.leader.as_ref(), pause).await;
+        self.attempt.info.paused += begun.elapsed();
+        paused
+    }
+
+    fn can_repeat(&self) -> bool {
+        self.turn.client.can_repeat()
+    }
+
+    fn left(&self) -> Option<Duration> {
+        let Gate { parts, request, .. } = self.turn.gate;
+        parts.delivery.deadline(request).map(Deadline::left)
     }
 }
 
@@ -343,43 +344,7 @@ async fn counted(body: Bytes) -> Outcome {
     Outcome::Whole(Box::new(WholeAnswer::made(json)))
 }
 
-/// Network failures always count; the gateway's own time-out and every status only when listed.
-fn wants_retry(outcome: &Outcome, retry: &Retry) -> bool {
-    match outcome {
-        Outcome::Fault(fault) => match fault.kind() {
-            FaultKind::Unreachable | FaultKind::UpstreamBroken | FaultKind::UpstreamSilent => true,
-            _ => retry.statuses.contains(&fault.status()) && !fault.kind().row().exception,
-        },
-        other => retry.statuses.contains(&other.status()),
-    }
-}
-
 /// Says whose credential it was.
 fn sign_in_failed(fault: &Fault, provider: &str) -> Fault {
     Fault::new(fault.kind(), format!("No token for {provider}: {}", fault.message()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_tried_again() {
-        let retry = |statuses: &[u16]| Retry { attempts: 3, statuses: statuses.into(), ..Retry::default() };
-        for (kind, statuses, again) in [
-            (FaultKind::Unreachable, &[][..], true),
-            (FaultKind::UpstreamBroken, &[], true),
-            (FaultKind::UpstreamSilent, &[], true),
-            (FaultKind::TimedOut, &[], false),
-            (FaultKind::TimedOut, &[408], true),
-            (FaultKind::RateLimited, &[], false),
-            (FaultKind::RateLimited, &[429], true),
-        ] {
-            let outcome = Outcome::Fault(Fault::new(kind, "x"));
-            assert_eq!(wants_retry(&outcome, &retry(statuses)), again, "{kind:?} {statuses:?}");
-        }
-        let whole = || Outcome::Whole(Box::new(WholeAnswer::made("{}".to_owned())));
-        assert!(!wants_retry(&whole(), &retry(&[500])));
-        assert!(wants_retry(&whole(), &retry(&[200])), "a config may list any status");
-    }
 }
