@@ -1,6 +1,6 @@
 # The few commands that daily work needs. Each is a script or a line that can be run by itself.
 
-.PHONY: help setup run test lint one bench fuzz scale soak
+.PHONY: help setup run test lint one bench fuzz scale connections soak
 
 help:
 	@echo 'make run              build and start the gateway for development; prints requests that work'
@@ -10,6 +10,7 @@ help:
 	@echo 'make bench            compare with nginx and a bare Pingora proxy (see benches/README.md)'
 	@echo 'make fuzz             requests made from our own OpenAPI document, and bytes for streams and bodies'
 	@echo 'make scale            start-up, memory and time per change with 100,000 keys'
+	@echo 'make connections  memory of 5,000 idle connections of each kind, and whether they are let go'
 	@echo 'make soak             exact limits and the loss tests for a minute each at full load (see benches/README.md)'
 	@echo 'make setup            install the system packages that tests and benchmarks need'
 
@@ -43,6 +44,10 @@ fuzz:
 scale:
 	cargo build --release --bin gateway
 	python3 benches/scale.py $${CARGO_TARGET_DIR:-target}/release/gateway --check $(ARGS)
+
+connections:
+	cargo build --release --bin gateway
+	python3 benches/connections.py $${CARGO_TARGET_DIR:-target}/release/gateway --check $(ARGS)
 
 # The tests of tests/e2e/exact.rs and loss.rs for longer: limits over four processes and one Redis, each round with dice
 # of its own; the log store frozen, stopped and started, the journal at its bound, the disk full, the process killed.

@@ -4,6 +4,7 @@ mod accounts;
 mod cache;
 mod cli;
 mod clock;
+mod connections;
 mod flight;
 mod ids;
 mod issuers;

@@ -27,6 +27,7 @@ pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
 pub(crate) use exchange::CallParts;
+pub(crate) use intake::known_key;
 pub(crate) use routing::InlineKey;
 pub(crate) use settings::ProxySettings;
 pub(crate) use shield::{Bounds, Shield};

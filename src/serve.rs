@@ -2,11 +2,14 @@
 //! backends, and the order in which a process comes up and goes down.
 
 mod accounts;
+mod admin_body;
 mod admin_port;
+mod admin_pulse;
 mod boot;
 mod log_upkeep;
 mod presence;
 mod process;
+mod proxy_port;
 mod redis;
 mod shutdown;
 mod upkeep;
@@ -14,6 +17,7 @@ mod watcher;
 
 use crate::accounts::Accounts;
 use crate::cli::Resolved;
+use crate::connections::Descriptors;
 use crate::flight::Flight;
 use crate::issuers::{self, Issuers};
 use crate::limits::Limits;
@@ -25,7 +29,7 @@ use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{
     Assignments, Bounds, Budget, CallParts, ControlPlane, DeliveryParts, Gateway, Inline, ProxySettings, ReplyNames,
-    Shield,
+    Shield, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::telemetry;
@@ -40,20 +44,13 @@ use gateway_domain::record::mask;
 use gateway_policies::Ledger;
 use gateway_store::journal::Journal;
 use log_upkeep::LogUpkeep;
-use pingora::listeners::{L4BufferSettings, ListenerConfig};
-use pingora::server::configuration::{Opt, ServerConf};
-use pingora::server::{RunArgs, Server};
-use pingora::services::listening::Service;
 pub(crate) use process::Process;
-use shutdown::{Drain, Signals};
+use shutdown::Drain;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// A head and a usual answer go to the client in one write; Pingora's own 1,460 bytes are less than a head that tells
-/// of limits takes beside its answer. Whatever is complete is flushed at once.
-const WRITE_BUFFER: usize = 4 << 10;
 /// Compiled inline configs kept, by their text.
 const INLINE_CONFIGS: usize = 4096;
 
@@ -71,11 +68,9 @@ fn control_runtime() -> Result<Runtime, String> {
 pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let Resolved { settings, upgrade, effective } = resolved;
     telemetry::init(settings.log_format, &settings.log_level)?;
+    let descriptors = Descriptors::raise();
     if !upgrade {
-        if settings.role != Role::Admin {
-            settings.listen.iter().try_for_each(|a| claim("--listen", *a))?;
-        }
-        claim("--admin-listen", settings.admin_listen)?;
+        claim_ports(&settings)?;
     }
     let control = control_runtime()?;
     let metrics = telemetry::metrics(&settings)?;
@@ -108,7 +103,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     accounts::start(&accounts, &app, &booted, &settings, control.handle())?;
     LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, &settings).start(control.handle());
     let router = gateway_admin::router(app);
-    let stop_admin = admin_port::start(&control, settings.admin_listen, router.clone())?;
+    let stop_admin = start_admin(&settings, &booted, descriptors, &control, &router)?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
     let presence = presence::start(control.handle(), &booted, settings.role, peers.clone());
     let dns = Dns::new(booted.trusted.clone(), control.handle().clone());
@@ -144,8 +139,36 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         flight: flight.clone(),
     };
     let last = LastWord { accounts, runtime: control.handle().clone() };
-    let drain = Drain::new(flight, process, (writer, otlp, limits, last), stop_admin, presence, &settings);
-    serve(gateway, &settings, upgrade, drain)
+    let seats = proxy_port::seats(&settings, descriptors, &metrics)?;
+    let listening = proxy_port::listen(&settings, upgrade)?;
+    let ports = (stop_admin, listening.clone());
+    let drain = Drain::new(flight, process, (writer, otlp, limits, last), ports, presence, &settings);
+    proxy_port::serve(gateway, &settings, (listening, seats), drain)
+}
+
+fn claim_ports(settings: &Settings) -> Result<(), String> {
+    if settings.role != Role::Admin {
+        settings.listen.iter().try_for_each(|a| claim("--listen", *a))?;
+    }
+    claim("--admin-listen", settings.admin_listen)
+}
+
+fn start_admin(
+    settings: &Settings,
+    booted: &Booted,
+    descriptors: Descriptors,
+    control: &Runtime,
+    router: &axum::Router,
+) -> Result<admin_port::StopAdmin, String> {
+    let (live, aliases) = (booted.live.clone(), aliases(settings));
+    let rules = admin_port::Rules {
+        clocks: proxy_port::clocks(settings),
+        body: settings.body_timeout.0,
+        idle: settings.idle_timeout.0,
+        most: descriptors.admin_connections(),
+        known: Arc::new(move |headers| known_key(&live, headers, &aliases).is_some()),
+    };
+    admin_port::start(control, settings.admin_listen, router.clone(), rules)
 }
 
 fn shield(settings: &Settings, metrics: &Metrics, peers: Peers) -> Result<Arc<Shield>, prometheus::Error> {
@@ -275,62 +298,6 @@ fn proxy_settings(settings: &Settings, booted: &Booted) -> Result<ProxySettings,
             shown: names(&settings.log_headers_shown),
         },
     })
-}
-
-fn serve(gateway: Gateway, settings: &Settings, upgrade: bool, drain: Drain) -> Result<(), String> {
-    let mut conf = ServerConf {
-        threads: settings.threads,
-        // A connection and its upstream connections stay on one thread: nothing is handed between workers.
-        work_stealing: false,
-        upgrade_sock: settings.upgrade_sock.display().to_string(),
-        // The drain ends the process itself, as soon as nothing is in flight; this is only the last resort.
-        grace_period_seconds: Some(settings.drain_timeout.0.as_secs() + 30),
-        graceful_shutdown_timeout_seconds: Some(1),
-        max_retries: 64,
-        ..ServerConf::default()
-    };
-    conf.upstream_keepalive_pool_size = settings.upstream_pool_size * settings.threads;
-    let opt = Opt { upgrade, ..Opt::default() };
-    let mut server = Server::new_with_opt_and_conf(Some(opt), conf);
-    server.bootstrap();
-    if settings.role != Role::Admin {
-        let mut proxy = pingora::proxy::http_proxy(&server.configuration, gateway);
-        let mut options = pingora::apps::HttpServerOptions::default();
-        options.h2c = true;
-        proxy.server_options = Some(options);
-        let mut service = Service::new("proxy".to_owned(), proxy);
-        for address in &settings.listen {
-            listen(&mut service, *address, settings)?;
-        }
-        server.add_service(service);
-    }
-    let drain = Arc::new(drain);
-    shutdown::follow(&drain, server.watch_execution_phase());
-    server.run(RunArgs { shutdown_signal: Box::new(Signals::new(drain)) });
-    Ok(())
-}
-
-fn listen<A>(service: &mut Service<A>, address: SocketAddr, settings: &Settings) -> Result<(), String>
-where
-    A: pingora::apps::ServerApp + Send + Sync + 'static,
-{
-    let buffers = L4BufferSettings::default().write(WRITE_BUFFER);
-    let mut listener = ListenerConfig::tcp(address.to_string()).l4_buffer(buffers);
-    if let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) {
-        let (cert, key) = (cert.display().to_string(), key.display().to_string());
-        // Pingora panics later on what it cannot load.
-        match pingora::tls::load_certs_and_key_files(&cert, &key) {
-            Ok(Some((certs, _))) if !certs.is_empty() => {}
-            Ok(_) => return Err(format!("--tls-cert {cert}, --tls-key {key}: no PEM certificate or key in there")),
-            Err(e) => return Err(format!("--tls-cert {cert}, --tls-key {key}: {e}")),
-        }
-        let mut tls = pingora::listeners::tls::TlsSettings::intermediate(&cert, &key)
-            .map_err(|e| format!("--tls-cert {cert}, --tls-key {key}: {e}"))?;
-        tls.enable_h2();
-        listener = listener.tls(tls);
-    }
-    service.add_listener(listener);
-    Ok(())
 }
 
 /// `gateway check`: everything that start-up does short of listening.

@@ -213,6 +213,8 @@ settings! {
     cache_max: [Option<Size>] as Size = Size::mib(128), "GATEWAY_CACHE_MAX" in "Limits";
     /// Requests served at once, over all connections; more are 503. 0 is no limit
     max_connections: [Option<usize>] as usize = 0, "GATEWAY_MAX_CONNECTIONS" in "Limits";
+    /// Connections of clients that may be open at once on the proxy port; more make idle ones leave, or are closed. 0 is half of the file descriptors that are left
+    max_open_connections: [Option<usize>] as usize = 0, "GATEWAY_MAX_OPEN_CONNECTIONS" in "Limits";
     /// Requests from one address in a second, on the proxy port; more are 429. 0 is no limit
     address_rate: [Option<u64>] as u64 = 0, "GATEWAY_ADDRESS_RATE" in "Limits";
     /// Requests with unknown keys from one address in a second before the rest is refused unseen. 0 is no limit
@@ -237,6 +239,12 @@ settings! {
     /// File with the token that Azure's workload identity gives this process (AZURE_FEDERATED_TOKEN_FILE is honoured too)
     azure_token_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_AZURE_TOKEN_FILE" in "Clouds";
 
+    /// Longest wait for a whole head from the client, from its first byte; for a TLS or HTTP/2 handshake too
+    client_header_timeout: [Option<Span>] as Span = Span::secs(10), "GATEWAY_CLIENT_HEADER_TIMEOUT" in "Clocks";
+    /// Longest silence of a new connection before its first byte
+    client_idle_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_CLIENT_IDLE_TIMEOUT" in "Clocks";
+    /// Longest silence of a connection between requests; keep it longer than that of the balancer before the gateway
+    keepalive_timeout: [Option<Span>] as Span = Span::secs(75), "GATEWAY_KEEPALIVE_TIMEOUT" in "Clocks";
     /// Longest wait for a body from the client
     body_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_BODY_TIMEOUT" in "Clocks";
     /// Longest wait for a connection to an upstream
@@ -346,6 +354,15 @@ impl Settings {
         }
         if self.threads == 0 {
             return Err("--threads must be at least 1".into());
+        }
+        for (name, clock) in [
+            ("client-header", self.client_header_timeout),
+            ("client-idle", self.client_idle_timeout),
+            ("keepalive", self.keepalive_timeout),
+        ] {
+            if clock.0.is_zero() {
+                return Err(format!("--{name}-timeout must be more than 0"));
+            }
         }
         let sqlite = self.database_url.as_deref().is_none_or(|u| u.starts_with("sqlite:"));
         if self.role != Role::All && sqlite {

@@ -10,6 +10,7 @@ pub(crate) use upload::{Framing, Upload};
 pub(crate) use write::{SmallAnswer, answer_early, frame, linger, send_head, send_piece, settle_unread_body};
 
 use crate::cache::Leader;
+use crate::connections;
 use bytes::Bytes;
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::ServerSession;
@@ -187,6 +188,7 @@ impl<'a> Client<'a> {
 
 /// Resolves when the client has closed. A half-close counts as leaving, as it does in Pingora's own proxy.
 pub(crate) async fn gone(session: &mut ServerSession) -> Box<Error> {
+    connections::watch(session);
     loop {
         match session.read_body_or_idle(true).await {
             Err(e) => return e,

@@ -164,6 +164,8 @@ async fn attend(
         served = &mut served => return Ok(served),
         fed = fed => fed?,
     }
+    // All is here: what is done with it is not left half done, whoever sent it.
+    let _ticket = gateway.flight.board();
     Ok(served.await)
 }
 

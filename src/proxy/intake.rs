@@ -7,7 +7,7 @@ use super::headers::{GatewayHeaders, suffix_of};
 use super::record::CapturePolicy;
 use super::request::{Content, Request, Route, Tenant, Waited};
 use super::{tenants, trace};
-use crate::live::World;
+use crate::live::{Live, World};
 use bytes::Bytes;
 use gateway_domain::bounds::peek;
 use gateway_domain::id::UserId;
@@ -177,15 +177,23 @@ fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a st
 /// The key that a control-plane request comes with, by its id, where it can be told without a signature; `Err` for a
 /// token from where too many unknown ones come. Whether it may do anything the admin service says.
 pub(super) fn standing(gateway: &Gateway, session: &Session) -> Result<Option<Uuid>, Fault> {
-    let headers = &session.req_header().headers;
-    let Ok((text, _)) = credentials(headers, &gateway.settings.header_alias) else { return Ok(None) };
-    let (snapshot, hash) = (gateway.live.world(), KeyHash::of(text));
-    let known = snapshot.snapshot.key(&hash).map(|key| key.id.0);
-    let signed = || known.is_none() && token::looks_signed(text) && !gateway.issuers.knows(&hash);
-    if signed() && gateway.shield.is_flooded_by(gateway.client_ip(session)) {
+    let (headers, aliases) = (&session.req_header().headers, &gateway.settings.header_alias);
+    let known = known_key(&gateway.live, headers, aliases);
+    if known.is_none()
+        && let Ok((text, _)) = credentials(headers, aliases)
+        && token::looks_signed(text)
+        && !gateway.issuers.knows(&KeyHash::of(text))
+        && gateway.shield.is_flooded_by(gateway.client_ip(session))
+    {
         return Err(gateway.shield.unknown_keys());
     }
     Ok(known)
+}
+
+/// The key of a request by its id, where it is one of ours and no token.
+pub(crate) fn known_key(live: &Live, headers: &HeaderMap, aliases: &[String]) -> Option<Uuid> {
+    let (text, _) = credentials(headers, aliases).ok()?;
+    live.world().snapshot.key(&KeyHash::of(text)).map(|key| key.id.0)
 }
 
 fn unauthenticated(message: &'static str) -> Fault {

@@ -6,6 +6,7 @@ use super::accounts::LastWord;
 use super::admin_port::StopAdmin;
 use super::presence::Presence;
 use super::process::Process;
+use crate::connections::Listening;
 use crate::flight::Flight;
 use crate::limits::Limits;
 use crate::otlp::Otlp;
@@ -14,12 +15,11 @@ use crate::writer::Writer;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use pingora::server::{ExecutionPhase, ShutdownSignal, ShutdownSignalWatch};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -28,6 +28,8 @@ use tokio::sync::broadcast::error::RecvError;
 const SETTLE: Duration = Duration::from_millis(200);
 /// The same after an upgrade, when both processes accepted until a moment ago.
 const SETTLE_UPGRADE: Duration = Duration::from_secs(1);
+/// For the next process to accept before this one stops.
+const TAKING_OVER: Duration = Duration::from_secs(5);
 /// How long the log store may take for what is in the journal before the next process has to do it.
 const LAST_SHIPMENTS: Duration = Duration::from_secs(5);
 const LAST_SHIPMENTS_AT_ONCE: Duration = Duration::from_secs(1);
@@ -44,6 +46,8 @@ pub(crate) struct Drain {
     limits: Arc<Limits>,
     counts: LastWord,
     stop_admin: StopAdmin,
+    /// Of the proxy port; role `admin` has none.
+    listening: Option<Arc<Listening>>,
     presence: Presence,
     delay: Duration,
     timeout: Duration,
@@ -58,7 +62,7 @@ impl Drain {
         flight: Flight,
         process: Arc<Process>,
         (writer, otlp, limits, counts): (Writer, Option<Otlp>, Arc<Limits>, LastWord),
-        stop_admin: StopAdmin,
+        (stop_admin, listening): (StopAdmin, Option<Arc<Listening>>),
         presence: Presence,
         settings: &Settings,
     ) -> Self {
@@ -70,6 +74,7 @@ impl Drain {
             limits,
             counts,
             stop_admin,
+            listening,
             presence,
             delay: settings.shutdown_delay.0,
             timeout: settings.drain_timeout.0,
@@ -80,13 +85,8 @@ impl Drain {
         }
     }
 
-    /// Opens the door once the proxy's own listeners answer: Pingora binds them after its start.
-    async fn announce(&self) {
-        for address in &self.listen {
-            while TcpStream::connect(reachable(*address)).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        }
+    /// Both ports listen since before anything ran: what comes now is served.
+    fn announce(&self) {
         tracing::info!(listen = ?self.listen, admin = %self.admin, "ready");
         self.process.set_ready();
     }
@@ -119,15 +119,6 @@ impl Drain {
         tracing::info!("stopped");
         std::process::exit(0)
     }
-}
-
-/// A wildcard address is reached by the loopback one.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let mut address = address;
-    if address.ip().is_unspecified() {
-        address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
-    }
-    address
 }
 
 /// Ends the process when Pingora has closed its listeners and nothing is in flight, on a thread of its own.
@@ -164,26 +155,44 @@ impl ShutdownSignalWatch for Signals {
             tracing::error!("signals cannot be watched; the process will not stop gracefully");
             return std::future::pending().await;
         };
-        self.0.announce().await;
-        tokio::select! {
-            _ = terminate.recv() => {
-                tracing::info!(delay = ?self.0.delay, "SIGTERM: draining");
-                self.0.process.drain();
-                tokio::time::sleep(self.0.delay).await;
-                ShutdownSignal::GracefulTerminate
-            }
-            _ = quit.recv() => {
-                tracing::info!(socket = %self.0.upgrade_sock.display(), "SIGQUIT: handing the listeners over");
-                self.0.stop_admin.stop();
-                self.0.upgrading.store(true, Ordering::Release);
-                ShutdownSignal::GracefulUpgrade
-            }
-            _ = interrupt.recv() => {
-                tracing::info!("SIGINT: leaving at once");
-                self.0.process.drain();
-                self.0.writer.lock().stop(LAST_SHIPMENTS_AT_ONCE);
-                ShutdownSignal::FastShutdown
+        self.0.announce();
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {
+                    tracing::info!(delay = ?self.0.delay, "SIGTERM: draining");
+                    self.0.process.drain();
+                    tokio::time::sleep(self.0.delay).await;
+                    return ShutdownSignal::GracefulTerminate;
+                }
+                _ = quit.recv() => if self.hand_over().await {
+                    return ShutdownSignal::GracefulTerminate;
+                },
+                _ = interrupt.recv() => {
+                    tracing::info!("SIGINT: leaving at once");
+                    self.0.process.drain();
+                    self.0.writer.lock().stop(LAST_SHIPMENTS_AT_ONCE);
+                    return ShutdownSignal::FastShutdown;
+                }
             }
         }
+    }
+}
+
+impl Signals {
+    /// True when another process has the listeners. Without one, this process goes on.
+    async fn hand_over(&self) -> bool {
+        let (drain, path) = (&self.0, self.0.upgrade_sock.clone());
+        tracing::info!(socket = %path.display(), "SIGQUIT: handing the listeners over");
+        if let Some(listening) = drain.listening.clone() {
+            let handed = tokio::task::spawn_blocking(move || listening.hand_over(&path)).await;
+            if let Err(e) = handed.unwrap_or_else(|e| Err(e.into())) {
+                tracing::error!(error = %e, "no process started with --upgrade takes the listeners; this one goes on");
+                return false;
+            }
+        }
+        drain.stop_admin.stop();
+        drain.upgrading.store(true, Ordering::Release);
+        tokio::time::sleep(TAKING_OVER).await;
+        true
     }
 }

@@ -71,6 +71,8 @@ mod models;
 #[cfg(test)]
 mod native_models;
 #[cfg(test)]
+mod open_connections;
+#[cfg(test)]
 mod otlp;
 #[cfg(test)]
 mod params;
@@ -78,6 +80,10 @@ mod params;
 mod passthrough;
 #[cfg(test)]
 mod postgres;
+#[cfg(test)]
+mod raw_http1;
+#[cfg(test)]
+mod raw_http2;
 #[cfg(test)]
 mod record_fields;
 #[cfg(test)]

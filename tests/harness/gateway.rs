@@ -44,6 +44,22 @@ impl Gateway {
         Self::at(Place::new(), &usual(flags)).await
     }
 
+    /// With so many file descriptors.
+    pub(crate) async fn with_descriptors(most: u32, flags: &[&str]) -> Self {
+        let gateway = program();
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={most}:{most}")).arg(gateway.get_program()).args(gateway.get_args());
+        for (name, value) in gateway.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut gateway = Self::spawn_by(command, Place::new(), &usual(flags));
+        gateway.ready().await;
+        gateway
+    }
+
     /// With variables in its environment.
     pub(crate) async fn in_environment(variables: &[(&str, &str)]) -> Self {
         let mut command = program();
@@ -227,11 +243,20 @@ impl Gateway {
         Admin::new(&self.client, format!("http://{}/v1", self.admin), ADMIN_KEY)
     }
 
+    /// What the process has in memory now.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.kilobytes("VmRSS") * 1024
+    }
+
     /// `VmHWM`, `VmRSS` of the process, in MiB.
     pub(crate) fn memory(&self, field: &str) -> u64 {
+        self.kilobytes(field) / 1024
+    }
+
+    fn kilobytes(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("/proc");
         let line = status.lines().find(|l| l.starts_with(field)).expect("a memory line");
-        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("kilobytes") / 1024
+        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("kilobytes")
     }
 }
 

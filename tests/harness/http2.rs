@@ -50,6 +50,21 @@ impl Http2 {
     }
 }
 
+impl Http2 {
+    /// A whole request and its answer.
+    pub(crate) async fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> (u16, String) {
+        let mut stream = self.open(method, path, headers).await;
+        stream.send(body, true).await;
+        stream.answer().await
+    }
+}
+
 impl Open {
     /// As far as the other side takes it; false when the stream is over for it.
     pub(crate) async fn send(&mut self, bytes: &[u8], end: bool) -> bool {

@@ -15,4 +15,4 @@ pub use cork::Gauge;
 pub use credential::{Credentials, Pass, Places, Platform, later};
 pub use dial::{DialError, Dialer, InProcess, Origin};
 pub use dns::Dns;
-pub use pool::{check_in, check_out, idle};
+pub use pool::{check_in, check_out, idle, sweep};

@@ -58,6 +58,21 @@ struct Pool {
     swept: Instant,
 }
 
+impl Pool {
+    fn sweep(&mut self, now: Instant) {
+        self.swept = now;
+        self.by_key.retain(|_, list| {
+            list.retain(|idle| now.duration_since(idle.since) < IDLE);
+            !list.is_empty()
+        });
+    }
+}
+
+/// Closes what this thread has kept for too long: for threads that no request wakes.
+pub fn sweep() {
+    POOL.with_borrow_mut(|pool| pool.sweep(Instant::now()));
+}
+
 thread_local! {
     static POOL: RefCell<Pool> = RefCell::new(Pool { by_key: AHashMap::new(), swept: Instant::now() });
 }
@@ -83,11 +98,7 @@ pub(crate) fn keep(key: u64, connection: Box<Connection>, most: usize) {
     let now = Instant::now();
     POOL.with_borrow_mut(|pool| {
         if now.duration_since(pool.swept) >= SWEEP {
-            pool.swept = now;
-            pool.by_key.retain(|_, list| {
-                list.retain(|idle| now.duration_since(idle.since) < IDLE);
-                !list.is_empty()
-            });
+            pool.sweep(now);
         }
         let list = pool.by_key.entry(key).or_default();
         if list.len() < most {

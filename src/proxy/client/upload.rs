@@ -3,6 +3,7 @@
 //! and the call that sends it, which asks for one part at a time. Knows nothing of who it is sent to.
 
 use super::{ClientLeft, gone};
+use crate::connections;
 use crate::proxy::body::{self, Budget, Permit};
 use bytes::Bytes;
 use http::header;
@@ -92,6 +93,7 @@ impl Upload {
     /// From now on all that the client says goes up, however long it is silent.
     pub(crate) fn open(&self, client: &mut ServerSession) {
         client.set_read_timeout(None);
+        connections::listen(client);
         let mut state = self.0.lock();
         (state.open, state.ended, state.spilt) = (true, false, true);
     }

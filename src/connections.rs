@@ -1,0 +1,60 @@
+//! Clients' connections on the proxy port: accepted on one thread, bounded in number, handed to the worker that has
+//! fewest, with a clock for every silence and a bound for every head. Heads are parsed and calls are served by Pingora and
+//! its proxy, which get each request when it is there. Nothing here knows a key, a route or a body.
+
+mod descriptors;
+mod door;
+mod head;
+mod http1;
+mod http2;
+mod link;
+mod listening;
+mod seats;
+mod socket;
+mod worker;
+
+pub(crate) use descriptors::Descriptors;
+pub(crate) use head::Clocks;
+pub(crate) use link::{listen, watch};
+pub(crate) use listening::{Listening, inherit};
+pub(crate) use seats::Seats;
+
+use door::{Door, Place};
+use pingora::apps::HttpServerApp;
+use pingora::listeners::tls::Acceptor;
+use pingora::services::ServiceWithDependents;
+use seats::Desk;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use tokio::sync::mpsc::unbounded_channel;
+use worker::Work;
+
+/// What connections are served by.
+pub(crate) struct Setup {
+    pub(crate) listening: Arc<Listening>,
+    pub(crate) seats: Arc<Seats>,
+    pub(crate) clocks: Clocks,
+    pub(crate) workers: usize,
+    pub(crate) tls: Option<Arc<Acceptor>>,
+    /// What each worker does on its thread every few seconds.
+    pub(crate) upkeep: fn(),
+}
+
+/// The door and its workers, each a service of one thread.
+pub(crate) fn services<A>(app: A, setup: Setup) -> Vec<Box<dyn ServiceWithDependents>>
+where
+    A: HttpServerApp + Send + Sync + 'static,
+{
+    let Setup { listening, seats, clocks, workers, tls, upkeep } = setup;
+    let app = Arc::new(app);
+    let mut places = Vec::new();
+    let mut services: Vec<Box<dyn ServiceWithDependents>> = Vec::new();
+    for number in 0..workers {
+        let (desk, (send, arrivals)) = (Arc::<Desk>::default(), unbounded_channel());
+        places.push(Place { desk: desk.clone(), arrivals: send });
+        let (name, app, tls, seats) = (format!("worker-{number}"), app.clone(), tls.clone(), seats.clone());
+        services.push(Box::new(Work { name, app, clocks, desk, tls, seats, arrivals, upkeep }));
+    }
+    services.push(Box::new(Door { app, listening, places, seats, turn: AtomicUsize::new(0) }));
+    services
+}

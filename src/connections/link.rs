@@ -1,0 +1,248 @@
+//! A client's connection, plain or over TLS, and what was read of it ahead of its turn: a head that is not whole yet, a
+//! body that came with its head, or the next request of a client that does not wait for its answers (RFC 9112, 9.3.2).
+//! Pingora sees it as a stream. While a call is under way and its request is whole, Pingora's watch for a client that
+//! leaves must take nothing from it: it would give up the call, or lose a byte.
+
+use super::socket::Socket;
+use async_trait::async_trait;
+use bytes::{Buf, BytesMut};
+use pingora::protocols::http::ServerSession;
+use pingora::protocols::raw_connect::ProxyDigest;
+use pingora::protocols::tls::{SslDigest, TlsStream};
+use pingora::protocols::{
+    ALPN, Digest, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl, TimingDigest,
+    UniqueID, UniqueIDType,
+};
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+/// What one read of a head has room for.
+const ROOM: usize = 4 << 10;
+/// What a client may send before its turn.
+const MOST_EARLY: usize = 64 << 10;
+
+#[derive(Debug)]
+enum Way {
+    Plain(Socket),
+    Secure(Box<TlsStream<Socket>>),
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    way: Way,
+    pub(super) ahead: BytesMut,
+    /// The request is whole: what comes now is for later.
+    watched: AtomicBool,
+}
+
+/// From here on the client of this session is only watched, in case that it leaves.
+pub(crate) fn watch(session: &ServerSession) {
+    set(session, true);
+}
+
+/// From here on it is listened to again: the connection has become another.
+pub(crate) fn listen(session: &ServerSession) {
+    set(session, false);
+}
+
+fn set(session: &ServerSession, watched: bool) {
+    // Streams of HTTP/2 have no connection of their own.
+    if let Some(link) = session.stream().and_then(|stream| stream.as_ref().as_any().downcast_ref::<Link>()) {
+        link.watched.store(watched, Ordering::Relaxed);
+    }
+}
+
+impl Link {
+    pub(super) fn plain(socket: Socket) -> Self {
+        Self { way: Way::Plain(socket), ahead: BytesMut::new(), watched: AtomicBool::new(false) }
+    }
+
+    pub(super) fn secure(stream: TlsStream<Socket>) -> Self {
+        Self { way: Way::Secure(Box::new(stream)), ahead: BytesMut::new(), watched: AtomicBool::new(false) }
+    }
+
+    /// The next request may be read.
+    pub(super) fn turn(&mut self) {
+        *self.watched.get_mut() = false;
+    }
+
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self.way, Way::Plain(_))
+    }
+
+    pub(super) fn digest(&self) -> Digest {
+        Digest {
+            ssl_digest: self.get_ssl_digest(),
+            timing_digest: Vec::new(),
+            proxy_digest: None,
+            socket_digest: self.get_socket_digest(),
+        }
+    }
+
+    fn poll_way(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.way {
+            Way::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            Way::Secure(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+
+    /// Reads more ahead; 0 is the end. Nothing is held while nothing comes.
+    pub(super) fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if let Way::Plain(socket) = &self.way {
+            ready!(socket.poll_arrival(cx))?;
+        }
+        let mut more = match self.ahead.is_empty() {
+            true => BytesMut::with_capacity(ROOM),
+            false => {
+                self.ahead.reserve(ROOM);
+                std::mem::take(&mut self.ahead)
+            }
+        };
+        let before = more.len();
+        let read = poll_fill(self, cx, &mut more);
+        if !more.is_empty() {
+            self.ahead = more;
+        }
+        ready!(read)?;
+        Poll::Ready(Ok(self.ahead.len() - before))
+    }
+
+    /// Notices the end, and sets aside what comes before it.
+    fn poll_watch(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.ahead.len() < MOST_EARLY {
+            let mut space = [MaybeUninit::uninit(); 512];
+            let mut buf = ReadBuf::uninit(&mut space);
+            ready!(self.poll_way(cx, &mut buf))?;
+            if buf.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            self.ahead.extend_from_slice(buf.filled());
+        }
+        // It waits for its turn, and nothing here has to wake it.
+        Poll::Pending
+    }
+}
+
+/// One read into what room `more` has.
+fn poll_fill(link: &mut Link, cx: &mut Context<'_>, more: &mut BytesMut) -> Poll<io::Result<usize>> {
+    pin!(link.read_buf(more)).poll(cx)
+}
+
+impl AsyncRead for Link {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if *self.watched.get_mut() {
+            return self.poll_watch(cx);
+        }
+        if self.ahead.is_empty() {
+            return self.poll_way(cx, buf);
+        }
+        let count = self.ahead.len().min(buf.remaining());
+        buf.put_slice(&self.ahead[..count]);
+        self.ahead.advance(count);
+        if self.ahead.is_empty() {
+            self.ahead = BytesMut::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Link {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.way {
+            Way::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
+            Way::Secure(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.way {
+            Way::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            Way::Secure(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.way {
+            Way::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Way::Secure(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[async_trait]
+impl Shutdown for Link {
+    async fn shutdown(&mut self) {
+        // The other side may be gone already.
+        let _ = AsyncWriteExt::shutdown(self).await;
+    }
+}
+
+impl UniqueID for Link {
+    fn id(&self) -> UniqueIDType {
+        match &self.way {
+            Way::Plain(socket) => socket.id(),
+            Way::Secure(stream) => stream.id(),
+        }
+    }
+}
+
+impl Ssl for Link {
+    fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
+        match &self.way {
+            Way::Plain(_) => None,
+            Way::Secure(stream) => stream.get_ssl_digest(),
+        }
+    }
+
+    fn selected_alpn_proto(&self) -> Option<ALPN> {
+        match &self.way {
+            Way::Plain(_) => None,
+            Way::Secure(stream) => stream.selected_alpn_proto(),
+        }
+    }
+}
+
+impl GetSocketDigest for Link {
+    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
+        match &self.way {
+            Way::Plain(socket) => socket.get_socket_digest(),
+            Way::Secure(stream) => stream.get_socket_digest(),
+        }
+    }
+
+    fn set_socket_digest(&mut self, digest: SocketDigest) {
+        match &mut self.way {
+            Way::Plain(socket) => socket.set_socket_digest(digest),
+            Way::Secure(stream) => stream.set_socket_digest(digest),
+        }
+    }
+}
+
+impl GetTimingDigest for Link {
+    /// Nobody asks, and Pingora would ask for each request.
+    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
+        Vec::new()
+    }
+
+    fn get_read_pending_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn get_write_pending_time(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+impl GetProxyDigest for Link {
+    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
+        None
+    }
+}
+
+impl Peek for Link {}

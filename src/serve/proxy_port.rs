@@ -1,0 +1,109 @@
+//! The proxy port: its sockets and TLS, and Pingora's server, which runs the door and the workers and tells them when the
+//! process ends.
+
+use super::shutdown::{self, Drain, Signals};
+use crate::connections::{self, Clocks, Descriptors, Listening, Seats, Setup};
+use crate::metrics::Metrics;
+use crate::proxy::Gateway;
+use crate::settings::{Role, Settings};
+use crate::upstream;
+use pingora::listeners::tls::{Acceptor, TlsSettings};
+use pingora::server::configuration::{Opt, ServerConf};
+use pingora::server::{RunArgs, Server};
+use std::sync::Arc;
+
+pub(super) const fn clocks(settings: &Settings) -> Clocks {
+    Clocks {
+        head: settings.client_header_timeout.0,
+        first: settings.client_idle_timeout.0,
+        between: settings.keepalive_timeout.0,
+    }
+}
+
+/// Places for connections, as many as were asked for or as there are descriptors.
+pub(super) fn seats(settings: &Settings, descriptors: Descriptors, metrics: &Metrics) -> Result<Arc<Seats>, String> {
+    let asked = settings.max_open_connections;
+    if descriptors.is_short_for(asked) {
+        tracing::warn!(
+            connections = asked,
+            "--max-open-connections leaves too few file descriptors for all else: raise the limit of the process (ulimit -n)"
+        );
+    }
+    let seats = Seats::new(if asked == 0 { descriptors.usual_connections() } else { asked });
+    let (open, shed, failed) = (seats.clone(), seats.clone(), seats.clone());
+    let watched = metrics
+        .watch("gateway_open_connections", "Connections of clients on the proxy port", move || open.open())
+        .and_then(|()| {
+            let help = "Connections closed unheard, as too many were open (--max-open-connections)";
+            metrics.watch("gateway_shed_connections", help, move || shed.shed())
+        })
+        .and_then(|()| {
+            metrics.watch("gateway_failed_handshakes", "TLS handshakes of clients that failed", move || failed.failed())
+        });
+    watched.map(|()| seats).map_err(|e| format!("metrics cannot be set up: {e}"))
+}
+
+/// The sockets, of the process that this one replaces where there is one. Role `admin` has none.
+pub(super) fn listen(settings: &Settings, upgrade: bool) -> Result<Option<Arc<Listening>>, String> {
+    if settings.role == Role::Admin {
+        return Ok(None);
+    }
+    let path = &settings.upgrade_sock;
+    let inherited = match upgrade {
+        true => connections::inherit(path)
+            .map_err(|e| format!("--upgrade: no listeners came over --upgrade-sock {}: {e}", path.display()))?,
+        false => Vec::new(),
+    };
+    Listening::open(&settings.listen, inherited).map(Some)
+}
+
+/// Serves until the process ends by its signals.
+pub(super) fn serve(
+    gateway: Gateway,
+    settings: &Settings,
+    (listening, seats): (Option<Arc<Listening>>, Arc<Seats>),
+    drain: Drain,
+) -> Result<(), String> {
+    let mut conf = ServerConf {
+        threads: settings.threads,
+        // A connection and its upstream connections stay on one thread: nothing is handed between workers.
+        work_stealing: false,
+        // The drain ends the process itself, as soon as nothing is in flight; this is only the last resort.
+        grace_period_seconds: Some(settings.drain_timeout.0.as_secs() + 30),
+        graceful_shutdown_timeout_seconds: Some(1),
+        max_retries: 64,
+        ..ServerConf::default()
+    };
+    conf.upstream_keepalive_pool_size = settings.upstream_pool_size * settings.threads;
+    // Sockets are handed over by ourselves.
+    let mut server = Server::new_with_opt_and_conf(Some(Opt::default()), conf);
+    server.bootstrap();
+    if let Some(listening) = listening {
+        let (clocks, workers, tls) = (clocks(settings), settings.threads, tls(settings)?.map(Arc::new));
+        // Connections to providers are closed in time, though no request comes by their thread.
+        let upkeep = upstream::sweep;
+        let proxy = pingora::proxy::http_proxy(&server.configuration, gateway);
+        for service in connections::services(proxy, Setup { listening, seats, clocks, workers, tls, upkeep }) {
+            server.add_boxed_service(service);
+        }
+    }
+    let drain = Arc::new(drain);
+    shutdown::follow(&drain, server.watch_execution_phase());
+    server.run(RunArgs { shutdown_signal: Box::new(Signals::new(drain)) });
+    Ok(())
+}
+
+fn tls(settings: &Settings) -> Result<Option<Acceptor>, String> {
+    let (Some(cert), Some(key)) = (&settings.tls_cert, &settings.tls_key) else { return Ok(None) };
+    let (cert, key) = (cert.display().to_string(), key.display().to_string());
+    // Pingora panics later on what it cannot load.
+    match pingora::tls::load_certs_and_key_files(&cert, &key) {
+        Ok(Some((certs, _))) if !certs.is_empty() => {}
+        Ok(_) => return Err(format!("--tls-cert {cert}, --tls-key {key}: no PEM certificate or key in there")),
+        Err(e) => return Err(format!("--tls-cert {cert}, --tls-key {key}: {e}")),
+    }
+    let mut tls =
+        TlsSettings::intermediate(&cert, &key).map_err(|e| format!("--tls-cert {cert}, --tls-key {key}: {e}"))?;
+    tls.enable_h2();
+    Ok(Some(tls.build()))
+}
