@@ -6,6 +6,7 @@ mod app;
 mod audit;
 mod bootstrap;
 mod change;
+mod contract;
 mod grant;
 mod input;
 mod logs;

@@ -79,7 +79,14 @@ pub(crate) fn missing(what: &str) -> Problem {
 }
 
 pub(crate) fn unknown_route() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "AB02", "no such route")
+    let message = "no such route; what a provider has at such a path is reached below /v1/proxy";
+    Problem::new(StatusCode::NOT_FOUND, "AB02", message)
+}
+
+/// No route of this version, where the contract has one.
+pub(crate) fn not_built(method: &str, path: &str) -> Problem {
+    let message = format!("{method} {path} is in the contract of this API and not in this version");
+    Problem::new(StatusCode::NOT_IMPLEMENTED, "AB01", message)
 }
 
 pub(crate) fn wrong_method() -> Problem {

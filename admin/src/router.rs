@@ -3,20 +3,22 @@
 
 use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
+use crate::contract::{self, Reserved};
 use crate::input::{Query, Variable, is_nul};
-use crate::problem::{Problem, too_large, unknown_route, unreadable, wrong_method};
+use crate::problem::{Problem, not_built, too_large, unknown_route, unreadable, wrong_method};
 use crate::refusal::{Attempt, Refusals};
-use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
+use crate::route::{Call, Gate, Place, Reply, Route, Visit, stamp};
 use crate::{audit, logs, nodes, openapi, prices, public, resource};
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
-use http::Method;
+use gateway_domain::path::normal;
 use http::request::Parts;
-use std::collections::HashMap;
+use http::{Method, Uri};
 use std::sync::{Arc, LazyLock};
+use tower::util::MapRequest;
 use uuid::Uuid;
 
 /// Larger bodies are no configuration.
@@ -92,10 +94,50 @@ pub fn router(app: App) -> axum::Router {
             router = router.route(&path, on(filter, move |request: Request| serve(app, refusals, route, request)));
         }
     }
-    let lost = app.clone();
-    router
-        .method_not_allowed_fallback(move || async move { refuse(&app, &wrong_method()) })
-        .fallback(move || async move { refuse(&lost, &unknown_route()) })
+    let reserved = contract::TEMPLATES.iter().flat_map(|t| t.prefixes().iter().map(move |prefix| (t, prefix)));
+    for (template, prefix) in reserved {
+        for method in template.missing.split(' ') {
+            let Some(filter) = method.parse().ok().and_then(|m: Method| MethodFilter::try_from(m).ok()) else {
+                continue;
+            };
+            let app = app.clone();
+            let run = move |request: Request| async move { refuse(&app, &lost(&request)) };
+            router = router.route(&format!("{prefix}{}", template.path), on(filter, run));
+        }
+    }
+    let (here, nowhere) = (app.clone(), app);
+    let inner = router
+        .method_not_allowed_fallback(move |request: Request| async move { refuse(&here, &lost(&request)) })
+        .fallback(move |request: Request| async move { refuse(&nowhere, &lost(&request)) });
+    axum::Router::new().fallback_service(MapRequest::new(inner, straightened))
+}
+
+/// Every spelling of an address is the one that routes are written in.
+fn straightened(mut request: Request) -> Request {
+    let path = request.uri().path();
+    let Some(straight) = contract::straight(path).filter(|straight| straight != path) else { return request };
+    let whole = request.uri().query().map_or_else(|| straight.clone(), |query| format!("{straight}?{query}"));
+    if let Ok(path_and_query) = whole.parse() {
+        let mut parts = request.uri().clone().into_parts();
+        parts.path_and_query = Some(path_and_query);
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
+}
+
+/// Why nothing is served for this method at this path.
+fn lost(request: &Request) -> Problem {
+    let (method, path) = (request.method().as_str(), request.uri().path());
+    if let Err(why) = normal(path) {
+        return unreadable(why.to_string());
+    }
+    match contract::find(path) {
+        Some(Reserved::Template(template)) if template.misses(method) => not_built(method, template.path),
+        Some(Reserved::Template(_)) => wrong_method(),
+        Some(Reserved::Unknown) | None => unknown_route(),
+    }
 }
 
 fn refuse(app: &App, problem: &Problem) -> Response {
@@ -174,16 +216,6 @@ async fn read(body: Body) -> Result<Bytes, Problem> {
 /// Segments of a path; `None` stands for a variable.
 type Pattern = Vec<Option<&'static str>>;
 
-/// By first segment, so that an inference request is told apart by one look-up.
-static PATTERNS: LazyLock<HashMap<&'static str, Vec<(&'static Method, Pattern)>>> = LazyLock::new(|| {
-    let mut out: HashMap<&str, Vec<(&Method, Pattern)>> = HashMap::new();
-    for route in TABLE.iter().filter(|r| r.place == Place::Api) {
-        let pattern = pattern(route.path);
-        out.entry(pattern[0].unwrap_or_default()).or_default().push((&route.method, pattern));
-    }
-    out
-});
-
 static ROOTS: LazyLock<Vec<Pattern>> =
     LazyLock::new(|| TABLE.iter().filter(|r| r.place == Place::Root).map(|r| pattern(r.path)).collect());
 
@@ -191,15 +223,15 @@ fn pattern(path: &'static str) -> Pattern {
     path[1..].split('/').map(|s| (!s.starts_with('{')).then_some(s)).collect()
 }
 
-/// True for what the proxy port hands over to this service: a registered route, by method and path.
+/// True for what the proxy port hands over to this service: every path of the contract by whatever method, served or
+/// not, and what lies below first segments that no provider uses. Below `/v1/proxy` nothing is.
 pub fn is_control_plane(method: &Method, path: &str) -> bool {
+    let Some(path) = contract::straight(path) else { return false };
     let method = if method == Method::HEAD { &Method::GET } else { method };
     if method == Method::GET && path.strip_prefix('/').is_some_and(|path| ROOTS.iter().any(|p| fits(p, path))) {
         return true;
     }
-    let Some(rest) = PREFIXES.iter().find_map(|p| path.strip_prefix(p)?.strip_prefix('/')) else { return false };
-    let first = rest.split('/').next().unwrap_or_default();
-    PATTERNS.get(first).is_some_and(|routes| routes.iter().any(|(m, p)| *m == method && fits(p, rest)))
+    contract::find(&path).is_some()
 }
 
 fn fits(pattern: &Pattern, path: &str) -> bool {
@@ -217,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_proxy_port_keeps_what_is_not_registered() {
+    fn the_proxy_port_keeps_what_is_not_the_control_planes() {
         for (method, path, ours) in [
             (Method::GET, "/", true),
             (Method::HEAD, "/", true),
@@ -231,8 +263,10 @@ mod tests {
             (Method::GET, "/v1/configs", true),
             (Method::GET, "/v2/configs/pc-1", true),
             (Method::GET, "/v1/v2/configs/pc-1/versions", true),
-            (Method::PATCH, "/v1/configs/pc-1", false),
-            (Method::GET, "/v1/configs/", false),
+            (Method::PATCH, "/v1/configs/pc-1", true),
+            (Method::GET, "/v1/configs/", true),
+            (Method::GET, "/v1/c%6Fnfigs", true),
+            (Method::GET, "/v1/./configs", false),
             (Method::GET, "/configs", false),
             (Method::GET, "/v3/configs", false),
             (Method::GET, "/v1/proxy/configs", false),
@@ -241,8 +275,10 @@ mod tests {
             (Method::POST, "/v1/chat/completions", false),
             (Method::GET, "/v1/models", false),
             (Method::POST, "/v1/api-keys/workspace/service", true),
-            (Method::POST, "/v1/api-keys/workspace", false),
-            (Method::POST, "/v1/logs", false),
+            (Method::POST, "/v1/api-keys/workspace", true),
+            (Method::POST, "/v1/logs", true),
+            (Method::POST, "/v1/prompts/p/completions", true),
+            (Method::POST, "/v1/deployments/d/chat/completions", false),
             (Method::GET, "/v1/logs/0194", true),
             (Method::PUT, "/v2/policies/rate-limits/x", true),
         ] {

@@ -91,6 +91,8 @@ mod records;
 #[cfg(test)]
 mod relayed;
 #[cfg(test)]
+mod reserved;
+#[cfg(test)]
 mod retries;
 #[cfg(test)]
 mod routing;

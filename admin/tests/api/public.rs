@@ -59,6 +59,32 @@ async fn unknown_routes_and_methods() {
 }
 
 #[tokio::test]
+async fn what_is_in_the_contract_and_not_here_says_so() {
+    let house = House::new().await;
+    for (method, path) in [
+        (Method::GET, "/analytics/graphs/cost"),
+        (Method::PATCH, "/analytics/graphs/cost"),
+        (Method::POST, "/logs"),
+        (Method::GET, "/logs/exports"),
+        (Method::POST, "/prompts/p/completions"),
+        (Method::PUT, "/v2/batches/b"),
+        (Method::GET, "/%61nalytics/graphs/cost/"),
+    ] {
+        let answer = house.as_admin().ask(method.clone(), path, None).await;
+        let message = answer.refused(501, "AB01");
+        assert!(message.contains("not in this version"), "{method} {path}: {message}");
+    }
+    for path in ["/configs/", "/c%6Fnfigs?page_size=1"] {
+        house.as_admin().get(path).await.expect(200);
+    }
+    house.as_admin().ask(Method::DELETE, "/logs/x", None).await.refused(405, "AB01");
+    house.as_admin().get("/logs/x/y").await.refused(404, "AB02");
+    for path in ["/./configs", "/%2e%2e/configs", "//configs"] {
+        house.as_admin().get(path).await.refused(400, "AB01");
+    }
+}
+
+#[tokio::test]
 async fn each_version_prefix_serves_the_same() {
     let house = House::new().await;
     for prefix in ["/v1", "/v2", "/v1/v2"] {

@@ -1,0 +1,64 @@
+//! The control plane's own paths never reach a provider, built or not, by any method and in any spelling.
+
+use crate::harness::{ADMIN_KEY, Gateway, Upstream, gateway::target, reply};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn what_belongs_to_the_control_plane_never_goes_to_a_provider() {
+    let gateway = Gateway::start().await;
+    let up = Upstream::replying(|_| reply::json(200, &json!({ "taken": true }))).await;
+    let config = gateway.admin().config("all to one", &target(&up)).await;
+    let defaults = json!({ "defaults": { "config_id": config }, "scopes": ["completions.write", "logs.view"] });
+    let (_, key) = gateway.admin().workspace_key("app", defaults).await;
+    let call = |method: &str, path: &str| gateway.call(method, path).key(&key).json(&json!({ "a": "secret" })).send();
+    for (method, path, status) in [
+        ("POST", "/v1/logs", 501),
+        ("POST", "/v1/feedback", 501),
+        ("PUT", "/v1/feedback/x", 501),
+        ("POST", "/v1/prompts/p/completions", 501),
+        ("POST", "/v1/prompts/p/render", 501),
+        ("POST", "/v1/secret-references", 501),
+        ("POST", "/v1/mcp-integrations", 501),
+        ("POST", "/v1/guardrails", 501),
+        ("POST", "/v1/logs/exports", 501),
+        ("GET", "/v1/logs/exports", 501),
+        ("GET", "/v1/analytics/graphs/cost", 501),
+        ("GET", "/v1/%61nalytics/graphs/cost/", 501),
+        ("GET", "/v1/labels", 501),
+        ("GET", "/v1/collections", 501),
+        ("GET", "/v1/v2/prompts", 501),
+        ("GET", "/v2/prompts", 501),
+        ("PATCH", "/v1/prompts/p", 501),
+        ("PATCH", "/v1/configs", 405),
+        ("POST", "/v1/prompts/p/anything", 404),
+        ("POST", "/v1/analytics/own", 404),
+        ("POST", "/v1/logs/x/y/z", 404),
+    ] {
+        let answer = call(method, path).await.expect(status);
+        assert_eq!(answer.json()["success"], false, "{method} {path}: {}", answer.text());
+    }
+    assert_eq!(up.seen().len(), 0, "none of them went up");
+    for (path, target) in [
+        ("/v1/deployments/d/chat/completions", "/v1/deployments/d/chat/completions"),
+        ("/v1/collections/c/points/search", "/v1/collections/c/points/search"),
+        ("/v1/proxy/logs", "/v1/logs"),
+        ("/v1/proxy/analytics/graphs/cost", "/v1/analytics/graphs/cost"),
+        ("/v1/batches/b", "/v1/batches/b"),
+        ("/v1/brand/new", "/v1/brand/new"),
+    ] {
+        call("POST", path).await.expect(200);
+        assert_eq!(up.seen().pop().expect("it went up").target, target);
+    }
+}
+
+/// On either port, and before it matters whose key it is.
+#[tokio::test]
+async fn an_admin_key_hears_what_is_missing_and_not_that_it_cannot_call_models() {
+    let gateway = Gateway::start().await;
+    let path = "/v1/analytics/graphs/requests";
+    let on_proxy = gateway.get(path).key(ADMIN_KEY).send().await.expect(501);
+    let on_admin = gateway.admin().get("/analytics/graphs/requests").await.expect(501);
+    let told = |body: &Value| body["data"]["message"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(told(&on_proxy.json()), told(&on_admin.json()));
+    assert!(told(&on_proxy.json()).contains("not in this version"), "{}", on_proxy.text());
+}
