@@ -161,6 +161,23 @@ pub struct Ask {
     pub fresh: bool,
 }
 
+impl Ask {
+    /// When a call that is refused now will fit, if nothing more is used until then: what is beyond the limit begins the
+    /// next windows, each of which repays as much as the limit is.
+    pub fn fits_at(&self, taken: u64) -> Timestamp {
+        let length = self.ends.0.saturating_sub(self.slot.began.0);
+        if self.ends.0 == i64::MAX || length <= 0 {
+            return self.ends;
+        }
+        let limit = self.limit.max(1);
+        let amount = if self.take == Take::Look { 1 } else { self.amount };
+        let room = limit.saturating_sub(amount);
+        let windows = taken.saturating_sub(room).div_ceil(limit).max(1);
+        let more = i64::try_from(windows - 1).unwrap_or(i64::MAX).saturating_mul(length);
+        Timestamp(self.ends.0.saturating_add(more))
+    }
+}
+
 /// A charge in few letters: key, began, ends, measured, how long it is kept, used, and whose it is.
 #[derive(Serialize, Deserialize)]
 struct Written(String, i64, Option<i64>, String, char, u64, Option<String>, Option<String>);

@@ -52,7 +52,7 @@ pub struct Denied {
 impl Denied {
     pub(crate) fn new(ask: &Ask, name: Name, kind: Kind, refusal: Refusal, now: Timestamp) -> Self {
         let reset_at = match refusal.cause {
-            Cause::Limit => ask.ends,
+            Cause::Limit => ask.fits_at(refusal.taken),
             Cause::Full | Cause::Away => ask.ends.min(now.plus_micros(FULL_RETRY_MICROS)),
         };
         let wait = reset_at.0.saturating_sub(now.0).max(1).unsigned_abs();
