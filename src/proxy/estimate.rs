@@ -5,14 +5,9 @@ use super::request::{Content, Request};
 use gateway_domain::Operation;
 use gateway_domain::config::Leaf;
 use gateway_policies::Estimate;
-use memchr::memmem;
+use gateway_providers::tokens;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-
-/// Four bytes a token, as for usage that a provider never told.
-const BYTES_PER_TOKEN: u64 = 4;
-/// What an image or a file inside a prompt is taken for, however many bytes it has.
-const INLINE_TOKENS: u64 = 1_500;
 
 /// `None`: a call that uses neither tokens nor money by its nature, such as a look at a file.
 pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator<Item = &'a Leaf>) -> Option<Estimate> {
@@ -27,7 +22,7 @@ pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator
     let bounds = Bounds::read(&content.bytes);
     let most = leaves.filter_map(Bounds::overridden).max();
     let output = if answers_in_tokens(operation) { most.or_else(|| bounds.output()) } else { Some(0) };
-    Some(Estimate { prompt: prompt(&content.bytes), output })
+    Some(Estimate { prompt: tokens::estimate(&content.bytes), output })
 }
 
 const fn uses_nothing(operation: Operation) -> bool {
@@ -146,18 +141,6 @@ impl Bounds {
     }
 }
 
-/// Contents in base64 are not read as words.
-fn prompt(body: &[u8]) -> u64 {
-    let mut words = body.len();
-    let mut inline = 0;
-    for at in memmem::find_iter(body, b";base64,") {
-        let data = &body[at..];
-        words = words.saturating_sub(memchr::memchr(b'"', data).unwrap_or(data.len()));
-        inline += 1;
-    }
-    (words as u64).div_ceil(BYTES_PER_TOKEN) + inline * INLINE_TOKENS
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,12 +168,5 @@ mod tests {
         ] {
             assert_eq!(Bounds::read(body.as_bytes()).output(), most, "{body}");
         }
-    }
-
-    #[test]
-    fn pictures_are_not_read_as_words() {
-        assert_eq!(prompt(&[b'a'; 400]), 100);
-        let picture = format!(r#"{{"url": "data:image/png;base64,{}", "b": 1}}"#, "A".repeat(1 << 20));
-        assert!((1_500..1_600).contains(&prompt(picture.as_bytes())), "{}", prompt(picture.as_bytes()));
     }
 }

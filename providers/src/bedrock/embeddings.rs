@@ -129,8 +129,8 @@ pub(super) fn response(slug: &'static str, call: &Call<'_>, maker: Maker<'_>, bo
     };
     let usage = match counted {
         Some(input) => Usage { input, ..Usage::default() },
-        // Cohere's body does not tell.
-        None => Usage { input: tokens::prompt(call.body), estimated: true, ..Usage::default() },
+        // Cohere's body does not tell; the tokenizer is not for a thread that serves.
+        None => Usage { input: tokens::rough_prompt(call.body), estimated: true, ..Usage::default() },
     };
     let vectors = embeddings::wanted(call, vectors.into_iter()).ok_or_else(unreadable)?;
     Ok(embeddings::list(slug, call, vectors, Some(usage)))
