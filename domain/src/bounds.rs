@@ -7,7 +7,7 @@ mod rules;
 
 use crate::fault::{Fault, FaultKind};
 use crate::operation::Operation;
-use rules::Rule;
+use rules::{Narrow, Rule};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -47,16 +47,20 @@ fn read<'a>(rules: &'static [Rule], body: &'a [u8]) -> Result<Peek<'a>, serde_js
     let mut json = serde_json::Deserializer::from_str(text);
     let found = (&mut json).deserialize_map(Body { rules })?;
     json.end()?;
-    let Found { stream, wants_usage, model_respelled, .. } = found;
+    let Found { model, stream, wants_usage, model_respelled, narrow } = found;
     let mut peek = Peek { stream, wants_usage, model_respelled, read: true, ..Peek::default() };
-    if let Some(raw) = found.model {
+    if let Some(raw) = model {
         let text = raw.get();
         // The raw text borrows from `body`, so its place is the distance between the two.
         let start = (text.as_ptr() as usize).wrapping_sub(body.as_ptr() as usize);
         peek.model_span = Some(start..start + text.len());
         peek.model = Some(Text::deserialize(raw)?.0);
     }
-    Ok(peek)
+    let asked = peek.model.as_deref().unwrap_or_default();
+    match narrow.into_iter().find(|narrow| narrow.is_of(asked)) {
+        Some(narrow) => Err(serde::de::Error::custom(narrow.rule)),
+        None => Ok(peek),
+    }
 }
 
 /// Whether a body is JSON, and no object.
@@ -87,6 +91,8 @@ struct Found<'a> {
     stream: bool,
     wants_usage: bool,
     model_respelled: bool,
+    /// Values that some models do not take.
+    narrow: Vec<Narrow>,
 }
 
 struct Body {
@@ -123,6 +129,7 @@ impl<'de> Visitor<'de> for Body {
             }
             let raw: &RawValue = map.next_value()?;
             rule.check(raw.get()).map_err(serde::de::Error::custom)?;
+            found.narrow.extend(rule.only_for(raw.get()));
             match rule.field {
                 "model" if raw.get() != "null" => found.model = Some(raw),
                 "stream" => found.stream = raw.get() == "true",

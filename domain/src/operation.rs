@@ -124,6 +124,7 @@ pub static TABLE: &[Row] = &[
     row(Method::POST, "/fine_tuning/jobs", Operation::CreateFinetune, Body::Json),
     row(Method::POST, "/threads/{}/runs/{}", Operation::ModifyRun, Body::Json),
     row(Method::POST, "/threads/{}/runs", Operation::CreateRun, Body::Json),
+    row(Method::POST, "/threads/runs", Operation::CreateRun, Body::Json),
     row(Method::GET, "/models", Operation::ListModels, Body::Empty),
 ];
 

@@ -3,6 +3,9 @@
 use crate::operation::Operation;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// What a value may be. `null` always passes: every API takes it for "absent".
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +21,14 @@ pub(super) enum Shape {
     /// One string, or an array of up to `n` items.
     TextOrArray(usize),
     TextOrObject,
+    /// A string of a closed list.
+    OneOf(&'static [&'static str]),
+    /// A string, and of a closed list where the model's name begins so: other models take others.
+    Of(&'static str, &'static [&'static str]),
+    /// An object, some of whose members have rules of their own.
+    Inside(&'static [Rule]),
+    /// Fewest and most items; those that are objects have rules for some of their members.
+    Items(usize, usize, &'static [Rule]),
     /// Chat messages: an array of at least one object with a string role.
     Messages,
 }
@@ -37,15 +48,21 @@ const fn must(field: &'static str, shape: Shape) -> Rule {
     Rule { field, shape, required: true }
 }
 
-use Shape::{Any, Array, Flag, Integer, Messages, Number, Object, Text, TextOrArray, TextOrObject};
+use Shape::{
+    Any, Array, Flag, Inside, Integer, Items, Messages, Number, Object, Of, OneOf, Text, TextOrArray, TextOrObject,
+};
 
 const UINT: Shape = Integer(0, i64::MAX as i128);
+
+const STREAM_OPTIONS: Shape = Inside(&[may("include_usage", Flag)]);
+
+const THINKING: Shape = Inside(&[may("type", Text), may("budget_tokens", UINT)]);
 
 static CHAT: &[Rule] = &[
     must("messages", Messages),
     may("model", Text),
     may("stream", Flag),
-    may("stream_options", Object),
+    may("stream_options", STREAM_OPTIONS),
     may("temperature", Number(0.0, 2.0)),
     may("top_p", Number(0.0, 1.0)),
     may("max_tokens", UINT),
@@ -62,7 +79,7 @@ static CHAT: &[Rule] = &[
     may("logit_bias", Object),
     may("logprobs", Flag),
     may("top_logprobs", Integer(0, 20)),
-    may("thinking", Object),
+    may("thinking", THINKING),
     may("user", Text),
     may("functions", Array(0, usize::MAX)),
     may("function_call", TextOrObject),
@@ -72,7 +89,7 @@ static COMPLETIONS: &[Rule] = &[
     may("model", Text),
     may("prompt", TextOrArray(usize::MAX)),
     may("stream", Flag),
-    may("stream_options", Object),
+    may("stream_options", STREAM_OPTIONS),
     may("temperature", Number(0.0, 2.0)),
     may("top_p", Number(0.0, 1.0)),
     may("max_tokens", UINT),
@@ -96,16 +113,19 @@ static IMAGES: &[Rule] = &[
     may("model", Text),
     may("stream", Flag),
     may("n", Integer(1, 10)),
-    may("quality", Text),
-    may("response_format", Text),
-    may("size", Text),
-    may("style", Text),
+    may("quality", Of("dall-e", &["standard", "hd"])),
+    may("response_format", Of("dall-e", &["url", "b64_json"])),
+    may("size", Of("dall-e", &["256x256", "512x512", "1024x1024", "1792x1024", "1024x1792"])),
+    may("style", Of("dall-e", &["vivid", "natural"])),
     may("user", Text),
 ];
 
-static MODERATIONS: &[Rule] = &[must("input", TextOrArray(usize::MAX)), may("model", Text)];
+static MODERATIONS: &[Rule] = &[
+    must("input", TextOrArray(usize::MAX)),
+    may("model", Of("text-moderation", &["text-moderation-stable", "text-moderation-latest"])),
+];
 
-/// `spec/service.md`, POST /threads/{thread_id}/runs/{run_id}.
+/// POST /threads/{thread_id}/runs/{run_id}.
 static MODIFY_RUN: &[Rule] = &[may("metadata", Object)];
 
 /// The one body of the contract that allows no further properties.
@@ -116,7 +136,11 @@ pub(super) fn is_closed(rules: &[Rule]) -> bool {
 static CREATE_RUN: &[Rule] = &[
     may("model", Text),
     may("stream", Flag),
-    may("tools", Array(0, 20)),
+    may("tools", Items(0, 20, &[may("file_search", Inside(&[may("max_num_results", Integer(1, 50))]))])),
+    may(
+        "truncation_strategy",
+        Inside(&[may("type", OneOf(&["auto", "last_messages"])), may("last_messages", Integer(1, i64::MAX as i128))]),
+    ),
     may("max_prompt_tokens", Integer(256, i64::MAX as i128)),
     may("max_completion_tokens", Integer(256, i64::MAX as i128)),
     may("temperature", Number(0.0, 2.0)),
@@ -134,7 +158,7 @@ static MESSAGES: &[Rule] = &[
     may("top_p", Number(0.0, 1.0)),
 ];
 
-static OTHERS: &[Rule] = &[may("model", Text), may("stream", Flag), may("stream_options", Object)];
+static OTHERS: &[Rule] = &[may("model", Text), may("stream", Flag), may("stream_options", STREAM_OPTIONS)];
 
 /// Nothing is enforced on pass-through; the shapes only tell what to look for.
 static RAW: &[Rule] = &[may("model", Any), may("stream", Any)];
@@ -163,7 +187,16 @@ impl Rule {
         }
         let ok = match self.shape {
             Any | Messages => true,
-            Text => first == b'"',
+            Inside(rules) => return self.inside(raw, self.field, rules),
+            Items(min, max, rules) => {
+                let counted = first == b'[' && (min..=max).contains(&items(raw, max));
+                if counted {
+                    return self.each(raw, rules);
+                }
+                false
+            }
+            OneOf(list) => is_one_of(raw, list),
+            Text | Of(..) => first == b'"',
             Flag => matches!(first, b't' | b'f'),
             Object => first == b'{',
             TextOrObject => matches!(first, b'"' | b'{'),
@@ -175,10 +208,46 @@ impl Rule {
         if ok { Ok(()) } else { Err(format!("`{}` {}", self.field, self.rule())) }
     }
 
+    /// A value that is fine for most models, and must be another one for those whose name begins so.
+    pub(super) fn only_for(&self, raw: &str) -> Option<Narrow> {
+        let Of(model, list) = self.shape else { return None };
+        (raw != "null" && !is_one_of(raw, list)).then(|| Narrow {
+            model,
+            rule: format!("`{}` must be one of {} for models named {model}…", self.field, list.join(", ")),
+        })
+    }
+
+    fn inside(&self, raw: &str, path: &str, rules: &'static [Self]) -> Result<(), String> {
+        let Ok(members) = serde_json::from_str::<HashMap<Cow<'_, str>, &RawValue>>(raw) else {
+            return Err(format!("`{path}` must be an object"));
+        };
+        for rule in rules {
+            let Some(value) = members.get(rule.field).filter(|value| value.get() != "null") else { continue };
+            let path = format!("{path}.{}", rule.field);
+            match rule.shape {
+                Inside(rules) => self.inside(value.get(), &path, rules)?,
+                _ => rule.check(value.get()).map_err(|_| format!("`{path}` {}", rule.rule()))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn each(&self, raw: &str, rules: &'static [Self]) -> Result<(), String> {
+        let all: Vec<&RawValue> = serde_json::from_str(raw).map_err(|_| format!("`{}` {}", self.field, self.rule()))?;
+        let objects = all.iter().enumerate().filter(|(_, item)| item.get().starts_with('{'));
+        for (i, item) in objects {
+            self.inside(item.get(), &format!("{}[{i}]", self.field), rules)?;
+        }
+        Ok(())
+    }
+
     fn rule(&self) -> String {
         match self.shape {
             Any | Messages => "is not valid".into(),
-            Text => "must be a string".into(),
+            Text | Of(..) => "must be a string".into(),
+            OneOf(list) => format!("must be one of {}", list.join(", ")),
+            Inside(_) => "must be an object".into(),
+            Items(min, max, _) => format!("must be an array of {min}..{max} items"),
             Flag => "must be true or false".into(),
             Object => "must be an object".into(),
             TextOrObject => "must be a string or an object".into(),
@@ -193,6 +262,29 @@ impl Rule {
             TextOrArray(max) => format!("must be a string or an array of at most {max} items"),
         }
     }
+}
+
+/// What a value may not be for some models.
+#[derive(Debug)]
+pub(super) struct Narrow {
+    model: &'static str,
+    pub(super) rule: String,
+}
+
+impl Narrow {
+    /// `model` as the request names it.
+    pub(super) fn is_of(&self, model: &str) -> bool {
+        bare(model).starts_with(self.model)
+    }
+}
+
+/// A model's name without the provider before it.
+fn bare(model: &str) -> &str {
+    model.rsplit('/').next().unwrap_or(model)
+}
+
+fn is_one_of(raw: &str, list: &[&str]) -> bool {
+    serde_json::from_str::<Cow<'_, str>>(raw).is_ok_and(|text| list.contains(&bare(&text)))
 }
 
 /// Integers as JSON spells them, `1.0` and `1e2` included: SDKs of languages without integers send those.

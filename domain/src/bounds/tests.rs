@@ -75,6 +75,53 @@ fn sizes() {
 }
 
 #[test]
+fn what_lies_deeper_and_what_single_models_take() {
+    let refused = |operation: Operation, body: &str, field: &str| {
+        let fault = peek(operation, body.as_bytes()).expect_err(body);
+        assert_eq!((fault.status(), fault.param()), (400, Some(field)), "{body}: {}", fault.message());
+    };
+    for (extra, field) in [
+        (r#","stream_options":{"include_usage":"y"}"#, "stream_options.include_usage"),
+        (r#","stream_options":[]"#, "stream_options"),
+        (r#","thinking":{"type":5}"#, "thinking.type"),
+        (r#","thinking":{"type":"enabled","budget_tokens":"many"}"#, "thinking.budget_tokens"),
+    ] {
+        assert_eq!(chat(extra).expect_err(extra).param(), Some(field), "{extra}");
+    }
+    for (body, field) in [
+        (r#"{"truncation_strategy":{"type":"last_messages","last_messages":0}}"#, "truncation_strategy.last_messages"),
+        (r#"{"truncation_strategy":{"type":"some"}}"#, "truncation_strategy.type"),
+        (
+            r#"{"tools":[{"type":"x"},{"type":"file_search","file_search":{"max_num_results":51}}]}"#,
+            "tools[1].file_search.max_num_results",
+        ),
+        (r#"{"tools":[{"file_search":{"max_num_results":0}}]}"#, "tools[0].file_search.max_num_results"),
+    ] {
+        refused(CreateRun, body, field);
+    }
+    for (field, value) in [("size", "1x1"), ("quality", "ultra"), ("style", "weird"), ("response_format", "png")] {
+        for model in ["dall-e-3", "@oa/dall-e-2"] {
+            refused(ImagesGenerate, &format!(r#"{{"{field}":"{value}","model":"{model}"}}"#), field);
+        }
+        let other = format!(r#"{{"{field}":"{value}","model":"gpt-image-1"}}"#);
+        assert!(peek(ImagesGenerate, other.as_bytes()).is_ok(), "{other}");
+    }
+    refused(Operation::Moderations, r#"{"input":"x","model":"text-moderation-007"}"#, "model");
+    for body in
+        [r#"{"input":"x","model":"@oa/text-moderation-stable"}"#, r#"{"input":"x","model":"omni-moderation-latest"}"#]
+    {
+        assert!(peek(Operation::Moderations, body.as_bytes()).is_ok(), "{body}");
+    }
+    for body in [
+        r#"{"truncation_strategy":{"type":"auto","last_messages":null},"tools":[{"type":"file_search","file_search":{}}]}"#,
+        r#"{"truncation_strategy":null,"tools":[{"file_search":{"max_num_results":50}}]}"#,
+    ] {
+        assert!(peek(CreateRun, body.as_bytes()).is_ok(), "{body}");
+    }
+    assert!(peek(ImagesGenerate, br#"{"model":"dall-e-3","size":"1024x1792","style":"vivid","quality":null}"#).is_ok());
+}
+
+#[test]
 fn messages_have_shape() {
     for (body, field) in [
         (r#"{"messages":[]}"#, "messages"),
