@@ -12,7 +12,7 @@ use crate::convert::asked::{self, Adjusted, Translated, refused};
 use crate::wire::chat;
 use crate::wire::messages::{Format, Metadata, OutputConfig, Request};
 use gateway_domain::{Fault, FaultKind};
-use generation::Generation;
+use generation::{Generation, Keeps};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -149,9 +149,12 @@ impl<'a> Sampling<'a> {
             adjusted.note("temperature");
             out.temperature = RawValue::from_string("1".to_owned()).ok().map(Cow::Owned);
         }
-        match (self.temperature, self.top_p) {
-            (Some(_), Some(_)) => adjusted.note("top_p"),
-            (_, top_p) => out.top_p = top_p,
+        let both = self.temperature.zip(self.top_p).map(|(t, p)| generation.keeps(t.get(), p.get()));
+        match both {
+            None | Some(Keeps::Both) => out.top_p = self.top_p,
+            Some(Keeps::Temperature) => {}
+            Some(Keeps::TopP) => (out.temperature, out.top_p) = (None, self.top_p),
+            Some(Keeps::TemperatureAlone) => adjusted.note("top_p"),
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::Own;
 use crate::convert::asked::{self, Adjusted};
 use crate::convert::converse::maker::Maker;
-use crate::convert::messages::from_chat::generation::Generation;
+use crate::convert::messages::from_chat::generation::{Generation, Keeps};
 use crate::convert::messages::from_chat::thinking;
 use crate::wire::converse::Inference;
 use crate::wire::messages::Thinking;
@@ -85,8 +85,15 @@ fn claude<'a>(
             adjusted.note("top_k");
         }
     } else {
-        if inference.temperature.is_some() && inference.top_p.take().is_some() {
-            adjusted.note("top_p");
+        let both = inference.temperature.as_deref().zip(inference.top_p);
+        match both.map(|(t, p)| generation.keeps(t.get(), p.get())) {
+            None | Some(Keeps::Both) => {}
+            Some(Keeps::Temperature) => inference.top_p = None,
+            Some(Keeps::TopP) => inference.temperature = None,
+            Some(Keeps::TemperatureAlone) => {
+                inference.top_p = None;
+                adjusted.note("top_p");
+            }
         }
         put(additional, "top_k", ask.top_k);
     }

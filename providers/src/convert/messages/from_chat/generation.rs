@@ -29,15 +29,54 @@ impl Generation {
         !self.since(4, 7)
     }
 
+    /// Which of temperature and `top_p` goes up when both are given. Claude 4.1 and later refuse the two together; then
+    /// the one stays that is not its default, which says nothing.
+    pub(crate) fn keeps(self, temperature: &str, top_p: &str) -> Keeps {
+        let says = |text: &str| text.parse::<f64>().is_ok_and(|number| (number - 1.0).abs() > f64::EPSILON);
+        match (says(temperature), says(top_p)) {
+            _ if self.0.is_some() && !self.since(4, 1) => Keeps::Both,
+            (true, true) => Keeps::TemperatureAlone,
+            (false, true) => Keeps::TopP,
+            (_, false) => Keeps::Temperature,
+        }
+    }
+
     /// Claude 3.7 was the first to think. A name without a version is given the benefit of the doubt.
     pub(crate) fn thinks(self) -> bool {
         self.0.is_none_or(|version| version >= (3, 7))
     }
 }
 
+/// See [`Generation::keeps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    Both,
+    /// The other one is its default.
+    Temperature,
+    TopP,
+    /// The other one is lost.
+    TemperatureAlone,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_two_that_exclude_each_other_the_one_that_says_something_stays() {
+        for (model, temperature, top_p, expected) in [
+            ("claude-opus-4-20250514", "0.5", "0.9", Keeps::Both),
+            ("claude-3-haiku-20240307", "1", "0.9", Keeps::Both),
+            ("claude-opus-4-1", "0.5", "0.9", Keeps::TemperatureAlone),
+            ("claude-sonnet-4-5", "1", "0.5", Keeps::TopP),
+            ("claude-sonnet-4-5", "1.0", "0.5", Keeps::TopP),
+            ("claude-sonnet-4-5", "0.5", "1", Keeps::Temperature),
+            ("claude-sonnet-4-5", "1", "1.0", Keeps::Temperature),
+            ("claude-mythos-preview", "0.5", "0.9", Keeps::TemperatureAlone),
+        ] {
+            assert_eq!(Generation::of(model).keeps(temperature, top_p), expected, "{model} {temperature} {top_p}");
+        }
+    }
 
     #[test]
     fn versions_in_names() {
