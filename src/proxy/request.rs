@@ -82,6 +82,11 @@ impl Request {
         self.untouched_model.as_ref().map_or(self.content.unread, |asked| asked.unread)
     }
 
+    /// Its key's config cannot be overridden by what the request says.
+    pub(crate) fn is_held_to_config(&self) -> bool {
+        self.tenant.key.defaults.as_ref().is_some_and(|defaults| !defaults.allow_config_override)
+    }
+
     /// Goes up as it came: what a config sets of the body counts for nothing.
     pub(crate) const fn is_untouched(&self) -> bool {
         self.route.raw || self.content.unread

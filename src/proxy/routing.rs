@@ -150,6 +150,9 @@ fn inline(kept: &Inline, trusted: &Trusted, workspace: WorkspaceId, text: &str) 
 
 /// Adds what the config says of the request itself, and finds the first target.
 pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Request) -> Result<Routing, Fault> {
+    if chosen.saved.is_some() && request.is_held_to_config() {
+        refuse_overrides(request)?;
+    }
     let Chosen { config, inline, name, saved } = chosen;
     for (key, value) in &config.metadata {
         if !request.metadata.iter().any(|(have, _)| have == key) {
@@ -163,6 +166,28 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
     routing.note(view.drawn(), None);
     routing.agree(request).await;
     Ok(routing)
+}
+
+/// A key that is held to its config lets a request say nothing that a config says, but for fields of the body.
+fn refuse_overrides(request: &Request) -> Result<(), Fault> {
+    let headers = &request.headers;
+    let slug = request.content.model.as_deref().is_some_and(|model| config::split_model(model).is_some());
+    let said = [
+        (headers.provider.is_some(), "x-gateway-provider"),
+        (headers.virtual_key.is_some(), "x-gateway-virtual-key"),
+        (headers.custom_host.is_some(), "x-gateway-custom-host"),
+        (headers.forward_headers.is_some(), "x-gateway-forward-headers"),
+    ];
+    let said = said.iter().find_map(|(given, name)| given.then_some(*name));
+    let said = said.or_else(|| headers.settings.iter().next().map(|(name, _)| name));
+    let refused = |why: String, field: &str| Err(Fault::new(FaultKind::BadConfig, why).on(field));
+    match said {
+        Some(name) => refused(format!("The key is held to its config: {name} cannot be given beside it"), name),
+        None if slug => {
+            refused("The key is held to its config: the model must not name a provider".to_owned(), "model")
+        }
+        None => Ok(()),
+    }
 }
 
 fn no_match(NoMatch(path): NoMatch) -> Fault {

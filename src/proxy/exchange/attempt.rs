@@ -238,7 +238,9 @@ impl Turn<'_, '_> {
     /// When one try has to be over; `None`: it may take as long as it likes.
     fn limit(&self, resolved: &Resolved<'_>) -> Option<Deadline> {
         let request = self.gate.request;
-        let timeout = request.headers.request_timeout_ms.or(resolved.leaf.timeout_ms).map(Duration::from_millis);
+        let (own, set) = (request.headers.request_timeout_ms, resolved.leaf.timeout_ms);
+        let shorter = own.zip(set).filter(|_| request.is_held_to_config()).map(|(own, set)| own.min(set));
+        let timeout = shorter.or(own).or(set).map(Duration::from_millis);
         let own = timeout.and_then(|told| Some(Deadline { at: Instant::now().checked_add(told)?, told }));
         match (own, self.gate.parts.delivery.deadline(request)) {
             (Some(own), whole) if whole.is_none_or(|whole| own.at <= whole.at) => Some(own),
