@@ -195,7 +195,7 @@ impl Adapter for &'static Row {
             _ if call.raw => Box::new(raw::Relay::new(call)),
             operation if self.adapts(operation) => Box::new(Stream::new(call, slug, ChatReader::default())),
             Operation::ChatCompletions | Operation::Completions => {
-                Box::new(Passthrough::new(slug, ChunkGrammar::new(slug, !call.wants_usage)))
+                Box::new(Passthrough::new(slug, ChunkGrammar::new(slug, call)))
             }
             Operation::Responses => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug, true))),
             Operation::GetResponse => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug, false))),

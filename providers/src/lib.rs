@@ -34,3 +34,4 @@ pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Pr
 pub use answer::in_band;
 pub use model_place::{ModelPlace, Untouched};
 pub use registry::{adapter, catalog};
+pub use translate::streamed;

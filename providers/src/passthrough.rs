@@ -72,6 +72,11 @@ pub(crate) trait Grammar: Send {
     /// The event that tells a client of an error.
     fn error(&self, failure: &Failure) -> Bytes;
     fn dialect(&self) -> Dialect;
+    /// The body came to its proper end. What the client still lacks of an answer that is whole without its end mark;
+    /// `None`: it is not whole.
+    fn end(&self) -> Option<Bytes> {
+        None
+    }
 }
 
 pub(crate) struct Passthrough<G> {
@@ -125,11 +130,19 @@ impl<G: Grammar> StreamTranslator for Passthrough<G> {
 
     fn finish(&mut self) -> Bytes {
         let whole = |data: &[u8]| data == b"[DONE]" || read::<IgnoredAny>(data).is_some();
-        let Some(last) = self.framer.last(whole) else { return Bytes::new() };
-        self.read(&last).unwrap_or_else(|failure| {
-            self.seen.failed = Some(failure.message);
-            Bytes::new()
-        })
+        let cut = self.framer.is_inside();
+        let last = self.framer.last(whole);
+        let cut = cut && last.is_none();
+        let tail = last.map_or_else(Bytes::new, |last| {
+            self.read(&last).unwrap_or_else(|failure| {
+                self.seen.failed = Some(failure.message);
+                Bytes::new()
+            })
+        });
+        let open = self.seen.progress != Progress::Complete && self.seen.failed.is_none() && !cut;
+        let Some(mark) = open.then(|| self.grammar.end()).flatten() else { return tail };
+        self.seen.progress = Progress::Complete;
+        if tail.is_empty() { mark } else { [tail, mark].concat().into() }
     }
 
     fn abort(&mut self, failure: &Failure) -> Bytes {

@@ -33,6 +33,11 @@ impl Framer {
         self.capped(whole)
     }
 
+    /// Whether an event has begun that has not ended.
+    pub(crate) fn is_inside(&self) -> bool {
+        !self.held.trim_ascii().is_empty()
+    }
+
     /// The body is over: an event without its blank line, which some servers leave out, unless it was cut short.
     pub(crate) fn last(&mut self, whole: impl Fn(&[u8]) -> bool) -> Option<Bytes> {
         let rest = self.held.split().freeze();

@@ -3,12 +3,15 @@
 
 use crate::adapter::{Call, Ending, Failure, Progress, Reply, StreamTranslator};
 use crate::answer::{Step, Whole, Writer};
+use crate::convert::steps::from_chat::ChatReader;
+use crate::convert::steps::from_messages::MessageReader;
 use crate::failure::{self, Trouble};
 use crate::passthrough::Seen;
 use crate::sse::{self, Framer};
+use crate::wire::messages::Message;
 use crate::wire::read;
 use bytes::{Bytes, BytesMut};
-use gateway_domain::{Dialect, Usage};
+use gateway_domain::{Dialect, Operation, Usage};
 use serde::de::IgnoredAny;
 
 /// What stands in the way of an event.
@@ -187,6 +190,24 @@ impl<R: Reader> StreamTranslator for Stream<R> {
     fn ending(&self) -> Ending {
         self.flow.ending(&self.reader)
     }
+}
+
+/// A whole answer in the client's dialect as the stream that was asked for: some servers do not stream. `None`: of such an
+/// answer no stream can be made.
+pub fn streamed(call: &Call<'_>, slug: &'static str, body: &[u8]) -> Option<Bytes> {
+    let mut steps = Vec::with_capacity(8);
+    let message;
+    match call.operation {
+        Operation::ChatCompletions => ChatReader::default().completion(body, &mut steps).ok()?,
+        Operation::Messages => {
+            message = read::<Message<'_>>(body)?;
+            MessageReader::default().message(&message, &mut steps);
+        }
+        _ => return None,
+    }
+    let (mut writer, mut out) = (Writer::new(call, slug), BytesMut::with_capacity(body.len() * 2));
+    steps.iter().for_each(|step| writer.write(step, &mut out));
+    Some(out.freeze())
 }
 
 /// A whole answer from the steps that it stands for.

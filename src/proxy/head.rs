@@ -2,7 +2,7 @@
 //! integration; a request clones that and adds its length.
 
 use super::client::Framing;
-use super::headers::suffix_of;
+use super::headers::{of_connection, suffix_of};
 use super::request::Request;
 use super::target::{Aim, Credential};
 use crate::upstream::{Pass, later};
@@ -22,6 +22,9 @@ use std::time::SystemTime;
 
 /// Prepared heads of states that are gone are dropped all at once when this many have gathered.
 const MOST_PREPARED: usize = 4096;
+
+/// Keys that the gateway makes are longer, and those that are given to it have no less.
+const SHORTEST_KEY: usize = 32;
 
 /// What carries a signature of AWS's.
 const SIGNED_BY: &[&str] = &["authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"];
@@ -140,7 +143,7 @@ pub(crate) fn build(
         _ => {
             let mut head = prepare(request, aim, out.path.as_deref().unwrap_or(&endpoint.path), endpoint)?;
             if passes(request) {
-                pass_raw(&mut head, client, aim, aliases)?;
+                pass_raw(&mut head, request, client, (aim, aliases))?;
             }
             HeadPlan::new(head)
         }
@@ -201,8 +204,13 @@ fn is_fixed(aim: &Aim, name: &str) -> bool {
 
 /// A gateway key must not leave the house, in whatever header it stands.
 fn is_key(request: &Request, value: &HeaderValue) -> bool {
-    let known = |word: &str| looks_minted(word) || request.tenant.world.snapshot.key(&KeyHash::of(word)).is_some();
-    value.to_str().is_ok_and(|v| v.split_whitespace().any(known))
+    // Shorter ones are no keys, and need not be hashed.
+    let known = |word: &str| {
+        let long = word.len() >= SHORTEST_KEY;
+        long && (looks_minted(word) || request.tenant.world.snapshot.key(&KeyHash::of(word)).is_some())
+    };
+    let apart = |c: char| c.is_whitespace() || matches!(c, '=' | ',' | ';' | ':' | '"' | '\'' | '&' | '?');
+    value.to_str().is_ok_and(|v| known(v.trim()) || v.split(apart).any(known))
 }
 
 /// Method, path, host, credential and the fixed headers of the target.
@@ -259,7 +267,12 @@ pub(super) fn authorize(head: &mut RequestHeader, aim: &Aim) -> Result<(), Fault
 
 /// Headers of a pass-through request: the client's own, without what belongs to the hop, to the gateway or
 /// to its credential.
-fn pass_raw(head: &mut RequestHeader, client: &HeaderMap, aim: &Aim, aliases: &[String]) -> Result<(), Fault> {
+fn pass_raw(
+    head: &mut RequestHeader,
+    request: &Request,
+    client: &HeaderMap,
+    (aim, aliases): (&Aim, &[String]),
+) -> Result<(), Fault> {
     static OWN: &[&str] = &[
         "host",
         "connection",
@@ -290,10 +303,12 @@ fn pass_raw(head: &mut RequestHeader, client: &HeaderMap, aim: &Aim, aliases: &[
         _ => &[],
     };
     let mut replaced: Vec<&HeaderName> = Vec::new();
+    let listed = of_connection(client);
     for (name, value) in client {
         let text = name.as_str();
         let auth = matches!(aim.adapter.info().auth, AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == text);
-        if OWN.contains(&text) || auth || suffix_of(text, aliases).is_some() || fixed.iter().any(|(n, _)| n == text) {
+        let own = OWN.contains(&text) || listed.contains(name) || suffix_of(text, aliases).is_some();
+        if own || auth || fixed.iter().any(|(n, _)| n == text) || is_key(request, value) {
             continue;
         }
         if replaced.contains(&name) {

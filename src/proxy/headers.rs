@@ -7,7 +7,7 @@ use gateway_domain::cloud::{Settings, setting_of_header};
 use gateway_domain::egress::{BaseUrl, Trusted, check_custom_host};
 use gateway_domain::record::{Client, Parent};
 use gateway_domain::{Fault, FaultKind};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ impl GatewayHeaders {
             }
             "sensitive-headers" => {
                 let lower: Vec<String> = list(name, text()?)?.iter().map(|n| n.to_ascii_lowercase()).collect();
-                if let Some(wrong) = lower.iter().find(|n| http::HeaderName::from_bytes(n.as_bytes()).is_err()) {
+                if let Some(wrong) = lower.iter().find(|n| HeaderName::from_bytes(n.as_bytes()).is_err()) {
                     return Err(bad(name, &format!("`{wrong}` is not a valid header name")));
                 }
                 self.sensitive = Some(lower.into());
@@ -241,6 +241,16 @@ const TOLD: [&str; 3] = ["runtime", "runtime-version", "package-version"];
 /// What stands behind the gateway's prefix or one of its aliases.
 pub(crate) fn suffix_of<'a>(name: &'a str, aliases: &[String]) -> Option<&'a str> {
     name.strip_prefix(PREFIX).or_else(|| aliases.iter().find_map(|a| name.strip_prefix(a.as_str())))
+}
+
+/// Headers that `connection` names: they belong to one connection as well (RFC 9110, 7.6.1).
+pub(crate) fn of_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let lists = headers.get_all(header::CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
+    let names = lists.flat_map(|list| list.split(',')).map(str::trim).filter(|name| !name.is_empty());
+    names
+        .filter(|name| !name.eq_ignore_ascii_case("close") && !name.eq_ignore_ascii_case("keep-alive"))
+        .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
+        .collect()
 }
 
 fn bad(name: &str, rule: &str) -> Fault {
@@ -323,7 +333,6 @@ fn metadata(name: &str, value: &HeaderValue) -> Result<Vec<(String, String)>, Fa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderName;
 
     fn parse(pairs: &[(&str, &str)]) -> Result<GatewayHeaders, Fault> {
         let mut map = HeaderMap::new();

@@ -264,7 +264,7 @@ async fn answers_without_a_body_have_none() {
         [(204, "HTTP/1.1 204 No Content\r\n\r\n"), (304, "HTTP/1.1 304 Not Modified\r\netag: \"x\"\r\n\r\n")]
     {
         let upstream = Upstream::replying(move |_| bytes.as_bytes().to_vec()).await;
-        for path in ["/v1/chat/completions", "/v1/proxy/thing"] {
+        for path in ["/v1/brand/new", "/v1/proxy/chat/completions"] {
             for _ in 0..2 {
                 let answer = gateway.post(path).config(&target(&upstream)).json(&hello()).send().await.expect(status);
                 assert_eq!(answer.body, b"");

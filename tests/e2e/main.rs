@@ -71,6 +71,8 @@ mod models;
 #[cfg(test)]
 mod native_models;
 #[cfg(test)]
+mod no_answers;
+#[cfg(test)]
 mod open_connections;
 #[cfg(test)]
 mod otlp;

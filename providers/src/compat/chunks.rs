@@ -2,7 +2,7 @@
 //! Once a stream has begun, an event is only searched for the few names that matter, not parsed.
 
 use super::scan::{says, strings_after};
-use crate::adapter::{Failure, Progress};
+use crate::adapter::{Call, Failure, Progress};
 use crate::failure::{self, Trouble};
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
@@ -10,7 +10,7 @@ use crate::tokens::Said;
 use crate::wire::usage::OpenAiUsage;
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
-use gateway_domain::Dialect;
+use gateway_domain::{Dialect, Operation};
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -20,6 +20,7 @@ use std::sync::LazyLock;
 struct Names {
     usage: Finder<'static>,
     error: Finder<'static>,
+    finish: Finder<'static>,
     /// Keys of what is written, the commonest first.
     written: [Finder<'static>; 6],
 }
@@ -27,6 +28,7 @@ struct Names {
 static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
     usage: Finder::new("\"usage\""),
     error: Finder::new("\"error\""),
+    finish: Finder::new("\"finish_reason\""),
     written: ["\"content\"", "\"reasoning_content\"", "\"reasoning\"", "\"arguments\"", "\"text\"", "\"refusal\""]
         .map(Finder::new),
 });
@@ -56,6 +58,8 @@ struct Groq<'a> {
 
 #[derive(Deserialize)]
 struct Choice<'a> {
+    #[serde(default)]
+    index: u64,
     #[serde(borrow)]
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
@@ -97,16 +101,19 @@ pub(crate) struct ChunkGrammar {
     slug: &'static str,
     /// The client did not ask for the usage chunk (`choices: []`), whoever did.
     hide_usage: bool,
+    /// How many choices were asked for, and which of them have ended.
+    choices: usize,
+    finished: Vec<u64>,
 }
 
 impl ChunkGrammar {
-    pub(crate) fn new(slug: &'static str, hide_usage: bool) -> Self {
-        Self { slug, hide_usage }
+    pub(crate) fn new(slug: &'static str, call: &Call<'_>) -> Self {
+        Self { slug, hide_usage: !call.wants_usage, choices: choices(call), finished: Vec::new() }
     }
 
     /// An event that changes nothing but the amount of text.
     fn plain(event: &[u8]) -> bool {
-        event.len() > 40 && !says(event, &NAMES.usage) && !says(event, &NAMES.error)
+        event.len() > 40 && !says(event, &NAMES.usage) && !says(event, &NAMES.error) && !says(event, &NAMES.finish)
     }
 
     /// A chunk writes text, or reasoning, or arguments; some providers send the same reasoning under two names,
@@ -124,7 +131,7 @@ impl ChunkGrammar {
         }
     }
 
-    fn take(&self, chunk: &Chunk<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+    fn take(&mut self, chunk: &Chunk<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
         if speaks(chunk.error) || chunk.object.is_some_and(|o| o.get() == "\"error\"") {
             let trouble = Trouble::read(data).unwrap_or_default();
             return Verdict::Fail(trouble.verbatim(trouble.status(), Bytes::copy_from_slice(data)));
@@ -139,6 +146,11 @@ impl ChunkGrammar {
             Some([]) if usage.is_some() && self.hide_usage => Verdict::Hide,
             choices => {
                 let choices = choices.unwrap_or_default();
+                for choice in choices.iter().filter(|c| speaks(c.finish_reason)) {
+                    if !self.finished.contains(&choice.index) && self.finished.len() < self.choices {
+                        self.finished.push(choice.index);
+                    }
+                }
                 if choices.iter().any(Choice::begins) {
                     seen.begin();
                 }
@@ -147,7 +159,7 @@ impl ChunkGrammar {
         }
     }
 
-    fn study(&self, event: &[u8], seen: &mut Seen) -> Verdict {
+    fn study(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
         let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return Verdict::Pass };
         if data.trim_ascii() == b"[DONE]" {
             // A stream that failed has no clean end.
@@ -183,4 +195,26 @@ impl Grammar for ChunkGrammar {
     fn dialect(&self) -> Dialect {
         Dialect::OpenAi
     }
+
+    /// Some servers leave out the mark: every choice has ended, and so has the body.
+    fn end(&self) -> Option<Bytes> {
+        (self.finished.len() >= self.choices).then(|| Bytes::from_static(b"data: [DONE]\n\n"))
+    }
+}
+
+/// How many answers a body asks for; of a list of prompts nobody counts them.
+fn choices(call: &Call<'_>) -> usize {
+    #[derive(Deserialize)]
+    struct Asked<'a> {
+        n: Option<usize>,
+        #[serde(borrow)]
+        prompt: Option<&'a RawValue>,
+    }
+    let prompts = call.operation == Operation::Completions;
+    if !prompts && memchr::memmem::find(call.body, b"\"n\"").is_none() {
+        return 1;
+    }
+    let Some(asked) = read::<Asked<'_>>(call.body) else { return 1 };
+    let many = asked.prompt.is_some_and(|prompt| prompt.get().starts_with('['));
+    if prompts && many { usize::MAX } else { asked.n.unwrap_or(1).clamp(1, 128) }
 }

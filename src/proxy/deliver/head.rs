@@ -2,7 +2,7 @@
 //! prefix that clients know. Sends nothing.
 
 use crate::proxy::client::SmallAnswer;
-use crate::proxy::headers::PREFIX;
+use crate::proxy::headers::{PREFIX, of_connection, suffix_of};
 use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::Request;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -28,6 +28,8 @@ pub(crate) struct ReplyNames {
     exception: Names,
     /// Of requests and of tokens: limit, remaining, reset.
     limits: [[Names; 3]; 2],
+    /// Prefixes beside the usual one.
+    aliases: Vec<String>,
 }
 
 /// What clients of the providers look at, told where the provider does not.
@@ -59,6 +61,7 @@ impl ReplyNames {
             valid.map(lasting).collect()
         };
         Self {
+            aliases: aliases.to_vec(),
             trace_id: names("trace-id"),
             retries: names("retry-attempt-count"),
             option_index: names("last-used-option-index"),
@@ -96,13 +99,16 @@ pub(crate) fn copy_head(from: &ResponseHeader, remade: bool) -> Box<ResponseHead
     let mut parts = RespParts::from(empty_head());
     parts.status = from.status;
     parts.headers.reserve(MOST_HEADERS);
+    let listed = of_connection(&from.headers);
     for (name, value) in &from.headers {
         let hop = *name == header::CONNECTION
             || *name == header::TRANSFER_ENCODING
             || *name == header::UPGRADE
             || *name == header::TRAILER
             || *name == header::PROXY_AUTHENTICATE
-            || matches!(name.as_str(), "keep-alive" | "proxy-connection");
+            // Another address of the provider's is none of the gateway's.
+            || matches!(name.as_str(), "keep-alive" | "proxy-connection" | "alt-svc")
+            || listed.contains(name);
         if hop || (remade && *name == header::CONTENT_LENGTH) || name.as_str().starts_with(PREFIX) {
             continue;
         }
@@ -111,9 +117,19 @@ pub(crate) fn copy_head(from: &ResponseHeader, remade: bool) -> Box<ResponseHead
     Box::new(parts.into())
 }
 
+/// Nobody but the gateway speaks under its names: what a provider says there is dropped.
+fn drop_own(names: &ReplyNames, headers: &mut HeaderMap) {
+    if names.aliases.is_empty() {
+        return;
+    }
+    let own = |name: &&HeaderName| suffix_of(name.as_str(), &names.aliases).is_some();
+    let theirs: Vec<HeaderName> = headers.keys().filter(own).cloned().collect();
+    theirs.iter().for_each(|name| drop(headers.remove(name)));
+}
+
 fn put(headers: &mut HeaderMap, names: &Names, value: &HeaderValue) {
     for name in names {
-        // Nothing of these names is ever copied from upstream, so there is nothing to replace.
+        // Nothing of these names is left of what upstream said, so there is nothing to replace.
         headers.append(name.clone(), value.clone());
     }
 }
@@ -171,6 +187,7 @@ pub(crate) fn announce(names: &ReplyNames, head: &mut ResponseHeader, request: &
 pub(crate) fn decorate(names: &ReplyNames, head: &mut ResponseHeader, request: &Request, info: &AttemptInfo) {
     let mut values = Values::new();
     edit(head, |headers| {
+        drop_own(names, headers);
         put_limits(names, headers, &mut values, info.limits, request.now());
         mark(names, headers, &mut values, request, info);
     });
@@ -234,7 +251,8 @@ fn plain_fault_head(names: &ReplyNames, fault: &Fault) -> Box<ResponseHeader> {
             headers.insert(HeaderName::from_static("retry-after-ms"), HeaderValue::from(ms));
         }
         let hopeless = fault.retry_after().is_some_and(|ms| ms > LONGEST_SDK_WAIT_MS);
-        if fault.kind() == FaultKind::BudgetExhausted || (fault.kind() == FaultKind::RateLimited && hopeless) {
+        let never = matches!(fault.kind(), FaultKind::BudgetExhausted | FaultKind::Unsupported);
+        if never || (fault.kind() == FaultKind::RateLimited && hopeless) {
             headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
         }
         if fault.kind().row().exception {

@@ -13,9 +13,9 @@ use crate::proxy::request::Request;
 use crate::proxy::wire::{Response, SendError};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::record::mask;
-use gateway_domain::{Fault, FaultKind};
-use gateway_providers::Progress;
+use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::frames::MEDIA_TYPE;
+use gateway_providers::{Progress, streamed};
 use http::header;
 use pingora::http::ResponseHeader;
 use std::time::{Duration, Instant};
@@ -26,6 +26,30 @@ const MOST_HELD: usize = 64 * 1024;
 const MOST_ERROR: usize = 1 << 20;
 /// A body larger than this is taken from the budget.
 const MOST_FREE: usize = 64 * 1024;
+
+/// A status that no client of this route can be told: a redirect, which a client would follow with its key and body to
+/// wherever it leads, or a number that HTTP does not have.
+fn no_answer(status: u16, request: &Request) -> Option<String> {
+    // That nothing has changed is an answer to who looks again, and to nobody else.
+    let looks = status == 304 && request.method != http::Method::POST;
+    let redirect = (300..400).contains(&status) && !looks && !request.route.raw;
+    match status {
+        _ if redirect => Some(format!("The provider answered with a redirect ({status}), which is not followed")),
+        600.. => Some(format!("The provider answered with the status {status}, which HTTP does not have")),
+        _ => None,
+    }
+}
+
+/// Everything else on the known routes is answered in JSON or in events.
+const fn is_sound(operation: Operation) -> bool {
+    matches!(operation, Operation::Speech | Operation::Transcription | Operation::Translation)
+}
+
+/// Whether a client that asks for a stream reads nothing but one.
+const fn answers_in_events(operation: Operation) -> bool {
+    use Operation::{ChatCompletions, Completions, Messages, Responses};
+    matches!(operation, ChatCompletions | Completions | Messages | Responses)
+}
 
 pub(crate) struct Reader<'a> {
     pub(crate) delivery: &'a DeliveryParts,
@@ -45,7 +69,12 @@ impl Reader<'_> {
         let encoded =
             head.headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
         let translated = self.resolved.aim.adapter.translates(route.operation, route.dialect);
-        let untouched = (encoded || status == 204 || status == 304) && !translated;
+        if let Some(why) = no_answer(status, self.request) {
+            return broken(&why);
+        }
+        // Only what is asked for by POST has to have an answer.
+        let bodyless = matches!(status, 204 | 304) && self.request.method != http::Method::POST;
+        let untouched = (encoded || bodyless) && !translated;
         if route.raw || self.request.upload.is_some() || untouched {
             return self.pass(response);
         }
@@ -60,7 +89,7 @@ impl Reader<'_> {
             // Boxed, as it is large and most calls are no streams.
             return Box::pin(self.hold(response)).await;
         }
-        if success && !translated && !media.is_empty() && !is_json(&media) {
+        if success && !translated && !media.is_empty() && !is_json(&media) && is_sound(route.operation) {
             return self.pass(response);
         }
         self.whole(response).await
@@ -89,7 +118,17 @@ impl Reader<'_> {
             match adapter.response(&call, &body) {
                 Ok(reply) => {
                     let (usage, model) = (reply.usage, reply.model);
-                    WholeAnswer { usage, model, original: body, held, ..WholeAnswer::new(head, reply.body) }
+                    let (mut head, mut told) = (head, reply.body);
+                    if self.resolved.content.stream && answers_in_events(self.request.route.operation) {
+                        let Some(events) = streamed(&call, adapter.info().slug, &told) else {
+                            return broken("The provider answered a call for a stream with something else");
+                        };
+                        let media = header::HeaderValue::from_static("text/event-stream");
+                        let set = head.insert_header(header::CONTENT_TYPE, media);
+                        debug_assert!(set.is_ok(), "a constant header");
+                        told = events;
+                    }
+                    WholeAnswer { usage, model, original: body, held, ..WholeAnswer::new(head, told) }
                 }
                 Err(failure) => self.without_credential(WholeAnswer::failed(failure, head, body)),
             }

@@ -129,6 +129,13 @@ impl Reader for ChatReader {
         self.chunk(data, steps)
     }
 
+    /// Some servers leave out the mark: every choice has ended, and so has the body.
+    fn close(&mut self, steps: &mut Vec<Step<'static>>) {
+        if !self.choices.is_empty() && self.choices.iter().all(|choice| choice.finished) {
+            self.done(steps);
+        }
+    }
+
     fn usage(&self) -> Option<Usage> {
         self.usage
     }
