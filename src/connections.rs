@@ -52,7 +52,8 @@ where
     for number in 0..workers {
         let (desk, (send, arrivals)) = (Arc::<Desk>::default(), unbounded_channel());
         places.push(Place { desk: desk.clone(), arrivals: send });
-        let (name, app, tls, seats) = (format!("worker-{number}"), app.clone(), tls.clone(), seats.clone());
+        // The benchmarks know by this name which threads serve requests.
+        let (name, app, tls, seats) = (format!("proxy-{number}"), app.clone(), tls.clone(), seats.clone());
         services.push(Box::new(Work { name, app, clocks, desk, tls, seats, arrivals, upkeep }));
     }
     services.push(Box::new(Door { app, listening, places, seats, turn: AtomicUsize::new(0) }));

@@ -57,7 +57,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service for Door<A> {
     }
 
     fn name(&self) -> &str {
-        "door"
+        "proxy-door"
     }
 
     fn threads(&self) -> Option<usize> {
