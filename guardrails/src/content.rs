@@ -1,0 +1,235 @@
+//! A request or an answer as guardrails see it: the texts inside it, each with the place where it stands, so that it
+//! can be rewritten without touching another byte. Knows the shapes of bodies, and no check.
+
+mod edit;
+mod find;
+mod tape;
+
+pub use edit::Rewrite;
+pub(crate) use edit::{quoted, splice, with_last_member};
+pub(crate) use tape::{Kind, Node, Tape};
+
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How a body is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    Chat,
+    Completions,
+    Embeddings,
+    Messages,
+    Responses,
+    /// Of a route that is passed through: text is found by the names of fields, and the body is never changed.
+    Unknown,
+    /// No JSON, or none that is read: checks that need text have none.
+    Opaque,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Input,
+    Output,
+}
+
+/// Who said a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    System,
+    User,
+    Assistant,
+    Tool,
+}
+
+/// What kind of text it is, as the parameter `scan` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scan {
+    Text,
+    Tool,
+    Reasoning,
+}
+
+/// Where a text stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The JSON string in the body, quotes included.
+    pub(crate) outer: Range<usize>,
+    /// The JSON string within the JSON that the outer one holds (arguments of tools).
+    pub(crate) inner: Option<Range<usize>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// Of requests the number of the message, of answers that of the choice.
+    pub(crate) group: u32,
+    pub(crate) role: Role,
+    pub(crate) scan: Scan,
+    pub(crate) place: Place,
+    pub(crate) text: Arc<str>,
+}
+
+/// Which messages of a request are looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Scope {
+    #[default]
+    LastMessage,
+    LastUserMessage,
+    UserMessages,
+    AllMessages,
+}
+
+/// Which texts a check looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub(crate) scope: Scope,
+    pub(crate) text: bool,
+    pub(crate) tool: bool,
+    pub(crate) reasoning: bool,
+}
+
+impl Selection {
+    pub(crate) const TEXT: Self = Self { scope: Scope::LastMessage, text: true, tool: false, reasoning: false };
+    pub(crate) const TEXT_AND_TOOL: Self = Self { tool: true, ..Self::TEXT };
+
+    pub(crate) const fn takes(self, scan: Scan) -> bool {
+        match scan {
+            Scan::Text => self.text,
+            Scan::Tool => self.tool,
+            Scan::Reasoning => self.reasoning,
+        }
+    }
+}
+
+/// A body, and what was found in it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Content(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    body: Bytes,
+    shape: Shape,
+    direction: Direction,
+    parts: Vec<Part>,
+    /// The body is no JSON object, or too large to be looked through.
+    unreadable: Option<&'static str>,
+    /// Values that are no text but say something all the same: calls of tools.
+    has_tool_calls: bool,
+    /// The number of the last message, and of the last one of a user.
+    last: Option<u32>,
+    last_user: Option<u32>,
+}
+
+/// The texts of a choice, or of the chosen messages, as one.
+#[derive(Clone, Debug)]
+pub(crate) struct Joined {
+    pub(crate) text: String,
+    /// Positions in [`Content::parts`].
+    pub(crate) parts: Vec<usize>,
+}
+
+impl Content {
+    pub fn new(body: Bytes, shape: Shape, direction: Direction) -> Self {
+        let found = find::find(&body, shape, direction);
+        let (parts, unreadable) = match found {
+            Ok(found) => (found, None),
+            Err(why) => (find::Found::default(), Some(why)),
+        };
+        Self(Arc::new(Inner {
+            body,
+            shape,
+            direction,
+            unreadable,
+            has_tool_calls: parts.has_tool_calls,
+            last: parts.last,
+            last_user: parts.last_user,
+            parts: parts.parts,
+        }))
+    }
+
+    pub fn body(&self) -> &Bytes {
+        &self.0.body
+    }
+
+    pub fn shape(&self) -> Shape {
+        self.0.shape
+    }
+
+    pub fn direction(&self) -> Direction {
+        self.0.direction
+    }
+
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.0.parts
+    }
+
+    /// Why the body could not be looked through, which no check of text may pass over.
+    pub(crate) fn unreadable(&self) -> Option<&'static str> {
+        self.0.unreadable
+    }
+
+    pub(crate) fn has_tool_calls(&self) -> bool {
+        self.0.has_tool_calls
+    }
+
+    /// Whether rewriting is possible at all.
+    pub(crate) fn is_rewritable(&self) -> bool {
+        !matches!(self.0.shape, Shape::Unknown | Shape::Opaque)
+    }
+
+    fn is_chosen(&self, part: &Part, selection: Selection) -> bool {
+        if !selection.takes(part.scan) {
+            return false;
+        }
+        if self.0.direction == Direction::Output {
+            return true;
+        }
+        match selection.scope {
+            Scope::LastMessage => Some(part.group) == self.0.last,
+            Scope::LastUserMessage => Some(part.group) == self.0.last_user,
+            Scope::UserMessages => part.role == Role::User,
+            Scope::AllMessages => true,
+        }
+    }
+
+    /// Positions of the chosen parts, in the order in which they stand.
+    pub(crate) fn chosen(&self, selection: Selection) -> Vec<usize> {
+        let parts = self.0.parts.iter().enumerate();
+        parts.filter(|(_, p)| self.is_chosen(p, selection)).map(|(i, _)| i).collect()
+    }
+
+    /// What a check judges: of a request one text, of an answer one for each choice. Never empty: where there is
+    /// no text, there is one empty text.
+    pub(crate) fn joined(&self, selection: Selection) -> Vec<Joined> {
+        let mut out: Vec<(u32, Joined)> = Vec::new();
+        for at in self.chosen(selection) {
+            let part = &self.0.parts[at];
+            let group = if self.0.direction == Direction::Input { 0 } else { part.group };
+            match out.iter_mut().find(|(g, _)| *g == group) {
+                Some((_, joined)) => {
+                    joined.text.push('\n');
+                    joined.text.push_str(&part.text);
+                    joined.parts.push(at);
+                }
+                None => out.push((group, Joined { text: part.text.as_ref().to_owned(), parts: vec![at] })),
+            }
+        }
+        if out.is_empty() {
+            out.push((0, Joined { text: String::new(), parts: Vec::new() }));
+        }
+        out.into_iter().map(|(_, joined)| joined).collect()
+    }
+
+    /// The same body with other texts in the places of some parts.
+    pub(crate) fn with_texts(&self, texts: Vec<(usize, String)>) -> Self {
+        let body = edit::with_texts(self, texts);
+        Self::new(body, self.0.shape, self.0.direction)
+    }
+
+    pub(crate) fn with_body(&self, body: Bytes) -> Self {
+        Self::new(body, self.0.shape, self.0.direction)
+    }
+}
+
+#[cfg(test)]
+mod tests;

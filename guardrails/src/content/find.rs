@@ -1,0 +1,334 @@
+//! Where the texts of each shape of body stand. A key that stands twice is looked at twice, so that no reader of the
+//! body sees a text that no check saw.
+
+use super::tape::Node;
+use super::{Direction, Kind, Part, Place, Role, Scan, Shape, Tape};
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Texts of one body; more are refused rather than left unseen.
+const MOST_PARTS: usize = 200_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) parts: Vec<Part>,
+    pub(super) has_tool_calls: bool,
+    pub(super) last: Option<u32>,
+    pub(super) last_user: Option<u32>,
+    group: u32,
+    too_many: bool,
+}
+
+pub(super) fn find(body: &Bytes, shape: Shape, direction: Direction) -> Result<Found, &'static str> {
+    let mut found = Found::default();
+    if shape == Shape::Opaque {
+        return Ok(found);
+    }
+    let text = std::str::from_utf8(body).map_err(|_| "is no UTF-8")?;
+    let tape = Tape::parse(text)?;
+    let Some(root) = tape.root() else { return Err("is no JSON") };
+    match (direction, shape) {
+        (Direction::Input, Shape::Chat) => found.messages(root),
+        (Direction::Input, Shape::Messages) => {
+            found.system(root, "system");
+            found.messages(root);
+        }
+        (Direction::Input, Shape::Completions) => found.plain(root, "prompt"),
+        (Direction::Input, Shape::Embeddings) => found.plain(root, "input"),
+        (Direction::Input, Shape::Responses) => {
+            found.system(root, "instructions");
+            found.items(root, "input");
+        }
+        (Direction::Input, Shape::Unknown) => found.any_request(root),
+        (Direction::Output, Shape::Chat | Shape::Completions) => found.choices(root),
+        (Direction::Output, Shape::Messages) => found.blocks_of(root, Role::Assistant),
+        (Direction::Output, Shape::Responses) => found.items(root, "output"),
+        (Direction::Output, Shape::Unknown) => found.any_answer(root),
+        (Direction::Output, Shape::Embeddings) | (_, Shape::Opaque) => {}
+    }
+    if found.too_many { Err("has too many texts to be looked through") } else { Ok(found) }
+}
+
+fn role_of(node: Node<'_>) -> Role {
+    match node.get("role").and_then(Node::text).as_deref() {
+        Some("system" | "developer") => Role::System,
+        Some("assistant" | "model") => Role::Assistant,
+        Some("tool" | "function") => Role::Tool,
+        _ => Role::User,
+    }
+}
+
+impl Found {
+    fn add(&mut self, node: Node<'_>, role: Role, scan: Scan) {
+        if let Some(text) = node.text() {
+            self.push(role, scan, Place { outer: node.span(), inner: None }, &text);
+        }
+    }
+
+    fn push(&mut self, role: Role, scan: Scan, place: Place, text: &str) {
+        if self.parts.len() >= MOST_PARTS {
+            self.too_many = true;
+            return;
+        }
+        self.parts.push(Part { group: self.group, role, scan, place, text: Arc::from(text) });
+    }
+
+    fn add_all(&mut self, node: Node<'_>, key: &str, role: Role, scan: Scan) {
+        for value in node.all(key) {
+            self.add(value, role, scan);
+        }
+    }
+
+    /// One message is done; what comes is of the next.
+    fn message_ends(&mut self, role: Role) {
+        self.last = Some(self.group);
+        if role == Role::User {
+            self.last_user = Some(self.group);
+        }
+        self.group += 1;
+    }
+
+    /// A text beside the messages that sets how all of them are answered: never the last message.
+    fn system(&mut self, root: Node<'_>, key: &str) {
+        for node in root.all(key) {
+            self.text_or_parts(node, Role::System);
+            self.group += 1;
+        }
+    }
+
+    fn messages(&mut self, root: Node<'_>) {
+        for messages in root.all("messages") {
+            for message in messages.elements() {
+                let role = role_of(message);
+                self.blocks_of(message, role);
+                self.message_ends(role);
+            }
+        }
+    }
+
+    /// A message's content, calls and reasoning, in the words of Chat and Messages alike.
+    fn blocks_of(&mut self, message: Node<'_>, role: Role) {
+        for (key, value) in message.members() {
+            match &*key {
+                "content" => self.text_or_parts(value, role),
+                "refusal" => self.add(value, role, Scan::Text),
+                "reasoning_content" | "reasoning" => self.add(value, role, Scan::Reasoning),
+                "audio" => self.add_all(value, "transcript", role, Scan::Text),
+                "tool_calls" => value.elements().for_each(|call| self.chat_call(call, role)),
+                "function_call" => self.call(value, "arguments", role),
+                "content_blocks" => value.elements().for_each(|block| self.block(block, role)),
+                _ => {}
+            }
+        }
+    }
+
+    fn chat_call(&mut self, call: Node<'_>, role: Role) {
+        self.has_tool_calls = true;
+        for function in call.all("function") {
+            self.call(function, "arguments", role);
+        }
+        for custom in call.all("custom") {
+            self.call(custom, "input", role);
+        }
+    }
+
+    /// Arguments are JSON as text, or an object. Strings within are texts; what is no JSON is one text.
+    fn call(&mut self, node: Node<'_>, key: &str, role: Role) {
+        if node.kind() != Kind::Object {
+            return;
+        }
+        self.has_tool_calls = true;
+        for arguments in node.all(key) {
+            self.arguments(arguments, role);
+        }
+    }
+
+    fn arguments(&mut self, node: Node<'_>, role: Role) {
+        let Some(text) = node.text() else { return self.strings(node, role, None) };
+        match Tape::parse(&text) {
+            Ok(tape) => {
+                if let Some(root) = tape.root() {
+                    self.strings(root, role, Some(node.span()));
+                }
+            }
+            Err(_) => self.push(role, Scan::Tool, Place { outer: node.span(), inner: None }, &text),
+        }
+    }
+
+    /// Every string value within `node`; `outer` is the string that holds it, if one does. Depth is bounded by the
+    /// parser that found the body to be JSON.
+    fn strings(&mut self, node: Node<'_>, role: Role, outer: Option<Range<usize>>) {
+        match node.kind() {
+            Kind::Text => {
+                let place = match outer {
+                    None => Place { outer: node.span(), inner: None },
+                    Some(outer) => Place { outer, inner: Some(node.span()) },
+                };
+                self.push(role, Scan::Tool, place, &node.text().unwrap_or_default());
+            }
+            Kind::Array => node.elements().for_each(|n| self.strings(n, role, outer.clone())),
+            Kind::Object => node.members().for_each(|(_, n)| self.strings(n, role, outer.clone())),
+            Kind::Other => {}
+        }
+    }
+
+    fn text_or_parts(&mut self, node: Node<'_>, role: Role) {
+        match node.kind() {
+            Kind::Text => self.add(node, role, Scan::Text),
+            Kind::Array => node.elements().for_each(|block| self.block(block, role)),
+            // One part without its list, which some readers take.
+            Kind::Object => self.block(node, role),
+            Kind::Other => {}
+        }
+    }
+
+    fn block(&mut self, block: Node<'_>, role: Role) {
+        if block.kind() == Kind::Text {
+            return self.add(block, role, Scan::Text);
+        }
+        let kind = block.get("type").and_then(Node::text);
+        match kind.as_deref() {
+            Some("tool_use" | "server_tool_use" | "mcp_tool_use") => self.call(block, "input", role),
+            Some("tool_result" | "mcp_tool_result") => {
+                block.all("content").for_each(|content| self.text_or_parts(content, role));
+            }
+            Some("thinking") => self.add_all(block, "thinking", role, Scan::Reasoning),
+            Some("document") => {
+                for source in block.all("source") {
+                    source.all("content").for_each(|content| self.text_or_parts(content, role));
+                    if source.get("type").and_then(Node::text).as_deref() == Some("text") {
+                        self.add_all(source, "data", role, Scan::Text);
+                    }
+                }
+            }
+            Some("refusal") => self.add_all(block, "refusal", role, Scan::Text),
+            _ => self.add_all(block, "text", role, Scan::Text),
+        }
+    }
+
+    /// Texts without messages: one, or a list; numbers are tokens and no text.
+    fn plain(&mut self, root: Node<'_>, key: &str) {
+        for value in root.all(key) {
+            self.add(value, Role::User, Scan::Text);
+            value.elements().for_each(|element| self.add(element, Role::User, Scan::Text));
+        }
+        self.message_ends(Role::User);
+    }
+
+    /// Items of Responses, in requests and in answers.
+    fn items(&mut self, root: Node<'_>, key: &str) {
+        for list in root.all(key) {
+            if list.kind() == Kind::Text {
+                self.add(list, Role::User, Scan::Text);
+                self.message_ends(Role::User);
+                continue;
+            }
+            for item in list.elements() {
+                let role = self.item(item);
+                if key == "input" {
+                    self.message_ends(role);
+                }
+            }
+        }
+    }
+
+    fn item(&mut self, item: Node<'_>) -> Role {
+        let kind = item.get("type").and_then(Node::text);
+        match kind.as_deref() {
+            Some("function_call") => {
+                self.call(item, "arguments", Role::Assistant);
+                Role::Assistant
+            }
+            Some("custom_tool_call") => {
+                self.call(item, "input", Role::Assistant);
+                Role::Assistant
+            }
+            Some("function_call_output" | "custom_tool_call_output") => {
+                item.all("output").for_each(|output| self.text_or_parts(output, Role::Tool));
+                Role::Tool
+            }
+            Some("reasoning") => {
+                for key in ["summary", "content"] {
+                    for part in item.all(key).flat_map(Node::elements) {
+                        self.add_all(part, "text", Role::Assistant, Scan::Reasoning);
+                    }
+                }
+                Role::Assistant
+            }
+            _ => {
+                let role = role_of(item);
+                item.all("content").for_each(|content| self.text_or_parts(content, role));
+                role
+            }
+        }
+    }
+
+    /// Each choice is a group of its own.
+    fn choices(&mut self, root: Node<'_>) {
+        for choice in root.all("choices").flat_map(Node::elements) {
+            self.add_all(choice, "text", Role::Assistant, Scan::Text);
+            for message in choice.all("message") {
+                self.blocks_of(message, Role::Assistant);
+            }
+            self.group += 1;
+        }
+    }
+
+    fn contents(&mut self, root: Node<'_>) {
+        for contents in root.all("contents") {
+            let single = (contents.kind() == Kind::Object).then_some(contents);
+            for content in contents.elements().chain(single) {
+                let role = role_of(content);
+                self.gemini_parts(content, role);
+                self.message_ends(role);
+            }
+            if contents.kind() == Kind::Text {
+                self.add(contents, Role::User, Scan::Text);
+                self.message_ends(Role::User);
+            }
+        }
+    }
+
+    fn gemini_parts(&mut self, content: Node<'_>, role: Role) {
+        for part in content.all("parts").flat_map(Node::elements) {
+            self.add_all(part, "text", role, Scan::Text);
+            for call in part.all("functionCall") {
+                self.call(call, "args", role);
+            }
+        }
+    }
+
+    fn any_request(&mut self, root: Node<'_>) {
+        for key in ["system", "instructions", "systemInstruction", "system_instruction"] {
+            for node in root.all(key) {
+                self.text_or_parts(node, Role::System);
+                self.gemini_parts(node, Role::System);
+                self.group += 1;
+            }
+        }
+        self.messages(root);
+        self.contents(root);
+        if root.get("prompt").is_some() {
+            self.plain(root, "prompt");
+        }
+        let objects = |list: Node<'_>| list.elements().any(|e| e.kind() == Kind::Object);
+        match root.get("input") {
+            Some(input) if objects(input) => self.items(root, "input"),
+            Some(_) => self.plain(root, "input"),
+            None => {}
+        }
+    }
+
+    fn any_answer(&mut self, root: Node<'_>) {
+        self.choices(root);
+        self.blocks_of(root, Role::Assistant);
+        self.items(root, "output");
+        for candidate in root.all("candidates").flat_map(Node::elements) {
+            for content in candidate.all("content") {
+                self.gemini_parts(content, Role::Assistant);
+            }
+            self.group += 1;
+        }
+    }
+}

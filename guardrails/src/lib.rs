@@ -1,0 +1,36 @@
+//! Guardrails: what may be asked of a model, and what of its answers may reach whoever asked. Floor 1: bytes in,
+//! verdicts and rewritten bytes out. Knows no network, no clock, no runtime; a check that asks somebody else gives its
+//! request as data and reads the answer as data.
+//!
+//! A guardrail is read and compiled once (`definition`), with every bound that configs have. A request or an answer is
+//! [`Content`]: its texts with the places where they stand. The engine ([`Run`]) judges it as a state machine. Answers
+//! that stream are judged by the machines of [`stream`].
+
+mod check;
+mod checks;
+mod content;
+pub mod definition;
+mod engine;
+#[cfg(test)]
+mod fixture;
+mod guardrail;
+pub mod outside;
+mod parameters;
+pub mod partners;
+mod pattern;
+mod problem;
+mod results;
+pub mod stream;
+
+pub use check::Facts;
+pub use content::{Content, Direction, Shape};
+pub use engine::{AskId, Judged, Pending, Run, Subject, Timing, Verdict};
+pub use guardrail::{
+    Actions, Check, FeedbackRule, Guardrail, HookType, MOST_CHECKS, MOST_GUARDRAILS, StreamMode, StreamPolicy,
+    stream_mode,
+};
+pub use problem::Problem;
+pub use results::{
+    CheckResult, DENIED_TYPE, ErrorResult, HookResult, HookResults, HookRunResult, SoftDenial, denial, header_value,
+    soft_denial, with_results,
+};

@@ -1,0 +1,190 @@
+//! Regular expressions as ECMAScript writes them, compiled once and run in bounded time. What has neither look-around
+//! nor back references runs in linear time; the rest backtracks under a step limit. Knows nothing of guardrails.
+
+mod class;
+mod template;
+mod translate;
+
+pub(crate) use template::Template;
+
+use std::ops::Range;
+
+/// Steps of backtracking that one search may take: about a millisecond.
+const STEPS: usize = 50_000;
+/// A search over a text beyond `LONG` bytes may take fewer: each of its steps may read the text to its end.
+const STEPS_IN_LONG: usize = 2_000;
+const LONG: usize = 32 * 1024;
+/// Bytes that a compiled pattern may take.
+const SIZE: usize = 1 << 20;
+/// Bytes of a pattern as it is written.
+pub(crate) const LONGEST: usize = 16 * 1024;
+
+/// What the letters behind `/…/` may ask for; `g` and `d` change nothing here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags {
+    pub(crate) ignore_case: bool,
+    pub(crate) multi_line: bool,
+    pub(crate) dot_all: bool,
+    pub(crate) unicode: bool,
+}
+
+impl Flags {
+    pub(crate) fn parse(letters: &str) -> Result<Self, BadPattern> {
+        let mut flags = Self::default();
+        for (at, letter) in letters.char_indices() {
+            if letters[..at].contains(letter) {
+                return Err(BadPattern(format!("names the flag `{letter}` twice")));
+            }
+            match letter {
+                'g' | 'd' => {}
+                'i' => flags.ignore_case = true,
+                'm' => flags.multi_line = true,
+                's' => flags.dot_all = true,
+                'u' => flags.unicode = true,
+                'y' => return Err(BadPattern("must not be sticky (`y`): every match is replaced".into())),
+                _ => return Err(BadPattern(format!("has the unknown flag `{letter}`"))),
+            }
+        }
+        Ok(flags)
+    }
+}
+
+/// Why a pattern is refused, as what the field "must" or "has": `has an unclosed group`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct BadPattern(pub(crate) String);
+
+/// A search that took more steps than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StepLimit;
+
+/// How much of a text a match can take in, which says what a stream has to hold back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Bytes, those included that stand beside a match and decide on it.
+    Within(usize),
+    Unknown,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Linear(regex::Regex),
+    /// With the step limit for texts of ordinary length, and for long ones.
+    Stepwise { short: Box<fancy_regex::Regex>, long: Box<fancy_regex::Regex> },
+}
+
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    source: Box<str>,
+    engine: Engine,
+    /// Names of the groups from the first on.
+    names: Vec<Option<Box<str>>>,
+    reach: Reach,
+}
+
+/// The ranges of a match: the whole, then its groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Groups(pub(crate) Vec<Option<Range<usize>>>);
+
+impl Groups {
+    pub(crate) fn whole(&self) -> Range<usize> {
+        self.0.first().cloned().flatten().unwrap_or(0..0)
+    }
+}
+
+impl Pattern {
+    pub(crate) fn compile(source: &str, flags: Flags) -> Result<Self, BadPattern> {
+        if source.len() > LONGEST {
+            return Err(BadPattern(format!("must have at most {LONGEST} bytes")));
+        }
+        let translated = translate::translate(source, flags)?;
+        let (engine, reach) = match translated.stepwise {
+            false => linear(&translated.text)?,
+            true => (stepwise(&translated.text)?, Reach::Unknown),
+        };
+        Ok(Self { source: source.into(), engine, names: translated.names, reach })
+    }
+
+    /// As it was written.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(crate) const fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    pub(crate) fn names(&self) -> &[Option<Box<str>>] {
+        &self.names
+    }
+
+    /// Whether what stands behind a match may decide on it from beyond its reach.
+    pub(crate) const fn is_stepwise(&self) -> bool {
+        matches!(self.engine, Engine::Stepwise { .. })
+    }
+
+    /// The first match from `from` on; what stands before is seen by `^`, `\b` and look-behind.
+    pub(crate) fn find_at(&self, text: &str, from: usize) -> Result<Option<Range<usize>>, StepLimit> {
+        match &self.engine {
+            Engine::Linear(regex) => Ok(regex.find_at(text, from).map(|m| m.range())),
+            Engine::Stepwise { short, long } => {
+                let regex = if text.len() > LONG { long } else { short };
+                let found = regex.find_from_pos(text, from).map_err(|_| StepLimit)?;
+                Ok(found.map(|m| m.start()..m.end()))
+            }
+        }
+    }
+
+    pub(crate) fn is_match(&self, text: &str) -> Result<bool, StepLimit> {
+        match &self.engine {
+            Engine::Linear(regex) => Ok(regex.is_match(text)),
+            Engine::Stepwise { .. } => Ok(self.find_at(text, 0)?.is_some()),
+        }
+    }
+
+    pub(crate) fn groups_at(&self, text: &str, from: usize) -> Result<Option<Groups>, StepLimit> {
+        match &self.engine {
+            Engine::Linear(regex) => {
+                let found = regex.captures_at(text, from);
+                Ok(found.map(|c| Groups(c.iter().map(|g| g.map(|m| m.range())).collect())))
+            }
+            Engine::Stepwise { short, long } => {
+                let regex = if text.len() > LONG { long } else { short };
+                let found = regex.captures_from_pos(text, from).map_err(|_| StepLimit)?;
+                Ok(found.map(|c| Groups((0..c.len()).map(|i| c.get(i).map(|m| m.start()..m.end())).collect())))
+            }
+        }
+    }
+}
+
+fn linear(text: &str) -> Result<(Engine, Reach), BadPattern> {
+    let built = regex::RegexBuilder::new(text).size_limit(SIZE).dfa_size_limit(SIZE).build();
+    let regex = built.map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => BadPattern(format!("must compile to at most {SIZE} bytes")),
+        other => BadPattern(format!("cannot be compiled: {}", last_line(&other.to_string()))),
+    })?;
+    let hir = regex_syntax::Parser::new().parse(text).map_err(|e| BadPattern(last_line(&e.to_string()).to_owned()))?;
+    let properties = hir.properties();
+    // An assertion at the end of a match reads the character behind it.
+    let beside = if properties.look_set().is_empty() { 0 } else { 4 };
+    let reach = properties.maximum_len().map_or(Reach::Unknown, |longest| Reach::Within(longest + beside));
+    Ok((Engine::Linear(regex), reach))
+}
+
+fn stepwise(text: &str) -> Result<Engine, BadPattern> {
+    let build = |steps: usize| {
+        let mut builder = fancy_regex::RegexBuilder::new(text);
+        builder.backtrack_limit(steps).delegate_size_limit(SIZE).delegate_dfa_size_limit(SIZE);
+        builder.build().map_err(|e| BadPattern(format!("cannot be compiled: {}", last_line(&e.to_string()))))
+    };
+    Ok(Engine::Stepwise { short: Box::new(build(STEPS)?), long: Box::new(build(STEPS_IN_LONG)?) })
+}
+
+/// Engines draw the pattern with a caret below it; the reason stands in the last line.
+fn last_line(message: &str) -> &str {
+    let line = message.lines().rfind(|l| !l.trim().is_empty()).unwrap_or(message);
+    line.trim_start_matches("error: ")
+}
+
+#[cfg(test)]
+mod tests;

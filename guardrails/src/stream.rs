@@ -1,0 +1,14 @@
+//! Answers that are judged while they stream. A [`Guard`] holds events in one queue until what they carry was judged;
+//! a lane per choice and kind of text decides how far that is. Pure: text pieces in, released pieces out; the caller
+//! knows events, dialects and time.
+
+mod guard;
+mod lane;
+mod redactor;
+mod tool_call;
+
+pub use guard::{Guard, LaneId, LaneKind, Piece, Released, Stop, WindowAsk};
+pub use tool_call::{ToolCallJudged, judge_tool_call};
+
+#[cfg(test)]
+mod tests;

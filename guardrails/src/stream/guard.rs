@@ -1,0 +1,435 @@
+//! Holds the events of one stream until what they carry was judged, and lets them go in the order in which they came.
+//! Events are opaque; the caller says which texts they carry, and puts other texts in their places.
+
+use super::lane::{CheckAt, Failed, How, Judging, Lane, Plan};
+use crate::Direction;
+use crate::check::{Case, CheckError, Facts, Outcome, Step, Streaming};
+use crate::content::{Content, Shape, quoted};
+use crate::engine::{Judged, Verdict};
+use crate::guardrail::{Check, Guardrail, StreamMode, StreamPolicy};
+use crate::outside::{Answer, Ask};
+use crate::results::{CheckResult, ErrorResult, HookResult, HookRunResult, feedback};
+use gateway_domain::Timestamp;
+use serde_json::json;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Choices and kinds of text of one stream.
+const MOST_LANES: usize = 1_024;
+
+/// Which text a piece belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LaneId {
+    pub choice: u32,
+    pub kind: LaneKind,
+    /// Tells apart texts of the same choice and kind that are apart (content blocks).
+    pub part: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LaneKind {
+    Text,
+    Reasoning,
+}
+
+/// Text that an event carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub lane: LaneId,
+    pub text: String,
+}
+
+/// An event that may leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Released<E> {
+    pub event: E,
+    /// In the order of the event's pieces: what it carries now.
+    pub texts: Vec<String>,
+    /// Some text differs from what came.
+    pub is_touched: bool,
+    /// It carried text and carries none any more; it may be dropped if it says nothing else.
+    pub is_emptied: bool,
+}
+
+/// Why nothing more leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    pub guardrail: String,
+    pub check: String,
+    /// Every guardrail that denied wants its denial to read as an answer.
+    pub soft_deny_200: bool,
+}
+
+/// A window that an outside check wants to be judged.
+#[derive(Clone, Debug)]
+pub struct WindowAsk {
+    /// Names the window in [`Guard::answer`].
+    pub id: usize,
+    pub check: Arc<Check>,
+    /// Positions count within [`Guard::answer`]'s answers.
+    pub asks: Vec<Ask>,
+}
+
+#[derive(Debug)]
+struct Held<E> {
+    event: E,
+    pieces: Vec<HeldPiece>,
+}
+
+#[derive(Debug)]
+struct HeldPiece {
+    /// Position among the lanes.
+    lane: usize,
+    number: usize,
+    had_text: bool,
+}
+
+/// A window that was asked about.
+#[derive(Debug)]
+struct Asked {
+    id: usize,
+    lane: usize,
+    at: CheckAt,
+    content: Content,
+    check: Arc<Check>,
+    began: Timestamp,
+}
+
+/// How a check stands.
+#[derive(Clone, Debug, Default)]
+struct Standing {
+    failed: bool,
+    error: Option<CheckError>,
+    took_ms: i64,
+    redacted: bool,
+}
+
+#[derive(Debug)]
+pub struct Guard<E> {
+    guardrails: Vec<Arc<Guardrail>>,
+    facts: Arc<Facts>,
+    request: Option<Content>,
+    plan: Plan,
+    lanes: Vec<Lane>,
+    ids: Vec<LaneId>,
+    queue: VecDeque<Held<E>>,
+    asked: Vec<Asked>,
+    next_id: usize,
+    standings: Vec<Vec<Standing>>,
+    stop: Option<Stop>,
+    began: Timestamp,
+}
+
+impl<E> Guard<E> {
+    /// For those of the guardrails that judge as the text flows; `None` where none does.
+    pub fn new(
+        guardrails: &[Arc<Guardrail>],
+        facts: Arc<Facts>,
+        request: Option<Content>,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let flows = |g: &&Arc<Guardrail>| !g.actions().is_async && g.stream_mode() == StreamMode::Window;
+        let guardrails: Vec<Arc<Guardrail>> = guardrails.iter().filter(flows).cloned().collect();
+        if guardrails.is_empty() {
+            return None;
+        }
+        let standings = guardrails.iter().map(|g| vec![Standing::default(); g.checks().len()]).collect();
+        let plan = plan_of(&guardrails);
+        Some(Self {
+            guardrails,
+            facts,
+            request,
+            plan,
+            lanes: Vec::new(),
+            ids: Vec::new(),
+            queue: VecDeque::new(),
+            asked: Vec::new(),
+            next_id: 0,
+            standings,
+            stop: None,
+            began: now,
+        })
+    }
+
+    /// Takes an event and the texts that it carries. One without text waits for those before it.
+    pub fn push(&mut self, event: E, pieces: Vec<Piece>, now: Timestamp) {
+        if self.stop.is_some() {
+            return;
+        }
+        let mut held = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let Some(lane) = self.lane(piece.lane) else {
+                self.fail_all(&CheckError::closed("LaneLimit", "The answer has too many texts"), now);
+                return;
+            };
+            let (number, failed) = self.lanes[lane].push(&piece.text, millis(now));
+            held.push(HeldPiece { lane, number, had_text: !piece.text.is_empty() });
+            self.note(failed, now);
+        }
+        self.queue.push_back(Held { event, pieces: held });
+    }
+
+    /// A text is whole: finish reason, end of its block.
+    pub fn end_lane(&mut self, lane: LaneId, now: Timestamp) {
+        if let Some(lane) = self.ids.iter().rposition(|id| *id == lane) {
+            let failed = self.lanes[lane].end(millis(now));
+            self.note(failed, now);
+        }
+    }
+
+    /// All texts are whole.
+    pub fn end(&mut self, now: Timestamp) {
+        for lane in 0..self.lanes.len() {
+            let failed = self.lanes[lane].end(millis(now));
+            self.note(failed, now);
+        }
+    }
+
+    /// The events that may leave now. After a denial there are none.
+    pub fn take(&mut self) -> Vec<Released<E>> {
+        let mut out = Vec::new();
+        if self.stop.is_some() {
+            self.queue.clear();
+            return out;
+        }
+        while let Some(first) = self.queue.front() {
+            if !first.pieces.iter().all(|p| self.lanes[p.lane].is_ready(p.number)) {
+                break;
+            }
+            let Some(held) = self.queue.pop_front() else { break };
+            let had_text = held.pieces.iter().any(|p| p.had_text);
+            let taken: Vec<_> = held.pieces.iter().map(|p| self.lanes[p.lane].take()).collect();
+            let is_touched = taken.iter().any(|t| t.is_touched);
+            let texts: Vec<String> = taken.into_iter().map(|t| t.text).collect();
+            let is_emptied = had_text && texts.iter().all(String::is_empty);
+            out.push(Released { event: held.event, texts, is_touched, is_emptied });
+        }
+        out
+    }
+
+    /// A guardrail that denies has failed: what waits is dropped.
+    pub fn stop(&self) -> Option<&Stop> {
+        self.stop.as_ref()
+    }
+
+    /// Some guardrail failed that does not deny.
+    pub fn has_failed(&self) -> bool {
+        self.standings.iter().flatten().any(|s| s.failed)
+    }
+
+    /// So much waits that nothing more should be read before something leaves.
+    pub fn is_full(&self) -> bool {
+        self.lanes.iter().any(Lane::is_full)
+    }
+
+    /// The windows that outside checks want judged now, one at a time for each text.
+    pub fn take_asks(&mut self, now: Timestamp) -> Vec<WindowAsk> {
+        let mut out = Vec::new();
+        if self.stop.is_some() {
+            return out;
+        }
+        for lane in 0..self.lanes.len() {
+            for window in self.lanes[lane].windows(&self.plan, millis(now)) {
+                let body = format!(
+                    "{{\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{}}}}}]}}",
+                    quoted(&window.text)
+                );
+                let content = Content::new(body.into(), Shape::Chat, Direction::Output);
+                let check = Arc::clone(&self.guardrails[window.at.guardrail].checks()[window.at.check]);
+                let asked = Asked { id: self.next_id, lane, at: window.at, content, check, began: now };
+                self.next_id += 1;
+                match asked.check.judge.judge(&case(&asked, self.request.as_ref(), &self.facts, now)) {
+                    Step::Done(outcome) => self.settle(&asked, outcome, now),
+                    Step::Ask(asks) => {
+                        out.push(WindowAsk { id: asked.id, check: Arc::clone(&asked.check), asks });
+                        self.asked.push(asked);
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// When [`Guard::take_asks`] gives something by time alone, if nothing else comes.
+    pub fn due(&self) -> Option<Timestamp> {
+        let due = self.lanes.iter().filter_map(|l| l.due_ms(&self.plan)).min();
+        due.map(|ms| Timestamp(ms.saturating_mul(1_000)))
+    }
+
+    /// The answers to the asks of a window, in their order.
+    pub fn answer(&mut self, id: usize, answers: &[Answer], now: Timestamp) {
+        let Some(position) = self.asked.iter().position(|a| a.id == id) else { return };
+        let asked = self.asked.swap_remove(position);
+        let outcome = match asked.check.judge.read(&case(&asked, self.request.as_ref(), &self.facts, now), answers) {
+            Step::Done(outcome) => outcome,
+            Step::Ask(_) => CheckError::open("Error", "A window is asked about once").into(),
+        };
+        self.settle(&asked, outcome, now);
+    }
+
+    /// What the guardrails say together; the results tell what is known without the text.
+    pub fn finish(mut self, now: Timestamp) -> Judged {
+        for (guardrail, standings) in self.standings.iter_mut().enumerate() {
+            for (check, standing) in standings.iter_mut().enumerate() {
+                let at = CheckAt { guardrail, check };
+                standing.redacted = self.lanes.iter().any(|l| l.has_redacted(at));
+            }
+        }
+        let mut verdict = Verdict::Pass;
+        let mut results = Vec::new();
+        for (guardrail, standings) in self.guardrails.iter().zip(self.standings) {
+            let result = hook_result(guardrail, standings, self.began, now);
+            if !result.verdict {
+                verdict = if result.deny || verdict == Verdict::Deny { Verdict::Deny } else { Verdict::Soft };
+            }
+            results.push(HookResult::Run(Box::new(result)));
+        }
+        let soft_deny_200 = self.stop.is_some_and(|s| s.soft_deny_200);
+        Judged { verdict, results, rewritten: None, soft_deny_200 }
+    }
+
+    fn lane(&mut self, id: LaneId) -> Option<usize> {
+        let known = self.ids.iter().rposition(|i| *i == id).filter(|at| !self.lanes[*at].is_ended);
+        if known.is_none() && self.lanes.len() < MOST_LANES {
+            self.ids.push(id);
+            self.lanes.push(Lane::new(&self.plan));
+            return Some(self.lanes.len() - 1);
+        }
+        known
+    }
+
+    fn settle(&mut self, asked: &Asked, outcome: Outcome, now: Timestamp) {
+        let standing = &mut self.standings[asked.at.guardrail][asked.at.check];
+        standing.took_ms += (now.micros() - asked.began.micros()).max(0) / 1_000;
+        let is_open = outcome.error.as_ref().is_some_and(|e| !e.closes && !asked.check.fail_on_error);
+        if outcome.error.is_some() {
+            standing.error.clone_from(&outcome.error);
+        }
+        if outcome.verdict || is_open {
+            let failed = self.lanes[asked.lane].passed(asked.at, millis(now));
+            self.note(failed, now);
+        } else {
+            self.note(vec![Failed { at: asked.at, error: outcome.error }], now);
+        }
+    }
+
+    fn fail_all(&mut self, error: &CheckError, now: Timestamp) {
+        for guardrail in 0..self.guardrails.len() {
+            for check in 0..self.guardrails[guardrail].checks().len() {
+                let at = CheckAt { guardrail, check };
+                self.note(vec![Failed { at, error: Some(error.clone()) }], now);
+            }
+        }
+    }
+
+    /// Notes failures: of a guardrail that denies nothing leaves any more, else the check looks no further.
+    fn note(&mut self, mut failed: Vec<Failed>, now: Timestamp) {
+        while let Some(failure) = failed.pop() {
+            let at = failure.at;
+            let guardrail = &self.guardrails[at.guardrail];
+            let standing = &mut self.standings[at.guardrail][at.check];
+            standing.failed = true;
+            standing.error = failure.error;
+            if guardrail.actions().deny {
+                let soft = self.stop.as_ref().is_none_or(|s| s.soft_deny_200) && guardrail.actions().soft_deny_200;
+                self.stop = Some(Stop {
+                    guardrail: guardrail.id().to_owned(),
+                    check: guardrail.checks()[at.check].id().to_owned(),
+                    soft_deny_200: soft,
+                });
+                continue;
+            }
+            for lane in &mut self.lanes {
+                failed.extend(lane.switch_off(at, millis(now)));
+            }
+        }
+    }
+}
+
+fn millis(now: Timestamp) -> i64 {
+    now.micros() / 1_000
+}
+
+fn case<'a>(asked: &'a Asked, request: Option<&'a Content>, facts: &'a Facts, now: Timestamp) -> Case<'a> {
+    Case {
+        content: &asked.content,
+        request,
+        status: Some(200),
+        facts,
+        is_transformed: false,
+        request_is_transformed: false,
+        now,
+    }
+}
+
+/// Judges stand beside each other on the text as it came; what rewrites stands in a chain, and with it all of a
+/// guardrail whose checks run one after another and rewrite.
+fn plan_of(guardrails: &[Arc<Guardrail>]) -> Plan {
+    let policies = || guardrails.iter().map(|g| g.actions().stream);
+    let largest = |pick: fn(StreamPolicy) -> usize, least: usize| policies().map(pick).max().unwrap_or(least);
+    let mut plan = Plan {
+        overlap: largest(|p| p.overlap, 1),
+        window: policies().map(|p| p.window).min().unwrap_or(512),
+        max_wait_ms: policies().map(|p| p.max_wait_ms).min().unwrap_or(1_000),
+        beside: Vec::new(),
+        chain: Vec::new(),
+    };
+    for (number, guardrail) in guardrails.iter().enumerate() {
+        let is_chained = guardrail.actions().sequential && guardrail.checks().iter().any(|c| c.judge.rewrites());
+        for (position, check) in guardrail.checks().iter().enumerate() {
+            let how = match check.streaming() {
+                Some(Streaming::Forbid(finder)) => How::Forbid(finder),
+                Some(Streaming::Redact(finder)) => How::Redact(finder),
+                Some(Streaming::AtMost { unit, most }) => How::AtMost { unit, most },
+                Some(Streaming::Cased { upper }) => How::Cased { upper },
+                Some(Streaming::Outside) => How::Outside,
+                None => continue,
+            };
+            let rewrites = matches!(how, How::Redact(_));
+            let judging = Judging { at: CheckAt { guardrail: number, check: position }, how };
+            if is_chained || rewrites { plan.chain.push(judging) } else { plan.beside.push(judging) }
+        }
+    }
+    plan
+}
+
+fn hook_result(guardrail: &Guardrail, standings: Vec<Standing>, began: Timestamp, now: Timestamp) -> HookRunResult {
+    let checks: Vec<CheckResult> = guardrail
+        .checks()
+        .iter()
+        .zip(standings)
+        .map(|(check, standing)| {
+            let explanation = match (standing.failed, standing.redacted) {
+                (true, _) => "The check failed while the answer streamed",
+                (false, true) => "The answer was changed while it streamed",
+                (false, false) => "The check passed while the answer streamed",
+            };
+            CheckResult {
+                data: json!({"explanation": explanation}),
+                verdict: !standing.failed,
+                id: check.id().to_owned(),
+                error: standing.error.map(|e| ErrorResult { name: e.name, message: e.message }),
+                execution_time: standing.took_ms,
+                transformed: standing.redacted,
+                created_at: began.to_string(),
+                log: (),
+                fail_on_error: check.fail_on_error,
+            }
+        })
+        .collect();
+    let verdict = checks.iter().all(|c| c.verdict);
+    let actions = guardrail.actions();
+    let rule = if verdict { &actions.on_success } else { &actions.on_fail };
+    HookRunResult {
+        verdict,
+        id: guardrail.id().to_owned(),
+        transformed: checks.iter().any(|c| c.transformed),
+        feedback: rule.as_ref().map(|r| feedback(r, &checks)),
+        checks,
+        execution_time: (now.micros() - began.micros()).max(0) / 1_000,
+        is_async: false,
+        hook_type: guardrail.hook_type().name(),
+        created_at: began.to_string(),
+        deny: !verdict && actions.deny,
+    }
+}

@@ -1,0 +1,449 @@
+//! The text of one choice and kind as it comes: what has been judged, and what takes its place. Positions count the
+//! bytes that came; each piece of text belongs to the event that brought it.
+
+use super::redactor::{Decision, MOST_HELD, Scanner};
+use crate::check::{CheckError, Finder, Unit};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Which check of which guardrail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CheckAt {
+    pub(super) guardrail: usize,
+    pub(super) check: usize,
+}
+
+/// What a lane is made of, the same for each lane of a stream.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) overlap: usize,
+    pub(super) window: usize,
+    pub(super) max_wait_ms: u32,
+    /// Judged beside each other, on the text as it came.
+    pub(super) beside: Vec<Judging>,
+    /// One after another, each on the text that the former left.
+    pub(super) chain: Vec<Judging>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Judging {
+    pub(super) at: CheckAt,
+    pub(super) how: How,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum How {
+    Forbid(Arc<dyn Finder>),
+    Redact(Arc<dyn Finder>),
+    AtMost { unit: Unit, most: u64 },
+    Cased { upper: bool },
+    Outside,
+}
+
+/// A check has failed on this lane.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    pub(super) at: CheckAt,
+    pub(super) error: Option<CheckError>,
+}
+
+/// A piece of text on its way, with the position where it came in.
+#[derive(Clone, Debug)]
+struct Stretch {
+    origin: usize,
+    /// Bytes of it that are undecided in the stage that holds it.
+    text: String,
+    /// A replacement has one origin; what came as it is has as many positions as bytes.
+    is_replacement: bool,
+}
+
+/// Which characters were counted so far.
+#[derive(Debug, Default)]
+struct Counting {
+    count: u64,
+    in_word: bool,
+}
+
+#[derive(Debug)]
+enum Work {
+    Scan(Box<Scanner>),
+    Count(Counting),
+    Look,
+    /// Text that is to be asked about, beginning with what was asked about before.
+    Ask(Asking),
+}
+
+#[derive(Debug, Default)]
+struct Asking {
+    text: String,
+    /// Bytes of `text` that were asked about and passed.
+    passed: usize,
+    /// Of the text under way.
+    asked: Option<usize>,
+    /// When the oldest text came that was not asked about.
+    since_ms: Option<i64>,
+}
+
+#[derive(Debug)]
+struct Stage {
+    judging: Judging,
+    work: Work,
+    /// It failed without denying, or was told to stop: everything passes.
+    is_off: bool,
+    /// Of a stage of the chain: what it has not decided.
+    waiting: VecDeque<Stretch>,
+    /// Of a stage beside: the position up to which it has passed.
+    cursor: usize,
+    has_redacted: bool,
+}
+
+impl Stage {
+    fn new(judging: &Judging, overlap: usize) -> Self {
+        let work = match &judging.how {
+            How::Forbid(finder) | How::Redact(finder) => Work::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap))),
+            How::AtMost { .. } => Work::Count(Counting::default()),
+            How::Cased { .. } => Work::Look,
+            How::Outside => Work::Ask(Asking::default()),
+        };
+        Self { judging: judging.clone(), work, is_off: false, waiting: VecDeque::new(), cursor: 0, has_redacted: false }
+    }
+
+    fn fail(&self, error: Option<CheckError>) -> Failed {
+        Failed { at: self.judging.at, error }
+    }
+
+    /// Takes text and says what of it, and of what waited, is decided now.
+    fn feed(&mut self, text: &str, is_end: bool, now_ms: i64) -> Result<Vec<Decision>, Failed> {
+        if self.is_off {
+            return Ok(if text.is_empty() { Vec::new() } else { vec![Decision::Pass(text.len())] });
+        }
+        match (&mut self.work, &self.judging.how) {
+            (Work::Scan(scanner), how) => {
+                scanner.push(text);
+                let forbids = matches!(how, How::Forbid(_));
+                let limit = |_| Some(CheckError::from(crate::pattern::StepLimit));
+                let breaks = !text.is_empty() && forbids && scanner.matches_nothing().unwrap_or(false);
+                let decided = scanner.decide(is_end).map_err(|e| Failed { at: self.judging.at, error: limit(e) })?;
+                if breaks || (forbids && decided.iter().any(|d| matches!(d, Decision::Hit { .. }))) {
+                    return Err(self.fail(None));
+                }
+                Ok(decided)
+            }
+            (Work::Count(counting), How::AtMost { unit, most }) => {
+                counting.add(*unit, text);
+                if counting.count > *most { Err(self.fail(None)) } else { Ok(all_of(text)) }
+            }
+            (Work::Look, How::Cased { upper }) => {
+                if crate::checks::is_cased(text, *upper) { Ok(all_of(text)) } else { Err(self.fail(None)) }
+            }
+            (Work::Ask(asking), _) => {
+                asking.text.push_str(text);
+                if !text.is_empty() {
+                    asking.since_ms.get_or_insert(now_ms);
+                }
+                Ok(Vec::new())
+            }
+            _ => Ok(all_of(text)),
+        }
+    }
+}
+
+fn all_of(text: &str) -> Vec<Decision> {
+    if text.is_empty() { Vec::new() } else { vec![Decision::Pass(text.len())] }
+}
+
+impl Counting {
+    fn add(&mut self, unit: Unit, text: &str) {
+        match unit {
+            Unit::Sentences | Unit::Characters => self.count += crate::checks::count(unit, text),
+            Unit::Words => {
+                for c in text.chars() {
+                    let is_word = !c.is_whitespace();
+                    self.count += u64::from(is_word && !self.in_word);
+                    self.in_word = is_word;
+                }
+            }
+        }
+    }
+}
+
+/// A piece of text as an event brought it.
+#[derive(Clone, Debug)]
+struct Came {
+    range: Range<usize>,
+    out: String,
+    is_touched: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    overlap: usize,
+    beside: Vec<Stage>,
+    chain: Vec<Stage>,
+    /// Pieces that were not taken yet; the first one's number is `first`.
+    pieces: VecDeque<Came>,
+    first: usize,
+    came: usize,
+    pub(super) is_ended: bool,
+}
+
+/// What is to be asked about next.
+pub(super) struct Window {
+    pub(super) at: CheckAt,
+    pub(super) text: String,
+}
+
+/// What takes the place of a piece.
+pub(super) struct Taken {
+    pub(super) text: String,
+    pub(super) is_touched: bool,
+}
+
+impl Lane {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let stages = |list: &[Judging]| list.iter().map(|j| Stage::new(j, plan.overlap)).collect();
+        Self {
+            overlap: plan.overlap,
+            beside: stages(&plan.beside),
+            chain: stages(&plan.chain),
+            pieces: VecDeque::new(),
+            first: 0,
+            came: 0,
+            is_ended: false,
+        }
+    }
+
+    /// Takes a piece and gives its number. What fails is told; what failed without denying is to be switched off.
+    pub(super) fn push(&mut self, text: &str, now_ms: i64) -> (usize, Vec<Failed>) {
+        let range = self.came..self.came + text.len();
+        self.came = range.end;
+        self.pieces.push_back(Came { range: range.clone(), out: String::new(), is_touched: false });
+        let mut failed = Vec::new();
+        for stage in &mut self.beside {
+            match stage.feed(text, false, now_ms) {
+                Ok(decided) => stage.cursor += passed(&decided),
+                Err(failure) => failed.push(failure),
+            }
+        }
+        let stretch = Stretch { origin: range.start, text: text.to_owned(), is_replacement: false };
+        self.flow(0, vec![stretch], false, now_ms, &mut failed);
+        (self.first + self.pieces.len() - 1, failed)
+    }
+
+    /// The text is whole: what still waits is decided.
+    pub(super) fn end(&mut self, now_ms: i64) -> Vec<Failed> {
+        if self.is_ended {
+            return Vec::new();
+        }
+        self.is_ended = true;
+        let mut failed = Vec::new();
+        for stage in &mut self.beside {
+            match stage.feed("", true, now_ms) {
+                Ok(decided) => stage.cursor += passed(&decided),
+                Err(failure) => failed.push(failure),
+            }
+        }
+        self.flow(0, Vec::new(), true, now_ms, &mut failed);
+        failed
+    }
+
+    /// Lets text run through the chain from a stage on.
+    fn flow(&mut self, from: usize, mut text: Vec<Stretch>, mut is_end: bool, now_ms: i64, failed: &mut Vec<Failed>) {
+        for stage in &mut self.chain[from..] {
+            let joined: String = text.iter().map(|s| s.text.as_str()).collect();
+            stage.waiting.extend(text);
+            match stage.feed(&joined, is_end, now_ms) {
+                Ok(decided) => {
+                    stage.has_redacted |= decided.iter().any(|d| matches!(d, Decision::Hit { .. }));
+                    text = take(&mut stage.waiting, decided);
+                }
+                Err(failure) => {
+                    failed.push(failure);
+                    return;
+                }
+            }
+            // What waits for somebody's answer is not over yet.
+            is_end &= stage.waiting.is_empty();
+        }
+        for stretch in text {
+            self.put(stretch);
+        }
+    }
+
+    /// Text that left the chain goes into the pieces that it came in.
+    fn put(&mut self, stretch: Stretch) {
+        let mut at = stretch.origin;
+        let mut rest = stretch.text.as_str();
+        for piece in &mut self.pieces {
+            if piece.range.end <= at {
+                continue;
+            }
+            if stretch.is_replacement {
+                piece.out.push_str(rest);
+                piece.is_touched = true;
+                return;
+            }
+            let share = rest.len().min(piece.range.end - at);
+            piece.out.push_str(&rest[..share]);
+            (at, rest) = (at + share, &rest[share..]);
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The position below which all is decided.
+    fn progress(&self) -> usize {
+        let beside = self.beside.iter().map(|s| if s.is_off { self.came } else { s.cursor });
+        let chain = self.chain.iter().filter_map(|s| s.waiting.front()).map(|s| s.origin);
+        beside.chain(chain).min().unwrap_or(self.came).min(self.came)
+    }
+
+    /// Whether a piece is decided.
+    pub(super) fn is_ready(&self, number: usize) -> bool {
+        let piece = number.checked_sub(self.first).and_then(|i| self.pieces.get(i));
+        piece.is_none_or(|p| self.progress() >= p.range.end)
+    }
+
+    /// What takes the place of the first piece that was not taken.
+    pub(super) fn take(&mut self) -> Taken {
+        let Some(piece) = self.pieces.pop_front() else { return Taken { text: String::new(), is_touched: false } };
+        self.first += 1;
+        let is_touched = piece.is_touched || piece.out.len() != piece.range.len();
+        Taken { text: piece.out, is_touched }
+    }
+
+    /// Bytes that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.pieces.iter().map(|p| p.range.len()).sum()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting() > MOST_HELD
+    }
+
+    /// A check that failed and does not deny lets everything pass from here on.
+    pub(super) fn switch_off(&mut self, at: CheckAt, now_ms: i64) -> Vec<Failed> {
+        for stage in self.beside.iter_mut().filter(|s| s.judging.at == at) {
+            stage.is_off = true;
+        }
+        let mut failed = Vec::new();
+        let Some(position) = self.chain.iter().position(|s| s.judging.at == at && !s.is_off) else { return failed };
+        let stage = &mut self.chain[position];
+        stage.is_off = true;
+        let text: Vec<Stretch> = stage.waiting.drain(..).collect();
+        self.flow(position + 1, text, self.is_ended, now_ms, &mut failed);
+        failed
+    }
+
+    /// Whether a check has put other text in some place.
+    pub(super) fn has_redacted(&self, at: CheckAt) -> bool {
+        self.chain.iter().any(|s| s.judging.at == at && s.has_redacted)
+    }
+
+    /// What outside checks are to be asked now.
+    pub(super) fn windows(&mut self, plan: &Plan, now_ms: i64) -> Vec<Window> {
+        let (overlap, is_ended) = (self.overlap, self.is_ended);
+        let mut out = Vec::new();
+        for stage in self.beside.iter_mut().chain(&mut self.chain).filter(|s| !s.is_off) {
+            let Work::Ask(asking) = &mut stage.work else { continue };
+            let new = asking.text[asking.passed..].chars().count();
+            let is_late = asking.since_ms.is_some_and(|since| now_ms - since >= i64::from(plan.max_wait_ms));
+            if asking.asked.is_some() || new == 0 || !(new >= plan.window || is_late || is_ended) {
+                continue;
+            }
+            let before = asking.text[..asking.passed].char_indices().rev().take(overlap).last().map_or(0, |(at, _)| at);
+            asking.text.drain(..before);
+            asking.passed -= before;
+            asking.asked = Some(asking.text.len());
+            asking.since_ms = None;
+            out.push(Window { at: stage.judging.at, text: asking.text.clone() });
+        }
+        out
+    }
+
+    /// When an outside check becomes due by time alone.
+    pub(super) fn due_ms(&self, plan: &Plan) -> Option<i64> {
+        let stages = self.beside.iter().chain(&self.chain).filter(|s| !s.is_off);
+        let since = stages.filter_map(|s| match &s.work {
+            Work::Ask(asking) if asking.asked.is_none() => asking.since_ms,
+            _ => None,
+        });
+        since.min().map(|since| since + i64::from(plan.max_wait_ms))
+    }
+
+    /// The window of a check passed.
+    pub(super) fn passed(&mut self, at: CheckAt, now_ms: i64) -> Vec<Failed> {
+        let (overlap, is_ended) = (self.overlap, self.is_ended);
+        // What passed, but for the end that the next window looks at again.
+        let release = |asking: &mut Asking| {
+            let Some(asked) = asking.asked.take() else { return };
+            asking.passed = asked;
+            if asking.text.len() > asked {
+                asking.since_ms.get_or_insert(now_ms);
+            }
+        };
+        let held = |asking: &Asking| {
+            if is_ended && asking.passed == asking.text.len() {
+                return 0;
+            }
+            let behind = &asking.text[asking.passed..];
+            let last = asking.text[..asking.passed].chars().rev().take(overlap).map(char::len_utf8).sum::<usize>();
+            behind.len() + last
+        };
+        for stage in self.beside.iter_mut().filter(|s| s.judging.at == at) {
+            if let Work::Ask(asking) = &mut stage.work {
+                release(asking);
+                stage.cursor = self.came - held(asking);
+            }
+        }
+        let mut failed = Vec::new();
+        let Some(position) = self.chain.iter().position(|s| s.judging.at == at) else { return failed };
+        let stage = &mut self.chain[position];
+        if let Work::Ask(asking) = &mut stage.work {
+            release(asking);
+            let waits: usize = stage.waiting.iter().map(|s| s.text.len()).sum();
+            let decided = waits.saturating_sub(held(asking));
+            let text = take(&mut stage.waiting, vec![Decision::Pass(decided)]);
+            let is_done = is_ended && stage.waiting.is_empty();
+            self.flow(position + 1, text, is_done, now_ms, &mut failed);
+        }
+        failed
+    }
+}
+
+fn passed(decided: &[Decision]) -> usize {
+    decided.iter().map(|d| match d {
+        Decision::Pass(bytes) | Decision::Hit { bytes, .. } => *bytes,
+    }).sum()
+}
+
+/// Takes what was decided from what waits; a match leaves its replacement where it began.
+fn take(waiting: &mut VecDeque<Stretch>, decided: Vec<Decision>) -> Vec<Stretch> {
+    let mut out = Vec::new();
+    for decision in decided {
+        let (mut bytes, replacement) = match decision {
+            Decision::Pass(bytes) => (bytes, None),
+            Decision::Hit { bytes, replacement } => (bytes, Some(replacement)),
+        };
+        if let (Some(text), Some(first)) = (&replacement, waiting.front()) {
+            out.push(Stretch { origin: first.origin, text: text.clone(), is_replacement: true });
+        }
+        while bytes > 0 {
+            let Some(mut first) = waiting.pop_front() else { break };
+            let share = bytes.min(first.text.len());
+            if share < first.text.len() {
+                let rest = first.text.split_off(share);
+                let origin = if first.is_replacement { first.origin } else { first.origin + share };
+                waiting.push_front(Stretch { origin, text: rest, is_replacement: first.is_replacement });
+            }
+            bytes -= share;
+            if replacement.is_none() {
+                out.push(first);
+            }
+        }
+    }
+    out.retain(|s| !s.text.is_empty());
+    out
+}

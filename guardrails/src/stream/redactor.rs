@@ -1,0 +1,116 @@
+//! A finder run over a text that comes in pieces. What is decided of it is what more text cannot change: so the finds
+//! are those of the whole text, as long as no match is longer than the overlap.
+
+use crate::check::{Finder, Seen};
+use crate::pattern::StepLimit;
+use std::sync::Arc;
+
+/// Bytes of a lane that may wait; a match that is longer is taken as far as it goes.
+pub(super) const MOST_HELD: usize = 64 * 1024;
+
+/// What was decided, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// So many bytes pass as they are.
+    Pass(usize),
+    /// So many bytes are a match.
+    Hit { bytes: usize, replacement: String },
+}
+
+#[derive(Debug)]
+pub(super) struct Scanner {
+    finder: Arc<dyn Finder>,
+    overlap: usize,
+    /// Decided text that matches may still look back at, then what is undecided.
+    buffer: String,
+    undecided: usize,
+    seen: Seen,
+    /// A match touches the end and is longer than the overlap: not looked at again before the buffer is so long.
+    wait_until: usize,
+}
+
+impl Scanner {
+    pub(super) fn new(finder: Arc<dyn Finder>, overlap: usize) -> Self {
+        Self { finder, overlap, buffer: String::new(), undecided: 0, seen: Seen::default(), wait_until: 0 }
+    }
+
+    pub(super) fn push(&mut self, text: &str) {
+        self.buffer.push_str(text);
+    }
+
+    /// Bytes of the last characters of the overlap.
+    fn overlap_bytes(&self) -> usize {
+        let text = &self.buffer[self.undecided..];
+        if text.len() <= self.overlap {
+            return text.len();
+        }
+        text.chars().rev().take(self.overlap).map(char::len_utf8).sum()
+    }
+
+    /// Decides what can be decided; at the end of the text, everything.
+    pub(super) fn decide(&mut self, is_end: bool) -> Result<Vec<Decision>, StepLimit> {
+        let mut out = Vec::new();
+        if !is_end && self.buffer.len() < self.wait_until {
+            return Ok(out);
+        }
+        self.wait_until = 0;
+        let held = if is_end { 0 } else { self.finder.held(&self.buffer[self.undecided..], self.overlap_bytes()) };
+        // Nothing that begins before here can become a match any more.
+        let mut limit = self.buffer.len().saturating_sub(held).max(self.undecided);
+        while !self.buffer.is_char_boundary(limit) {
+            limit -= 1;
+        }
+        let mut seek = self.undecided;
+        while seek <= self.buffer.len() {
+            let Some(found) = self.finder.find(&self.buffer, seek)? else { break };
+            let waits = self.buffer.len() - self.undecided;
+            let is_decided = is_end || (found.start < limit && found.end < self.buffer.len()) || waits > MOST_HELD;
+            if !is_decided {
+                limit = limit.min(found.start);
+                if waits > 2 * self.overlap {
+                    self.wait_until = self.buffer.len() + waits / 4;
+                }
+                break;
+            }
+            if found.is_empty() {
+                seek = found.end + self.buffer[found.end..].chars().next().map_or(1, char::len_utf8);
+                continue;
+            }
+            self.pass(found.start, &mut out);
+            let replacement = self.finder.replacement(&self.buffer, found.clone(), &mut self.seen);
+            out.push(Decision::Hit { bytes: found.len(), replacement });
+            self.undecided = found.end;
+            seek = found.end;
+            limit = limit.max(self.undecided);
+        }
+        self.pass(limit, &mut out);
+        self.forget();
+        Ok(out)
+    }
+
+    fn pass(&mut self, to: usize, out: &mut Vec<Decision>) {
+        if to > self.undecided {
+            out.push(Decision::Pass(to - self.undecided));
+            self.undecided = to;
+        }
+    }
+
+    /// Drops what no match looks back at: more than the overlap before what is undecided.
+    fn forget(&mut self) {
+        let keep = self.overlap.max(1) * 4;
+        if self.undecided > 2 * keep {
+            let mut cut = self.undecided - keep;
+            while !self.buffer.is_char_boundary(cut) {
+                cut -= 1;
+            }
+            self.buffer.drain(..cut);
+            self.undecided -= cut;
+            self.wait_until = self.wait_until.saturating_sub(cut);
+        }
+    }
+
+    /// Whether a match of nothing is one too: what forbids a pattern is broken by it.
+    pub(super) fn matches_nothing(&self) -> Result<bool, StepLimit> {
+        Ok(self.finder.find("", 0)?.is_some())
+    }
+}
