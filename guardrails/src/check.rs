@@ -59,7 +59,7 @@ impl Case<'_> {
 
 /// What went wrong in a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckError {
+pub(crate) struct CheckError {
     pub name: String,
     pub message: String,
     /// Whoever wrote the text can bring it about, so that it must not open the way: the check fails.
@@ -207,6 +207,11 @@ pub(crate) trait Finder: Debug + Send + Sync {
     /// Bytes at the end of a text that more text could make part of a match; `overlap` is the most that is held where
     /// that cannot be said.
     fn held(&self, text: &str, overlap: usize) -> usize;
+
+    /// Whether a text that holds a match holds one whatever follows.
+    fn settles(&self) -> bool {
+        false
+    }
 }
 
 /// Redacts a whole text; `None` where nothing was found. Matches of nothing are passed over.

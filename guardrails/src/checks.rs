@@ -21,8 +21,8 @@ mod urls;
 mod webhook;
 mod words;
 
-pub(crate) use counts::count;
 pub(crate) use case::is_cased;
+pub(crate) use counts::count;
 pub(crate) use patterns::redact_parts;
 pub(crate) use webhook::{forwarded, metadata_of};
 
@@ -85,18 +85,19 @@ static DEFAULT: &[BuiltIn] = &[
 ];
 
 /// In the namespace `pro`, and under the product's slug.
-static PRO: &[BuiltIn] = &[
-    both("moderateContent", moderation::make),
-    both("language", language::make),
-    both("pii", pii::make),
-];
+static PRO: &[BuiltIn] =
+    &[both("moderateContent", moderation::make), both("language", language::make), both("pii", pii::make)];
 
 /// Checks that want a model of the gateway's own.
 const UNSERVED: &[&str] = &["gibberish"];
 
 /// What an id stands for.
 pub(crate) enum Known {
-    Check { make: Make, input: bool, output: bool },
+    Check {
+        make: Make,
+        input: bool,
+        output: bool,
+    },
     /// It is known, and refused with this reason.
     Refused(&'static str),
     No,

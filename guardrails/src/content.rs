@@ -5,7 +5,7 @@ mod edit;
 mod find;
 mod tape;
 
-pub use edit::Rewrite;
+pub(crate) use edit::Rewrite;
 pub(crate) use edit::{quoted, splice, with_last_member};
 pub(crate) use tape::{Kind, Node, Tape};
 

@@ -3,6 +3,7 @@
 
 mod members;
 
+use crate::Direction;
 use crate::checks::{self, Known};
 use crate::guardrail::{
     Actions, Check, FeedbackRule, Guardrail, HookType, MOST_CHECKS, MOST_GUARDRAILS, StreamMode, StreamPolicy,
@@ -10,7 +11,6 @@ use crate::guardrail::{
 use crate::parameters::Parameters;
 use crate::partners;
 use crate::problem::{Problem, Problems};
-use crate::Direction;
 use members::Members;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -124,7 +124,8 @@ pub fn shorthand(
             map.clone().into_iter().partition(|(k, _)| OWN.contains(&members::snake(k).as_str()));
         let members = Members::read(&own, &compiler.problems, "");
         let id = compiler.id(&members);
-        if rest.is_empty() && own.len() == 1
+        if rest.is_empty()
+            && own.len() == 1
             && let Some(id) = &id
         {
             return Ok(Entry::Saved(id.clone()));
@@ -328,7 +329,8 @@ impl<'a> Compiler<'a> {
 
     fn check(&self, id: &str, parameters: &Map<String, Value>, enabled: bool) -> Option<Compiled> {
         let full = if id.contains('.') { id.to_owned() } else { format!("default.{id}") };
-        let most = if full.eq_ignore_ascii_case("default.jsonSchema") { LARGEST_WITH_SCHEMA } else { LARGEST_PARAMETERS };
+        let most =
+            if full.eq_ignore_ascii_case("default.jsonSchema") { LARGEST_WITH_SCHEMA } else { LARGEST_PARAMETERS };
         if serde_json::to_string(parameters).map_or(0, |t| t.len()) > most {
             self.problem(&full, "parameters", format!("must have at most {most} bytes"));
             return None;

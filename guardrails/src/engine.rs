@@ -316,7 +316,8 @@ impl Run {
         let member = unit.members[unit.at];
         let hook = &mut self.hooks[member.hook];
         hook.ended = hook.ended.max(now);
-        hook.results[member.check] = Some(check_result(&check, outcome, Span { began: unit.began, ended: now }, transformed));
+        hook.results[member.check] =
+            Some(check_result(&check, outcome, Span { began: unit.began, ended: now }, transformed));
         unit.at += 1;
         unit.began = now;
         let goes_on = unit.at < unit.members.len();

@@ -71,18 +71,31 @@ impl fmt::Debug for Outgoing {
 pub enum Sign {
     Nothing,
     /// Signature version 4 by these credentials.
-    Aws { region: String, service: &'static str, credentials: Credentials },
+    Aws {
+        region: String,
+        service: &'static str,
+        credentials: Credentials,
+    },
     /// A bearer token of the cloud's sign-in for this audience.
-    Azure { scope: &'static str, credentials: Credentials },
+    Azure {
+        scope: &'static str,
+        credentials: Credentials,
+    },
 }
 
 /// What came of an ask.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// Of a call, or of a key set (status 200).
-    Reply { status: u16, body: Bytes },
+    Reply {
+        status: u16,
+        body: Bytes,
+    },
     /// Of a body that is to stand in the content as it is, with its media type.
-    Media { content_type: String, body: Bytes },
+    Media {
+        content_type: String,
+        body: Bytes,
+    },
     Resolved(bool),
     Failed(Failure),
 }

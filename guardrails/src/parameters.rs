@@ -108,7 +108,8 @@ impl<'v> Parameters<'v> {
         // Forms write numbers as text.
         let found = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
         // Some writers of JSON know floating point only.
-        let found = found.or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && *f >= 0.0 && *f < 1e15).map(|f| f as u64));
+        let found =
+            found.or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && *f >= 0.0 && *f < 1e15).map(|f| f as u64));
         found.filter(|n| range.contains(n)).unwrap_or_else(|| {
             self.problem(key, format!("must be an integer of {}..{}", range.start(), range.end()));
             default

@@ -9,11 +9,13 @@ pub(crate) use template::Template;
 
 use std::ops::Range;
 
-/// Steps of backtracking that one search may take: about a millisecond.
+/// Steps of backtracking that one search may take: about a millisecond. Each place of a text where nothing is found
+/// takes one, so that texts beyond `LONG` bytes need more.
 const STEPS: usize = 50_000;
-/// A search over a text beyond `LONG` bytes may take fewer: each of its steps may read the text to its end.
-const STEPS_IN_LONG: usize = 2_000;
+const STEPS_IN_LONG: usize = 100_000;
 const LONG: usize = 32 * 1024;
+/// Longer texts are not searched: a step may read the text to its end, and that often is too long.
+const LONGEST_TEXT: usize = 64 * 1024;
 /// Bytes that a compiled pattern may take.
 const SIZE: usize = 1 << 20;
 /// Bytes of a pattern as it is written.
@@ -70,7 +72,10 @@ pub(crate) enum Reach {
 enum Engine {
     Linear(regex::Regex),
     /// With the step limit for texts of ordinary length, and for long ones.
-    Stepwise { short: Box<fancy_regex::Regex>, long: Box<fancy_regex::Regex> },
+    Stepwise {
+        short: Box<fancy_regex::Regex>,
+        long: Box<fancy_regex::Regex>,
+    },
 }
 
 #[derive(Debug)]
@@ -80,6 +85,8 @@ pub(crate) struct Pattern {
     /// Names of the groups from the first on.
     names: Vec<Option<Box<str>>>,
     reach: Reach,
+    /// It has neither assertions nor look-around: what it matches it matches wherever that stands.
+    is_plain: bool,
 }
 
 /// The ranges of a match: the whole, then its groups.
@@ -98,11 +105,19 @@ impl Pattern {
             return Err(BadPattern(format!("must have at most {LONGEST} bytes")));
         }
         let translated = translate::translate(source, flags)?;
-        let (engine, reach) = match translated.stepwise {
-            false => linear(&translated.text)?,
-            true => (stepwise(&translated.text)?, Reach::Unknown),
-        };
-        Ok(Self { source: source.into(), engine, names: translated.names, reach })
+        let names = translated.names;
+        if translated.stepwise {
+            let engine = stepwise(&translated.text)?;
+            return Ok(Self { source: source.into(), engine, names, reach: Reach::Unknown, is_plain: false });
+        }
+        let engine = linear(&translated.text)?;
+        let hir = regex_syntax::Parser::new().parse(&translated.text);
+        let hir = hir.map_err(|e| BadPattern(last_line(&e.to_string()).to_owned()))?;
+        let is_plain = hir.properties().look_set().is_empty();
+        // An assertion at the end of a match reads the character behind it.
+        let beside = if is_plain { 0 } else { 4 };
+        let reach = hir.properties().maximum_len().map_or(Reach::Unknown, |longest| Reach::Within(longest + beside));
+        Ok(Self { source: source.into(), engine, names, reach, is_plain })
     }
 
     /// As it was written.
@@ -114,13 +129,13 @@ impl Pattern {
         self.reach
     }
 
-    pub(crate) fn names(&self) -> &[Option<Box<str>>] {
-        &self.names
+    /// Whether a match stays one whatever follows it.
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
-    /// Whether what stands behind a match may decide on it from beyond its reach.
-    pub(crate) const fn is_stepwise(&self) -> bool {
-        matches!(self.engine, Engine::Stepwise { .. })
+    pub(crate) fn names(&self) -> &[Option<Box<str>>] {
+        &self.names
     }
 
     /// The first match from `from` on; what stands before is seen by `^`, `\b` and look-behind.
@@ -128,7 +143,11 @@ impl Pattern {
         match &self.engine {
             Engine::Linear(regex) => Ok(regex.find_at(text, from).map(|m| m.range())),
             Engine::Stepwise { short, long } => {
-                let regex = if text.len() > LONG { long } else { short };
+                let regex = match text.len() {
+                    0..=LONG => short,
+                    0..=LONGEST_TEXT => long,
+                    _ => return Err(StepLimit),
+                };
                 let found = regex.find_from_pos(text, from).map_err(|_| StepLimit)?;
                 Ok(found.map(|m| m.start()..m.end()))
             }
@@ -149,7 +168,11 @@ impl Pattern {
                 Ok(found.map(|c| Groups(c.iter().map(|g| g.map(|m| m.range())).collect())))
             }
             Engine::Stepwise { short, long } => {
-                let regex = if text.len() > LONG { long } else { short };
+                let regex = match text.len() {
+                    0..=LONG => short,
+                    0..=LONGEST_TEXT => long,
+                    _ => return Err(StepLimit),
+                };
                 let found = regex.captures_from_pos(text, from).map_err(|_| StepLimit)?;
                 Ok(found.map(|c| Groups((0..c.len()).map(|i| c.get(i).map(|m| m.start()..m.end())).collect())))
             }
@@ -157,18 +180,13 @@ impl Pattern {
     }
 }
 
-fn linear(text: &str) -> Result<(Engine, Reach), BadPattern> {
+fn linear(text: &str) -> Result<Engine, BadPattern> {
     let built = regex::RegexBuilder::new(text).size_limit(SIZE).dfa_size_limit(SIZE).build();
     let regex = built.map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => BadPattern(format!("must compile to at most {SIZE} bytes")),
         other => BadPattern(format!("cannot be compiled: {}", last_line(&other.to_string()))),
     })?;
-    let hir = regex_syntax::Parser::new().parse(text).map_err(|e| BadPattern(last_line(&e.to_string()).to_owned()))?;
-    let properties = hir.properties();
-    // An assertion at the end of a match reads the character behind it.
-    let beside = if properties.look_set().is_empty() { 0 } else { 4 };
-    let reach = properties.maximum_len().map_or(Reach::Unknown, |longest| Reach::Within(longest + beside));
-    Ok((Engine::Linear(regex), reach))
+    Ok(Engine::Linear(regex))
 }
 
 fn stepwise(text: &str) -> Result<Engine, BadPattern> {

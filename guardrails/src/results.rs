@@ -9,7 +9,8 @@ use gateway_domain::Dialect;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-const DENIED: &str = "The guardrail checks defined in the config failed. You can find more information in the `hook_results` object.";
+const DENIED: &str =
+    "The guardrail checks defined in the config failed. You can find more information in the `hook_results` object.";
 /// The type of a denial's error, also of one inside a stream.
 pub const DENIED_TYPE: &str = "hooks_failed";
 

@@ -37,7 +37,8 @@ impl Judge for Cased {
                 true => format!("All letters are {name}"),
                 false => format!("Not all letters are {name}"),
             };
-            let data = json!({"verdict": verdict, "not": self.not, "explanation": explanation, "textExcerpt": excerpt(text)});
+            let data =
+                json!({"verdict": verdict, "not": self.not, "explanation": explanation, "textExcerpt": excerpt(text)});
             Outcome::new(verdict, data)
         };
         each_text(case, self.selection, false, |joined| judge(&joined.text)).into()

@@ -75,7 +75,7 @@ pub(super) fn blocks(text: &str) -> Vec<Block<'_>> {
     while let Some(open) = rest.find("```") {
         let length = rest[open..].bytes().take_while(|b| *b == b'`').count();
         let (fence, after) = (&rest[open..open + length], &rest[open + length..]);
-        let mark_end = after.find(|c: char| c.is_whitespace() || c == '`').unwrap_or(after.len());
+        let mark_end = after.find(|c: char| c.is_whitespace() || "`,:;".contains(c)).unwrap_or(after.len());
         let line_end = after.find('\n').unwrap_or(after.len());
         let close = after.find(fence);
         // On its own line the mark may have attributes behind it, which are no part of the block.

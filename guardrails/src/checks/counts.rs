@@ -20,7 +20,13 @@ struct Count {
 }
 
 pub(super) fn sentences(p: &Parameters<'_>) -> Made {
-    make(p, Unit::Sentences, "sentenceCount", p.number("minSentences", 0, 0..=MOST), p.number("maxSentences", 99_999, 0..=MOST))
+    make(
+        p,
+        Unit::Sentences,
+        "sentenceCount",
+        p.number("minSentences", 0, 0..=MOST),
+        p.number("maxSentences", 99_999, 0..=MOST),
+    )
 }
 
 pub(super) fn words(p: &Parameters<'_>) -> Made {

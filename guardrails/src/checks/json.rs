@@ -187,7 +187,8 @@ impl Keys {
                 "explanation": "There is no JSON object in the text", "textExcerpt": excerpt(text)});
             return Outcome::new(false, data);
         };
-        let (there, missing): (Vec<&String>, Vec<&String>) = self.keys.iter().partition(|k| best.get(k.as_str()).is_some());
+        let (there, missing): (Vec<&String>, Vec<&String>) =
+            self.keys.iter().partition(|k| best.get(k.as_str()).is_some());
         let verdict = self.holds(there.len());
         let explanation = format!("{} of {} keys are there", there.len(), self.keys.len());
         let data = json!({"matchedJson": best, "verdict": verdict, "explanation": explanation, "presentKeys": there,

@@ -319,7 +319,8 @@ impl Judge for Jwt {
                 Step::Ask(vec![Ask::KeySet { uri: uri.clone(), max_age_secs: *max_age_secs, fresh: false }])
             }
             Issuer::Introspection(url) => {
-                let form: String = url::form_urlencoded::Serializer::new(String::new()).append_pair("token", token).finish();
+                let form: String =
+                    url::form_urlencoded::Serializer::new(String::new()).append_pair("token", token).finish();
                 let content_type = HeaderValue::from_static("application/x-www-form-urlencoded");
                 Step::Ask(vec![Ask::Call(Box::new(Outgoing {
                     method: Method::POST,

@@ -84,7 +84,8 @@ const CODES: &[(Lang, &str)] = &[
 ];
 const TRADITIONAL: &str = "zho_Hant";
 /// Common characters that simplified writing has others for.
-const TRADITIONAL_ONLY: &str = "們個來這為說時國學會對發經點過還體與見長門問間東車馬語話讀書寫買賣電腦網頁點號碼樣邊實現開關係統據單動總應該";
+const TRADITIONAL_ONLY: &str =
+    "們個來這為說時國學會對發經點過還體與見長門問間東車馬語話讀書寫買賣電腦網頁點號碼樣邊實現開關係統據單動總應該";
 
 #[derive(Debug)]
 struct Language {

@@ -113,9 +113,7 @@ pub(super) fn pairs(p: &Parameters<'_>) -> Made {
         let wanted = match match_type {
             "contains" => Wanted::Contains(list),
             "containsAll" => Wanted::ContainsAll(list),
-            "regex" => {
-                Wanted::Matches(list.iter().filter_map(|s| p.compiled(&field, s, Flags::default())).collect())
-            }
+            "regex" => Wanted::Matches(list.iter().filter_map(|s| p.compiled(&field, s, Flags::default())).collect()),
             _ => Wanted::Exact(list),
         };
         pairs.push(Pair { key, told: value.clone(), wanted });

@@ -2,8 +2,8 @@
 
 use super::Made;
 use crate::check::{Case, CheckError, Judge, Outcome, Step};
-use crate::parameters::Parameters;
 use crate::content::{Content, Kind, Node, Tape};
+use crate::parameters::Parameters;
 use serde_json::{Value, json};
 
 const MOST: usize = 1_000;

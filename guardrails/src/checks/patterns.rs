@@ -1,11 +1,11 @@
 //! `regexMatch` and `regexReplace`: patterns that must or must not be found, and patterns that are replaced.
 
 use super::{Made, selection};
+use crate::Direction;
 use crate::check::{Case, CheckError, Finder, Judge, Outcome, Seen, Step, Streaming, each_text, excerpt, redact};
 use crate::content::{Rewrite, Scan, Selection};
 use crate::parameters::Parameters;
 use crate::pattern::{Flags, Groups, Pattern, Reach, StepLimit, Template};
-use crate::Direction;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,6 +46,10 @@ impl Finder for PatternFinder {
             Reach::Unknown => overlap,
         }
         .min(text.len())
+    }
+
+    fn settles(&self) -> bool {
+        self.pattern.is_plain()
     }
 }
 

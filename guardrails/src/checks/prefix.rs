@@ -53,9 +53,7 @@ impl AddPrefix {
     fn beside(&self, body: &str, root: Node<'_>, key: &str) -> Option<String> {
         match root.get(key).filter(|n| !n.is_null()) {
             Some(found) => self.before(body, found),
-            None if root.get(key).is_some() => {
-                Some(splice(body, vec![(root.get(key)?.span(), quoted(&self.prefix))]))
-            }
+            None if root.get(key).is_some() => Some(splice(body, vec![(root.get(key)?.span(), quoted(&self.prefix))])),
             None => with_last_member(body, key, &quoted(&self.prefix)),
         }
     }
@@ -65,9 +63,8 @@ impl AddPrefix {
             Kind::Text => self.before(body, prompt),
             Kind::Array => {
                 let texts = prompt.elements().filter(|e| e.kind() == Kind::Text);
-                let edits: Vec<_> = texts
-                    .filter_map(|e| Some((e.span(), quoted(&format!("{}{}", self.prefix, e.text()?)))))
-                    .collect();
+                let edits: Vec<_> =
+                    texts.filter_map(|e| Some((e.span(), quoted(&format!("{}{}", self.prefix, e.text()?))))).collect();
                 (!edits.is_empty()).then(|| splice(body, edits))
             }
             _ => None,
@@ -87,7 +84,10 @@ impl AddPrefix {
             Kind::Array => {
                 let Some(first) = content.elements().next() else {
                     let at = content.span().start + 1;
-                    return Some(splice(body, vec![(at..at, format!("{{\"type\":\"text\",\"text\":{}}}", quoted(&self.prefix)))]));
+                    return Some(splice(
+                        body,
+                        vec![(at..at, format!("{{\"type\":\"text\",\"text\":{}}}", quoted(&self.prefix)))],
+                    ));
                 };
                 if self.only_if_empty {
                     return None;

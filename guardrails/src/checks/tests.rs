@@ -36,28 +36,55 @@ fn hold(rows: Vec<Row>) {
 #[test]
 fn patterns_are_found_or_must_not_be() {
     hold(vec![
-        ("regexMatch", json!({"rule": "b+"}), "abbc", true,
+        (
+            "regexMatch",
+            json!({"rule": "b+"}),
+            "abbc",
+            true,
             json!({"regexPattern": "b+", "not": false, "verdict": true, "textExcerpt": "abbc",
-                "matchDetails": {"matchedText": "bb", "index": 1, "groups": {}, "captures": []}})),
-        ("regexMatch", json!({"rule": "(?<y>\\d{4})-(x)?"}), "in 2026-", true,
-            json!({"matchDetails": {"matchedText": "2026-", "index": 3, "groups": {"y": "2026"}, "captures": ["2026", null]}})),
+                "matchDetails": {"matchedText": "bb", "index": 1, "groups": {}, "captures": []}}),
+        ),
+        (
+            "regexMatch",
+            json!({"rule": "(?<y>\\d{4})-(x)?"}),
+            "in 2026-",
+            true,
+            json!({"matchDetails": {"matchedText": "2026-", "index": 3, "groups": {"y": "2026"}, "captures": ["2026", null]}}),
+        ),
         ("regexMatch", json!({"rule": "B"}), "abc", false, json!({"matchDetails": null})),
         ("regexMatch", json!({"rule": "b", "not": true}), "abc", false, json!({"verdict": false, "not": true})),
         ("regexMatch", json!({"rule": "x", "not": true}), "abc", true, json!({"matchDetails": null})),
         ("regexMatch", json!({"rule": "/b/i"}), "a/b/i", true, json!({"regexPattern": "/b/i"})),
         ("regexMatch", json!({"rule": "^\\d$"}), "٣", false, json!({})),
-        ("regexMatch", json!({"rule": "b"}), "😀b", true,
-            json!({"matchDetails": {"matchedText": "b", "index": 2, "groups": {}, "captures": []}})),
+        (
+            "regexMatch",
+            json!({"rule": "b"}),
+            "😀b",
+            true,
+            json!({"matchDetails": {"matchedText": "b", "index": 2, "groups": {}, "captures": []}}),
+        ),
     ]);
 }
 
 #[test]
 fn counts_have_bounds() {
     hold(vec![
-        ("sentenceCount", json!({"minSentences": 2}), "One. Two!", true, json!({"sentenceCount": 2, "minCount": 2, "maxCount": 99999})),
+        (
+            "sentenceCount",
+            json!({"minSentences": 2}),
+            "One. Two!",
+            true,
+            json!({"sentenceCount": 2, "minCount": 2, "maxCount": 99999}),
+        ),
         ("sentenceCount", json!({"maxSentences": 1}), "What?!", false, json!({"sentenceCount": 2})),
         ("sentenceCount", json!({"minSentences": 1}), "", false, json!({"sentenceCount": 0})),
-        ("wordCount", json!({"minWords": 2, "maxWords": 2}), "  a \n b ", true, json!({"wordCount": 2, "minWords": 2, "maxWords": 2})),
+        (
+            "wordCount",
+            json!({"minWords": 2, "maxWords": 2}),
+            "  a \n b ",
+            true,
+            json!({"wordCount": 2, "minWords": 2, "maxWords": 2}),
+        ),
         ("wordCount", json!({"maxWords": 1, "not": true}), "a b", true, json!({"not": true})),
         ("characterCount", json!({"maxCharacters": 2}), "é😀", true, json!({"characterCount": 2})),
         ("characterCount", json!({"minCharacters": 3, "maxCharacters": 9}), " a ", true, json!({"characterCount": 3})),
@@ -69,7 +96,13 @@ fn counts_have_bounds() {
 fn words_are_found() {
     let words = json!(["foo", "bar"]);
     hold(vec![
-        ("contains", json!({"words": words}), "a foo", true, json!({"foundWords": ["foo"], "missingWords": ["bar"], "operator": "any"})),
+        (
+            "contains",
+            json!({"words": words}),
+            "a foo",
+            true,
+            json!({"foundWords": ["foo"], "missingWords": ["bar"], "operator": "any"}),
+        ),
         ("contains", json!({"words": words, "operator": "all"}), "barfoo", true, json!({"missingWords": []})),
         ("contains", json!({"words": words, "operator": "all"}), "Foo bar", false, json!({"missingWords": ["foo"]})),
         ("contains", json!({"words": words, "operator": "none"}), "", true, json!({"foundWords": []})),
@@ -89,7 +122,13 @@ fn words_are_found() {
 #[test]
 fn code_is_told_by_the_first_word_of_its_mark() {
     hold(vec![
-        ("containsCode", json!({"format": "SQL"}), "x\n```sql\nselect 1\n```", true, json!({"searchedFormat": "SQL", "foundFormats": ["SQL"]})),
+        (
+            "containsCode",
+            json!({"format": "SQL"}),
+            "x\n```sql\nselect 1\n```",
+            true,
+            json!({"searchedFormat": "SQL", "foundFormats": ["SQL"]}),
+        ),
         ("containsCode", json!({"format": "Rust"}), "```rust,ignore title=a\nfn a() {}\n```", true, json!({})),
         ("containsCode", json!({"format": "Shell"}), "```bash {linenos}\nls\n```", true, json!({})),
         ("containsCode", json!({"format": "C++"}), "```c++\nint a;\n```", true, json!({})),
@@ -105,8 +144,20 @@ fn json_is_found_in_texts() {
     let schema = json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "object"}, "at": {"format": "date-time"}}});
     let rule = json!({"schema": schema});
     hold(vec![
-        ("jsonSchema", rule.clone(), "{\"a\":{\"b\":{}}}", true, json!({"matchedJson": {"a": {"b": {}}}, "validationErrors": []})),
-        ("jsonSchema", rule.clone(), "Here: {\"a\":{\"b\":{}}} and {\"c\":1}", true, json!({"matchedJson": {"a": {"b": {}}}})),
+        (
+            "jsonSchema",
+            rule.clone(),
+            "{\"a\":{\"b\":{}}}",
+            true,
+            json!({"matchedJson": {"a": {"b": {}}}, "validationErrors": []}),
+        ),
+        (
+            "jsonSchema",
+            rule.clone(),
+            "Here: {\"a\":{\"b\":{}}} and {\"c\":1}",
+            true,
+            json!({"matchedJson": {"a": {"b": {}}}}),
+        ),
         ("jsonSchema", rule.clone(), "```json\n{\"a\":{}}\n``` {\"c\":1}", true, json!({"matchedJson": {"a": {}}})),
         ("jsonSchema", rule.clone(), "{\"a\":1}", false, json!({"matchedJson": {"a": 1}})),
         ("jsonSchema", rule.clone(), "{\"a\":{},\"at\":\"yesterday\"}", false, json!({})),
@@ -114,9 +165,27 @@ fn json_is_found_in_texts() {
         ("jsonSchema", json!({"schema": schema, "not": true}), "{\"a\":1}", true, json!({"not": true})),
         ("jsonSchema", json!({"schema": schema, "not": true}), "none", false, json!({})),
         ("jsonSchema", json!({"schema": schema.to_string()}), "{\"a\":{}}", true, json!({})),
-        ("jsonKeys", json!({"keys": ["a", "b"]}), "{\"b\":1}", true, json!({"presentKeys": ["b"], "missingKeys": ["a"], "operator": "any"})),
-        ("jsonKeys", json!({"keys": ["a", "b"], "operator": "all"}), "{\"a\":1} {\"a\":1,\"b\":2}", true, json!({"matchedJson": {"a": 1, "b": 2}})),
-        ("jsonKeys", json!({"keys": ["a"], "operator": "none"}), "{\"b\":1} {\"a\":1}", false, json!({"presentKeys": ["a"]})),
+        (
+            "jsonKeys",
+            json!({"keys": ["a", "b"]}),
+            "{\"b\":1}",
+            true,
+            json!({"presentKeys": ["b"], "missingKeys": ["a"], "operator": "any"}),
+        ),
+        (
+            "jsonKeys",
+            json!({"keys": ["a", "b"], "operator": "all"}),
+            "{\"a\":1} {\"a\":1,\"b\":2}",
+            true,
+            json!({"matchedJson": {"a": 1, "b": 2}}),
+        ),
+        (
+            "jsonKeys",
+            json!({"keys": ["a"], "operator": "none"}),
+            "{\"b\":1} {\"a\":1}",
+            false,
+            json!({"presentKeys": ["a"]}),
+        ),
         ("jsonKeys", json!({"keys": ["a"], "operator": "none"}), "{\"x\":{\"a\":1}}", true, json!({})),
         ("jsonKeys", json!({"keys": ["a"]}), "none", false, json!({"requiredKeys": ["a"]})),
     ]);
@@ -143,8 +212,19 @@ fn content_is_there_or_not() {
         (message(json!(null)), false, "null"),
         (message(json!(" \n")), false, "empty"),
         (message(json!([])), false, "null"),
-        (answer(&json!({"choices": [{"message": {"content": null, "tool_calls": [{"function": {"name": "f", "arguments": ""}}]}}]}), Shape::Chat), true, "tool_calls"),
-        (answer(&json!({"content": [{"type": "tool_use", "name": "f", "input": {}}]}), Shape::Messages), true, "tool_calls"),
+        (
+            answer(
+                &json!({"choices": [{"message": {"content": null, "tool_calls": [{"function": {"name": "f", "arguments": ""}}]}}]}),
+                Shape::Chat,
+            ),
+            true,
+            "tool_calls",
+        ),
+        (
+            answer(&json!({"content": [{"type": "tool_use", "name": "f", "input": {}}]}), Shape::Messages),
+            true,
+            "tool_calls",
+        ),
         (request(&json!({"messages": []}), Shape::Chat), false, "null"),
     ] {
         let found = check("notNull", &json!({}), content.clone());
@@ -157,23 +237,59 @@ fn content_is_there_or_not() {
 fn replaced_texts_keep_the_shape_around_them() {
     let rule = json!({"rule": "sec(r)et", "redactText": "$1-x"});
     for (content, expected) in [
-        (Content::new(r#"{ "n":1.50, "messages":[{"role":"user","content":"a secret secret" }] }"#.into(), Shape::Chat, crate::Direction::Input),
-            r#"{ "n":1.50, "messages":[{"role":"user","content":"a r-x r-x" }] }"#),
+        (
+            Content::new(
+                r#"{ "n":1.50, "messages":[{"role":"user","content":"a secret secret" }] }"#.into(),
+                Shape::Chat,
+                crate::Direction::Input,
+            ),
+            r#"{ "n":1.50, "messages":[{"role":"user","content":"a r-x r-x" }] }"#,
+        ),
         (request(&json!({"input": ["secret", "b"]}), Shape::Embeddings), r#"{"input":["r-x","b"]}"#),
         (request(&json!({"input": "secret"}), Shape::Embeddings), r#"{"input":"r-x"}"#),
         (request(&json!({"prompt": ["a", "secret"]}), Shape::Completions), r#"{"prompt":["a","r-x"]}"#),
-        (request(&json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "secret"}}, {"type": "text", "text": "secret"}]}]}), Shape::Chat),
-            r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"secret"}},{"type":"text","text":"r-x"}]}]}"#),
-        (request(&json!({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "secret"}]}]}]}), Shape::Messages),
-            r#"{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r-x"}]}]}]}"#),
-        (request(&json!({"input": [{"type": "function_call_output", "call_id": "c", "output": "secret"}]}), Shape::Responses),
-            r#"{"input":[{"type":"function_call_output","call_id":"c","output":"r-x"}]}"#),
-        (answer(&json!({"output": [{"type": "message", "content": [{"type": "output_text", "text": "secret"}]}]}), Shape::Responses),
-            r#"{"output":[{"type":"message","content":[{"type":"output_text","text":"r-x"}]}]}"#),
-        (answer(&json!({"content": [{"type": "text", "text": "secret"}, {"type": "tool_use", "input": {"q": "secret", "n": 1}}]}), Shape::Messages),
-            r#"{"content":[{"type":"text","text":"r-x"},{"type":"tool_use","input":{"q":"r-x","n":1}}]}"#),
-        (answer(&json!({"choices": [{"message": {"content": null, "tool_calls": [{"function": {"name": "f", "arguments": "{\"q\": \"secret\"}"}}]}}]}), Shape::Chat),
-            r#"{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"q\": \"r-x\"}"}}]}}]}"#),
+        (
+            request(
+                &json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "secret"}}, {"type": "text", "text": "secret"}]}]}),
+                Shape::Chat,
+            ),
+            r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"secret"}},{"type":"text","text":"r-x"}]}]}"#,
+        ),
+        (
+            request(
+                &json!({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "secret"}]}]}]}),
+                Shape::Messages,
+            ),
+            r#"{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r-x"}]}]}]}"#,
+        ),
+        (
+            request(
+                &json!({"input": [{"type": "function_call_output", "call_id": "c", "output": "secret"}]}),
+                Shape::Responses,
+            ),
+            r#"{"input":[{"type":"function_call_output","call_id":"c","output":"r-x"}]}"#,
+        ),
+        (
+            answer(
+                &json!({"output": [{"type": "message", "content": [{"type": "output_text", "text": "secret"}]}]}),
+                Shape::Responses,
+            ),
+            r#"{"output":[{"type":"message","content":[{"type":"output_text","text":"r-x"}]}]}"#,
+        ),
+        (
+            answer(
+                &json!({"content": [{"type": "text", "text": "secret"}, {"type": "tool_use", "input": {"q": "secret", "n": 1}}]}),
+                Shape::Messages,
+            ),
+            r#"{"content":[{"type":"text","text":"r-x"},{"type":"tool_use","input":{"q":"r-x","n":1}}]}"#,
+        ),
+        (
+            answer(
+                &json!({"choices": [{"message": {"content": null, "tool_calls": [{"function": {"name": "f", "arguments": "{\"q\": \"secret\"}"}}]}}]}),
+                Shape::Chat,
+            ),
+            r#"{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"q\": \"r-x\"}"}}]}}]}"#,
+        ),
         (answer(&json!({"choices": [{"text": "secret"}]}), Shape::Completions), r#"{"choices":[{"text":"r-x"}]}"#),
     ] {
         let before = text_of(&content);
@@ -203,7 +319,7 @@ fn replacing_has_flags_deletes_and_detects() {
     }
     let found = check("regexReplace", &json!({"rule": "a", "failOnDetection": true}), completion(&["a"]));
     assert!(!found.verdict && found.transformed, "what was found is replaced, and fails");
-    let found = check("regexReplace", &json!({"rule": "(?=(a+)+$)b"}), completion(&[&format!("{}!", "a".repeat(60))]));
+    let found = check("regexReplace", &json!({"rule": "(a*)*\\1b"}), completion(&[&format!("{}!", "a".repeat(60))]));
     assert!(!found.verdict && found.error.unwrap().name == "RegexLimit");
 }
 
@@ -290,7 +406,10 @@ fn the_chosen_texts_are_judged() {
         (json!({"scan_scope": "all_messages"}), "sys\nfirst\nmid\npart\nlast\ntool"),
         (json!({"scan_scope": "all_messages", "scan": ["tool"]}), "arg"),
         (json!({"scan_scope": "all_messages", "scan": "reasoning"}), "why"),
-        (json!({"scan_scope": "all_messages", "scan": ["text", "tool", "reasoning"]}), "sys\nfirst\nmid\nwhy\narg\npart\nlast\ntool"),
+        (
+            json!({"scan_scope": "all_messages", "scan": ["text", "tool", "reasoning"]}),
+            "sys\nfirst\nmid\nwhy\narg\npart\nlast\ntool",
+        ),
     ] {
         let mut parameters = parameters;
         parameters["rule"] = json!("[^]*");

@@ -2,11 +2,11 @@
 //! What the client sent in headers is never told, save the headers that the check names.
 
 use super::Made;
+use crate::Direction;
 use crate::check::{Case, CheckError, Judge, Outcome, Step};
 use crate::content::{Content, Rewrite, Selection};
 use crate::outside::{Answer, Ask, Outgoing, REPLY, REPLY_WITH_BODY, Sign};
 use crate::parameters::Parameters;
-use crate::Direction;
 use http::{HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -60,6 +60,10 @@ impl Finder for WordFinder {
         let most = self.longest.saturating_sub(1).min(bytes.len());
         (bytes.len() - most..bytes.len()).find(|at| self.begins_a_word(&bytes[*at..])).map_or(0, |at| bytes.len() - at)
     }
+
+    fn settles(&self) -> bool {
+        true
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +153,8 @@ pub(super) fn ends_with(p: &Parameters<'_>) -> Made {
 impl Judge for EndsWith {
     fn judge(&self, case: &Case<'_>) -> Step {
         let judge = |text: &str| {
-            let ends = text.ends_with(&self.suffix) || text.strip_suffix('.').is_some_and(|t| t.ends_with(&self.suffix));
+            let ends =
+                text.ends_with(&self.suffix) || text.strip_suffix('.').is_some_and(|t| t.ends_with(&self.suffix));
             let verdict = ends != self.not;
             let explanation = if ends { "The text ends so" } else { "The text does not end so" };
             let data = json!({"suffix": self.suffix, "not": self.not, "verdict": verdict, "explanation": explanation,

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// What a check wants changed.
 #[derive(Clone, Debug)]
-pub enum Rewrite {
+pub(crate) enum Rewrite {
     /// Texts in the places of parts, by their position.
     Texts(Vec<(usize, String)>),
     /// Another body.

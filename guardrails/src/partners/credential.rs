@@ -129,7 +129,9 @@ impl Credentials {
                 }
             };
             match value {
-                None if field.is_required => p.problem(&path, "is required: save it for the organisation, or give it here"),
+                None if field.is_required => {
+                    p.problem(&path, "is required: save it for the organisation, or give it here")
+                }
                 None => {}
                 Some(value) => match field.check(&value) {
                     Ok(()) => {

@@ -449,7 +449,8 @@ impl Judge for RowCheck {
             return CheckError::missing_text().into();
         }
         if about.len() > MOST_CALLS {
-            return CheckError::closed("PartLimit", format!("There are more than {MOST_CALLS} texts to ask about")).into();
+            return CheckError::closed("PartLimit", format!("There are more than {MOST_CALLS} texts to ask about"))
+                .into();
         }
         match about.iter().map(|a| self.outgoing(case, a)).collect::<Result<Vec<_>, _>>() {
             Ok(asks) => Step::Ask(asks),

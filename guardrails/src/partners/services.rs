@@ -5,7 +5,7 @@ mod bedrock;
 mod search;
 
 use super::{Credentials, MadePartner};
-use crate::check::{Judge, CheckError};
+use crate::check::{CheckError, Judge};
 use crate::outside::Answer;
 use crate::parameters::Parameters;
 use serde_json::{Map, Value};
@@ -22,7 +22,13 @@ pub(super) struct Service {
 }
 
 pub(super) static SERVICES: &[Service] = &[
-    Service { id: "acuvity.scan", credentials: &[("apiKey", "secret*"), ("apexUrl", "url")], make: acuvity::make, input: true, output: true },
+    Service {
+        id: "acuvity.scan",
+        credentials: &[("apiKey", "secret*"), ("apexUrl", "url")],
+        make: acuvity::make,
+        input: true,
+        output: true,
+    },
     Service {
         id: "bedrock.guard",
         credentials: &[
@@ -42,7 +48,13 @@ pub(super) static SERVICES: &[Service] = &[
         output: true,
     },
     Service { id: "exa.online", credentials: &[("apiKey", "secret*")], make: search::exa, input: true, output: false },
-    Service { id: "tavily.online", credentials: &[("apiKey", "secret*")], make: search::tavily, input: true, output: false },
+    Service {
+        id: "tavily.online",
+        credentials: &[("apiKey", "secret*")],
+        make: search::tavily,
+        input: true,
+        output: false,
+    },
 ];
 
 pub(super) fn compile(id: &str, p: &Parameters<'_>, saved: Option<&Map<String, Value>>) -> Option<MadePartner> {

@@ -87,8 +87,20 @@ impl Set {
         high.difference(&ascii);
         low.case_fold_simple();
         low.intersect(&ascii);
-        high.case_fold_simple();
-        high.difference(&ascii);
+        let mut folded = high.clone();
+        folded.case_fold_simple();
+        folded.difference(&ascii);
+        folded.difference(&high);
+        // Two characters are equal where they have one upper case, of one character.
+        for c in folded.ranges().iter().flat_map(|r| r.start()..=r.end()) {
+            let mut orbit = ClassUnicode::new([ClassUnicodeRange::new(c, c)]);
+            orbit.case_fold_simple();
+            orbit.intersect(&high);
+            let is_equal = orbit.ranges().iter().flat_map(|r| r.start()..=r.end()).any(|o| upper(o) == upper(c));
+            if is_equal {
+                low.push(ClassUnicodeRange::new(c, c));
+            }
+        }
         low.union(&high);
         Self(low)
     }
@@ -107,5 +119,14 @@ impl Set {
             }
         }
         out.push(']');
+    }
+}
+
+/// The upper case of a character that is one character, else itself.
+fn upper(c: char) -> char {
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(one), None) => one,
+        _ => c,
     }
 }

@@ -19,7 +19,8 @@ pub(super) struct Translated {
 pub(super) fn translate(source: &str, flags: Flags) -> Result<Translated, BadPattern> {
     let chars: Vec<char> = source.chars().collect();
     let names = groups_of(&chars)?;
-    let mut translator = Translator { chars: &chars, at: 0, flags, names: &names, stepwise: false, depth: 0 };
+    let mut translator =
+        Translator { chars: &chars, at: 0, flags, names: &names, stepwise: false, depth: 0, behind: 0 };
     let mut text = translator.disjunction()?;
     if translator.peek().is_some() {
         return Err(bad("has an unmatched `)`"));
@@ -50,9 +51,10 @@ fn groups_of(chars: &[char]) -> Result<Vec<Option<Box<str>>>, BadPattern> {
                 && !matches!(chars.get(at + 3), Some('=' | '!') | None) =>
             {
                 let name: String = chars[at + 3..].iter().take_while(|c| **c != '>').collect();
-                let sound = name.chars().enumerate().all(|(i, c)| {
-                    c.is_alphabetic() || c == '_' || c == '$' || (i > 0 && c.is_alphanumeric())
-                });
+                let sound = name
+                    .chars()
+                    .enumerate()
+                    .all(|(i, c)| c.is_alphabetic() || c == '_' || c == '$' || (i > 0 && c.is_alphanumeric()));
                 if name.is_empty() || !sound || chars.len() <= at + 3 + name.chars().count() {
                     return Err(bad("has a group with an invalid name"));
                 }
@@ -91,6 +93,8 @@ struct Translator<'p> {
     names: &'p [Option<Box<str>>],
     stepwise: bool,
     depth: usize,
+    /// Within so many look-behinds.
+    behind: usize,
 }
 
 impl Translator<'_> {
@@ -138,11 +142,18 @@ impl Translator<'_> {
         if term == Term::Assertion {
             return Err(bad("has nothing to repeat before a quantifier"));
         }
-        if out[start..].starts_with("(?=") || out[start..].starts_with("(?!") {
-            out.insert_str(start, "(?:");
-            out.push(')');
+        // At every place of a text the whole text before it would be read again.
+        if self.behind > 0 && (quantifier.starts_with(['*', '+']) || quantifier.contains(",}")) {
+            return Err(bad("must not look behind without a bound: write `{1,50}` for `+`"));
         }
-        out.push_str(&quantifier);
+        if out[start..].starts_with("(?=") || out[start..].starts_with("(?!") {
+            // Looking ahead once is as good as more often, and none at all is allowed where nothing is the least.
+            let is_optional = quantifier.starts_with(['*', '?']) || quantifier.starts_with("{0");
+            out.insert_str(start, "(?:");
+            out.push_str(if is_optional { "|)" } else { ")" });
+        } else {
+            out.push_str(&quantifier);
+        }
         if self.quantifier()?.is_some() {
             return Err(bad("has nothing to repeat before a quantifier"));
         }
@@ -274,7 +285,10 @@ impl Translator<'_> {
             }
         }
         out.push_str(opening);
+        let looks_behind = usize::from(opening.starts_with("(?<"));
+        self.behind += looks_behind;
         out.push_str(&self.disjunction()?);
+        self.behind -= looks_behind;
         if !self.eat(")") {
             return Err(bad("has an unclosed group"));
         }
@@ -398,8 +412,8 @@ impl Translator<'_> {
         Ok(match c {
             'd' => Member::Many(Set::digits()),
             'D' => Member::Many(Set::digits().negate()),
-            'w' => Member::Many(Set::word()),
-            'W' => Member::Many(Set::word().negate()),
+            'w' => Member::Many(self.word()),
+            'W' => Member::Many(self.word().negate()),
             's' => Member::Many(Set::space()),
             'S' => Member::Many(Set::space().negate()),
             'b' if in_class => Member::One('\u{8}'),
@@ -434,6 +448,12 @@ impl Translator<'_> {
             }
             c => Member::One(c),
         })
+    }
+
+    /// With both flags what equals a letter but for case is a word character too.
+    fn word(&self) -> Set {
+        let both = self.flags.unicode && self.flags.ignore_case;
+        if both { Set::word().fold(true) } else { Set::word() }
     }
 
     /// At most three digits, up to `\377`.

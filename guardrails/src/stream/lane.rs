@@ -101,7 +101,8 @@ struct Stage {
 impl Stage {
     fn new(judging: &Judging, overlap: usize) -> Self {
         let work = match &judging.how {
-            How::Forbid(finder) | How::Redact(finder) => Work::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap))),
+            How::Forbid(finder) => Work::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap, true))),
+            How::Redact(finder) => Work::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap, false))),
             How::AtMost { .. } => Work::Count(Counting::default()),
             How::Cased { .. } => Work::Look,
             How::Outside => Work::Ask(Asking::default()),
@@ -135,7 +136,11 @@ impl Stage {
                 if counting.count > *most { Err(self.fail(None)) } else { Ok(all_of(text)) }
             }
             (Work::Look, How::Cased { upper }) => {
-                if crate::checks::is_cased(text, *upper) { Ok(all_of(text)) } else { Err(self.fail(None)) }
+                if crate::checks::is_cased(text, *upper) {
+                    Ok(all_of(text))
+                } else {
+                    Err(self.fail(None))
+                }
             }
             (Work::Ask(asking), _) => {
                 asking.text.push_str(text);
@@ -252,7 +257,7 @@ impl Lane {
     fn flow(&mut self, from: usize, mut text: Vec<Stretch>, mut is_end: bool, now_ms: i64, failed: &mut Vec<Failed>) {
         for stage in &mut self.chain[from..] {
             let joined: String = text.iter().map(|s| s.text.as_str()).collect();
-            stage.waiting.extend(text);
+            stage.waiting.extend(text.into_iter().filter(|s| !s.text.is_empty()));
             match stage.feed(&joined, is_end, now_ms) {
                 Ok(decided) => {
                     stage.has_redacted |= decided.iter().any(|d| matches!(d, Decision::Hit { .. }));
@@ -414,9 +419,12 @@ impl Lane {
 }
 
 fn passed(decided: &[Decision]) -> usize {
-    decided.iter().map(|d| match d {
-        Decision::Pass(bytes) | Decision::Hit { bytes, .. } => *bytes,
-    }).sum()
+    decided
+        .iter()
+        .map(|d| match d {
+            Decision::Pass(bytes) | Decision::Hit { bytes, .. } => *bytes,
+        })
+        .sum()
 }
 
 /// Takes what was decided from what waits; a match leaves its replacement where it began.

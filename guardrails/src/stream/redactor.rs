@@ -21,6 +21,7 @@ pub(super) enum Decision {
 pub(super) struct Scanner {
     finder: Arc<dyn Finder>,
     overlap: usize,
+    forbids: bool,
     /// Decided text that matches may still look back at, then what is undecided.
     buffer: String,
     undecided: usize,
@@ -30,8 +31,10 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    pub(super) fn new(finder: Arc<dyn Finder>, overlap: usize) -> Self {
-        Self { finder, overlap, buffer: String::new(), undecided: 0, seen: Seen::default(), wait_until: 0 }
+    /// `forbids`: that there is a match is all that matters, not how far it goes.
+    pub(super) fn new(finder: Arc<dyn Finder>, overlap: usize, forbids: bool) -> Self {
+        let buffer = String::new();
+        Self { finder, overlap, forbids, buffer, undecided: 0, seen: Seen::default(), wait_until: 0 }
     }
 
     pub(super) fn push(&mut self, text: &str) {
@@ -60,11 +63,13 @@ impl Scanner {
         while !self.buffer.is_char_boundary(limit) {
             limit -= 1;
         }
-        let mut seek = self.undecided;
+        let mut seek = if self.forbids { self.looked_back() } else { self.undecided };
         while seek <= self.buffer.len() {
             let Some(found) = self.finder.find(&self.buffer, seek)? else { break };
             let waits = self.buffer.len() - self.undecided;
-            let is_decided = is_end || (found.start < limit && found.end < self.buffer.len()) || waits > MOST_HELD;
+            let settles = self.forbids && !found.is_empty() && self.finder.settles();
+            let is_decided =
+                is_end || settles || (found.start < limit && found.end < self.buffer.len()) || waits > MOST_HELD;
             if !is_decided {
                 limit = limit.min(found.start);
                 if waits > 2 * self.overlap {
@@ -76,6 +81,10 @@ impl Scanner {
                 seek = found.end + self.buffer[found.end..].chars().next().map_or(1, char::len_utf8);
                 continue;
             }
+            if self.forbids {
+                out.push(Decision::Hit { bytes: 0, replacement: String::new() });
+                return Ok(out);
+            }
             self.pass(found.start, &mut out);
             let replacement = self.finder.replacement(&self.buffer, found.clone(), &mut self.seen);
             out.push(Decision::Hit { bytes: found.len(), replacement });
@@ -86,6 +95,16 @@ impl Scanner {
         self.pass(limit, &mut out);
         self.forget();
         Ok(out)
+    }
+
+    /// Where a match that is longer than the overlap may have begun: part of it may have left, the rest must not.
+    fn looked_back(&self) -> usize {
+        let mut from = self.undecided.saturating_sub(self.overlap.max(1) * 4);
+        while !self.buffer.is_char_boundary(from) {
+            from -= 1;
+        }
+        // Before the text's own beginning nothing begins.
+        from
     }
 
     fn pass(&mut self, to: usize, out: &mut Vec<Decision>) {

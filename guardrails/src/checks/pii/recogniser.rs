@@ -36,7 +36,9 @@ impl Category {
     /// Bounded in length, so that a stream knows how much to hold.
     const fn pattern(self) -> &'static str {
         match self {
-            Self::Email => r"[A-Za-z0-9][A-Za-z0-9._%+\-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?\.){1,4}[A-Za-z]{2,24}",
+            Self::Email => {
+                r"[A-Za-z0-9][A-Za-z0-9._%+\-]{0,63}@(?:[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?\.){1,4}[A-Za-z]{2,24}"
+            }
             Self::Phone => r"[+(]?\d(?:[ .\-()/]{0,2}\d){6,14}",
             Self::Ip => r"(?:\d{1,3}(?:\.\d{1,3}){3})|(?:[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?:\.\d{1,3}){0,3})",
             Self::Card => r"\d(?:[ \-]?\d){12,18}",
@@ -49,12 +51,17 @@ impl Category {
         match self {
             Self::Email => !value.contains(".."),
             Self::Phone => is_phone(value, &digits),
-            Self::Ip if value.contains(':') => value.parse::<Ipv6Addr>().is_ok_and(|a| !a.is_unspecified() && !a.is_loopback()),
-            Self::Ip => value.split('.').all(|part| part.parse::<u8>().is_ok() && (part == "0" || !part.starts_with('0'))),
+            Self::Ip if value.contains(':') => {
+                value.parse::<Ipv6Addr>().is_ok_and(|a| !a.is_unspecified() && !a.is_loopback())
+            }
+            Self::Ip => {
+                value.split('.').all(|part| part.parse::<u8>().is_ok() && (part == "0" || !part.starts_with('0')))
+            }
             Self::Card => (13..=19).contains(&digits.len()) && passes_luhn(&digits),
             // Numbers that were never given out.
             Self::Ssn => {
-                let number = |from: usize, to: usize| digits[from..to].iter().fold(0_u32, |n, d| n * 10 + u32::from(*d));
+                let number =
+                    |from: usize, to: usize| digits[from..to].iter().fold(0_u32, |n, d| n * 10 + u32::from(*d));
                 let (area, group, serial) = (number(0, 3), number(3, 5), number(5, 9));
                 area != 0 && area != 666 && area < 900 && group != 0 && serial != 0
             }
@@ -65,7 +72,8 @@ impl Category {
 /// The checksum of card numbers (ISO/IEC 7812-1, annex B); a row of one digit passes it and is none.
 fn passes_luhn(digits: &[u8]) -> bool {
     let doubled = |d: u8| if d > 4 { u32::from(d) * 2 - 9 } else { u32::from(d) * 2 };
-    let sum: u32 = digits.iter().rev().enumerate().map(|(i, d)| if i % 2 == 1 { doubled(*d) } else { u32::from(*d) }).sum();
+    let sum: u32 =
+        digits.iter().rev().enumerate().map(|(i, d)| if i % 2 == 1 { doubled(*d) } else { u32::from(*d) }).sum();
     sum.is_multiple_of(10) && digits.iter().any(|d| *d != digits[0])
 }
 
@@ -76,7 +84,11 @@ fn is_phone(value: &str, digits: &[u8]) -> bool {
     let is_date = value.split(['-', '/', '.']).map(str::len).eq([4, 2, 2]);
     let is_address = value.split('.').count() == 4 && value.split('.').all(|p| p.parse::<u8>().is_ok());
     let is_balanced = value.matches('(').count() == value.matches(')').count();
-    (7..=15).contains(&digits.len()) && !is_date && !is_address && is_balanced && (value.starts_with('+') || groups >= 3 || value.starts_with('('))
+    (7..=15).contains(&digits.len())
+        && !is_date
+        && !is_address
+        && is_balanced
+        && (value.starts_with('+') || groups >= 3 || value.starts_with('('))
 }
 
 #[derive(Debug)]
@@ -144,13 +156,13 @@ impl Recogniser {
             if self.stands_alone(text, &range) && self.category.is_sound(&text[range.clone()]) {
                 return Some(range);
             }
-            if !matches!(self.category, Category::Card | Category::Phone) {
+            if self.category != Category::Card {
                 return None;
             }
             let is_separator = |c: char| !c.is_ascii_digit();
             let shorter = text[range.clone()].rfind(is_separator)?;
             range.end = range.start + text[range.start..range.start + shorter].trim_end_matches(is_separator).len();
-            if range.len() < 7 {
+            if range.len() < 13 {
                 return None;
             }
         }
@@ -163,9 +175,22 @@ impl Recogniser {
         let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
         match self.category {
             Category::Email => !before.is_some_and(|c| c.is_ascii_alphanumeric() || "._%+-".contains(c)),
-            Category::Ip => !is_word(before) && before != Some('.') && before != Some(':') && !is_word(after) && after != Some(':'),
-            Category::Phone => !is_word(before) && before != Some('+') && before != Some('.') && !is_word(after),
-            Category::Card | Category::Ssn => !is_word(before) && before != Some('-') && !is_word(after) && after != Some('-'),
+            Category::Ip => {
+                !is_word(before) && before != Some('.') && before != Some(':') && !is_word(after) && after != Some(':')
+            }
+            Category::Phone => {
+                let is_separator = |c: char| " .-()/".contains(c);
+                let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+                // A row of more groups is another sort of number, unless a sign begins this one.
+                let is_begun = text[range.clone()].starts_with(['+', '(']);
+                let goes_before = is_digit(text[..range.start].trim_end_matches(is_separator).chars().next_back());
+                let mut behind = text[range.end..].chars();
+                let goes_on = behind.next().is_some_and(is_separator) && is_digit(behind.next());
+                !is_word(before) && !is_word(after) && before != Some('+') && (is_begun || !goes_before) && !goes_on
+            }
+            Category::Card | Category::Ssn => {
+                !is_word(before) && before != Some('-') && !is_word(after) && after != Some('-')
+            }
         }
     }
 }

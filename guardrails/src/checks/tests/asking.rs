@@ -31,26 +31,43 @@ fn webhooks_are_told_all_but_the_clients_headers() {
         let judged = run(&[one(id, &parameters)], subject, &|ask| {
             let outgoing = outgoing(ask);
             *told.borrow_mut() = serde_json::from_slice(&outgoing.body).unwrap();
-            let headers: Vec<(&str, &str)> = outgoing.headers.iter().map(|(n, v)| (n.as_str(), v.to_str().unwrap())).collect();
-            assert_eq!(headers, [("content-type", "application/json"), ("x-team", "red"),
-                ("traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"), ("x-own", "o")]);
+            let headers: Vec<(&str, &str)> =
+                outgoing.headers.iter().map(|(n, v)| (n.as_str(), v.to_str().unwrap())).collect();
+            assert_eq!(
+                headers,
+                [
+                    ("content-type", "application/json"),
+                    ("x-team", "red"),
+                    ("traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"),
+                    ("x-own", "o")
+                ]
+            );
             assert_eq!((outgoing.timeout_ms, outgoing.redirects), (3_000, 0));
             assert!(!format!("{outgoing:?}").contains("canary"));
             reply(200, &json!({"verdict": true, "data": {"a": 1}}))
         });
         let told = told.into_inner();
-        assert_eq!(told["request"], json!({"json": {"model": "m", "messages": [{"role": "user", "content": "what was asked"}]},
-            "text": "what was asked", "isStreamingRequest": false, "isTransformed": false}));
+        assert_eq!(
+            told["request"],
+            json!({"json": {"model": "m", "messages": [{"role": "user", "content": "what was asked"}]},
+            "text": "what was asked", "isStreamingRequest": false, "isTransformed": false})
+        );
         assert_eq!(told["response"]["text"], "said");
         assert_eq!(told["response"]["statusCode"], 200);
-        assert_eq!((&told["provider"], &told["requestType"], &told["eventType"]), (&json!("openai"), &json!("chatComplete"), &json!("afterRequestHook")));
+        assert_eq!(
+            (&told["provider"], &told["requestType"], &told["eventType"]),
+            (&json!("openai"), &json!("chatComplete"), &json!("afterRequestHook"))
+        );
         assert_eq!(told["metadata"], json!({"user": "ann", "team": "red"}));
         assert!(!told.to_string().contains("canary"));
         let found = only(&judged);
         assert!(found.verdict && !found.data.to_string().contains("canary"), "{}", found.data);
         if id == "webhook" {
             assert_eq!(found.data["webhookUrl"], "https://hook.example/x");
-            assert_eq!((&found.data["responseData"], &found.data["requestContext"]), (&json!({"a": 1}), &json!({"timeout": 3000})));
+            assert_eq!(
+                (&found.data["responseData"], &found.data["requestContext"]),
+                (&json!({"a": 1}), &json!({"timeout": 3000}))
+            );
         }
     }
     let parameters = json!({"webhookURL": "https://hook.example"});
@@ -85,7 +102,8 @@ fn webhooks_that_fail_pass_unless_told_and_that_say_nothing_refuse() {
             assert_eq!(found.error.map(|e| e.name).as_deref(), error, "{answer:?}");
         }
     }
-    let found = only(&ask_one("webhook", &json!({"webhookURL": url}), chat("x"), &|_| reply(500, &json!({"why": "x"}))));
+    let found =
+        only(&ask_one("webhook", &json!({"webhookURL": url}), chat("x"), &|_| reply(500, &json!({"why": "x"}))));
     assert_eq!(found.data["responseData"], json!({"why": "x"}), "also of a refusal");
 }
 
@@ -98,10 +116,13 @@ fn webhooks_rewrite_their_own_side_only() {
     assert_eq!(text_of(&judged.rewritten.unwrap()), r#"{"messages":[{"role":"user","content":"new"}]}"#);
     let judged = ask_one("webhook", &parameters, completion(&["old"]), &|_| reply(200, &both));
     assert_eq!(text_of(&judged.rewritten.unwrap()), r#"{"choices":[{"message":{"content":"other"}}]}"#);
-    let judged = ask_one("webhook", &parameters, chat("old"), &|_| reply(200, &json!({"verdict": true, "transformedData": {"request": {"json": "text"}}})));
+    let judged = ask_one("webhook", &parameters, chat("old"), &|_| {
+        reply(200, &json!({"verdict": true, "transformedData": {"request": {"json": "text"}}}))
+    });
     assert!(judged.rewritten.is_none() && only(&judged).error.is_some());
     // Case 43: a body that is never changed.
-    let content = Content::new(r#"{"messages":[{"role":"user","content":"a"}]}"#.into(), Shape::Unknown, Direction::Input);
+    let content =
+        Content::new(r#"{"messages":[{"role":"user","content":"a"}]}"#.into(), Shape::Unknown, Direction::Input);
     let judged = ask_one("webhook", &parameters, content, &|_| reply(200, &both));
     assert!(judged.rewritten.is_none() && !only(&judged).verdict, "the check fails");
     assert_eq!(only(&judged).error.unwrap().name, "UnchangeableBody");
@@ -124,7 +145,10 @@ fn addresses_in_texts_lead_somewhere() {
     let good = |ask: &Ask| reply(if outgoing(ask).url.contains("b.example") { 404 } else { 200 }, &json!({}));
     let found = only(&ask_one("validUrls", &json!({}), completion(&[text]), &good));
     assert!(!found.verdict);
-    assert_eq!((&found.data["validUrls"], &found.data["invalidUrls"]), (&json!(["https://a.example/x"]), &json!(["http://b.example"])));
+    assert_eq!(
+        (&found.data["validUrls"], &found.data["invalidUrls"]),
+        (&json!(["https://a.example/x"]), &json!(["http://b.example"]))
+    );
     assert_eq!(found.data["validationMethod"], "HTTP request");
     assert!(only(&ask_one("validUrls", &json!({"not": true}), completion(&[text]), &good)).verdict);
     let found = only(&ask_one("validUrls", &json!({"onlyDNS": true}), completion(&[text]), &|ask| {
@@ -163,12 +187,21 @@ fn moderations_flag_categories() {
 fn images_come_into_the_request() {
     let png = Answer::Media { content_type: "image/png; q=1".into(), body: "PNG".into() };
     for (body, shape, expected) in [
-        (json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://i.example/a", "detail": "low"}}]}]}), Shape::Chat,
-            r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,UE5H","detail":"low"}}]}]}"#),
-        (json!({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://i.example/a"}}]}]}), Shape::Messages,
-            r#"{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"UE5H"}}]}]}"#),
-        (json!({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://i.example/a"}]}]}), Shape::Responses,
-            r#"{"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,UE5H"}]}]}"#),
+        (
+            json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://i.example/a", "detail": "low"}}]}]}),
+            Shape::Chat,
+            r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,UE5H","detail":"low"}}]}]}"#,
+        ),
+        (
+            json!({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://i.example/a"}}]}]}),
+            Shape::Messages,
+            r#"{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"UE5H"}}]}]}"#,
+        ),
+        (
+            json!({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://i.example/a"}]}]}),
+            Shape::Responses,
+            r#"{"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,UE5H"}]}]}"#,
+        ),
     ] {
         let judged = ask_one("inlineImageUrls", &json!({"maxSizeBytes": 10}), request(&body, shape), &|ask| {
             assert_eq!((outgoing(ask).url.as_str(), outgoing(ask).most_reply), ("https://i.example/a", 10));
@@ -182,6 +215,8 @@ fn images_come_into_the_request() {
         let judged = ask_one("inlineImageUrls", &json!({}), request(&body, Shape::Chat), &|_| answer.clone());
         assert!(judged.rewritten.is_none() && only(&judged).error.is_some());
     }
-    let other = ask_one("inlineImageUrls", &json!({"providers": ["bedrock"]}), request(&body, Shape::Chat), &|a| panic!("{a:?}"));
+    let other = ask_one("inlineImageUrls", &json!({"providers": ["bedrock"]}), request(&body, Shape::Chat), &|a| {
+        panic!("{a:?}")
+    });
     assert!(other.rewritten.is_none() && hook(&other, 0).verdict);
 }

@@ -96,13 +96,33 @@ fn parameters_and_tools_are_allowed_or_blocked() {
     let body = json!({"model": "m", "temperature": 1.0, "n": 2, "stop": ["a"], "tools": [
         {"type": "function", "function": {"name": "search"}}, {"type": "web_search"}, {"name": "lookup", "type": "custom"}]});
     for (parameters, tools, params) in [
-        (json!({"tools": {"blockedTypes": ["web_search"]}}), json!([{"type": "web_search", "name": "web_search", "reasons": ["type_blocked"]}]), json!([])),
-        (json!({"tools": {"allowedFunctionNames": ["search", "web_search"]}}), json!([{"type": "custom", "name": "lookup", "reasons": ["name_not_allowed"]}]), json!([])),
+        (
+            json!({"tools": {"blockedTypes": ["web_search"]}}),
+            json!([{"type": "web_search", "name": "web_search", "reasons": ["type_blocked"]}]),
+            json!([]),
+        ),
+        (
+            json!({"tools": {"allowedFunctionNames": ["search", "web_search"]}}),
+            json!([{"type": "custom", "name": "lookup", "reasons": ["name_not_allowed"]}]),
+            json!([]),
+        ),
         (json!({"tools": {"allowedTypes": []}}), json!([]), json!([])),
-        (json!({"params": {"blockedKeys": ["n"]}}), json!([]), json!([{"param": "n", "value": 2, "reasons": ["key_blocked"]}])),
-        (json!({"params": {"allowedKeys": ["model", "temperature", "n", "tools"]}}), json!([]), json!([{"param": "stop", "value": null, "reasons": ["key_not_allowed"]}])),
+        (
+            json!({"params": {"blockedKeys": ["n"]}}),
+            json!([]),
+            json!([{"param": "n", "value": 2, "reasons": ["key_blocked"]}]),
+        ),
+        (
+            json!({"params": {"allowedKeys": ["model", "temperature", "n", "tools"]}}),
+            json!([]),
+            json!([{"param": "stop", "value": null, "reasons": ["key_not_allowed"]}]),
+        ),
         (json!({"params": {"values": {"temperature": {"allowedValues": [0, 1]}}}}), json!([]), json!([])),
-        (json!({"params": {"values": {"n": {"blockedValues": [2], "allowedValues": [1]}}}}), json!([]), json!([{"param": "n", "value": 2, "reasons": ["value_blocked", "value_not_allowed"]}])),
+        (
+            json!({"params": {"values": {"n": {"blockedValues": [2], "allowedValues": [1]}}}}),
+            json!([]),
+            json!([{"param": "n", "value": 2, "reasons": ["value_blocked", "value_not_allowed"]}]),
+        ),
         (json!({"params": {"values": {"n": {"blockedValues": ["2"]}}}}), json!([]), json!([])),
         (json!({"params": {"values": {"stop": {"blockedValues": ["a"]}}}}), json!([]), json!([])),
     ] {
@@ -111,7 +131,11 @@ fn parameters_and_tools_are_allowed_or_blocked() {
         assert_eq!(found.data["blockedParamsFound"], params, "{parameters}");
         assert_eq!(found.verdict, tools == json!([]) && params == json!([]));
     }
-    let twice = crate::Content::new(r#"{"tools":[{"type":"web_search"}],"tools":[]}"#.into(), Shape::Chat, crate::Direction::Input);
+    let twice = crate::Content::new(
+        r#"{"tools":[{"type":"web_search"}],"tools":[]}"#.into(),
+        Shape::Chat,
+        crate::Direction::Input,
+    );
     assert!(!check("requestParametersCheck", &json!({"tools": {"blockedTypes": ["web_search"]}}), twice).verdict);
 }
 
@@ -120,17 +144,57 @@ fn prefixes_go_before_the_first_message_of_a_role() {
     let chat_body = json!({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]});
     let image = json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]}]});
     for (parameters, body, shape, expected) in [
-        (json!({"prefix": "P "}), &chat_body, Shape::Chat, r#"{"messages":[{"role":"user","content":"P a"},{"role":"user","content":"b"}]}"#),
-        (json!({"prefix": "P", "applyToRole": "system"}), &chat_body, Shape::Chat, r#"{"messages":[{"role":"system","content":"P"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#),
-        (json!({"prefix": "P", "applyToRole": "assistant"}), &chat_body, Shape::Chat, r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"},{"role":"assistant","content":"P"}]}"#),
-        (json!({"prefix": "P", "addToExisting": false}), &chat_body, Shape::Chat, r#"{"messages":[{"role":"user","content":"P"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#),
+        (
+            json!({"prefix": "P "}),
+            &chat_body,
+            Shape::Chat,
+            r#"{"messages":[{"role":"user","content":"P a"},{"role":"user","content":"b"}]}"#,
+        ),
+        (
+            json!({"prefix": "P", "applyToRole": "system"}),
+            &chat_body,
+            Shape::Chat,
+            r#"{"messages":[{"role":"system","content":"P"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#,
+        ),
+        (
+            json!({"prefix": "P", "applyToRole": "assistant"}),
+            &chat_body,
+            Shape::Chat,
+            r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"},{"role":"assistant","content":"P"}]}"#,
+        ),
+        (
+            json!({"prefix": "P", "addToExisting": false}),
+            &chat_body,
+            Shape::Chat,
+            r#"{"messages":[{"role":"user","content":"P"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#,
+        ),
         (json!({"prefix": "P", "onlyIfEmpty": true}), &chat_body, Shape::Chat, ""),
-        (json!({"prefix": "P"}), &image, Shape::Chat, r#"{"messages":[{"role":"user","content":[{"type":"text","text":"P"},{"type":"image_url","image_url":{"url":"u"}}]}]}"#),
-        (json!({"prefix": "P", "applyToRole": "system"}), &chat_body, Shape::Messages, r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"system":"P"}"#),
-        (json!({"prefix": "P", "applyToRole": "system"}), &json!({"system": [{"type": "text", "text": "s"}], "messages": []}), Shape::Messages, r#"{"system":[{"type":"text","text":"Ps"}],"messages":[]}"#),
+        (
+            json!({"prefix": "P"}),
+            &image,
+            Shape::Chat,
+            r#"{"messages":[{"role":"user","content":[{"type":"text","text":"P"},{"type":"image_url","image_url":{"url":"u"}}]}]}"#,
+        ),
+        (
+            json!({"prefix": "P", "applyToRole": "system"}),
+            &chat_body,
+            Shape::Messages,
+            r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"system":"P"}"#,
+        ),
+        (
+            json!({"prefix": "P", "applyToRole": "system"}),
+            &json!({"system": [{"type": "text", "text": "s"}], "messages": []}),
+            Shape::Messages,
+            r#"{"system":[{"type":"text","text":"Ps"}],"messages":[]}"#,
+        ),
         (json!({"prefix": "P"}), &json!({"prompt": "a"}), Shape::Completions, r#"{"prompt":"Pa"}"#),
         (json!({"prefix": "P"}), &json!({"input": "a"}), Shape::Responses, r#"{"input":"Pa"}"#),
-        (json!({"prefix": "P", "applyToRole": "system"}), &json!({"input": "a"}), Shape::Responses, r#"{"input":"a","instructions":"P"}"#),
+        (
+            json!({"prefix": "P", "applyToRole": "system"}),
+            &json!({"input": "a"}),
+            Shape::Responses,
+            r#"{"input":"a","instructions":"P"}"#,
+        ),
         (json!({"prefix": "P"}), &json!({"input": "a"}), Shape::Embeddings, ""),
     ] {
         let judged = judge(&[one("addPrefix", &parameters)], request(body, shape));
@@ -139,7 +203,10 @@ fn prefixes_go_before_the_first_message_of_a_role() {
         let rewritten = judged.rewritten.map(|c| text_of(&c)).unwrap_or_default();
         assert_eq!(rewritten, expected, "{parameters} {body}");
     }
-    assert!(judge(&[one("addPrefix", &json!({"prefix": "P"}))], completion(&["a"])).rewritten.is_none(), "answers stay");
+    assert!(
+        judge(&[one("addPrefix", &json!({"prefix": "P"}))], completion(&["a"])).rewritten.is_none(),
+        "answers stay"
+    );
 }
 
 const KEY_SET: &str = include_str!("../../../tests/jwt/keys.json");
@@ -189,7 +256,11 @@ fn tokens_pass_only_when_all_of_them_is_sound() {
         assert_eq!(found.verdict, verdict, "{name}: {}", found.data);
     }
     for garbage in ["", "x", "a.b.c", "eyJhbGciOiJSUzI1NiJ9.e30.", "🦀"] {
-        let found = if garbage == "🦀" { judged_token(&inline, "%F0", &never) } else { judged_token(&inline, garbage, &never) };
+        let found = if garbage == "🦀" {
+            judged_token(&inline, "%F0", &never)
+        } else {
+            judged_token(&inline, garbage, &never)
+        };
         assert!(!found.verdict && found.error.is_none(), "{garbage}");
     }
 }
@@ -198,7 +269,9 @@ fn tokens_pass_only_when_all_of_them_is_sound() {
 fn a_key_set_is_asked_for_again_once_and_its_absence_closes() {
     let published = json!({"jwksUri": "https://issuer.example/keys", "cacheMaxAge": 600});
     let found = judged_token(&published, &token("good"), &|ask| {
-        assert!(matches!(ask, Ask::KeySet { uri, max_age_secs: 600, fresh: false } if uri == "https://issuer.example/keys"));
+        assert!(
+            matches!(ask, Ask::KeySet { uri, max_age_secs: 600, fresh: false } if uri == "https://issuer.example/keys")
+        );
         Answer::Reply { status: 200, body: KEY_SET.into() }
     });
     assert!(found.verdict);
@@ -218,7 +291,9 @@ fn a_key_set_is_asked_for_again_once_and_its_absence_closes() {
         assert!(!found.verdict && found.error.is_some(), "closed, whatever failOnError says");
     }
     let asked = json!({"introspectEndpoint": "https://issuer.example/introspect"});
-    for (active, verdict) in [(json!({"active": true, "scope": "a"}), true), (json!({"active": false}), false), (json!({}), false)] {
+    for (active, verdict) in
+        [(json!({"active": true, "scope": "a"}), true), (json!({"active": false}), false), (json!({}), false)]
+    {
         let found = judged_token(&asked, "opaque", &|ask| {
             assert_eq!(crate::fixture::outgoing(ask).body, "token=opaque".as_bytes());
             crate::fixture::reply(200, &active)

@@ -131,7 +131,8 @@ impl Judge for Acuvity {
             return CheckError::missing_text().into();
         }
         let kind = if case.is_input() { "Input" } else { "Output" };
-        let body = json!({"anonymization": "FixedSize", "messages": texts, "redactions": self.redactions, "type": kind});
+        let body =
+            json!({"anonymization": "FixedSize", "messages": texts, "redactions": self.redactions, "type": kind});
         let key = format!("Bearer {}", self.credentials.get("apiKey").unwrap_or_default());
         let Ok(mut key) = HeaderValue::try_from(key) else {
             return CheckError::open("Error", "The credential cannot stand in a header").into();

@@ -92,7 +92,8 @@ impl Judge for Bedrock {
             return CheckError::missing_text().into();
         }
         if parts.len() > MOST_CALLS {
-            return CheckError::closed("PartLimit", format!("There are more than {MOST_CALLS} texts to ask about")).into();
+            return CheckError::closed("PartLimit", format!("There are more than {MOST_CALLS} texts to ask about"))
+                .into();
         }
         let source = if case.is_input() { "INPUT" } else { "OUTPUT" };
         let ask = |at: &usize| {
@@ -105,7 +106,11 @@ impl Judge for Bedrock {
                 timeout_ms: self.timeout_ms,
                 most_reply: REPLY,
                 redirects: 0,
-                sign: Sign::Aws { region: self.region.clone(), service: "bedrock", credentials: self.credentials.clone() },
+                sign: Sign::Aws {
+                    region: self.region.clone(),
+                    service: "bedrock",
+                    credentials: self.credentials.clone(),
+                },
             }))
         };
         Step::Ask(parts.iter().map(ask).collect())

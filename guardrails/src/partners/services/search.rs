@@ -105,7 +105,8 @@ fn told(content: &Content, text: &str) -> Option<String> {
         Shape::Responses => "instructions",
         Shape::Chat => {
             let messages = root.get("messages")?;
-            let is_system = |m: &Node<'_>| m.get("role").and_then(Node::text).is_some_and(|r| r == "system" || r == "developer");
+            let is_system =
+                |m: &Node<'_>| m.get("role").and_then(Node::text).is_some_and(|r| r == "system" || r == "developer");
             return match messages.elements().find(is_system).and_then(|m| m.get("content")) {
                 Some(content) => behind(body, content, text),
                 None => {
