@@ -13,9 +13,9 @@ use std::ops::Range;
 /// takes one, so that texts beyond `LONG` bytes need more.
 const STEPS: usize = 50_000;
 const STEPS_IN_LONG: usize = 100_000;
-const LONG: usize = 32 * 1024;
+const LONG: usize = 16 * 1024;
 /// Longer texts are not searched: a step may read the text to its end, and that often is too long.
-const LONGEST_TEXT: usize = 64 * 1024;
+const LONGEST_TEXT: usize = 32 * 1024;
 /// Bytes that a compiled pattern may take.
 const SIZE: usize = 1 << 20;
 /// Bytes of a pattern as it is written.
@@ -71,10 +71,12 @@ pub(crate) enum Reach {
 #[derive(Debug)]
 enum Engine {
     Linear(regex::Regex),
-    /// With the step limit for texts of ordinary length, and for long ones.
+    /// With the step limit for texts of ordinary length, and for long ones. Groups cost much more, so they are asked
+    /// for only where a match is known to begin.
     Stepwise {
         short: Box<fancy_regex::Regex>,
         long: Box<fancy_regex::Regex>,
+        groups: Box<fancy_regex::Regex>,
     },
 }
 
@@ -105,12 +107,11 @@ impl Pattern {
             return Err(BadPattern(format!("must have at most {LONGEST} bytes")));
         }
         let translated = translate::translate(source, flags)?;
-        let names = translated.names;
         if translated.stepwise {
-            let engine = stepwise(&translated.text)?;
+            let (engine, names) = (stepwise(&translated)?, translated.names);
             return Ok(Self { source: source.into(), engine, names, reach: Reach::Unknown, is_plain: false });
         }
-        let engine = linear(&translated.text)?;
+        let (engine, names) = (linear(&translated.text)?, translated.names);
         let hir = regex_syntax::Parser::new().parse(&translated.text);
         let hir = hir.map_err(|e| BadPattern(last_line(&e.to_string()).to_owned()))?;
         let is_plain = hir.properties().look_set().is_empty();
@@ -142,12 +143,11 @@ impl Pattern {
     pub(crate) fn find_at(&self, text: &str, from: usize) -> Result<Option<Range<usize>>, StepLimit> {
         match &self.engine {
             Engine::Linear(regex) => Ok(regex.find_at(text, from).map(|m| m.range())),
-            Engine::Stepwise { short, long } => {
-                let regex = match text.len() {
-                    0..=LONG => short,
-                    0..=LONGEST_TEXT => long,
-                    _ => return Err(StepLimit),
-                };
+            Engine::Stepwise { short, long, .. } => {
+                if text.len() > LONGEST_TEXT {
+                    return Err(StepLimit);
+                }
+                let regex = if text.len() > LONG { long } else { short };
                 let found = regex.find_from_pos(text, from).map_err(|_| StepLimit)?;
                 Ok(found.map(|m| m.start()..m.end()))
             }
@@ -167,13 +167,9 @@ impl Pattern {
                 let found = regex.captures_at(text, from);
                 Ok(found.map(|c| Groups(c.iter().map(|g| g.map(|m| m.range())).collect())))
             }
-            Engine::Stepwise { short, long } => {
-                let regex = match text.len() {
-                    0..=LONG => short,
-                    0..=LONGEST_TEXT => long,
-                    _ => return Err(StepLimit),
-                };
-                let found = regex.captures_from_pos(text, from).map_err(|_| StepLimit)?;
+            Engine::Stepwise { groups, .. } => {
+                let Some(found) = self.find_at(text, from)? else { return Ok(None) };
+                let found = groups.captures_from_pos(text, found.start).map_err(|_| StepLimit)?;
                 Ok(found.map(|c| Groups((0..c.len()).map(|i| c.get(i).map(|m| m.start()..m.end())).collect())))
             }
         }
@@ -189,13 +185,19 @@ fn linear(text: &str) -> Result<Engine, BadPattern> {
     Ok(Engine::Linear(regex))
 }
 
-fn stepwise(text: &str) -> Result<Engine, BadPattern> {
-    let build = |steps: usize| {
+fn stepwise(translated: &translate::Translated) -> Result<Engine, BadPattern> {
+    let build = |text: &str, steps: usize| {
         let mut builder = fancy_regex::RegexBuilder::new(text);
         builder.backtrack_limit(steps).delegate_size_limit(SIZE).delegate_dfa_size_limit(SIZE);
-        builder.build().map_err(|e| BadPattern(format!("cannot be compiled: {}", last_line(&e.to_string()))))
+        let built = builder.build();
+        built.map(Box::new).map_err(|e| BadPattern(format!("cannot be compiled: {}", last_line(&e.to_string()))))
     };
-    Ok(Engine::Stepwise { short: Box::new(build(STEPS)?), long: Box::new(build(STEPS_IN_LONG)?) })
+    let search = translated.without_groups.as_deref().unwrap_or(&translated.text);
+    Ok(Engine::Stepwise {
+        short: build(search, STEPS)?,
+        long: build(search, STEPS_IN_LONG)?,
+        groups: build(&translated.text, STEPS_IN_LONG)?,
+    })
 }
 
 /// Engines draw the pattern with a caret below it; the reason stands in the last line.

@@ -75,7 +75,7 @@ fn collect(part: Node<'_>, found: &mut Vec<Image>) {
 
 impl Judge for InlineImages {
     fn judge(&self, case: &Case<'_>) -> Step {
-        let is_meant = self.providers.is_empty() || self.providers.iter().any(|p| *p == case.facts.provider);
+        let is_meant = self.providers.is_empty() || self.providers.contains(&case.facts.provider);
         let told = |explanation: &str| json!({"explanation": explanation, "inlinedImages": 0});
         if !case.is_input() || !is_meant {
             return Outcome::new(true, told("Nothing is inlined here")).into();

@@ -35,27 +35,33 @@ pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// Edits within the JSON that one string holds.
+struct Nested {
+    outer: Range<usize>,
+    edits: Vec<(Range<usize>, String)>,
+}
+
 pub(super) fn with_texts(content: &Content, texts: Vec<(usize, String)>) -> Bytes {
     let Ok(body) = std::str::from_utf8(content.body()) else { return content.body().clone() };
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     // Texts within one string of JSON are put there together.
-    let mut nested: Vec<(Range<usize>, Vec<(Range<usize>, String)>)> = Vec::new();
+    let mut nested: Vec<Nested> = Vec::new();
     for (at, text) in texts {
         let Some(part) = content.parts().get(at) else { continue };
         match &part.place {
             Place { outer, inner: None } => edits.push((outer.clone(), quoted(&text))),
             Place { outer, inner: Some(inner) } => {
                 let edit = (inner.clone(), quoted(&text));
-                match nested.iter_mut().find(|(o, _)| o == outer) {
-                    Some((_, list)) => list.push(edit),
-                    None => nested.push((outer.clone(), vec![edit])),
+                match nested.iter_mut().find(|n| n.outer == *outer) {
+                    Some(found) => found.edits.push(edit),
+                    None => nested.push(Nested { outer: outer.clone(), edits: vec![edit] }),
                 }
             }
         }
     }
-    for (outer, list) in nested {
+    for Nested { outer, edits: within } in nested {
         let decoded: String = serde_json::from_str(&body[outer.clone()]).unwrap_or_default();
-        edits.push((outer, quoted(&splice(&decoded, list))));
+        edits.push((outer, quoted(&splice(&decoded, within))));
     }
     splice(body, edits).into()
 }

@@ -12,15 +12,14 @@ fn none(_: &str) -> Option<Map<String, Value>> {
 
 const SETUP: Setup<'static> = Setup { credentials: &none };
 
-/// Case 56: each refusal names check, field and rule.
-#[test]
-fn refusals_name_check_and_field() {
+/// A check as it is written, and how the problem begins.
+type Refusal = (Value, &'static str);
+
+/// Of checks of texts.
+fn refusals_of_texts() -> Vec<Refusal> {
     let long = "a".repeat(70_000);
     let many = vec!["a"; 10_001];
-    for (check, expected) in [
-        (json!({"id": "nothing"}), "check `default.nothing` is not a check that this gateway knows"),
-        (json!({"id": "acme.scan"}), "check `acme.scan` is not a check that this gateway knows"),
-        (json!({"id": "pro.gibberish"}), "check `pro.gibberish` needs a model that this gateway does not serve"),
+    vec![
         (json!({"id": "contains"}), "check `default.contains`: `words` is required"),
         (json!({"id": "contains", "parameters": {"words": []}}), "check `default.contains`: `words` must not be empty"),
         (
@@ -68,10 +67,6 @@ fn refusals_name_check_and_field() {
             "check `default.wordCount`: `maxWords` must not be below the minimum",
         ),
         (
-            json!({"id": "jsonSchema", "parameters": {"schema": {"type": "nothing"}}}),
-            "check `default.jsonSchema`: `schema` is no schema that can be used: ",
-        ),
-        (
             json!({"id": "jsonSchema", "parameters": {"schema": {"$ref": "https://a.example/s.json"}}}),
             "check `default.jsonSchema`: `schema` is no schema that can be used: ",
         ),
@@ -83,6 +78,12 @@ fn refusals_name_check_and_field() {
             json!({"id": "containsCode", "parameters": {"format": "Cobol"}}),
             "check `default.containsCode`: `format` must be one of: SQL, ",
         ),
+    ]
+}
+
+/// Of checks that ask outside.
+fn refusals_of_outside() -> Vec<Refusal> {
+    vec![
         (
             json!({"id": "webhook", "parameters": {"webhookURL": "ftp://a"}}),
             "check `default.webhook`: `webhookURL` must begin with https:// or http://",
@@ -116,6 +117,35 @@ fn refusals_name_check_and_field() {
             "check `default.jwt`: `extractClaims` is not served: claims are judged, and go into no header",
         ),
         (
+            json!({"id": "pangea.pii", "parameters": {}}),
+            "check `pangea.pii`: `credentials.apiKey` is required: save it for the organisation, or give it here",
+        ),
+        (
+            json!({"id": "pangea.pii", "parameters": {"credentials": {"apiKey": "k", "domain": "a/b"}}}),
+            "check `pangea.pii`: `credentials.domain` must be the name of a host",
+        ),
+        (
+            json!({"id": "pangea.pii", "parameters": {"redact": "yes", "credentials": {"apiKey": "k", "domain": "a.example"}}}),
+            "check `pangea.pii`: `redact` must be true or false",
+        ),
+        (
+            json!({"id": "bedrock.guard", "parameters": {"guardrailId": "g/x", "guardrailVersion": "1", "credentials": {"awsRegion": "us-east-1"}}}),
+            "check `bedrock.guard`: `guardrailId` must be letters, digits and hyphens",
+        ),
+    ]
+}
+
+/// Of ids, forms, and checks of requests.
+fn refusals_of_forms() -> Vec<Refusal> {
+    vec![
+        (json!({"id": "nothing"}), "check `default.nothing` is not a check that this gateway knows"),
+        (json!({"id": "acme.scan"}), "check `acme.scan` is not a check that this gateway knows"),
+        (json!({"id": "pro.gibberish"}), "check `pro.gibberish` needs a model that this gateway does not serve"),
+        (
+            json!({"id": "jsonSchema", "parameters": {"schema": {"type": "nothing"}}}),
+            "check `default.jsonSchema`: `schema` is no schema that can be used: ",
+        ),
+        (
             json!({"id": "allowedRequestTypes", "parameters": {"allowedTypes": ["a"], "blockedTypes": ["a"]}}),
             "check `default.allowedRequestTypes`: `blockedTypes` must not hold `a`, which is allowed too",
         ),
@@ -135,22 +165,6 @@ fn refusals_name_check_and_field() {
             json!({"id": "pro.language", "parameters": {"language": ["english"]}}),
             "check `pro.language`: `language` must not hold `english`: codes are ISO 639-3 with a script, such as eng_Latn",
         ),
-        (
-            json!({"id": "pangea.pii", "parameters": {}}),
-            "check `pangea.pii`: `credentials.apiKey` is required: save it for the organisation, or give it here",
-        ),
-        (
-            json!({"id": "pangea.pii", "parameters": {"credentials": {"apiKey": "k", "domain": "a/b"}}}),
-            "check `pangea.pii`: `credentials.domain` must be the name of a host",
-        ),
-        (
-            json!({"id": "pangea.pii", "parameters": {"redact": "yes", "credentials": {"apiKey": "k", "domain": "a.example"}}}),
-            "check `pangea.pii`: `redact` must be true or false",
-        ),
-        (
-            json!({"id": "bedrock.guard", "parameters": {"guardrailId": "g/x", "guardrailVersion": "1", "credentials": {"awsRegion": "us-east-1"}}}),
-            "check `bedrock.guard`: `guardrailId` must be letters, digits and hyphens",
-        ),
         (json!({"parameters": {}}), "`checks[0].id` is required"),
         (
             json!({"id": "contains", "enabled": true, "parameters": {"words": ["a"]}}),
@@ -158,7 +172,14 @@ fn refusals_name_check_and_field() {
         ),
         (json!({"id": "contains", "is_enabled": false}), "check `default.contains`: `words` is required"),
         (json!("contains"), "`checks[0]` must be an object"),
-    ] {
+    ]
+}
+
+/// Each refusal names check, field and rule.
+#[test]
+fn refusals_name_check_and_field() {
+    let all = [refusals_of_texts(), refusals_of_outside(), refusals_of_forms()].concat();
+    for (check, expected) in all {
         let problems = compile(&json!([check]), &json!({})).expect_err(&check.to_string());
         let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
         assert!(told.iter().any(|t| t.starts_with(expected)), "{expected}\nwas {told:?}");
@@ -191,7 +212,7 @@ fn refusals_name_check_and_field() {
     }
 }
 
-/// Case 47.
+/// What needs the whole text cannot flow, what rewrites cannot come after.
 #[test]
 fn stream_modes_that_a_check_cannot_run_in_are_refused() {
     let schema = json!([{"id": "jsonSchema", "parameters": {"schema": {}}}]);
@@ -209,7 +230,7 @@ fn stream_modes_that_a_check_cannot_run_in_are_refused() {
     assert_eq!((told(&schema, "hold"), told(&schema, "after"), told(&replace, "window")), (None, None, None));
 }
 
-/// Case 58, and what `auto` means.
+/// One that holds holds the stream, and what `auto` means.
 #[test]
 fn modes_follow_the_checks() {
     let forbid = json!({"id": "contains", "parameters": {"words": ["a"], "operator": "none"}});
@@ -316,7 +337,7 @@ fn the_short_form_is_slugs_and_checks() {
     }
 }
 
-/// Case 35: which of the client's headers may be sent on.
+/// Which of the client's headers may be sent on.
 #[test]
 fn headers_that_are_never_sent_on_are_refused() {
     let told = |name: &str| {

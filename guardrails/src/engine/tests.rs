@@ -28,7 +28,7 @@ fn said(content: &Content) -> String {
     content.joined(Selection::TEXT)[0].text.clone()
 }
 
-/// Cases 1 to 7, as far as no proxy is needed.
+/// Denial, soft failure and passing, on requests and on answers.
 #[test]
 fn verdicts_follow_checks_and_deny() {
     for (checks, actions, verdict) in [
@@ -54,7 +54,7 @@ fn verdicts_follow_checks_and_deny() {
     assert_eq!(judge(&[], chat("a")).verdict, Verdict::Pass);
 }
 
-/// Case 10: the exact form.
+/// Every field, in its order.
 #[test]
 fn results_have_their_exact_form() {
     let checks = json!([{"id": "endsWith", "parameters": {"suffix": "z", "failOnError": true}}, passing()]);
@@ -89,7 +89,7 @@ fn results_have_their_exact_form() {
     assert!(body["hook_results"]["before_request_hooks"].is_array());
 }
 
-/// Case 11: every other byte of an answer stays.
+/// Every other byte of an answer stays.
 #[test]
 fn results_are_the_last_key_and_move_nothing() {
     let judged = judge(&[guardrail(&json!([passing()]), &json!({}))], completion(&["a"]));
@@ -103,7 +103,7 @@ fn results_are_the_last_key_and_move_nothing() {
     ] {
         assert_eq!(with_results(&body.to_owned().into(), &results), expected, "{body}");
     }
-    assert_eq!(with_results(&"{}".into(), &HookResults::default()), "{}", "case 5: no hooks, no key");
+    assert_eq!(with_results(&"{}".into(), &HookResults::default()), "{}", "no hooks, no key");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn soft_denials_read_as_answers() {
     assert!(!judge(&[wants(true), wants(false)], chat("a")).soft_deny_200);
 }
 
-/// Cases 26 to 28.
+/// In sequence a check sees what the former made, beside one it sees the original.
 #[test]
 fn rewrites_are_composed_and_seen_in_sequence_only() {
     let see = |word: &str| json!({"id": "contains", "parameters": {"words": [word]}});
@@ -214,7 +214,7 @@ fn what_is_not_answered_in_time_is_an_error() {
     }
 }
 
-/// Cases 36 and 37.
+/// One bad choice, or one bad argument, fails the answer.
 #[test]
 fn every_choice_and_every_call_is_judged() {
     let forbid = guardrail(
@@ -242,7 +242,7 @@ fn every_choice_and_every_call_is_judged() {
     assert_eq!(hook(&judged, 0).checks[0].data["missingWords"], json!(["ok"]), "data tells of the first that failed");
 }
 
-/// Case 43.
+/// Soft, denied, and refused to be changed.
 #[test]
 fn bodies_that_are_passed_through_are_judged_and_never_changed() {
     let forbid = guardrail(

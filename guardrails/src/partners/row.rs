@@ -37,7 +37,7 @@ pub(super) struct Row {
     pub(super) id: String,
     /// `i`, `o` or `io`.
     pub(super) hooks: String,
-    /// The public page that the row was made from.
+    /// The public page that shows the reply, or `unverified`.
     #[expect(dead_code, reason = "read by whoever mends the row")]
     source: String,
     #[serde(default)]
@@ -110,6 +110,8 @@ struct RewriteRule {
     unless: Vec<Test>,
     /// Texts in the order of those that were asked about.
     texts: Option<String>,
+    /// The conversation as it was sent, with other texts in it.
+    messages: Option<String>,
     /// Finds in the text, each with its first character and the one behind its last.
     spans: Option<Spans>,
 }
@@ -267,7 +269,7 @@ impl RowCheck {
         name.is_none_or(|n| self.params.get(n) == Some(&Value::Bool(true)))
     }
 
-    fn read_one(&self, about: &About, answer: &Answer) -> Result<Read, CheckError> {
+    fn read_one(&self, case: &Case<'_>, about: &About, answer: &Answer) -> Result<Read, CheckError> {
         let body = match answer {
             Answer::Reply { status, body } if (200..300).contains(status) => body,
             Answer::Reply { status, .. } => {
@@ -297,30 +299,53 @@ impl RowCheck {
             let value = value.filter(|v| v.to_string().len() <= MOST_DATA);
             data.extend(value.map(|v| (name.clone(), v.clone())));
         }
-        let texts = self.rewritten(about, &reply);
-        Ok(Read { fails, data, texts })
+        match self.rewritten(case, about, &reply) {
+            Some(texts) => Ok(Read { fails, data, texts }),
+            None => Ok(Read { fails: true, data, texts: Vec::new() }),
+        }
     }
 
-    fn rewritten(&self, about: &About, reply: &Value) -> Vec<(usize, String)> {
-        let Some(rule) = self.row.rewrite.as_ref().filter(|_| self.may_rewrite()) else { return Vec::new() };
+    /// The texts that the service puts in the places of others; `None` where it wants to and it cannot be told where.
+    fn rewritten(&self, case: &Case<'_>, about: &About, reply: &Value) -> Option<Vec<(usize, String)>> {
+        let Some(rule) = self.row.rewrite.as_ref().filter(|_| self.may_rewrite()) else { return Some(Vec::new()) };
         let holds = |t: &Test| t.holds(reply, &self.params).unwrap_or(false);
         if !rule.only.iter().all(holds) || rule.unless.iter().any(holds) {
-            return Vec::new();
+            return Some(Vec::new());
         }
         if let Some(spans) = &rule.spans {
-            return spans.texts(about, reply, &self.params);
+            return Some(spans.texts(about, reply, &self.params));
+        }
+        if let Some(at) = &rule.messages {
+            return self.rewritten_messages(case, about, &find(reply, at, &self.params));
         }
         let found = rule.texts.as_deref().map(|at| find(reply, at, &self.params)).unwrap_or_default();
         let texts: Vec<&str> = match found.as_slice() {
             [Value::Array(list)] => list.iter().filter_map(Value::as_str).collect(),
             values => values.iter().filter_map(|v| v.as_str()).collect(),
         };
-        // Texts that cannot be told apart are not put in the places of others.
+        // Texts that cannot be told apart are not put in the places of others: what was found stays found.
         if texts.len() != about.parts.len() {
-            return Vec::new();
+            return Some(Vec::new());
         }
         let changed = about.parts.iter().zip(&about.texts).zip(texts).filter(|((_, old), new)| old != new);
-        changed.map(|((part, _), new)| (*part, new.to_owned())).collect()
+        Some(changed.map(|((part, _), new)| (*part, new.to_owned())).collect())
+    }
+
+    /// Texts of messages that stand where they stood when they were sent, each the only text of its message.
+    fn rewritten_messages(&self, case: &Case<'_>, about: &About, found: &[&Value]) -> Option<Vec<(usize, String)>> {
+        let messages = found.first().and_then(|v| v.as_array())?;
+        let parts = case.content.parts();
+        let mut out = Vec::new();
+        for at in &about.parts {
+            let group = parts[*at].group;
+            let message = if case.is_input() { messages.get(group as usize) } else { messages.last() }?;
+            let is_alone = parts.iter().filter(|p| p.group == group).count() == 1;
+            let text = message.get("content").and_then(Value::as_str).filter(|_| is_alone)?;
+            if *text != *parts[*at].text {
+                out.push((*at, text.to_owned()));
+            }
+        }
+        Some(out)
     }
 }
 
@@ -461,7 +486,7 @@ impl Judge for RowCheck {
     fn read(&self, case: &Case<'_>, answers: &[Answer]) -> Step {
         let (mut texts, mut told, mut fails) = (Vec::new(), Map::new(), false);
         for (about, answer) in self.about(case).iter().zip(answers) {
-            match self.read_one(about, answer) {
+            match self.read_one(case, about, answer) {
                 Err(error) => return error.into(),
                 Ok(read) => {
                     // What was found and replaced is no failure.

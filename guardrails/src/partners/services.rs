@@ -11,7 +11,7 @@ use crate::parameters::Parameters;
 use serde_json::{Map, Value};
 
 /// What makes the check of a service from its parameters and credentials.
-type MakeService = fn(&Parameters<'_>, Credentials) -> Option<Box<dyn Judge>>;
+type MakeService = fn(&Parameters<'_>, &Credentials) -> Option<Box<dyn Judge>>;
 
 pub(super) struct Service {
     pub(super) id: &'static str,
@@ -60,7 +60,7 @@ pub(super) static SERVICES: &[Service] = &[
 pub(super) fn compile(id: &str, p: &Parameters<'_>, saved: Option<&Map<String, Value>>) -> Option<MadePartner> {
     let service = SERVICES.iter().find(|s| s.id.eq_ignore_ascii_case(id))?;
     let credentials = Credentials::read(service.credentials.iter().copied(), p, saved);
-    let judge = (service.make)(p, credentials);
+    let judge = (service.make)(p, &credentials);
     Some(MadePartner { judge, input: service.input, output: service.output })
 }
 

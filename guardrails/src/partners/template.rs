@@ -127,7 +127,11 @@ impl Fill<'_> {
             messages.insert(0, json!({"role": "system", "content": system}));
         }
         if !self.case.is_input() {
-            messages.push(json!({"role": "assistant", "content": self.texts.join("\n")}));
+            let said = parsed(self.case.content).unwrap_or_default();
+            // The calls of tools that a choice made are part of what it said.
+            let whole = said.pointer("/choices/0/message").filter(|m| m.get("tool_calls").is_some());
+            let text = json!({"role": "assistant", "content": self.texts.join("\n")});
+            messages.push(whole.cloned().unwrap_or(text));
         }
         messages
     }

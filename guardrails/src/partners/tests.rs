@@ -88,7 +88,7 @@ fn result(case: &Case, judged: &Judged) -> Value {
     told
 }
 
-/// Case 55, in part: request, verdict and rewrite.
+/// Request, verdict and rewrite.
 #[test]
 fn golden_folders_hold() {
     let update = std::env::vars().any(|(k, _)| k == "UPDATE_GOLDEN");
@@ -160,7 +160,7 @@ fn rows_are_sound() {
     assert!(credential_fields("acme").is_none());
 }
 
-/// Case 55, the rest: a service that fails, lies or is slow is an error, which passes unless told.
+/// A service that fails, lies or is slow is an error, which passes unless told.
 #[test]
 fn services_that_fail_are_errors() {
     let answers = [

@@ -11,6 +11,8 @@ const MOST_GROUPS: usize = 500;
 
 pub(super) struct Translated {
     pub(super) text: String,
+    /// The same with groups that capture nothing, for a pattern that steps and refers to none of them.
+    pub(super) without_groups: Option<String>,
     /// It has look-around or back references.
     pub(super) stepwise: bool,
     pub(super) names: Vec<Option<Box<str>>>,
@@ -19,18 +21,32 @@ pub(super) struct Translated {
 pub(super) fn translate(source: &str, flags: Flags) -> Result<Translated, BadPattern> {
     let chars: Vec<char> = source.chars().collect();
     let names = groups_of(&chars)?;
-    let mut translator =
-        Translator { chars: &chars, at: 0, flags, names: &names, stepwise: false, depth: 0, behind: 0 };
+    let mut translator = Translator {
+        chars: &chars,
+        at: 0,
+        flags,
+        names: &names,
+        stepwise: false,
+        depth: 0,
+        behind: 0,
+        captures: true,
+        refers: false,
+    };
     let mut text = translator.disjunction()?;
     if translator.peek().is_some() {
         return Err(bad("has an unmatched `)`"));
     }
+    let mut without_groups = None;
     if translator.stepwise {
         // Written once more: the two engines spell word boundaries differently.
         (translator.at, translator.depth) = (0, 0);
         text = translator.disjunction()?;
+        if !translator.refers {
+            (translator.at, translator.depth, translator.captures) = (0, 0, false);
+            without_groups = Some(translator.disjunction()?);
+        }
     }
-    Ok(Translated { text, stepwise: translator.stepwise, names })
+    Ok(Translated { text, without_groups, stepwise: translator.stepwise, names })
 }
 
 fn bad(message: &str) -> BadPattern {
@@ -95,6 +111,10 @@ struct Translator<'p> {
     depth: usize,
     /// Within so many look-behinds.
     behind: usize,
+    /// Groups are written as such.
+    captures: bool,
+    /// Some group is referred to.
+    refers: bool,
 }
 
 impl Translator<'_> {
@@ -284,7 +304,7 @@ impl Translator<'_> {
                 term = Term::Assertion;
             }
         }
-        out.push_str(opening);
+        out.push_str(if opening == "(" && !self.captures { "(?:" } else { opening });
         let looks_behind = usize::from(opening.starts_with("(?<"));
         self.behind += looks_behind;
         out.push_str(&self.disjunction()?);
@@ -354,7 +374,7 @@ impl Translator<'_> {
 
     /// A group that took no part matches nothing, and so matches everywhere.
     fn back_reference(&mut self, group: usize, out: &mut String) {
-        self.stepwise = true;
+        (self.stepwise, self.refers) = (true, true);
         let reference = if self.flags.ignore_case { format!("(?i:\\{group})") } else { format!("\\{group}") };
         out.push_str(&format!("(?({group}){reference}|)"));
     }

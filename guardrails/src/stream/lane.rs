@@ -272,12 +272,12 @@ impl Lane {
             is_end &= stage.waiting.is_empty();
         }
         for stretch in text {
-            self.put(stretch);
+            self.put(&stretch);
         }
     }
 
     /// Text that left the chain goes into the pieces that it came in.
-    fn put(&mut self, stretch: Stretch) {
+    fn put(&mut self, stretch: &Stretch) {
         let mut at = stretch.origin;
         let mut rest = stretch.text.as_str();
         for piece in &mut self.pieces {

@@ -51,9 +51,7 @@ impl Category {
         match self {
             Self::Email => !value.contains(".."),
             Self::Phone => is_phone(value, &digits),
-            Self::Ip if value.contains(':') => {
-                value.parse::<Ipv6Addr>().is_ok_and(|a| !a.is_unspecified() && !a.is_loopback())
-            }
+            Self::Ip if value.contains(':') => is_ipv6(value),
             Self::Ip => {
                 value.split('.').all(|part| part.parse::<u8>().is_ok() && (part == "0" || !part.starts_with('0')))
             }
@@ -69,6 +67,12 @@ impl Category {
     }
 }
 
+/// Names of programs have colons too (`a::b`): an address has a digit, and more than one character to begin with.
+fn is_ipv6(value: &str) -> bool {
+    let is_told = value.contains('.') || (value.bytes().any(|b| b.is_ascii_digit()) && value.find(':') > Some(1));
+    is_told && value.parse::<Ipv6Addr>().is_ok_and(|a| !a.is_unspecified() && !a.is_loopback())
+}
+
 /// The checksum of card numbers (ISO/IEC 7812-1, annex B); a row of one digit passes it and is none.
 fn passes_luhn(digits: &[u8]) -> bool {
     let doubled = |d: u8| if d > 4 { u32::from(d) * 2 - 9 } else { u32::from(d) * 2 };
@@ -81,7 +85,9 @@ fn passes_luhn(digits: &[u8]) -> bool {
 /// row of digits is an amount or an id as often as not.
 fn is_phone(value: &str, digits: &[u8]) -> bool {
     let groups = value.split(|c: char| !c.is_ascii_digit()).filter(|g| !g.is_empty()).count();
-    let is_date = value.split(['-', '/', '.']).map(str::len).eq([4, 2, 2]);
+    let lengths = || value.split(['-', '/', '.']).map(str::len);
+    // Dates, and the form of social security numbers.
+    let is_date = lengths().eq([4, 2, 2]) || lengths().eq([3, 2, 4]);
     let is_address = value.split('.').count() == 4 && value.split('.').all(|p| p.parse::<u8>().is_ok());
     let is_balanced = value.matches('(').count() == value.matches(')').count();
     (7..=15).contains(&digits.len())
@@ -176,7 +182,11 @@ impl Recogniser {
         match self.category {
             Category::Email => !before.is_some_and(|c| c.is_ascii_alphanumeric() || "._%+-".contains(c)),
             Category::Ip => {
-                !is_word(before) && before != Some('.') && before != Some(':') && !is_word(after) && after != Some(':')
+                // A dot at the end of a sentence is none of the address.
+                let mut behind = text[range.end..].chars();
+                let goes_on = behind.next() == Some('.') && behind.next().is_some_and(|c| c.is_ascii_digit());
+                let is_begun = is_word(before) || before == Some('.') || before == Some(':');
+                !is_begun && !is_word(after) && after != Some(':') && !goes_on
             }
             Category::Phone => {
                 let is_separator = |c: char| " .-()/".contains(c);

@@ -17,7 +17,7 @@ fn ask_one(id: &str, parameters: &Value, content: Content, answer: &dyn Fn(&Ask)
     run(&[one(id, parameters)], subject(content), answer)
 }
 
-/// Case 34: what a webhook and a log are told, and what they never are.
+/// What a webhook and a log are told, and what they never are.
 #[test]
 fn webhooks_are_told_all_but_the_clients_headers() {
     let mut all = facts();
@@ -79,7 +79,7 @@ fn webhooks_are_told_all_but_the_clients_headers() {
     });
 }
 
-/// Cases 29 to 31.
+/// Down, with and without `failOnError`, and a reply without a verdict.
 #[test]
 fn webhooks_that_fail_pass_unless_told_and_that_say_nothing_refuse() {
     let url = "https://hook.example";
@@ -120,7 +120,7 @@ fn webhooks_rewrite_their_own_side_only() {
         reply(200, &json!({"verdict": true, "transformedData": {"request": {"json": "text"}}}))
     });
     assert!(judged.rewritten.is_none() && only(&judged).error.is_some());
-    // Case 43: a body that is never changed.
+    // A body that is never changed.
     let content =
         Content::new(r#"{"messages":[{"role":"user","content":"a"}]}"#.into(), Shape::Unknown, Direction::Input);
     let judged = ask_one("webhook", &parameters, content, &|_| reply(200, &both));

@@ -226,7 +226,7 @@ fn judged_token(parameters: &Value, token: &str, reply: &dyn Fn(&Ask) -> Answer)
     only(&crate::fixture::run(&[one("jwt", parameters)], subject, reply))
 }
 
-/// Case 38: what cannot be read, found or verified does not pass. `guardrails/tests/jwt/tokens.py` signs the tokens.
+/// What cannot be read, found or verified does not pass. `guardrails/tests/jwt/tokens.py` signs the tokens.
 #[test]
 fn tokens_pass_only_when_all_of_them_is_sound() {
     let keys: Value = serde_json::from_str(KEY_SET).unwrap();

@@ -43,7 +43,7 @@ struct Acuvity {
     selection: Selection,
 }
 
-pub(super) fn make(p: &Parameters<'_>, credentials: Credentials) -> Option<Box<dyn Judge>> {
+pub(super) fn make(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<dyn Judge>> {
     let mut thresholds = Vec::new();
     for (name, threshold, group) in FINDS.iter().copied() {
         let is_asked = p.flag(name, false);
@@ -81,7 +81,17 @@ pub(super) fn make(p: &Parameters<'_>, credentials: Credentials) -> Option<Box<d
         return None;
     };
     let url = format!("{}/_acuvity/scan", base.trim_end_matches('/'));
-    Some(Box::new(Acuvity { url, credentials, thresholds, languages, pii, secrets, redactions, timeout_ms, selection }))
+    Some(Box::new(Acuvity {
+        url,
+        credentials: credentials.clone(),
+        thresholds,
+        languages,
+        pii,
+        secrets,
+        redactions,
+        timeout_ms,
+        selection,
+    }))
 }
 
 /// The address that a token names for itself, in a claim of its own.

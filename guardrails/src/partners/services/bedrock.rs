@@ -23,7 +23,7 @@ struct Bedrock {
     selection: Selection,
 }
 
-pub(super) fn make(p: &Parameters<'_>, credentials: Credentials) -> Option<Box<dyn Judge>> {
+pub(super) fn make(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<dyn Judge>> {
     let piece = |key: &'static str| {
         let text = p.required_text(key);
         let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
@@ -49,7 +49,7 @@ pub(super) fn make(p: &Parameters<'_>, credentials: Credentials) -> Option<Box<d
         None => format!("https://bedrock-runtime.{region}.amazonaws.com"),
     };
     let url = format!("{host}/guardrail/{}/version/{}/apply", guardrail?, version?);
-    Some(Box::new(Bedrock { url, region, credentials, redacts, timeout_ms, selection }))
+    Some(Box::new(Bedrock { url, region, credentials: credentials.clone(), redacts, timeout_ms, selection }))
 }
 
 impl Bedrock {

@@ -44,7 +44,7 @@ fn fences(p: &Parameters<'_>) -> (String, String) {
     (text("prefix", "\n<web_search_context>"), text("suffix", "\n</web_search_context>"))
 }
 
-pub(super) fn exa(p: &Parameters<'_>, credentials: Credentials) -> Option<Box<dyn Judge>> {
+pub(super) fn exa(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<dyn Judge>> {
     let mut body = Map::new();
     body.insert("numResults".into(), p.number("numResults", 10, 1..=100).into());
     for name in ["includeDomains", "excludeDomains", "includeText", "excludeText"] {
@@ -58,7 +58,7 @@ pub(super) fn exa(p: &Parameters<'_>, credentials: Credentials) -> Option<Box<dy
     Some(Box::new(Search { url, key, body, text_key: "text", prefix, suffix, timeout_ms }))
 }
 
-pub(super) fn tavily(p: &Parameters<'_>, credentials: Credentials) -> Option<Box<dyn Judge>> {
+pub(super) fn tavily(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<dyn Judge>> {
     let mut body = Map::new();
     body.insert("max_results".into(), p.number("maxResults", 5, 1..=20).into());
     for (name, sent) in [("includeDomains", "include_domains"), ("excludeDomains", "exclude_domains")] {
