@@ -152,6 +152,11 @@ pub(crate) trait Judge: Debug + Send + Sync {
         CheckError::open("Error", "The check asked nothing").into()
     }
 
+    /// Which texts it looks at.
+    fn selection(&self) -> Selection {
+        Selection::TEXT
+    }
+
     /// Whether it may change what it judges.
     fn rewrites(&self) -> bool {
         false

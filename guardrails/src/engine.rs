@@ -126,6 +126,13 @@ struct HookRun {
     is_skipped: bool,
 }
 
+impl HookRun {
+    fn new(guardrail: Arc<Guardrail>, now: Timestamp) -> Self {
+        let results = guardrail.checks.iter().map(|_| None).collect();
+        Self { guardrail, results, ended: now, is_skipped: false }
+    }
+}
+
 #[derive(Debug)]
 pub struct Run {
     subject: Subject,
@@ -143,11 +150,9 @@ impl Run {
     pub fn begin(guardrails: &[Arc<Guardrail>], subject: Subject, timing: Timing, now: Timestamp) -> Self {
         let chosen = guardrails.iter().filter(|g| g.actions.is_async == (timing == Timing::Async));
         let hooks: Vec<HookRun> = chosen
-            .map(|guardrail| HookRun {
-                results: guardrail.checks.iter().map(|_| None).collect(),
-                is_skipped: timing == Timing::Async && guardrail.hook_type == HookType::Mutator,
-                guardrail: Arc::clone(guardrail),
-                ended: now,
+            .map(|guardrail| {
+                let is_skipped = timing == Timing::Async && guardrail.hook_type == HookType::Mutator;
+                HookRun { is_skipped, ..HookRun::new(Arc::clone(guardrail), now) }
             })
             .collect();
         let units = units_of(&hooks, &subject, now);
@@ -155,6 +160,27 @@ impl Run {
         let mut run = Self { subject, timing, hooks, units, chain, is_transformed: false, began: now };
         run.advance(now);
         run
+    }
+
+    /// The verdict on an answer that is longer than what is held: each check that wanted it whole fails.
+    pub fn hold_limit(guardrails: &[Arc<Guardrail>], subject: Subject, now: Timestamp) -> Judged {
+        let hooks: Vec<Arc<Guardrail>> = guardrails.iter().filter(|g| !g.actions.is_async).cloned().collect();
+        let mut run = Self {
+            timing: Timing::Sync,
+            hooks: hooks.into_iter().map(|g| HookRun::new(g, now)).collect(),
+            units: Vec::new(),
+            chain: subject.content.clone(),
+            subject,
+            is_transformed: false,
+            began: now,
+        };
+        for hook in &mut run.hooks {
+            for (check, result) in hook.guardrail.checks.iter().zip(&mut hook.results) {
+                let error = CheckError::closed("HoldLimit", "The answer is longer than what can be held to be judged");
+                *result = Some(check_result(check, error.into(), Span { began: now, ended: now }, false));
+            }
+        }
+        run.finish(now)
     }
 
     pub fn is_done(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::Direction;
 use crate::check::{Judge, Streaming};
+use crate::content::Scan;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -101,6 +102,11 @@ impl Check {
             Direction::Input => self.input,
             Direction::Output => self.output,
         }
+    }
+
+    /// Whether it looks at texts of this kind.
+    pub(crate) fn takes(&self, scan: Scan) -> bool {
+        self.judge.selection().takes(scan)
     }
 
     pub(crate) fn streaming(&self) -> Option<Streaming> {

@@ -3,11 +3,13 @@
 //! knows events, dialects and time.
 
 mod guard;
+mod hold;
 mod lane;
 mod redactor;
 mod tool_call;
 
 pub use guard::{Guard, LaneId, LaneKind, Piece, Released, Stop, WindowAsk};
+pub use hold::{Hold, HoldLimit, MOST_HOLD};
 pub use tool_call::{ToolCallJudged, judge_tool_call};
 
 #[cfg(test)]

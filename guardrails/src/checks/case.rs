@@ -44,6 +44,10 @@ impl Judge for Cased {
         each_text(case, self.selection, false, |joined| judge(&joined.text)).into()
     }
 
+    fn selection(&self) -> Selection {
+        self.selection
+    }
+
     fn streaming(&self) -> Option<Streaming> {
         (!self.not).then_some(Streaming::Cased { upper: self.upper })
     }

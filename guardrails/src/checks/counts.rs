@@ -92,6 +92,10 @@ impl Judge for Count {
         each_text(case, self.selection, empty_is_text, |joined| self.one(&joined.text)).into()
     }
 
+    fn selection(&self) -> Selection {
+        self.selection
+    }
+
     fn streaming(&self) -> Option<Streaming> {
         (self.least == 0 && !self.not).then_some(Streaming::AtMost { unit: self.unit, most: self.most })
     }

@@ -115,6 +115,10 @@ impl Judge for RegexMatch {
         each_text(case, self.selection, false, |joined| self.one(&joined.text)).into()
     }
 
+    fn selection(&self) -> Selection {
+        self.selection
+    }
+
     fn streaming(&self) -> Option<Streaming> {
         let finder = self.not.then(|| Arc::clone(&self.finder))?;
         Some(Streaming::Forbid(finder))
@@ -178,6 +182,10 @@ impl Judge for RegexReplace {
 
     fn rewrites(&self) -> bool {
         true
+    }
+
+    fn selection(&self) -> Selection {
+        self.selection
     }
 
     fn streaming(&self) -> Option<Streaming> {

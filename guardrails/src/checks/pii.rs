@@ -83,6 +83,10 @@ impl Judge for Pii {
         self.redacts
     }
 
+    fn selection(&self) -> Selection {
+        self.selection
+    }
+
     fn streaming(&self) -> Option<Streaming> {
         let finder = Arc::clone(&self.finder);
         match (self.redacts, self.not) {

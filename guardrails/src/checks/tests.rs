@@ -189,6 +189,9 @@ fn json_is_found_in_texts() {
         ("jsonKeys", json!({"keys": ["a"], "operator": "none"}), "{\"x\":{\"a\":1}}", true, json!({})),
         ("jsonKeys", json!({"keys": ["a"]}), "none", false, json!({"requiredKeys": ["a"]})),
     ]);
+    // Another draft's name does not change how the schema is read, and nothing is fetched for it.
+    let older = json!({"schema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}});
+    assert!(check("jsonSchema", &older, completion(&["{}"])).verdict);
     let error = json!([{"path": "/a", "message": "1 is not of type \"object\""}]);
     let found = check("jsonSchema", &json!({"schema": schema}), completion(&["{\"a\":1}"]));
     assert_eq!(found.data["validationErrors"], error);

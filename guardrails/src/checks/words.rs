@@ -132,6 +132,10 @@ impl Judge for Contains {
         each_text(case, self.selection, true, |joined| self.one(&joined.text)).into()
     }
 
+    fn selection(&self) -> Selection {
+        self.selection
+    }
+
     fn streaming(&self) -> Option<Streaming> {
         let finder = (self.operator == Operator::None).then(|| Arc::clone(&self.finder))?;
         Some(Streaming::Forbid(finder))

@@ -121,6 +121,10 @@ fn refusals_of_outside() -> Vec<Refusal> {
             "check `pangea.pii`: `credentials.apiKey` is required: save it for the organisation, or give it here",
         ),
         (
+            json!({"id": "lakera.guard", "parameters": {"credentials": {"apiKey": "k", "apiBase": "http://a.example"}}}),
+            "check `lakera.guard`: `credentials.apiBase` must begin with https://",
+        ),
+        (
             json!({"id": "pangea.pii", "parameters": {"credentials": {"apiKey": "k", "domain": "a/b"}}}),
             "check `pangea.pii`: `credentials.domain` must be the name of a host",
         ),

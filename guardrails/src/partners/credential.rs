@@ -60,6 +60,7 @@ impl CredentialField {
             }
             Form::Mode if matches!(value, "apiKey" | "entra" | "managed") => Ok(()),
             Form::Mode => Err("must be one of: apiKey, entra, managed"),
+            Form::Url if !value.starts_with("https://") => Err("must begin with https://"),
             Form::Url => match checked_url(value) {
                 Ok(()) if value.contains('?') => Err("must not contain a query"),
                 other => other,

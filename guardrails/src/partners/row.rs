@@ -514,6 +514,10 @@ impl Judge for RowCheck {
         self.may_rewrite()
     }
 
+    fn selection(&self) -> Selection {
+        self.selection
+    }
+
     fn streaming(&self) -> Option<Streaming> {
         // A rewritten window cannot be laid over the text that overlaps it.
         (self.row.streams && !self.may_rewrite()).then_some(Streaming::Outside)

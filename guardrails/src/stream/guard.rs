@@ -4,7 +4,7 @@
 use super::lane::{CheckAt, Failed, How, Judging, Lane, Plan};
 use crate::Direction;
 use crate::check::{Case, CheckError, Facts, Outcome, Step, Streaming};
-use crate::content::{Content, Shape, quoted};
+use crate::content::{Content, Scan, Shape, quoted};
 use crate::engine::{Judged, Verdict};
 use crate::guardrail::{Check, Guardrail, StreamMode, StreamPolicy};
 use crate::outside::{Answer, Ask};
@@ -109,7 +109,8 @@ pub struct Guard<E> {
     guardrails: Vec<Arc<Guardrail>>,
     facts: Arc<Facts>,
     request: Option<Content>,
-    plan: Plan,
+    text: Plan,
+    reasoning: Plan,
     lanes: Vec<Lane>,
     ids: Vec<LaneId>,
     queue: VecDeque<Held<E>>,
@@ -134,12 +135,13 @@ impl<E> Guard<E> {
             return None;
         }
         let standings = guardrails.iter().map(|g| vec![Standing::default(); g.checks().len()]).collect();
-        let plan = plan_of(&guardrails);
+        let (text, reasoning) = (plan_of(&guardrails, Scan::Text), plan_of(&guardrails, Scan::Reasoning));
         Some(Self {
             guardrails,
             facts,
             request,
-            plan,
+            text,
+            reasoning,
             lanes: Vec::new(),
             ids: Vec::new(),
             queue: VecDeque::new(),
@@ -229,7 +231,7 @@ impl<E> Guard<E> {
             return out;
         }
         for lane in 0..self.lanes.len() {
-            for window in self.lanes[lane].windows(&self.plan, millis(now)) {
+            for window in self.lanes[lane].windows(millis(now)) {
                 let body = format!(
                     "{{\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{}}}}}]}}",
                     quoted(&window.text)
@@ -252,7 +254,7 @@ impl<E> Guard<E> {
 
     /// When [`Guard::take_asks`] gives something by time alone, if nothing else comes.
     pub fn due(&self) -> Option<Timestamp> {
-        let due = self.lanes.iter().filter_map(|l| l.due_ms(&self.plan)).min();
+        let due = self.lanes.iter().filter_map(Lane::due_ms).min();
         due.map(|ms| Timestamp(ms.saturating_mul(1_000)))
     }
 
@@ -292,7 +294,11 @@ impl<E> Guard<E> {
         let known = self.ids.iter().rposition(|i| *i == id).filter(|at| !self.lanes[*at].is_ended);
         if known.is_none() && self.lanes.len() < MOST_LANES {
             self.ids.push(id);
-            self.lanes.push(Lane::new(&self.plan));
+            let plan = match id.kind {
+                LaneKind::Text => &self.text,
+                LaneKind::Reasoning => &self.reasoning,
+            };
+            self.lanes.push(Lane::new(plan));
             return Some(self.lanes.len() - 1);
         }
         known
@@ -364,7 +370,7 @@ fn case<'a>(asked: &'a Asked, request: Option<&'a Content>, facts: &'a Facts, no
 
 /// Judges stand beside each other on the text as it came; what rewrites stands in a chain, and with it all of a
 /// guardrail whose checks run one after another and rewrite.
-fn plan_of(guardrails: &[Arc<Guardrail>]) -> Plan {
+fn plan_of(guardrails: &[Arc<Guardrail>], scan: Scan) -> Plan {
     let policies = || guardrails.iter().map(|g| g.actions().stream);
     let largest = |pick: fn(StreamPolicy) -> usize, least: usize| policies().map(pick).max().unwrap_or(least);
     let mut plan = Plan {
@@ -376,7 +382,7 @@ fn plan_of(guardrails: &[Arc<Guardrail>]) -> Plan {
     };
     for (number, guardrail) in guardrails.iter().enumerate() {
         let is_chained = guardrail.actions().sequential && guardrail.checks().iter().any(|c| c.judge.rewrites());
-        for (position, check) in guardrail.checks().iter().enumerate() {
+        for (position, check) in guardrail.checks().iter().enumerate().filter(|(_, c)| c.takes(scan)) {
             let how = match check.streaming() {
                 Some(Streaming::Forbid(finder)) => How::Forbid(finder),
                 Some(Streaming::Redact(finder)) => How::Redact(finder),

@@ -184,6 +184,8 @@ struct Came {
 #[derive(Debug)]
 pub(super) struct Lane {
     overlap: usize,
+    window: usize,
+    max_wait_ms: u32,
     beside: Vec<Stage>,
     chain: Vec<Stage>,
     /// Pieces that were not taken yet; the first one's number is `first`.
@@ -210,6 +212,8 @@ impl Lane {
         let stages = |list: &[Judging]| list.iter().map(|j| Stage::new(j, plan.overlap)).collect();
         Self {
             overlap: plan.overlap,
+            window: plan.window,
+            max_wait_ms: plan.max_wait_ms,
             beside: stages(&plan.beside),
             chain: stages(&plan.chain),
             pieces: VecDeque::new(),
@@ -348,14 +352,15 @@ impl Lane {
     }
 
     /// What outside checks are to be asked now.
-    pub(super) fn windows(&mut self, plan: &Plan, now_ms: i64) -> Vec<Window> {
+    pub(super) fn windows(&mut self, now_ms: i64) -> Vec<Window> {
         let (overlap, is_ended) = (self.overlap, self.is_ended);
+        let (window, max_wait_ms) = (self.window, i64::from(self.max_wait_ms));
         let mut out = Vec::new();
         for stage in self.beside.iter_mut().chain(&mut self.chain).filter(|s| !s.is_off) {
             let Work::Ask(asking) = &mut stage.work else { continue };
             let new = asking.text[asking.passed..].chars().count();
-            let is_late = asking.since_ms.is_some_and(|since| now_ms - since >= i64::from(plan.max_wait_ms));
-            if asking.asked.is_some() || new == 0 || !(new >= plan.window || is_late || is_ended) {
+            let is_late = asking.since_ms.is_some_and(|since| now_ms - since >= max_wait_ms);
+            if asking.asked.is_some() || new == 0 || !(new >= window || is_late || is_ended) {
                 continue;
             }
             let before = asking.text[..asking.passed].char_indices().rev().take(overlap).last().map_or(0, |(at, _)| at);
@@ -369,13 +374,13 @@ impl Lane {
     }
 
     /// When an outside check becomes due by time alone.
-    pub(super) fn due_ms(&self, plan: &Plan) -> Option<i64> {
+    pub(super) fn due_ms(&self) -> Option<i64> {
         let stages = self.beside.iter().chain(&self.chain).filter(|s| !s.is_off);
         let since = stages.filter_map(|s| match &s.work {
             Work::Ask(asking) if asking.asked.is_none() => asking.since_ms,
             _ => None,
         });
-        since.min().map(|since| since + i64::from(plan.max_wait_ms))
+        since.min().map(|since| since + i64::from(self.max_wait_ms))
     }
 
     /// The window of a check passed.

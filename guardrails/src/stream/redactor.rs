@@ -99,12 +99,15 @@ impl Scanner {
 
     /// Where a match that is longer than the overlap may have begun: part of it may have left, the rest must not.
     fn looked_back(&self) -> usize {
-        let mut from = self.undecided.saturating_sub(self.overlap.max(1) * 4);
+        let mut from = self.undecided.saturating_sub(self.reach_back());
         while !self.buffer.is_char_boundary(from) {
             from -= 1;
         }
-        // Before the text's own beginning nothing begins.
         from
+    }
+
+    fn reach_back(&self) -> usize {
+        self.overlap.max(1) * 4
     }
 
     fn pass(&mut self, to: usize, out: &mut Vec<Decision>) {
@@ -114,9 +117,10 @@ impl Scanner {
         }
     }
 
-    /// Drops what no match looks back at: more than the overlap before what is undecided.
+    /// Drops what no match looks back at. Before the place where a search begins again an overlap stays, so that what
+    /// looks behind sees text there, and the cut is never taken for the text's beginning.
     fn forget(&mut self) {
-        let keep = self.overlap.max(1) * 4;
+        let keep = self.reach_back() + self.overlap.max(1) * 4;
         if self.undecided > 2 * keep {
             let mut cut = self.undecided - keep;
             while !self.buffer.is_char_boundary(cut) {

@@ -1,11 +1,11 @@
 //! Streams: what leaves is what the whole text would give, at every split; what is forbidden never leaves.
 
-use super::{Guard, LaneId, LaneKind, Piece, judge_tool_call};
-use crate::Guardrail;
+use super::{Guard, Hold, HoldLimit, LaneId, LaneKind, MOST_HOLD, Piece, judge_tool_call};
 use crate::content::Selection;
 use crate::engine::Verdict;
-use crate::fixture::{NOW, completion, facts, guardrail, hook, judge, outgoing, reply};
+use crate::fixture::{NOW, completion, facts, guardrail, hook, judge, outgoing, reply, subject};
 use crate::outside::{Answer, Failure, FailureKind};
+use crate::{Guardrail, Run};
 use gateway_domain::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -112,6 +112,57 @@ fn only_what_may_become_a_match_is_held() {
     assert_eq!(guard.take().len(), 0, "the last seven characters wait, and the event with them");
     guard.push(1, piece("ghijklm"), NOW);
     assert_eq!(guard.take().len(), 1);
+}
+
+/// What is held leaves as it came; beyond the bound every check that wanted the whole fails.
+#[test]
+fn held_answers_leave_as_they_came_or_fail() {
+    let mut hold = Hold::default();
+    assert_eq!((0..3).map(|n| hold.push(n, 10)).collect::<Vec<_>>(), vec![Ok(()); 3]);
+    assert_eq!((hold.bytes(), hold.release(), hold.bytes()), (30, vec![0, 1, 2], 0));
+    assert_eq!(hold.push(3, MOST_HOLD), Ok(()));
+    assert_eq!((hold.push(4, 1), hold.release()), (Err(HoldLimit), vec![]));
+    let wants = |deny: bool| check("contains", json!({"words": ["ok"]}), json!({"deny": deny}));
+    for (deny, verdict) in [(true, Verdict::Deny), (false, Verdict::Soft)] {
+        let judged = Run::hold_limit(&[wants(deny)], subject(completion(&["o"])), NOW);
+        let found = &hook(&judged, 0).checks[0];
+        assert_eq!((judged.verdict, found.error.as_ref().unwrap().name.as_str()), (verdict, "HoldLimit"));
+    }
+}
+
+/// A check looks at the same kinds of text on a stream as without one.
+#[test]
+fn checks_look_at_the_kinds_of_text_that_they_name() {
+    let reasoning = LaneId { kind: LaneKind::Reasoning, ..LANE };
+    let rule = |scan: Value| {
+        check("contains", json!({"words": ["bad"], "operator": "none", "scan": scan}), json!({"deny": true}))
+    };
+    for (scan, lane, stopped) in [
+        (json!(["text", "tool"]), LANE, true),
+        (json!(["text", "tool"]), reasoning, false),
+        (json!(["reasoning"]), reasoning, true),
+        (json!(["reasoning"]), LANE, false),
+    ] {
+        let mut guard = start(&[rule(scan.clone())]);
+        guard.push(0, vec![Piece { lane, text: "bad".to_owned() }], NOW);
+        guard.end(NOW);
+        assert_eq!((guard.stop().is_some(), guard.take().len()), (stopped, usize::from(!stopped)), "{scan} {lane:?}");
+    }
+    let failed = |scan: Value| judge_tool_call(&[rule(scan)], r#"{"q":"bad"}"#).failed;
+    assert_eq!((failed(json!(["tool"])), failed(json!(["text"]))), (vec![0], vec![]));
+}
+
+/// What is kept of a long text is not its beginning.
+#[test]
+fn the_beginning_of_a_text_is_its_beginning_only() {
+    let small = json!({"deny": true, "stream": {"mode": "window", "overlap": 10}});
+    for rule in ["^b+a", "(?<!b{3})a", "^b"] {
+        let rule = check("regexMatch", json!({"rule": rule, "not": true}), small.clone());
+        let text = format!("c{}a", "b".repeat(9_000));
+        let pieces: Vec<&str> = text.as_bytes().chunks(7).map(|c| std::str::from_utf8(c).unwrap()).collect();
+        let flowed = flow(std::slice::from_ref(&rule), &pieces);
+        assert!(!flowed.stopped && flowed.all == text, "{rule:?}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub fn judge_tool_call(guardrails: &[Arc<Guardrail>], arguments: &str) -> ToolCa
     let mut current = original.clone();
     let mut failed = Vec::new();
     for (number, guardrail) in guardrails.iter().enumerate() {
-        for check in guardrail.checks() {
+        for check in guardrail.checks().iter().filter(|c| c.takes(Scan::Tool)) {
             let fails = match check.streaming() {
                 Some(Streaming::Forbid(finder)) => {
                     let judged = if guardrail.actions().sequential { &current } else { &original };
