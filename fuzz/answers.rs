@@ -1,8 +1,8 @@
 //! What must hold for any bytes that a provider may answer with. The fuzz target looks for bytes that break it; the tests
 //! of `upstream` run it over `corpus/` and over the answers that they know by name.
 
+use super::http1::{Asked, BrokenWhy, Parser, ResponseHead};
 use bytes::BytesMut;
-use gateway_upstream::http1::{Asked, BrokenWhy, Parser, ResponseHead};
 use http::header;
 
 /// How an answer ended.

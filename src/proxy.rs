@@ -21,7 +21,6 @@ mod sticky;
 mod target;
 mod tenants;
 mod trace;
-mod wire;
 
 pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
@@ -37,11 +36,12 @@ use crate::clock;
 use crate::flight::{Flight, Ticket};
 use crate::issuers::Issuers;
 use crate::live::Live;
+use crate::upstream::http1::Framing;
 use crate::writer::Records;
 use async_trait::async_trait;
 use body::{BodyError, Permit};
 use bytes::Bytes;
-use client::{Client, Framing, Upload};
+use client::{Client, Upload, framing};
 use exchange::{Exchange, Unanswered};
 use gateway_domain::config::Config;
 use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
@@ -210,7 +210,7 @@ impl Gateway {
         request.content.unread = true;
         let upgrade = intake::is_websocket(session);
         let downstream = &mut session.downstream_session;
-        request.upload = Some(if upgrade { Framing::WebSocket } else { Framing::of(downstream) });
+        request.upload = Some(if upgrade { Framing::WebSocket } else { framing(downstream) });
         let routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,

@@ -3,6 +3,9 @@
 #![no_main]
 
 #[path = "../answers.rs"]
+#[expect(dead_code, reason = "the outcome is compared, not shown")]
 mod answers;
+#[path = "../http1.rs"]
+mod http1;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| answers::answers(data));

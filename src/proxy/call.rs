@@ -1,9 +1,9 @@
 //! One call as a provider's adapter reads it, and what goes up for it: made once for a target, shared by its retries.
 
-use super::client::Framing;
 use super::head::{self, HeadPlan};
 use super::request::{Content, Request};
 use super::target::Aim;
+use crate::upstream::http1::Framing;
 use bytes::Bytes;
 use gateway_domain::cloud::Settings;
 use gateway_domain::config::Leaf;

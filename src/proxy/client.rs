@@ -6,7 +6,7 @@ mod upload;
 mod write;
 
 pub(crate) use early_keepalive::EarlyKeepalive;
-pub(crate) use upload::{Framing, Upload};
+pub(crate) use upload::{Upload, framing};
 pub(crate) use write::{SmallAnswer, answer_early, frame, linger, send_head, send_piece, settle_unread_body};
 
 use crate::cache::Leader;

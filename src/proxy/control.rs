@@ -4,14 +4,13 @@
 
 use super::body::{self, BodyError, BodyLimits, Incoming, Permit};
 use super::client::{
-    Client, ClientLeft, Framing, SmallAnswer, Upload, answer_early, frame, linger, send_head, send_piece,
+    Client, ClientLeft, SmallAnswer, Upload, answer_early, frame, framing, linger, send_head, send_piece,
     settle_unread_body,
 };
 use super::deliver::{bare_head, copy_head, refusal};
-use super::head::HeadPlan;
-use super::wire::{self, Clocks, RequestBody};
 use super::{Gateway, intake};
 use crate::upstream::Dialer;
+use crate::upstream::http1::{self, Clocks, Framing, RequestBody, RequestHead};
 use axum::body::{Body, HttpBody};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -20,8 +19,8 @@ use gateway_admin::ClientAddr;
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::{Dialect, Fault, FaultKind};
 use gateway_providers::Pieces;
-use http::{HeaderValue, header};
-use pingora::http::{RequestHeader, ResponseHeader};
+use http::{HeaderName, HeaderValue, header};
+use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
 use std::convert::Infallible;
@@ -232,12 +231,15 @@ async fn there(
     base: &Arc<BaseUrl>,
     dialer: &Dialer,
 ) -> pingora::Result<bool> {
-    let framing = (!session.downstream_session.is_body_empty()).then(|| Framing::of(&session.downstream_session));
+    let framing = (!session.downstream_session.is_body_empty()).then(|| framing(&session.downstream_session));
     if matches!(framing, Some(Framing::Length(length)) if length > most(gateway)) {
         let told = format!("The request body is larger than {} bytes", most(gateway));
         return refuse(gateway, session, &Fault::new(FaultKind::TooLarge, told)).await;
     }
-    let head = request_head(session, base, framing, client(gateway, session))?;
+    let Some(head) = request_head(session, base, framing, client(gateway, session)) else {
+        return refuse(gateway, session, &Fault::new(FaultKind::BadHeader, "The path cannot be sent on").on("path"))
+            .await;
+    };
     let clocks = Clocks { first_byte: gateway.settings.first_byte_timeout, idle: gateway.settings.idle_timeout };
     let unreachable = || Fault::new(FaultKind::Unreachable, "The admin service could not be reached");
     let Ok(origin) = dialer.origin(base).await else { return refuse(gateway, session, &unreachable()).await };
@@ -249,13 +251,12 @@ async fn there(
             let downstream = &mut client.session().downstream_session;
             let upload = Upload::of(downstream, gateway.settings.body_timeout, &gateway.budget);
             client.set_upload(upload.clone());
-            RequestBody::Streaming(upload)
+            RequestBody::Streaming(Box::new(upload))
         }
     };
-    let head = HeadPlan::new(head);
     let mut held = Permit::new(&gateway.budget);
     let call = async {
-        let mut response = wire::send(dialer, &origin, &head, body, clocks).await.ok()?;
+        let mut response = http1::send(dialer, &origin, &head, body, clocks).await.ok()?;
         let mut whole = BytesMut::new();
         while !response.is_done() {
             let Some(piece) = response.read().await.ok()? else { break };
@@ -265,8 +266,8 @@ async fn there(
             }
             whole.extend_from_slice(&piece);
         }
-        let head = response.head().map_or_else(|| bare_head(502), |head| copy_head(head, true));
-        response.release(gateway.settings.upstream_pool_size).await;
+        let head = copy_head(response.head(), true);
+        response.release(gateway.settings.upstream_pool_size);
         Some(SmallAnswer { head, body: whole.freeze() })
     };
     let answered = client.during(None, call).await;
@@ -293,16 +294,10 @@ async fn write(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes
 }
 
 /// The client's head with the admin service as host and the client's address told.
-fn request_head(
-    session: &Session,
-    base: &BaseUrl,
-    framing: Option<Framing>,
-    client: IpAddr,
-) -> pingora::Result<RequestHeader> {
+fn request_head(session: &Session, base: &BaseUrl, framing: Option<Framing>, client: IpAddr) -> Option<RequestHead> {
     let from = session.req_header();
     let path = from.uri.path_and_query().map_or("/", |p| p.as_str());
-    let mut head =
-        RequestHeader::build_no_case(from.method.clone(), format!("{}{path}", base.path).as_bytes(), Some(12))?;
+    let mut head = RequestHead::new(from.method.clone(), &format!("{}{path}", base.path)).ok()?;
     for (name, value) in &from.headers {
         let hop = matches!(
             name.as_str(),
@@ -319,15 +314,11 @@ fn request_head(
                 | "x-forwarded-for"
         );
         if !hop {
-            head.append_header(name.clone(), value.clone())?;
+            head.append(name.clone(), value.clone());
         }
     }
-    head.insert_header(header::HOST, base.authority())?;
-    head.insert_header("x-forwarded-for", client.to_string())?;
-    match framing {
-        Some(Framing::Length(length)) => head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(length))?,
-        Some(_) => head.insert_header(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"))?,
-        None => head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(0))?,
-    }
-    Ok(head)
+    head.set(header::HOST, HeaderValue::from_str(&base.authority()).ok()?);
+    head.set(HeaderName::from_static("x-forwarded-for"), HeaderValue::from_str(&client.to_string()).ok()?);
+    head.set_framing(framing.unwrap_or(Framing::Length(0)));
+    Some(head)
 }

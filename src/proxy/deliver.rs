@@ -24,6 +24,7 @@ use super::record::{AttemptInfo, BodyCapture};
 use super::request::Request;
 use super::settings::ProxySettings;
 use crate::cache::{AnswerHead, Entry, Follower, Leader};
+use crate::upstream::http1::Response;
 use bytes::Bytes;
 use downstream::{Downstream, beginning};
 use gateway_domain::record::LogRecord;
@@ -165,7 +166,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let Pump { source, sink, written, .. } = pump;
         let (leader, unheard) = sink.close();
         self.record.response_bytes = written;
-        let Translated { mut response, translator, aborted, .. } = source;
+        let Translated { response, translator, aborted, .. } = source;
         let mut ending = translator.ending();
         self.record.fault = match () {
             () if ending.failed.is_some() => Some("upstream_error"),
@@ -188,7 +189,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         };
         // The upstream is let go before anything is counted.
         if left.is_none() && response.is_done() {
-            response.release(self.parts.settings.upstream_pool_size).await;
+            response.release(self.parts.settings.upstream_pool_size);
         } else {
             drop(response);
         }
@@ -198,8 +199,8 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// Passed on as it comes, until the time of the try or of the whole request is over.
     async fn passthrough(mut self, passing: Passthrough) -> Delivered {
-        let Passthrough { mut response, meter, until } = passing;
-        let mut head = response.head().map_or_else(|| bare_head(502), |head| copy_head(head, false));
+        let Passthrough { response, meter, until } = passing;
+        let mut head = copy_head(response.head(), false);
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             self.record.timings.first_byte_us = self.request.elapsed_us();
             return Box::pin(self.tunnel(head, response)).await;
@@ -235,7 +236,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         self.record.response_model = model.map(Into::into);
         match went {
             Ended::Clean | Ended::InBand => {
-                response.release(self.parts.settings.upstream_pool_size).await;
+                response.release(self.parts.settings.upstream_pool_size);
                 match unheard {
                     Some(left) => Err(self.gone(left)),
                     None => Ok(()),
@@ -266,18 +267,18 @@ impl<G: Growth> Delivery<'_, '_, G> {
         left
     }
 
-    async fn bodyless(&mut self, mut head: Box<ResponseHeader>, response: super::wire::Response) -> Delivered {
+    async fn bodyless(&mut self, mut head: Box<ResponseHeader>, response: Response) -> Delivered {
         let bodyless = head.status == 204 || head.status == 304;
         if !bodyless && !head.headers.contains_key(header::CONTENT_LENGTH) {
             head.set_content_length(0).map_err(ClientLeft::Gone)?;
         }
         self.client.head(head, true).await?;
-        response.release(self.parts.settings.upstream_pool_size).await;
+        response.release(self.parts.settings.upstream_pool_size);
         Ok(())
     }
 
     /// The connection has become another: both sides say what they like until one of them ends it.
-    async fn tunnel(mut self, mut head: Box<ResponseHeader>, response: super::wire::Response) -> Delivered {
+    async fn tunnel(mut self, mut head: Box<ResponseHeader>, response: Response) -> Delivered {
         let upgraded = head
             .insert_header(header::UPGRADE, "websocket")
             .and_then(|()| head.insert_header(header::CONNECTION, "Upgrade"));

@@ -1,10 +1,10 @@
 //! Heads of upstream requests. What a managed target always sends is made once per thread and state of its
 //! integration; a request clones that and adds its length.
 
-use super::client::Framing;
 use super::headers::{of_connection, suffix_of};
 use super::request::Request;
 use super::target::{Aim, Credential};
+use crate::upstream::http1::{Framing, RequestHead};
 use crate::upstream::{Pass, later};
 use ahash::AHashMap;
 use gateway_domain::catalog::AuthStyle;
@@ -15,9 +15,7 @@ use gateway_domain::record::Trace;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::{Endpoint, Outgoing, Pieces, sigv4};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use pingora::http::RequestHeader;
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Prepared heads of states that are gone are dropped all at once when this many have gathered.
@@ -32,30 +30,24 @@ const SIGNED_BY: &[&str] = &["authorization", "x-amz-date", "x-amz-security-toke
 type Key = (u64, Operation, Dialect);
 
 thread_local! {
-    static PREPARED: RefCell<AHashMap<Key, Arc<RequestHeader>>> = RefCell::new(AHashMap::new());
+    static PREPARED: RefCell<AHashMap<Key, RequestHead>> = RefCell::new(AHashMap::new());
 }
 
-/// The head of one target's requests: what never changes is shared, the rest is put on top of each copy sent.
+/// The head of one target's requests: what never changes is shared text, the rest is put behind it.
 #[derive(Clone, Debug)]
-pub(crate) struct HeadPlan {
-    base: Arc<RequestHeader>,
-    extra: Vec<(HeaderName, HeaderValue)>,
-    framing: Option<Framing>,
-}
+pub(crate) struct HeadPlan(RequestHead);
 
 impl HeadPlan {
-    pub(crate) fn new(base: RequestHeader) -> Self {
-        Self { base: Arc::new(base), extra: Vec::new(), framing: None }
+    /// As it is sent.
+    pub(crate) const fn request(&self) -> &RequestHead {
+        &self.0
     }
 
     /// The same with what a sign-in led to in the place of a credential: a token, or a signature over head and body.
     pub(crate) fn admitted(&self, pass: &Pass, signing: Option<&Signing>, body: &Pieces) -> Result<Self, Fault> {
         let mut plan = self.clone();
         match (pass, signing) {
-            (Pass::Header(token), _) => {
-                plan.extra.retain(|(name, _)| name != header::AUTHORIZATION);
-                plan.extra.push((header::AUTHORIZATION, token.clone()));
-            }
+            (Pass::Header(token), _) => plan.0.set(header::AUTHORIZATION, token.clone()),
             (Pass::Keys(keys, ahead), Some(signing)) => plan.sign(keys, later(*ahead), signing, body)?,
             (Pass::Keys(..), None) => return Err(internal(())),
         }
@@ -63,64 +55,39 @@ impl HeadPlan {
     }
 
     fn sign(&mut self, keys: &AwsKeys, now: SystemTime, signing: &Signing, body: &Pieces) -> Result<(), Fault> {
+        let head = &mut self.0;
         // A client of AWS's own has signed for the gateway; that signature ends here.
-        self.extra.retain(|(name, _)| !SIGNED_BY.contains(&name.as_str()));
-        if SIGNED_BY.iter().any(|name| self.base.headers.contains_key(*name)) {
-            let mut base = (*self.base).clone();
-            SIGNED_BY.iter().for_each(|name| drop(base.remove_header(*name)));
-            self.base = Arc::new(base);
-        }
-        let head = self.make().map_err(internal)?;
-        let target = head.uri.path_and_query().map_or("/", |p| p.as_str());
-        let text = |value: &'_ HeaderValue| value.to_str().map(str::to_owned).map_err(internal);
-        let host = head.headers.get(header::HOST).map(text).transpose()?.unwrap_or_default();
-        let covered = head.headers.iter().filter(|(name, _)| sigv4::covers(name.as_str()));
+        SIGNED_BY.iter().for_each(|name| head.remove(&HeaderName::from_static(name)));
+        let host = head.get(&header::HOST).map(|value| value.to_str().map(str::to_owned)).transpose();
+        let host = host.map_err(internal)?.unwrap_or_default();
+        let covered = head.headers().filter(|(name, _)| sigv4::covers(name.as_str()));
         let headers = covered.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
-        let request = sigv4::Unsigned { method: head.method.as_str(), target, host: &host, headers, body };
+        let (method, target) = (head.method().as_str(), head.path());
+        let request = sigv4::Unsigned { method, target, host: &host, headers, body };
         let signed = sigv4::headers(request, keys, signing, now)
             .map_err(|why| Fault::new(FaultKind::Internal, format!("The request could not be signed: {why}")))?;
-        self.extra.extend(signed);
+        signed.into_iter().for_each(|(name, value)| head.set(name, value));
         Ok(())
     }
 
     /// Every body that is held has a length.
     pub(crate) const fn set_framing(&mut self, framing: Framing) {
-        self.framing = Some(framing);
+        self.0.set_framing(framing);
     }
 
     /// All but the framing, in no order.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let extra = self.extra.iter().map(|(name, value)| (name, value));
-        self.base.headers.iter().chain(extra).map(|(name, value)| (name.as_str(), value.as_bytes()))
+        self.0.headers().map(|(name, value)| (name.as_str(), value.as_bytes()))
     }
 
     /// Continues the trace towards the target.
     pub(crate) fn trace(&mut self, trace: &Trace, attempt: u32) {
         let made = trace.header(attempt).and_then(|text| HeaderValue::from_str(&text).ok());
         let Some(parent) = made else { return };
-        self.extra.push((HeaderName::from_static("traceparent"), parent));
+        self.0.set(HeaderName::from_static("traceparent"), parent);
         if let Some(state) = trace.state.as_deref().and_then(|s| HeaderValue::from_str(s).ok()) {
-            self.extra.push((HeaderName::from_static("tracestate"), state));
+            self.0.set(HeaderName::from_static("tracestate"), state);
         }
-    }
-
-    pub(crate) fn make(&self) -> pingora::Result<Box<RequestHeader>> {
-        let mut head = Box::new((*self.base).clone());
-        for (name, value) in &self.extra {
-            head.insert_header(name.clone(), value.clone())?;
-        }
-        match self.framing {
-            None => {}
-            Some(Framing::Length(length)) => head.insert_header(header::CONTENT_LENGTH, HeaderValue::from(length))?,
-            Some(Framing::Chunked) => {
-                head.insert_header(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"))?;
-            }
-            Some(Framing::WebSocket) => {
-                head.insert_header(header::UPGRADE, HeaderValue::from_static("websocket"))?;
-                head.insert_header(header::CONNECTION, HeaderValue::from_static("Upgrade"))?;
-            }
-        }
-        Ok(head)
     }
 }
 
@@ -138,27 +105,29 @@ pub(crate) fn build(
     let mut head = match &aim.credential {
         Credential::Managed(upstream) if fixed => {
             let key = (upstream.generation, request.route.operation, request.route.dialect);
-            HeadPlan { base: prepared(key, request, aim, endpoint)?, extra: Vec::new(), framing: None }
+            prepared(key, request, aim, endpoint)?
         }
         _ => {
             let mut head = prepare(request, aim, out.path.as_deref().unwrap_or(&endpoint.path), endpoint)?;
             if passes(request) {
-                pass_raw(&mut head, request, client, (aim, aliases))?;
+                pass_raw(&mut head, request, client, (aim, aliases));
             }
-            HeadPlan::new(head)
+            head
         }
     };
-    head.extra.extend(out.headers.iter().cloned());
+    out.headers.iter().for_each(|(name, value)| head.set(name.clone(), value.clone()));
     let set = &request.headers.provider_headers;
     let unset = leaf.provider_headers.iter().filter(|(name, _)| set.iter().all(|(n, _)| n != name));
     for (name, value) in set.iter().chain(unset) {
         if aim.adapter.takes_header(name, aim.model.as_deref()) && !is_fixed(aim, name) {
-            head.extra.push((HeaderName::from_static(name), value.clone()));
+            head.set(HeaderName::from_static(name), value.clone());
         }
     }
+    let of_the_hop = of_connection(client);
     let listed = request.headers.forward_headers.as_ref().unwrap_or(&leaf.forward_headers);
     for name in listed.iter() {
         let own = suffix_of(name, aliases).is_some_and(|s| !matches!(s, "trace-id" | "span-id"));
+        let own = own || of_the_hop.iter().any(|hop| hop.as_str() == &**name);
         let Some(value) = client.get(name.as_str()).filter(|v| !own && !is_fixed(aim, name) && !is_key(request, v))
         else {
             continue;
@@ -171,10 +140,10 @@ pub(crate) fn build(
             matches!(aim.adapter.info().auth, AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == name.as_str());
         let credential_place = credential_place || own;
         if !credential_place || (!saved && request.headers.api_key.is_some()) {
-            head.extra.push((HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, value.clone()));
+            head.set(HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, value.clone());
         }
     }
-    Ok(head)
+    Ok(HeadPlan(head))
 }
 
 /// The client's own headers go along.
@@ -183,11 +152,11 @@ const fn passes(request: &Request) -> bool {
 }
 
 /// Made once per thread and state of the integration.
-fn prepared(key: Key, request: &Request, aim: &Aim, endpoint: &Endpoint) -> Result<Arc<RequestHeader>, Fault> {
+fn prepared(key: Key, request: &Request, aim: &Aim, endpoint: &Endpoint) -> Result<RequestHead, Fault> {
     if let Some(head) = PREPARED.with_borrow(|p| p.get(&key).cloned()) {
         return Ok(head);
     }
-    let head = Arc::new(prepare(request, aim, &endpoint.path, endpoint)?);
+    let head = prepare(request, aim, &endpoint.path, endpoint)?.prepared();
     PREPARED.with_borrow_mut(|p| {
         if p.len() >= MOST_PREPARED {
             p.clear();
@@ -214,39 +183,40 @@ fn is_key(request: &Request, value: &HeaderValue) -> bool {
 }
 
 /// Method, path, host, credential and the fixed headers of the target.
-fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Result<RequestHeader, Fault> {
+fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Result<RequestHead, Fault> {
     let whole = format!("{}{path}", aim.base.path);
     let whole = if whole.is_empty() { "/" } else { &whole };
-    let mut head = RequestHeader::build_no_case(request.method.clone(), whole.as_bytes(), Some(12))
+    let mut head = RequestHead::new(request.method.clone(), whole)
         .map_err(|_| Fault::new(FaultKind::BadHeader, "The path cannot be sent upstream").on("path"))?;
-    set(&mut head, header::HOST, value(&aim.base.authority())?)?;
+    head.set(header::HOST, value(&aim.base.authority())?);
     if !passes(request) {
-        set(&mut head, header::ACCEPT, HeaderValue::from_static("*/*"))?;
+        head.set(header::ACCEPT, HeaderValue::from_static("*/*"));
         if request.method != Method::GET {
-            set(&mut head, header::CONTENT_TYPE, HeaderValue::from_static("application/json"))?;
+            head.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
     }
-    set(&mut head, header::USER_AGENT, HeaderValue::from_static(concat!("gateway/", env!("CARGO_PKG_VERSION"))))?;
+    head.set(header::USER_AGENT, HeaderValue::from_static(concat!("gateway/", env!("CARGO_PKG_VERSION"))));
     for (name, text) in endpoint.headers {
-        set(&mut head, HeaderName::from_static(name), HeaderValue::from_static(text))?;
+        head.set(HeaderName::from_static(name), HeaderValue::from_static(text));
     }
     authorize(&mut head, aim)?;
     if let Credential::Managed(upstream) = &aim.credential {
         for (name, text) in &upstream.headers {
-            set(&mut head, HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, secret(text.expose())?)?;
+            head.set(HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, secret(text.expose())?);
         }
     }
     Ok(head)
 }
 
 /// Puts the credential where the provider wants it.
-pub(super) fn authorize(head: &mut RequestHeader, aim: &Aim) -> Result<(), Fault> {
+fn authorize(head: &mut RequestHead, aim: &Aim) -> Result<(), Fault> {
     if aim.grant.is_some() {
         // A token comes in its place, when the request goes out.
         return Ok(());
     }
     if let Some(token) = cloud::bearer(&aim.settings) {
-        return set(head, header::AUTHORIZATION, secret(&format!("Bearer {token}"))?);
+        head.set(header::AUTHORIZATION, secret(&format!("Bearer {token}"))?);
+        return Ok(());
     }
     let key = match &aim.credential {
         Credential::None => return Ok(()),
@@ -257,22 +227,18 @@ pub(super) fn authorize(head: &mut RequestHeader, aim: &Aim) -> Result<(), Fault
         Credential::Own(key) => key.expose().as_str(),
     };
     match aim.adapter.info().auth {
-        AuthStyle::None => Ok(()),
-        AuthStyle::Bearer => set(head, header::AUTHORIZATION, secret(&format!("Bearer {key}"))?),
-        AuthStyle::Scheme(scheme) => set(head, header::AUTHORIZATION, secret(&format!("{scheme} {key}"))?),
-        AuthStyle::Header(name) => set(head, HeaderName::from_static(name), secret(key)?),
-        AuthStyle::BearerIn(name) => set(head, HeaderName::from_static(name), secret(&format!("Bearer {key}"))?),
+        AuthStyle::None => {}
+        AuthStyle::Bearer => head.set(header::AUTHORIZATION, secret(&format!("Bearer {key}"))?),
+        AuthStyle::Scheme(scheme) => head.set(header::AUTHORIZATION, secret(&format!("{scheme} {key}"))?),
+        AuthStyle::Header(name) => head.set(HeaderName::from_static(name), secret(key)?),
+        AuthStyle::BearerIn(name) => head.set(HeaderName::from_static(name), secret(&format!("Bearer {key}"))?),
     }
+    Ok(())
 }
 
 /// Headers of a pass-through request: the client's own, without what belongs to the hop, to the gateway or
 /// to its credential.
-fn pass_raw(
-    head: &mut RequestHeader,
-    request: &Request,
-    client: &HeaderMap,
-    (aim, aliases): (&Aim, &[String]),
-) -> Result<(), Fault> {
+fn pass_raw(head: &mut RequestHead, request: &Request, client: &HeaderMap, (aim, aliases): (&Aim, &[String])) {
     static OWN: &[&str] = &[
         "host",
         "connection",
@@ -312,17 +278,12 @@ fn pass_raw(
             continue;
         }
         if replaced.contains(&name) {
-            head.append_header(name.clone(), value.clone()).map_err(internal)?;
+            head.append(name.clone(), value.clone());
         } else {
-            set(head, name.clone(), value.clone())?;
+            head.set(name.clone(), value.clone());
             replaced.push(name);
         }
     }
-    Ok(())
-}
-
-fn set(head: &mut RequestHeader, name: HeaderName, value: HeaderValue) -> Result<(), Fault> {
-    head.insert_header(name, value).map_err(internal)
 }
 
 fn value(text: &str) -> Result<HeaderValue, Fault> {

@@ -1,6 +1,5 @@
 //! One request as intake leaves it: who asks, for what, with which body. Not changed afterwards.
 
-use super::client::Framing;
 use super::headers::GatewayHeaders;
 use super::record::CapturePolicy;
 use crate::live::World;
@@ -146,7 +145,7 @@ pub(crate) struct Request {
     /// Of a call that goes up as it came; else the body says it.
     pub(crate) untouched_model: Option<AskedModel>,
     /// Its body is not held, but streams up.
-    pub(crate) upload: Option<Framing>,
+    pub(crate) upload: Option<crate::upstream::http1::Framing>,
     /// Microseconds until it was known who asks.
     pub(crate) auth_us: u64,
     /// For what nodes share.

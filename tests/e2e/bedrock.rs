@@ -1,11 +1,13 @@
 //! AWS Bedrock through the real binary: Converse and its binary streams, keys that sign by integration and by header,
 //! roles and the identity of the machine. That signatures are right is said by botocore (`tests/sdk`).
 
-use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, eventually, reply};
+use crate::harness::{Answer, Gateway, Upstream, WORKSPACE_KEY, eventually, reply};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 const MODEL: &str = "us.amazon.nova-lite-v1:0";
 
@@ -134,15 +136,41 @@ async fn chat_reaches_converse_signed_and_comes_back() {
     assert_eq!(up.seen()[1].target, target);
 }
 
+fn exception() -> Vec<u8> {
+    frame("exception", "throttlingException", &json!({ "message": "Too many tokens" }))
+}
+
 #[tokio::test]
-async fn an_exception_in_a_stream_is_an_answer_or_an_event() {
-    let exception = || frame("exception", "throttlingException", &json!({ "message": "Too many tokens" }));
-    let up = Upstream::in_turn(vec![
-        streamed(&[exception()]),
-        streamed(&[said(&["Hel"]), vec![exception()]].concat()),
-        streamed(&said(&["Hel"])),
-    ])
+async fn an_exception_behind_content_is_an_event() {
+    // The exception comes once the client has the head of its answer, which goes down with the content.
+    let begun = Arc::new(Notify::new());
+    let awaited = begun.clone();
+    let up = Upstream::scripted(move |mut peer| {
+        let awaited = awaited.clone();
+        async move {
+            peer.request().await;
+            let whole = streamed(&[said(&["Hel"]), vec![exception()]].concat());
+            let (content, rest) = whole.split_at(streamed(&said(&["Hel"])).len() - reply::LAST_CHUNK.len());
+            peer.send(content).await;
+            awaited.notified().await;
+            peer.send(rest).await;
+        }
+    })
     .await;
+    let gateway = Gateway::start().await;
+    integration(&gateway, None, keys(&up)).await;
+    let mut body = hello();
+    (body["stream"], body["max_tokens"]) = (true.into(), 9.into());
+    let open = gateway.post("/v1/messages").key(WORKSPACE_KEY).provider("@cloud").json(&body).open().await;
+    begun.notify_one();
+    let text = Answer::read(open, Instant::now()).await.expect(200).text();
+    assert!(text.contains("event: error") && text.contains("rate_limit_error"), "{text}");
+    assert!(!text.contains("message_stop"), "{text}");
+}
+
+#[tokio::test]
+async fn an_exception_before_content_is_an_answer() {
+    let up = Upstream::in_turn(vec![streamed(&[exception()]), streamed(&said(&["Hel"]))]).await;
     let gateway = Gateway::start().await;
     integration(&gateway, None, keys(&up)).await;
     let mut body = hello();
@@ -151,9 +179,6 @@ async fn an_exception_in_a_stream_is_an_answer_or_an_event() {
     // Before any content it is an answer of its own, so that another target may be tried.
     let told = ask("/v1/chat/completions").send().await.expect(429).json();
     assert_eq!(told["error"]["message"], "bedrock error: Too many tokens");
-    let text = ask("/v1/messages").send().await.expect(200).text();
-    assert!(text.contains("event: error") && text.contains("rate_limit_error"), "{text}");
-    assert!(!text.contains("message_stop"), "{text}");
     let text = ask("/v1/chat/completions").send().await.expect(200).text();
     assert!(text.contains("ended before it was complete") && !text.contains("[DONE]"), "{text}");
 }

@@ -45,6 +45,8 @@ mod faults;
 #[cfg(test)]
 mod first_request;
 #[cfg(test)]
+mod framing;
+#[cfg(test)]
 mod headers;
 #[cfg(test)]
 mod health;

@@ -1,7 +1,6 @@
 //! From a base URL to a connection: resolves, checks, dials by Pingora's connector. A host that this process answers
 //! for by itself is dialled over a pipe, by the same road. Knows neither pool nor protocol.
 
-use super::cork::Cork;
 use super::dns::{Dns, DnsError, Resolved};
 use super::peer::PooledPeer;
 use async_trait::async_trait;
@@ -105,12 +104,6 @@ impl Dialer {
             peer.options.custom_l4 = Some(own.clone());
         }
         peer
-    }
-
-    /// As `connect`, for Pingora's client: head and body leave in one write.
-    pub async fn dial(&self, origin: &Origin, address: SocketAddr, key: u64) -> Result<(Stream, u64), DialError> {
-        let dialled = self.connect(origin, address, key).await?;
-        Ok((Box::new(Cork::new(dialled.stream)), dialled.key))
     }
 
     /// A new connection. When the name has several addresses each is tried once.

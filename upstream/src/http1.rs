@@ -160,9 +160,9 @@ impl Response {
         self.connection.parser().is_upgraded()
     }
 
-    /// The body was read to its end.
+    /// The body was read to its end; or an open connection is over, as its source said, and all was written.
     pub fn is_done(&self) -> bool {
-        self.connection.parser().is_done()
+        self.connection.is_over()
     }
 
     /// All of the request was written.

@@ -2,7 +2,6 @@
 //! for what is fetched beside requests. Knows no client of the gateway, no configuration and nothing of what a request
 //! means; TLS, verification and dialling are Pingora's.
 
-mod cork;
 mod credential;
 mod dial;
 mod dns;
@@ -11,8 +10,7 @@ pub mod outbound;
 mod peer;
 mod pool;
 
-pub use cork::Gauge;
 pub use credential::{Credentials, Pass, Places, Platform, later};
 pub use dial::{DialError, Dialer, InProcess, Origin};
 pub use dns::Dns;
-pub use pool::{check_in, check_out, idle, sweep};
+pub use pool::{idle, sweep};

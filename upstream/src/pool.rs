@@ -4,7 +4,6 @@
 use crate::http1::Connection;
 use ahash::AHashMap;
 use parking_lot::Mutex;
-use pingora::protocols::Stream;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,14 +104,4 @@ pub(crate) fn keep(key: u64, connection: Box<Connection>, most: usize) {
             list.push(Idle { connection, since: now, _counted: Counted::new() });
         }
     });
-}
-
-/// As `take`, for Pingora's client, whose connections are kept apart.
-pub fn check_out(key: u64) -> Option<Stream> {
-    take(!key).map(|connection| connection.into_stream())
-}
-
-/// As `keep`, for Pingora's client.
-pub fn check_in(key: u64, stream: Stream, most: usize) {
-    keep(!key, Box::new(Connection::new(stream, key)), most);
 }

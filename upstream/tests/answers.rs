@@ -8,7 +8,7 @@
 mod answers;
 
 use answers::{End, Outcome, outcome};
-use gateway_upstream::http1::Asked;
+use gateway_upstream::http1::{self, Asked};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 

@@ -5,12 +5,13 @@
 use super::{ClientLeft, gone};
 use crate::connections;
 use crate::proxy::body::{self, Budget, Permit};
+use crate::upstream::http1::{BodySource, Framing};
 use bytes::Bytes;
 use http::header;
 use parking_lot::Mutex;
 use pingora::ErrorType;
 use pingora::protocols::http::ServerSession;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -18,20 +19,10 @@ use std::time::Duration;
 /// A body larger than this is sent once: it can neither be retried nor fall back.
 const MOST_KEPT: usize = 64 * 1024;
 
-/// How the end of such a body is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
-    Length(usize),
-    Chunked,
-    /// No body, but what is said on the connection once it is another, until it ends.
-    WebSocket,
-}
-
-impl Framing {
-    pub(crate) fn of(client: &ServerSession) -> Self {
-        let length = client.get_header(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.trim().parse().ok());
-        length.map_or(Self::Chunked, Self::Length)
-    }
+/// How the end of the client's body is known.
+pub(crate) fn framing(client: &ServerSession) -> Framing {
+    let length = client.get_header(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.trim().parse().ok());
+    length.map_or(Framing::Chunked, Framing::Length)
 }
 
 /// One body on its way up; clones are the two ends of the same.
@@ -59,8 +50,6 @@ struct State {
     wanted: bool,
     /// The connection has become another.
     open: bool,
-    /// All that was said on an open connection has been written to the other side.
-    drained: bool,
     call: Option<Waker>,
     client: Option<Waker>,
 }
@@ -84,7 +73,6 @@ impl Upload {
             silence,
             wanted: false,
             open: false,
-            drained: false,
             call: None,
             client: None,
         })))
@@ -96,12 +84,6 @@ impl Upload {
         connections::listen(client);
         let mut state = self.0.lock();
         (state.open, state.ended, state.spilt) = (true, false, true);
-    }
-
-    /// The client says no more on an open connection; what it said has still to go up.
-    pub(crate) fn is_closing(&self) -> bool {
-        let state = self.0.lock();
-        state.open && state.ended
     }
 
     /// All of it was read.
@@ -117,36 +99,6 @@ impl Upload {
     /// Everybody waits for the client.
     pub(crate) fn is_awaited(&self) -> bool {
         self.0.lock().wanted
-    }
-
-    /// Another try: from the beginning.
-    pub(crate) fn rewind(&self) {
-        let mut state = self.0.lock();
-        (state.handed, state.rest, state.wanted) = (0, Bytes::new(), false);
-    }
-
-    /// What goes up next, `most` bytes of it; `None` at the end of the body. While nothing is there the client is asked.
-    pub(crate) fn poll_part(&self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Bytes>> {
-        let mut state = self.0.lock();
-        if state.rest.is_empty()
-            && let Some(next) = state.kept.get(state.handed)
-        {
-            state.rest = next.clone();
-            state.handed += 1;
-        }
-        if !state.rest.is_empty() {
-            let most = most.min(state.rest.len());
-            return Poll::Ready(Some(state.rest.split_to(most)));
-        }
-        if state.ended {
-            return Poll::Ready(None);
-        }
-        state.wanted = true;
-        state.call = Some(cx.waker().clone());
-        if let Some(client) = state.client.take() {
-            client.wake();
-        }
-        Poll::Pending
     }
 
     /// Reads on whenever a call asks for more, until the client has left. Cancel-safe.
@@ -175,27 +127,11 @@ impl Upload {
                 Err(e) => return ClientLeft::Gone(e),
             }
         }
-        // The last words on an open connection are still on their way.
-        poll_fn(|cx| self.poll_drained(cx)).await;
+        // The last words on an open connection are still on their way. The call ends once they have been written.
+        if self.0.lock().open {
+            return pending().await;
+        }
         ClientLeft::Gone(gone(client).await)
-    }
-
-    /// All that was handed on has been written: an open connection whose client says no more is over.
-    pub(crate) fn set_drained(&self) {
-        let mut state = self.0.lock();
-        state.drained = true;
-        if let Some(client) = state.client.take() {
-            client.wake();
-        }
-    }
-
-    fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.0.lock();
-        if !state.open || state.drained {
-            return Poll::Ready(());
-        }
-        state.client = Some(cx.waker().clone());
-        Poll::Pending
     }
 
     /// `false`: all of it was read. What the client still sends is not looked at before it is asked for, since looking
@@ -225,6 +161,47 @@ impl Upload {
     }
 }
 
+/// The end that the call has.
+impl BodySource for Upload {
+    /// While nothing is there the client is asked.
+    fn poll_part(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Bytes>> {
+        let mut state = self.0.lock();
+        if state.rest.is_empty()
+            && let Some(next) = state.kept.get(state.handed)
+        {
+            state.rest = next.clone();
+            state.handed += 1;
+        }
+        if !state.rest.is_empty() {
+            let most = most.min(state.rest.len());
+            return Poll::Ready(Some(state.rest.split_to(most)));
+        }
+        if state.ended {
+            return Poll::Ready(None);
+        }
+        state.wanted = true;
+        state.call = Some(cx.waker().clone());
+        if let Some(client) = state.client.take() {
+            client.wake();
+        }
+        Poll::Pending
+    }
+
+    fn rewind(&mut self) {
+        let mut state = self.0.lock();
+        (state.handed, state.rest, state.wanted) = (0, Bytes::new(), false);
+    }
+
+    fn can_repeat(&self) -> bool {
+        Self::can_repeat(self)
+    }
+
+    fn is_closing(&self) -> bool {
+        let state = self.0.lock();
+        state.open && state.ended
+    }
+}
+
 impl State {
     fn add(&mut self, piece: Bytes) {
         self.bytes += piece.len();
@@ -250,7 +227,7 @@ mod tests {
     }
 
     fn part(upload: &Upload, most: usize) -> Poll<Option<Bytes>> {
-        upload.poll_part(&mut Context::from_waker(Waker::noop()), most)
+        upload.clone().poll_part(&mut Context::from_waker(Waker::noop()), most)
     }
 
     fn bytes(text: &'static str) -> Bytes {
@@ -274,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_small_body_is_sent_again_from_its_beginning() {
-        let upload = upload();
+        let mut upload = upload();
         assert!(part(&upload, 10).is_pending());
         upload.take(Some(bytes("ab")), false);
         assert_eq!(part(&upload, 1), Poll::Ready(Some(bytes("a"))));

@@ -2,14 +2,15 @@
 //! prefix that clients know. Sends nothing.
 
 use crate::proxy::client::SmallAnswer;
-use crate::proxy::headers::{PREFIX, of_connection, suffix_of};
+use crate::proxy::headers::{PREFIX, suffix_of};
 use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::Request;
+use crate::upstream::http1::ResponseHead;
 use bytes::{BufMut, Bytes, BytesMut};
 use gateway_domain::counters::Standings;
 use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
 use http::response::Parts as RespParts;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use pingora::http::ResponseHeader;
 
 /// One header name for each prefix.
@@ -95,21 +96,14 @@ fn edit(head: &mut ResponseHeader, with: impl FnOnce(&mut HeaderMap)) {
 
 /// The upstream's head without what belongs to the hop; `remade` drops what no longer fits a body that the
 /// gateway wrote anew.
-pub(crate) fn copy_head(from: &ResponseHeader, remade: bool) -> Box<ResponseHeader> {
+pub(crate) fn copy_head(from: &ResponseHead, remade: bool) -> Box<ResponseHeader> {
     let mut parts = RespParts::from(empty_head());
-    parts.status = from.status;
+    parts.status = StatusCode::from_u16(from.status()).unwrap_or(StatusCode::BAD_GATEWAY);
     parts.headers.reserve(MOST_HEADERS);
-    let listed = of_connection(&from.headers);
-    for (name, value) in &from.headers {
-        let hop = *name == header::CONNECTION
-            || *name == header::TRANSFER_ENCODING
-            || *name == header::UPGRADE
-            || *name == header::TRAILER
-            || *name == header::PROXY_AUTHENTICATE
-            // Another address of the provider's is none of the gateway's.
-            || matches!(name.as_str(), "keep-alive" | "proxy-connection" | "alt-svc")
-            || listed.contains(name);
-        if hop || (remade && *name == header::CONTENT_LENGTH) || name.as_str().starts_with(PREFIX) {
+    for (name, value) in from.headers() {
+        // Another address of the provider's is none of the gateway's.
+        let is_foreign = name.as_str() == "alt-svc" || name.as_str().starts_with(PREFIX);
+        if is_foreign || (remade && *name == header::CONTENT_LENGTH) {
             continue;
         }
         parts.headers.append(name.clone(), value.clone());

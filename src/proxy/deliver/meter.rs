@@ -4,12 +4,12 @@ use super::outcome::tokens_of;
 use crate::proxy::body::{Budget, Permit};
 use crate::proxy::call::raw_call;
 use crate::proxy::request::Request;
+use crate::upstream::http1::ResponseHead;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Usage;
 use gateway_providers::frames::MEDIA_TYPE;
 use gateway_providers::{Adapter, StreamTranslator};
 use http::header;
-use pingora::http::ResponseHeader;
 use std::sync::Arc;
 
 /// An answer larger than this is passed on without being looked into.
@@ -31,11 +31,11 @@ pub(crate) enum Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(adapter: &'static dyn Adapter, request: &Request, head: &ResponseHeader) -> Self {
-        let plain = !head.headers.contains_key(header::CONTENT_ENCODING);
-        let media =
-            head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
-        if !plain || !head.status.is_success() {
+    pub(crate) fn new(adapter: &'static dyn Adapter, request: &Request, head: &ResponseHead) -> Self {
+        let headers = head.headers();
+        let plain = !headers.contains_key(header::CONTENT_ENCODING);
+        let media = headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+        if !plain || !(200..300).contains(&head.status()) {
             Self::Blind
         } else if media.starts_with(b"text/event-stream") || media.starts_with(MEDIA_TYPE.as_bytes()) {
             Self::Stream(adapter.stream(&raw_call(request)))

@@ -6,8 +6,8 @@ use super::timers::Deadline;
 use crate::cache::{AnswerHead, Entry, FailedAnswer, Follower};
 use crate::proxy::body::Permit;
 use crate::proxy::record::BodyCapture;
-use crate::proxy::wire::{Response, SendError};
 use crate::upstream::DialError;
+use crate::upstream::http1::{Response, SendError};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, FaultKind, Usage};
 use gateway_providers::{Ending, Failure, StreamTranslator};
@@ -70,7 +70,7 @@ pub(crate) struct BegunStream {
 impl Passthrough {
     /// A try has to bring the whole of it in time, not only its beginning.
     pub(crate) fn is_json(&self) -> bool {
-        let media = self.response.head().and_then(|head| head.headers.get(header::CONTENT_TYPE));
+        let media = self.response.head().headers().get(header::CONTENT_TYPE);
         media.is_some_and(|media| is_json(&media.as_bytes().to_ascii_lowercase()))
     }
 }
@@ -171,7 +171,7 @@ impl Outcome {
             Self::Fault(fault) => fault.retry_after().map(Duration::from_millis),
             Self::Whole(answer) => retry_after(&answer.head.headers),
             Self::Stream(stream) => retry_after(&stream.head.headers),
-            Self::Passthrough(passing) => retry_after(&passing.response.head()?.headers),
+            Self::Passthrough(passing) => retry_after(passing.response.head().headers()),
             Self::Cached(_) | Self::Followed(..) => None,
         }
     }

@@ -6,7 +6,7 @@ use super::outcome::timed_out;
 use super::timers::{Due, StreamTimers};
 use crate::proxy::client::{COMMENT, ClientLeft};
 use crate::proxy::record::BodyCapture;
-use crate::proxy::wire::SendError;
+use crate::upstream::http1::SendError;
 use bytes::Bytes;
 use gateway_domain::Fault;
 use gateway_providers::Failure;

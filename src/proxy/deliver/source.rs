@@ -6,7 +6,7 @@ use super::outcome::{failure_of, fallen, in_dialect, timed_out, tokens_of};
 use super::pump::{Break, Close, Piece, Source, SourceEvent};
 use crate::cache::{Follower, FollowerEvent};
 use crate::proxy::body::Budget;
-use crate::proxy::wire::{Response, SendError};
+use crate::upstream::http1::{Response, SendError};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Usage};
 use gateway_providers::{Failure, Progress, StreamTranslator, in_band};

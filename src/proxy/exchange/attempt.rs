@@ -11,9 +11,9 @@ use crate::proxy::client::{Client, ClientLeft};
 use crate::proxy::deliver::{Deadline, Outcome, WholeAnswer, fallen, overlong, timed_out};
 use crate::proxy::record::{AttemptInfo, CapturePolicy, Sent};
 use crate::proxy::request::Request;
-use crate::proxy::wire::{self, Clocks, RequestBody};
 use crate::proxy::{body, shape, target};
 use crate::upstream::Pass;
+use crate::upstream::http1::{self, Clocks, RequestBody, SendError};
 use bytes::Bytes;
 use gateway_domain::record::Steps;
 use gateway_domain::{Fault, FaultKind, Operation};
@@ -203,7 +203,7 @@ impl Turn<'_, '_> {
         let mut translating = Duration::ZERO;
         let call = TargetCall { gate: self.gate, resolved, prepared, translating: &mut translating };
         let body = match upload {
-            Some(upload) => RequestBody::Streaming(upload),
+            Some(upload) => RequestBody::Streaming(Box::new(upload)),
             None => RequestBody::Held(&prepared.out.body),
         };
         let begun = Instant::now();
@@ -300,7 +300,7 @@ impl TargetCall<'_> {
         let clocks = Clocks { first_byte: settings.first_byte_timeout, idle: settings.idle_timeout };
         let origin = match parts.dialer.origin(&resolved.aim.base).await {
             Ok(origin) => origin,
-            Err(e) => return Outcome::Fault(fallen(wire::SendError::NoConnection(e), resolved.provider())),
+            Err(e) => return Outcome::Fault(fallen(SendError::NoConnection(e), resolved.provider())),
         };
         let (head, token) = match &resolved.aim.grant {
             None => (Cow::Borrowed(&prepared.head), None),
@@ -317,14 +317,14 @@ impl TargetCall<'_> {
                 Err(fault) => return Outcome::Fault(sign_in_failed(&fault, resolved.provider())),
             },
         };
-        let response = match wire::send(&parts.dialer, &origin, &head, body, clocks).await {
+        let response = match http1::send(&parts.dialer, &origin, head.request(), body, clocks).await {
             Ok(response) => response,
             Err(e) => return Outcome::Fault(fallen(e, resolved.provider())),
         };
         // AWS says 403 of keys that have ended, and of a clock that is off.
         let refused = |pass: &Pass| response.status() == if matches!(pass, Pass::Keys(..)) { 403 } else { 401 };
         if let Some((grant, token)) = token.filter(|(_, pass)| refused(pass)) {
-            parts.credentials.refused(grant, &token, response.head().map(|head| &head.headers));
+            parts.credentials.refused(grant, &token, Some(response.head().headers()));
         }
         let reader = read::Reader { delivery: &parts.delivery, request, resolved, head: &head, translating };
         reader.read(response).await

@@ -5,12 +5,12 @@ use crate::proxy::body::Permit;
 use crate::proxy::call::Resolved;
 use crate::proxy::deliver::{
     BegunStream, Break, DeliveryParts, Meter, Outcome, Passthrough, Piece, Source, SourceEvent, Translated,
-    WholeAnswer, bare_head, copy_head, fallen, is_json,
+    WholeAnswer, copy_head, fallen, is_json,
 };
 use crate::proxy::head::HeadPlan;
 use crate::proxy::record::{BodyCapture, secrets};
 use crate::proxy::request::Request;
-use crate::proxy::wire::{Response, SendError};
+use crate::upstream::http1::{Response, SendError};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::record::mask;
 use gateway_domain::{Fault, FaultKind, Operation};
@@ -65,9 +65,9 @@ impl Reader<'_> {
     pub(crate) async fn read(self, response: Response) -> Outcome {
         let status = response.status();
         let route = &self.request.route;
-        let Some(head) = response.head() else { return self.pass(response) };
+        let headers = response.head().headers();
         let encoded =
-            head.headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
+            headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
         let translated = self.resolved.aim.adapter.translates(route.operation, route.dialect);
         if let Some(why) = no_answer(status, self.request) {
             return broken(&why);
@@ -81,8 +81,7 @@ impl Reader<'_> {
         if encoded {
             return broken("The provider compressed an answer that must be translated");
         }
-        let media =
-            head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+        let media = headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
         let success = (200..300).contains(&status);
         let framed = media.starts_with(MEDIA_TYPE.as_bytes());
         if success && (framed || media.starts_with(b"text/event-stream")) {
@@ -96,8 +95,7 @@ impl Reader<'_> {
     }
 
     fn pass(&self, response: Response) -> Outcome {
-        let adapter = self.resolved.aim.adapter;
-        let meter = response.head().map_or(Meter::Blind, |head| Meter::new(adapter, self.request, head));
+        let meter = Meter::new(self.resolved.aim.adapter, self.request, response.head());
         Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None }))
     }
 
@@ -110,8 +108,8 @@ impl Reader<'_> {
             Ok(body) => body,
             Err(outcome) => return outcome,
         };
-        let head = response.head().map(|head| copy_head(head, true)).unwrap_or_else(|| bare_head(status));
-        response.release(self.delivery.settings.upstream_pool_size).await;
+        let head = copy_head(response.head(), true);
+        response.release(self.delivery.settings.upstream_pool_size);
         let begun = Instant::now();
         let (adapter, call) = (self.resolved.aim.adapter, self.resolved.call(self.request));
         let answer = if success {
@@ -178,7 +176,7 @@ impl Reader<'_> {
 
     /// Providers like to quote the key that they refuse, and the client may not be the one whose key it is.
     fn without_credential(&self, mut answer: WholeAnswer) -> WholeAnswer {
-        let secrets = self.head.make().map(|head| secrets(&head.headers)).unwrap_or_default();
+        let secrets = secrets(self.head.request().headers());
         for text in [&mut answer.body, &mut answer.original] {
             if let Some(blotted) = mask::without(text, &secrets) {
                 *text = blotted.into();
@@ -190,7 +188,7 @@ impl Reader<'_> {
     /// Reads a stream until its first content, a finish or an error, so that an error inside a 200 can still
     /// fall back; gives up waiting after `--stream-hold` or 64 KiB.
     async fn hold(self, response: Response) -> Outcome {
-        let mut head = response.head().map(|head| copy_head(head, true)).unwrap_or_else(|| bare_head(200));
+        let mut head = copy_head(response.head(), true);
         // However the provider frames its events, clients read server-sent ones.
         let told = head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
         debug_assert!(told.is_ok(), "a constant header");

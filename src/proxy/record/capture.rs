@@ -13,7 +13,7 @@ use bytes::Bytes;
 use gateway_domain::Secret;
 use gateway_domain::record::{Bodies, Body, Held, LogRecord, Message, mask};
 use gateway_providers::Pieces;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use pingora::proxy::Session;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn is_failure(fault: Option<&str>) -> bool {
     fault.is_some_and(|f| f != "client_gone")
 }
 
-/// What went to the provider; its head is made again when it is wanted.
+/// What went to the provider.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) head: HeadPlan,
@@ -196,7 +196,7 @@ impl RecordBodies<'_> {
             ..Bodies::default()
         });
         bodies.secrets = secrets(client);
-        bodies.sent = self.sent.and_then(|sent| self.forwarded(sent, &mut bodies.secrets));
+        bodies.sent = self.sent.map(|sent| self.forwarded(sent, &mut bodies.secrets));
         let mut permit = permit.unwrap_or_else(|| Permit::new(self.budget));
         permit.spare(bodies.kept()).then(|| {
             bodies.held = Held::new(permit);
@@ -213,25 +213,27 @@ impl RecordBodies<'_> {
         Body::of(&content.bytes)
     }
 
-    fn forwarded(&self, sent: &Sent, known: &mut Vec<Secret<String>>) -> Option<Message> {
-        let head = sent.head.make().ok()?;
-        known.extend(secrets(&head.headers));
-        let host = head.headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+    fn forwarded(&self, sent: &Sent, known: &mut Vec<Secret<String>>) -> Message {
+        let head = sent.head.request();
+        known.extend(secrets(head.headers()));
+        let host = head.get(&header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+        let (path, query) =
+            head.path().split_once('?').map_or((head.path(), None), |(path, query)| (path, Some(query)));
         let mut body = Body::default();
         sent.body.iter().for_each(|piece| body.add(piece));
-        Some(Message {
-            method: head.method.as_str().to_owned(),
-            url: format!("{host}{}", mask::url(head.uri.path(), head.uri.query())),
-            headers: self.headers(&head.headers),
+        Message {
+            method: head.method().as_str().to_owned(),
+            url: format!("{host}{}", mask::url(path, query)),
+            headers: self.headers(head.headers()),
             body,
             ..Message::default()
-        })
+        }
     }
 
-    fn headers(&self, headers: &HeaderMap) -> Vec<(String, String)> {
+    fn headers<'h>(&self, headers: impl IntoIterator<Item = HeaderLine<'h>>) -> Vec<(String, String)> {
         let settings = self.settings;
         let sensitive = self.request.headers.sensitive.as_deref().unwrap_or_default();
-        let shown = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        let shown = |(name, value): HeaderLine<'h>| {
             let own = suffix_of(name.as_str(), &settings.header_alias);
             let value = if value.is_sensitive() {
                 "***".to_owned()
@@ -240,18 +242,21 @@ impl RecordBodies<'_> {
             };
             (name.as_str().to_owned(), value)
         };
-        headers.iter().map(shown).collect()
+        headers.into_iter().map(shown).collect()
     }
 }
 
+/// A header as maps and prepared heads give it.
+type HeaderLine<'h> = (&'h HeaderName, &'h HeaderValue);
+
 /// Texts of a head that must not stand in any body either: providers like to quote the key that they refuse.
-pub(crate) fn secrets(headers: &HeaderMap) -> Vec<Secret<String>> {
-    let secret = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+pub(crate) fn secrets<'h>(headers: impl IntoIterator<Item = HeaderLine<'h>>) -> Vec<Secret<String>> {
+    let secret = |(name, value): HeaderLine<'h>| {
         let name = name.as_str();
         let is_key = value.is_sensitive() || matches!(name, "authorization" | "cookie") || name.ends_with("api-key");
         let text = value.to_str().ok().filter(|_| is_key)?;
         let bare = text.split_once(' ').map_or(text, |(_, rest)| rest).trim();
         Some(Secret::new(bare.to_owned()))
     };
-    headers.iter().filter_map(secret).collect()
+    headers.into_iter().filter_map(secret).collect()
 }

@@ -66,10 +66,6 @@ impl Connection {
         self.key
     }
 
-    pub(crate) fn into_stream(self) -> Stream {
-        self.stream
-    }
-
     /// A request takes the connection over.
     pub(super) fn begin(&mut self, head: &RequestHead, body: RequestBody<'_>, clocks: Clocks) {
         self.parser = Parser::new(match head.method() {
@@ -111,6 +107,11 @@ impl Connection {
             && self.outgoing.progress() == Progress::Whole
             && self.incoming.is_empty()
             && !self.is_broken
+    }
+
+    /// Nothing more is to be read.
+    pub(super) const fn is_over(&self) -> bool {
+        self.parser.is_done() || self.outgoing.has_ended() && self.is_sent()
     }
 
     pub(super) const fn is_sent(&self) -> bool {
@@ -167,8 +168,7 @@ impl Connection {
             {
                 return Poll::Ready(Ok(Some(piece)));
             }
-            let is_over = self.outgoing.has_ended() && self.is_sent();
-            if self.parser.is_done() || is_over {
+            if self.is_over() {
                 return Poll::Ready(Ok(None));
             }
             let wait = self.waits_for(Wait::Piece);
