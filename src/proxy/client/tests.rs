@@ -4,6 +4,7 @@
 use super::*;
 use crate::cache::{AnswerCache, Found, Key, KeyBuilder};
 use crate::proxy::body::Budget;
+use crate::upstream::http1::BodySource;
 use gateway_domain::Timestamp;
 use std::future::{pending, poll_fn, ready};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -175,7 +176,7 @@ async fn no_comment_goes_down_for_a_quick_answer() {
 #[tokio::test]
 async fn a_body_is_read_only_as_far_as_a_call_asks_for_it() {
     let (_near, mut session) = connected(HELLO).await;
-    let upload = Upload::of(&mut session.downstream_session, ms(60_000), &Budget::new(1 << 20, 1 << 20));
+    let mut upload = Upload::of(&mut session.downstream_session, ms(60_000), &Budget::new(1 << 20, 1 << 20));
     let mut client = Client::new(&mut session);
     client.set_upload(upload.clone());
     assert!(client.during(None, sleep(ms(5))).await.is_ok());
@@ -195,7 +196,7 @@ async fn a_body_is_read_only_as_far_as_a_call_asks_for_it() {
 async fn a_client_that_sends_no_more_of_its_body_is_told_apart_from_one_that_left() {
     let half = &HELLO[..HELLO.len() - 3];
     let (near, mut session) = connected(half).await;
-    let upload = Upload::of(&mut session.downstream_session, ms(40), &Budget::new(1 << 20, 1 << 20));
+    let mut upload = Upload::of(&mut session.downstream_session, ms(40), &Budget::new(1 << 20, 1 << 20));
     let mut client = Client::new(&mut session);
     client.set_upload(upload.clone());
     let hungry = async { while poll_fn(|cx| upload.poll_part(cx, 99)).await.is_some() {} };
@@ -203,7 +204,7 @@ async fn a_client_that_sends_no_more_of_its_body_is_told_apart_from_one_that_lef
     assert!(!client.can_repeat(), "nothing of it can be sent again");
     drop(near);
     let (near, mut session) = connected(half).await;
-    let upload = Upload::of(&mut session.downstream_session, ms(60_000), &Budget::new(1 << 20, 1 << 20));
+    let mut upload = Upload::of(&mut session.downstream_session, ms(60_000), &Budget::new(1 << 20, 1 << 20));
     let mut client = Client::new(&mut session);
     client.set_upload(upload.clone());
     drop(near);
