@@ -5,6 +5,7 @@ use super::dns::{Dns, DnsError, Resolved};
 use super::peer::PooledPeer;
 use async_trait::async_trait;
 use gateway_domain::egress::BaseUrl;
+use pingora::ErrorType;
 use pingora::connectors::{ConnectorOptions, L4Connect, TransportConnector};
 use pingora::protocols::Stream;
 use pingora::protocols::l4::socket::SocketAddr as PeerAddr;
@@ -115,12 +116,25 @@ impl Dialer {
             match self.connector.new_stream(&peer).await {
                 Ok(stream) => return Ok(Dialled { stream, key }),
                 Err(e) if tried >= origin.resolved.as_ref().map_or(1, |r| r.len().min(4)) => {
-                    return Err(DialError::Failed(e.etype().as_str().to_owned()));
+                    return Err(DialError::Failed(in_words(e.etype()).to_owned()));
                 }
                 Err(_) => tried += 1,
             }
             (address, key) = self.address(origin);
         }
+    }
+}
+
+/// What the library below calls an error, as a person would.
+const fn in_words(error: &ErrorType) -> &'static str {
+    match error {
+        ErrorType::ConnectTimedout => "connecting took too long",
+        ErrorType::ConnectRefused => "the connection was refused",
+        ErrorType::ConnectNoRoute => "there is no route to it",
+        ErrorType::TLSHandshakeTimedout => "the TLS handshake took too long",
+        ErrorType::TLSHandshakeFailure | ErrorType::TLSWantX509Lookup => "the TLS handshake failed",
+        ErrorType::InvalidCert | ErrorType::HandshakeError => "its certificate was not accepted",
+        _ => "the connection failed",
     }
 }
 

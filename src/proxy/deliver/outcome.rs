@@ -206,22 +206,8 @@ pub(crate) fn fallen(error: SendError, provider: &str) -> Fault {
         SendError::NoConnection(DialError::Failed(why)) => {
             Fault::new(FaultKind::Unreachable, format!("{provider} could not be reached: {why}"))
         }
-        SendError::Broken(why) => {
-            Fault::new(FaultKind::UpstreamBroken, format!("{provider} broke off: {}", in_words(&why)))
-        }
+        SendError::Broken(why) => Fault::new(FaultKind::UpstreamBroken, format!("{provider} broke off: {why}")),
         SendError::Silent => Fault::new(FaultKind::UpstreamSilent, format!("{provider} did not answer in time")),
-    }
-}
-
-/// What the library below calls an error, as a person would.
-fn in_words(why: &str) -> &str {
-    match why {
-        "ReadError" => "its answer could not be read to the end",
-        "WriteError" => "the request could not be written",
-        "ConnectionClosed" => "the connection was closed",
-        "InvalidHTTPHeader" => "the head of its answer is not valid, or too large",
-        "H2Error" | "InvalidH2" => "it broke the rules of HTTP/2",
-        other => other,
     }
 }
 
