@@ -2,8 +2,9 @@
 //! request and what is remembered of earlier ones are arguments. A plan is a place in the tree, no list: what a
 //! request never comes to costs it nothing.
 
-use super::query::Found;
-use super::{Config, Leaf, Mode, NodeKind, Sticky};
+use super::cost::{TRIED, VALUE_TEXT, start};
+use super::query::{Effort, Found, written};
+use super::{Breaker, Config, Leaf, Mode, NodeKind, Sticky};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct Asks<'a> {
     pub now_ms: i64,
     pub look: &'a dyn Look,
     pub sticks: &'a dyn Sticks,
+    /// Those of the config that is chosen by; without them all are closed.
+    pub breakers: &'a [Arc<Breaker>],
     /// Whose request it is: assignments of one tenant never count for another.
     pub tenant: &'a [u8],
 }
@@ -40,9 +43,14 @@ impl std::fmt::Debug for Asks<'_> {
     }
 }
 
-/// No condition matched, and there is no default; the path of the strategy.
+/// Why a conditional strategy led to no target; with its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoMatch(pub Arc<str>);
+pub enum NoTarget {
+    /// No condition matched, and there is no default.
+    NoMatch(Arc<str>),
+    /// Its patterns would take too long for this request.
+    TooMuchWork(Arc<str>),
+}
 
 /// The target whose turn it is, and the way on from there.
 #[derive(Clone, Debug)]
@@ -52,13 +60,16 @@ pub struct Plan {
     at: usize,
     /// Counts targets from 1.
     number: u32,
+    /// What conditions may still take, at this and all later targets.
+    effort: Effort,
 }
 
 impl Plan {
-    pub fn begin(config: Arc<Config>, asks: &mut Asks<'_>) -> Result<Self, NoMatch> {
-        let (at, leaf) = config.first(0, asks)?;
+    pub fn begin(config: Arc<Config>, asks: &mut Asks<'_>) -> Result<Self, NoTarget> {
+        let mut effort = Effort::default();
+        let (at, leaf) = config.first(0, asks, &mut effort)?;
         let leaf = leaf.clone();
-        Ok(Self { config, leaf, at, number: 1 })
+        Ok(Self { config, leaf, at, number: 1, effort })
     }
 
     pub const fn leaf(&self) -> &Arc<Leaf> {
@@ -74,17 +85,17 @@ impl Plan {
     }
 
     /// Books what the current target answered with its circuit breaker.
-    pub fn tell(&self, status: u16, now_ms: i64) {
-        if let Some(breaker) = self.config.breaker(&self.leaf) {
+    pub fn tell(&self, status: u16, now_ms: i64, breakers: &[Arc<Breaker>]) {
+        if let Some(breaker) = self.leaf.breaker.and_then(|number| breakers.get(number)) {
             breaker.tell(status, now_ms);
         }
     }
 
     /// Moves to the target that comes after an answer of `status`; false when this answer is the one.
     /// The innermost fallback that has a rule for the status and a target left decides. A gateway exception
-    /// ends every fallback (`spec/config-object.md`, strategy).
+    /// ends every fallback, and so does the bound on targets of one request.
     pub fn next(&mut self, status: u16, exception: bool, asks: &mut Asks<'_>) -> bool {
-        if exception {
+        if exception || self.number >= TRIED {
             return false;
         }
         let nodes = &self.config.nodes;
@@ -94,12 +105,12 @@ impl Plan {
             if let NodeKind::Branch { mode: Mode::Fallback(on), targets } = &nodes[parent].kind
                 && moves_on(on.as_deref().or(node.on.as_deref()), status)
             {
-                let now = asks.now_ms;
+                let now = Now { ms: asks.now_ms, breakers: asks.breakers };
                 let all = self.config.all_ill(targets, now);
                 let later = targets.iter().skip(node.place + 1);
                 for target in later.filter(|t| all || !self.config.is_ill(**t, now)) {
                     // A conditional target that matches nothing cannot answer: the next one may.
-                    if let Ok((at, leaf)) = self.config.first(*target, asks) {
+                    if let Ok((at, leaf)) = self.config.first(*target, asks, &mut self.effort) {
                         (self.leaf, self.at, self.number) = (leaf.clone(), at, self.number + 1);
                         return true;
                     }
@@ -111,13 +122,20 @@ impl Plan {
     }
 }
 
+/// Which targets are ill is a matter of time.
+#[derive(Clone, Copy)]
+struct Now<'a> {
+    ms: i64,
+    breakers: &'a [Arc<Breaker>],
+}
+
 fn moves_on(list: Option<&[u16]>, status: u16) -> bool {
     list.map_or(!(200..300).contains(&status), |list| list.contains(&status))
 }
 
 impl Config {
     /// The first target at or below a node.
-    fn first(&self, mut at: usize, asks: &mut Asks<'_>) -> Result<(usize, &Arc<Leaf>), NoMatch> {
+    fn first(&self, mut at: usize, asks: &mut Asks<'_>, effort: &mut Effort) -> Result<(usize, &Arc<Leaf>), NoTarget> {
         loop {
             let node = &self.nodes[at];
             let (mode, targets) = match &node.kind {
@@ -127,16 +145,23 @@ impl Config {
             at = match mode {
                 Mode::Single => targets[0],
                 Mode::Fallback(_) => {
-                    let well = targets.iter().find(|t| !self.is_ill(**t, asks.now_ms));
+                    let now = Now { ms: asks.now_ms, breakers: asks.breakers };
+                    let well = targets.iter().find(|t| !self.is_ill(**t, now));
                     *well.unwrap_or(&targets[0])
                 }
                 Mode::LoadBalance { total, sticky } => {
                     targets[self.draw(targets, *total, sticky.as_ref(), &node.path, asks)]
                 }
                 Mode::Conditional { conditions, default } => {
-                    let matched = conditions.iter().find(|(query, _)| query.matches(asks.look));
-                    let place = matched.map(|(_, place)| *place).or(*default);
-                    targets[place.ok_or_else(|| NoMatch(node.path.clone()))?]
+                    let mut place = *default;
+                    for (query, then) in conditions {
+                        let matched = query.matches(asks.look, effort);
+                        if matched.map_err(|_| NoTarget::TooMuchWork(node.path.clone()))? {
+                            place = Some(*then);
+                            break;
+                        }
+                    }
+                    targets[place.ok_or_else(|| NoTarget::NoMatch(node.path.clone()))?]
                 }
             };
         }
@@ -144,8 +169,8 @@ impl Config {
 
     /// The place of the target drawn, among those that are well, or among all when none is.
     fn draw(&self, targets: &[usize], total: f64, sticky: Option<&Sticky>, path: &str, asks: &mut Asks<'_>) -> usize {
-        let now = asks.now_ms;
-        let watched = !self.breakers.is_empty() && targets.iter().any(|t| self.is_ill(*t, now));
+        let now = Now { ms: asks.now_ms, breakers: asks.breakers };
+        let watched = !now.breakers.is_empty() && targets.iter().any(|t| self.is_ill(*t, now));
         let all = !watched || self.drawable(targets).all(|t| self.is_ill(t, now));
         let weight = |place: usize| {
             let target = targets[place];
@@ -154,10 +179,10 @@ impl Config {
         let total = if all { total } else { (0..targets.len()).map(weight).sum() };
         let key = sticky.and_then(|s| Some((s, self.sticky_key(s, path, asks)?)));
         let Some((sticky, key)) = key else { return pick(targets.len(), weight, (asks.dice)() * total) };
-        let known = asks.sticks.find(key, now).filter(|place| *place < targets.len() && weight(*place) > 0.0);
+        let known = asks.sticks.find(key, now.ms).filter(|place| *place < targets.len() && weight(*place) > 0.0);
         known.unwrap_or_else(|| {
-            let place = pick(targets.len(), weight, point(key, now / sticky.ttl_ms) * total);
-            asks.sticks.keep(key, place, now.saturating_add(sticky.ttl_ms));
+            let place = pick(targets.len(), weight, point(key, now.ms / sticky.ttl_ms) * total);
+            asks.sticks.keep(key, place, now.ms.saturating_add(sticky.ttl_ms));
             place
         })
     }
@@ -178,8 +203,8 @@ impl Config {
             any |= found.is_some();
             match found {
                 None => part(b""),
-                Some(Found::Text(text)) => part(Value::from(text).to_string().as_bytes()),
-                Some(Found::Json(json)) => part(json.to_string().as_bytes()),
+                Some(Found::Text(text)) => part(Value::from(start(text, VALUE_TEXT)).to_string().as_bytes()),
+                Some(Found::Json(json)) => part(written(json).as_bytes()),
             }
         }
         let digest: [u8; 32] = hash.finalize().into();
@@ -187,18 +212,21 @@ impl Config {
     }
 
     /// A branch that watches its targets is as ill as all of them.
-    fn is_ill(&self, at: usize, now_ms: i64) -> bool {
-        if self.breakers.is_empty() {
+    fn is_ill(&self, at: usize, now: Now<'_>) -> bool {
+        if now.breakers.is_empty() {
             return false;
         }
         match &self.nodes[at].kind {
-            NodeKind::Leaf(leaf) => self.breaker(leaf).is_some_and(|b| b.is_open(now_ms)),
-            NodeKind::Branch { mode: Mode::Single, targets } => self.is_ill(targets[0], now_ms),
+            NodeKind::Leaf(leaf) => {
+                let breaker = leaf.breaker.and_then(|number| now.breakers.get(number));
+                breaker.is_some_and(|b| b.is_open(now.ms))
+            }
+            NodeKind::Branch { mode: Mode::Single, targets } => self.is_ill(targets[0], now),
             NodeKind::Branch { mode: Mode::Conditional { .. }, .. } => false,
             NodeKind::Branch { mode: Mode::LoadBalance { .. }, targets } => {
-                self.drawable(targets).all(|t| self.is_ill(t, now_ms))
+                self.drawable(targets).all(|t| self.is_ill(t, now))
             }
-            NodeKind::Branch { mode: Mode::Fallback(_), targets } => self.all_ill(targets, now_ms),
+            NodeKind::Branch { mode: Mode::Fallback(_), targets } => self.all_ill(targets, now),
         }
     }
 
@@ -206,8 +234,8 @@ impl Config {
         targets.iter().copied().filter(|t| self.nodes[*t].weight > 0.0)
     }
 
-    fn all_ill(&self, targets: &[usize], now_ms: i64) -> bool {
-        targets.iter().all(|t| self.is_ill(*t, now_ms))
+    fn all_ill(&self, targets: &[usize], now: Now<'_>) -> bool {
+        targets.iter().all(|t| self.is_ill(*t, now))
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::proxy::body::Permit;
 use crate::proxy::call::Resolved;
 use crate::proxy::deliver::{
-    BegunStream, Break, DeliveryParts, Meter, Outcome, Passthrough, Piece, Source, SourceEvent, Translated,
+    Accounted, BegunStream, Break, DeliveryParts, Meter, Outcome, Passthrough, Piece, Source, SourceEvent, Translated,
     WholeAnswer, copy_head, fallen, is_json,
 };
 use crate::proxy::head::HeadPlan;
@@ -95,7 +95,7 @@ impl Reader<'_> {
     }
 
     fn pass(&self, response: Response) -> Outcome {
-        let meter = Meter::new(self.resolved.aim.adapter, self.request, response.head());
+        let meter = Meter::new(self.resolved.aim.adapter, self.request, response.head(), &self.delivery.budget);
         Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None }))
     }
 
@@ -195,6 +195,7 @@ impl Reader<'_> {
         let until = Instant::now() + self.delivery.settings.stream_hold;
         let translator = self.resolved.aim.adapter.stream(&self.resolved.call(self.request));
         let dialect = self.request.route.dialect;
+        let translator = Accounted::new(translator, &self.delivery.budget, dialect);
         let source = Translated { response, translator, dialect, aborted: false };
         let mut held = Held {
             source,
