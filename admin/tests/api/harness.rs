@@ -236,6 +236,12 @@ impl House {
         files.filter(|path| path.is_file()).flat_map(|path| std::fs::read(path).expect("readable")).collect()
     }
 
+    /// Puts a file that is no database where the records of a day would be.
+    pub(crate) fn spoil_logs_of(&self, day: &str) {
+        let file = self.folder.path().join("logs").join(format!("{day}.db"));
+        std::fs::write(file, "no database, but long enough to be taken for one. ".repeat(200)).expect("written");
+    }
+
     /// What the watcher does.
     pub(crate) async fn catch_up(&self) {
         let changes = self.app.store.since(self.app.live.snapshot().revision).await.expect("a readable store");

@@ -251,3 +251,17 @@ async fn records_get_their_cost_when_their_price_comes() {
     house.logs().append(&[unpriced("late", "mine", "main")]).await.expect("stored");
     assert_eq!(gateway_admin::reprice(&house.app).await.expect("priced"), 1);
 }
+
+#[tokio::test]
+async fn a_day_that_cannot_be_read_is_told_of() {
+    let (house, _) = filled().await;
+    let read = house.as_admin().get("/logs").await.expect(200);
+    assert_eq!((&read["partial"], read.get("missing")), (&json!(false), None));
+    house.spoil_logs_of("2001-01-01");
+    let read = house.as_admin().get("/logs?time_of_generation_min=2000-01-01").await.expect(200);
+    assert_eq!(read["partial"], false, "logs are shown of the last 90 days");
+    let day = &now().plus_micros(-3 * 86_400_000_000).to_string()[..10];
+    house.spoil_logs_of(day);
+    let read = house.as_admin().get("/logs").await.expect(200);
+    assert_eq!((&read["partial"], &read["missing"], &read["total"]), (&json!(true), &json!([day]), &json!(3)));
+}
