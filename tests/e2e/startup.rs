@@ -230,10 +230,8 @@ async fn an_empty_configuration_beside_an_earlier_run_is_told_of() {
     assert!(!gateway.process.output().contains(SAID));
     gateway.chat().provider("mock").json(&hello()).send().await.expect(200);
     let data = gateway.folder().join("data");
-    let mut gateway = gateway.restart_with(&[]).await;
+    let gateway = gateway.restart_with(&[]).await;
     assert!(!gateway.process.output().contains(SAID), "nothing was lost");
-    gateway.process.signal("TERM");
-    gateway.process.exit(std::time::Duration::from_secs(20)).await;
     for file in std::fs::read_dir(&data).expect("a folder").flatten() {
         if file.file_name().to_string_lossy().starts_with("config.db") {
             std::fs::remove_file(file.path()).expect("removed");

@@ -129,6 +129,25 @@ impl Cut {
     }
 }
 
+/// What was refused or never sent has no usage, and used nothing: as the Admin API shows it.
+macro_rules! nothing {
+    () => {
+        "CASE WHEN total_tokens IS NULL AND (status >= 400 OR provider = '') THEN 0 END"
+    };
+}
+
+macro_rules! tokens {
+    () => {
+        concat!("COALESCE(total_tokens, ", nothing!(), ")")
+    };
+}
+
+macro_rules! cost {
+    () => {
+        concat!("COALESCE(cost, ", nothing!(), ")")
+    };
+}
+
 pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
     let mut filter = Filter::default();
     filter
@@ -144,10 +163,10 @@ pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
         .and_in("config", texts(&query.configs))
         .and_in("key_id", query.keys.iter().map(|key| key.0))
         .and_in("operation", texts(&query.operations))
-        .and_if("total_tokens >= ?", query.min_tokens.map(columns::whole))
-        .and_if("total_tokens <= ?", query.max_tokens.map(columns::whole))
-        .and_if("cost >= ?", query.min_cost.map(|cost| cost.0))
-        .and_if("cost <= ?", query.max_cost.map(|cost| cost.0));
+        .and_if(concat!(tokens!(), " >= ?"), query.min_tokens.map(columns::whole))
+        .and_if(concat!(tokens!(), " <= ?"), query.max_tokens.map(columns::whole))
+        .and_if(concat!(cost!(), " >= ?"), query.min_cost.map(|cost| cost.0))
+        .and_if(concat!(cost!(), " <= ?"), query.max_cost.map(|cost| cost.0));
     for (key, value) in &query.metadata {
         // Both engines know `replace`, and it compares bytes: LIKE would ignore case on SQLite and read
         // wildcards. A quote inside a JSON text is always escaped, so the pair cannot hide in a value.
