@@ -74,6 +74,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let booted = control.block_on(boot::boot(&settings))?;
     let flight = Flight::default();
     let parts = Parts::default();
+    let database = booted.database.clone();
+    parts.add(move || gateway_admin::Part::new("database", serde_json::json!({})).troubled(database.trouble()));
     let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics, &parts)?.unzip();
     let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
     let redis = redis::connect(&settings, &metrics, &parts, &control)?;
@@ -93,6 +95,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let app = gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
+        boot::tell_of_remains(&booted, &settings);
     }
     if settings.role != Role::Proxy {
         upkeep::start(control.handle(), app.clone(), booted.database.clone());

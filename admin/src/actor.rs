@@ -29,6 +29,10 @@ pub struct Actor {
     pub scopes: Scopes,
     /// Whether it may make somebody admin of a workspace, or unmake one: not people who are none themselves.
     pub(crate) may_make_admins: bool,
+    /// Whether it may change and lift what a whole workspace is limited to: an Admin key, people who run the organisation
+    /// or the workspace, and managers where the organisation lets them. A service key of a workspace has no role: it
+    /// may no more than a manager.
+    pub(crate) may_set_limits: bool,
     /// Whether it sees the logs of others.
     pub(crate) sees_all: bool,
     /// Whether it sees the metadata of logs.
@@ -60,6 +64,7 @@ impl Actor {
     fn of(key: &Arc<Key>) -> Self {
         Self {
             may_make_admins: true,
+            may_set_limits: key.kind == KeyKind::OrganisationService,
             sees_all: true,
             sees_metadata: true,
             key: key.id,
@@ -83,6 +88,7 @@ impl Actor {
             user: None,
             scopes: [SCOPE].into_iter().collect(),
             may_make_admins: false,
+            may_set_limits: false,
             sees_all: false,
             sees_metadata: false,
         })
@@ -90,6 +96,7 @@ impl Actor {
 
     /// What a person lost with a role, their keys lost too; who is no user any more may nothing.
     fn bound(mut self, snapshot: &Snapshot) -> Self {
+        self.may_set_limits |= snapshot.org(self.org).is_some_and(|org| org.managers_set_limits);
         let (Some(user), Some(workspace)) = (self.user, self.workspace.and_then(|w| snapshot.workspace(w))) else {
             return self;
         };
@@ -100,6 +107,7 @@ impl Actor {
         let security = snapshot.security(workspace);
         self.scopes = self.scopes.meet(&security.bound(org, seat));
         self.may_make_admins = org != OrgRole::Member || seat == Some(WorkspaceRole::Admin);
+        self.may_set_limits |= self.may_make_admins;
         self.sees_all = security.sees_all(org, seat);
         self.sees_metadata = security.sees_metadata(org, seat);
         self
@@ -116,6 +124,18 @@ impl Actor {
         }
         let names: Vec<&str> = any_of.iter().map(|s| s.name()).collect();
         Err(forbidden(format!("this API key lacks the scope {}", names.join(" or "))))
+    }
+
+    /// `own`: of what this very key has made.
+    pub(crate) fn require_limits(&self, own: bool) -> Result<(), Problem> {
+        if self.may_set_limits || own {
+            return Ok(());
+        }
+        Err(forbidden(
+            "limits of a workspace are changed by its admins and those of the organisation, unless it says otherwise \
+             (managers_set_limits)"
+                .to_owned(),
+        ))
     }
 
     /// What it may give to keys that it makes: what it has, and for an Admin key also the data-plane scopes,

@@ -139,6 +139,8 @@ impl First {
             debug_log: None,
             enforce_debug_log_setting: false,
             cache_max_age: None,
+            managers_set_limits: false,
+            token_rules: Vec::new(),
             rest: Map::new(),
         };
         let rows = vec![

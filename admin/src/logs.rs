@@ -28,7 +28,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let Some(query) = filter::read(&call)? else {
-        return Ok(Reply::json(json!({"object": "list", "total": 0, "data": []})));
+        return Ok(Reply::json(json!({"object": "list", "total": 0, "data": [], "partial": false})));
     };
     let page = call.app.logs.query(&query).await?;
     if page.rows.iter().map(written_by_clients).sum::<usize>() > MOST_SHOWN {
@@ -41,7 +41,11 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let snapshot = call.snapshot();
     let reader = reader(&call, &snapshot);
     let data: Vec<Value> = page.rows.iter().map(|r| view::record(r, &reader)).collect();
-    Ok(Reply::json(json!({"object": "list", "total": page.total, "data": data})))
+    let mut list = json!({"object": "list", "total": page.total, "data": data, "partial": !page.missing.is_empty()});
+    if !page.missing.is_empty() {
+        list["missing"] = json!(page.missing);
+    }
+    Ok(Reply::json(list))
 }
 
 /// Bytes of a record whose number clients decide.

@@ -256,6 +256,9 @@ impl Reply {
 pub(crate) fn stamp(mut answer: Response, request_id: Uuid) -> Response {
     let headers = answer.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // Nothing here is to be shown inside a page of somebody else's.
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("frame-ancestors 'none'"));
     if let Ok(id) = HeaderValue::try_from(request_id.to_string()) {
         headers.insert(HeaderName::from_static("x-request-id"), id);
     }

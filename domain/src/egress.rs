@@ -223,9 +223,12 @@ pub fn is_global(ip: IpAddr) -> bool {
             let s = v.segments();
             match embedded_v4(v) {
                 Some(inner) => is_global_v4(inner),
-                // 2000::/3 without 2001::/23 (Teredo, ORCHID …) and documentation.
+                // 2000::/3 without 2001::/23 (Teredo, ORCHID …) and what is for documentation (RFC 3849, RFC 9637).
                 None => {
-                    s[0] & 0xe000 == 0x2000 && !(s[0] == 0x2001 && s[1] < 0x200) && !(s[0] == 0x2001 && s[1] == 0xdb8)
+                    s[0] & 0xe000 == 0x2000
+                        && !(s[0] == 0x2001 && s[1] < 0x200)
+                        && !(s[0] == 0x2001 && s[1] == 0xdb8)
+                        && !(s[0] == 0x3fff && s[1] < 0x1000)
                 }
             }
         }

@@ -236,4 +236,13 @@ pub struct LogQuery {
 pub struct Page<T> {
     pub total: u64,
     pub rows: Vec<T>,
+    /// Parts of the store that could not be read, by their names: what is told is not all there is.
+    pub missing: Vec<String>,
+}
+
+impl<T> Page<T> {
+    /// So many match; none is shown yet, and nothing is missing.
+    pub const fn of(total: u64) -> Self {
+        Self { total, rows: Vec::new(), missing: Vec::new() }
+    }
 }

@@ -14,6 +14,7 @@ use crate::keys::KeyHash;
 use crate::resource::api_key::KeyKind;
 use crate::resource::limits::Limits;
 use crate::snapshot::{Defaults, Key, Org, Snapshot, Workspace};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -25,11 +26,43 @@ pub struct Trust {
     pub uris: Vec<Arc<str>>,
     /// Keys that were written down instead.
     pub inline: Arc<KeySet>,
+    pub rules: Vec<TokenRule>,
+}
+
+/// What tokens of one issuer must say: who issued them, and for whom (RFC 7519, 4.1.1 and 4.1.3).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRule {
+    /// Where the issuer publishes its keys; `None`: the keys that were written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jwks_uri: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iss: Option<String>,
+    /// One of them must be among the token's; without any, the token's are not looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aud: Vec<String>,
+}
+
+impl TokenRule {
+    pub fn check(&self, claims: &Claims) -> Result<(), BadClaim> {
+        if self.iss.is_some() && self.iss != claims.issuer {
+            return Err(claims::bad("iss", "names another issuer than the one whose key it is signed with"));
+        }
+        if !self.aud.is_empty() && !claims.audience.iter().any(|a| self.aud.contains(a)) {
+            return Err(claims::bad("aud", "does not name this gateway"));
+        }
+        Ok(())
+    }
 }
 
 impl Trust {
     pub fn is_empty(&self) -> bool {
         self.uris.is_empty() && self.inline.is_empty()
+    }
+
+    /// Of tokens signed by a key that was found there; `None`: by one that was written down.
+    pub fn check(&self, uri: Option<&str>, claims: &Claims) -> Result<(), BadClaim> {
+        self.rules.iter().filter(|rule| rule.jwks_uri.as_deref() == uri).try_for_each(|rule| rule.check(claims))
     }
 }
 

@@ -17,7 +17,7 @@ impl Standings for Accounts {
             self.flush().await?;
             let page = self.database.count_page(query, clock::now()).await?;
             let rows = page.rows.iter().map(|count| self.entity(count, query.limit)).collect();
-            Ok(Page { total: page.total, rows })
+            Ok(Page { rows, ..Page::of(page.total) })
         })
     }
 

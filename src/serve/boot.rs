@@ -33,6 +33,8 @@ pub(crate) struct Booted {
     pub(crate) database: Database,
     pub(crate) is_sqlite: bool,
     pub(crate) vault: Arc<dyn Vault>,
+    /// What an earlier run left beside the configuration.
+    remains: Vec<&'static str>,
 }
 
 fn url(settings: &Settings) -> Result<DatabaseUrl, String> {
@@ -59,6 +61,7 @@ fn make_data_dir(settings: &Settings) -> Result<(), String> {
 
 pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
     make_data_dir(settings)?;
+    let remains = remains(&settings.data_dir);
     let trusted = Trusted::parse(&settings.trusted_custom_hosts).map_err(|e| format!("--trusted-custom-hosts: {e}"))?;
     let trusted = Arc::new(trusted);
     let url = url(settings)?;
@@ -86,6 +89,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         live,
         trusted,
         last_good,
+        remains,
         problems: problems.iter().map(|p| format!("{} {}: {}", p.kind, p.id, p.message)).collect(),
         database,
         vault,
@@ -173,6 +177,27 @@ pub(crate) fn app(
 /// A key that the operator gave is known to him and belongs in no output.
 fn shown<'a>(given: Option<&str>, key: &'a str) -> &'a str {
     if given.is_some() { "as given" } else { key }
+}
+
+/// What an earlier run left in the data folder beside its configuration.
+fn remains(dir: &Path) -> Vec<&'static str> {
+    let holds = |name: &&str| {
+        let path = dir.join(name);
+        path.is_file() || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
+    };
+    ["master.key", "journal", "logs", "last-good.db"].into_iter().filter(holds).collect()
+}
+
+/// A key alone may have been put there for the first start; records were made by somebody who was configured.
+pub(crate) fn tell_of_remains(booted: &Booted, settings: &Settings) {
+    if booted.remains.iter().any(|name| *name != "master.key") {
+        tracing::warn!(
+            found = booted.remains.join(", "),
+            data_dir = %settings.data_dir.display(),
+            "the configuration was empty and was made anew, with new keys, but the data folder is of an earlier run: if \
+             this was not meant, stop the gateway and put its database back"
+        );
+    }
 }
 
 /// First start: organisation, workspace and keys. Returns what is printed once.

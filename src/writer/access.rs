@@ -1,9 +1,12 @@
 //! The access log: one JSON line for each request on standard output, a batch in one write.
 //! Holds what the record holds of names, numbers and times; never a body or a header.
 
+use gateway_domain::NanoUsd;
+use gateway_domain::id::KeyId;
 use gateway_domain::record::LogRecord;
 use serde::Serialize;
 use std::io::Write;
+use uuid::Uuid;
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -16,6 +19,11 @@ struct Line<'a> {
     fault: Option<&'static str>,
     client: String,
     workspace: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<KeyId>,
+    /// The person behind a user key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<Uuid>,
     #[serde(skip_serializing_if = "str::is_empty")]
     provider: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -29,6 +37,9 @@ struct Line<'a> {
     response_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<u64>,
+    /// US cents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds for people")]
@@ -45,6 +56,8 @@ pub(super) fn write(records: &[LogRecord]) {
             fault: r.fault,
             client: r.client_text(),
             workspace: &r.workspace_slug,
+            key: r.key,
+            user: r.owner,
             provider: &r.provider,
             model: &r.model,
             attempt: r.attempt,
@@ -55,6 +68,7 @@ pub(super) fn write(records: &[LogRecord]) {
             request_bytes: r.request_bytes,
             response_bytes: r.response_bytes,
             tokens: r.usage.map(|u| u.total()),
+            cost: r.cost.map(NanoUsd::cents),
         };
         if serde_json::to_writer(&mut text, &line).is_ok() {
             text.push(b'\n');

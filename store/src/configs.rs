@@ -62,9 +62,16 @@ impl ConfigStore for Database {
 
     fn write<'a>(&'a self, seen: Revision, decide: Decide<'a>) -> Fut<'a, Result<Changes, WriteError>> {
         Box::pin(async move {
-            let mut lease = self.lease(Side::Write).await?;
+            let mut lease = self.lease_soon(Side::Write).await?;
             let outcome = timeout(self.call_timeout(), write(lease.session(), seen, self.mark(), decide)).await;
-            let written = lease.finish(outcome)?;
+            let written = lease.finish(outcome);
+            match &written {
+                Ok(_) => self.reach().wrote(None),
+                Err(WriteError::Store(error)) => self.reach().wrote(Some(error)),
+                // Nothing was written.
+                Err(WriteError::Rejected(_)) => {}
+            }
+            let written = written?;
             self.notices().tell();
             Ok(written)
         })
@@ -82,7 +89,8 @@ impl Database {
         values: Vec<Value<'static>>,
         limit: Duration,
     ) -> Result<Changes, StoreError> {
-        let found = self.rows_within(limit, sql, values, change).await?;
+        let lease = self.lease(Side::Read).await?;
+        let found = Self::rows_within(lease, limit, sql, values, change).await?;
         gathered(found).ok_or_else(|| StoreError::Broken("the table 'meta' is empty".to_owned()))
     }
 

@@ -3,6 +3,7 @@
 use crate::filter::Filter;
 use crate::migration::{self, MigrateError};
 use crate::notices::Notices;
+use crate::reach::{Patience, Reach};
 use crate::session::{Lease, Row, Value, failure};
 use crate::url::{DatabaseUrl, Engine};
 use gateway_domain::ports::StoreError;
@@ -66,6 +67,7 @@ struct Inner {
     notices: Notices,
     shown: DatabaseUrl,
     call_timeout: Duration,
+    reach: Arc<Reach>,
     /// The database's mark of the master key that this node was found to have.
     mark: Mutex<Option<String>>,
 }
@@ -101,6 +103,7 @@ pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Database, Open
 /// the server is there. The caller then runs [`migrate`](crate::migrate) and checks the key before it writes.
 /// A SQLite file is opened as by [`open`], save for its tables.
 pub async fn open_later(url: &DatabaseUrl, options: &Options) -> Result<Database, OpenError> {
+    let reach = Arc::<Reach>::default();
     let (pools, notices) = match &url.0 {
         Engine::File(path) => (sqlite_file(path, options, url).await?, Notices::local()),
         Engine::Memory => (sqlite_memory(options, url).await?, Notices::local()),
@@ -109,21 +112,61 @@ pub async fn open_later(url: &DatabaseUrl, options: &Options) -> Result<Database
             let size = options.pool_size.max(1);
             let pool = PgPoolOptions::new().max_connections(size).acquire_timeout(options.connect_timeout);
             let pool = pool.connect_lazy_with(connect.clone());
-            (Pools::Postgres(pool), Notices::listen(connect, options.connect_timeout))
+            (Pools::Postgres(pool), Notices::listen(connect, options.connect_timeout, reach.clone()))
         }
     };
     let (shown, call_timeout, mark) = (url.clone(), options.call_timeout, Mutex::default());
-    Ok(Database(Arc::new(Inner { pools, notices, shown, call_timeout, mark })))
+    Ok(Database(Arc::new(Inner { pools, notices, shown, call_timeout, reach, mark })))
 }
 
 impl Database {
+    /// Waits its full time for a connection.
     pub(crate) async fn lease(&self, side: Side) -> Result<Lease, StoreError> {
-        let leased = match &self.0.pools {
+        let leased = self.acquire(side).await.map_err(|e| failure(&e));
+        self.noted(leased.as_ref().err());
+        leased
+    }
+
+    /// For a call that somebody waits for: fails at once while the server is known to be away.
+    pub(crate) async fn lease_soon(&self, side: Side) -> Result<Lease, StoreError> {
+        match self.0.reach.patience() {
+            Patience::Full => self.lease(side).await,
+            Patience::Within(time) => match timeout(time, self.lease(side)).await {
+                Ok(leased) => leased,
+                Err(_) => {
+                    let error = failure(&Error::PoolTimedOut);
+                    self.noted(Some(&error));
+                    Err(error)
+                }
+            },
+            Patience::None(why) => Err(StoreError::Unavailable(why)),
+        }
+    }
+
+    /// A file is never away, and a pool whose connections are all at work waits for them, not for the server.
+    fn noted(&self, failed: Option<&StoreError>) {
+        if let Pools::Postgres(pool) = &self.0.pools
+            && (failed.is_none() || pool.size() < pool.options().get_max_connections())
+        {
+            self.0.reach.leased(failed);
+        }
+    }
+
+    async fn acquire(&self, side: Side) -> Result<Lease, Error> {
+        match &self.0.pools {
             Pools::Sqlite { read, .. } if side == Side::Read => read.acquire().await.map(Lease::Sqlite),
             Pools::Sqlite { write, .. } => write.acquire().await.map(Lease::Sqlite),
             Pools::Postgres(pool) => pool.acquire().await.map(Lease::Postgres),
-        };
-        leased.map_err(|e| failure(&e))
+        }
+    }
+
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.0.reach
+    }
+
+    /// Why it does less than it should, as far as the last calls told.
+    pub fn trouble(&self) -> Option<String> {
+        self.0.reach.trouble()
     }
 
     /// One statement that reads, within its time.
@@ -133,17 +176,17 @@ impl Database {
         values: Vec<Value<'_>>,
         decode: impl Fn(&Row) -> Result<T, Error> + Send,
     ) -> Result<Vec<T>, StoreError> {
-        self.rows_within(self.call_timeout(), sql, values, decode).await
+        let lease = self.lease_soon(Side::Read).await?;
+        Self::rows_within(lease, self.call_timeout(), sql, values, decode).await
     }
 
     pub(crate) async fn rows_within<T: Send>(
-        &self,
+        mut lease: Lease,
         limit: Duration,
         sql: impl Into<Cow<'static, str>> + Send,
         values: Vec<Value<'_>>,
         decode: impl Fn(&Row) -> Result<T, Error> + Send,
     ) -> Result<Vec<T>, StoreError> {
-        let mut lease = self.lease(Side::Read).await?;
         let read = async { lease.session().fetch(sql, values, decode).await.map_err(|e| failure(&e)) };
         let outcome = timeout(limit, read).await;
         lease.finish(outcome)
@@ -164,7 +207,7 @@ impl Database {
         let total = self.rows(count, values, |row| row.columns().int()).await?;
         let (sql, values) = filter.page(select, order, page, size.min(1_000));
         let total = total.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
-        Ok(Page { total, rows: self.rows(sql, values, decode).await? })
+        Ok(Page { rows: self.rows(sql, values, decode).await?, ..Page::of(total) })
     }
 
     pub(crate) fn call_timeout(&self) -> Duration {
@@ -239,8 +282,20 @@ fn is_busy(error: &Error) -> bool {
     code.is_some_and(|code| code & 0xff == 5)
 }
 
-/// A connection to a file does not go bad with age, and holds statements worth keeping.
+/// A connection to a file does not go bad with age, and holds statements worth keeping. One whose transaction did not
+/// end is thrown away: on a full disk SQLite ends it by itself, the roll-back then fails, and the connection is taken
+/// for one inside a transaction for ever.
 fn kept(options: &Options) -> SqlitePoolOptions {
+    pool(options).after_release(|connection, _| {
+        Box::pin(async move {
+            // Behind the roll-back, which nobody waited for.
+            connection.ping().await?;
+            Ok(!connection.is_in_transaction())
+        })
+    })
+}
+
+fn pool(options: &Options) -> SqlitePoolOptions {
     let pool = SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
     pool.acquire_timeout(options.call_timeout)
 }
@@ -248,7 +303,7 @@ fn kept(options: &Options) -> SqlitePoolOptions {
 /// One connection is the database: it must neither be closed nor be joined by a second one.
 async fn sqlite_memory(options: &Options, url: &DatabaseUrl) -> Result<Pools, OpenError> {
     let connect = tuned(SqliteConnectOptions::new().in_memory(true));
-    let pool = kept(options).max_connections(1).connect_with(connect).await.map_err(|e| refusal(&e, url))?;
+    let pool = pool(options).max_connections(1).connect_with(connect).await.map_err(|e| refusal(&e, url))?;
     Ok(Pools::Sqlite { read: pool.clone(), write: pool })
 }
 

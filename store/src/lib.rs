@@ -15,6 +15,7 @@ mod master_key;
 mod migration;
 mod notices;
 mod purge;
+mod reach;
 mod redis;
 mod reseal;
 mod roster;

@@ -1,10 +1,12 @@
 //! How a node hears that another has written: Postgres tells every listener, SQLite has one process only.
 //! A notice is speed, never truth: it may come late, twice or not at all.
 
+use crate::reach::Reach;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use sqlx::Error;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPool, PgPoolOptions};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::sleep;
@@ -27,9 +29,9 @@ impl Notices {
 
     /// Dials with the first wait. The connection is one beside the pool's, so that listening takes none away;
     /// a second may be needed while a dead one is still saying goodbye.
-    pub(crate) fn listen(connect: PgConnectOptions, connect_timeout: Duration) -> Self {
+    pub(crate) fn listen(connect: PgConnectOptions, connect_timeout: Duration, reach: Arc<Reach>) -> Self {
         let pool = PgPoolOptions::new().max_connections(2).acquire_timeout(connect_timeout).connect_lazy_with(connect);
-        let ear = Ear { pool, listener: None, pause: FIRST_PAUSE };
+        let ear = Ear { pool, listener: None, pause: FIRST_PAUSE, reach };
         let notices = stream::unfold(ear, |mut ear| async move {
             ear.hear().await;
             Some(((), ear))
@@ -72,6 +74,8 @@ struct Ear {
     pool: PgPool,
     listener: Option<PgListener>,
     pause: Duration,
+    /// Hears of a server's end before anybody else.
+    reach: Arc<Reach>,
 }
 
 impl Ear {
@@ -99,7 +103,10 @@ impl Ear {
                     while listener.next_buffered().is_some() {}
                     return;
                 }
-                Ok(None) | Err(_) => self.listener = None,
+                Ok(None) | Err(_) => {
+                    self.reach.suspect();
+                    self.listener = None;
+                }
             }
         }
     }

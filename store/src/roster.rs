@@ -25,7 +25,7 @@ const ALL: &str = "SELECT n.id, n.role, n.version, n.revision, n.started_at, n.s
 
 impl Roster for Database {
     fn beat<'a>(&'a self, node: &'a Node) -> Fut<'a, Result<(), StoreError>> {
-        Box::pin(self.on(Side::Write, async move |mut session| {
+        let beat = self.on(Side::Write, async move |mut session| {
             let now = now(&mut session).await?;
             let mut transaction = session.begin().await?;
             let mut inside = transaction.session();
@@ -40,7 +40,12 @@ impl Roster for Database {
             inside.run(BEAT, told).await?;
             inside.run(FORGET, vec![(now - FORGOTTEN_MICROS).into()]).await?;
             transaction.commit().await
-        }))
+        });
+        Box::pin(async move {
+            let done = beat.await;
+            self.reach().wrote(done.as_ref().err());
+            done
+        })
     }
 
     fn leave(&self, id: Uuid) -> Fut<'_, Result<(), StoreError>> {
@@ -62,7 +67,11 @@ impl Database {
         side: Side,
         work: impl AsyncFnOnce(Session<'_>) -> Result<T, Error>,
     ) -> Result<T, StoreError> {
-        let mut lease = self.lease(side).await?;
+        // A node that looks at others answers somebody; one that beats has its own pace.
+        let mut lease = match side {
+            Side::Read => self.lease_soon(side).await?,
+            Side::Write => self.lease(side).await?,
+        };
         let work = async { work(lease.session()).await.map_err(|e| failure(&e)) };
         let outcome = timeout(self.call_timeout(), work).await;
         lease.finish(outcome)

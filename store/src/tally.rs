@@ -144,7 +144,7 @@ impl Database {
         self.tally(Side::Read, async |mut session| {
             let total = session.fetch_int(format!("SELECT COUNT(*) FROM counter c {filter}"), asked()).await?;
             let rows = session.fetch(page.clone(), paged(), count).await?;
-            Ok(Page { total: total.cast_unsigned(), rows })
+            Ok(Page { rows, ..Page::of(total.cast_unsigned()) })
         })
         .await
     }
@@ -177,7 +177,10 @@ impl Database {
         side: Side,
         work: impl AsyncFnOnce(Session<'_>) -> Result<T, Error>,
     ) -> Result<T, StoreError> {
-        let mut lease = self.lease(side).await?;
+        let mut lease = match side {
+            Side::Read => self.lease_soon(side).await?,
+            Side::Write => self.lease(side).await?,
+        };
         let work = async { work(lease.session()).await.map_err(|e| failure(&e)) };
         let outcome = timeout(self.call_timeout(), work).await;
         lease.finish(outcome)

@@ -103,3 +103,35 @@ async fn limits_of_several_nodes_without_redis_are_told_to_be_approximate() {
         assert_eq!(status(node).await["components"]["counters"]["nodes"], 2);
     }
 }
+
+/// The disk of the configuration is full for a while: changes are refused with words, and taken again after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_ends_changes_no_longer_than_it_is_full() {
+    let gateway = Gateway::on_small_disk(48 << 20, &["--log-store-url", "null:"]).await;
+    let config = |n: u32| {
+        json!({ "name": format!("config {n}"), "config": { "provider": "mock", "override_params": {
+        "user": "u".repeat(60_000) } } })
+    };
+    gateway.admin().post("/configs", &config(0)).await.expect(200);
+    let filler = gateway.small_disk().join("filler");
+    let mut file = std::fs::File::create(&filler).expect("a file");
+    for size in [1 << 20, 1 << 12, 1] {
+        while std::io::Write::write_all(&mut file, &vec![0; size]).is_ok() {}
+    }
+    for n in 1..4 {
+        let said = gateway.admin().post("/configs", &config(n)).await.expect(503).json();
+        assert!(said["data"]["message"].is_string(), "{said}");
+    }
+    let told = status(&gateway).await;
+    assert_eq!(told["components"]["database"]["status"], "degraded", "{told}");
+    gateway.admin().get("/configs").await.expect(200);
+    gateway.chat().provider("mock").json(&hello()).send().await.expect(200);
+    drop(file);
+    std::fs::remove_file(&filler).expect("room again");
+    for n in 4..6 {
+        gateway.admin().post("/configs", &config(n)).await.expect(200);
+    }
+    comes_to(&gateway, "database", "ok").await;
+    let listed = gateway.admin().get("/configs").await.expect(200).json();
+    assert_eq!(listed["total"], 3, "what was refused is not there");
+}

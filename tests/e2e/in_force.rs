@@ -1,7 +1,7 @@
 //! Each field that an admin can set, and the test that sees it on the proxy. The table is held to the description of
 //! the API: a new field needs its line, and the test that a line names must be there.
 
-use crate::harness::{Gateway, Upstream, eventually, hello, reply, stand_at_noon, with};
+use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, eventually, hello, reply, stand_at_noon, with};
 use gateway_testing::Redis;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -152,6 +152,8 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("jwks", "tokens::a_new_key_is_found_and_a_withdrawn_one_forgotten"),
             ("security_settings", "tenants::a_key_of_a_person_may_no_more_than_the_role_on_the_proxy_port_too"),
             ("overridable_sections", "in_force::a_workspace_decides_for_itself_where_it_may"),
+            ("managers_set_limits", "in_force::managers_set_limits_where_the_organisation_says_so"),
+            ("token_rules", "tokens::issuer_and_audience_are_held_to_what_the_organisation_says"),
             ("cache_max_age", "cached::the_organisation_bounds_how_long_answers_are_kept"),
             ("debug_log", "captured::the_debug_header_and_the_organisation_say_metrics_only"),
             ("enforce_debug_log_setting", "captured::the_debug_header_and_the_organisation_say_metrics_only"),
@@ -249,7 +251,7 @@ async fn what_expires_ends_by_itself() {
     lasts(until, &key, "mock").await;
     eventually("the key ends", || async { (ask(&key, "mock").await.status == 401).then_some(()) }).await;
     assert_eq!(admin.get(&format!("/api-keys/{id}")).await.expect(200).json()["status"], "expired");
-    let own = crate::harness::WORKSPACE_KEY;
+    let own = WORKSPACE_KEY;
     let until = SystemTime::now() + Duration::from_millis(1500);
     admin.put("/providers/short", &json!({ "expires_at": written(until) })).await.expect(200);
     lasts(until, own, "@short").await;
@@ -506,4 +508,22 @@ async fn a_budget_does_as_it_says_while_redis_is_away() {
     assert_eq!((ask("open").await, ask("open").await), (200, 200));
     assert_eq!(ask("closed").await, 503);
     assert_eq!((ask("local").await, ask("local").await), (200, 412));
+}
+
+#[tokio::test]
+async fn managers_set_limits_where_the_organisation_says_so() {
+    let gateway = Gateway::start().await;
+    let lift = async |wanted: u16| {
+        let admin = gateway.admin();
+        let (path, body) = (
+            "/admin/workspaces/default",
+            json!({ "rate_limits": [
+            { "type": "requests", "unit": "rpm", "value": 9 }] }),
+        );
+        let call = admin.call("PUT", path).json(&body).header("x-gateway-api-key", WORKSPACE_KEY);
+        call.send().await.expect(wanted);
+    };
+    lift(403).await;
+    gateway.admin().put("/admin/organisation", &json!({ "managers_set_limits": true })).await.expect(200);
+    lift(200).await;
 }

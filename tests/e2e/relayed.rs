@@ -46,6 +46,7 @@ async fn what_nobody_told_is_not_known_rather_than_nothing() {
     call.body(FORM, form()).send().await.expect(400);
     let record = record_of(&gateway, "refused").await;
     assert_eq!((&record["metrics"]["total_units"], &record["response"]["status"]), (&json!(0), &json!(400)));
+    assert_eq!(record["metrics"]["cost"].as_f64(), Some(0.0), "what used nothing cost nothing: {record}");
 }
 
 #[tokio::test]

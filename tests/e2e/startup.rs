@@ -221,3 +221,23 @@ async fn a_lost_admin_key_is_replaced_on_the_machine() {
     })
     .await;
 }
+
+/// Whoever lost the database sees that the keys are new, and why.
+#[tokio::test]
+async fn an_empty_configuration_beside_an_earlier_run_is_told_of() {
+    const SAID: &str = "the data folder is of an earlier run";
+    let gateway = Gateway::start().await;
+    assert!(!gateway.process.output().contains(SAID));
+    gateway.chat().provider("mock").json(&hello()).send().await.expect(200);
+    let data = gateway.folder().join("data");
+    let gateway = gateway.restart_with(&[]).await;
+    assert!(!gateway.process.output().contains(SAID), "nothing was lost");
+    for file in std::fs::read_dir(&data).expect("a folder").flatten() {
+        if file.file_name().to_string_lossy().starts_with("config.db") {
+            std::fs::remove_file(file.path()).expect("removed");
+        }
+    }
+    let gateway = gateway.restart_with(&[]).await;
+    let said = gateway.process.output();
+    assert!(said.contains(SAID) && said.contains("master.key, journal, logs"), "{said}");
+}

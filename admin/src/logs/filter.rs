@@ -54,7 +54,7 @@ pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
         org: Some(call.actor.org),
         workspace: Some(workspace),
         from: time(q, "time_of_generation_min")?.max(shown_since(call)),
-        to: time(q, "time_of_generation_max")?,
+        to: time(q, "time_of_generation_max")?.map(end_of_millisecond),
         trace_id: q.text("trace_id").map(str::to_owned),
         statuses: q.list("status_code", "must be comma-separated status codes")?,
         providers: q.list("ai_org", ANY)?,
@@ -99,6 +99,11 @@ fn narrow(call: &Call, query: &mut LogQuery) {
 
 fn time(q: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
     q.text(name).map(|v| v.parse().map_err(|rule: String| bad(name, rule))).transpose()
+}
+
+/// Times are shown in milliseconds and kept in microseconds: a shown time includes its own records.
+const fn end_of_millisecond(time: Timestamp) -> Timestamp {
+    Timestamp(time.0 - time.0.rem_euclid(1_000) + 999)
 }
 
 /// Costs of logs are told in cents.

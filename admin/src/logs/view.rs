@@ -33,7 +33,6 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
         "workspace_id": r.workspace,
         "created_at": r.created_at,
         "log_format": FORMAT,
-        "log_store_file_path_format": null,
         "trace_id": r.trace_id,
         "attempt": r.attempt,
         "last": r.last,
@@ -175,25 +174,34 @@ fn identity(r: &LogRecord, reader: &Reader<'_>) -> Value {
         "response_model": r.response_model,
         "operation": r.operation,
         "mode": r.strategy,
-        "last_used_option_index": r.option_index,
+        "last_used_option_index": option_index(&r.option_index),
+        // Records lie in no object store of the reader's.
+        "log_store_file_path_format": null,
     })
 }
 
+/// The number of the target within its list; where it stands is told by `response.lastUsedOptionJsonPath`.
+fn option_index(path: &str) -> Option<u32> {
+    path.strip_suffix(']')?.rsplit_once('[')?.1.parse().ok()
+}
+
 /// Of a call that a provider answered without telling its usage, nobody knows what it used; one that was refused, or
-/// was never sent, used nothing.
-fn used(r: &LogRecord) -> Option<Usage> {
-    r.usage.or_else(|| (r.provider.is_empty() || r.status >= 400).then(Usage::default))
+/// was never sent, used nothing. The store filters by the same rule.
+fn is_without_use(r: &LogRecord) -> bool {
+    r.usage.is_none() && (r.provider.is_empty() || r.status >= 400)
 }
 
 fn outcome(r: &LogRecord) -> Value {
-    let usage = used(r);
+    let nothing = is_without_use(r);
+    let usage = r.usage.or_else(|| nothing.then(Usage::default));
+    let cost = r.cost.or_else(|| nothing.then_some(NanoUsd(0)));
     json!({
         "is_success": (200..300).contains(&r.status),
         "req_units": usage.map(|u| u.prompt()),
         "res_units": usage.map(|u| u.completion()),
         "total_units": usage.map(|u| u.total()),
         "usage": r.usage,
-        "cost": r.cost.map(NanoUsd::cents),
+        "cost": cost.map(NanoUsd::cents),
         "cost_currency": "USD",
         "request_url": r.path,
         "request_method": r.method,

@@ -478,6 +478,9 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     }
     body.0.insert("type".into(), kind.name().into());
     let (mut new, request) = draft::<ApiKey>(&call, body)?;
+    if kind == KeyKind::WorkspaceUser && new.row.doc.user_id.is_none() {
+        return Err(bad("user_id", "is required: the role of a user bounds a workspace user key"));
+    }
     let key = mint(kind.tag(), &call.app.bytes());
     new.row.doc.hash = KeyHash::of(&key).to_string();
     new.row.doc.masked = mask(&key);

@@ -15,7 +15,7 @@ use gateway_domain::resource::rotation::Period;
 use gateway_domain::resource::security::{BadSecurity, Security};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
-use gateway_domain::token::KeySet;
+use gateway_domain::token::{KeySet, TokenRule};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -54,6 +54,10 @@ pub(crate) struct Patch {
     enforce_debug_log_setting: Edit<Flag>,
     #[serde(default)]
     cache_max_age: Edit<Whole>,
+    #[serde(default)]
+    managers_set_limits: Edit<Flag>,
+    #[serde(default)]
+    token_rules: Edit<Vec<TokenRule>>,
 }
 
 impl Resource for Organisation {
@@ -126,7 +130,13 @@ impl Resource for Organisation {
             Edit::Clear => row.doc.cache_max_age = None,
             Edit::Set(given) => row.doc.cache_max_age = Some(cache_age(&given)?),
         }
-        Ok(())
+        if let Some(flag) = input.managers_set_limits.or_default() {
+            row.doc.managers_set_limits = flag.0;
+        }
+        if let Some(rules) = input.token_rules.or_default() {
+            row.doc.token_rules = rules;
+        }
+        check_rules(&row.doc)
     }
 
     fn check(_row: &Row<Self>, _around: &Around<'_>) -> Result<(), Problem> {
@@ -150,6 +160,8 @@ impl Resource for Organisation {
             "debug_log": row.doc.debug_log.unwrap_or(true),
             "enforce_debug_log_setting": row.doc.enforce_debug_log_setting,
             "cache_max_age": row.doc.cache_max_age,
+            "managers_set_limits": row.doc.managers_set_limits,
+            "token_rules": row.doc.token_rules,
             "created_at": row.created_at,
             "last_updated_at": row.updated_at,
         })
@@ -195,6 +207,35 @@ fn jwks_uris(given: &Value, trusted: &Trusted) -> Result<Vec<String>, Problem> {
         return Err(bad(FIELD, format_args!("must hold at most {} URLs", Organisation::MOST_JWKS_URIS)));
     }
     Ok(uris)
+}
+
+/// A rule for an issuer that is not trusted would hold nobody, and two for one would be read as either.
+fn check_rules(doc: &Organisation) -> Result<(), Problem> {
+    const MOST: usize = 255;
+    for (i, rule) in doc.token_rules.iter().enumerate() {
+        let field = |name: &str| format!("token_rules[{i}].{name}");
+        if doc.token_rules[..i].iter().any(|other| other.jwks_uri == rule.jwks_uri) {
+            return Err(bad(field("jwks_uri"), "has a rule already"));
+        }
+        match &rule.jwks_uri {
+            Some(uri) if !doc.jwks_uris.contains(uri) => {
+                return Err(bad(field("jwks_uri"), "must be one of jwks_uris, as it is written there"));
+            }
+            None if doc.jwks.is_none() => return Err(bad(field("jwks_uri"), "is required while jwks is empty")),
+            _ => {}
+        }
+        let wrong = |text: &String| text.is_empty() || text.len() > MOST;
+        if rule.iss.as_ref().is_some_and(wrong) {
+            return Err(bad(field("iss"), format_args!("must be of 1..{MOST} characters")));
+        }
+        if rule.aud.len() > 16 || rule.aud.iter().any(wrong) {
+            return Err(bad(field("aud"), format_args!("must hold at most 16 texts of 1..{MOST} characters")));
+        }
+        if rule.iss.is_none() && rule.aud.is_empty() {
+            return Err(bad(format_args!("token_rules[{i}]"), "must have iss or aud"));
+        }
+    }
+    Ok(())
 }
 
 /// `before`: switches that stay as they are where nothing is given; without them every one must be.

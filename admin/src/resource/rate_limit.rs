@@ -133,6 +133,7 @@ impl Resource for RateLimitPolicy {
     }
 
     fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+        call.actor.require_limits(row.owner == Some(call.actor.key.0))?;
         input.refuse_fixed(&row.doc)?;
         policy::rename(row, input.name)?;
         input.description.onto(&mut row.doc.description);

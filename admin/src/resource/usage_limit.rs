@@ -160,6 +160,7 @@ impl Resource for UsageLimitPolicy {
     }
 
     fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+        call.actor.require_limits(row.owner == Some(call.actor.key.0))?;
         let stored = &row.doc;
         policy::refuse_fixed(&[
             ("target", input.target.is_some_and(|t| t != stored.target)),
@@ -321,6 +322,7 @@ async fn reset(call: Call) -> Result<Reply, Problem> {
 
 /// Told in the audit trail once it is done: the counters are no part of the configuration's transaction.
 async fn forget(call: &Call, row: &Row<UsageLimitPolicy>, which: Which<'_>) -> Result<(), Problem> {
+    call.actor.require_limits(row.owner == Some(call.actor.key.0))?;
     if !call.app.standings.reset(holder(row), which).await? {
         return Err(match which {
             Which::ValueKey(_) => bad("reset_usage_for_value", "names no value that this policy has counted"),

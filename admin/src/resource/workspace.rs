@@ -93,7 +93,6 @@ pub(crate) struct Patch {
     usage_limits: Edit<Sent>,
     /// Acted on once the change is stored.
     #[serde(default)]
-    #[expect(dead_code, reason = "read so that it is not refused")]
     reset_usage: Edit<Flag>,
 }
 
@@ -146,8 +145,16 @@ impl Resource for Workspace {
             Edit::Set(given) => row.doc.icon = icon(given)?,
         }
         input.description.onto(&mut row.doc.description);
+        if input.reset_usage == Edit::Set(Flag(true)) {
+            call.actor.require_limits(false)?;
+        }
+        let before = row.doc.limits.clone();
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
+        // Clients that send back what they read change nothing.
+        if row.doc.limits != before {
+            call.actor.require_limits(false)?;
+        }
         match input.defaults {
             Edit::Keep => {}
             Edit::Clear => row.doc.defaults = Defaults::default(),

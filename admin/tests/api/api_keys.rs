@@ -102,6 +102,9 @@ async fn broken_bodies_are_named() {
     }
     let said = admin.post("/api-keys/workspace/service", json!({"name": "k"})).await.refused(400, "AB01");
     assert_eq!(said, "scopes is required");
+    let nobodys = json!({"name": "k", "scopes": []});
+    let said = admin.post("/api-keys/workspace/user", nobodys).await.refused(400, "AB01");
+    assert!(said.starts_with("user_id is required"), "{said}");
     let elsewhere = json!({"name": "k", "scopes": [], "workspace_id": "nowhere"});
     admin.post("/api-keys/workspace/service", elsewhere).await.refused(404, "AB08");
     let elsewhere = json!({"name": "k", "scopes": [], "organisation_id": "0194f1f2-0000-7000-8000-000000000000"});

@@ -236,6 +236,12 @@ impl House {
         files.filter(|path| path.is_file()).flat_map(|path| std::fs::read(path).expect("readable")).collect()
     }
 
+    /// Puts a file that is no database where the records of a day would be.
+    pub(crate) fn spoil_logs_of(&self, day: &str) {
+        let file = self.folder.path().join("logs").join(format!("{day}.db"));
+        std::fs::write(file, "no database, but long enough to be taken for one. ".repeat(200)).expect("written");
+    }
+
     /// What the watcher does.
     pub(crate) async fn catch_up(&self) {
         let changes = self.app.store.since(self.app.live.snapshot().revision).await.expect("a readable store");
@@ -308,9 +314,13 @@ impl House {
         self.catch_up().await;
     }
 
-    /// A key made through the API, with its id.
+    /// A key made through the API, with its id; a user key of an admin of the organisation, unless told whose.
     pub(crate) async fn key(&self, kind: &str, fields: Value) -> (String, String) {
         let mut body = json!({"name": "a key"});
+        if kind == "workspace/user" && fields.get("user_id").is_none() {
+            let address = format!("{}@example.com", Uuid::now_v7().simple());
+            body["user_id"] = self.user(&address, "admin", json!([]), None).await.0.into();
+        }
         merge(&mut body, fields);
         let made = self.as_admin().post(&format!("/api-keys/{kind}"), body).await.expect(200);
         (text(&made["id"]), text(&made["key"]))

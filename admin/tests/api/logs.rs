@@ -266,3 +266,49 @@ async fn records_get_their_cost_when_their_price_comes() {
     house.logs().append(&[unpriced("late", "mine", "main")]).await.expect("stored");
     assert_eq!(gateway_admin::reprice(&house.app).await.expect("priced"), 1);
 }
+
+#[tokio::test]
+async fn a_day_that_cannot_be_read_is_told_of() {
+    let (house, _) = filled().await;
+    let read = house.as_admin().get("/logs").await.expect(200);
+    assert_eq!((&read["partial"], read.get("missing")), (&json!(false), None));
+    house.spoil_logs_of("2001-01-01");
+    let read = house.as_admin().get("/logs?time_of_generation_min=2000-01-01").await.expect(200);
+    assert_eq!(read["partial"], false, "logs are shown of the last 90 days");
+    let day = &now().plus_micros(-3 * 86_400_000_000).to_string()[..10];
+    house.spoil_logs_of(day);
+    let read = house.as_admin().get("/logs").await.expect(200);
+    assert_eq!((&read["partial"], &read["missing"], &read["total"]), (&json!(true), &json!([day]), &json!(3)));
+}
+
+/// What is shown of a record is what it is found by.
+#[tokio::test]
+async fn filters_go_by_what_is_shown() {
+    let (house, records) = filled().await;
+    let (org, workspace) = (records[0].org, records[0].workspace);
+    let nothing = LogRecord { usage: None, cost: None, ..record(org, workspace, 3, "refused") };
+    let refused = LogRecord { status: 429, provider: "".into(), option_index: "".into(), ..nothing.clone() };
+    let unsent = LogRecord { id: Uuid::now_v7(), status: 500, trace_id: "failed".into(), ..nothing.clone() };
+    let index = "config.targets[1].targets[2]";
+    let untold = LogRecord { id: Uuid::now_v7(), trace_id: "untold".into(), option_index: index.into(), ..nothing };
+    house.logs().append(&[refused, unsent, untold]).await.expect("stored");
+    let read = async |query: &str| house.as_admin().get(&format!("/logs?{query}")).await.expect(200);
+    for query in ["total_units_max=9", "total_units_min=0&total_units_max=0", "cost_max=0", "cost_min=0&cost_max=0"] {
+        let mut found = list(&read(query).await, "trace_id");
+        found.sort();
+        assert_eq!(found, ["failed", "refused"], "{query}");
+    }
+    for (trace, cost, at) in [("refused", json!(0.0), Value::Null), ("untold", Value::Null, json!(2))] {
+        let shown = read(&format!("trace_id={trace}")).await["data"][0].clone();
+        assert_eq!((&shown["metrics"]["cost"], &shown["metrics"]["last_used_option_index"]), (&cost, &at), "{trace}");
+        assert!(shown["metrics"].get("log_store_file_path_format").is_some_and(Value::is_null), "{shown}");
+        assert!(shown.get("log_store_file_path_format").is_none(), "{shown}");
+    }
+    // A shown time includes the records of that very millisecond.
+    let shown = read("trace_id=two").await["data"][0]["created_at"].as_str().expect("a time").to_owned();
+    assert!(shown.ends_with('Z') && shown.len() == 24, "{shown}");
+    let until = list(&read(&format!("time_of_generation_max={shown}")).await, "trace_id");
+    assert_eq!(until, ["two", "one"]);
+    let from = list(&read(&format!("time_of_generation_min={shown}&time_of_generation_max={shown}")).await, "trace_id");
+    assert_eq!(from, ["two"]);
+}

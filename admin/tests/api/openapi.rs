@@ -32,6 +32,8 @@ async fn every_route_is_told_once() {
     assert_eq!(ids.len(), all, "operation ids differ");
     let page = house.send(Request::get("/docs").body(Body::empty()).expect("a request")).await;
     assert_eq!(page.headers[header::CONTENT_TYPE], "text/html; charset=utf-8");
+    assert_eq!(page.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+    assert_eq!(page.headers[header::CONTENT_SECURITY_POLICY], "frame-ancestors 'none'");
     assert!(!page.text.contains("http://") && !page.text.contains("https://"), "nothing from elsewhere");
 }
 

@@ -173,3 +173,58 @@ async fn managers_make_no_admins() {
     asker.post(path, add("manager")).await.expect(200);
     house.with(&bosss).put(&at(&other), json!({"role": "admin"})).await.expect(200);
 }
+
+/// What an admin imposed on a workspace, a manager does not lift, nor does a service key, which has no role.
+#[tokio::test]
+async fn limits_of_a_workspace_are_for_its_admins() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let budget = json!({"usage_limits": [{"type": "cost", "credit_limit": 5}]});
+    admin.put("/admin/workspaces/default", budget.clone()).await.expect(200);
+    let policy = json!({"type": "cost", "credit_limit": 1, "conditions": [{"key": "api_key", "value": "*"}],
+        "group_by": [{"key": "api_key"}]});
+    let imposed = text(&admin.post("/policies/usage-limits", policy.clone()).await.expect(200)["id"]);
+    let rates = json!({"type": "requests", "unit": "rpm", "value": 1, "conditions": [{"key": "api_key", "value": "*"}],
+        "group_by": [{"key": "api_key"}]});
+    let rated = text(&admin.post("/policies/rate-limits", rates).await.expect(200)["id"]);
+    let scopes =
+        json!(["workspaces.update", "workspaces.read", "policies.create", "policies.update", "policies.delete",]);
+    let seat = |role: &str| json!([{"id": "default", "role": role}]);
+    let (_, manager) = house.user("m@example.com", "member", seat("manager"), Some(scopes.clone())).await;
+    let (_, chief) = house.user("c@example.com", "member", seat("admin"), Some(scopes)).await;
+    let body = json!({"scopes": ["workspaces.update", "policies.update", "policies.delete"]});
+    let (_, service) = house.key("workspace/service", body).await;
+    let lifts = [
+        ("/admin/workspaces/default".to_owned(), json!({"usage_limits": null})),
+        (
+            "/admin/workspaces/default".to_owned(),
+            json!({"rate_limits": [{"type": "requests", "unit": "rpm", "value": 9}]}),
+        ),
+        ("/admin/workspaces/default".to_owned(), json!({"reset_usage": true})),
+        (format!("/policies/usage-limits/{imposed}"), json!({"credit_limit": 1000})),
+        (format!("/policies/usage-limits/{imposed}"), json!({"status": "archived"})),
+        (format!("/policies/rate-limits/{rated}"), json!({"value": 1000})),
+    ];
+    for key in [&manager, &service] {
+        for (path, body) in &lifts {
+            let said = house.with(key).put(path, body.clone()).await.refused(403, "AB03");
+            assert!(said.contains("managers_set_limits"), "{path} {body}: {said}");
+        }
+        house.with(key).delete(&format!("/policies/usage-limits/{imposed}")).await.refused(403, "AB03");
+        house.with(key).delete(&format!("/policies/rate-limits/{rated}")).await.refused(403, "AB03");
+        // What is no limit, and limits that are sent back as they are.
+        house.with(key).put("/admin/workspaces/default", json!({"description": "d"})).await.expect(200);
+        house.with(key).put("/admin/workspaces/default", budget.clone()).await.expect(200);
+    }
+    // A policy of one's own is one's own to change.
+    let own = text(&house.with(&manager).post("/policies/usage-limits", policy).await.expect(200)["id"]);
+    house.with(&manager).put(&format!("/policies/usage-limits/{own}"), json!({"credit_limit": 2})).await.expect(200);
+    house.with(&manager).delete(&format!("/policies/usage-limits/{own}")).await.expect(200);
+    house.with(&chief).put(&lifts[3].0, lifts[3].1.clone()).await.expect(200);
+    admin.put("/admin/organisation", json!({"managers_set_limits": true})).await.expect(200);
+    for key in [&manager, &service] {
+        for (path, body) in &lifts[..4] {
+            house.with(key).put(path, body.clone()).await.expect(200);
+        }
+    }
+}

@@ -85,3 +85,33 @@ async fn a_workspace_sets_for_itself_what_the_organisation_opened() {
     assert_eq!(text(&admin.get(path).await.expect(200)["name"]), "renamed");
     admin.put(path, json!({"security_settings": null})).await.expect(200);
 }
+
+#[tokio::test]
+async fn rules_of_tokens_belong_to_issuers_that_are_trusted() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let path = "/admin/organisation";
+    let uri = "https://login.example.com/keys";
+    for (rules, says) in [
+        (json!([{"jwks_uri": uri, "iss": "a"}]), "token_rules[0].jwks_uri must be one of jwks_uris"),
+        (json!([{"iss": "a"}]), "token_rules[0].jwks_uri is required while jwks is empty"),
+        (json!([{"jwks_uri": uri, "aud": "a"}]), "token_rules[0].aud must be an array"),
+    ] {
+        let said = admin.put(path, json!({"token_rules": rules})).await.refused(400, "AB01");
+        assert!(said.starts_with(says), "{said}");
+    }
+    let rules = json!([{"jwks_uri": uri, "iss": "https://login.example.com", "aud": ["gateway"]}]);
+    admin.put(path, json!({"jwks_uris": [uri], "token_rules": rules})).await.expect(200);
+    assert_eq!(admin.get(path).await.expect(200)["token_rules"], rules);
+    for (rules, says) in [
+        (json!([{"jwks_uri": uri}]), "token_rules[0] must have iss or aud"),
+        (json!([{"jwks_uri": uri, "iss": "a"}, {"jwks_uri": uri, "iss": "b"}]), "token_rules[1].jwks_uri has a rule"),
+        (json!([{"jwks_uri": uri, "aud": [""]}]), "token_rules[0].aud must hold at most 16 texts"),
+    ] {
+        let said = admin.put(path, json!({"token_rules": rules})).await.refused(400, "AB01");
+        assert!(said.starts_with(says), "{said}");
+    }
+    let said = admin.put(path, json!({"jwks_uris": []})).await.refused(400, "AB01");
+    assert!(said.starts_with("token_rules[0].jwks_uri"), "{said}");
+    admin.put(path, json!({"jwks_uris": [], "token_rules": null})).await.expect(200);
+}

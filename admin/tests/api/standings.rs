@@ -31,7 +31,7 @@ impl Standings for Counters {
         let total = rows.len() as u64;
         let start = usize::try_from(query.page * query.page_size).expect("small");
         let rows = rows.into_iter().skip(start).take(usize::try_from(query.page_size).expect("small")).collect();
-        Box::pin(async move { Ok(Page { total, rows }) })
+        Box::pin(async move { Ok(Page { rows, ..Page::of(total) }) })
     }
 
     fn totals<'a>(&'a self, holders: &'a [(Holder, &'a Budget)]) -> Fut<'a, Result<Vec<Option<Entity>>, StoreError>> {

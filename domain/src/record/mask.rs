@@ -187,7 +187,8 @@ pub fn url(path: &str, query: Option<&str>) -> String {
 }
 
 /// The body without `secrets`, without the values of JSON fields named like secrets, at any depth, in whole
-/// JSON, events of a stream, or what a cut left of them, and without what stands before the `@` of an address.
+/// JSON, events of a stream, or what a cut left of them, and without what stands before the `@` of an address or
+/// behind a name of its query that smells of a secret.
 /// `None`: there is nothing to take out.
 pub fn body(text: &str, secrets: &[Secret<String>]) -> Option<Vec<u8>> {
     let named = without_named(text.as_bytes());
@@ -209,7 +210,7 @@ pub fn without(text: &[u8], secrets: &[Secret<String>]) -> Option<Vec<u8>> {
     masked
 }
 
-/// `https://user:password@host` as `https://***@host`.
+/// `https://user:password@host/?token=x` as `https://***@host/?token=***`.
 fn without_logins(text: &[u8]) -> Option<Vec<u8>> {
     /// Longer is no authority of an address.
     const LONGEST: usize = 1024;
@@ -219,17 +220,56 @@ fn without_logins(text: &[u8]) -> Option<Vec<u8>> {
         let start = found + 3;
         let rest = &text[start..text.len().min(start + LONGEST)];
         let ends = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'?' | b'#' | b'"' | b'\\' | b'<' | b'>');
-        let authority = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
-        let Some(at) = memchr::memrchr(b'@', authority).filter(|at| *at > 0) else { continue };
-        let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));
-        out.extend_from_slice(&text[copied..start]);
-        out.extend_from_slice(MASK.as_bytes());
-        copied = start + at;
+        let end = rest.iter().position(ends).unwrap_or(rest.len());
+        let mut blot = |from: usize, to: usize| {
+            let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));
+            out.extend_from_slice(&text[copied..from]);
+            out.extend_from_slice(MASK.as_bytes());
+            copied = to;
+        };
+        if let Some(at) = memchr::memrchr(b'@', &rest[..end]).filter(|at| *at > 0) {
+            blot(start, start + at);
+        }
+        for (from, to) in secret_parameters(text, start + end) {
+            blot(from, to);
+        }
     }
     if let Some(out) = &mut out {
         out.extend_from_slice(&text[copied..]);
     }
     out
+}
+
+/// Where the values stand of those parameters of the address behind `from` whose names smell of a secret.
+fn secret_parameters(text: &[u8], from: usize) -> Vec<(usize, usize)> {
+    /// Longer is no address that anybody calls.
+    const LONGEST: usize = 8 * 1024;
+    let rest = &text[from..text.len().min(from + LONGEST)];
+    let ends = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'"' | b'\\' | b'<' | b'>' | b'`' | b'\'' | b')' | b']');
+    let address = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
+    let Some(query) = memchr::memchr(b'?', address) else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut at = query + 1;
+    for pair in address[query + 1..].split(|b| matches!(b, b'&' | b';' | b'#')) {
+        if let Some(sign) = memchr::memchr(b'=', pair)
+            && sign + 1 < pair.len()
+            && is_secret_parameter(&pair[..sign])
+        {
+            found.push((from + at + sign + 1, from + at + pair.len()));
+        }
+        at += pair.len() + 1;
+    }
+    found
+}
+
+/// Signatures of links open what they link to; a key of a query is nearly always a secret one.
+fn is_secret_parameter(name: &[u8]) -> bool {
+    let plain = name.to_ascii_lowercase();
+    let has = |part: &[u8]| memchr::memmem::find(&plain, part).is_some();
+    is_secret_field(name)
+        || [&b"key"[..], b"sig", b"code", b"jwt", b"pwd"].contains(&plain.as_slice())
+        || has(b"token")
+        || has(b"signature")
 }
 
 fn replaced(from: &[u8], secret: &[u8]) -> Vec<u8> {
@@ -374,6 +414,30 @@ mod tests {
             let shown = header(name, own, b"value", &rules, &sensitive);
             assert!(shown.starts_with("sha256:") && shown.len() == 23, "{name}: {shown}");
         }
+    }
+
+    #[test]
+    fn addresses_in_bodies_lose_what_opens_them() {
+        let masked = |text: &str| body(text, &[]).map(|b| String::from_utf8(b).expect("text"));
+        for (text, want) in [
+            (
+                r#"{"server_url":"https://mcp.example/sse?team=a&token=X1y2&b=c"}"#,
+                r#"{"server_url":"https://mcp.example/sse?team=a&token=***&b=c"}"#,
+            ),
+            (
+                "see https://u:p@h.example/x?api_key=abc#top and on",
+                "see https://***@h.example/x?api_key=***#top and on",
+            ),
+            (
+                "[a](https://s3.example/o?X-Amz-Signature=ff00&X-Amz-Date=1)",
+                "[a](https://s3.example/o?X-Amz-Signature=***&X-Amz-Date=1)",
+            ),
+            (r#""https://h/?q=1\nkey=2""#, r#""https://h/?q=1\nkey=2""#),
+        ] {
+            assert_eq!(masked(text).as_deref().unwrap_or(text), want);
+        }
+        assert_eq!(masked("https://h.example/search?q=cats&page=2 http:// ?token=x"), None);
+        assert_eq!(masked("https://h.example/?token="), None);
     }
 
     #[test]

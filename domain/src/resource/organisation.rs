@@ -3,7 +3,7 @@
 use super::security::Security;
 use crate::id::WorkspaceId;
 use crate::time::Timestamp;
-use crate::token::{BadKeySet, KeySet, Trust};
+use crate::token::{BadKeySet, KeySet, TokenRule, Trust};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -41,6 +41,12 @@ pub struct Organisation {
     /// Seconds that the response cache keeps an answer where a config does not say, and at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_max_age: Option<u32>,
+    /// Managers may change and lift the limits that a workspace as a whole is held to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub managers_set_limits: bool,
+    /// What tokens must say of themselves beside being signed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub token_rules: Vec<TokenRule>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -56,7 +62,8 @@ impl Organisation {
     pub fn trust(&self) -> Result<Option<Trust>, BadKeySet> {
         let inline = self.jwks.as_ref().map(KeySet::parse).transpose()?.unwrap_or_default();
         let uris = self.jwks_uris.iter().map(|uri| uri.as_str().into()).collect();
-        Ok(Some(Trust { uris, inline: Arc::new(inline) }).filter(|t| !t.is_empty()))
+        let rules = self.token_rules.clone();
+        Ok(Some(Trust { uris, inline: Arc::new(inline), rules }).filter(|t| !t.is_empty()))
     }
 
     /// 2026-06-19: organisations made since then refuse inline selection unless told otherwise.

@@ -18,6 +18,8 @@ pub struct Claims {
     pub user: Option<String>,
     /// Who says so, by its own name.
     pub issuer: Option<String>,
+    /// For whom it was issued.
+    pub audience: Vec<String>,
     /// Whom the issuer means, else whom it calls the user.
     pub subject: Option<String>,
     /// Default config, by id or slug; one that does not exist is as good as none.
@@ -67,6 +69,7 @@ impl Claims {
             workspace: first(&["gateway_workspace", "workspace_slug"])?,
             scopes: scopes(claims)?,
             issuer: first(&["iss"])?,
+            audience: audience(claims.get("aud"))?,
             subject: first(&["sub"])?.or_else(|| user.clone()),
             user,
             config,
@@ -122,6 +125,19 @@ fn metadata(value: Option<&Value>) -> Result<Vec<(String, String)>, BadClaim> {
     }
 }
 
+/// One text or an array of them (RFC 7519, 4.1.3).
+fn audience(value: Option<&Value>) -> Result<Vec<String>, BadClaim> {
+    const RULE: &str = "must be a text or an array of at most 64 texts";
+    match value {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::String(one)) => Ok(vec![one.clone()]),
+        Some(Value::Array(many)) if many.len() <= 64 => {
+            many.iter().map(|one| one.as_str().map(str::to_owned).ok_or(bad("aud", RULE))).collect()
+        }
+        Some(_) => Err(bad("aud", RULE)),
+    }
+}
+
 /// RFC 7519 NumericDate: seconds, perhaps with a fraction.
 fn date(claims: &Map<String, Value>, name: &'static str) -> Result<Option<Timestamp>, BadClaim> {
     /// 9999-12-31, beyond which the fraction would lose its meaning and arithmetic its range.
@@ -174,12 +190,42 @@ mod tests {
             (json!({"exp": 1, "scope": 3}), "scope"),
             (json!({"exp": 1, "scopes": [3]}), "scopes"),
             (json!({"exp": 1, "sub": 3}), "sub"),
+            (json!({"exp": 1, "aud": 3}), "aud"),
+            (json!({"exp": 1, "aud": ["a", 3]}), "aud"),
             (json!({"exp": 1, "gateway_workspace": ""}), "gateway_workspace"),
             (json!({"exp": 1, "defaults": []}), "defaults"),
             (json!({"exp": 1, "defaults": {"config_id": 1}}), "defaults.config_id"),
             (json!({"exp": 1, "defaults": {"metadata": {"a": 1}}}), "defaults.metadata"),
         ] {
             assert_eq!(read(&claims).map_err(|b| b.claim), Err(claim), "{claims}");
+        }
+    }
+
+    #[test]
+    fn issuer_and_audience_are_held_to_what_was_set() {
+        use crate::token::{TokenRule, Trust};
+        let rule = |iss: Option<&str>, aud: &[&str]| TokenRule {
+            jwks_uri: Some("https://a.example/keys".to_owned()),
+            iss: iss.map(str::to_owned),
+            aud: aud.iter().map(|a| (*a).to_owned()).collect(),
+        };
+        for (said, rule, wrong) in [
+            (json!({"exp": 1}), rule(None, &[]), None),
+            (json!({"exp": 1, "iss": "a", "aud": "x"}), rule(None, &[]), None),
+            (json!({"exp": 1, "iss": "a"}), rule(Some("a"), &[]), None),
+            (json!({"exp": 1, "iss": "b"}), rule(Some("a"), &[]), Some("iss")),
+            (json!({"exp": 1}), rule(Some("a"), &[]), Some("iss")),
+            (json!({"exp": 1, "aud": "x"}), rule(None, &["x", "y"]), None),
+            (json!({"exp": 1, "aud": ["z", "y"]}), rule(None, &["x", "y"]), None),
+            (json!({"exp": 1, "aud": ["z"]}), rule(None, &["x", "y"]), Some("aud")),
+            (json!({"exp": 1}), rule(None, &["x"]), Some("aud")),
+        ] {
+            let claims = read(&said).expect("good claims");
+            let trust = Trust { rules: vec![rule], ..Trust::default() };
+            let found = trust.check(Some("https://a.example/keys"), &claims).err().map(|b| b.claim);
+            assert_eq!(found, wrong, "{said}");
+            assert_eq!(trust.check(Some("https://b.example/keys"), &claims), Ok(()), "another issuer's");
+            assert_eq!(trust.check(None, &claims), Ok(()), "written down");
         }
     }
 

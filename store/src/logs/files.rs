@@ -4,9 +4,10 @@
 use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
-use super::query::{Cut, UNPRICED_GROUPS, UNPRICED_OF, filter, group, light_select, one};
+use super::query::{Cut, Look, UNPRICED_GROUPS, UNPRICED_OF, filter, group, one};
 use super::shape::Table;
 use crate::database::{Database, Options, Side, open_later};
+use crate::filter::Filter;
 use crate::session::{Lease, failure};
 use crate::url::DatabaseUrl;
 use gateway_domain::Timestamp;
@@ -122,23 +123,46 @@ impl DayFiles {
         let filter = filter(query);
         filter.check()?;
         let (from, to) = (query.from.map(Day::of), query.to.map(Day::of));
-        let mut cut = Cut::page(query);
-        let mut found = Page { total: 0, rows: Vec::new() };
+        let (look, mut cut) = (Look::of(query), Cut::page(query));
+        let mut found = Page::of(0);
+        let mut first: Option<StoreError> = None;
         let within = |day: &Day| from.is_none_or(|from| *day >= from) && to.is_none_or(|to| *day <= to);
-        for day in self.days(Table::Records)?.into_iter().filter(within) {
-            let Some(database) = self.present(day, Table::Records).await? else { continue };
-            let (sql, values) = filter.count(Table::Records.name());
-            let count = database.rows(sql, values, |row| row.columns().int()).await;
-            let count = self.unless_gone(day, Table::Records, count)?;
-            let count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
-            found.total += count;
-            if let Some((offset, limit)) = cut.of(count) {
-                let (sql, values) = filter.clone().slice(light_select(), super::query::NEWEST, offset, limit);
-                let rows = database.rows(sql, values, decode).await;
-                found.rows.extend(self.unless_gone(day, Table::Records, rows)?);
+        let days: Vec<Day> = self.days(Table::Records)?.into_iter().filter(within).collect();
+        for day in &days {
+            if let Err(error) = self.page_of(*day, (&look, &filter), &mut cut, &mut found).await {
+                tracing::warn!(day = day.name(), %error, "records of a day cannot be read");
+                found.missing.push(day.name());
+                first.get_or_insert(error);
             }
         }
-        Ok(found)
+        match first {
+            // One damaged day hides nothing but itself; where there is no other, it is an error.
+            Some(error) if found.missing.len() == days.len() => Err(error),
+            _ => Ok(found),
+        }
+    }
+
+    async fn page_of(
+        &self,
+        day: Day,
+        (look, filter): (&Look, &Filter<'_>),
+        cut: &mut Cut,
+        found: &mut Page<LogRecord>,
+    ) -> Result<(), StoreError> {
+        let Some(database) = self.present(day, Table::Records).await? else { return Ok(()) };
+        let (sql, values) = filter.count(look.table);
+        let count = database.rows(sql, values, |row| row.columns().int()).await;
+        let count = self.unless_gone(day, Table::Records, count)?;
+        let count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
+        let mut after = *cut;
+        if let Some((offset, limit)) = after.of(count) {
+            let (sql, values) = filter.clone().slice(look.select, super::query::NEWEST, offset, limit);
+            let rows = database.rows(sql, values, decode).await;
+            found.rows.extend(self.unless_gone(day, Table::Records, rows)?);
+        }
+        found.total += count;
+        *cut = after;
+        Ok(())
     }
 
     async fn find(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Result<Option<LogRecord>, StoreError> {
@@ -147,18 +171,34 @@ impl DayFiles {
             // A record is made when its call ends: on the day of its id or, seldom, on the next.
             days.sort_by_key(|day| *day != made && *day != made.next());
         }
+        let mut unread = None;
         for day in days {
-            let (sql, values) = one(id, workspace);
-            let Some(database) = self.present(day, Table::Records).await? else { continue };
-            let rows = database.rows(sql, values, decode).await;
-            if let Some(mut record) = self.unless_gone(day, Table::Records, rows)?.into_iter().next() {
-                if let Some(bodies) = self.present(day, Table::Bodies).await? {
-                    record.bodies = self.unless_gone(day, Table::Bodies, append::bodies_of(&bodies, id).await)?;
-                }
-                return Ok(Some(record));
+            match self.find_in(day, id, workspace).await {
+                Ok(None) => {}
+                Ok(found) => return Ok(found),
+                // It may lie in another day.
+                Err(error) => unread = Some(error),
             }
         }
-        Ok(None)
+        unread.map_or(Ok(None), Err)
+    }
+
+    async fn find_in(
+        &self,
+        day: Day,
+        id: Uuid,
+        workspace: Option<WorkspaceId>,
+    ) -> Result<Option<LogRecord>, StoreError> {
+        let (sql, values) = one(id, workspace);
+        let Some(database) = self.present(day, Table::Records).await? else { return Ok(None) };
+        let rows = database.rows(sql, values, decode).await;
+        let Some(mut record) = self.unless_gone(day, Table::Records, rows)?.into_iter().next() else {
+            return Ok(None);
+        };
+        if let Some(bodies) = self.present(day, Table::Bodies).await? {
+            record.bodies = self.unless_gone(day, Table::Bodies, append::bodies_of(&bodies, id).await)?;
+        }
+        Ok(Some(record))
     }
 
     async fn drop_before(&self, table: Table, before: Timestamp) -> Result<u64, StoreError> {
@@ -223,13 +263,20 @@ impl LogStore for DayFiles {
                 }
                 // Before the look, so that a record that comes meanwhile takes the day out again.
                 self.priced.lock().insert(day);
-                let Some(database) = self.present(day, Table::Records).await? else { continue };
-                let found = database.rows(UNPRICED_GROUPS, vec![], group).await;
+                let found = match self.present(day, Table::Records).await {
+                    Ok(None) => continue,
+                    Ok(Some(database)) => database.rows(UNPRICED_GROUPS, vec![], group).await,
+                    Err(error) => Err(error),
+                };
                 let found = self.unless_gone(day, Table::Records, found);
                 if !matches!(&found, Ok(none) if none.is_empty()) {
                     self.priced.lock().remove(&day);
                 }
-                groups.extend(found?);
+                match found {
+                    Ok(found) => groups.extend(found),
+                    // The other days get their costs.
+                    Err(error) => tracing::warn!(day = day.name(), %error, "costs of a day cannot be looked for"),
+                }
             }
             Ok(groups.into_iter().collect())
         })
@@ -245,9 +292,9 @@ impl LogStore for DayFiles {
             days.reverse();
             for day in days.into_iter().filter(|day| after.is_none_or(|(time, _)| *day >= Day::of(time))) {
                 let values = super::query::unpriced_values(group, after);
-                let Some(database) = self.present(day, Table::Records).await? else { continue };
-                let found = database.rows(&**UNPRICED_OF, values, decode).await;
-                let found = self.unless_gone(day, Table::Records, found)?;
+                // A day that cannot be read was told of when it was looked for.
+                let Ok(Some(database)) = self.present(day, Table::Records).await else { continue };
+                let Ok(found) = database.rows(&**UNPRICED_OF, values, decode).await else { continue };
                 if !found.is_empty() {
                     return Ok(found);
                 }

@@ -20,6 +20,27 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {} FROM {}", names.join(", "), Table::Records.name())
 });
 
+/// SQLite keeps no statistics of a day's file, and takes an index by organisation or workspace to be as good: it would
+/// read a whole day for one trace.
+const BY_TRACE: &str = "log_entry INDEXED BY log_entry_trace";
+
+static SELECT_BY_TRACE: LazyLock<String> = LazyLock::new(|| SELECT.replace(Table::Records.name(), BY_TRACE));
+
+/// Where records of a day's file are looked for, and what is read of them.
+pub(super) struct Look {
+    pub(super) table: &'static str,
+    pub(super) select: &'static str,
+}
+
+impl Look {
+    pub(super) fn of(query: &LogQuery) -> Self {
+        match query.trace_id {
+            Some(_) => Self { table: BY_TRACE, select: &SELECT_BY_TRACE },
+            None => Self { table: Table::Records.name(), select: &SELECT },
+        }
+    }
+}
+
 pub(super) const NEWEST: &str = "created_at DESC, id DESC";
 
 /// What is kept of messages lies in another table: a thousand of those are no list.
@@ -108,6 +129,25 @@ impl Cut {
     }
 }
 
+/// What was refused or never sent has no usage, and used nothing: as the Admin API shows it.
+macro_rules! nothing {
+    () => {
+        "CASE WHEN total_tokens IS NULL AND (status >= 400 OR provider = '') THEN 0 END"
+    };
+}
+
+macro_rules! tokens {
+    () => {
+        concat!("COALESCE(total_tokens, ", nothing!(), ")")
+    };
+}
+
+macro_rules! cost {
+    () => {
+        concat!("COALESCE(cost, ", nothing!(), ")")
+    };
+}
+
 pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
     let mut filter = Filter::default();
     filter
@@ -123,10 +163,10 @@ pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
         .and_in("config", texts(&query.configs))
         .and_in("key_id", query.keys.iter().map(|key| key.0))
         .and_in("operation", texts(&query.operations))
-        .and_if("total_tokens >= ?", query.min_tokens.map(columns::whole))
-        .and_if("total_tokens <= ?", query.max_tokens.map(columns::whole))
-        .and_if("cost >= ?", query.min_cost.map(|cost| cost.0))
-        .and_if("cost <= ?", query.max_cost.map(|cost| cost.0));
+        .and_if(concat!(tokens!(), " >= ?"), query.min_tokens.map(columns::whole))
+        .and_if(concat!(tokens!(), " <= ?"), query.max_tokens.map(columns::whole))
+        .and_if(concat!(cost!(), " >= ?"), query.min_cost.map(|cost| cost.0))
+        .and_if(concat!(cost!(), " <= ?"), query.max_cost.map(|cost| cost.0));
     for (key, value) in &query.metadata {
         // Both engines know `replace`, and it compares bytes: LIKE would ignore case on SQLite and read
         // wildcards. A quote inside a JSON text is always escaped, so the pair cannot hide in a value.
@@ -142,4 +182,40 @@ fn texts(list: &[String]) -> impl Iterator<Item = &str> {
 /// The pair as it stands in compact JSON.
 fn pair(key: &str, value: &str) -> Value<'static> {
     format!("{}:{}", serde_json::Value::from(key), serde_json::Value::from(value)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::{Options, open_later};
+    use crate::url::DatabaseUrl;
+
+    /// As the Admin API asks: always with the organisation, the workspace and how far back logs are shown.
+    #[tokio::test]
+    async fn a_trace_is_found_by_its_index() {
+        let (url, options) = (DatabaseUrl::parse("sqlite::memory:").expect("a URL"), Options::default());
+        let database = open_later(&url, &options).await.expect("a database");
+        let mut lease = database.lease(Side::Write).await.expect("a connection");
+        Table::Records.ensure(&mut lease.session()).await.expect("a table");
+        let asked = LogQuery {
+            org: Some(OrgId(Uuid::nil())),
+            workspace: Some(WorkspaceId(Uuid::nil())),
+            from: Some(Timestamp(1)),
+            trace_id: Some("t".to_owned()),
+            ..LogQuery::default()
+        };
+        let look = Look::of(&asked);
+        let (count, values) = filter(&asked).count(look.table);
+        let (page, more) = filter(&asked).slice(look.select, NEWEST, 0, 50);
+        for (sql, values) in [(count, values), (page, more)] {
+            let mut session = lease.session();
+            let plan = session.fetch(format!("EXPLAIN QUERY PLAN {sql}"), values, |row| {
+                let mut c = row.columns();
+                (c.int()?, c.int()?, c.int()?);
+                c.text().map(str::to_owned)
+            });
+            let plan = plan.await.expect("a plan").join("; ");
+            assert!(plan.contains("log_entry_trace (trace_id=?)"), "{plan}");
+        }
+    }
 }

@@ -214,3 +214,22 @@ async fn records_of_before_are_moved_on_a_server() {
 async fn records_of_before_are_moved_out_of_a_file() {
     moved(House::new(Engine::File)).await;
 }
+
+/// Only SQLite has files that one day can spoil.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_day_hides_nothing_but_itself() {
+    let house = House::new(Engine::File);
+    let used = |day, n| LogRecord { usage: Some(Usage::default()), cost: None, ..on(day, n) };
+    house.logs().await.append(&[used(20_000, 1), used(20_002, 3)]).await.unwrap();
+    let file = house.path("logs").join(format!("{}.db", &Timestamp(20_001 * DAY).to_string()[..10]));
+    std::fs::write(&file, "no database, but long enough to be taken for one. ".repeat(200)).unwrap();
+    let store = house.logs().await;
+    let page = store.query(&any()).await.unwrap();
+    assert_eq!(page.missing, [Timestamp(20_001 * DAY).to_string()[..10].to_owned()]);
+    assert_eq!((page.total, page.rows.len()), (2, 2));
+    assert_eq!(store.get(id(1), None).await.unwrap().unwrap().id, id(1));
+    store.get(id(2), None).await.expect_err("nobody knows whether it is there");
+    assert!(!store.unpriced().await.unwrap().is_empty(), "the others get their costs");
+    let of_it = LogQuery { from: Some(Timestamp(20_001 * DAY)), to: Some(Timestamp(20_002 * DAY - 1)), ..any() };
+    store.query(&of_it).await.expect_err("there is nothing else to tell");
+}

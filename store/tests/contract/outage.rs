@@ -1,12 +1,15 @@
 //! A server that goes away fails calls soon and plainly, and serves them again once it is back.
 
 use crate::{options, put, row};
-use gateway_domain::ports::{ConfigStore, StoreError, WriteError};
+use gateway_domain::OrgId;
+use gateway_domain::ports::{ConfigStore, Directory, ResourceQuery, StoreError, WriteError};
+use gateway_domain::resource::Kind;
 use gateway_store::{DatabaseUrl, OpenError, Options, migrate, open, open_later};
 use gateway_testing::Postgres;
 use sqlx::{Connection, Executor, PgConnection};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
+use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_goes_away_and_comes_back() {
@@ -92,4 +95,44 @@ fn a_handle_may_outlive_its_runtime() {
         drop(runtime);
         drop(database);
     }
+}
+
+/// Whoever waits for an answer is told at once that there is none, once the server is known to be away; and gets
+/// answers again soon after it is back, though nothing else looks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_do_not_wait_for_a_server_that_is_known_to_be_away() {
+    let mut server = Postgres::start();
+    let url = DatabaseUrl::parse(&server.url()).unwrap();
+    let database = open(&url, &options()).await.unwrap();
+    put(&database, 0, vec![row(1, "a")]).await.unwrap();
+    let query = ResourceQuery {
+        kind: Kind::Config,
+        org: OrgId(Uuid::nil()),
+        workspace: None,
+        status: None,
+        name: None,
+        ids: Vec::new(),
+        deleted: false,
+        page: 0,
+        page_size: 10,
+    };
+    assert_eq!(database.trouble(), None);
+    server.stop();
+    // The first finds out, in its own time.
+    database.list(&query).await.unwrap_err();
+    let begun = Instant::now();
+    for _ in 0..50 {
+        let read = database.list(&query).await;
+        assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
+    }
+    // One of them may have looked again.
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(database.trouble().unwrap().contains("cannot be reached"));
+    server.resume();
+    let begun = Instant::now();
+    while database.list(&query).await.is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "nobody looked again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(database.trouble(), None);
 }

@@ -108,12 +108,23 @@ pub(super) async fn ask(request: RequestBuilder) -> Result<Value, Refused> {
     judge(&send(request).await?)
 }
 
+/// As [`ask`], for an endpoint of somebody's own: one that quotes what it was sent must not make us tell it.
+pub(super) async fn ask_hiding(request: RequestBuilder, secret: &str) -> Result<Value, Refused> {
+    judge_hiding(&send(request).await?, secret)
+}
+
 pub(super) fn judge(answer: &Answer) -> Result<Value, Refused> {
+    judge_hiding(answer, "")
+}
+
+fn judge_hiding(answer: &Answer, secret: &str) -> Result<Value, Refused> {
     let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
     if (200..300).contains(&answer.status) {
         return json.ok_or_else(|| Refused::failed("the token endpoint answered with something that is no JSON"));
     }
     let why = json.as_ref().and_then(reason).unwrap_or_else(|| format!("status {}", answer.status));
+    // Before the cut, which could leave a part of it. What is shorter would be found in innocent words.
+    let why = if secret.len() < 8 { why } else { why.replace(secret, "***") };
     let why: String = why.chars().take(LONGEST_MESSAGE).collect();
     Err(match answer.status {
         400 | 401 | 403 | 404 => Refused::denied(format!("the token endpoint refused the credential: {why}")),

@@ -1,16 +1,19 @@
 //! OAuth client credentials, Microsoft Entra's with them, and the identity that Azure gives a machine.
 
-use super::fetch::{Fetched, Fetcher, Refused, ask, token};
+use super::fetch::{Fetched, Fetcher, Refused, ask, ask_hiding, token};
 use gateway_domain::cloud::{Assertion, ClientCredentials, Endpoint};
 use http::Method;
 
 /// RFC 6749 §4.4; the secret in the body, which Entra wants and others must take. With a token of the platform in
 /// place of the secret: RFC 7523 §2.2.
 pub(super) async fn client_credentials(fetcher: &Fetcher, client: &ClientCredentials) -> Result<Fetched, Refused> {
-    let federated;
+    let (federated, secret);
     let mut form = vec![("grant_type", "client_credentials"), ("client_id", client.client_id.as_str())];
     match &client.secret {
-        Assertion::Secret(secret) => form.push(("client_secret", secret.expose())),
+        Assertion::Secret(given) => {
+            secret = given.expose().as_str();
+            form.push(("client_secret", secret));
+        }
         Assertion::FederatedFile => {
             let path = fetcher.places.azure_token_file.as_ref();
             let path = path.ok_or_else(|| Refused::failed("this gateway was given no --azure-token-file"))?;
@@ -18,7 +21,8 @@ pub(super) async fn client_credentials(fetcher: &Fetcher, client: &ClientCredent
                 .await
                 .map_err(|e| Refused::failed(format!("the file of --azure-token-file cannot be read: {}", e.kind())))?;
             form.push(("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"));
-            form.push(("client_assertion", federated.trim()));
+            secret = federated.trim();
+            form.push(("client_assertion", secret));
         }
     }
     form.extend(client.scope.as_deref().map(|scope| ("scope", scope)));
@@ -29,7 +33,7 @@ pub(super) async fn client_credentials(fetcher: &Fetcher, client: &ClientCredent
             fetcher.outbound.operator_request(Method::POST, &format!("{authority}/{tenant}/oauth2/v2.0/token"))
         }
     };
-    token(&ask(request.form(&form)).await?)
+    token(&ask_hiding(request.form(&form), secret).await?)
 }
 
 /// <https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token>, or where the

@@ -10,8 +10,11 @@ use gateway_domain::Secret;
 use gateway_domain::cloud::{self, Assertion, ClientCredentials, SignIn};
 use gateway_domain::egress::Trusted;
 use http::HeaderValue;
+use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+
+const SECRET: &str = "sk-long-secret-99";
 
 /// What the endpoint does at its nth call, counted from 1.
 type Script = fn(usize) -> (StatusCode, String);
@@ -23,7 +26,7 @@ struct Endpoint {
 }
 
 async fn play(State(endpoint): State<Endpoint>, form: String) -> impl IntoResponse {
-    assert_eq!(form, "grant_type=client_credentials&client_id=i&client_secret=s&scope=all");
+    assert_eq!(form, "grant_type=client_credentials&client_id=i&client_secret=sk-long-secret-99&scope=all");
     let call = endpoint.calls.fetch_add(1, SeqCst) + 1;
     // Long enough for others to come while it is under way.
     tokio::time::sleep(Duration::from_millis(30)).await;
@@ -49,7 +52,7 @@ async fn stage(script: Script) -> (Arc<Credentials>, Arc<Grant>, Arc<AtomicUsize
         azure_token_file: None,
         aws: Platform::default(),
     };
-    let secret = Assertion::Secret(Secret::new("s".into()));
+    let secret = Assertion::Secret(Secret::new(SECRET.into()));
     let endpoint = cloud::Endpoint::Url(endpoint);
     let client = ClientCredentials { endpoint, client_id: "i".into(), secret, scope: Some("all".into()) };
     let grant = Arc::new(Grant::new(SignIn::ClientCredentials(client)));
@@ -125,6 +128,21 @@ async fn a_refusal_is_told_to_all_and_not_hammered() {
         assert!(fault.message().ends_with("invalid_client: gone"), "{}", fault.message());
     }
     assert_eq!(calls.load(SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_quotes_the_secret_does_not_make_us_tell_it() {
+    for far in [0, 290] {
+        let quote: Script = if far == 0 {
+            |_| (StatusCode::UNAUTHORIZED, json!({"error": "invalid_client", "error_description": SECRET}).to_string())
+        } else {
+            // Where the message is cut, in the middle of it.
+            |_| (StatusCode::UNAUTHORIZED, json!({"error": format!("{}{SECRET}", "x".repeat(290))}).to_string())
+        };
+        let (credentials, grant, _) = stage(quote).await;
+        let fault = credentials.token(&grant).await.expect_err("refused");
+        assert!(!fault.message().contains("sk-"), "{}", fault.message());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,6 +21,8 @@ pub struct Org {
     pub overridable: BTreeSet<String>,
     /// Days after which the secrets of user keys are replaced.
     pub rotation_days: Option<u16>,
+    /// Managers may change and lift the limits of a workspace.
+    pub managers_set_limits: bool,
     /// Whose tokens open it; `None`: nobody's.
     pub trust: Option<Arc<Trust>>,
     /// Records may keep headers and bodies, unless a request says otherwise.
@@ -48,6 +50,7 @@ fn read(row: &Stored) -> Result<Org, String> {
         block_inline_config: o.blocks_inline(row.created_at),
         security: o.security_settings,
         overridable: o.overridable_sections,
+            managers_set_limits: o.managers_set_limits,
         rotation_days: o.user_api_key_rotation_period,
         debug_log: o.debug_log.unwrap_or(true),
         enforce_debug_log: o.enforce_debug_log_setting,
