@@ -1,12 +1,13 @@
 # The few commands that daily work needs. Each is a script or a line that can be run by itself.
 
-.PHONY: help setup run test lint one bench fuzz scale connections soak
+.PHONY: help setup run test lint one instructions bench fuzz scale connections soak
 
 help:
 	@echo 'make run              build and start the gateway for development; prints requests that work'
 	@echo 'make test             install what tests need, then lints and all tests'
 	@echo 'make lint             format, clippy and, where installed, cargo-deny'
 	@echo 'make one CRATE=store  clippy and tests of one crate: the normal loop'
+	@echo 'make instructions     count the instructions of a request and compare them with the baseline; ARGS=--rebase re-writes it'
 	@echo 'make bench            compare with nginx and a bare Pingora proxy (see benches/README.md)'
 	@echo 'make fuzz             requests made from our own OpenAPI document, and bytes for streams and bodies'
 	@echo 'make scale            start-up, memory and time per change with 100,000 keys'
@@ -33,6 +34,10 @@ CRATE_FLAGS = $(if $(wildcard $(CRATE)/Cargo.toml),--manifest-path $(CRATE)/Carg
 one:
 	cargo clippy $(CRATE_FLAGS) --all-targets -- -D warnings
 	cargo test $(CRATE_FLAGS)
+
+instructions:
+	@scripts/setup.sh instructions
+	@python3 benches/callgrind.py --check $(ARGS)
 
 bench:
 	scripts/setup.sh bench

@@ -2,19 +2,40 @@
 """User instructions per request, counted by callgrind: the same on a quiet and a busy machine.
 
 One worker thread, one connection, warm-up first. The kernel's work is not in these figures.
+With --check it is a gate: see "The gate by instructions" in README.md.
 """
 import argparse
+import dataclasses
 import glob
 import os
 import re
 import subprocess
+import sys
 import time
 
 from compare import KINDS, add_build_options, prepare
-from rig.contenders import Upstream
+from rig import gate
+from rig.contenders import AllRecorded, Bare, RecordsOff, RecordsOn, Upstream
 from rig.processes import stop_all
+from rig.profile import Profile
 
 SETTLE_SECONDS = 2  # until what requests left behind is worked off
+BASELINE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions.toml")
+# Else glibc copies by `rep movsb`, of which callgrind counts an instruction for each byte.
+HONEST = {"GLIBC_TUNABLES": "glibc.cpu.x86_rep_movsb_threshold=1073741824"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    contender: type
+    stream: bool = False
+
+
+# Those of one contender follow each other, so that it is started once.
+CASES = [Case("plain", RecordsOn), Case("stream", RecordsOn, stream=True), Case("all limits", AllRecorded),
+         Case("records off", RecordsOff)]
+YARDSTICKS = [Case("plain", Bare), Case("stream", Bare, stream=True)]
 
 
 def settings():
@@ -26,9 +47,14 @@ def settings():
     parser.add_argument("--functions", type=int, default=0, help="also print this many functions of the heaviest thread")
     parser.add_argument("--thread", default="", help="of the thread with this in its name, rather than the heaviest")
     parser.add_argument("--stream", action="store_true", help="streams instead of plain answers")
+    parser.add_argument("--check", action="store_true", help="fail when a case of instructions.toml grew, or is over its bound")
+    parser.add_argument("--rebase", action="store_true", help="measure these cases and re-write instructions.toml")
     add_build_options(parser)
     rig = parser.parse_args()
     rig.threads = 1
+    if rig.check or rig.rebase:
+        # The profile that tests are run in too: link-time optimisation would cost this check minutes.
+        rig.contenders, rig.profile = "bare,gateway", "release"
     return rig
 
 
@@ -36,11 +62,10 @@ def control(option, pid):
     subprocess.run(["callgrind_control", option, str(pid)], check=True, capture_output=True)
 
 
-def send(rig, contender, count):
+def send(rig, contender, count, stream):
     headers = [word for name, value in contender.headers.items() for word in ("-H", f"{name}: {value}")]
-    stream = ["--stream"] if rig.stream else []
-    done = subprocess.run([rig.load, "run", contender.url, "-n", str(count), "--timeout", "120", *headers, *stream],
-                          check=True, capture_output=True, text=True)
+    done = subprocess.run([rig.load, "run", contender.url, "-n", str(count), "--timeout", "120", *headers,
+                           *(["--stream"] if stream else [])], check=True, capture_output=True, text=True)
     if '"errors":0' not in done.stdout:
         raise SystemExit(f"{contender.name}: {done.stdout}")
 
@@ -58,17 +83,18 @@ def role(details):
     return next((name for name, runs in ROLES.items() if runs in plain), "other")
 
 
-def count(rig, contender):
+def count(rig, contender, stream):
     """{thread: (instructions per request, file with the details)}, heaviest first."""
     pid = contender.process.popen.pid
-    send(rig, contender, rig.warm_up)
+    send(rig, contender, rig.warm_up, stream)
     time.sleep(SETTLE_SECONDS)
     control("--zero", pid)
-    send(rig, contender, rig.requests)
+    send(rig, contender, rig.requests, stream)
     time.sleep(SETTLE_SECONDS)
+    before = set(glob.glob(f"{rig.dir}/callgrind.out.{pid}.*"))
     control("--dump", pid)
     out = {}
-    for path in glob.glob(f"{rig.dir}/callgrind.out.{pid}.1-*"):
+    for path in set(glob.glob(f"{rig.dir}/callgrind.out.{pid}.*-*")) - before:
         number = int(path.rpartition("-")[2])
         with open(path) as file:
             text = file.read()
@@ -81,25 +107,52 @@ def count(rig, contender):
 
 def functions(rig, path):
     """Where the instructions went, callees included."""
-    done = subprocess.run(["callgrind_annotate", "--inclusive=yes", "--threshold=100", path],
-                          check=True, capture_output=True, text=True)
-    lines = [line for line in done.stdout.splitlines() if re.match(r"\s*[\d,]+ \(", line)]
-    for line in lines[1:rig.functions + 1]:
-        number, name = re.match(r"\s*([\d,]+) \(.*?\)\s+\S*?:(.*?)(?: \[.*)?$", line).groups()
-        print(f"{int(number.replace(',', '')) / rig.requests / 1e3:8.1f}k  {name}")
+    for name, number in Profile(path).inclusive.most_common(rig.functions):
+        print(f"{number / rig.requests / 1e3:8.1f}k  {name}")
 
 
-def main():
-    rig = settings()
-    prepare(rig)
-    rig.wrap = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "--fair-sched=yes",
-                f"--callgrind-out-file={rig.dir}/callgrind.out.%p"]
+def measure(rig, cases):
+    """{name: what the worker took}."""
+    out, contender = {}, None
+    for case in cases:
+        if type(contender) is not case.contender:
+            if contender:
+                contender.process.stop()
+            contender = case.contender(rig)
+        workers = [path for name, (_, path) in count(rig, contender, case.stream).items() if "worker" in name]
+        if len(workers) != 1:
+            raise SystemExit(f"{case.name}: {len(workers)} threads look like a worker; see ROLES")
+        out[case.name] = gate.Measured.of(Profile(workers[0]), rig.requests)
+    contender.process.stop()
+    return out
+
+
+def check(rig):
+    began = time.time()
+    Upstream(rig)
+    bare, cases = measure(rig, YARDSTICKS), measure(rig, CASES)
+    stop_all()
+    rustc = subprocess.run(["rustc", "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    kept = gate.read(BASELINE)
+    if rig.rebase:
+        gate.write(BASELINE, kept, rustc, cases, bare)
+        kept = gate.read(BASELINE)
+    lines, grown = gate.growth(kept, rustc, cases)
+    more, over = gate.bounded(kept, cases, bare)
+    print("\n".join([*lines, *more, f"counted in {time.time() - began:.0f} s; details in {rig.dir}"]))
+    if grown or over:
+        broken = [f"{name} grew" for name in grown] + [f"{name} is over its bound" for name in over]
+        sys.exit(f"Broken: {'; '.join(broken)}. What needs more re-writes {os.path.basename(BASELINE)} (--rebase) "
+                 "in its own commit and says why; a bound stays.")
+
+
+def table(rig):
     Upstream(rig)
     print("| | user instructions per request | of which by thread |\n|---|---:|---|")
     details = []
     for name in (n for n in rig.contenders.split(",") if n in KINDS and n != "nginx"):
         contender = KINDS[name](rig)
-        threads = count(rig, contender)
+        threads = count(rig, contender, rig.stream)
         parts = ", ".join(f"{name}: {n / 1e3:.1f}k" for name, (n, _) in threads.items() if n >= 100)
         print(f"| {contender.name} | {sum(n for n, _ in threads.values()) / 1e3:.1f}k | {parts} |", flush=True)
         shown = [path for name, (_, path) in threads.items() if rig.thread in name]
@@ -109,6 +162,15 @@ def main():
         print(f"\n{name}: {path}")
         functions(rig, path)
     stop_all()
+
+
+def main():
+    rig = settings()
+    prepare(rig)
+    os.environ |= HONEST
+    rig.wrap = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "--fair-sched=yes",
+                f"--callgrind-out-file={rig.dir}/callgrind.out.%p"]
+    check(rig) if rig.check or rig.rebase else table(rig)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ def settings():
 
 
 def add_build_options(parser):
-    parser.add_argument("--gateway", help="a built gateway (default: built with the dist profile)")
+    parser.add_argument("--profile", default="dist", help="what the gateway and the bare proxy are built with")
+    parser.add_argument("--gateway", help="a built gateway (default: built now)")
     parser.add_argument("--bare", help="a built bare-proxy (default: likewise)")
     parser.add_argument("--load", help="a built load tool (default: built with the release profile)")
     # Large bodies are looked at on the runtime's blocking threads: that is serving a request too.
@@ -82,10 +83,10 @@ def prepare(rig):
     wanted = [p for given, p, whose in packages if not given and whose & set(rig.contenders.split(","))]
     if wanted:
         # Together, so that both link the same build of the framework.
-        build("--profile", "dist", *(word for package in wanted for word in ("-p", package)))
+        build("--profile", rig.profile, *(word for package in wanted for word in ("-p", package, "--bin", package)))
     rig.load = rig.load or f"{target}/release/load"
-    rig.gateway = rig.gateway or f"{target}/dist/gateway"
-    rig.bare = rig.bare or f"{target}/dist/bare-proxy"
+    rig.gateway = rig.gateway or f"{target}/{rig.profile}/gateway"
+    rig.bare = rig.bare or f"{target}/{rig.profile}/bare-proxy"
     rig.out = os.path.join(target, "bench")
     os.makedirs(rig.out, exist_ok=True)
     rig.dir = tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=rig.out)

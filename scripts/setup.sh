@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the system packages that a task lacks: `setup.sh run` or `setup.sh test`.
+# Installs the system packages that a task lacks: `setup.sh run`, `setup.sh test` and so on.
 # Quick and silent when nothing is missing. With neither root nor sudo it says what to install.
 set -euo pipefail
 
@@ -29,13 +29,17 @@ case ${1:-run} in
     need npm has npm
     need curl has curl
     ;;
+  instructions)
+    need python3 has python3
+    need valgrind has valgrind
+    ;;
   bench)
     need python3 has python3
     need nginx-light has nginx
     need valgrind has valgrind
     ;;
   *)
-    echo "usage: $0 run|test|bench" >&2
+    echo "usage: $0 run|test|instructions|bench" >&2
     exit 2
     ;;
 esac

@@ -245,6 +245,13 @@ class RecordsOn(Gateway):
     log_store = "null:"
 
 
+class AllRecorded(RecordsOn):
+    """By requests, tokens and money, in process."""
+
+    name = "all limits"
+    limits = ("requests", "tokens", "cost")
+
+
 class RecordsOff(Gateway):
     """Records end where they would leave the hot path."""
 

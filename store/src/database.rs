@@ -91,7 +91,7 @@ pub(crate) enum Side {
 /// Connects, and sees to it that the tables have the shape this program knows.
 pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Database, OpenError> {
     if let Engine::Postgres(connect) = &url.0 {
-        dial(&dressed(connect), options, url).await?;
+        Box::pin(dial(&dressed(connect), options, url)).await?;
     }
     let database = open_later(url, options).await?;
     let ready = if options.migrate { migration::migrate(&database).await } else { migration::verify(&database).await };
@@ -152,11 +152,12 @@ impl Database {
         }
     }
 
+    /// Boxed, since waiting for a connection is kilobytes of state that all callers would carry in their futures.
     async fn acquire(&self, side: Side) -> Result<Lease, Error> {
         match &self.0.pools {
-            Pools::Sqlite { read, .. } if side == Side::Read => read.acquire().await.map(Lease::Sqlite),
-            Pools::Sqlite { write, .. } => write.acquire().await.map(Lease::Sqlite),
-            Pools::Postgres(pool) => pool.acquire().await.map(Lease::Postgres),
+            Pools::Sqlite { read, .. } if side == Side::Read => Box::pin(read.acquire()).await.map(Lease::Sqlite),
+            Pools::Sqlite { write, .. } => Box::pin(write.acquire()).await.map(Lease::Sqlite),
+            Pools::Postgres(pool) => Box::pin(pool.acquire()).await.map(Lease::Postgres),
         }
     }
 
@@ -269,7 +270,7 @@ async fn sqlite_file(path: &Path, options: &Options, url: &DatabaseUrl) -> Resul
 async fn first_connection(connect: &SqliteConnectOptions, options: &Options) -> Result<SqlitePool, Error> {
     let until = Instant::now() + options.call_timeout;
     loop {
-        match kept(options).max_connections(1).connect_with(connect.clone()).await {
+        match Box::pin(kept(options).max_connections(1).connect_with(connect.clone())).await {
             Err(e) if is_busy(&e) && Instant::now() < until => sleep(Duration::from_millis(10)).await,
             done => return done,
         }
@@ -303,7 +304,8 @@ fn pool(options: &Options) -> SqlitePoolOptions {
 /// One connection is the database: it must neither be closed nor be joined by a second one.
 async fn sqlite_memory(options: &Options, url: &DatabaseUrl) -> Result<Pools, OpenError> {
     let connect = tuned(SqliteConnectOptions::new().in_memory(true));
-    let pool = pool(options).max_connections(1).connect_with(connect).await.map_err(|e| refusal(&e, url))?;
+    let pool = Box::pin(kept(options).max_connections(1).connect_with(connect)).await;
+    let pool = pool.map_err(|e| refusal(&e, url))?;
     Ok(Pools::Sqlite { read: pool.clone(), write: pool })
 }
 

@@ -97,7 +97,7 @@ impl Ear {
                     }
                 }
             };
-            match listener.try_recv().await {
+            match Box::pin(listener.try_recv()).await {
                 Ok(Some(_)) => {
                     // One look serves all that is already here.
                     while listener.next_buffered().is_some() {}
@@ -113,9 +113,9 @@ impl Ear {
 }
 
 async fn connect(pool: &PgPool) -> Result<PgListener, Error> {
-    let mut listener = PgListener::connect_with(pool).await?;
+    let mut listener = Box::pin(PgListener::connect_with(pool)).await?;
     listener.eager_reconnect(false);
     listener.ignore_pool_close_event(true);
-    listener.listen(CHANNEL).await?;
+    Box::pin(listener.listen(CHANNEL)).await?;
     Ok(listener)
 }

@@ -113,7 +113,8 @@ impl Dialer {
         let (mut address, mut key) = (address, key);
         loop {
             let peer = PooledPeer::new(self.peer(origin, address), key);
-            match self.connector.new_stream(&peer).await {
+            // Boxed: dialling is rare, and what it needs would double the future of every call.
+            match Box::pin(self.connector.new_stream(&peer)).await {
                 Ok(stream) => return Ok(Dialled { stream, key }),
                 Err(e) if tried >= origin.resolved.as_ref().map_or(1, |r| r.len().min(4)) => {
                     return Err(DialError::Failed(in_words(e.etype()).to_owned()));

@@ -50,7 +50,7 @@ fn read(row: &Stored) -> Result<Org, String> {
         block_inline_config: o.blocks_inline(row.created_at),
         security: o.security_settings,
         overridable: o.overridable_sections,
-            managers_set_limits: o.managers_set_limits,
+        managers_set_limits: o.managers_set_limits,
         rotation_days: o.user_api_key_rotation_period,
         debug_log: o.debug_log.unwrap_or(true),
         enforce_debug_log: o.enforce_debug_log_setting,
