@@ -28,7 +28,7 @@ pub(crate) use control::ControlPlane;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
 pub(crate) use exchange::CallParts;
 pub(crate) use intake::known_key;
-pub(crate) use routing::InlineKey;
+pub(crate) use routing::InlineConfigs;
 pub(crate) use settings::ProxySettings;
 pub(crate) use shield::{Bounds, Shield};
 pub(crate) use sticky::Assignments;
@@ -43,20 +43,15 @@ use body::{BodyError, Permit};
 use bytes::Bytes;
 use client::{Client, Framing, Upload};
 use exchange::{Exchange, Unanswered};
-use gateway_domain::config::Config;
 use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
 use intake::{Refused, Way};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
-use quick_cache::sync::Cache;
 use record::{BodyCapture, PendingRecords, RecordBodies};
 use request::Request;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// Compiled inline configs by workspace and text.
-pub(crate) type Inline = Cache<InlineKey, Arc<Config>>;
 
 /// The proxy: one value, shared by all workers and their connections.
 pub(crate) struct Gateway {
@@ -67,7 +62,7 @@ pub(crate) struct Gateway {
     pub(crate) budget: Arc<Budget>,
     pub(crate) records: Records,
     pub(crate) names: Arc<ReplyNames>,
-    pub(crate) inline: Arc<Inline>,
+    pub(crate) inline: Arc<InlineConfigs>,
     pub(crate) sticks: Arc<Assignments>,
     pub(crate) shield: Arc<Shield>,
     pub(crate) control: ControlPlane,
@@ -224,7 +219,7 @@ impl Gateway {
 
     /// Config and plan.
     async fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
-        let chosen = routing::choose(self, &request.tenant, &request.headers)?;
+        let chosen = routing::choose(self, &request.tenant, &request.headers).await?;
         let routing = routing::plan(self, chosen, request).await?;
         request.untouched_model = request.is_untouched().then(|| target::untouched_model(&routing, request));
         Ok(routing)

@@ -28,7 +28,7 @@ use crate::outbound::Outbound;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{
-    Assignments, Bounds, Budget, CallParts, ControlPlane, DeliveryParts, Gateway, Inline, ProxySettings, ReplyNames,
+    Assignments, Bounds, Budget, CallParts, ControlPlane, DeliveryParts, Gateway, InlineConfigs, ProxySettings, ReplyNames,
     Shield, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
@@ -51,8 +51,6 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// Compiled inline configs kept, by their text.
-const INLINE_CONFIGS: usize = 4096;
 
 /// The control plane, the watcher and the stores run here, apart from the proxy's workers.
 fn control_runtime() -> Result<Runtime, String> {
@@ -107,7 +105,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
     let presence = presence::start(control.handle(), &booted, settings.role, peers.clone());
     let dns = Dns::new(booted.trusted.clone(), control.handle().clone());
-    let inline = Arc::new(quick_cache::sync::Cache::new(INLINE_CONFIGS));
+    let inline = Arc::new(InlineConfigs::new(booted.trusted.clone(), control.handle().clone()));
     watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dialer = Dialer::new(dns, settings.connect_timeout.0, Some(mock_provider(&control)));
@@ -182,10 +180,14 @@ fn shield(settings: &Settings, metrics: &Metrics, peers: Peers) -> Result<Arc<Sh
 }
 
 /// Sizes of what the proxy keeps.
-fn watch(metrics: &Metrics, dns: &Dns, inline: &Arc<Inline>) -> Result<(), prometheus::Error> {
-    let inline = inline.clone();
-    metrics
-        .watch("gateway_inline_configs", "Compiled inline configs kept, 4,096 at most", move || inline.len() as u64)?;
+fn watch(metrics: &Metrics, dns: &Dns, inline: &Arc<InlineConfigs>) -> Result<(), prometheus::Error> {
+    let [kept, held, compiled, shed] = std::array::from_fn(|_| inline.clone());
+    metrics.watch("gateway_inline_configs", "Compiled inline configs and refusals kept", move || kept.len())?;
+    metrics.watch("gateway_inline_config_bytes", "Bytes that those take, 64 MiB at most", move || held.bytes())?;
+    let help = "Inline configs compiled since the start";
+    metrics.watch("gateway_inline_compilations", help, move || compiled.compilations())?;
+    let help = "Requests refused since too many configs of their workspace waited to be compiled";
+    metrics.watch("gateway_inline_shed", help, move || shed.shed())?;
     metrics.watch("gateway_names_resolved", "Names of providers whose addresses are known", dns.size())?;
     metrics.watch("gateway_idle_connections", "Idle connections to providers, of all threads", idle)
 }

@@ -5,10 +5,14 @@ mod view;
 
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
+use gateway_domain::record::LogRecord;
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
 use http::Method;
 use serde_json::{Value, json};
+
+/// Of all that clients wrote into the records of one page; what is written of them takes several times as much.
+const MOST_SHOWN: usize = 8 << 20;
 
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("logs.list")];
@@ -27,10 +31,22 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         return Ok(Reply::json(json!({"object": "list", "total": 0, "data": []})));
     };
     let page = call.app.logs.query(&query).await?;
+    if page.rows.iter().map(written_by_clients).sum::<usize>() > MOST_SHOWN {
+        let most = MOST_SHOWN >> 20;
+        return Err(bad(
+            "page_size",
+            format_args!("asks for records with more than {most} MiB of metadata: ask for fewer"),
+        ));
+    }
     let snapshot = call.snapshot();
     let reader = reader(&call, &snapshot);
     let data: Vec<Value> = page.rows.iter().map(|r| view::record(r, &reader)).collect();
     Ok(Reply::json(json!({"object": "list", "total": page.total, "data": data})))
+}
+
+/// Bytes of a record whose number clients decide.
+fn written_by_clients(record: &LogRecord) -> usize {
+    record.metadata.len() + record.path.len()
 }
 
 async fn get(call: Call) -> Result<Reply, Problem> {

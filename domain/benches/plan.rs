@@ -59,7 +59,7 @@ struct Asked<'a> {
     config: &'a Config,
     body: &'a [u8],
     plan: &'a str,
-    params: OnceCell<Vec<(&'a str, Value)>>,
+    params: OnceCell<Vec<Option<Value>>>,
 }
 
 impl Look for Asked<'_> {
@@ -73,7 +73,8 @@ impl Look for Asked<'_> {
 
     fn param(&self, key: &str) -> Option<&Value> {
         let read = || params::read(self.body, &self.config.params);
-        self.params.get_or_init(read).iter().find(|(k, _)| *k == key).map(|(_, v)| v)
+        let place = self.config.params.iter().position(|name| **name == *key)?;
+        self.params.get_or_init(read)[place].as_ref()
     }
 
     fn pathname(&self) -> &str {

@@ -1,9 +1,10 @@
-//! The config object (`spec/config-object.md`), compiled once into an immutable template: inheritance is
+//! The config object (`docs/configs.md`), compiled once into an immutable template: inheritance is
 //! resolved, casings are one, names are places, secrets are opened. Per request only choosing is left, see `plan`.
 //! A key that the gateway does not yet act on is a problem, never ignored.
 
 pub mod breaker;
 mod clouds;
+mod cost;
 mod fields;
 pub mod params;
 pub mod plan;
@@ -12,8 +13,9 @@ mod read;
 mod strategy;
 
 pub use breaker::Breaker;
+pub use cost::INLINE_TEXT;
 pub use fields::keys;
-pub use query::Query;
+pub use query::{Effort, Query};
 
 use crate::cloud::{self, Settings};
 use crate::egress::{BaseUrl, Trusted};
@@ -34,6 +36,7 @@ pub struct Config {
     /// Some target sets the model, so that it is not known before the target is.
     pub sets_model: bool,
     breakers: Box<[Breaker]>,
+    memory: usize,
     /// Of the document, so that what is kept about one state of a config never counts for another.
     fingerprint: [u8; 16],
 }
@@ -132,7 +135,7 @@ impl Cache {
     pub const DEFAULT_AGE: u32 = 604_800;
 
     /// Seconds that an answer is kept. What the organisation says counts where the config says nothing, and is the
-    /// most that it may say (`spec/config-object.md`, cache).
+    /// most that it may say.
     pub fn keep(&self, organisation: Option<u32>) -> u32 {
         let age = self.max_age.or(organisation).unwrap_or(Self::DEFAULT_AGE);
         organisation.map_or(age, |most| age.min(most))
@@ -197,7 +200,7 @@ pub struct Context<'a> {
     pub trusted: &'a Trusted,
     /// Opens a stored credential; for inline configs, hands the text back.
     pub open: &'a dyn Fn(&str) -> Option<Secret<String>>,
-    /// Credentials of the same config, so that a custom host is never met by a managed one (invariant 6).
+    /// Whether it is a saved config: its custom host may meet a managed credential, and its bounds are wider.
     pub saved: bool,
 }
 
@@ -207,11 +210,12 @@ impl std::fmt::Debug for Context<'_> {
     }
 }
 
-/// Checks and compiles a config. Every problem is listed, not only the first.
+/// Checks and compiles a config. Every problem is listed, not only the first, up to a bound.
 pub fn compile(config: &Value, context: &Context<'_>) -> Result<Config, Vec<Problem>> {
     let mut compiler = fields::Compiler::new(context);
     let compiled = compiler.compile(config);
-    if compiler.problems.is_empty() { Ok(compiled) } else { Err(compiler.problems) }
+    let problems = compiler.verdict();
+    if problems.is_empty() { Ok(compiled) } else { Err(problems) }
 }
 
 impl Config {
@@ -244,8 +248,14 @@ impl Config {
             params: Box::default(),
             sets_model: false,
             breakers: Box::default(),
+            memory: 0,
             fingerprint: [0; 16],
         }
+    }
+
+    /// About how many bytes it takes, its patterns as they really are.
+    pub const fn memory(&self) -> usize {
+        self.memory
     }
 
     /// Every target that may answer, in the order of the document.

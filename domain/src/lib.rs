@@ -10,6 +10,7 @@ pub mod egress;
 pub mod fault;
 pub mod id;
 pub mod keys;
+pub mod metadata;
 pub mod money;
 pub mod node;
 pub mod operation;

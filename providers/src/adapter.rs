@@ -117,7 +117,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// How far a stream has come: decides how long the head is held back (invariant 2).
+/// How far a stream has come: decides how long the head is held back, since no target can be tried after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Nothing yet that commits: only role, ping, message_start and the like.
@@ -178,8 +178,12 @@ pub trait StreamTranslator: Send {
     fn finish(&mut self) -> Bytes;
     /// The in-band error that ends a broken stream, in the client's dialect and without an end mark.
     fn abort(&mut self, failure: &Failure) -> Bytes;
-    /// What was seen so far; valid at any time, also after the client left.
+    /// What was seen so far; valid at any time, also after the client left. Copies the start of what was said.
     fn ending(&self) -> Ending;
+    /// Characters of content seen so far, to be asked often: nothing is copied.
+    fn said_chars(&self) -> u64;
+    /// Bytes of an event that has begun and not ended. Whoever feeds the stream counts them as held for its request.
+    fn held(&self) -> usize;
 }
 
 /// A provider. Stateless: one value serves every call.

@@ -29,14 +29,17 @@ use responses::ResponsesGrammar;
 
 /// What a row serves beside what every provider is asked for (see [`paths`]), as a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Serves(u32);
+pub(crate) struct Serves(u128);
+
+/// One bit for each.
+const _: () = assert!(Operation::ALL.len() <= u128::BITS as usize);
 
 impl Serves {
     pub(crate) const fn of(operations: &[Operation]) -> Self {
         let mut bits = 0;
         let mut i = 0;
         while i < operations.len() {
-            bits |= 1 << operations[i] as u32;
+            bits |= 1 << operations[i] as u128;
             i += 1;
         }
         Self(bits)
@@ -47,7 +50,7 @@ impl Serves {
     }
 
     const fn has(self, operation: Operation) -> bool {
-        self.0 & (1 << operation as u32) != 0
+        self.0 & (1 << operation as u128) != 0
     }
 }
 

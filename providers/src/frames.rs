@@ -69,7 +69,12 @@ impl Frames {
         read_message_from(whole).map(|message| Some(Frame::of(&message))).map_err(|_| Broken::Garbled)
     }
 
-    /// Whether bytes wait for the rest of their frame.
+    /// Bytes that wait for the rest of their frame.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether any do.
     pub fn is_open(&self) -> bool {
         !self.held.is_empty()
     }

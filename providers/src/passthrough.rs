@@ -156,6 +156,14 @@ impl<G: Grammar> StreamTranslator for Passthrough<G> {
     fn ending(&self) -> Ending {
         self.seen.ending()
     }
+
+    fn said_chars(&self) -> u64 {
+        self.seen.said.chars()
+    }
+
+    fn held(&self) -> usize {
+        self.framer.held()
+    }
 }
 
 /// Collects the ranges to pass on; ranges that touch stay one slice of the input.

@@ -198,4 +198,12 @@ impl StreamTranslator for Relay {
     fn ending(&self) -> Ending {
         Ending { usage: self.meter.usage(), model: self.meter.model.clone(), ..self.seen.ending() }
     }
+
+    fn said_chars(&self) -> u64 {
+        self.seen.said.chars()
+    }
+
+    fn held(&self) -> usize {
+        self.line.len()
+    }
 }

@@ -46,6 +46,11 @@ impl Framer {
         Some([last, b"\n\n"].concat().into())
     }
 
+    /// Bytes of the event that is not complete yet.
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+
     fn capped(&self, whole: Bytes) -> Result<Bytes, TooLarge> {
         if self.held.len() > MAX_EVENT { Err(TooLarge) } else { Ok(whole) }
     }
@@ -141,6 +146,15 @@ pub(crate) fn event(name: Option<&str>, json: &[u8]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_waits_for_its_end_is_told() {
+        let mut framer = Framer::default();
+        for (chunk, held) in [("data: 1\n", 8), ("data", 12), (": 2\n\nd", 1), ("\n\n", 0)] {
+            framer.push(Bytes::from_static(chunk.as_bytes())).expect("small");
+            assert_eq!(framer.held(), held, "after {chunk:?}");
+        }
+    }
 
     fn cut(text: &str, size: usize) -> Vec<String> {
         let mut framer = Framer::default();

@@ -115,6 +115,10 @@ impl Flow {
         self.seen.progress
     }
 
+    pub(crate) fn said_chars(&self) -> u64 {
+        self.seen.said.chars()
+    }
+
     pub(crate) fn ending(&self, reader: &impl Reader) -> Ending {
         let (usage, uncounted) = (reader.usage(), reader.uncounted());
         Ending { usage, uncounted, model: reader.model().map(str::to_owned), ..self.seen.ending() }
@@ -189,6 +193,14 @@ impl<R: Reader> StreamTranslator for Stream<R> {
 
     fn ending(&self) -> Ending {
         self.flow.ending(&self.reader)
+    }
+
+    fn said_chars(&self) -> u64 {
+        self.flow.said_chars()
+    }
+
+    fn held(&self) -> usize {
+        self.framer.held()
     }
 }
 

@@ -1,12 +1,13 @@
-//! The gateway's own request headers as one typed value (`spec/service.md`, request headers). A bad one is a
+//! The gateway's own request headers as one typed value (`docs/data-plane.md`, request headers). A bad one is a
 //! 400 that names it as the client spelled it. `--header-alias` prefixes count like `x-gateway-`.
 
 use super::trace::Told;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::cloud::{Settings, setting_of_header};
+use gateway_domain::config::INLINE_TEXT;
 use gateway_domain::egress::{BaseUrl, Trusted, check_custom_host};
 use gateway_domain::record::{Client, Parent};
-use gateway_domain::{Fault, FaultKind};
+use gateway_domain::{Fault, FaultKind, metadata};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::Value;
 use std::sync::Arc;
@@ -171,6 +172,10 @@ impl GatewayHeaders {
                 if std::str::from_utf8(value.as_bytes()).is_ok_and(|v| v.trim().is_empty()) {
                     return Err(bad(name, "must not be empty"));
                 }
+                if value.len() > INLINE_TEXT {
+                    let rule = "bytes; save a larger config, and send its slug";
+                    return Err(bad(name, &format!("must be at most {INLINE_TEXT} {rule}")));
+                }
                 self.config = Some(value.clone());
             }
             "custom-host" => {
@@ -184,9 +189,9 @@ impl GatewayHeaders {
             "span-name" => self.traced.get_or_insert_default().span_name = Some(short(name, text()?)?),
             "parent-span-id" => self.traced.get_or_insert_default().parent_span_id = Some(short(name, text()?)?),
             "runtime" | "runtime-version" | "package-version" => self.tell(suffix, value),
-            "metadata" => self.metadata = metadata(name, value)?,
+            "metadata" => self.metadata = read_metadata(name, value)?,
             "cache-force-refresh" => self.cache_refresh = flag(name, text()?)?,
-            "cache-namespace" => self.cache_namespace = Some(text()?.into()),
+            "cache-namespace" => self.cache_namespace = Some(short(name, text()?)?),
             "early-keepalive" => self.early_keepalive = flag(name, text()?)?,
             "request-timeout" => match text()?.parse() {
                 Ok(ms) if ms > 0 => self.request_timeout_ms = Some(ms),
@@ -273,14 +278,13 @@ fn short(name: &str, text: &str) -> Result<Arc<str>, Fault> {
 
 /// W3C Baggage: `key=value;property,…`; members that metadata could not hold are left out.
 fn baggage(text: &str) -> Vec<(String, String)> {
-    const MOST: usize = 64;
     let member = |m: &str| {
         let (key, value) = m.split(';').next()?.split_once('=')?;
         let value = percent_decoded(value.trim())?;
         let key = key.trim();
-        (!key.is_empty() && value.chars().count() <= 128).then(|| (key.to_owned(), value))
+        (!key.is_empty() && metadata::is_short(key) && metadata::is_short(&value)).then(|| (key.to_owned(), value))
     };
-    text.split(',').filter_map(member).take(MOST).collect()
+    text.split(',').filter_map(member).take(metadata::PAIRS).collect()
 }
 
 fn percent_decoded(text: &str) -> Option<String> {
@@ -309,25 +313,24 @@ fn flag(name: &str, text: &str) -> Result<bool, Fault> {
 
 /// `a, b` or `["a","b"]`: the documents show both.
 fn list(name: &str, text: &str) -> Result<Vec<String>, Fault> {
-    if text.starts_with('[') {
-        return serde_json::from_str(text).map_err(|_| bad(name, "must be an array of strings"));
+    const MOST: usize = 100;
+    let names: Vec<String> = match text.starts_with('[') {
+        true => serde_json::from_str(text).map_err(|_| bad(name, "must be an array of strings"))?,
+        false => text.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect(),
+    };
+    match names.len() {
+        0 if !text.starts_with('[') => Err(bad(name, "must name at least one header")),
+        n if n > MOST => Err(bad(name, &format!("must name at most {MOST} headers"))),
+        _ => Ok(names),
     }
-    let names: Vec<String> = text.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect();
-    if names.is_empty() { Err(bad(name, "must name at least one header")) } else { Ok(names) }
 }
 
-/// A JSON object of strings, each at most 128 characters (`spec/logs-analytics.md`, metadata).
-fn metadata(name: &str, value: &HeaderValue) -> Result<Vec<(String, String)>, Fault> {
+/// A JSON object of strings.
+fn read_metadata(name: &str, value: &HeaderValue) -> Result<Vec<(String, String)>, Fault> {
     let Ok(Value::Object(map)) = serde_json::from_slice(value.as_bytes()) else {
         return Err(bad(name, "must be a JSON object"));
     };
-    map.into_iter()
-        .map(|(k, v)| match v {
-            Value::String(s) if s.chars().count() <= 128 => Ok((k, s)),
-            Value::String(_) => Err(bad(name, &format!("`{k}` must be at most 128 characters"))),
-            _ => Err(bad(name, &format!("`{k}` must be a string"))),
-        })
-        .collect()
+    metadata::read(&map).map_err(|refused| bad(name, &refused.rule()))
 }
 
 #[cfg(test)]
@@ -343,7 +346,7 @@ mod tests {
         GatewayHeaders::parse(&map, &["x-acme-".into()], &Trusted::default())
     }
 
-    /// `spec/providers.md`, cloud settings, row by row: each is kept for the call, or refused by its name below.
+    /// Every setting of a cloud is kept for the call, or refused by its name below.
     #[test]
     fn no_setting_of_a_cloud_is_ignored() {
         let account = r#"{"type":"service_account","client_email":"a@b","private_key":"-"}"#;
@@ -442,6 +445,11 @@ mod tests {
 
     #[test]
     fn each_bad_value_names_its_header() {
+        let pairs: Vec<String> = (0..65).map(|n| format!("\"k{n}\":\"v\"")).collect();
+        let many = format!("{{{}}}", pairs.join(","));
+        let long_key = format!("{{\"{}\":\"v\"}}", "k".repeat(129));
+        let large = format!("{{\"provider\":\"openai\"{}}}", " ".repeat(INLINE_TEXT));
+        let names = (0..101).map(|n| format!("x-{n}")).collect::<Vec<_>>().join(",");
         for (name, value) in [
             ("x-gateway-provider", "open ai"),
             ("x-gateway-virtual-key", ""),
@@ -450,6 +458,11 @@ mod tests {
             ("x-gateway-trace-id", ""),
             ("x-gateway-metadata", "{"),
             ("x-gateway-metadata", r#"{"a":1}"#),
+            ("x-gateway-metadata", &many),
+            ("x-gateway-metadata", &long_key),
+            ("x-gateway-config", &large),
+            ("x-gateway-forward-headers", &names),
+            ("x-gateway-cache-namespace", &large),
             ("x-gateway-cache-force-refresh", "maybe"),
             ("x-gateway-early-keepalive", "15s"),
             ("x-gateway-request-timeout", "soon"),
@@ -468,6 +481,14 @@ mod tests {
             let fault = parse(&[(name, value)]).expect_err(name);
             assert_eq!((fault.status(), fault.param()), (400, Some(name)), "{}", fault.message());
         }
+    }
+
+    #[test]
+    fn baggage_that_no_record_could_hold_is_left_out() {
+        let (long, many) = ("k".repeat(129), (0..100).map(|n| format!("n{n}=v")).collect::<Vec<_>>());
+        let text = format!("{long}=v,short={long},{}", many.join(","));
+        let parsed = parse(&[("baggage", &text)]).expect("valid").baggage;
+        assert_eq!((parsed.len(), parsed[0].0.as_str()), (64, "n0"));
     }
 
     #[test]

@@ -1,23 +1,24 @@
-//! Which config a request goes by, and the plan that comes out of it. Precedence of sources
-//! (`spec/config-object.md`): request header, key default, the workspace's default, then the bare provider
-//! of the request.
+//! Which config a request goes by, and the plan that comes out of it. Precedence of sources: request header, key
+//! default, the workspace's default, then the bare provider of the request.
 
+mod inline;
+
+pub(crate) use inline::InlineConfigs;
+
+use super::Gateway;
 use super::request::{Request, Tenant};
 use super::sticky::{Assignments, Drawn, View};
-use super::{Gateway, Inline};
 use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
-use gateway_domain::config::plan::{Asks, Look, NoMatch, Plan};
-use gateway_domain::config::{self, Config, Context, params};
-use gateway_domain::egress::Trusted;
+use gateway_domain::config::plan::{Asks, Look, NoTarget, Plan};
+use gateway_domain::config::{Config, params, split_model};
 use gateway_domain::id::ConfigId;
 use gateway_domain::record::mask;
 use gateway_domain::snapshot::SavedConfig;
-use gateway_domain::{Fault, FaultKind, Secret, WorkspaceId};
-use quick_cache::Equivalent;
+use gateway_domain::{Fault, FaultKind};
+use inline::not_json;
 use serde_json::Value;
-use std::cell::OnceCell;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use uuid::Uuid;
 
 /// A request without a config: the object itself is the target, all from headers and model.
@@ -47,6 +48,8 @@ pub(crate) struct Routing {
     /// Slug of the saved config, `inline`, or empty.
     pub(crate) config: Arc<str>,
     pub(crate) saved: Option<Saved>,
+    /// What conditions read of the body, once one has asked, in the order of the config's `params`.
+    read: OnceLock<Vec<Option<Value>>>,
     sticks: Arc<Assignments>,
     /// Assignments that were drawn for the current target and no other node has heard of.
     untold: Option<Box<Untold>>,
@@ -59,27 +62,7 @@ struct Untold {
     after: Option<(Plan, u16)>,
 }
 
-/// By what an inline config is kept: its text, and the workspace that sent it, since a compiled config holds the
-/// state of its circuit breakers.
-#[derive(Debug, Hash, PartialEq, Eq)]
-pub(crate) struct InlineKey {
-    workspace: WorkspaceId,
-    text: Box<str>,
-}
-
-#[derive(Hash)]
-struct InlineRef<'a> {
-    workspace: WorkspaceId,
-    text: &'a str,
-}
-
-impl Equivalent<InlineKey> for InlineRef<'_> {
-    fn equivalent(&self, key: &InlineKey) -> bool {
-        self.workspace == key.workspace && *self.text == *key.text
-    }
-}
-
-pub(crate) fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeaders) -> Result<Chosen, Fault> {
+pub(crate) async fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeaders) -> Result<Chosen, Fault> {
     let defaults = tenant.key.defaults.as_deref();
     if let Some(value) = &headers.config {
         if defaults.is_some_and(|d| !d.allow_config_override) {
@@ -88,7 +71,7 @@ pub(crate) fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeader
         }
         let text = std::str::from_utf8(value.as_bytes()).map_err(|_| not_json())?.trim();
         if text.starts_with('{') {
-            let config = inline(&gateway.inline, &gateway.settings.trusted, tenant.workspace.id, text)?;
+            let config = gateway.inline.find(tenant.workspace.id, text).await?;
             return Ok(Chosen { config, inline: true, name: "inline".into(), saved: None });
         }
         return saved(tenant, text).ok_or_else(|| {
@@ -126,28 +109,6 @@ impl Chosen {
     }
 }
 
-fn not_json() -> Fault {
-    Fault::new(FaultKind::BadConfig, "Invalid config passed. You need to pass a valid json").on("x-gateway-config")
-}
-
-/// A config already seen costs a look-up by its text; the cache is bounded.
-fn inline(kept: &Inline, trusted: &Trusted, workspace: WorkspaceId, text: &str) -> Result<Arc<Config>, Fault> {
-    if let Some(known) = kept.get(&InlineRef { workspace, text }) {
-        return Ok(known);
-    }
-    let value = serde_json::from_str(text).map_err(|_| not_json())?;
-    let known = |slug: &str| gateway_providers::adapter(slug).is_some();
-    let open = |plain: &str| Some(Secret::new(plain.to_owned()));
-    let context = Context { known_provider: &known, trusted, open: &open, saved: false };
-    let compiled = config::compile(&value, &context).map_err(|problems| {
-        let lines = problems.iter().map(config::Problem::line).collect();
-        Fault::new(FaultKind::BadConfig, "Invalid config passed").on("x-gateway-config").listing(lines)
-    })?;
-    let compiled = Arc::new(compiled);
-    kept.insert(InlineKey { workspace, text: text.into() }, compiled.clone());
-    Ok(compiled)
-}
-
 /// Adds what the config says of the request itself, and finds the first target.
 pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Request) -> Result<Routing, Fault> {
     if chosen.saved.is_some() && request.is_held_to_config() {
@@ -161,8 +122,11 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
     }
     request.headers.integrated_models |= config.fetch_integrated_models;
     let view = gateway.sticks.view();
-    let plan = ask(request, &config, &view, |asks| Plan::begin(config.clone(), asks)).map_err(no_match)?;
-    let mut routing = Routing { plan, inline, config: name, saved, sticks: gateway.sticks.clone(), untold: None };
+    let read = OnceLock::new();
+    let asked = Asked { request, config: &config, read: &read };
+    let plan = asked.choose(&view, |asks| Plan::begin(config.clone(), asks)).map_err(no_target)?;
+    let sticks = gateway.sticks.clone();
+    let mut routing = Routing { plan, inline, config: name, saved, read, sticks, untold: None };
     routing.note(view.drawn(), None);
     routing.agree(request).await;
     Ok(routing)
@@ -171,7 +135,7 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
 /// A key that is held to its config lets a request say nothing that a config says, but for fields of the body.
 fn refuse_overrides(request: &Request) -> Result<(), Fault> {
     let headers = &request.headers;
-    let slug = request.content.model.as_deref().is_some_and(|model| config::split_model(model).is_some());
+    let slug = request.content.model.as_deref().is_some_and(|model| split_model(model).is_some());
     let said = [
         (headers.provider.is_some(), "x-gateway-provider"),
         (headers.virtual_key.is_some(), "x-gateway-virtual-key"),
@@ -190,8 +154,16 @@ fn refuse_overrides(request: &Request) -> Result<(), Fault> {
     }
 }
 
-fn no_match(NoMatch(path): NoMatch) -> Fault {
-    let message = format!("Invalid config passed: no condition of {path} matches the request, and it has no default");
+fn no_target(why: NoTarget) -> Fault {
+    let message = match why {
+        NoTarget::NoMatch(path) => {
+            format!("Invalid config passed: no condition of {path} matches the request, and it has no default")
+        }
+        NoTarget::TooMuchWork(path) => format!(
+            "Invalid config passed: the patterns in conditions of {path} would take too long for this request: \
+             make them shorter or fewer, or let them read shorter values"
+        ),
+    };
     Fault::new(FaultKind::BadConfig, message).on("conditions")
 }
 
@@ -207,7 +179,8 @@ impl Routing {
         let config = self.plan.config().clone();
         let before = self.sticks.are_shared().then(|| self.plan.clone());
         let (plan, view) = (&mut self.plan, self.sticks.view());
-        let moved = ask(request, &config, &view, |asks| plan.next(status, exception, asks));
+        let asked = Asked { request, config: &config, read: &self.read };
+        let moved = asked.choose(&view, |asks| plan.next(status, exception, asks));
         let drawn = view.drawn();
         self.note(drawn, before.map(|plan| (plan, status)));
         moved
@@ -244,7 +217,8 @@ impl Routing {
             return;
         }
         let (config, view) = (self.plan.config().clone(), self.sticks.view());
-        let again = ask(request, &config, &view, |asks| Plan::begin(config.clone(), asks));
+        let asked = Asked { request, config: &config, read: &self.read };
+        let again = asked.choose(&view, |asks| Plan::begin(config.clone(), asks));
         let drawn = view.drawn();
         self.note(drawn, None);
         if let Ok(plan) = again {
@@ -253,20 +227,21 @@ impl Routing {
     }
 }
 
-/// What is chosen by, for one request.
-fn ask<T>(request: &Request, config: &Config, sticks: &View<'_>, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
-    let look = Asked { request, config, params: OnceCell::new() };
-    let now_ms = request.now().micros() / 1000;
-    let tenant = request.tenant.workspace.id.0;
-    then(&mut Asks { dice: &mut ids::dice, now_ms, look: &look, sticks, tenant: tenant.as_bytes() })
-}
-
 /// A request as conditions see it. The body is read when the first of them asks, and then only for the keys that
 /// any of them names.
 struct Asked<'a> {
     request: &'a Request,
     config: &'a Config,
-    params: OnceCell<Vec<(&'a str, Value)>>,
+    read: &'a OnceLock<Vec<Option<Value>>>,
+}
+
+impl Asked<'_> {
+    /// Hands on all that a choice for this request goes by.
+    fn choose<T>(&self, sticks: &View<'_>, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
+        let now_ms = self.request.now().micros() / 1000;
+        let tenant = self.request.tenant.workspace.id.0;
+        then(&mut Asks { dice: &mut ids::dice, now_ms, look: self, sticks, tenant: tenant.as_bytes() })
+    }
 }
 
 impl Look for Asked<'_> {
@@ -275,29 +250,12 @@ impl Look for Asked<'_> {
     }
 
     fn param(&self, key: &str) -> Option<&Value> {
-        let read = || params::read(&self.request.content.bytes, &self.config.params);
-        self.params.get_or_init(read).iter().find(|(k, _)| *k == key).map(|(_, v)| v)
+        let place = self.config.params.iter().position(|name| **name == *key)?;
+        let read = self.read.get_or_init(|| params::read(&self.request.content.bytes, &self.config.params));
+        read.get(place)?.as_ref()
     }
 
     fn pathname(&self) -> &str {
         &self.request.route.path
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_inline_config_is_compiled_once_for_each_workspace() {
-        let (kept, trusted) = (Inline::new(16), Trusted::default());
-        let [one, two] = [1, 2].map(|n| WorkspaceId(Uuid::from_u128(n)));
-        let text = r#"{"provider":"openai","api_key":"k"}"#;
-        let first = inline(&kept, &trusted, one, text).expect("valid");
-        let again = inline(&kept, &trusted, one, text).expect("valid");
-        assert!(Arc::ptr_eq(&first, &again), "what was seen is not read again");
-        let other = inline(&kept, &trusted, two, text).expect("valid");
-        assert!(!Arc::ptr_eq(&first, &other), "breakers are no other workspace's");
-        assert!(inline(&kept, &trusted, one, "{").is_err() && kept.len() == 2);
     }
 }

@@ -25,6 +25,8 @@ mod clouds;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
+mod config_costs;
+#[cfg(test)]
 mod config_rows;
 #[cfg(test)]
 mod config_rules;

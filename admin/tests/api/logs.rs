@@ -151,6 +151,21 @@ async fn one_record_in_its_documented_form() {
 }
 
 #[tokio::test]
+async fn a_page_is_bounded_in_bytes_too() {
+    let house = House::new().await;
+    let org = house.app.live.snapshot().orgs().next().expect("an organisation").id;
+    let large = json!({"k": "v".repeat(900_000)}).to_string();
+    let records: Vec<LogRecord> = (0..12)
+        .map(|at| LogRecord { metadata: large.as_str().into(), ..record(org, house.default_workspace(), at, "large") })
+        .collect();
+    house.logs().append(&records).await.expect("appended");
+    let admin = house.as_admin();
+    let refused = admin.get("/logs?page_size=12").await.refused(400, "AB01");
+    assert!(refused.contains("page_size asks for records with more than 8 MiB of metadata"), "{refused}");
+    assert_eq!(admin.get("/logs?page_size=5").await.expect(200)["data"].as_array().map(Vec::len), Some(5));
+}
+
+#[tokio::test]
 async fn records_of_others_do_not_exist() {
     let (house, records) = filled().await;
     let far = format!("/logs/{}", records[3].id);

@@ -1,6 +1,7 @@
 //! Field by field: reads a JSON config into the compiled tree, collecting every problem with its path.
 
 use super::breaker::{Breaker, Rules};
+use super::cost::{Cost, FORWARDED, PARAMS, READ, Spent, quoted};
 use super::params::{self, Path};
 use super::read::{At, Fields};
 use super::strategy::Read;
@@ -9,6 +10,7 @@ use super::{
 };
 use crate::cloud;
 use crate::egress::{BaseUrl, check_custom_host};
+use crate::metadata;
 use http::HeaderValue;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -101,9 +103,10 @@ static HEADERS: &[(&str, &str)] = &[
 struct Inherited {
     retry: Retry,
     timeout_ms: Option<u64>,
-    defaults: Vec<(String, String)>,
-    overrides: Vec<(String, String)>,
-    drops: Vec<Path>,
+    /// Shared with every target below that adds nothing to them.
+    defaults: Arc<[(String, String)]>,
+    overrides: Arc<[(String, String)]>,
+    drops: Arc<[Path]>,
     custom_host: Option<Arc<BaseUrl>>,
     forward_headers: Arc<[String]>,
     strict: Option<bool>,
@@ -127,13 +130,26 @@ struct Spot<'p> {
 pub(super) struct Compiler<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) problems: Vec<Problem>,
+    /// Problems that were found beside those.
+    pub(super) untold: usize,
+    pub(super) spent: Spent,
     nodes: Vec<Node>,
     breakers: Vec<Breaker>,
 }
 
 impl<'a> Compiler<'a> {
-    pub(super) const fn new(context: &'a Context<'a>) -> Self {
-        Self { context, problems: Vec::new(), nodes: Vec::new(), breakers: Vec::new() }
+    pub(super) fn new(context: &'a Context<'a>) -> Self {
+        let (problems, spent) = (Vec::new(), Spent::default());
+        Self { context, problems, untold: 0, spent, nodes: Vec::new(), breakers: Vec::new() }
+    }
+
+    /// What was found wrong, if anything was.
+    pub(super) fn verdict(mut self) -> Vec<Problem> {
+        if self.untold > 0 {
+            let message = format!("and {} more problems", self.untold);
+            self.problems.push(Problem { path: "config".to_owned(), message });
+        }
+        self.problems
     }
 
     pub(super) fn compile(&mut self, value: &Value) -> Config {
@@ -143,8 +159,14 @@ impl<'a> Compiler<'a> {
             self.problem(&at, "config", "must be an object");
             return config;
         };
+        let text = value.to_string();
+        let root = at.then("config");
+        // Strings and their places take about as much again as the text that they came from.
+        if !self.spend(&root, Cost::Text, text.len()) || !self.spend(&root, Cost::Memory, text.len() * 2) {
+            return config;
+        }
         let fields = self.fields(&at, map);
-        if fields.is_empty() {
+        if fields.is_empty() && self.problems.is_empty() {
             let rule = "holds nothing to go by: give provider, strategy with targets, or another key of a config";
             self.problem(&at, "config", rule);
         }
@@ -156,7 +178,11 @@ impl<'a> Compiler<'a> {
         let spot = Spot { path: "config", parent: 0, place: 0, depth: 0, falls_back: false, watched: true };
         self.node(&at, &fields, spot, &Inherited::default());
         config.params = self.asked_params();
-        config.fingerprint.copy_from_slice(&Sha256::digest(value.to_string())[..16]);
+        if config.params.len() > READ {
+            self.here(&root, format!("must name at most {READ} keys of the body in its conditions and sticky fields"));
+        }
+        config.memory = self.spent.memory();
+        config.fingerprint.copy_from_slice(&Sha256::digest(text)[..16]);
         config.nodes = std::mem::take(&mut self.nodes).into();
         config.breakers = std::mem::take(&mut self.breakers).into();
         let sets_model = config.leaves().any(|l| l.model.is_some() || l.default_model.is_some());
@@ -165,22 +191,15 @@ impl<'a> Compiler<'a> {
     }
 
     fn metadata(&mut self, at: &At<'_>, fields: &Fields<'_>) -> Vec<(String, String)> {
-        let mut out = Vec::new();
         match fields.get("metadata") {
-            Some(Value::Object(map)) => {
-                for (key, value) in map {
-                    match value {
-                        Value::String(s) if s.chars().count() <= 128 => out.push((key.clone(), s.clone())),
-                        _ => {
-                            self.problem(at, "metadata", format!("`{key}` must be a string of at most 128 characters"))
-                        }
-                    }
-                }
-            }
+            Some(Value::Object(map)) => match metadata::read(map) {
+                Ok(pairs) => return pairs,
+                Err(refused) => self.problem(at, "metadata", refused.rule()),
+            },
             None => {}
             Some(_) => self.problem(at, "metadata", "must be an object of strings"),
         }
-        out
+        Vec::new()
     }
 
     /// Keys of the body that any condition or sticky field reads.
@@ -220,6 +239,7 @@ impl<'a> Compiler<'a> {
         let number = self.nodes.len();
         let kind = NodeKind::Branch { mode: Mode::Single, targets: Box::default() };
         let (parent, place) = (spot.parent, spot.place);
+        self.spend(at, Cost::Memory, size_of::<Node>() + size_of::<Leaf>() + 2 * spot.path.len());
         self.nodes.push(Node { path: spot.path.into(), weight, parent, place, on, kind });
         self.refuse_beside(at, fields, spot.depth, strategy.is_some() || targets.is_some());
         let kind = match (strategy, targets) {
@@ -314,6 +334,9 @@ impl<'a> Compiler<'a> {
         for (place, target) in list.iter().enumerate() {
             let index = place.to_string();
             let at = all.then(&index);
+            if !self.spend(&at, Cost::Targets, 1) {
+                return NodeKind::Branch { mode: Mode::Single, targets: Box::default() };
+            }
             let Value::Object(map) = target else {
                 self.here(&at, "must be an object");
                 names.push(None);
@@ -345,6 +368,7 @@ impl<'a> Compiler<'a> {
             self.problem(at, "custom_host", "must not be used with a managed provider; save it with the integration");
         }
         let breaker = own.breaker.filter(|_| spot.watched).map(|rules| {
+            self.spend(at, Cost::Memory, size_of::<Breaker>());
             self.breakers.push(Breaker::new((*rules).clone()));
             self.breakers.len() - 1
         });
@@ -354,9 +378,9 @@ impl<'a> Compiler<'a> {
             provider,
             retry: own.retry,
             timeout_ms: own.timeout_ms,
-            defaults: own.defaults.into(),
-            overrides: own.overrides.into(),
-            drops: own.drops.into(),
+            defaults: own.defaults,
+            overrides: own.overrides,
+            drops: own.drops,
             model,
             default_model,
             custom_host: own.custom_host,
@@ -394,7 +418,8 @@ impl<'a> Compiler<'a> {
             return ProviderRef::Managed(slug.into());
         }
         if !(self.context.known_provider)(name) {
-            self.problem(at, "provider", format!("`{name}` is not a known provider; a managed one is written @slug"));
+            let rule = format!("`{}` is not a known provider; a managed one is written @slug", quoted(name));
+            self.problem(at, "provider", rule);
         }
         ProviderRef::Family { slug: name.into(), key }
     }
@@ -441,41 +466,64 @@ impl<'a> Compiler<'a> {
     }
 
     /// Key by key: the child's value takes the place of the parent's.
-    fn merge(&mut self, at: &At<'_>, fields: &Fields<'_>, key: &str, into: &mut Vec<(String, String)>) {
-        match fields.get(key) {
-            None => {}
-            Some(Value::Object(params)) => {
-                for (key, value) in params {
-                    into.retain(|(k, _)| k != key);
-                    into.push((key.clone(), value.to_string()));
-                }
+    fn merge(&mut self, at: &At<'_>, fields: &Fields<'_>, key: &str, into: &mut Arc<[(String, String)]>) {
+        let Some(Value::Object(params)) = fields.get(key) else {
+            if fields.has(key) {
+                self.problem(at, key, "must be an object");
             }
-            Some(_) => self.problem(at, key, "must be an object"),
+            return;
+        };
+        if params.is_empty() {
+            return;
+        }
+        let kept: Vec<&(String, String)> = into.iter().filter(|(key, _)| !params.contains_key(key)).collect();
+        if kept.len() + params.len() > PARAMS {
+            self.problem(at, key, format!("must hold at most {PARAMS} parameters, inherited ones among them"));
+            return;
+        }
+        let own = params.iter().map(|(key, value)| (key.clone(), value.to_string()));
+        let merged: Arc<[(String, String)]> = kept.into_iter().cloned().chain(own).collect();
+        let bytes = merged.iter().map(|(key, value)| key.len() + value.len() + size_of::<(String, String)>()).sum();
+        if self.spend(&at.then(key), Cost::Memory, bytes) {
+            *into = merged;
         }
     }
 
-    fn drop_params(&mut self, at: &At<'_>, fields: &Fields<'_>, into: &mut Vec<Path>) {
-        for text in self.strings(at, fields, "drop_params", "paths").unwrap_or_default() {
+    fn drop_params(&mut self, at: &At<'_>, fields: &Fields<'_>, into: &mut Arc<[Path]>) {
+        let own = self.strings(at, fields, "drop_params", "paths").unwrap_or_default();
+        if own.len() + into.len() > MAX_DROPS {
+            self.problem(at, "drop_params", format!("must hold at most {MAX_DROPS} paths, inherited ones among them"));
+            return;
+        }
+        let mut all = into.to_vec();
+        for text in own {
             match params::parse(text) {
                 Ok(path) if *path == [params::Step::Key("model".into())] => {
                     self.problem(at, "drop_params", "`model` cannot be dropped; set it with override_params");
                 }
-                Ok(path) if !into.contains(&path) => into.push(path),
+                Ok(path) if !all.contains(&path) => all.push(path),
                 Ok(_) => {}
-                Err(rule) => self.problem(at, "drop_params", format!("`{text}` {rule}")),
+                Err(rule) => self.problem(at, "drop_params", format!("`{}` {rule}", quoted(text))),
             }
         }
-        if into.len() > MAX_DROPS {
-            self.problem(at, "drop_params", format!("must hold at most {MAX_DROPS} paths, inherited ones among them"));
+        if all.len() > into.len() {
+            // A key of a path is counted with the text that it stands in, once more for each target that adds to it.
+            let bytes = all.iter().map(|path| (path.len() + 1) * size_of::<params::Step>()).sum();
+            self.spend(&at.then("drop_params"), Cost::Memory, bytes);
+            *into = all.into();
         }
     }
 
     fn forward_headers(&mut self, at: &At<'_>, fields: &Fields<'_>) -> Arc<[String]> {
         let mut out = Vec::new();
-        for name in self.strings(at, fields, "forward_headers", "header names").unwrap_or_default() {
+        let names = self.strings(at, fields, "forward_headers", "header names").unwrap_or_default();
+        if names.len() > FORWARDED {
+            self.problem(at, "forward_headers", format!("must name at most {FORWARDED} headers"));
+        }
+        for name in names.into_iter().take(FORWARDED) {
             match crate::bounds::check_forward_header(name) {
                 Ok(name) => out.push(name),
-                Err(rule) => self.problem(at, "forward_headers", format!("`{name}` {rule}")),
+                Err(rule) => self.problem(at, "forward_headers", format!("`{}` {rule}", quoted(name))),
             }
         }
         out.into()

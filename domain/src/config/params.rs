@@ -1,8 +1,10 @@
 //! What a config may say about a request body: paths, as `drop_params` writes them (`a.b`, `tools[0].x`,
 //! `tools[*].x`, `a["b.c"]`), and top-level keys that conditions read.
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use super::cost::{VALUE_TEXT, start};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -69,21 +71,24 @@ fn bracket<'t>(inner: &'t str, steps: &mut Vec<Step>) -> Option<&'t str> {
     Some(rest)
 }
 
-/// The values of `wanted` keys of a JSON object; everything else is passed over. What is no JSON object has none.
-pub fn read<'k>(body: &[u8], wanted: &'k [Box<str>]) -> Vec<(&'k str, Value)> {
-    let mut found = Vec::with_capacity(wanted.len());
+/// The values of `wanted` keys of a JSON object, each in its key's place; everything else is passed over. What is no
+/// JSON object has none. Of a long value the start is kept as a text.
+pub fn read(body: &[u8], wanted: &[Box<str>]) -> Vec<Option<Value>> {
+    let mut found: Vec<Option<Value>> = vec![None; wanted.len()];
+    let mut left = wanted.len();
     let mut json = serde_json::Deserializer::from_slice(body);
-    match (Wanted { keys: wanted, found: &mut found }).deserialize(&mut json) {
-        Ok(()) => found,
-        // Whoever has all that is wanted reads no further.
-        Err(_) if found.len() == wanted.len() => found,
-        Err(_) => Vec::new(),
+    let read = Wanted { keys: wanted, found: &mut found, left: &mut left }.deserialize(&mut json);
+    // Whoever has all that is wanted reads no further.
+    if read.is_err() && left > 0 {
+        found.fill(None);
     }
+    found
 }
 
 struct Wanted<'f, 'k> {
     keys: &'k [Box<str>],
-    found: &'f mut Vec<(&'k str, Value)>,
+    found: &'f mut [Option<Value>],
+    left: &'f mut usize,
 }
 
 impl<'de> DeserializeSeed<'de> for Wanted<'_, '_> {
@@ -102,16 +107,32 @@ impl<'de> Visitor<'de> for Wanted<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        while self.found.len() < self.keys.len() {
+        while *self.left > 0 {
             let Some(Key(key)) = map.next_key::<Key<'de>>()? else { return Ok(()) };
-            let known = |key: &str| self.found.iter().any(|(k, _)| *k == key);
-            match self.keys.iter().find(|w| ***w == *key && !known(w)) {
-                Some(key) => self.found.push((&**key, map.next_value()?)),
+            let place = self.keys.iter().position(|wanted| **wanted == *key);
+            match place.filter(|place| self.found[*place].is_none()) {
+                Some(place) => {
+                    let raw: &'de RawValue = map.next_value()?;
+                    self.found[place] = Some(value(raw.get()).map_err(A::Error::custom)?);
+                    *self.left -= 1;
+                }
                 None => map.next_value::<IgnoredAny>().map(drop)?,
             }
         }
         Ok(())
     }
+}
+
+/// A value from its text. A tree of a long one would take many times the memory that the text does.
+fn value(raw: &str) -> Result<Value, serde_json::Error> {
+    if raw.len() <= VALUE_TEXT {
+        return serde_json::from_str(raw);
+    }
+    if raw.starts_with('"') {
+        let text: Cow<'_, str> = serde_json::from_str::<Key<'_>>(raw)?.0;
+        return Ok(Value::from(start(&text, VALUE_TEXT)));
+    }
+    Ok(Value::from(start(raw, VALUE_TEXT)))
 }
 
 /// Borrowed unless it holds escapes.
@@ -146,10 +167,23 @@ mod tests {
     fn only_wanted_keys_are_read() {
         let wanted: [Box<str>; 2] = ["model".into(), "n".into()];
         let body = br#"{"messages":[{"model":"no"}],"n":2,"mo\u0064el":"m","x":{"n":3}}"#;
-        assert_eq!(read(body, &wanted), [("n", 2.into()), ("model", "m".into())]);
+        assert_eq!(read(body, &wanted), [Some("m".into()), Some(2.into())]);
         for body in [&b"[1]"[..], b"", b"{\"n\":1", b"\xff"] {
-            assert!(read(body, &wanted).is_empty());
+            assert_eq!(read(body, &wanted), [None, None]);
         }
+    }
+
+    #[test]
+    fn of_a_long_value_the_start_is_read() {
+        let wanted: [Box<str>; 3] = ["text".into(), "list".into(), "n".into()];
+        let text = format!("é\\n{}", "x".repeat(VALUE_TEXT));
+        let list = vec!["y"; VALUE_TEXT];
+        let body = serde_json::json!({"list": list, "text": text, "n": 1}).to_string();
+        let found = read(body.as_bytes(), &wanted);
+        assert_eq!(found[0], Some(Value::from(&text[..VALUE_TEXT])));
+        let list = found[1].as_ref().and_then(Value::as_str).expect("a text");
+        assert!(list.len() == VALUE_TEXT && list.starts_with("[\"y\",\"y\""));
+        assert_eq!(found[2], Some(1.into()));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! request and what is remembered of earlier ones are arguments. A plan is a place in the tree, no list: what a
 //! request never comes to costs it nothing.
 
-use super::query::Found;
+use super::cost::{TRIED, VALUE_TEXT, start};
+use super::query::{Effort, Found, written};
 use super::{Config, Leaf, Mode, NodeKind, Sticky};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -40,9 +41,14 @@ impl std::fmt::Debug for Asks<'_> {
     }
 }
 
-/// No condition matched, and there is no default; the path of the strategy.
+/// Why a conditional strategy led to no target; with its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoMatch(pub Arc<str>);
+pub enum NoTarget {
+    /// No condition matched, and there is no default.
+    NoMatch(Arc<str>),
+    /// Its patterns would take too long for this request.
+    TooMuchWork(Arc<str>),
+}
 
 /// The target whose turn it is, and the way on from there.
 #[derive(Clone, Debug)]
@@ -52,13 +58,16 @@ pub struct Plan {
     at: usize,
     /// Counts targets from 1.
     number: u32,
+    /// What conditions may still take, at this and all later targets.
+    effort: Effort,
 }
 
 impl Plan {
-    pub fn begin(config: Arc<Config>, asks: &mut Asks<'_>) -> Result<Self, NoMatch> {
-        let (at, leaf) = config.first(0, asks)?;
+    pub fn begin(config: Arc<Config>, asks: &mut Asks<'_>) -> Result<Self, NoTarget> {
+        let mut effort = Effort::default();
+        let (at, leaf) = config.first(0, asks, &mut effort)?;
         let leaf = leaf.clone();
-        Ok(Self { config, leaf, at, number: 1 })
+        Ok(Self { config, leaf, at, number: 1, effort })
     }
 
     pub const fn leaf(&self) -> &Arc<Leaf> {
@@ -82,9 +91,9 @@ impl Plan {
 
     /// Moves to the target that comes after an answer of `status`; false when this answer is the one.
     /// The innermost fallback that has a rule for the status and a target left decides. A gateway exception
-    /// ends every fallback (`spec/config-object.md`, strategy).
+    /// ends every fallback, and so does the bound on targets of one request.
     pub fn next(&mut self, status: u16, exception: bool, asks: &mut Asks<'_>) -> bool {
-        if exception {
+        if exception || self.number >= TRIED {
             return false;
         }
         let nodes = &self.config.nodes;
@@ -99,7 +108,7 @@ impl Plan {
                 let later = targets.iter().skip(node.place + 1);
                 for target in later.filter(|t| all || !self.config.is_ill(**t, now)) {
                     // A conditional target that matches nothing cannot answer: the next one may.
-                    if let Ok((at, leaf)) = self.config.first(*target, asks) {
+                    if let Ok((at, leaf)) = self.config.first(*target, asks, &mut self.effort) {
                         (self.leaf, self.at, self.number) = (leaf.clone(), at, self.number + 1);
                         return true;
                     }
@@ -117,7 +126,7 @@ fn moves_on(list: Option<&[u16]>, status: u16) -> bool {
 
 impl Config {
     /// The first target at or below a node.
-    fn first(&self, mut at: usize, asks: &mut Asks<'_>) -> Result<(usize, &Arc<Leaf>), NoMatch> {
+    fn first(&self, mut at: usize, asks: &mut Asks<'_>, effort: &mut Effort) -> Result<(usize, &Arc<Leaf>), NoTarget> {
         loop {
             let node = &self.nodes[at];
             let (mode, targets) = match &node.kind {
@@ -134,9 +143,15 @@ impl Config {
                     targets[self.draw(targets, *total, sticky.as_ref(), &node.path, asks)]
                 }
                 Mode::Conditional { conditions, default } => {
-                    let matched = conditions.iter().find(|(query, _)| query.matches(asks.look));
-                    let place = matched.map(|(_, place)| *place).or(*default);
-                    targets[place.ok_or_else(|| NoMatch(node.path.clone()))?]
+                    let mut place = *default;
+                    for (query, then) in conditions {
+                        let matched = query.matches(asks.look, effort);
+                        if matched.map_err(|_| NoTarget::TooMuchWork(node.path.clone()))? {
+                            place = Some(*then);
+                            break;
+                        }
+                    }
+                    targets[place.ok_or_else(|| NoTarget::NoMatch(node.path.clone()))?]
                 }
             };
         }
@@ -178,8 +193,8 @@ impl Config {
             any |= found.is_some();
             match found {
                 None => part(b""),
-                Some(Found::Text(text)) => part(Value::from(text).to_string().as_bytes()),
-                Some(Found::Json(json)) => part(json.to_string().as_bytes()),
+                Some(Found::Text(text)) => part(Value::from(start(text, VALUE_TEXT)).to_string().as_bytes()),
+                Some(Found::Json(json)) => part(written(json).as_bytes()),
             }
         }
         let digest: [u8; 32] = hash.finalize().into();

@@ -1,15 +1,17 @@
-//! The query language of conditional routing (`spec/config-object.md`), compiled at save: operators are known,
-//! regexes are built (without backtracking), and what a key names is decided. Asking is pure.
+//! The query language of conditional routing, compiled when a config is: operators are known, patterns are built,
+//! and what a key names is decided. Asking a query about a request is pure.
 
+mod pattern;
+
+use super::cost::{Cost, MATCHING, VALUE_TEXT, quoted, start};
 use super::fields::Compiler;
 use super::plan::Look;
 use super::read::At;
-use regex::Regex;
+use pattern::Pattern;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use std::io;
 
-/// A pattern may take this much memory once built; it is matched in time linear in the text.
-const MOST_REGEX: usize = 256 * 1024;
 /// Deeper nesting of `$and` and `$or` has no use.
 const MOST_DEPTH: usize = 16;
 
@@ -54,7 +56,7 @@ enum Op {
     In(Option<Vec<Value>>),
     Nin(Option<Vec<Value>>),
     /// Decides at once, as `$and` does.
-    Regex(Regex),
+    Regex(Pattern),
 }
 
 /// The value that a key names in one request, where it lies.
@@ -114,20 +116,45 @@ impl Key {
     }
 }
 
+/// What is left of the work that patterns may do for one request.
+#[derive(Clone, Debug)]
+pub struct Effort(u64);
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self(MATCHING)
+    }
+}
+
+/// The patterns of a config would take longer for this request than they may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exhausted;
+
+impl Effort {
+    fn spend(&mut self, pattern: &Pattern, text: &str) -> Result<(), Exhausted> {
+        let cost = pattern.memory() as u64 * text.len() as u64;
+        match self.0.checked_sub(cost) {
+            Some(left) => self.0 = left,
+            None => return Err(Exhausted),
+        }
+        Ok(())
+    }
+}
+
 impl Query {
-    pub(super) fn matches(&self, look: &dyn Look) -> bool {
+    pub(super) fn matches(&self, look: &dyn Look, effort: &mut Effort) -> Result<bool, Exhausted> {
         for part in &self.0 {
             match part {
-                Part::And(queries) => return queries.iter().all(|q| q.matches(look)),
-                Part::Or(queries) => return queries.iter().any(|q| q.matches(look)),
+                Part::And(queries) => return each(queries, false, look, effort).map(|found| !found),
+                Part::Or(queries) => return each(queries, true, look, effort),
                 Part::Field(key, test) => {
-                    if !test.holds(key.find(look)) {
-                        return false;
+                    if !test.holds(key.find(look), effort)? {
+                        return Ok(false);
                     }
                 }
             }
         }
-        true
+        Ok(true)
     }
 
     /// The body's keys that this query may ask for.
@@ -141,6 +168,16 @@ impl Query {
     }
 }
 
+/// Whether any query gives `wanted`; those behind it are not asked.
+fn each(queries: &[Query], wanted: bool, look: &dyn Look, effort: &mut Effort) -> Result<bool, Exhausted> {
+    for query in queries {
+        if query.matches(look, effort)? == wanted {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 impl Key {
     pub(super) fn params(&self, out: &mut Vec<Box<str>>) {
         if let Self::Param(key, _) = self
@@ -152,19 +189,21 @@ impl Key {
 }
 
 impl Test {
-    fn holds(&self, found: Option<Found<'_>>) -> bool {
+    fn holds(&self, found: Option<Found<'_>>, effort: &mut Effort) -> Result<bool, Exhausted> {
         match self {
-            Self::Is(value) => found.is_some_and(|f| same(f, value)),
+            Self::Is(value) => Ok(found.is_some_and(|f| same(f, value))),
             Self::All(ops) => {
                 for op in ops {
-                    if let Op::Regex(regex) = op {
-                        return regex.is_match(&text(found));
+                    if let Op::Regex(pattern) = op {
+                        let text = text(found);
+                        effort.spend(pattern, &text)?;
+                        return Ok(pattern.is_match(&text));
                     }
                     if !op.holds(found) {
-                        return false;
+                        return Ok(false);
                     }
                 }
-                true
+                Ok(true)
             }
         }
     }
@@ -186,7 +225,8 @@ impl Op {
             Self::Lte(bound) => compare(bound, f64::le),
             Self::In(list) => list.as_ref().is_some_and(among),
             Self::Nin(list) => list.as_ref().is_some_and(|l| !among(l)),
-            Self::Regex(regex) => regex.is_match(&text(found)),
+            // Asked where it stands, since it decides there.
+            Self::Regex(_) => true,
         }
     }
 }
@@ -241,13 +281,37 @@ fn leading(text: &str) -> Option<f64> {
     text[..end].parse().ok()
 }
 
-/// What `$regex` reads: a value that is missing reads `undefined`.
+/// What `$regex` reads: a value that is missing reads `undefined`, and of a long one the start.
 fn text(found: Option<Found<'_>>) -> Cow<'_, str> {
     match found {
         None => Cow::Borrowed("undefined"),
-        Some(Found::Text(text)) => Cow::Borrowed(text),
-        Some(Found::Json(Value::String(text))) => Cow::Borrowed(text),
-        Some(Found::Json(other)) => Cow::Owned(other.to_string()),
+        Some(found) => match (found.text(), found) {
+            (Some(text), _) | (None, Found::Text(text)) => Cow::Borrowed(start(text, VALUE_TEXT)),
+            (None, Found::Json(other)) => Cow::Owned(written(other)),
+        },
+    }
+}
+
+/// JSON text of a value, as far as it is read.
+pub(super) fn written(value: &Value) -> String {
+    struct Start(Vec<u8>);
+    impl io::Write for Start {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let room = VALUE_TEXT - self.0.len();
+            self.0.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            if bytes.len() > room { Err(io::ErrorKind::StorageFull.into()) } else { Ok(bytes.len()) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut out = Start(Vec::new());
+    // It fails when the room is used up, and what was written until then is what is wanted.
+    let _ = serde_json::to_writer(&mut out, value);
+    match String::from_utf8(out.0) {
+        Ok(text) => text,
+        Err(cut) => String::from_utf8_lossy(cut.as_bytes()).into_owned(),
     }
 }
 
@@ -259,6 +323,9 @@ impl Compiler<'_> {
         };
         if depth > MOST_DEPTH {
             self.here(at, format!("must not be nested deeper than {MOST_DEPTH} levels"));
+            return Query::default();
+        }
+        if !self.spend(at, Cost::Tests, map.len().max(1)) {
             return Query::default();
         }
         let parts = map.iter().filter_map(|(key, value)| {
@@ -297,6 +364,10 @@ impl Compiler<'_> {
     }
 
     fn operators(&mut self, at: &At<'_>, ops: &Map<String, Value>) -> Vec<Op> {
+        let listed = |v: &Value| v.as_array().map_or(1, Vec::len);
+        if !self.spend(at, Cost::Tests, ops.values().map(listed).sum()) {
+            return Vec::new();
+        }
         let list = |v: &Value| v.as_array().cloned();
         let made = ops.iter().filter_map(|(name, value)| {
             Some(match name.as_str() {
@@ -308,7 +379,7 @@ impl Compiler<'_> {
                 "$lte" => Op::Lte(Found::Json(value).number()),
                 "$in" => Op::In(list(value)),
                 "$nin" => Op::Nin(list(value)),
-                "$regex" => Op::Regex(self.regex(&at.then(name), value)?),
+                "$regex" => Op::Regex(self.pattern(&at.then(name), value)?),
                 other => {
                     self.here(&at.then(name), unsupported(other));
                     return None;
@@ -317,21 +388,10 @@ impl Compiler<'_> {
         });
         made.collect()
     }
-
-    /// A pattern that cannot be built would silently never match, so it is told instead.
-    fn regex(&mut self, at: &At<'_>, value: &Value) -> Option<Regex> {
-        let built = value.as_str().map(|p| regex::RegexBuilder::new(p).size_limit(MOST_REGEX).build());
-        match built {
-            Some(Ok(regex)) => return Some(regex),
-            Some(Err(regex::Error::CompiledTooBig(_))) => self.here(at, "is too large a pattern"),
-            _ => self.here(at, "must be a regular expression without look-around or back-references"),
-        }
-        None
-    }
 }
 
 fn unsupported(name: &str) -> String {
-    format!("Unsupported operator used in the query router: {name}")
+    format!("Unsupported operator used in the query router: {}", quoted(name))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! Knows no single key's meaning.
 
 use super::Problem;
+use super::cost::{KEYS, PROBLEMS, STATUSES, quoted, start};
 use super::fields::Compiler;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -38,11 +39,14 @@ impl<'a> At<'a> {
 
     pub(super) fn path(&self) -> String {
         match self.parent {
-            Some(p) if !p.step.is_empty() => format!("{},{}", p.path(), self.step),
-            _ => self.step.to_owned(),
+            Some(p) if !p.step.is_empty() => format!("{},{}", p.path(), quoted(self.step)),
+            _ => quoted(self.step).to_owned(),
         }
     }
 }
+
+/// A message that quotes what a client wrote is cut off here.
+const LONGEST: usize = 256;
 
 /// The keys of one object in snake_case. A key that is null counts as absent.
 pub(super) struct Fields<'v>(Vec<(String, &'v Value)>);
@@ -68,16 +72,25 @@ impl<'v> Fields<'v> {
 impl Compiler<'_> {
     /// A broken rule of the key `step` of the object at `at`.
     pub(super) fn problem(&mut self, at: &At<'_>, step: &str, message: impl Into<String>) {
-        let path = at.then(step).path();
-        self.problems.push(Problem { path, message: message.into() });
+        self.here(&at.then(step), message);
     }
 
     /// A broken rule of the value at `at` itself.
     pub(super) fn here(&mut self, at: &At<'_>, message: impl Into<String>) {
-        self.problems.push(Problem { path: at.path(), message: message.into() });
+        if self.problems.len() >= PROBLEMS {
+            self.untold += 1;
+            return;
+        }
+        let message: String = message.into();
+        let message = if message.len() <= LONGEST { message } else { format!("{}…", start(&message, LONGEST)) };
+        self.problems.push(Problem { path: at.path(), message });
     }
 
     pub(super) fn fields<'v>(&mut self, at: &At<'_>, map: &'v Map<String, Value>) -> Fields<'v> {
+        if map.len() > KEYS {
+            self.here(at, format!("must have at most {KEYS} keys"));
+            return Fields(Vec::new());
+        }
         let mut out: Vec<(String, &'v Value)> = Vec::with_capacity(map.len());
         for (key, value) in map {
             let name = canonical(key);
@@ -145,9 +158,10 @@ impl Compiler<'_> {
 
     pub(super) fn statuses(&mut self, at: &At<'_>, fields: &Fields<'_>, key: &str) -> Option<Arc<[u16]>> {
         let status = |v: &Value| v.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| (100..=599).contains(n));
-        let codes = fields.get(key)?.as_array().and_then(|l| l.iter().map(status).collect());
+        let listed = fields.get(key)?.as_array().filter(|l| l.len() <= STATUSES);
+        let codes = listed.and_then(|l| l.iter().map(status).collect());
         if codes.is_none() {
-            self.problem(at, key, "must be an array of status codes 100..599");
+            self.problem(at, key, format!("must be an array of at most {STATUSES} status codes 100..599"));
         }
         codes
     }

@@ -1,6 +1,7 @@
 //! The strategy of a branch: its mode, what belongs to each mode, sticky assignment and circuit breakers.
 
 use super::breaker::Rules;
+use super::cost::{Cost, quoted};
 use super::fields::Compiler;
 use super::query::Key;
 use super::read::{At, Fields};
@@ -96,6 +97,9 @@ impl Compiler<'_> {
             Some(Value::Array(list)) if !list.is_empty() => {
                 let at = at.then("conditions");
                 for (i, condition) in list.iter().enumerate() {
+                    if !self.spend(&at.then(&i.to_string()), Cost::Conditions, 1) {
+                        break;
+                    }
                     conditions.extend(self.condition(&at.then(&i.to_string()), condition));
                 }
             }
@@ -147,7 +151,7 @@ impl Compiler<'_> {
     fn named(&mut self, at: &At<'_>, name: &str, names: &[Option<&str>]) -> Option<usize> {
         let place = names.iter().position(|n| *n == Some(name));
         if place.is_none() {
-            self.here(at, format!("target name `{name}` is invalid: no target of this strategy has it"));
+            self.here(at, format!("target name `{}` is invalid: no target of this strategy has it", quoted(name)));
         }
         place
     }
@@ -167,7 +171,7 @@ impl Compiler<'_> {
             match Key::parse_field(name) {
                 Some(key) => keys.push(key),
                 None => {
-                    let rule = format!("`{name}` must be metadata.<key>, params.<path> or url.pathname");
+                    let rule = format!("`{}` must be metadata.<key>, params.<path> or url.pathname", quoted(name));
                     self.problem(&at, "hash_fields", rule);
                 }
             }

@@ -1,9 +1,10 @@
 //! What of a config is accepted, what is refused and where, and what plans come out.
 
+mod bounds;
 mod plans;
 mod tables;
 
-use super::plan::{Asks, Look, NoMatch, Plan, Sticks};
+use super::plan::{Asks, Look, NoTarget, Plan, Sticks};
 use super::*;
 use serde_json::json;
 use std::cell::RefCell;
@@ -13,10 +14,14 @@ const NOW: i64 = 1_700_000_000_000;
 
 #[expect(clippy::needless_pass_by_value, reason = "called with literals")]
 fn compiled(v: Value) -> Result<Config, Vec<Problem>> {
+    read(&v, false)
+}
+
+fn read(v: &Value, saved: bool) -> Result<Config, Vec<Problem>> {
     let trusted = Trusted::default();
     let open = |s: &str| Some(Secret::new(s.to_owned()));
     let known = |s: &str| matches!(s, "openai" | "anthropic" | "groq" | "azure-openai" | "azure-ai");
-    compile(&v, &Context { known_provider: &known, trusted: &trusted, open: &open, saved: false })
+    compile(v, &Context { known_provider: &known, trusted: &trusted, open: &open, saved })
 }
 
 #[track_caller]
@@ -79,7 +84,7 @@ impl World {
         })
     }
 
-    fn begin(&self, config: &Arc<Config>) -> Result<Plan, NoMatch> {
+    fn begin(&self, config: &Arc<Config>) -> Result<Plan, NoTarget> {
         self.ask(|asks| Plan::begin(config.clone(), asks))
     }
 

@@ -1,6 +1,7 @@
 //! The claims of a token, read once its signature is known to be good.
 
 use super::limits::{self, Claimed};
+use crate::metadata::{self, Refused};
 use crate::scope::{Scope, Scopes};
 use crate::time::Timestamp;
 use serde_json::{Map, Value};
@@ -38,8 +39,6 @@ pub struct BadClaim {
 pub(super) const fn bad(claim: &'static str, rule: &'static str) -> BadClaim {
     BadClaim { claim, rule }
 }
-
-const MOST_METADATA: usize = 64;
 
 impl Claims {
     /// The organisation that an unverified token names.
@@ -112,16 +111,15 @@ fn scopes(claims: &Map<String, Value>) -> Result<Scopes, BadClaim> {
 
 fn metadata(value: Option<&Value>) -> Result<Vec<(String, String)>, BadClaim> {
     const CLAIM: &str = "defaults.metadata";
-    let given = match value {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Object(given)) if given.len() <= MOST_METADATA => given,
-        Some(_) => return Err(bad(CLAIM, "must be an object of at most 64 texts")),
-    };
-    let pair = |(key, value): (&String, &Value)| {
-        let text = value.as_str().filter(|t| t.chars().count() <= 128);
-        text.map(|t| (key.clone(), t.to_owned())).ok_or(bad(CLAIM, "must hold texts of at most 128 characters"))
-    };
-    given.iter().map(pair).collect()
+    match value {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Object(given)) => metadata::read(given).map_err(|refused| match refused {
+            Refused::TooMany => bad(CLAIM, "must be an object of at most 64 texts"),
+            Refused::LongKey(_) => bad(CLAIM, "must have keys of at most 128 characters"),
+            Refused::LongValue(_) | Refused::NoText(_) => bad(CLAIM, "must hold texts of at most 128 characters"),
+        }),
+        Some(_) => Err(bad(CLAIM, "must be an object of at most 64 texts")),
+    }
 }
 
 /// RFC 7519 NumericDate: seconds, perhaps with a fraction.

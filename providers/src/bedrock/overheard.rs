@@ -106,4 +106,12 @@ impl StreamTranslator for Overheard {
         let model = self.claude.model().map(str::to_owned);
         Ending { usage: self.converse.usage().or(claude), uncounted, model, ..self.seen.ending() }
     }
+
+    fn said_chars(&self) -> u64 {
+        self.seen.said.chars()
+    }
+
+    fn held(&self) -> usize {
+        self.frames.held()
+    }
 }

@@ -85,6 +85,14 @@ impl<R: Reader> StreamTranslator for FrameStream<R> {
     fn ending(&self) -> Ending {
         self.flow.ending(&self.reader)
     }
+
+    fn said_chars(&self) -> u64 {
+        self.flow.said_chars()
+    }
+
+    fn held(&self) -> usize {
+        self.frames.held()
+    }
 }
 
 #[derive(Deserialize)]
@@ -172,5 +180,13 @@ impl StreamTranslator for Unwrapped {
 
     fn ending(&self) -> Ending {
         self.events.ending()
+    }
+
+    fn said_chars(&self) -> u64 {
+        self.events.said_chars()
+    }
+
+    fn held(&self) -> usize {
+        self.frames.held() + self.events.held()
     }
 }

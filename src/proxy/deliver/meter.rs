@@ -68,7 +68,7 @@ impl Meter {
     /// Tokens of a stream's answer so far.
     pub(crate) fn tokens(&self) -> u64 {
         match self {
-            Self::Stream(stream) => tokens_of(&stream.ending()),
+            Self::Stream(stream) => tokens_of(&**stream),
             Self::Whole { .. } | Self::Blind | Self::Lost => 0,
         }
     }

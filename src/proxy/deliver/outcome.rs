@@ -253,8 +253,8 @@ pub(crate) async fn usage_of(ending: Ending, request: Bytes) -> Option<Usage> {
 }
 
 /// Tokens of the answer so far, by the same guess.
-pub(crate) fn tokens_of(ending: &Ending) -> u64 {
-    ending.said.chars().div_ceil(4)
+pub(crate) fn tokens_of(stream: &dyn StreamTranslator) -> u64 {
+    stream.said_chars().div_ceil(4)
 }
 
 #[cfg(test)]

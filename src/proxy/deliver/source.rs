@@ -84,7 +84,7 @@ impl Source for Translated {
     }
 
     fn tokens(&self) -> u64 {
-        tokens_of(&self.translator.ending())
+        tokens_of(&*self.translator)
     }
 }
 

@@ -44,7 +44,7 @@ fn built(query: &Value) -> Result<Query, Vec<super::super::Problem>> {
 #[track_caller]
 fn holds(query: &Value, expected: bool) {
     let built = built(query).unwrap_or_else(|p| panic!("{query}: {p:?}"));
-    assert_eq!(built.matches(&request()), expected, "{query}");
+    assert_eq!(built.matches(&request(), &mut Effort::default()), Ok(expected), "{query}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn the_first_condition_that_matches_decides() {
         assert_eq!(asking(plan, model).walk(&with_default, 500), [format!("config.targets[{place}]")]);
     }
     let without = conditional(None);
-    assert_eq!(asking("free", "claude").begin(&without).err(), Some(NoMatch("config".into())));
+    assert_eq!(asking("free", "claude").begin(&without).err(), Some(NoTarget::NoMatch("config".into())));
 }
 
 #[test]

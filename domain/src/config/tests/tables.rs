@@ -306,8 +306,8 @@ fn targets_are_capped() {
         config
     };
     for (mode, cap) in [("single", 100), ("fallback", 100), ("loadbalance", 100), ("conditional", 1000)] {
-        assert!(compiled(many(mode, cap)).is_ok(), "{mode}");
-        assert!(compiled(many(mode, cap + 1)).is_err(), "{mode}");
+        assert!(read(&many(mode, cap), true).is_ok(), "{mode}");
+        assert!(read(&many(mode, cap + 1), true).is_err(), "{mode}");
     }
     let nested = |n: usize| json!({"strategy": {"mode": "fallback"}, "targets": [many("conditional", n)]});
     assert!(compiled(nested(50)).is_ok());
