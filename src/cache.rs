@@ -1,4 +1,4 @@
-//! Answers kept for calls that ask the same again (`spec/config-object.md`, cache, simple mode), and one upstream
+//! Answers kept for calls that ask the same again, and one upstream
 //! call for all who ask it at once. Bounded in bytes; a second shelf shared by nodes may stand behind it.
 //! Knows nothing of configs, sessions or providers: a key says what is the same, an entry what was answered.
 

@@ -1,4 +1,4 @@
-//! What Prometheus may scrape, under the names of `spec/logs-analytics.md`. Request metrics are fed from records
+//! What Prometheus may scrape, under the names of `docs/operations.md`. Request metrics are fed from records
 //! on the writer's thread, so that a request pays nothing for them; labels are bounded by tables, never by clients.
 
 mod conventions;

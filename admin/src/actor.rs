@@ -71,8 +71,7 @@ impl Actor {
         }
     }
 
-    /// Whoever holds the token of the data service lists configs of the first organisation, and does nothing else
-    /// (`spec/service.md`, `GET /v2/configs`).
+    /// Whoever holds the token of the data service lists configs of the first organisation, and does nothing else.
     fn data_service(snapshot: &Snapshot) -> Option<Self> {
         const SCOPE: Scope = Scope::named("configs.list");
         let org = snapshot.orgs().min_by_key(|o| o.id)?;
@@ -155,7 +154,7 @@ impl Actor {
     }
 }
 
-/// A token acts as a service key of its workspace, never for the organisation (`spec/auth.md`, key kinds).
+/// A token acts as a service key of its workspace, never for the organisation.
 async fn by_token(app: &App, text: &str, hash: &KeyHash, now: Timestamp) -> Result<Actor, Problem> {
     let look = || app.tokens.key(&app.live.snapshot(), text, hash, now);
     let key = match look() {

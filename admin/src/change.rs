@@ -1,5 +1,5 @@
 //! One write: a transaction in the store, checked against the snapshot as it will be, swapped in before the
-//! answer, so that a client reads its own writes on the proxy at once (`design.md` §5).
+//! answer, so that a client reads its own writes on the proxy at once.
 
 use crate::actor::Actor;
 use crate::app::{App, ClientAddr};

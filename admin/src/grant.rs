@@ -1,4 +1,4 @@
-//! Which scopes each kind of key can hold (`spec/auth.md`, Scopes), as one table.
+//! Which scopes each kind of key can hold, as one table.
 
 use crate::problem::{Problem, bad};
 use gateway_domain::resource::api_key::KeyKind;

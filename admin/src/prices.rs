@@ -1,4 +1,4 @@
-//! What a model costs everybody, for who asks without a key (`spec/inference.md`, model pricing): cents per token.
+//! What a model costs everybody, for who asks without a key: cents per token.
 //! Prices that an admin set belong to an integration and are not told here.
 
 use crate::problem::Problem;

@@ -1,4 +1,4 @@
-//! Every refusal of the Admin API as one value, rendered as E6 of `spec/errors.md`.
+//! Every refusal of the Admin API as one value, in the one envelope that `docs/admin-api.md` shows.
 //! Messages name fields and rules; what broke inside is logged, never shown.
 
 use axum::response::{IntoResponse, Response};

@@ -1,5 +1,5 @@
 //! One pass over a JSON body: finds model, stream and usage wishes, and holds the body to the types, ranges
-//! and sizes that `spec/service.md` states (invariant 9). Borrows from the body and copies nothing.
+//! and sizes that `docs/data-plane.md` states. Borrows from the body and copies nothing.
 //! Unknown fields pass; what a provider would refuse for its own reasons is left to it.
 
 mod messages;

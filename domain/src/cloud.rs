@@ -1,5 +1,5 @@
 //! Clouds: the settings that decide where and as whom one of their providers is called, under one name in headers
-//! (`x-gateway-<name>`), configs and integrations (`spec/providers.md`, cloud settings). Knows no network: what must be
+//! (`x-gateway-<name>`), configs and integrations. Knows no network: what must be
 //! fetched is described by a [`SignIn`].
 
 mod aws;
@@ -301,7 +301,7 @@ pub fn vertex_project(settings: &Settings) -> Option<String> {
     google::project(settings)
 }
 
-/// `oauthClientCredentials` (`spec/service.md`, integration auth types), for any provider that takes such tokens.
+/// `oauthClientCredentials`, for any provider that takes such tokens.
 fn oauth(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
     if settings.get("oauth_token_endpoint").is_none() && settings.get("oauth_client_id").is_none() {
         return Ok(None);

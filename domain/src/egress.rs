@@ -1,4 +1,4 @@
-//! Where the gateway may dial (`spec/auth.md`, custom host / SSRF; invariant 6). Shape and names are checked
+//! Where the gateway may dial. Shape and names are checked
 //! when a host is given, addresses after DNS in the connector. Pure: resolves nothing.
 
 use ipnet::IpNet;

@@ -6,7 +6,7 @@ use crate::operation::Dialect;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Which of the documented envelopes (`spec/errors.md`) rides beside the client's own error shape.
+/// Which of the documented envelopes rides beside the client's own error shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Envelope {
     /// E1, E2: `{"status":"failure","message"}`, with `errors` for a config's problems.
@@ -30,8 +30,8 @@ pub struct Row {
     pub openai_type: &'static str,
     pub anthropic_type: &'static str,
     pub envelope: Envelope,
-    /// Raised by the gateway itself while trying a target: fallback stops here
-    /// (`x-gateway-gateway-exception`, `spec/config-object.md`).
+    /// Raised by the gateway itself while trying a target: fallback stops here, and the answer says so in
+    /// `x-gateway-gateway-exception`.
     pub exception: bool,
 }
 

@@ -13,7 +13,7 @@ pub struct PicoRate(pub u64);
 pub struct NanoUsd(pub i64);
 
 impl NanoUsd {
-    /// The log API speaks cents (`spec/logs-analytics.md`, `cost`).
+    /// The log API speaks cents.
     #[expect(clippy::cast_precision_loss, reason = "shown to people, never counted with")]
     pub fn cents(self) -> f64 {
         self.0 as f64 / 1e7

@@ -1,4 +1,4 @@
-//! Path → operation and dialect, by one table (`spec/inference.md`, route table).
+//! Path → operation and dialect, by one table.
 //! A path that is not in the table is passed through untouched as [`Operation::Proxy`].
 
 use http::Method;
@@ -14,7 +14,7 @@ pub enum Dialect {
     Anthropic,
 }
 
-/// How the bytes of a request travel (`design.md` §3).
+/// How the bytes of a request travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// Parsed, bounded and perhaps rewritten.

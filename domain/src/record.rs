@@ -1,5 +1,5 @@
-//! What is kept of a call: one [`LogRecord`] per target tried (plain retries merged), sharing the trace id
-//! (`spec/logs-analytics.md`, lifecycle). Plain fields, filled on the way and moved out at the end.
+//! What is kept of a call: one [`LogRecord`] per target tried (plain retries merged), sharing the trace id.
+//! Plain fields, filled on the way and moved out at the end.
 
 mod bodies;
 pub mod mask;
@@ -51,7 +51,7 @@ pub struct Steps {
     pub body_us: u64,
 }
 
-/// What the response cache did for a call (`spec/config-object.md`, cache).
+/// What the response cache did for a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CacheStatus {
@@ -91,7 +91,7 @@ impl CacheStatus {
     }
 }
 
-/// What a client's library tells of itself (`spec/logs-analytics.md`, metrics model).
+/// What a client's library tells of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Client {

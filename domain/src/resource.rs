@@ -1,4 +1,4 @@
-//! Admin resources as documents, and the row they are stored in (`design.md` §5).
+//! Admin resources as documents, and the row they are stored in.
 //! One file per kind below this one; each holds the document, its rules and what others may refer to.
 
 pub mod api_key;
@@ -145,7 +145,7 @@ impl Invalid {
     }
 }
 
-/// Names and slugs are at most 255 characters (`spec/service.md`, limits) and a name is not blank.
+/// Names and slugs are at most 255 characters and a name is not blank.
 pub fn check_name(field: &str, name: &str) -> Result<(), Invalid> {
     if name.trim().is_empty() {
         return Err(Invalid::new(field, "must not be empty"));

@@ -1,4 +1,4 @@
-//! What a key may do: scopes as data (`spec/auth.md`, complete list) held as a set of bits.
+//! What a key may do: scopes as data held as a set of bits.
 //! `list` never implies `read`; nothing is implied at all.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -183,7 +183,7 @@ impl Scope {
         }
     }
 
-    /// Dots, colons and hyphens between resource and action are one (`spec/auth.md`); so is a `gateway.` prefix.
+    /// Dots, colons and hyphens between resource and action are one; so is a `gateway.` prefix.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix("gateway.").unwrap_or(text);
         let dotted = text.replace(':', ".");

@@ -1,5 +1,5 @@
 //! A value that must not be shown: `Debug` prints a mask and there is no `Display` or `Serialize`,
-//! so a credential cannot reach a log, an error or a response by accident (invariant 7).
+//! so a credential cannot reach a log, an error or a response by accident.
 
 use std::fmt;
 

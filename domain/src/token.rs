@@ -1,4 +1,4 @@
-//! Tokens of the issuers that an organisation trusts (`spec/auth.md`, JWT): what their claims say, and the key
+//! Tokens of the issuers that an organisation trusts: what their claims say, and the key
 //! that such a token stands for while it lives. Pure: verifies no signature, fetches nothing, reads no clock.
 
 mod claims;
@@ -168,5 +168,5 @@ fn fingerprint(org: OrgId, parts: &[&str]) -> Uuid {
     Uuid::from_bytes(std::array::from_fn(|i| digest[i]))
 }
 
-/// Metadata that associates a person (`spec/service.md`, `x-gateway-metadata`).
+/// Metadata that associates a person.
 const USER: &str = "_user";

@@ -121,7 +121,7 @@ impl Wants {
     }
 
     /// A call that uses nothing by its nature, such as a look at a file, asks for nothing but to be one, and no budget
-    /// has to do with it (`spec/policies.md`, not counted).
+    /// has to do with it.
     pub fn only_requests(&mut self) {
         self.asks.retain(|a| a.measured == Measured::Requests && a.keep != Keep::Shared);
         self.costs.clear();

@@ -18,7 +18,7 @@ pub(crate) struct Span {
     pub(crate) ends: Timestamp,
 }
 
-/// The epoch was a Thursday; policies count weeks from Monday (`spec/policies.md`, reset anchors).
+/// The epoch was a Thursday; policies count weeks from Monday.
 const FIRST_MONDAY: i64 = 4 * Unit::Day.micros();
 
 impl Window {

@@ -1,4 +1,4 @@
-//! Error bodies: what a provider's error says, and how a client of either dialect is told (`spec/errors.md`, E4).
+//! Error bodies: what a provider's error says, and how a client of either dialect is told.
 //! The only place in this crate that writes an error body.
 
 use crate::adapter::Failure;

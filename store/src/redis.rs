@@ -1,6 +1,6 @@
 //! The one connection to Redis (or Valkey) that counters and the cache share, and beside it one of each thread for
 //! what is asked most. Dialled and watched in the background; a call never dials, never waits past its deadline, and
-//! fails at once while Redis is away, so that no request is held up by it (invariant 1). Knows no key and no script of
+//! fails at once while Redis is away, so that no request is held up by it. Knows no key and no script of
 //! its own.
 
 mod lane;

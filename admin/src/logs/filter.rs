@@ -1,4 +1,4 @@
-//! The documented filters (LF of `spec/admin-api.md`) made into a query. The route
+//! The filters of `docs/admin-api.md` made into a query. The route
 //! refuses what is not known or not in force: a list that silently ignores a filter shows more than was asked for.
 
 use crate::input::Query;

@@ -1,4 +1,4 @@
-//! A record in the documented form (`spec/logs-analytics.md`, log record). Messages stand in it as far as they
+//! A record in the documented form. Messages stand in it as far as they
 //! were kept; what was not is empty.
 
 use gateway_domain::money::NanoUsd;

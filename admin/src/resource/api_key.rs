@@ -182,7 +182,7 @@ fn set_emails(given: Edit<Vec<String>>, kept: &mut Vec<String>, call: &Call) -> 
     Ok(())
 }
 
-/// `spec/admin-api.md`, RLK and UL.
+/// How many limits of each kind a key may have.
 const SHAPE: Shape = Shape { rates: 10, budgets: 1, seconds: true };
 
 impl Resource for ApiKey {

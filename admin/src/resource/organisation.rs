@@ -173,7 +173,7 @@ fn cache_age(given: &Whole) -> Result<u32, Problem> {
     age.ok_or_else(|| bad("cache_max_age", format_args!("must be an integer of {least}..{most} (seconds)")))
 }
 
-/// An array, or one text with commas (`spec/service.md`, JWT); each may be called like a custom host may.
+/// An array, or one text with commas; each may be called like a custom host may.
 fn jwks_uris(given: &Value, trusted: &Trusted) -> Result<Vec<String>, Problem> {
     const FIELD: &str = "jwks_uris";
     let texts: Option<Vec<&str>> = match given {

@@ -90,7 +90,7 @@ pub(crate) struct Patch {
     reset_usage: Edit<Flag>,
 }
 
-/// `spec/admin-api.md`, RL and UL.
+/// How many limits of each kind a provider may have.
 const SHAPE: Shape = Shape { rates: 10, budgets: 1, seconds: false };
 
 impl Resource for Provider {

@@ -97,7 +97,7 @@ pub(crate) struct Patch {
     reset_usage: Edit<Flag>,
 }
 
-/// `spec/admin-api.md`, RL and UL.
+/// How many limits of each kind a workspace may have.
 const SHAPE: Shape = Shape { rates: 10, budgets: 2, seconds: false };
 
 #[derive(Deserialize)]

@@ -125,7 +125,7 @@ static MODERATIONS: &[Rule] = &[
     may("model", Of("text-moderation", &["text-moderation-stable", "text-moderation-latest"])),
 ];
 
-/// POST /threads/{thread_id}/runs/{run_id}.
+/// Body of POST /threads/{thread_id}/runs/{run_id}.
 static MODIFY_RUN: &[Rule] = &[may("metadata", Object)];
 
 /// The one body of the contract that allows no further properties.

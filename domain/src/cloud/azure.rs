@@ -7,14 +7,14 @@ use crate::egress::BaseUrl;
 use crate::secret::Secret;
 use serde::Deserialize;
 
-/// What tokens are asked for unless `azure_entra_scope` says otherwise (`spec/providers.md`).
+/// What tokens are asked for unless `azure_entra_scope` says otherwise.
 const SCOPE: &str = "https://cognitiveservices.azure.com/.default";
 pub(super) const DEPLOYMENTS: &str = "azure_deployment_config";
 /// Whose prices models have here: Azure asks for its global deployments what OpenAI does.
 pub const PRICED_AS: &str = "openai";
 const MOST_DEPLOYMENTS: usize = 200;
 
-/// A model that somebody deployed in a resource of Azure OpenAI (`spec/admin-api.md`, IC; `spec/config-object.md`).
+/// A model that somebody deployed in a resource of Azure OpenAI.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {

@@ -1,4 +1,4 @@
-//! The circuit breaker of one target (`spec/config-object.md`, circuit breaker): open or closed, no half-open.
+//! The circuit breaker of one target: open or closed, no half-open.
 //! A window opens with the first answer and is as long as the cooldown; enough failures within it open the
 //! breaker for one cooldown, after which it starts afresh. No lock: three atomics, and time is an argument.
 

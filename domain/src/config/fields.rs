@@ -127,6 +127,14 @@ struct Spot<'p> {
     watched: bool,
 }
 
+/// What makes a node more than one target.
+struct Branch<'v> {
+    strategy: &'v Value,
+    targets: Option<&'v Value>,
+    /// Of the node itself.
+    number: usize,
+}
+
 pub(super) struct Compiler<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) problems: Vec<Problem>,
@@ -248,7 +256,7 @@ impl<'a> Compiler<'a> {
                 self.problem(at, "strategy", "is required with targets");
                 return number;
             }
-            (Some(strategy), targets) => self.branch(at, (strategy, targets), spot, number, own),
+            (Some(strategy), targets) => self.branch(at, Branch { strategy, targets, number }, spot, own),
         };
         self.nodes[number].kind = kind;
         number
@@ -298,9 +306,8 @@ impl<'a> Compiler<'a> {
     fn branch(
         &mut self,
         at: &At<'_>,
-        (strategy, targets): (&Value, Option<&Value>),
+        Branch { strategy, targets, number }: Branch<'_>,
         spot: Spot<'_>,
-        number: usize,
         mut own: Inherited,
     ) -> NodeKind {
         let strategy = self.strategy(&at.then("strategy"), strategy);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::sync::Arc;
 
-/// The four messages of one call (`spec/logs-analytics.md`, the three copies): what the client sent and got, and
+/// The four messages of one call: what the client sent and got, and
 /// what passed between the gateway and the provider, where one was called.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bodies {

@@ -101,7 +101,7 @@ pub struct Rules {
 }
 
 /// A header's value as a record may hold it. `own` is what stands behind the gateway's prefix, if it is one of its
-/// headers; `sensitive` is the request's own list, in lower case (`spec/service.md`, sensitive headers).
+/// headers; `sensitive` is the request's own list, in lower case.
 pub fn header(name: &str, own: Option<&str>, value: &[u8], rules: &Rules, sensitive: &[String]) -> String {
     let text = || lossy(value);
     if sensitive.iter().chain(&rules.hashed).any(|s| s == name) {

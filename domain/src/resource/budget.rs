@@ -1,5 +1,5 @@
 //! A budget: how much may be spent until when, on a usage-limit policy and on keys, workspaces, providers and
-//! integrations alike (`spec/policies.md`, usage limits and reset anchors). Pure: knows no counter and no clock.
+//! integrations alike. Pure: knows no counter and no clock.
 
 use super::Invalid;
 use crate::time::Timestamp;

@@ -1,4 +1,4 @@
-//! A saved config: the routing document of `spec/config-object.md` under a slug, with versions.
+//! A saved config: the routing document of `docs/configs.md` under a slug, with versions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

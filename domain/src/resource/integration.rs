@@ -33,7 +33,7 @@ pub struct Integration {
     pub rest: Map<String, Value>,
 }
 
-/// Settings beside the credential (`spec/admin-api.md`, IC). Only those in force today have a field.
+/// Settings beside the credential. Only those in force today have a field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Configurations {
     /// Base URL instead of the provider's, under the rules of [`crate::egress`].
@@ -132,7 +132,7 @@ pub struct Access {
     pub global: bool,
     #[serde(default)]
     pub workspaces: BTreeMap<WorkspaceId, bool>,
-    /// Of all workspaces together (`spec/policies.md`, levels).
+    /// Of all workspaces together.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

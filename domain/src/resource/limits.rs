@@ -1,4 +1,4 @@
-//! Rate limits and budgets of one key, workspace, provider or integration (`spec/admin-api.md`, RL and UL):
+//! Rate limits and budgets of one key, workspace, provider or integration:
 //! they hold for whoever uses it, without conditions and groups.
 
 use super::Invalid;

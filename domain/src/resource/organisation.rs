@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Organisation {
     /// Acted on when an Admin key names no workspace.
     pub default_workspace: WorkspaceId,
-    /// Refuses inline provider, config and host selection (`spec/errors.md`, saved-only mode). Never set: decided
+    /// Refuses inline provider, config and host selection. Never set: decided
     /// by the day the organisation was made, see [`Self::BLOCKED_SINCE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_inline_config: Option<bool>,
@@ -32,7 +32,7 @@ pub struct Organisation {
     /// Keys of issuers, written down instead of fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks: Option<Value>,
-    /// `false`: records keep numbers only, no headers and bodies (`spec/auth.md`, logging).
+    /// `false`: records keep numbers only, no headers and bodies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub debug_log: Option<bool>,
     /// The request's debug header does not change that.
@@ -49,7 +49,7 @@ impl Organisation {
     /// More issuers than one organisation has; each is asked again and again.
     pub const MOST_JWKS_URIS: usize = 10;
 
-    /// Seconds: least and most of `cache_max_age` (`spec/config-object.md`, cache).
+    /// Seconds: least and most of `cache_max_age`.
     pub const CACHE_AGE: RangeInclusive<u32> = 60..=25_923_000;
 
     /// Whose tokens it accepts; `None`: nobody's.

@@ -1,4 +1,4 @@
-//! Rate-limit and usage-limit policies (`spec/policies.md`): who they match, how they group, how much they allow.
+//! Rate-limit and usage-limit policies: who they match, how they group, how much they allow.
 
 use super::Invalid;
 use super::budget::{Budget, Spend};
@@ -63,7 +63,7 @@ pub enum Enforcement {
     /// What a call may use is held until it is known what it used: a limit is not exceeded.
     #[default]
     Reserve,
-    /// Only asks whether anything is left, and counts afterwards (`spec/policies.md`, counting): calls that are under
+    /// Only asks whether anything is left, and counts afterwards: calls that are under
     /// way together may exceed the limit.
     Check,
 }

@@ -1,5 +1,5 @@
-//! Prices that an admin sets: rates of one model, and factors on every rate of an integration
-//! (`spec/admin-api.md`, PA; `spec/inference.md`, model pricing). Cents per token in, a [`PriceCard`] out.
+//! Prices that an admin sets: rates of one model, and factors on every rate of an integration.
+//! Cents per token in, a [`PriceCard`] out.
 
 use super::Invalid;
 use crate::money::PicoRate;

@@ -30,7 +30,7 @@ pub struct Workspace {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Defaults {
-    /// Wins over the key's and the request's metadata (`spec/logs-analytics.md`, metadata).
+    /// Wins over the key's and the request's metadata.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     /// Given to every new user key that names none itself.

@@ -1,4 +1,4 @@
-//! Limits that an issuer writes into a token, in the words of the Admin API (`spec/policies.md`, levels).
+//! Limits that an issuer writes into a token, in the words of the Admin API.
 
 use super::claims::{BadClaim, bad};
 use crate::resource::budget::{Amount, Budget, Reset, Spend};

@@ -219,7 +219,7 @@ fn tool_calls_have_policies_of_their_own() {
     };
     assert_eq!(sorted(Stage::Tool, &tool("mail", "send")), ["policy-2", "policy-3", "policy-4"]);
     assert_eq!(sorted(Stage::Tool, &tool("files", "read")), ["policy-2", "policy-3", "policy-5"]);
-    // The api key is unavailable where tool calls are signed in by OAuth (`spec/service.md`, errors 4).
+    // The api key is unavailable where tool calls are signed in by OAuth.
     assert_eq!(sorted(Stage::Tool, &Subject { api_key: None, ..tool("web", "send") }), ["policy-2", "policy-4"]);
     assert_eq!(sorted(Stage::Caller, &subject()), ["policy-1"]);
     assert!(sorted(Stage::Target, &subject()).is_empty());

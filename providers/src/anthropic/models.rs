@@ -1,4 +1,4 @@
-//! Anthropic's list of models in the form of OpenAI's (`spec/inference.md`, Models).
+//! Anthropic's list of models in the form of OpenAI's.
 
 use crate::adapter::{Failure, Reply};
 use crate::failure;

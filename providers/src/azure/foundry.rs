@@ -1,5 +1,5 @@
 //! Azure AI: what its URL leads to says which API is spoken there. `…/models` and the endpoints of single models have
-//! Azure's inference API, `…/openai` has OpenAI's, `…/anthropic` Anthropic's (`spec/providers.md`).
+//! Azure's inference API, `…/openai` has OpenAI's, `…/anthropic` Anthropic's.
 
 use super::{OPENAIS, query};
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};

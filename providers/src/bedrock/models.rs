@@ -1,4 +1,4 @@
-//! `ListFoundationModels` in the form of OpenAI's list (`spec/inference.md`, Models).
+//! `ListFoundationModels` in the form of OpenAI's list.
 
 use crate::adapter::{Failure, Reply};
 use crate::failure;

@@ -1,4 +1,4 @@
-//! The rows. Order and names follow `spec/providers.md`; what the pages of a provider say beside it is noted.
+//! The rows, one for each family. What a provider's own pages say beside the usual is noted where it counts.
 //! Families with a templated host or a signature of their own (Azure, AWS, Vertex, Oracle, …) are no rows.
 
 use super::{Quirk, Row, Serves, StreamUsage};

@@ -8,7 +8,7 @@ use gateway_domain::catalog::AuthStyle::{self, Bearer, BearerIn, Header, Scheme}
 use gateway_domain::{Dialect, Fault, Operation};
 use http::Method;
 
-/// Slug, base URL, chat path, auth: `spec/providers.md`. Empty path: chat is not served.
+/// Slug, base URL, chat path, auth, as the providers' own pages have them. Empty path: chat is not served.
 #[rustfmt::skip]
 const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("mock", "http://mock.internal", "/chat/completions", AuthStyle::None),

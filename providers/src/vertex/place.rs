@@ -16,7 +16,7 @@ pub(super) enum Publisher {
     Endpoint,
 }
 
-/// Prefixes as clients write them (`spec/providers.md`); with a dot or a slash.
+/// Prefixes as clients write them; with a dot or a slash.
 static PREFIXES: &[(&str, Publisher)] = &[
     ("google", Publisher::Google),
     ("anthropic", Publisher::Anthropic),

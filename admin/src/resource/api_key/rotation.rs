@@ -282,7 +282,7 @@ fn step(app: &App, row: &mut Row<ApiKey>, now: Timestamp) -> Option<(Action, Map
     Some((Action::Rotate, told(row, "auto")))
 }
 
-/// A day's notice of what will happen to the secrets of a key, once (`spec/auth.md`, worker phases).
+/// A day's notice of what will happen to the secrets of a key, once.
 fn announce(row: &mut Row<ApiKey>, now: Timestamp) -> Option<(Action, Map<String, Value>)> {
     let is_near = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
     let what = match (&mut row.doc.transition, &mut row.doc.rotation_policy) {

@@ -73,7 +73,7 @@ struct Change {
     provider: Option<Option<String>>,
 }
 
-/// `spec/admin-api.md`: at most one of each.
+/// A workspace has at most one limit of each kind on an integration.
 const SHAPE: Shape = Shape { rates: 1, budgets: 1, seconds: false };
 
 async fn list(call: Call) -> Result<Reply, Problem> {

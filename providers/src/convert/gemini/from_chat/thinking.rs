@@ -110,7 +110,7 @@ fn effort(name: &str) -> Result<Effort, Fault> {
     })
 }
 
-/// Budgets are those of `spec/inference.md` (Responses adapter).
+/// What an effort is called or costs in tokens at Gemini.
 fn told(effort: Effort, way: Way, field: &'static str, adjusted: &mut Adjusted) -> Option<ThinkingConfig> {
     let include_thoughts = effort != Effort::None;
     match way {
