@@ -110,7 +110,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dialer = Dialer::new(dns, settings.connect_timeout.0, Some(mock_provider(&control)));
     if let Some(redis) = &redis {
-        sticks.share(redis.clone());
+        sticks.share(Arc::new(redis.clone()));
     }
     let cache = redis::answer_cache(redis, &settings, &metrics)?;
     let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());

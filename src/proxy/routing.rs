@@ -7,12 +7,13 @@ pub(crate) use inline::InlineConfigs;
 
 use super::Gateway;
 use super::request::{Request, Tenant};
-use super::sticky::{Assignments, Drawn, View};
+use super::sticky::{Assignments, View};
 use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
 use gateway_domain::config::plan::{Asks, Look, NoTarget, Plan};
 use gateway_domain::config::{Config, params, split_model};
 use gateway_domain::id::ConfigId;
+use gateway_domain::ports::Assignment;
 use gateway_domain::record::mask;
 use gateway_domain::snapshot::SavedConfig;
 use gateway_domain::{Fault, FaultKind};
@@ -57,7 +58,7 @@ pub(crate) struct Routing {
 
 #[derive(Debug)]
 struct Untold {
-    drawn: Vec<Drawn>,
+    drawn: Vec<Assignment>,
     /// How the current target was come to: by the answer of the one before, unless it is the first.
     after: Option<(Plan, u16)>,
 }
@@ -186,7 +187,7 @@ impl Routing {
         moved
     }
 
-    fn note(&mut self, drawn: Vec<Drawn>, after: Option<(Plan, u16)>) {
+    fn note(&mut self, drawn: Vec<Assignment>, after: Option<(Plan, u16)>) {
         self.untold = (self.sticks.are_shared() && !drawn.is_empty()).then(|| Box::new(Untold { drawn, after }));
     }
 
@@ -195,11 +196,11 @@ impl Routing {
         let mut told: Vec<u128> = Vec::new();
         while let Some(mut untold) = self.untold.take() {
             // One that was told of and drawn again leads to a target that is ill: there is nothing to agree on.
-            untold.drawn.retain(|drawn| !told.contains(&drawn.key()));
+            untold.drawn.retain(|drawn| !told.contains(&drawn.key));
             if untold.drawn.is_empty() {
                 return;
             }
-            told.extend(untold.drawn.iter().map(Drawn::key));
+            told.extend(untold.drawn.iter().map(|drawn| drawn.key));
             let (now_ms, waited) = (request.now().micros() / 1000, request.waited.so_far());
             if !request.waited.during(self.sticks.agree(&untold.drawn, now_ms, waited)).await {
                 return;

@@ -1,12 +1,12 @@
 //! Sticky assignments of load balancing. Kept in the process, bounded in entries: the least used go first, and who was
-//! forgotten is drawn again. With Redis nodes agree: who draws an assignment anew asks whether another node has;
-//! choosing itself never waits.
+//! forgotten is drawn again. Where nodes share them, who draws one anew asks whether another node has; choosing itself
+//! never waits.
 
 use gateway_domain::config::plan::Sticks;
-use gateway_store::Redis;
+use gateway_domain::ports::{Assignment, SharedAssignments};
 use quick_cache::sync::Cache;
 use std::cell::RefCell;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// About 6 MiB when full.
@@ -15,27 +15,19 @@ const MOST: usize = 100_000;
 #[derive(Debug)]
 pub(crate) struct Assignments {
     kept: Cache<u128, (usize, i64)>,
-    redis: OnceLock<Redis>,
+    shared: OnceLock<Arc<dyn SharedAssignments>>,
 }
 
-/// An assignment that was not known here before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Drawn {
-    key: u128,
-    place: usize,
-    until_ms: i64,
-}
-
-/// The assignments as one plan sees them; notes those that it draws.
+/// The assignments as one plan sees them; notes those that it draws, which were not known here before.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
     all: &'a Assignments,
-    drawn: RefCell<Vec<Drawn>>,
+    drawn: RefCell<Vec<Assignment>>,
 }
 
 impl Default for Assignments {
     fn default() -> Self {
-        Self { kept: Cache::new(MOST), redis: OnceLock::new() }
+        Self { kept: Cache::new(MOST), shared: OnceLock::new() }
     }
 }
 
@@ -44,10 +36,10 @@ impl Assignments {
         self.kept.len()
     }
 
-    /// From now on nodes on the same Redis agree.
-    pub(crate) fn share(&self, redis: Redis) {
+    /// From now on nodes that share these agree.
+    pub(crate) fn share(&self, shared: Arc<dyn SharedAssignments>) {
         // The process has one.
-        let _ = self.redis.set(redis);
+        let _ = self.shared.set(shared);
     }
 
     pub(crate) const fn view(&self) -> View<'_> {
@@ -55,30 +47,17 @@ impl Assignments {
     }
 
     pub(crate) fn are_shared(&self) -> bool {
-        self.redis.get().is_some()
+        self.shared.get().is_some()
     }
 
     /// Tells other nodes of assignments, or learns that one of them was first: then its own is true, and the plan is
-    /// to be made again. Redis away, or late for one who has waited so long, leaves each node with its own.
-    pub(crate) async fn agree(&self, drawn: &[Drawn], now_ms: i64, waited: Duration) -> bool {
-        let Some(redis) = self.redis.get() else { return false };
-        let left = redis.deadline().saturating_sub(waited);
-        if left.is_zero() {
-            return false;
-        }
-        let mut call = redis::cmd("EVAL");
-        call.arg(FIRST).arg(drawn.len());
-        for one in drawn {
-            call.arg(format!("gateway:{{sticky}}:{:032x}", one.key));
-        }
-        for one in drawn {
-            call.arg(format!("{}:{}", one.place, one.until_ms)).arg(one.until_ms.saturating_sub(now_ms).max(1));
-        }
-        let told = redis.ask_within::<Vec<String>>(&call, left).await.unwrap_or_default();
+    /// to be made again. Who cannot be asked in time leaves each node with its own.
+    pub(crate) async fn agree(&self, drawn: &[Assignment], now_ms: i64, waited: Duration) -> bool {
+        let Some(shared) = self.shared.get() else { return false };
         let mut differ = false;
-        for (own, told) in drawn.iter().zip(&told) {
-            if let Some((place, until_ms)) = read(told).filter(|(place, _)| *place != own.place) {
-                self.kept.insert(own.key, (place, until_ms));
+        for (own, stands) in drawn.iter().zip(shared.agree(drawn, now_ms, waited).await) {
+            if let Some(other) = stands.filter(|stands| stands.place != own.place) {
+                self.kept.insert(own.key, (other.place, other.until_ms));
                 differ = true;
             }
         }
@@ -86,33 +65,10 @@ impl Assignments {
     }
 }
 
-/// Of each key: what stands there, which is what comes with it if nothing did.
-const FIRST: &str = "
-local told = {}
-for i, key in ipairs(KEYS) do
-  told[i] = redis.call('GET', key)
-  if not told[i] then
-    told[i] = ARGV[2 * i - 1]
-    redis.call('SET', key, told[i], 'PX', ARGV[2 * i])
-  end
-end
-return told";
-
-fn read(text: &str) -> Option<(usize, i64)> {
-    let (place, until_ms) = text.split_once(':')?;
-    Some((place.parse().ok()?, until_ms.parse().ok()?))
-}
-
 impl View<'_> {
     /// From the outside in.
-    pub(crate) fn drawn(self) -> Vec<Drawn> {
+    pub(crate) fn drawn(self) -> Vec<Assignment> {
         self.drawn.into_inner()
-    }
-}
-
-impl Drawn {
-    pub(crate) const fn key(&self) -> u128 {
-        self.key
     }
 }
 
@@ -123,6 +79,44 @@ impl Sticks for View<'_> {
 
     fn keep(&self, key: u128, place: usize, until_ms: i64) {
         self.all.kept.insert(key, (place, until_ms));
-        self.drawn.borrow_mut().push(Drawn { key, place, until_ms });
+        self.drawn.borrow_mut().push(Assignment { key, place, until_ms });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway_domain::ports::Fut;
+
+    /// Another node was first with the keys below ten; those above a hundred are never answered.
+    #[derive(Debug)]
+    struct Other;
+
+    impl SharedAssignments for Other {
+        fn agree<'a>(&'a self, offered: &'a [Assignment], _: i64, _: Duration) -> Fut<'a, Vec<Option<Assignment>>> {
+            let stands = |one: &Assignment| match one.key {
+                0..10 => Some(Assignment { place: 7, until_ms: 99, ..*one }),
+                10..100 => Some(*one),
+                _ => None,
+            };
+            let told = offered.iter().map(stands).collect();
+            Box::pin(async move { told })
+        }
+    }
+
+    #[tokio::test]
+    async fn who_was_first_decides() {
+        let own = |key| Assignment { key, place: 1, until_ms: 50 };
+        let assignments = Assignments::default();
+        assert!(!assignments.agree(&[own(1)], 0, Duration::ZERO).await, "alone there is nobody to agree with");
+        assignments.share(Arc::new(Other));
+        let view = assignments.view();
+        [1, 11, 111].into_iter().for_each(|key| view.keep(key, 1, 50));
+        let drawn = view.drawn();
+        assert_eq!(drawn, [own(1), own(11), own(111)]);
+        assert!(!assignments.agree(&drawn[1..], 0, Duration::ZERO).await);
+        assert!(assignments.agree(&drawn, 0, Duration::ZERO).await, "one of them is another node's");
+        let found: Vec<_> = [1, 11, 111].map(|key| assignments.view().find(key, 10)).into();
+        assert_eq!(found, [Some(7), Some(1), Some(1)]);
     }
 }

@@ -1,0 +1,41 @@
+//! Records of calls: kept by a log store, which admins ask, and counted by a ledger in the order of the journal.
+
+use super::{Fut, StoreError};
+use crate::id::WorkspaceId;
+use crate::record::{Costed, LogQuery, LogRecord, Page, Position, Unpriced};
+use crate::time::Timestamp;
+use uuid::Uuid;
+
+/// Records and what is kept of messages beside them, for a while.
+pub trait LogStore: Send + Sync {
+    /// Idempotent by record id.
+    fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>>;
+    fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>>;
+    /// `workspace`, when given, must own the record.
+    fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>>;
+    /// Drops whole days (UTC) that ended before these times: what is kept of messages, and the records themselves.
+    /// Returns how many files or partitions went.
+    fn expire(&self, bodies: Timestamp, records: Timestamp) -> Fut<'_, Result<u64, StoreError>>;
+    /// What the records that have usage and no cost have in common.
+    fn unpriced(&self) -> Fut<'_, Result<Vec<Unpriced>, StoreError>>;
+    /// Those records themselves, oldest first, at most a thousand behind the given one.
+    fn unpriced_of<'a>(
+        &'a self,
+        group: &'a Unpriced,
+        after: Option<(Timestamp, Uuid)>,
+    ) -> Fut<'a, Result<Vec<LogRecord>, StoreError>>;
+    /// Of records that have a cost by now, the first one stands.
+    fn set_costs<'a>(&'a self, costs: &'a [Costed]) -> Fut<'a, Result<(), StoreError>>;
+}
+
+/// Counts what was recorded, in the journal's order: usage that must survive the process.
+pub trait Ledger: Send + Sync {
+    /// `after[i]` is where a replay goes on behind `records[i]`. Runs on the record writer's thread, which must
+    /// not wait. A record that the journal had no room for comes all the same, with the place of its neighbour.
+    fn settle(&self, records: &[LogRecord], after: &[Position]);
+    /// No record waits to be settled at this moment; comes again and again.
+    fn caught_up(&self) {}
+    /// Where a replay would have to start, should the process end now: the place of the last checkpoint that is
+    /// safe on disk. Segments before it may go. `None`: no replay is ever asked for.
+    fn needs(&self) -> Option<Position>;
+}
