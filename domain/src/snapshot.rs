@@ -1,14 +1,14 @@
 //! The configuration as the hot path reads it: immutable, cheap to share, every lookup a map get.
 //! Made from stored rows; a change re-makes only the maps it touches. Credentials are opened here, once.
 
-mod entries;
+mod entry;
 mod keys;
 mod models;
 
-pub use entries::{
+pub use entry::{
     Defaults, Key, ManagedProvider, Org, Person, Policy, Rotation, SavedConfig, Upstream, UsagePolicy, Workspace,
 };
-use keys::Keys;
+use keys::{Edit, Keys};
 
 use crate::catalog::Catalog;
 use crate::egress::Trusted;
@@ -124,25 +124,19 @@ impl Snapshot {
 
     /// This snapshot with `changes` on top. Never fails: a row that cannot be read is reported and skipped.
     pub fn apply(&self, changes: &Changes, build: &Build<'_>) -> (Self, Vec<RowProblem>) {
-        let mut draft = Draft { next: self.clone(), touched: HashMap::new(), problems: Vec::new() };
         // Parents before children, so that a workspace exists when its rows come.
         let mut rows: Vec<&Stored> = changes.rows.iter().collect();
         rows.sort_by_key(|r| Kind::parse(&r.kind));
         let keys: HashSet<Uuid> = rows.iter().filter(|r| r.kind == Kind::ApiKey.name()).map(|r| r.id).collect();
-        let mut key_edits = self.keys.edit(keys.len());
+        let mut next = self.clone();
+        next.revision = changes.revision.max(self.revision);
+        let mut draft = Draft { next, keys: self.keys.edit(keys.len()), touched: HashMap::new(), problems: Vec::new() };
         for row in rows {
             let Some(kind) = Kind::parse(&row.kind) else { continue };
-            let outcome = if kind == Kind::ApiKey {
-                entries::key(row).map(|(hash, key)| key_edits.put(row, hash, key))
-            } else {
-                draft.put(kind, row, build)
-            };
-            if let Err(message) = outcome {
+            if let Err(message) = entry::put(&mut draft, kind, row, build) {
                 draft.problems.push(RowProblem { kind: row.kind.clone(), id: row.id, message });
             }
         }
-        draft.next.keys = key_edits.finish();
-        draft.next.revision = changes.revision.max(self.revision);
         draft.finish()
     }
 }
@@ -150,91 +144,29 @@ impl Snapshot {
 /// A snapshot being made: workspaces are cloned once, however many of their rows changed.
 struct Draft {
     next: Snapshot,
+    keys: Edit,
     touched: HashMap<WorkspaceId, Workspace>,
     problems: Vec<RowProblem>,
 }
 
 impl Draft {
-    fn put(&mut self, kind: Kind, row: &Stored, build: &Build<'_>) -> Result<(), String> {
-        let live = row.deleted_at.is_none();
-        match kind {
-            Kind::Organisation => {
-                let orgs = Arc::make_mut(&mut self.next.orgs);
-                if live {
-                    orgs.insert(OrgId(row.id), Arc::new(entries::org(row)?));
-                } else {
-                    orgs.remove(&OrgId(row.id));
-                }
-            }
-            Kind::Workspace if live => {
-                let id = WorkspaceId(row.id);
-                let old = self.touched.remove(&id).or_else(|| self.next.workspaces.get(&id).map(|w| (**w).clone()));
-                self.touched.insert(id, entries::workspace(row, old)?);
-            }
-            Kind::Workspace => {
-                self.touched.remove(&WorkspaceId(row.id));
-                Arc::make_mut(&mut self.next.workspaces).remove(&WorkspaceId(row.id));
-            }
-            Kind::Integration => {
-                let upstreams = Arc::make_mut(&mut self.next.upstreams);
-                if live {
-                    upstreams.insert(IntegrationId(row.id), Arc::new(entries::upstream(row, build)?));
-                } else {
-                    upstreams.remove(&IntegrationId(row.id));
-                }
-            }
-            Kind::User => {
-                let people = Arc::make_mut(&mut self.next.people);
-                if live {
-                    people.insert(UserId(row.id), Arc::new(entries::person(row)?));
-                } else {
-                    people.remove(&UserId(row.id));
-                }
-            }
-            // A deleted workspace took everything in it along.
-            _ if !live && !self.exists(row) => {}
-            Kind::Member => {
-                let (user, role) = entries::member(row)?;
-                self.workspace(row)?.put_member(user, live.then_some(role));
-            }
-            Kind::Config => {
-                let made = live.then(|| entries::config(row, build)).transpose()?;
-                self.workspace(row)?.put_config(row.id, made.map(Arc::new));
-            }
-            Kind::Provider => {
-                let made = live.then(|| entries::provider(row)).transpose()?;
-                self.workspace(row)?.put_provider(row.id, made.map(Arc::new));
-            }
-            Kind::RateLimitPolicy => {
-                let active = live && row.status == "active";
-                let made = active.then(|| entries::policy(row)).transpose()?;
-                self.workspace(row)?.put_policy(row.id, made.map(Arc::new));
-            }
-            Kind::UsageLimitPolicy => {
-                let active = live && row.status == "active";
-                let made = active.then(|| entries::usage_policy(row)).transpose()?;
-                self.workspace(row)?.put_usage_policy(row.id, made.map(Arc::new));
-            }
-            Kind::ApiKey | Kind::Invite => {}
+    /// The workspace that a row belongs to. `None` for a deleted row of a workspace that is gone: it took everything in
+    /// it along.
+    fn workspace_of(&mut self, row: &Stored) -> Result<Option<&mut Workspace>, String> {
+        let known = |id: &WorkspaceId| self.touched.contains_key(id) || self.next.workspaces.contains_key(id);
+        if row.deleted_at.is_some() && !row.workspace.map(WorkspaceId).as_ref().is_some_and(known) {
+            return Ok(None);
         }
-        Ok(())
-    }
-
-    fn exists(&self, row: &Stored) -> bool {
-        let id = row.workspace.map(WorkspaceId);
-        id.is_some_and(|id| self.touched.contains_key(&id) || self.next.workspaces.contains_key(&id))
-    }
-
-    fn workspace(&mut self, row: &Stored) -> Result<&mut Workspace, String> {
         let id = WorkspaceId(row.workspace.ok_or("belongs to no workspace")?);
         if !self.touched.contains_key(&id) {
             let old = self.next.workspaces.get(&id).ok_or("belongs to a workspace that does not exist")?;
             self.touched.insert(id, (**old).clone());
         }
-        self.touched.get_mut(&id).ok_or_else(|| "belongs to a workspace that does not exist".into())
+        Ok(self.touched.get_mut(&id))
     }
 
     fn finish(mut self) -> (Snapshot, Vec<RowProblem>) {
+        self.next.keys = self.keys.finish();
         if !self.touched.is_empty() {
             let workspaces = Arc::make_mut(&mut self.next.workspaces);
             workspaces.extend(self.touched.into_iter().map(|(id, w)| (id, Arc::new(w))));

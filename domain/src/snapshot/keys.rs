@@ -1,6 +1,6 @@
 //! Keys by the hash of their secret, in shards: a change at a million keys copies one shard of a thousand.
 
-use super::entries::Key;
+use super::entry::Key;
 use crate::id::KeyId;
 use crate::keys::KeyHash;
 use crate::resource::Stored;

@@ -1,0 +1,139 @@
+//! What the snapshot holds of stored rows: what the hot path needs of each and nothing more. A kind of row is one file
+//! below; [`ENTRIES`] is all of them.
+
+mod config;
+mod integration;
+mod key;
+mod member;
+mod organisation;
+mod policy;
+mod provider;
+mod usage_policy;
+mod user;
+mod workspace;
+
+pub use config::SavedConfig;
+pub use integration::Upstream;
+pub use key::{Defaults, Key, Rotation};
+pub use organisation::Org;
+pub use policy::Policy;
+pub use provider::ManagedProvider;
+pub use usage_policy::UsagePolicy;
+pub use user::Person;
+pub use workspace::Workspace;
+
+use super::{Build, Draft};
+use crate::resource::limits::Limits;
+use crate::resource::{Kind, Stored};
+use serde::de::DeserializeOwned;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What becomes of a row of one kind.
+trait Entry {
+    const KIND: Kind;
+    /// Takes in a row that lives, and takes out what a deleted one was.
+    fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String>;
+}
+
+type Put = fn(&mut Draft, &Stored, &Build<'_>) -> Result<(), String>;
+
+const fn entry<E: Entry>() -> (Kind, Put) {
+    (E::KIND, E::put)
+}
+
+/// Every kind that requests go by. Invites are read by the Admin API alone.
+static ENTRIES: &[(Kind, Put)] = &[
+    entry::<Org>(),
+    entry::<Workspace>(),
+    entry::<Person>(),
+    entry::<member::Membership>(),
+    entry::<Key>(),
+    entry::<Upstream>(),
+    entry::<SavedConfig>(),
+    entry::<ManagedProvider>(),
+    entry::<Policy>(),
+    entry::<UsagePolicy>(),
+];
+
+pub(super) fn put(draft: &mut Draft, kind: Kind, row: &Stored, build: &Build<'_>) -> Result<(), String> {
+    let found = ENTRIES.iter().find(|(of, _)| *of == kind);
+    found.map_or(Ok(()), |(_, put)| put(draft, row, build))
+}
+
+fn doc<T: DeserializeOwned>(row: &Stored) -> Result<T, String> {
+    let mut json = serde_json::Deserializer::from_str(&row.doc);
+    serde_path_to_error::deserialize(&mut json).map_err(|e| format!("cannot be read: {e}"))
+}
+
+fn shared(limits: Limits) -> Option<Arc<Limits>> {
+    (!limits.is_empty()).then(|| Arc::new(limits))
+}
+
+const fn lives(row: &Stored) -> bool {
+    row.deleted_at.is_none()
+}
+
+/// Keeps what a row is now in a map of all of its kind.
+fn keep<I: Copy + Eq + Hash, T>(
+    all: &mut Arc<HashMap<I, Arc<T>>>,
+    id: I,
+    row: &Stored,
+    read: impl FnOnce() -> Result<T, String>,
+) -> Result<(), String> {
+    if lives(row) {
+        let made = Arc::new(read()?);
+        Arc::make_mut(all).insert(id, made);
+    } else {
+        Arc::make_mut(all).remove(&id);
+    }
+    Ok(())
+}
+
+/// Entries of a workspace that are addressed by slug and by id alike.
+#[derive(Debug)]
+struct Slugged<T> {
+    by_id: Arc<HashMap<Uuid, Arc<T>>>,
+    by_name: Arc<HashMap<Arc<str>, Arc<T>, ahash::RandomState>>,
+}
+
+impl<T> Clone for Slugged<T> {
+    fn clone(&self) -> Self {
+        Self { by_id: self.by_id.clone(), by_name: self.by_name.clone() }
+    }
+}
+
+impl<T> Default for Slugged<T> {
+    fn default() -> Self {
+        Self { by_id: Arc::default(), by_name: Arc::default() }
+    }
+}
+
+trait Addressed {
+    fn slug(&self) -> &Arc<str>;
+}
+
+impl<T: Addressed> Slugged<T> {
+    fn put(&mut self, id: Uuid, made: Option<Arc<T>>) {
+        let by_id = Arc::make_mut(&mut self.by_id);
+        let by_name = Arc::make_mut(&mut self.by_name);
+        let old = match &made {
+            Some(made) => by_id.insert(id, made.clone()),
+            None => by_id.remove(&id),
+        };
+        if let Some(old) = old {
+            // Its name may by now belong to another.
+            for name in [old.slug().to_string(), id.to_string()] {
+                if by_name.get(name.as_str()).is_some_and(|e| Arc::ptr_eq(e, &old)) {
+                    by_name.remove(name.as_str());
+                }
+            }
+        }
+        if let Some(made) = made {
+            by_name.insert(made.slug().clone(), made.clone());
+            by_name.insert(id.to_string().into(), made);
+        }
+    }
+}

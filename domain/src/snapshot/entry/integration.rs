@@ -1,0 +1,142 @@
+//! An integration: where and as whom it calls its provider.
+
+use super::{Build, Draft, Entry, doc, keep, shared};
+use crate::catalog::ProviderInfo;
+use crate::cloud::{self, Grant, Settings};
+use crate::egress::{BaseUrl, check_custom_host};
+use crate::id::{IntegrationId, OrgId, WorkspaceId};
+use crate::price::{PriceBook, PriceCard, undated};
+use crate::resource::integration::{Access, Integration, Models};
+use crate::resource::limits::Limits;
+use crate::resource::{Kind, Stored};
+use crate::secret::Secret;
+use crate::snapshot::models;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Where and as whom an integration calls its provider.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    pub integration: IntegrationId,
+    pub org: OrgId,
+    /// `None`: usable by every workspace of the organisation.
+    pub workspace: Option<WorkspaceId>,
+    pub slug: Arc<str>,
+    pub provider: &'static ProviderInfo,
+    pub base: Option<Arc<BaseUrl>>,
+    pub credential: Option<Secret<String>>,
+    /// How a token is come by, where the credential is not sent itself.
+    pub grant: Option<Arc<Grant>>,
+    pub settings: Arc<Settings>,
+    pub headers: Vec<(String, Secret<String>)>,
+    pub models: Models,
+    access: Access,
+    limits: Option<Arc<Limits>>,
+    workspace_limits: Arc<BTreeMap<WorkspaceId, Arc<Limits>>>,
+    /// The same for models with a host or headers of their own.
+    tuned: Arc<HashMap<String, Arc<Self>>>,
+    /// Prices that differ from those that everybody pays, by model.
+    cards: Arc<HashMap<String, Arc<PriceCard>>>,
+    /// Differs between any two states of any integration: prepared heads and pools are kept under it.
+    pub generation: u64,
+}
+
+impl Upstream {
+    /// Whether providers of this workspace may borrow from it.
+    pub fn open_to(&self, workspace: WorkspaceId) -> bool {
+        match self.workspace {
+            Some(own) => own == workspace,
+            None => self.access.allow(workspace),
+        }
+    }
+
+    /// As which this model is called.
+    pub fn for_model(self: &Arc<Self>, model: Option<&str>) -> Arc<Self> {
+        model.and_then(|m| self.tuned.get(m)).unwrap_or(self).clone()
+    }
+
+    /// The price of a model where it is not the one that everybody pays.
+    pub fn own_card(&self, model: &str) -> Option<&Arc<PriceCard>> {
+        let named = self.cards.get(model).or_else(|| self.cards.get(undated(model)?));
+        named.or_else(|| self.cards.get(cloud::azure::model_behind(&self.settings, Some(model))?))
+    }
+
+    /// The price of a model; `None` when nobody knows it.
+    pub fn card(&self, model: &str) -> Option<&PriceCard> {
+        let own = self.own_card(model).map(|card| &**card);
+        own.or_else(|| PriceBook::builtin().card(self.provider.slug, model))
+    }
+
+    /// What all workspaces together may take from it.
+    pub fn limits(&self) -> Option<&Arc<Limits>> {
+        self.limits.as_ref()
+    }
+
+    /// What this workspace may take from it.
+    pub fn limits_of(&self, workspace: WorkspaceId) -> Option<&Arc<Limits>> {
+        self.workspace_limits.get(&workspace)
+    }
+}
+
+impl Entry for Upstream {
+    const KIND: Kind = Kind::Integration;
+
+    fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {
+        keep(&mut draft.next.upstreams, IntegrationId(row.id), row, || read(row, build))
+    }
+}
+
+fn read(row: &Stored, build: &Build<'_>) -> Result<Upstream, String> {
+    let i: Integration = doc(row)?;
+    let provider =
+        build.catalog.provider(&i.ai_provider_id).ok_or("names a provider that this version does not know")?;
+    let open = |sealed: &str| build.vault.open(sealed).map_err(|e| format!("credential cannot be opened: {e}"));
+    let settings = i.configurations.settings(&open)?;
+    let wrong = |wrong: cloud::Wrong| format!("{} {}", wrong.field, wrong.rule);
+    let base = match (&i.configurations.custom_host, provider.base_url) {
+        (Some(url), _) => Some(check_custom_host(url, build.trusted).map_err(|why| format!("custom_host {why}"))?),
+        (None, Some(url)) => Some(BaseUrl::parse(url)?),
+        (None, None) => {
+            let made = cloud::base_url(provider.slug, &settings).map_err(wrong)?;
+            made.as_deref().map(BaseUrl::parse).transpose()?
+        }
+    };
+    let grant = cloud::grant(provider.slug, &settings, i.sealed_key.is_some(), true).map_err(wrong)?;
+    let mut headers = Vec::new();
+    for (name, sealed) in &i.configurations.custom_headers {
+        headers.push((name.clone(), open(sealed)?));
+    }
+    let named = [
+        ("openai-organization", &i.configurations.openai_organization),
+        ("openai-project", &i.configurations.openai_project),
+    ];
+    headers.extend(named.into_iter().filter_map(|(n, v)| Some((n.to_owned(), Secret::new(v.clone()?)))));
+    let cards = models::cards(&i, provider.slug, &settings);
+    let plain = Upstream {
+        integration: IntegrationId(row.id),
+        org: OrgId(row.org),
+        workspace: row.workspace.map(WorkspaceId),
+        slug: row.slug.as_str().into(),
+        provider,
+        base: base.map(Arc::new),
+        credential: i.sealed_key.as_deref().map(open).transpose()?,
+        grant: grant.map(Arc::new),
+        settings: Arc::new(settings),
+        headers,
+        models: i.models.clone(),
+        limits: shared(i.access.limits.clone()),
+        workspace_limits: Arc::new(models::limits(&i.access)),
+        tuned: Arc::default(),
+        cards: Arc::new(cards),
+        access: i.access.clone(),
+        generation: generation(row),
+    };
+    let tuned = models::tuned(&plain, &i, build)?;
+    Ok(Upstream { tuned: Arc::new(tuned), ..plain })
+}
+
+/// FNV-1a over id and revision: stable, and different for every state that was ever stored.
+fn generation(row: &Stored) -> u64 {
+    let bytes = row.id.as_bytes().iter().copied().chain(row.revision.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,127 @@
+//! An API key, found by the hash of its secret.
+
+use super::{Build, Draft, Entry, doc, shared};
+use crate::id::{KeyId, OrgId, WorkspaceId};
+use crate::keys::KeyHash;
+use crate::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
+use crate::resource::limits::Limits;
+use crate::resource::rotation::{RotationPolicy, Transition};
+use crate::resource::{Kind, Stored};
+use crate::scope::Scopes;
+use crate::time::Timestamp;
+use crate::token::Token;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use uuid::Uuid;
+
+#[derive(Clone, Debug)]
+pub struct Key {
+    pub id: KeyId,
+    pub org: OrgId,
+    pub workspace: Option<WorkspaceId>,
+    pub kind: KeyKind,
+    pub name: Arc<str>,
+    pub owner: Option<Uuid>,
+    pub scopes: Scopes,
+    pub expires_at: Option<Timestamp>,
+    pub active: bool,
+    /// `None` when nothing is set: most of a million keys.
+    pub defaults: Option<Box<Defaults>>,
+    /// `None` for a key that never changes its secret: most of a million keys.
+    pub rotation: Option<Box<Rotation>>,
+    /// `None` when there are none: most of a million keys.
+    pub limits: Option<Arc<Limits>>,
+    pub max_parallel: Option<NonZeroU32>,
+    /// It stands for a token of an issuer, and is stored nowhere.
+    pub token: Option<Arc<Token>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    pub next_at: Option<Timestamp>,
+    /// The secret before this one, and until when it opens; it stands as a key of its own that expires then.
+    pub previous: Option<(KeyHash, Timestamp)>,
+    /// When a day's notice is to be given, of the next rotation or of the end of the secret before.
+    pub announce_at: Option<Timestamp>,
+    /// This entry is the one under the secret before.
+    pub retiring: bool,
+}
+
+impl Key {
+    pub(in crate::snapshot) fn retiring(&self) -> bool {
+        self.rotation.as_ref().is_some_and(|r| r.retiring)
+    }
+
+    /// The same key under the secret before, if that one still opens.
+    pub(in crate::snapshot) fn before(&self) -> Option<(KeyHash, Self)> {
+        let (hash, until) = self.rotation.as_ref()?.previous?;
+        let expires_at = Some(self.expires_at.map_or(until, |at| at.min(until)));
+        let rotation = Some(Box::new(Rotation { next_at: None, previous: None, announce_at: None, retiring: true }));
+        Some((hash, Self { expires_at, rotation, ..self.clone() }))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Defaults {
+    pub config: Option<Arc<str>>,
+    pub metadata: Vec<(String, String)>,
+    pub allow_config_override: bool,
+}
+
+impl Entry for Key {
+    const KIND: Kind = Kind::ApiKey;
+
+    fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
+        let (hash, key) = read(row)?;
+        draft.keys.put(row, hash, key);
+        Ok(())
+    }
+}
+
+fn rotation(k: &ApiKey) -> Result<Option<Box<Rotation>>, String> {
+    let previous = match &k.transition {
+        None => None,
+        Some(t) => {
+            let hash = KeyHash::parse(&t.previous_hash).ok_or("has no readable hash of the secret before")?;
+            Some((hash, t.previous_until))
+        }
+    };
+    let next_at = k.rotation_policy.as_ref().map(|p| p.next_rotation_at);
+    let some = previous.is_some() || next_at.is_some();
+    let of_policy = k.rotation_policy.as_ref().and_then(RotationPolicy::announce_at);
+    let of_transition = k.transition.as_ref().and_then(Transition::announce_at);
+    let announce_at = of_policy.into_iter().chain(of_transition).min();
+    Ok(some.then(|| Box::new(Rotation { next_at, previous, announce_at, retiring: false })))
+}
+
+fn read(row: &Stored) -> Result<(KeyHash, Key), String> {
+    let k: ApiKey = doc(row)?;
+    let hash = KeyHash::parse(&k.hash).ok_or("has no readable hash")?;
+    let rotation = rotation(&k)?;
+    let limits = shared(k.limits);
+    let KeyDefaults { metadata, config_id, allow_config_override } = k.defaults;
+    let plain = metadata.is_empty() && config_id.is_none() && allow_config_override;
+    let key = Key {
+        id: KeyId(row.id),
+        org: OrgId(row.org),
+        workspace: row.workspace.map(WorkspaceId),
+        kind: k.kind,
+        name: row.name.as_str().into(),
+        owner: k.user_id,
+        scopes: k.scopes.set(),
+        expires_at: k.expires_at,
+        active: row.status == "active",
+        defaults: (!plain).then(|| {
+            Box::new(Defaults {
+                config: config_id.map(Into::into),
+                metadata: metadata.into_iter().collect(),
+                allow_config_override,
+            })
+        }),
+        rotation,
+        limits,
+        max_parallel: k.max_parallel,
+        token: None,
+    };
+    Ok((hash, key))
+}

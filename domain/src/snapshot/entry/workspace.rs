@@ -1,0 +1,156 @@
+//! A workspace with everything that is addressed inside it.
+
+use super::config::SavedConfig;
+use super::policy::Policy;
+use super::provider::ManagedProvider;
+use super::usage_policy::UsagePolicy;
+use super::{Build, Draft, Entry, Slugged, doc, lives, shared};
+use crate::id::{ConfigId, OrgId, PolicyId, UserId, WorkspaceId};
+use crate::resource::limits::Limits;
+use crate::resource::person::WorkspaceRole;
+use crate::resource::security::Security;
+use crate::resource::{self, Kind, Stored};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A workspace with everything that is addressed inside it, by slug and by id alike.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    pub id: WorkspaceId,
+    pub org: OrgId,
+    pub slug: Arc<str>,
+    pub name: Arc<str>,
+    pub active: bool,
+    pub metadata: Arc<BTreeMap<String, String>>,
+    /// Given to new user keys.
+    pub user_key_config: Option<ConfigId>,
+    /// Its own security settings, in force in the sections that the organisation opened.
+    pub security: Option<Security>,
+    pub rotation_days: Option<u16>,
+    /// `None` when there are none.
+    pub limits: Option<Arc<Limits>>,
+    members: Arc<BTreeMap<UserId, WorkspaceRole>>,
+    configs: Slugged<SavedConfig>,
+    default_config: Option<Arc<SavedConfig>>,
+    providers: Slugged<ManagedProvider>,
+    /// Active policies; a new allocation whenever one of them changed, so that an index can tell.
+    policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
+    /// As `policies`.
+    usage_policies: Arc<BTreeMap<PolicyId, Arc<UsagePolicy>>>,
+}
+
+impl Workspace {
+    /// By slug or id.
+    pub fn config(&self, name: &str) -> Option<&Arc<SavedConfig>> {
+        self.configs.by_name.get(name)
+    }
+
+    /// Used by requests that bring none, with keys that have none.
+    pub fn default_config(&self) -> Option<&Arc<SavedConfig>> {
+        self.default_config.as_ref()
+    }
+
+    pub fn configs(&self) -> impl Iterator<Item = &Arc<SavedConfig>> {
+        self.configs.by_id.values()
+    }
+
+    /// By slug or id.
+    pub fn provider(&self, name: &str) -> Option<&Arc<ManagedProvider>> {
+        self.providers.by_name.get(name)
+    }
+
+    pub fn providers(&self) -> impl Iterator<Item = &Arc<ManagedProvider>> {
+        self.providers.by_id.values()
+    }
+
+    pub fn members(&self) -> &Arc<BTreeMap<UserId, WorkspaceRole>> {
+        &self.members
+    }
+
+    pub(super) fn put_member(&mut self, user: UserId, role: Option<WorkspaceRole>) {
+        let members = Arc::make_mut(&mut self.members);
+        match role {
+            Some(role) => members.insert(user, role),
+            None => members.remove(&user),
+        };
+    }
+
+    pub fn policies(&self) -> &Arc<BTreeMap<PolicyId, Arc<Policy>>> {
+        &self.policies
+    }
+
+    pub fn usage_policies(&self) -> &Arc<BTreeMap<PolicyId, Arc<UsagePolicy>>> {
+        &self.usage_policies
+    }
+
+    pub(super) fn put_config(&mut self, id: Uuid, made: Option<Arc<SavedConfig>>) {
+        if let Some(made) = made.as_ref().filter(|m| m.is_default) {
+            self.default_config = Some(made.clone());
+        } else if self.default_config.as_ref().is_some_and(|d| d.id.0 == id) {
+            self.default_config = None;
+        }
+        self.configs.put(id, made);
+    }
+
+    pub(super) fn put_provider(&mut self, id: Uuid, made: Option<Arc<ManagedProvider>>) {
+        self.providers.put(id, made);
+    }
+
+    pub(super) fn put_policy(&mut self, id: Uuid, made: Option<Arc<Policy>>) {
+        let policies = Arc::make_mut(&mut self.policies);
+        match made {
+            Some(made) => policies.insert(PolicyId(id), made),
+            None => policies.remove(&PolicyId(id)),
+        };
+    }
+
+    pub(super) fn put_usage_policy(&mut self, id: Uuid, made: Option<Arc<UsagePolicy>>) {
+        let policies = Arc::make_mut(&mut self.usage_policies);
+        match made {
+            Some(made) => policies.insert(PolicyId(id), made),
+            None => policies.remove(&PolicyId(id)),
+        };
+    }
+}
+
+impl Entry for Workspace {
+    const KIND: Kind = Kind::Workspace;
+
+    fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
+        let id = WorkspaceId(row.id);
+        let touched = draft.touched.remove(&id);
+        if lives(row) {
+            let old = touched.or_else(|| draft.next.workspaces.get(&id).map(|w| (**w).clone()));
+            draft.touched.insert(id, read(row, old)?);
+        } else {
+            Arc::make_mut(&mut draft.next.workspaces).remove(&id);
+        }
+        Ok(())
+    }
+}
+
+fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
+    let w: resource::workspace::Workspace = doc(row)?;
+    let default_config = old.as_ref().and_then(|o| o.default_config.clone());
+    let (configs, providers, policies, usage_policies, members) =
+        old.map(|o| (o.configs, o.providers, o.policies, o.usage_policies, o.members)).unwrap_or_default();
+    Ok(Workspace {
+        id: WorkspaceId(row.id),
+        org: OrgId(row.org),
+        slug: row.slug.as_str().into(),
+        name: row.name.as_str().into(),
+        active: row.status == "active",
+        metadata: Arc::new(w.defaults.metadata),
+        user_key_config: w.defaults.user_api_key_config,
+        security: w.security_settings,
+        rotation_days: w.user_api_key_rotation_period,
+        limits: shared(w.limits),
+        members,
+        configs,
+        default_config,
+        providers,
+        policies,
+        usage_policies,
+    })
+}
