@@ -28,7 +28,7 @@ pub(crate) use control::ControlPlane;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
 pub(crate) use exchange::CallParts;
 pub(crate) use intake::known_key;
-pub(crate) use routing::InlineConfigs;
+pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;
 pub(crate) use shield::{Bounds, Shield};
 pub(crate) use sticky::Assignments;
@@ -63,6 +63,7 @@ pub(crate) struct Gateway {
     pub(crate) records: Records,
     pub(crate) names: Arc<ReplyNames>,
     pub(crate) inline: Arc<InlineConfigs>,
+    pub(crate) breakers: Arc<BreakerStates>,
     pub(crate) sticks: Arc<Assignments>,
     pub(crate) shield: Arc<Shield>,
     pub(crate) control: ControlPlane,

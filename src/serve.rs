@@ -129,6 +129,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         records,
         sticks: sticks.clone(),
         inline,
+        breakers: process.breaker_states().clone(),
         shield,
         control: match settings.role {
             Role::Proxy => elsewhere(&settings, &control)?,

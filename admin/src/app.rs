@@ -2,10 +2,11 @@
 //! Knows no backend, no socket and no settings file.
 
 use gateway_domain::catalog::Catalog;
+use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{ConfigStore, Directory, History, Live, LogStore, Roster, Standings, Tokens, Vault};
-use gateway_domain::snapshot::Build;
+use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -61,6 +62,10 @@ pub trait Status: Send + Sync {
     fn metrics(&self) -> String;
     /// Each part as it is now; asks nobody outside the process.
     fn parts(&self) -> Vec<Part>;
+    /// How the targets of a config stand that have a circuit breaker, in its order. Empty: nothing is known.
+    fn breakers(&self, _config: &SavedConfig, _now_ms: i64) -> Vec<State> {
+        Vec::new()
+    }
 }
 
 /// A part of the process, as the status page tells of it.

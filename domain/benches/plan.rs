@@ -5,7 +5,7 @@
 
 use gateway_domain::Secret;
 use gateway_domain::config::plan::{Asks, Look, Plan, Sticks};
-use gateway_domain::config::{Config, Context, compile, params};
+use gateway_domain::config::{BreakerSet, Config, Context, compile, params};
 use gateway_domain::egress::Trusted;
 use serde_json::{Value, json};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -112,6 +112,7 @@ fn measure(mut call: impl FnMut()) -> Duration {
 fn main() -> ExitCode {
     let (document, sticks, thrown) = (hundred(), Remembered::default(), Cell::new(0.0));
     let config = Arc::new(compiled(&document));
+    let breakers = BreakerSet::new(&config);
     let text = "lorem ipsum dolor sit amet ".repeat(30);
     let body =
         json!({ "model": "model-7-large", "max_tokens": 5000, "messages": [{ "role": "user", "content": text }] });
@@ -129,8 +130,14 @@ fn main() -> ExitCode {
                 thrown.get()
             };
             let look = Asked { config: &config, body: body.as_bytes(), plan, params: OnceCell::new() };
-            let mut asks =
-                Asks { dice: &mut dice, now_ms: 1_800_000_000_000, look: &look, sticks: &sticks, tenant: b"workspace" };
+            let mut asks = Asks {
+                dice: &mut dice,
+                now_ms: 1_800_000_000_000,
+                look: &look,
+                sticks: &sticks,
+                breakers: breakers.all(),
+                tenant: b"workspace",
+            };
             let mut plan = Plan::begin(config.clone(), &mut asks).expect("there is a default");
             if falls {
                 assert!(plan.next(503, false, &mut asks), "there is a second target");

@@ -6,13 +6,14 @@ pub mod breaker;
 mod clouds;
 mod cost;
 mod fields;
+mod identity;
 pub mod params;
 pub mod plan;
 mod query;
 mod read;
 mod strategy;
 
-pub use breaker::Breaker;
+pub use breaker::{Breaker, BreakerSet, Breakers, Guarded};
 pub use cost::INLINE_TEXT;
 pub use fields::keys;
 pub use query::{Effort, Query};
@@ -35,7 +36,7 @@ pub struct Config {
     pub params: Box<[Box<str>]>,
     /// Some target sets the model, so that it is not known before the target is.
     pub sets_model: bool,
-    breakers: Box<[Breaker]>,
+    guarded: Box<[Guarded]>,
     memory: usize,
     /// Of the document, so that what is kept about one state of a config never counts for another.
     fingerprint: [u8; 16],
@@ -247,7 +248,7 @@ impl Config {
             fetch_integrated_models: false,
             params: Box::default(),
             sets_model: false,
-            breakers: Box::default(),
+            guarded: Box::default(),
             memory: 0,
             fingerprint: [0; 16],
         }
@@ -274,14 +275,14 @@ impl Config {
         }
     }
 
-    /// The targets that have a circuit breaker, by path.
-    pub fn breakers(&self) -> impl Iterator<Item = (&Arc<str>, &Breaker)> {
-        self.leaves().filter_map(|leaf| Some((&leaf.path, self.breakers.get(leaf.breaker?)?)))
+    /// The targets that have a circuit breaker.
+    pub const fn guarded(&self) -> &[Guarded] {
+        &self.guarded
     }
 
-    /// The breaker of one target, if it has one.
-    pub fn breaker(&self, leaf: &Leaf) -> Option<&Breaker> {
-        self.breakers.get(leaf.breaker?)
+    /// Of the document: differs between any two configs that are not the same text.
+    pub const fn fingerprint(&self) -> [u8; 16] {
+        self.fingerprint
     }
 }
 

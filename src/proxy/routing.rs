@@ -1,8 +1,10 @@
 //! Which config a request goes by, and the plan that comes out of it. Precedence of sources: request header, key
 //! default, the workspace's default, then the bare provider of the request.
 
+mod breakers;
 mod inline;
 
+pub(crate) use breakers::BreakerStates;
 pub(crate) use inline::InlineConfigs;
 
 use super::Gateway;
@@ -11,7 +13,7 @@ use super::sticky::{Assignments, View};
 use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
 use gateway_domain::config::plan::{Asks, Look, NoTarget, Plan};
-use gateway_domain::config::{Config, params, split_model};
+use gateway_domain::config::{Breakers, Config, params, split_model};
 use gateway_domain::id::ConfigId;
 use gateway_domain::ports::Assignment;
 use gateway_domain::record::mask;
@@ -51,6 +53,7 @@ pub(crate) struct Routing {
     pub(crate) saved: Option<Saved>,
     /// What conditions read of the body, once one has asked, in the order of the config's `params`.
     read: OnceLock<Vec<Option<Value>>>,
+    breakers: Breakers,
     sticks: Arc<Assignments>,
     /// Assignments that were drawn for the current target and no other node has heard of.
     untold: Option<Box<Untold>>,
@@ -115,6 +118,7 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
     if chosen.saved.is_some() && request.is_held_to_config() {
         refuse_overrides(request)?;
     }
+    let breakers = gateway.breakers.of(&chosen, request);
     let Chosen { config, inline, name, saved } = chosen;
     for (key, value) in &config.metadata {
         if !request.metadata.iter().any(|(have, _)| have == key) {
@@ -124,10 +128,10 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
     request.headers.integrated_models |= config.fetch_integrated_models;
     let view = gateway.sticks.view();
     let read = OnceLock::new();
-    let asked = Asked { request, config: &config, read: &read };
+    let asked = Asked { request, config: &config, read: &read, breakers: &breakers };
     let plan = asked.choose(&view, |asks| Plan::begin(config.clone(), asks)).map_err(no_target)?;
     let sticks = gateway.sticks.clone();
-    let mut routing = Routing { plan, inline, config: name, saved, read, sticks, untold: None };
+    let mut routing = Routing { plan, inline, config: name, saved, read, breakers, sticks, untold: None };
     routing.note(view.drawn(), None);
     routing.agree(request).await;
     Ok(routing)
@@ -171,7 +175,7 @@ fn no_target(why: NoTarget) -> Fault {
 impl Routing {
     /// Books what the current target answered with its circuit breaker.
     pub(crate) fn tell(&self, request: &Request, status: u16) {
-        self.plan.tell(status, request.now().micros() / 1000);
+        self.plan.tell(status, request.now().micros() / 1000, &self.breakers);
     }
 
     /// Moves to the target that comes after an answer of `status`, if one does. Before it is used,
@@ -180,7 +184,7 @@ impl Routing {
         let config = self.plan.config().clone();
         let before = self.sticks.are_shared().then(|| self.plan.clone());
         let (plan, view) = (&mut self.plan, self.sticks.view());
-        let asked = Asked { request, config: &config, read: &self.read };
+        let asked = Asked { request, config: &config, read: &self.read, breakers: &self.breakers };
         let moved = asked.choose(&view, |asks| plan.next(status, exception, asks));
         let drawn = view.drawn();
         self.note(drawn, before.map(|plan| (plan, status)));
@@ -218,7 +222,7 @@ impl Routing {
             return;
         }
         let (config, view) = (self.plan.config().clone(), self.sticks.view());
-        let asked = Asked { request, config: &config, read: &self.read };
+        let asked = Asked { request, config: &config, read: &self.read, breakers: &self.breakers };
         let again = asked.choose(&view, |asks| Plan::begin(config.clone(), asks));
         let drawn = view.drawn();
         self.note(drawn, None);
@@ -234,6 +238,7 @@ struct Asked<'a> {
     request: &'a Request,
     config: &'a Config,
     read: &'a OnceLock<Vec<Option<Value>>>,
+    breakers: &'a Breakers,
 }
 
 impl Asked<'_> {
@@ -241,7 +246,14 @@ impl Asked<'_> {
     fn choose<T>(&self, sticks: &View<'_>, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
         let now_ms = self.request.now().micros() / 1000;
         let tenant = self.request.tenant.workspace.id.0;
-        then(&mut Asks { dice: &mut ids::dice, now_ms, look: self, sticks, tenant: tenant.as_bytes() })
+        then(&mut Asks {
+            dice: &mut ids::dice,
+            now_ms,
+            look: self,
+            sticks,
+            breakers: self.breakers,
+            tenant: tenant.as_bytes(),
+        })
     }
 }
 

@@ -7,9 +7,11 @@ use crate::live::Live;
 use crate::metrics::{Circuit, Metrics, Readings, Shape};
 use crate::parts::Parts;
 use crate::peers::Peers;
-use crate::proxy::{Assignments, Budget};
+use crate::proxy::{Assignments, BreakerStates, Budget};
 use gateway_admin::{Counting, Part, Status};
+use gateway_domain::config::breaker::State;
 use gateway_domain::ports::Live as _;
+use gateway_domain::snapshot::SavedConfig;
 use gateway_policies::Ledger;
 use prometheus::proto::MetricFamily;
 use serde_json::json;
@@ -24,6 +26,7 @@ pub(crate) struct Process {
     budget: Arc<Budget>,
     limits: Arc<Limits>,
     sticks: Arc<Assignments>,
+    breakers: Arc<BreakerStates>,
     parts: Parts,
     ready: AtomicBool,
     draining: AtomicBool,
@@ -46,6 +49,7 @@ impl Process {
             budget,
             limits,
             sticks: Arc::default(),
+            breakers: Arc::default(),
             parts: Parts::default(),
             ready: off(),
             draining: off(),
@@ -65,6 +69,11 @@ impl Process {
     pub(crate) fn with_sticks(mut self, sticks: Arc<Assignments>) -> Self {
         self.sticks = sticks;
         self
+    }
+
+    /// How targets stand, as the proxy of this process finds them.
+    pub(crate) const fn breaker_states(&self) -> &Arc<BreakerStates> {
+        &self.breakers
     }
 
     /// For commands that serve nothing but need an [`gateway_admin::App`].
@@ -97,11 +106,15 @@ impl Process {
         let mut all = Vec::new();
         for workspace in snapshot.workspaces() {
             for config in workspace.configs() {
-                all.extend(config.config.breakers().map(|(target, breaker)| Circuit {
+                if config.config.guarded().is_empty() {
+                    continue;
+                }
+                let states = self.breakers.states(config, now_ms);
+                all.extend(config.config.guarded().iter().zip(states).map(|(guarded, state)| Circuit {
                     workspace: workspace.slug.clone(),
                     config: config.slug.clone(),
-                    target: target.clone(),
-                    open: breaker.is_open(now_ms),
+                    target: guarded.path.clone(),
+                    open: state.open_until_ms.is_some(),
                 }));
             }
         }
@@ -127,6 +140,10 @@ impl Status for Process {
 
     fn metrics(&self) -> String {
         self.metrics.encode(&self.readings())
+    }
+
+    fn breakers(&self, config: &SavedConfig, now_ms: i64) -> Vec<State> {
+        self.breakers.states(config, now_ms)
     }
 
     fn parts(&self) -> Vec<Part> {

@@ -211,6 +211,31 @@ async fn a_broken_target_is_left_out_and_shown() {
 }
 
 #[tokio::test]
+async fn an_edit_keeps_the_breakers_of_targets_that_stay() {
+    let gateway = Gateway::start().await;
+    let broken = Upstream::replying(|_| reply::error(503, &[])).await;
+    let good = Upstream::replying(|_| reply::chat("good")).await;
+    let config = |targets: Value| {
+        json!({ "strategy": { "mode": "fallback", "cb_config": { "failure_threshold": 1, "cooldown_interval": 60000 } },
+                "targets": targets })
+    };
+    let (first, second) = (target(&broken), target(&good));
+    let slug = gateway.admin().config("watched", &config(json!([first, second]))).await;
+    let ask = || gateway.chat().header("x-gateway-config", &slug).json(&hello()).send();
+    ask().await.expect(200);
+    let update =
+        json!({ "name": "watched", "config": config(json!([with(second.clone(), json!({ "weight": 2 })), first])) });
+    gateway.admin().put(&format!("/configs/{slug}"), &update).await.expect(200);
+    let shown = gateway.admin().get(&format!("/configs/{slug}/circuit-breakers")).await.expect(200).json();
+    let states: Vec<&Value> = shown["data"].as_array().expect("a list").iter().map(|b| &b["state"]).collect();
+    assert_eq!(states, ["CLOSED", "OPEN"], "each went with its target: {shown}");
+    let swapped = json!({ "name": "watched", "config": config(json!([first, second])) });
+    gateway.admin().put(&format!("/configs/{slug}"), &swapped).await.expect(200);
+    ask().await.expect(200);
+    assert_eq!(broken.seen().len(), 1, "it is still left out");
+}
+
+#[tokio::test]
 async fn when_every_target_is_open_all_are_used() {
     let gateway = Gateway::start().await;
     let (one, two) = (answering(502).await, answering(503).await);

@@ -11,6 +11,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("gateway-domain", 0),
     ("gateway-providers", 1),
     ("gateway-policies", 1),
+    ("gateway-guardrails", 1),
     ("gateway-upstream", 2),
     ("gateway-store", 2),
     ("gateway-admin", 2),
@@ -59,6 +60,7 @@ fn floors_never_hold_what_is_not_theirs() {
     let never: &[(&str, &[&str])] = &[
         ("gateway-domain", &["tokio", "pingora", "axum", "sqlx", "reqwest", "hyper"]),
         ("gateway-providers", &["tokio", "pingora", "axum", "sqlx", "reqwest", "hyper"]),
+        ("gateway-guardrails", &["tokio", "pingora", "axum", "sqlx", "reqwest", "hyper"]),
         ("gateway-policies", &["pingora", "axum", "sqlx", "reqwest", "hyper"]),
         ("gateway-upstream", &["pingora-proxy", "axum", "sqlx"]),
         ("gateway-store", &["pingora", "axum"]),

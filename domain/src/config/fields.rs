@@ -1,7 +1,8 @@
 //! Field by field: reads a JSON config into the compiled tree, collecting every problem with its path.
 
-use super::breaker::{Breaker, Rules};
+use super::breaker::{Breaker, Guarded, Rules};
 use super::cost::{Cost, FORWARDED, PARAMS, READ, Spent, quoted};
+use super::identity::identity;
 use super::params::{self, Path};
 use super::read::{At, Fields};
 use super::strategy::Read;
@@ -142,13 +143,13 @@ pub(super) struct Compiler<'a> {
     pub(super) untold: usize,
     pub(super) spent: Spent,
     nodes: Vec<Node>,
-    breakers: Vec<Breaker>,
+    guarded: Vec<Guarded>,
 }
 
 impl<'a> Compiler<'a> {
     pub(super) fn new(context: &'a Context<'a>) -> Self {
         let (problems, spent) = (Vec::new(), Spent::default());
-        Self { context, problems, untold: 0, spent, nodes: Vec::new(), breakers: Vec::new() }
+        Self { context, problems, untold: 0, spent, nodes: Vec::new(), guarded: Vec::new() }
     }
 
     /// What was found wrong, if anything was.
@@ -192,7 +193,7 @@ impl<'a> Compiler<'a> {
         config.memory = self.spent.memory();
         config.fingerprint.copy_from_slice(&Sha256::digest(text)[..16]);
         config.nodes = std::mem::take(&mut self.nodes).into();
-        config.breakers = std::mem::take(&mut self.breakers).into();
+        config.guarded = std::mem::take(&mut self.guarded).into();
         let sets_model = config.leaves().any(|l| l.model.is_some() || l.default_model.is_some());
         config.sets_model = sets_model;
         config
@@ -374,10 +375,11 @@ impl<'a> Compiler<'a> {
         if own.custom_host.is_some() && !self.context.saved && matches!(provider, ProviderRef::Managed(_)) {
             self.problem(at, "custom_host", "must not be used with a managed provider; save it with the integration");
         }
-        let breaker = own.breaker.filter(|_| spot.watched).map(|rules| {
-            self.spend(at, Cost::Memory, size_of::<Breaker>());
-            self.breakers.push(Breaker::new((*rules).clone()));
-            self.breakers.len() - 1
+        let breaker = own.breaker.clone().filter(|_| spot.watched).map(|rules| {
+            self.spend(at, Cost::Memory, size_of::<Breaker>() + size_of::<Guarded>());
+            let target = identity(fields, &own.overrides, own.custom_host.as_deref(), &rules);
+            self.guarded.push(Guarded { path: spot.path.into(), rules, target });
+            self.guarded.len() - 1
         });
         let settings = self.settings(at, fields, &provider);
         Leaf {

@@ -4,7 +4,7 @@
 
 use super::cost::{TRIED, VALUE_TEXT, start};
 use super::query::{Effort, Found, written};
-use super::{Config, Leaf, Mode, NodeKind, Sticky};
+use super::{Breaker, Config, Leaf, Mode, NodeKind, Sticky};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub struct Asks<'a> {
     pub now_ms: i64,
     pub look: &'a dyn Look,
     pub sticks: &'a dyn Sticks,
+    /// Those of the config that is chosen by; without them all are closed.
+    pub breakers: &'a [Arc<Breaker>],
     /// Whose request it is: assignments of one tenant never count for another.
     pub tenant: &'a [u8],
 }
@@ -83,8 +85,8 @@ impl Plan {
     }
 
     /// Books what the current target answered with its circuit breaker.
-    pub fn tell(&self, status: u16, now_ms: i64) {
-        if let Some(breaker) = self.config.breaker(&self.leaf) {
+    pub fn tell(&self, status: u16, now_ms: i64, breakers: &[Arc<Breaker>]) {
+        if let Some(breaker) = self.leaf.breaker.and_then(|number| breakers.get(number)) {
             breaker.tell(status, now_ms);
         }
     }
@@ -103,7 +105,7 @@ impl Plan {
             if let NodeKind::Branch { mode: Mode::Fallback(on), targets } = &nodes[parent].kind
                 && moves_on(on.as_deref().or(node.on.as_deref()), status)
             {
-                let now = asks.now_ms;
+                let now = Now { ms: asks.now_ms, breakers: asks.breakers };
                 let all = self.config.all_ill(targets, now);
                 let later = targets.iter().skip(node.place + 1);
                 for target in later.filter(|t| all || !self.config.is_ill(**t, now)) {
@@ -118,6 +120,13 @@ impl Plan {
         }
         false
     }
+}
+
+/// Which targets are ill is a matter of time.
+#[derive(Clone, Copy)]
+struct Now<'a> {
+    ms: i64,
+    breakers: &'a [Arc<Breaker>],
 }
 
 fn moves_on(list: Option<&[u16]>, status: u16) -> bool {
@@ -136,7 +145,8 @@ impl Config {
             at = match mode {
                 Mode::Single => targets[0],
                 Mode::Fallback(_) => {
-                    let well = targets.iter().find(|t| !self.is_ill(**t, asks.now_ms));
+                    let now = Now { ms: asks.now_ms, breakers: asks.breakers };
+                    let well = targets.iter().find(|t| !self.is_ill(**t, now));
                     *well.unwrap_or(&targets[0])
                 }
                 Mode::LoadBalance { total, sticky } => {
@@ -159,8 +169,8 @@ impl Config {
 
     /// The place of the target drawn, among those that are well, or among all when none is.
     fn draw(&self, targets: &[usize], total: f64, sticky: Option<&Sticky>, path: &str, asks: &mut Asks<'_>) -> usize {
-        let now = asks.now_ms;
-        let watched = !self.breakers.is_empty() && targets.iter().any(|t| self.is_ill(*t, now));
+        let now = Now { ms: asks.now_ms, breakers: asks.breakers };
+        let watched = !now.breakers.is_empty() && targets.iter().any(|t| self.is_ill(*t, now));
         let all = !watched || self.drawable(targets).all(|t| self.is_ill(t, now));
         let weight = |place: usize| {
             let target = targets[place];
@@ -169,10 +179,10 @@ impl Config {
         let total = if all { total } else { (0..targets.len()).map(weight).sum() };
         let key = sticky.and_then(|s| Some((s, self.sticky_key(s, path, asks)?)));
         let Some((sticky, key)) = key else { return pick(targets.len(), weight, (asks.dice)() * total) };
-        let known = asks.sticks.find(key, now).filter(|place| *place < targets.len() && weight(*place) > 0.0);
+        let known = asks.sticks.find(key, now.ms).filter(|place| *place < targets.len() && weight(*place) > 0.0);
         known.unwrap_or_else(|| {
-            let place = pick(targets.len(), weight, point(key, now / sticky.ttl_ms) * total);
-            asks.sticks.keep(key, place, now.saturating_add(sticky.ttl_ms));
+            let place = pick(targets.len(), weight, point(key, now.ms / sticky.ttl_ms) * total);
+            asks.sticks.keep(key, place, now.ms.saturating_add(sticky.ttl_ms));
             place
         })
     }
@@ -202,18 +212,21 @@ impl Config {
     }
 
     /// A branch that watches its targets is as ill as all of them.
-    fn is_ill(&self, at: usize, now_ms: i64) -> bool {
-        if self.breakers.is_empty() {
+    fn is_ill(&self, at: usize, now: Now<'_>) -> bool {
+        if now.breakers.is_empty() {
             return false;
         }
         match &self.nodes[at].kind {
-            NodeKind::Leaf(leaf) => self.breaker(leaf).is_some_and(|b| b.is_open(now_ms)),
-            NodeKind::Branch { mode: Mode::Single, targets } => self.is_ill(targets[0], now_ms),
+            NodeKind::Leaf(leaf) => {
+                let breaker = leaf.breaker.and_then(|number| now.breakers.get(number));
+                breaker.is_some_and(|b| b.is_open(now.ms))
+            }
+            NodeKind::Branch { mode: Mode::Single, targets } => self.is_ill(targets[0], now),
             NodeKind::Branch { mode: Mode::Conditional { .. }, .. } => false,
             NodeKind::Branch { mode: Mode::LoadBalance { .. }, targets } => {
-                self.drawable(targets).all(|t| self.is_ill(t, now_ms))
+                self.drawable(targets).all(|t| self.is_ill(t, now))
             }
-            NodeKind::Branch { mode: Mode::Fallback(_), targets } => self.all_ill(targets, now_ms),
+            NodeKind::Branch { mode: Mode::Fallback(_), targets } => self.all_ill(targets, now),
         }
     }
 
@@ -221,8 +234,8 @@ impl Config {
         targets.iter().copied().filter(|t| self.nodes[*t].weight > 0.0)
     }
 
-    fn all_ill(&self, targets: &[usize], now_ms: i64) -> bool {
-        targets.iter().all(|t| self.is_ill(*t, now_ms))
+    fn all_ill(&self, targets: &[usize], now: Now<'_>) -> bool {
+        targets.iter().all(|t| self.is_ill(*t, now))
     }
 }
 

@@ -70,29 +70,38 @@ struct World {
     later_ms: i64,
     request: Request,
     memory: Memory,
+    /// Of each config, by where it lies.
+    breakers: RefCell<HashMap<usize, Breakers>>,
 }
 
 impl World {
-    fn ask<T>(&self, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
+    fn breakers(&self, config: &Arc<Config>) -> Breakers {
+        let mut known = self.breakers.borrow_mut();
+        known.entry(Arc::as_ptr(config).addr()).or_insert_with(|| BreakerSet::new(config).all().clone()).clone()
+    }
+
+    fn ask<T>(&self, config: &Arc<Config>, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
         let mut dice = || self.dice;
+        let breakers = self.breakers(config);
         then(&mut Asks {
             dice: &mut dice,
             now_ms: NOW + self.later_ms,
             look: &self.request,
             sticks: &self.memory,
+            breakers: &breakers,
             tenant: b"tenant",
         })
     }
 
     fn begin(&self, config: &Arc<Config>) -> Result<Plan, NoTarget> {
-        self.ask(|asks| Plan::begin(config.clone(), asks))
+        self.ask(config, |asks| Plan::begin(config.clone(), asks))
     }
 
     /// The paths that a plan goes through when each is answered with `status`.
     fn walk(&self, config: &Arc<Config>, status: u16) -> Vec<String> {
         let mut plan = self.begin(config).expect("a target");
         let mut out = vec![plan.leaf().path.to_string()];
-        while self.ask(|asks| plan.next(status, false, asks)) {
+        while self.ask(config, |asks| plan.next(status, false, asks)) {
             out.push(plan.leaf().path.to_string());
         }
         out

@@ -1,5 +1,6 @@
 //! The one order of a record's columns: for the tables' text, for writing and for reading.
-//! Adding a field: a column in a new migration, a line in each of the three lists here.
+//! Adding a field: a line in each of the three lists here. Tables are made from them and given what they lack, so there is
+//! no migration to write.
 
 use super::label::label;
 use crate::configs::narrow;

@@ -5,10 +5,12 @@ use crate::change::Action;
 use crate::problem::Problem;
 use crate::resource::{Resource as _, locate};
 use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::config::breaker::State;
 use gateway_domain::resource::config::SavedConfig;
 use gateway_domain::time::Timestamp;
 use http::Method;
 use serde_json::{Value, json};
+use std::iter::repeat;
 
 pub(super) fn routes() -> Vec<Route> {
     const ALL: &str = "/configs/{id}/circuit-breakers";
@@ -22,14 +24,14 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let snapshot = call.app.live.snapshot();
     let workspace = row.workspace.and_then(|w| snapshot.workspace(w));
     let saved = workspace.and_then(|w| w.config(&row.slug));
-    let data: Vec<Value> = saved
-        .iter()
-        .flat_map(|s| s.config.breakers())
-        .map(|(target, breaker)| {
-            let state = breaker.state(now_ms);
+    let states = saved.map(|saved| call.app.status.breakers(saved, now_ms)).unwrap_or_default();
+    let guarded = saved.iter().flat_map(|saved| saved.config.guarded());
+    let data: Vec<Value> = guarded
+        .zip(states.into_iter().chain(repeat(State::default())))
+        .map(|(guarded, state)| {
             let open_until = state.open_until_ms.map(|ms| Timestamp(ms * 1000).to_string());
             json!({
-                "object": "circuit-breaker", "target": &**target, "open_until": open_until,
+                "object": "circuit-breaker", "target": &*guarded.path, "open_until": open_until,
                 "state": if open_until.is_some() { "OPEN" } else { "CLOSED" },
                 "requests": state.seen, "failures": state.failed, "times_opened": state.opened,
             })

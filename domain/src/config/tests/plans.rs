@@ -17,7 +17,7 @@ fn fallback_walks_by_its_list_through_nested_levels() {
     assert_eq!(world.walk(&c, 500), [first, second], "the inner one has no list; 500 is not in the outer's");
     assert_eq!(world.walk(&c, 200), [first]);
     let mut plan = world.begin(&c).expect("a target");
-    assert!(!world.ask(|asks| plan.next(500, true, asks)), "a gateway exception stops");
+    assert!(!world.ask(&c, |asks| plan.next(500, true, asks)), "a gateway exception stops");
     assert_eq!((plan.number(), c.strategy()), (1, "fallback"));
 }
 
@@ -135,8 +135,14 @@ fn another_tenant_and_another_config_share_no_assignment() {
         ..World::default()
     };
     let mut dice = || 0.0;
-    let mut asks =
-        Asks { dice: &mut dice, now_ms: NOW, look: &other.request, sticks: &world.memory, tenant: b"another" };
+    let mut asks = Asks {
+        dice: &mut dice,
+        now_ms: NOW,
+        look: &other.request,
+        sticks: &world.memory,
+        breakers: &[],
+        tenant: b"another",
+    };
     Plan::begin(sticky(), &mut asks).expect("a target");
     assert_eq!(world.memory.0.borrow().len(), 2);
 }
@@ -151,7 +157,7 @@ fn broken(mode: &str) -> Arc<Config> {
 /// Opens the breaker of the target that the plan is at.
 fn open(world: &World, plan: &Plan) {
     for _ in 0..2 {
-        plan.tell(503, NOW + world.later_ms);
+        plan.tell(503, NOW + world.later_ms, &world.breakers(plan.config()));
     }
 }
 
@@ -160,7 +166,7 @@ fn open_targets_are_left_out_and_keep_their_index() {
     let (c, mut world) = (broken("fallback"), World::default());
     open(&world, &world.begin(&c).expect("a target"));
     assert_eq!(world.walk(&c, 503), ["config.targets[1]", "config.targets[2]"]);
-    let states: Vec<bool> = c.breakers().map(|(_, b)| b.is_open(NOW)).collect();
+    let states: Vec<bool> = world.breakers(&c).iter().map(|b| b.is_open(NOW)).collect();
     assert_eq!(states, [true, false, false]);
     world.later_ms = 30_000;
     assert_eq!(world.walk(&c, 503).len(), 3, "closed after the cooldown");
@@ -180,7 +186,7 @@ fn when_all_are_open_all_are_used() {
         for _ in 0..3 {
             open(&world, &world.begin(&c).expect("a target"));
         }
-        assert!(c.breakers().all(|(_, b)| b.is_open(NOW)), "{mode}");
+        assert!(world.breakers(&c).iter().all(|b| b.is_open(NOW)), "{mode}");
         assert_eq!(world.walk(&c, 503).len(), if mode == "fallback" { 3 } else { 1 });
         assert_eq!(world.walk(&c, 503)[0], "config.targets[0]");
     }
@@ -212,7 +218,7 @@ fn rules_are_inherited_and_not_looked_at_below_conditional() {
         ],
     }));
     let rules: Vec<(String, Option<u32>)> =
-        c.breakers().map(|(path, b)| (path.to_string(), b.rules().threshold)).collect();
+        c.guarded().iter().map(|g| (g.path.to_string(), g.rules.threshold)).collect();
     assert_eq!(rules, [("config.targets[0]".into(), Some(7)), ("config.targets[1].targets[0]".into(), Some(2))]);
 }
 
@@ -230,4 +236,29 @@ fn an_assignment_to_an_open_target_moves() {
     let second = world.walk(&c, 200).remove(0);
     assert_ne!(first, second);
     assert_eq!(world.walk(&c, 200), [second], "and stays where it went");
+}
+
+#[test]
+fn an_edit_keeps_the_breakers_of_targets_that_stay() {
+    let config = |targets: Value| {
+        valid(json!({"strategy": {"mode": "fallback", "cb_config": {"failure_threshold": 1}}, "targets": targets}))
+    };
+    let (openai, groq) = (json!({"provider": "openai"}), json!({"provider": "groq"}));
+    let set = BreakerSet::new(&config(json!([openai, groq, openai])));
+    set.all().iter().skip(1).for_each(|b| b.tell(503, NOW));
+    let open = |set: &BreakerSet| set.all().iter().map(|b| b.is_open(NOW)).collect::<Vec<_>>();
+    assert_eq!(open(&set), [false, true, true]);
+    for (targets, expected) in [
+        (json!([groq, openai, openai]), vec![true, false, true]),
+        (json!([{"provider": "anthropic"}, openai, groq]), vec![false, false, true]),
+        (json!([{"provider": "groq", "weight": 2, "retry": {"attempts": 1}}]), vec![true]),
+        (json!([{"provider": "groq", "override_params": {"model": "other"}}]), vec![false]),
+        (json!([{"provider": "groq", "custom_host": "https://other.example"}]), vec![false]),
+        (json!([{"provider": "groq", "cb_config": {"failure_threshold": 2}}]), vec![false]),
+    ] {
+        let edited = config(targets.clone());
+        let carried = set.carried(&edited);
+        assert_eq!(open(&carried), expected, "{targets}");
+        assert!(carried.is_of(&edited) && !set.is_of(&edited));
+    }
 }
