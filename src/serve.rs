@@ -28,8 +28,8 @@ use crate::outbound::Outbound;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{
-    Assignments, Bounds, Budget, CallParts, ControlPlane, DeliveryParts, Gateway, InlineConfigs, ProxySettings, ReplyNames,
-    Shield, known_key,
+    Assignments, Bounds, Budget, CallParts, ControlPlane, DeliveryParts, Gateway, InlineConfigs, ProxySettings,
+    ReplyNames, Shield, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::telemetry;
@@ -50,7 +50,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
-
 
 /// The control plane, the watcher and the stores run here, apart from the proxy's workers.
 fn control_runtime() -> Result<Runtime, String> {
@@ -109,9 +108,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dialer = Dialer::new(dns, settings.connect_timeout.0, Some(mock_provider(&control)));
-    if let Some(redis) = &redis {
-        sticks.share(Arc::new(redis.clone()));
-    }
+    redis.iter().for_each(|redis| sticks.share(Arc::new(redis.clone())));
     let cache = redis::answer_cache(redis, &settings, &metrics)?;
     let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());
     let names = Arc::new(ReplyNames::new(&aliases(&settings)));

@@ -1,6 +1,7 @@
 //! Takes an answer to the client: in one piece, or as a stream that ends well or says that it broke. Knows nothing of how
 //! the answer was come by, and decides nothing about retries or targets.
 
+mod accounted;
 mod downstream;
 mod head;
 mod meter;
@@ -9,6 +10,7 @@ mod pump;
 mod source;
 mod timers;
 
+pub(crate) use accounted::Accounted;
 pub(crate) use head::{ReplyNames, announce, bare_head, copy_head, fault_head, json_answer, refusal};
 pub(crate) use meter::Meter;
 pub(crate) use outcome::{

@@ -13,7 +13,7 @@ use super::sticky::{Assignments, View};
 use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
 use gateway_domain::config::plan::{Asks, Look, NoTarget, Plan};
-use gateway_domain::config::{Breakers, Config, params, split_model};
+use gateway_domain::config::{Breaker, Breakers, Config, params, split_model};
 use gateway_domain::id::ConfigId;
 use gateway_domain::ports::Assignment;
 use gateway_domain::record::mask;
@@ -53,7 +53,7 @@ pub(crate) struct Routing {
     pub(crate) saved: Option<Saved>,
     /// What conditions read of the body, once one has asked, in the order of the config's `params`.
     read: OnceLock<Vec<Option<Value>>>,
-    breakers: Breakers,
+    breakers: Option<Breakers>,
     sticks: Arc<Assignments>,
     /// Assignments that were drawn for the current target and no other node has heard of.
     untold: Option<Box<Untold>>,
@@ -128,7 +128,7 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
     request.headers.integrated_models |= config.fetch_integrated_models;
     let view = gateway.sticks.view();
     let read = OnceLock::new();
-    let asked = Asked { request, config: &config, read: &read, breakers: &breakers };
+    let asked = Asked { request, config: &config, read: &read, breakers: breakers.as_deref() };
     let plan = asked.choose(&view, |asks| Plan::begin(config.clone(), asks)).map_err(no_target)?;
     let sticks = gateway.sticks.clone();
     let mut routing = Routing { plan, inline, config: name, saved, read, breakers, sticks, untold: None };
@@ -175,7 +175,7 @@ fn no_target(why: NoTarget) -> Fault {
 impl Routing {
     /// Books what the current target answered with its circuit breaker.
     pub(crate) fn tell(&self, request: &Request, status: u16) {
-        self.plan.tell(status, request.now().micros() / 1000, &self.breakers);
+        self.plan.tell(status, request.now().micros() / 1000, self.breakers.as_deref().unwrap_or_default());
     }
 
     /// Moves to the target that comes after an answer of `status`, if one does. Before it is used,
@@ -184,7 +184,7 @@ impl Routing {
         let config = self.plan.config().clone();
         let before = self.sticks.are_shared().then(|| self.plan.clone());
         let (plan, view) = (&mut self.plan, self.sticks.view());
-        let asked = Asked { request, config: &config, read: &self.read, breakers: &self.breakers };
+        let asked = Asked { request, config: &config, read: &self.read, breakers: self.breakers.as_deref() };
         let moved = asked.choose(&view, |asks| plan.next(status, exception, asks));
         let drawn = view.drawn();
         self.note(drawn, before.map(|plan| (plan, status)));
@@ -222,7 +222,7 @@ impl Routing {
             return;
         }
         let (config, view) = (self.plan.config().clone(), self.sticks.view());
-        let asked = Asked { request, config: &config, read: &self.read, breakers: &self.breakers };
+        let asked = Asked { request, config: &config, read: &self.read, breakers: self.breakers.as_deref() };
         let again = asked.choose(&view, |asks| Plan::begin(config.clone(), asks));
         let drawn = view.drawn();
         self.note(drawn, None);
@@ -238,7 +238,7 @@ struct Asked<'a> {
     request: &'a Request,
     config: &'a Config,
     read: &'a OnceLock<Vec<Option<Value>>>,
-    breakers: &'a Breakers,
+    breakers: Option<&'a [Arc<Breaker>]>,
 }
 
 impl Asked<'_> {
@@ -251,7 +251,7 @@ impl Asked<'_> {
             now_ms,
             look: self,
             sticks,
-            breakers: self.breakers,
+            breakers: self.breakers.unwrap_or_default(),
             tenant: tenant.as_bytes(),
         })
     }

@@ -156,6 +156,48 @@ async fn a_full_body_budget_sheds_and_recovers() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_without_an_end_are_taken_from_the_budget() {
+    let gateway = Gateway::with(&["--max-buffered-bytes", "8MiB"]).await;
+    let (go, told) = tokio::sync::watch::channel(false);
+    let upstream = Upstream::scripted(move |mut peer| {
+        let mut go = told.clone();
+        async move {
+            while peer.request().await.is_some() {
+                let event = reply::delta(&"x".repeat(3 << 20));
+                let chunk = [reply::STREAM, &reply::chunk(&event[8..event.len() - 4])].concat();
+                peer.send(chunk).await;
+                let _ = go.wait_for(|go| *go).await;
+                peer.send([reply::chunk("\n\n"), reply::finish(), reply::done(), reply::LAST_CHUNK.to_vec()].concat())
+                    .await;
+            }
+        }
+    })
+    .await;
+    let config = target(&upstream);
+    let body = with(hello(), json!({ "stream": true }));
+    let call = || gateway.chat().config(&config).json(&body).send();
+    let mut calls = JoinSet::new();
+    (0..2).for_each(|_| drop(calls.spawn(call())));
+    let held = || async {
+        let metrics = gateway.metrics().await;
+        let held = metrics.lines().find_map(|line| line.strip_prefix("gateway_buffered_bytes ")).expect("the metric");
+        held.parse::<f64>().expect("a number")
+    };
+    crate::harness::eventually("two events held", || async { (held().await > 6e6).then_some(()) }).await;
+    for _ in 0..3 {
+        let refused = call().await;
+        assert_eq!(refused.status, 503, "{}", refused.text());
+        assert!(refused.text().contains("holds as many bytes as it may"), "{}", refused.text());
+    }
+    let _ = go.send(true);
+    while let Some(answer) = calls.join_next().await {
+        let answer = answer.expect("no client failed").expect(200);
+        assert_eq!(answer.said().len(), 3 << 20, "what had room comes whole");
+    }
+    crate::harness::eventually("the budget given back", || async { (held().await < 1.0).then_some(()) }).await;
+}
+
 /// Sends and reads at once, so that an early answer is heard.
 async fn send_whole(address: std::net::SocketAddr, request: Arc<str>) -> raw::Response {
     let mut client = Raw::connect(address).await;

@@ -375,14 +375,8 @@ impl<'a> Compiler<'a> {
         if own.custom_host.is_some() && !self.context.saved && matches!(provider, ProviderRef::Managed(_)) {
             self.problem(at, "custom_host", "must not be used with a managed provider; save it with the integration");
         }
-        let breaker = own.breaker.clone().filter(|_| spot.watched).map(|rules| {
-            self.spend(at, Cost::Memory, size_of::<Breaker>() + size_of::<Guarded>());
-            let target = identity(fields, &own.overrides, own.custom_host.as_deref(), &rules);
-            self.guarded.push(Guarded { path: spot.path.into(), rules, target });
-            self.guarded.len() - 1
-        });
         let settings = self.settings(at, fields, &provider);
-        Leaf {
+        let mut leaf = Leaf {
             path: spot.path.into(),
             provider,
             retry: own.retry,
@@ -398,8 +392,15 @@ impl<'a> Compiler<'a> {
             settings,
             strict: own.strict.unwrap_or(true),
             cache: own.cache,
-            breaker,
+            breaker: None,
+        };
+        if let Some(rules) = own.breaker.filter(|_| spot.watched) {
+            self.spend(at, Cost::Memory, size_of::<Breaker>() + size_of::<Guarded>());
+            let target = identity(&leaf, &rules);
+            leaf.breaker = Some(self.guarded.len());
+            self.guarded.push(Guarded { path: leaf.path.clone(), rules, target });
         }
+        leaf
     }
 
     fn provider(&mut self, at: &At<'_>, fields: &Fields<'_>) -> ProviderRef {

@@ -1,33 +1,36 @@
-//! What a target is, apart from how it is used: two states of a config mean the same target by it.
+//! What a target is, apart from how it is used: two states of a config mean the same target by it. Credentials count as
+//! they are and not as they are sealed, which differs each time.
 
 use super::breaker::Rules;
-use super::read::Fields;
-use crate::cloud;
-use crate::egress::BaseUrl;
-use serde_json::Value;
+use super::{Leaf, ProviderRef};
 use sha2::{Digest, Sha256};
 
 /// Who answers for a target, and by which rules it is judged.
-pub(super) fn identity(
-    fields: &Fields<'_>,
-    overrides: &[(String, String)],
-    custom_host: Option<&BaseUrl>,
-    rules: &Rules,
-) -> [u8; 16] {
+pub(super) fn identity(leaf: &Leaf, rules: &Rules) -> [u8; 16] {
     let mut hash = Sha256::new();
-    let mut part = |bytes: &[u8]| {
-        hash.update((bytes.len() as u64).to_le_bytes());
-        hash.update(bytes);
+    let mut part = |text: &str| {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
     };
-    let answers = |key: &&str| matches!(*key, "provider" | "virtual_key" | "api_key") || cloud::setting(key).is_some();
-    for key in fields.keys().filter(answers) {
-        part(key.as_bytes());
-        part(fields.get(key).map(Value::to_string).unwrap_or_default().as_bytes());
+    match &leaf.provider {
+        ProviderRef::Managed(slug) => {
+            part("managed");
+            part(slug);
+        }
+        ProviderRef::Family { slug, key } => {
+            part("family");
+            part(slug);
+            part(key.as_ref().map_or("", |key| key.expose()));
+        }
+        ProviderRef::FromRequest => part("request"),
+        ProviderRef::Passthrough => part("passthrough"),
     }
-    if let Some((_, model)) = overrides.iter().find(|(key, _)| key == "model") {
-        part(model.as_bytes());
+    for (name, value) in leaf.settings.iter() {
+        part(name);
+        part(value);
     }
-    part(format!("{custom_host:?} {rules:?}").as_bytes());
+    part(leaf.model.as_deref().unwrap_or_default());
+    part(&format!("{:?} {rules:?}", leaf.custom_host));
     let digest: [u8; 32] = hash.finalize().into();
     std::array::from_fn(|i| digest[i])
 }

@@ -1,5 +1,6 @@
 //! Usage of answers that are passed on untouched: read beside the bytes, never from changed ones.
 
+use super::accounted::Accounted;
 use super::outcome::tokens_of;
 use crate::proxy::body::{Budget, Permit};
 use crate::proxy::call::raw_call;
@@ -31,14 +32,19 @@ pub(crate) enum Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(adapter: &'static dyn Adapter, request: &Request, head: &ResponseHeader) -> Self {
+    pub(crate) fn new(
+        adapter: &'static dyn Adapter,
+        request: &Request,
+        head: &ResponseHeader,
+        budget: &Arc<Budget>,
+    ) -> Self {
         let plain = !head.headers.contains_key(header::CONTENT_ENCODING);
         let media =
             head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
         if !plain || !head.status.is_success() {
             Self::Blind
         } else if media.starts_with(b"text/event-stream") || media.starts_with(MEDIA_TYPE.as_bytes()) {
-            Self::Stream(adapter.stream(&raw_call(request)))
+            Self::Stream(Accounted::new(adapter.stream(&raw_call(request)), budget, request.route.dialect))
         } else if media.starts_with(b"application/json") {
             Self::Whole { adapter, seen: BytesMut::new(), held: None }
         } else {

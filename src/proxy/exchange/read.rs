@@ -4,7 +4,7 @@
 use crate::proxy::body::Permit;
 use crate::proxy::call::Resolved;
 use crate::proxy::deliver::{
-    BegunStream, Break, DeliveryParts, Meter, Outcome, Passthrough, Piece, Source, SourceEvent, Translated,
+    Accounted, BegunStream, Break, DeliveryParts, Meter, Outcome, Passthrough, Piece, Source, SourceEvent, Translated,
     WholeAnswer, bare_head, copy_head, fallen, is_json,
 };
 use crate::proxy::head::HeadPlan;
@@ -97,7 +97,8 @@ impl Reader<'_> {
 
     fn pass(&self, response: Response) -> Outcome {
         let adapter = self.resolved.aim.adapter;
-        let meter = response.head().map_or(Meter::Blind, |head| Meter::new(adapter, self.request, head));
+        let meter =
+            response.head().map_or(Meter::Blind, |head| Meter::new(adapter, self.request, head, &self.delivery.budget));
         Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None }))
     }
 
@@ -197,6 +198,7 @@ impl Reader<'_> {
         let until = Instant::now() + self.delivery.settings.stream_hold;
         let translator = self.resolved.aim.adapter.stream(&self.resolved.call(self.request));
         let dialect = self.request.route.dialect;
+        let translator = Accounted::new(translator, &self.delivery.budget, dialect);
         let source = Translated { response, translator, dialect, aborted: false };
         let mut held = Held {
             source,

@@ -46,10 +46,10 @@ impl Default for BreakerStates {
 }
 
 impl BreakerStates {
-    /// The breakers of the config that was chosen for a request.
-    pub(super) fn of(&self, chosen: &Chosen, request: &Request) -> Breakers {
+    /// The breakers of the config that was chosen for a request; `None` for one without any, as most are.
+    pub(super) fn of(&self, chosen: &Chosen, request: &Request) -> Option<Breakers> {
         if chosen.config.guarded().is_empty() {
-            return Breakers::default();
+            return None;
         }
         let set = match chosen.saved {
             Some(saved) => find(&self.saved, saved.id, &chosen.config),
@@ -58,7 +58,7 @@ impl BreakerStates {
                 find(&self.inline, owner, &chosen.config)
             }
         };
-        set.all().clone()
+        Some(set.all().clone())
     }
 
     /// How the targets of a saved config stand that have a breaker.
