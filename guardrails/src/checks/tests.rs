@@ -433,10 +433,33 @@ fn nothing_hides_behind_a_second_key() {
         r#"{"messages":[{"role":"user","content":"\ud800bad"}]}"#,
         r#"{"messages":[{"role":"user","c\u006fntent":"bad"}]}"#,
         r#"{"messages":[{"role":"user","content":{"type":"text","text":"bad"}}]}"#,
+        r#"{"messages":[{"role":"user","content":[{"type":"text","type":"thinking","text":"bad"}]}]}"#,
+        r#"{"messages":[{"role":"user","content":[{"type":"image","text":"bad"}]}]}"#,
+        r#"{"messages":[{"role":"user","content":[{"type":"document","title":"bad","source":{}}]}]}"#,
     ] {
         let content = Content::new(body.into(), Shape::Chat, crate::Direction::Input);
         assert!(!check("contains", &rule, content).verdict, "{body}");
     }
+    for (body, shape) in [
+        (r#"{"prompt":"good","suffix":"bad"}"#, Shape::Completions),
+        (r#"{"input":"good","prompt":{"id":"p","variables":{"who":"bad"}}}"#, Shape::Responses),
+        (r#"{"prompt":{"id":"p","variables":{"who":{"type":"input_text","text":"bad"}}}}"#, Shape::Responses),
+        (r#"{"input":[{"type":"message","type":"reasoning","role":"user","content":"bad"}]}"#, Shape::Responses),
+        (
+            r#"{"input":[{"type":"item_of_another_day","content":[{"type":"input_text","text":"bad"}]}]}"#,
+            Shape::Responses,
+        ),
+    ] {
+        let content = Content::new(body.into(), shape, crate::Direction::Input);
+        assert!(!check("contains", &rule, content).verdict, "{body}");
+    }
+    let users = json!({"words": ["bad"], "operator": "none", "scan_scope": "user_messages"});
+    let content = Content::new(
+        r#"{"messages":[{"role":"user","role":"assistant","content":"bad"}]}"#.into(),
+        Shape::Chat,
+        crate::Direction::Input,
+    );
+    assert!(!check("contains", &users, content).verdict, "what may be the user's is judged as such");
     let found = check("contains", &rule, Content::new("{\"messages\":".into(), Shape::Chat, crate::Direction::Input));
     assert!(!found.verdict && found.error.unwrap().name == "UnreadableBody");
 }

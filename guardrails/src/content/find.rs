@@ -4,6 +4,7 @@
 use super::tape::Node;
 use super::{Direction, Kind, Part, Place, Role, Scan, Shape, Tape};
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,11 +35,12 @@ pub(super) fn find(body: &Bytes, shape: Shape, direction: Direction) -> Result<F
             found.system(root, "system");
             found.messages(root);
         }
-        (Direction::Input, Shape::Completions) => found.plain(root, "prompt"),
-        (Direction::Input, Shape::Embeddings) => found.plain(root, "input"),
+        (Direction::Input, Shape::Completions) => found.plain(root, &["prompt", "suffix"]),
+        (Direction::Input, Shape::Embeddings) => found.plain(root, &["input"]),
         (Direction::Input, Shape::Responses) => {
             found.system(root, "instructions");
             found.items(root, "input");
+            found.variables(root);
         }
         (Direction::Input, Shape::Unknown) => found.any_request(root),
         (Direction::Output, Shape::Chat | Shape::Completions) => found.choices(root),
@@ -50,13 +52,23 @@ pub(super) fn find(body: &Bytes, shape: Shape, direction: Direction) -> Result<F
     if found.too_many { Err("has too many texts to be looked through") } else { Ok(found) }
 }
 
+/// Of a role that stands twice the user's counts: what may be the user's words is judged as such.
 fn role_of(node: Node<'_>) -> Role {
-    match node.get("role").and_then(Node::text).as_deref() {
+    let role = |value: Node<'_>| match value.text().as_deref() {
         Some("system" | "developer") => Role::System,
         Some("assistant" | "model") => Role::Assistant,
         Some("tool" | "function") => Role::Tool,
         _ => Role::User,
-    }
+    };
+    node.all("role").map(role).reduce(|a, b| if a == Role::User { a } else { b }).unwrap_or(Role::User)
+}
+
+/// Each sort that a part or an item is said to be.
+fn types_of(node: Node<'_>) -> Vec<String> {
+    let mut types: Vec<String> = node.all("type").filter_map(Node::text).map(Cow::into_owned).collect();
+    types.sort_unstable();
+    types.dedup();
+    types
 }
 
 impl Found {
@@ -187,29 +199,37 @@ impl Found {
         if block.kind() == Kind::Text {
             return self.add(block, role, Scan::Text);
         }
-        let kind = block.get("type").and_then(Node::text);
-        match kind.as_deref() {
-            Some("tool_use" | "server_tool_use" | "mcp_tool_use") => self.call(block, "input", role),
-            Some("tool_result" | "mcp_tool_result") => {
-                block.all("content").for_each(|content| self.text_or_parts(content, role));
-            }
-            Some("thinking") => self.add_all(block, "thinking", role, Scan::Reasoning),
-            Some("document") => {
-                for source in block.all("source") {
-                    source.all("content").for_each(|content| self.text_or_parts(content, role));
-                    if source.get("type").and_then(Node::text).as_deref() == Some("text") {
-                        self.add_all(source, "data", role, Scan::Text);
-                    }
+        // Whatever it is said to be, a text in it may be read.
+        self.add_all(block, "text", role, Scan::Text);
+        for kind in types_of(block) {
+            match kind.as_str() {
+                "tool_use" | "server_tool_use" | "mcp_tool_use" => self.call(block, "input", role),
+                "tool_result" | "mcp_tool_result" => {
+                    block.all("content").for_each(|content| self.text_or_parts(content, role));
                 }
+                "thinking" => self.add_all(block, "thinking", role, Scan::Reasoning),
+                "document" => self.document(block, role),
+                "refusal" => self.add_all(block, "refusal", role, Scan::Text),
+                _ => {}
             }
-            Some("refusal") => self.add_all(block, "refusal", role, Scan::Text),
-            _ => self.add_all(block, "text", role, Scan::Text),
+        }
+    }
+
+    /// A document that stands in the message as text; what is encoded is no text here.
+    fn document(&mut self, block: Node<'_>, role: Role) {
+        self.add_all(block, "title", role, Scan::Text);
+        self.add_all(block, "context", role, Scan::Text);
+        for source in block.all("source") {
+            source.all("content").for_each(|content| self.text_or_parts(content, role));
+            if types_of(source).iter().any(|t| t == "text") {
+                self.add_all(source, "data", role, Scan::Text);
+            }
         }
     }
 
     /// Texts without messages: one, or a list; numbers are tokens and no text.
-    fn plain(&mut self, root: Node<'_>, key: &str) {
-        for value in root.all(key) {
+    fn plain(&mut self, root: Node<'_>, keys: &[&str]) {
+        for value in keys.iter().flat_map(|key| root.all(key)) {
             self.add(value, Role::User, Scan::Text);
             value.elements().for_each(|element| self.add(element, Role::User, Scan::Text));
         }
@@ -234,33 +254,46 @@ impl Found {
     }
 
     fn item(&mut self, item: Node<'_>) -> Role {
-        let kind = item.get("type").and_then(Node::text);
-        match kind.as_deref() {
-            Some("function_call") => {
-                self.call(item, "arguments", Role::Assistant);
-                Role::Assistant
-            }
-            Some("custom_tool_call") => {
-                self.call(item, "input", Role::Assistant);
-                Role::Assistant
-            }
-            Some("function_call_output" | "custom_tool_call_output") => {
-                item.all("output").for_each(|output| self.text_or_parts(output, Role::Tool));
-                Role::Tool
-            }
-            Some("reasoning") => {
-                for key in ["summary", "content"] {
-                    for part in item.all(key).flat_map(Node::elements) {
+        let mut role = role_of(item);
+        let mut is_reasoning = false;
+        for kind in types_of(item) {
+            match kind.as_str() {
+                "function_call" => self.call(item, "arguments", Role::Assistant),
+                "custom_tool_call" => self.call(item, "input", Role::Assistant),
+                "function_call_output" | "custom_tool_call_output" => {
+                    item.all("output").for_each(|output| self.text_or_parts(output, Role::Tool));
+                    role = Role::Tool;
+                    continue;
+                }
+                "reasoning" => {
+                    is_reasoning = true;
+                    for part in ["summary", "content"].iter().flat_map(|key| item.all(key)).flat_map(Node::elements) {
                         self.add_all(part, "text", Role::Assistant, Scan::Reasoning);
                     }
                 }
-                Role::Assistant
+                _ => continue,
             }
-            _ => {
-                let role = role_of(item);
-                item.all("content").for_each(|content| self.text_or_parts(content, role));
-                role
+            role = Role::Assistant;
+        }
+        if !is_reasoning || types_of(item).len() > 1 {
+            item.all("content").for_each(|content| self.text_or_parts(content, role));
+        }
+        role
+    }
+
+    /// What is filled into a prompt that the provider keeps belongs to the last message.
+    fn variables(&mut self, root: Node<'_>) {
+        let next = self.group;
+        self.group = self.last.unwrap_or(next);
+        for variables in root.all("prompt").flat_map(|prompt| prompt.all("variables").collect::<Vec<_>>()) {
+            for (_, value) in variables.members() {
+                self.text_or_parts(value, Role::User);
             }
+        }
+        if self.last.is_none() {
+            self.message_ends(Role::User);
+        } else {
+            self.group = next;
         }
     }
 
@@ -310,12 +343,12 @@ impl Found {
         self.messages(root);
         self.contents(root);
         if root.get("prompt").is_some() {
-            self.plain(root, "prompt");
+            self.plain(root, &["prompt", "suffix"]);
         }
         let objects = |list: Node<'_>| list.elements().any(|e| e.kind() == Kind::Object);
         match root.get("input") {
             Some(input) if objects(input) => self.items(root, "input"),
-            Some(_) => self.plain(root, "input"),
+            Some(_) => self.plain(root, &["input"]),
             None => {}
         }
     }

@@ -165,7 +165,7 @@ impl<'a> Node<'a> {
     }
 
     /// Each value that stands under a key.
-    pub(crate) fn all(self, key: &str) -> impl Iterator<Item = Node<'a>> {
+    pub(crate) fn all<'k>(self, key: &'k str) -> impl Iterator<Item = Node<'a>> + use<'a, 'k> {
         self.members().filter(move |(k, _)| *k == key).map(|(_, value)| value)
     }
 
