@@ -1,7 +1,5 @@
 //! The reader of answers by itself: with the crate around it all of Pingora would have to be built for fuzzing.
 
-#![expect(dead_code, unused_imports, reason = "of the reader only what fuzzing asks is used")]
-
 #[path = "../upstream/src/http1/chunked.rs"]
 mod chunked;
 #[path = "../upstream/src/http1/head.rs"]

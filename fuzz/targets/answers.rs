@@ -3,7 +3,6 @@
 #![no_main]
 
 #[path = "../answers.rs"]
-#[expect(dead_code, reason = "the outcome is compared, not shown")]
 mod answers;
 #[path = "../http1.rs"]
 mod http1;
