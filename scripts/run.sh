@@ -50,9 +50,9 @@ if is_ready; then
   exit 1
 fi
 scripts/setup.sh run
-cargo build --profile trial --bin gateway
+cargo build --release --bin gateway
 mkdir -p .dev/data
 announce $$ &
-exec cargo run --profile trial --quiet --bin gateway -- serve \
+exec cargo run --release --quiet --bin gateway -- serve \
   --data-dir .dev/data --listen "$listen" --admin-listen "$admin_listen" \
   --bootstrap-admin-key "$admin_key" --bootstrap-workspace-key "$workspace_key" "$@"

@@ -53,11 +53,6 @@ fn written_by_clients(record: &LogRecord) -> usize {
     record.metadata.len() + record.path.len()
 }
 
-/// Bytes of a record whose number clients decide.
-fn written_by_clients(record: &LogRecord) -> usize {
-    record.metadata.len() + record.path.len()
-}
-
 async fn get(call: Call) -> Result<Reply, Problem> {
     let id = call.var("id").parse().map_err(|_| bad("id", "must be a UUID"))?;
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
