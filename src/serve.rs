@@ -116,15 +116,13 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());
     let names = Arc::new(ReplyNames::new(&aliases(&settings)));
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
-    let background = control.handle().clone();
-    let delivery = DeliveryParts { settings: proxy.clone(), names: names.clone(), budget: budget.clone(), background };
-    let (counters, called) = (limits.clone(), shield.clone());
+    let delivery = delivery(&proxy, &names, &budget, &control);
     let gateway = Gateway {
         names,
         settings: proxy,
         live: booted.live,
         issuers,
-        calls: CallParts { dialer, credentials, counters, shield: called, cache, delivery },
+        calls: CallParts { dialer, credentials, counters: limits.clone(), shield: shield.clone(), cache, delivery },
         budget,
         records,
         sticks: sticks.clone(),
@@ -143,6 +141,20 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let ports = (stop_admin, listening.clone());
     let drain = Drain::new(flight, process, (writer, otlp, limits, last), ports, presence, &settings);
     proxy_port::serve(gateway, &settings, (listening, seats), drain)
+}
+
+fn delivery(
+    settings: &Arc<ProxySettings>,
+    names: &Arc<ReplyNames>,
+    budget: &Arc<Budget>,
+    control: &Runtime,
+) -> DeliveryParts {
+    DeliveryParts {
+        settings: settings.clone(),
+        names: names.clone(),
+        budget: budget.clone(),
+        background: control.handle().clone(),
+    }
 }
 
 fn claim_ports(settings: &Settings) -> Result<(), String> {

@@ -8,8 +8,8 @@ use super::wire::{Flow, Head, Link, Stop};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Bytes sent before RST reach the peer first when they have this long.
-const BEFORE_RESET: Duration = Duration::from_millis(20);
+/// What was sent before a fault reaches the peer first when it has this long.
+const BEFORE_FAULT: Duration = Duration::from_millis(20);
 
 /// One request and its answer; `Ok` when the connection can take another.
 pub(super) async fn exchange<S>(link: &mut Link<'_, S>, settings: &Settings) -> Flow<()>
@@ -58,7 +58,7 @@ where
         Some(Fault::Silent) => return Err(link.wait().await),
         Some(Fault::ResetHead) => {
             link.write(b"HTTP/1.1 200 OK\r\ncontent-ty").await?;
-            link.pause(BEFORE_RESET).await?;
+            link.pause(BEFORE_FAULT).await?;
             return Err(Stop::Reset);
         }
         Some(Fault::GarbageHead) => {
@@ -192,7 +192,7 @@ where
         Some(Fault::Drip) => drip(link, bytes, behaviour).await,
         Some(Fault::ResetBody) => {
             link.write(&bytes[..half]).await?;
-            link.pause(BEFORE_RESET).await?;
+            link.pause(BEFORE_FAULT).await?;
             Err(Stop::Reset)
         }
         Some(Fault::CloseBody) => {
@@ -219,6 +219,10 @@ where
         if i > 0 {
             link.pause(behaviour.gap).await?;
         }
+        if behaviour.fault == Some(Fault::ErrorMid) && i + 1 == pieces.len() {
+            // What came before the error has gone down by then: it can only be told in-band.
+            link.pause(BEFORE_FAULT).await?;
+        }
         frame(&mut out, piece, framing);
         if behaviour.fault == Some(Fault::Drip) {
             drip(link, &out, behaviour).await?;
@@ -229,7 +233,7 @@ where
     }
     match behaviour.fault {
         Some(Fault::ResetBody) => {
-            link.pause(BEFORE_RESET).await?;
+            link.pause(BEFORE_FAULT).await?;
             return Err(Stop::Reset);
         }
         Some(Fault::CloseBody) => return Err(link.close().await),

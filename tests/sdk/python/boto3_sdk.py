@@ -185,8 +185,9 @@ def at_random(port, count):
         key = f"AKID{number:04}"
         KEYS[key] = ("".join(dice.choices("abcDEF0189/+", k=40)), dice.choice([None, "IQoJb3JpZ2luX2Vj//+=="]))
         segments = [urllib.parse.quote(text(12), safe=dice.choice(["", ":", "~:"])) or "a" for _ in range(dice.randint(1, 4))]
-        # What a client, or the gateway, would resolve on the way is no matter of signatures.
-        path = "/x/" + "/".join("dots" if set(s) <= {"."} else s for s in segments)
+        # Dot segments are refused, however they are spelled: they are no matter of signatures.
+        dots = lambda segment: {".", ".."} & set(urllib.parse.unquote(segment).split("/"))
+        path = "/x/" + "/".join("dots" if dots(s) else s for s in segments)
         pairs = [(text(6), text(10)) for _ in range(dice.randint(0, 4))]
         query = "&".join(f"{urllib.parse.quote(n or 'n', safe='')}={urllib.parse.quote(v, safe='')}" for n, v in pairs)
         method = dice.choice(["GET", "POST", "POST", "PUT", "DELETE"])
