@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use uuid::Uuid;
 
-/// How the bytes of this request travel (`design.md` §3).
+/// How the bytes of this request travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Exchange,
@@ -148,7 +148,7 @@ pub(crate) fn receive(
 const KEY_HEADERS: &[&str] = &["x-api-key", "api-key", "x-goog-api-key"];
 
 /// The gateway key, and what is meant for the upstream: with `x-gateway-api-key` present the other
-/// places hold the upstream's credential (`design.md` §7, keys).
+/// places hold the upstream's credential (see `docs/security.md`).
 fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a str, Option<&'a str>), Fault> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim);
     let bearer = text(header::AUTHORIZATION).map(|v| {
@@ -257,7 +257,7 @@ fn scopes(tenant: &Tenant) -> Scopes {
         .map_or_else(Scopes::default, |(org, seat)| own.meet(&snapshot.security(&tenant.workspace).bound(org, seat)))
 }
 
-/// Scope of the data-plane route (`spec/auth.md`).
+/// The scope that routes of the data plane ask for.
 fn permit(request: &Request) -> Option<Fault> {
     let scopes = scopes(&request.tenant);
     let listing = request.route.asked() == Operation::ListModels
@@ -268,7 +268,7 @@ fn permit(request: &Request) -> Option<Fault> {
     Some(Fault::new(FaultKind::Forbidden, "The key lacks the scope completions.write"))
 }
 
-/// Saved-only mode: the first violation in the order of `spec/errors.md`.
+/// Saved-only mode: of several violations the first in this order is told.
 fn saved_only(gateway: &Gateway, request: &Request) -> Option<Fault> {
     if !gateway.settings.block_inline_config && !request.tenant.org.block_inline_config {
         return None;

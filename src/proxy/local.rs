@@ -1,5 +1,5 @@
 //! What the gateway answers itself on the proxy port: greeting, health, the model catalogue, and the
-//! control-plane routes, which are handed to the admin service (`design.md` §7, one base URL).
+//! control-plane routes, which are handed to the admin service, so that clients need one base URL.
 
 use super::client::{SmallAnswer, answer_early};
 use super::deliver::{bare_head, json_answer};

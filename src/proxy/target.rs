@@ -198,7 +198,7 @@ fn managed(slug: &Arc<str>, leaf: &Leaf, inline: bool, request: &Request) -> Res
     Ok(Aim { adapter, base, credential, virtual_key, model, origin, settings, grant })
 }
 
-/// A saved credential is never sent to a host that the request names (invariant 6).
+/// A saved credential is never sent to a host that the request names.
 fn foreign_host() -> Fault {
     let message = "A custom host from the request must come with its own credential, never with a saved one";
     Fault::new(FaultKind::BadHost, message).on("custom_host")

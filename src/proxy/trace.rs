@@ -19,7 +19,7 @@ pub(crate) struct Told {
     pub(crate) parent_span_id: Option<Arc<str>>,
 }
 
-/// The id that the call goes by: the client's own, that of its trace, or a new one (`spec/logs-analytics.md`, tracing).
+/// The id that the call goes by: the client's own, that of its trace, or a new one.
 pub(crate) fn id(headers: &GatewayHeaders, at: Timestamp) -> Arc<str> {
     let parent = || headers.traced.as_ref()?.parent;
     match (&headers.trace_id, parent()) {
