@@ -11,6 +11,7 @@ use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::{Batch, StoreError};
 use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
+use gateway_domain::resource::guardrail::DefaultGuardrails;
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::organisation::Organisation;
 use gateway_domain::resource::security::Security;
@@ -141,6 +142,7 @@ impl First {
             cache_max_age: None,
             managers_set_limits: false,
             token_rules: Vec::new(),
+            default_guardrails: DefaultGuardrails::default(),
             rest: Map::new(),
         };
         let rows = vec![

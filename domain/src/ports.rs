@@ -7,6 +7,7 @@ mod nodes;
 mod records;
 mod standings;
 mod tokens;
+mod trials;
 mod vault;
 
 pub use assignments::{Assignment, SharedAssignments};
@@ -17,6 +18,7 @@ pub use nodes::Roster;
 pub use records::{Ledger, LogStore};
 pub use standings::{Entity, EntityQuery, Holder, Standings, Which};
 pub use tokens::Tokens;
+pub use trials::{GuardrailTrial, GuardrailTrials, TrialError, TrialSubject};
 pub use vault::{Vault, VaultError};
 
 use std::future::Future;

@@ -4,10 +4,12 @@
 pub mod api_key;
 pub mod budget;
 pub mod config;
+pub mod guardrail;
 pub mod integration;
 pub mod limits;
 pub mod organisation;
 pub mod person;
+pub mod plugin;
 pub mod policy;
 pub mod pricing;
 pub mod provider;
@@ -41,6 +43,8 @@ kinds! {
     Organisation = "organisation",
     Workspace = "workspace",
     ApiKey = "api_key",
+    Guardrail = "guardrail",
+    Plugin = "plugin",
     Config = "config",
     Integration = "integration",
     Provider = "provider",

@@ -6,7 +6,8 @@ mod keys;
 mod models;
 
 pub use entry::{
-    Defaults, Key, ManagedProvider, Org, Person, Policy, Rotation, SavedConfig, Upstream, UsagePolicy, Workspace,
+    Defaults, Key, ManagedProvider, Org, PartnerCredentials, Person, Policy, Rotation, SavedConfig, SavedGuardrail,
+    Upstream, UsagePolicy, Workspace,
 };
 use keys::{Edit, Keys};
 
@@ -100,6 +101,11 @@ impl Snapshot {
         workspace.rotation_days.or_else(|| self.org(workspace.org)?.rotation_days)
     }
 
+    /// A guardrail in use by slug or id, as a workspace means it: its own, then the organisation's.
+    pub fn guardrail<'s>(&'s self, workspace: &'s Workspace, name: &str) -> Option<&'s Arc<SavedGuardrail>> {
+        workspace.guardrail(name).or_else(|| self.org(workspace.org)?.guardrail(name))
+    }
+
     /// Credential and address behind a managed provider.
     pub fn upstream(&self, integration: IntegrationId) -> Option<&Arc<Upstream>> {
         self.upstreams.get(&integration)
@@ -163,6 +169,16 @@ impl Draft {
             self.touched.insert(id, (**old).clone());
         }
         Ok(self.touched.get_mut(&id))
+    }
+
+    /// The organisation that a row belongs to. `None` for a deleted row of one that is not there.
+    fn org_of(&mut self, row: &Stored) -> Result<Option<&mut Org>, String> {
+        match Arc::make_mut(&mut self.next.orgs).get_mut(&OrgId(row.org)) {
+            // The first change of several copies it, since the snapshot before still has it.
+            Some(org) => Ok(Some(Arc::make_mut(org))),
+            None if row.deleted_at.is_some() => Ok(None),
+            None => Err("belongs to an organisation that does not exist".to_owned()),
+        }
     }
 
     fn finish(mut self) -> (Snapshot, Vec<RowProblem>) {

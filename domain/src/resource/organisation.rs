@@ -1,5 +1,6 @@
 //! The organisation: the tenant. Holds what is set once for all its workspaces.
 
+use super::guardrail::DefaultGuardrails;
 use super::security::Security;
 use crate::id::WorkspaceId;
 use crate::time::Timestamp;
@@ -47,6 +48,9 @@ pub struct Organisation {
     /// What tokens must say of themselves beside being signed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub token_rules: Vec<TokenRule>,
+    /// Of all its workspaces that are not excluded.
+    #[serde(default, skip_serializing_if = "DefaultGuardrails::is_empty")]
+    pub default_guardrails: DefaultGuardrails,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -1,5 +1,6 @@
 //! A workspace: where keys, configs, providers and policies live.
 
+use super::guardrail::{DefaultGuardrails, Exclusions};
 use super::limits::Limits;
 use super::security::Security;
 use crate::id::ConfigId;
@@ -24,6 +25,9 @@ pub struct Workspace {
     pub user_api_key_rotation_period: Option<u16>,
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
+    /// Of what the organisation gives to all.
+    #[serde(default, skip_serializing_if = "Exclusions::is_empty")]
+    pub exclusions: Exclusions,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -36,6 +40,8 @@ pub struct Defaults {
     /// Given to every new user key that names none itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_api_key_config: Option<ConfigId>,
+    #[serde(default, skip_serializing_if = "DefaultGuardrails::is_empty")]
+    pub guardrails: DefaultGuardrails,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -2,10 +2,12 @@
 //! below; [`ENTRIES`] is all of them.
 
 mod config;
+mod guardrail;
 mod integration;
 mod key;
 mod member;
 mod organisation;
+mod partner;
 mod policy;
 mod provider;
 mod usage_policy;
@@ -13,9 +15,11 @@ mod user;
 mod workspace;
 
 pub use config::SavedConfig;
+pub use guardrail::SavedGuardrail;
 pub use integration::Upstream;
 pub use key::{Defaults, Key, Rotation};
 pub use organisation::Org;
+pub use partner::PartnerCredentials;
 pub use policy::Policy;
 pub use provider::ManagedProvider;
 pub use usage_policy::UsagePolicy;
@@ -51,6 +55,8 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<Person>(),
     entry::<member::Membership>(),
     entry::<Key>(),
+    entry::<SavedGuardrail>(),
+    entry::<PartnerCredentials>(),
     entry::<Upstream>(),
     entry::<SavedConfig>(),
     entry::<ManagedProvider>(),
@@ -76,6 +82,11 @@ const fn lives(row: &Stored) -> bool {
     row.deleted_at.is_none()
 }
 
+/// FNV-1a: a number that stands for these bytes within one process.
+fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// Keeps what a row is now in a map of all of its kind.
 fn keep<I: Copy + Eq + Hash, T>(
     all: &mut Arc<HashMap<I, Arc<T>>>,
@@ -92,7 +103,7 @@ fn keep<I: Copy + Eq + Hash, T>(
     Ok(())
 }
 
-/// Entries of a workspace that are addressed by slug and by id alike.
+/// Entries of a workspace or an organisation that are addressed by slug and by id alike.
 #[derive(Debug)]
 struct Slugged<T> {
     by_id: Arc<HashMap<Uuid, Arc<T>>>,

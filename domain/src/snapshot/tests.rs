@@ -200,3 +200,75 @@ fn policies_of_a_workspace_are_the_same_allocation_until_one_changes() {
     let (more, _) = apply(&other, 5, vec![row(Kind::RateLimitPolicy, 11, "p", &doc)]);
     assert!(!same(&other, &more));
 }
+
+/// A guardrail of the workspace, or with `shared` one of the organisation.
+fn guardrail(id: u128, slug: &str, shared: bool, parameters: &Value) -> Stored {
+    let doc = json!({
+        "checks": [{"id": "default.webhook", "parameters": parameters}], "actions": {"deny": true},
+        "secrets": {"/0/parameters/headers/authorization": "sealed:Bearer s"}, "version_id": Uuid::from_u128(7),
+    });
+    let row = row(Kind::Guardrail, id, slug, &doc);
+    Stored { workspace: row.workspace.filter(|_| !shared), ..row }
+}
+
+#[test]
+fn a_guardrail_is_the_workspaces_own_or_the_organisations_with_its_secrets_in_place() {
+    let parameters = json!({"webhookURL": "https://judge.example.com", "headers": {"authorization": "****"}});
+    let own = guardrail(30, "pg-own", false, &parameters);
+    let all = guardrail(31, "pg-all", true, &parameters);
+    let (s, problems) = apply(&base(), 4, vec![own.clone(), all.clone()]);
+    assert_eq!(problems, []);
+    let ws = s.workspace(WorkspaceId(Uuid::from_u128(WS))).expect("it exists");
+    let find = |name: &str| s.guardrail(ws, name).map(|g| (&*g.slug, g.workspace.is_some(), g.revision));
+    assert_eq!(find("pg-own"), Some(("pg-own", true, 1)));
+    assert_eq!(find("pg-all"), Some(("pg-all", false, 1)));
+    assert_eq!(find(&Uuid::from_u128(31).to_string()), Some(("pg-all", false, 1)));
+    assert_eq!((find("pg-none"), ws.guardrail("pg-all").is_some()), (None, false));
+    let found = s.guardrail(ws, "pg-own").expect("it exists");
+    assert_eq!(found.definition["checks"][0]["parameters"]["headers"]["authorization"], "Bearer s");
+    assert_eq!(found.definition["actions"], json!({"deny": true}));
+    assert!(!format!("{s:?}").contains("Bearer s"), "printed");
+
+    // The organisation and the workspace change; what belongs to them stays. Archived is as good as gone.
+    let rows = vec![
+        row(Kind::Organisation, ORG, "default", &json!({"default_workspace": Uuid::from_u128(WS)})),
+        row(Kind::Workspace, WS, "default", &json!({})),
+        Stored { status: "archived".into(), ..own },
+    ];
+    let (s, problems) = apply(&s, 5, rows);
+    assert_eq!(problems, []);
+    let ws = s.workspace(WorkspaceId(Uuid::from_u128(WS))).expect("it exists");
+    assert!(s.guardrail(ws, "pg-own").is_none() && s.guardrail(ws, "pg-all").is_some());
+    let (s, _) = apply(&s, 6, vec![Stored { deleted_at: Some(Timestamp(1)), ..all }]);
+    assert!(s.guardrail(ws, "pg-all").is_none());
+}
+
+#[test]
+fn defaults_exclusions_and_partners_stand_where_they_were_set() {
+    let org = json!({"default_workspace": Uuid::from_u128(WS), "default_guardrails": {"input": ["pg-all"]}});
+    let ws = json!({"defaults": {"guardrails": {"output": ["pg-own", "pg-2"]}}, "exclusions": {"input": true}});
+    let plugin = json!({"partner": "azure", "fields": {"resourceName": "r"}, "secrets": {"apiKey": "sealed:k"}});
+    let plugin = Stored { workspace: None, ..row(Kind::Plugin, 40, "azure", &plugin) };
+    let rows =
+        vec![row(Kind::Organisation, ORG, "default", &org), row(Kind::Workspace, WS, "default", &ws), plugin.clone()];
+    let (s, problems) = apply(&base(), 4, rows);
+    assert_eq!(problems, []);
+    let org = s.org(OrgId(Uuid::from_u128(ORG))).expect("it exists");
+    let ws = s.workspace(WorkspaceId(Uuid::from_u128(WS))).expect("it exists");
+    assert_eq!((org.default_guardrails.input.len(), org.default_guardrails.output.len()), (1, 0));
+    assert_eq!(ws.default_guardrails.output, ["pg-own", "pg-2"]);
+    assert_eq!((ws.exclusions.input, ws.exclusions.output), (true, false));
+    let azure = org.partners().get("azure").expect("saved");
+    assert_eq!(azure.fields.get("apiKey"), Some(&Secret::new("k".into())));
+    assert_eq!(Value::Object(azure.plain()), json!({"apiKey": "k", "resourceName": "r"}));
+
+    let (other, _) = apply(&s, 5, vec![key(10, "secret-c")]);
+    let same = other.org(org.id).is_some_and(|o| Arc::ptr_eq(o.partners(), org.partners()));
+    assert!(same, "a change elsewhere leaves the partners as they are");
+    let (changed, _) = apply(&s, 5, vec![Stored { revision: 5, ..plugin.clone() }]);
+    let generation = |s: &Snapshot| s.org(org.id).map(|o| o.partners_generation());
+    assert!(generation(&changed) != generation(&s) && generation(&other) == generation(&s));
+    let (gone, _) = apply(&s, 5, vec![Stored { deleted_at: Some(Timestamp(1)), ..plugin }]);
+    assert!(gone.org(org.id).is_some_and(|o| o.partners().is_empty()));
+    assert!(!org.partners().is_empty(), "the snapshot before is untouched");
+}

@@ -1,6 +1,6 @@
 //! An integration: where and as whom it calls its provider.
 
-use super::{Build, Draft, Entry, doc, keep, shared};
+use super::{Build, Draft, Entry, doc, fnv, keep, shared};
 use crate::catalog::ProviderInfo;
 use crate::cloud::{self, Grant, Settings};
 use crate::egress::{BaseUrl, check_custom_host};
@@ -135,8 +135,7 @@ fn read(row: &Stored, build: &Build<'_>) -> Result<Upstream, String> {
     Ok(Upstream { tuned: Arc::new(tuned), ..plain })
 }
 
-/// FNV-1a over id and revision: stable, and different for every state that was ever stored.
+/// Of id and revision: stable, and different for every state that was ever stored.
 fn generation(row: &Stored) -> u64 {
-    let bytes = row.id.as_bytes().iter().copied().chain(row.revision.to_le_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+    fnv(row.id.as_bytes().iter().copied().chain(row.revision.to_le_bytes()))
 }

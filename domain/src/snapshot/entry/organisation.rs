@@ -1,15 +1,19 @@
 //! An organisation: what it forbids, keeps and trusts.
 
-use super::{Build, Draft, Entry, doc, keep};
+use super::guardrail::SavedGuardrail;
+use super::partner::PartnerCredentials;
+use super::{Build, Draft, Entry, Slugged, doc, fnv, keep};
 use crate::id::{OrgId, WorkspaceId};
+use crate::resource::guardrail::DefaultGuardrails;
 use crate::resource::organisation::Organisation;
 use crate::resource::security::Security;
 use crate::resource::{Kind, Stored};
 use crate::token::Trust;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use uuid::Uuid;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Org {
     pub id: OrgId,
     pub slug: Arc<str>,
@@ -29,17 +33,60 @@ pub struct Org {
     pub debug_log: bool,
     pub enforce_debug_log: bool,
     pub cache_max_age_s: Option<u32>,
+    /// What judges every request of every workspace that is not excluded.
+    pub default_guardrails: Arc<DefaultGuardrails>,
+    /// At its own level.
+    guardrails: Slugged<SavedGuardrail>,
+    /// By namespace; a new allocation whenever one of them changed, so that what was compiled with them can tell.
+    partners: Arc<BTreeMap<Arc<str>, Arc<PartnerCredentials>>>,
+    partners_generation: u64,
+}
+
+impl Org {
+    /// One at its own level that is in use, by slug or id; see [`crate::Snapshot::guardrail`].
+    pub fn guardrail(&self, name: &str) -> Option<&Arc<SavedGuardrail>> {
+        self.guardrails.by_name.get(name).filter(|g| g.active)
+    }
+
+    /// Archived ones included.
+    pub fn guardrails(&self) -> impl ExactSizeIterator<Item = &Arc<SavedGuardrail>> {
+        self.guardrails.by_id.values()
+    }
+
+    pub const fn partners(&self) -> &Arc<BTreeMap<Arc<str>, Arc<PartnerCredentials>>> {
+        &self.partners
+    }
+
+    /// Differs between any two states of its partners' credentials: what was compiled with them is kept under it.
+    pub const fn partners_generation(&self) -> u64 {
+        self.partners_generation
+    }
+
+    pub(super) fn put_guardrail(&mut self, id: Uuid, made: Option<Arc<SavedGuardrail>>) {
+        self.guardrails.put(id, made);
+    }
+
+    pub(super) fn put_partner(&mut self, partner: &str, made: Option<Arc<PartnerCredentials>>) {
+        let partners = Arc::make_mut(&mut self.partners);
+        match made {
+            Some(made) => partners.insert(made.partner.clone(), made),
+            None => partners.remove(partner),
+        };
+        let parts = partners.values().flat_map(|p| p.partner.bytes().chain(p.revision.to_le_bytes()));
+        self.partners_generation = fnv(parts);
+    }
 }
 
 impl Entry for Org {
     const KIND: Kind = Kind::Organisation;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
-        keep(&mut draft.next.orgs, OrgId(row.id), row, || read(row))
+        let old = draft.next.orgs.get(&OrgId(row.id)).cloned();
+        keep(&mut draft.next.orgs, OrgId(row.id), row, || read(row, old.as_deref()))
     }
 }
 
-fn read(row: &Stored) -> Result<Org, String> {
+fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
     let o: Organisation = doc(row)?;
     Ok(Org {
         trust: o.trust().map_err(|why| format!("jwks {why}"))?.map(Arc::new),
@@ -55,5 +102,9 @@ fn read(row: &Stored) -> Result<Org, String> {
         debug_log: o.debug_log.unwrap_or(true),
         enforce_debug_log: o.enforce_debug_log_setting,
         cache_max_age_s: o.cache_max_age,
+        default_guardrails: Arc::new(o.default_guardrails),
+        guardrails: old.map(|o| o.guardrails.clone()).unwrap_or_default(),
+        partners: old.map(|o| o.partners.clone()).unwrap_or_default(),
+        partners_generation: old.map_or(0, |o| o.partners_generation),
     })
 }

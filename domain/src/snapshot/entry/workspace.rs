@@ -1,11 +1,13 @@
 //! A workspace with everything that is addressed inside it.
 
 use super::config::SavedConfig;
+use super::guardrail::SavedGuardrail;
 use super::policy::Policy;
 use super::provider::ManagedProvider;
 use super::usage_policy::UsagePolicy;
 use super::{Build, Draft, Entry, Slugged, doc, lives, shared};
 use crate::id::{ConfigId, OrgId, PolicyId, UserId, WorkspaceId};
+use crate::resource::guardrail::{DefaultGuardrails, Exclusions};
 use crate::resource::limits::Limits;
 use crate::resource::person::WorkspaceRole;
 use crate::resource::security::Security;
@@ -30,10 +32,15 @@ pub struct Workspace {
     pub rotation_days: Option<u16>,
     /// `None` when there are none.
     pub limits: Option<Arc<Limits>>,
+    /// What judges every request in it, before what the organisation adds.
+    pub default_guardrails: Arc<DefaultGuardrails>,
+    /// Where the organisation adds nothing.
+    pub exclusions: Exclusions,
     members: Arc<BTreeMap<UserId, WorkspaceRole>>,
     configs: Slugged<SavedConfig>,
     default_config: Option<Arc<SavedConfig>>,
     providers: Slugged<ManagedProvider>,
+    guardrails: Slugged<SavedGuardrail>,
     /// Active policies; a new allocation whenever one of them changed, so that an index can tell.
     policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
     /// As `policies`.
@@ -51,7 +58,7 @@ impl Workspace {
         self.default_config.as_ref()
     }
 
-    pub fn configs(&self) -> impl Iterator<Item = &Arc<SavedConfig>> {
+    pub fn configs(&self) -> impl ExactSizeIterator<Item = &Arc<SavedConfig>> {
         self.configs.by_id.values()
     }
 
@@ -62,6 +69,16 @@ impl Workspace {
 
     pub fn providers(&self) -> impl Iterator<Item = &Arc<ManagedProvider>> {
         self.providers.by_id.values()
+    }
+
+    /// One of its own that is in use, by slug or id; see [`crate::Snapshot::guardrail`].
+    pub fn guardrail(&self, name: &str) -> Option<&Arc<SavedGuardrail>> {
+        self.guardrails.by_name.get(name).filter(|g| g.active)
+    }
+
+    /// Archived ones included.
+    pub fn guardrails(&self) -> impl ExactSizeIterator<Item = &Arc<SavedGuardrail>> {
+        self.guardrails.by_id.values()
     }
 
     pub fn members(&self) -> &Arc<BTreeMap<UserId, WorkspaceRole>> {
@@ -95,6 +112,10 @@ impl Workspace {
 
     pub(super) fn put_provider(&mut self, id: Uuid, made: Option<Arc<ManagedProvider>>) {
         self.providers.put(id, made);
+    }
+
+    pub(super) fn put_guardrail(&mut self, id: Uuid, made: Option<Arc<SavedGuardrail>>) {
+        self.guardrails.put(id, made);
     }
 
     pub(super) fn put_policy(&mut self, id: Uuid, made: Option<Arc<Policy>>) {
@@ -133,8 +154,9 @@ impl Entry for Workspace {
 fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
     let w: resource::workspace::Workspace = doc(row)?;
     let default_config = old.as_ref().and_then(|o| o.default_config.clone());
-    let (configs, providers, policies, usage_policies, members) =
-        old.map(|o| (o.configs, o.providers, o.policies, o.usage_policies, o.members)).unwrap_or_default();
+    let (configs, providers, guardrails, policies, usage_policies, members) = old
+        .map(|o| (o.configs, o.providers, o.guardrails, o.policies, o.usage_policies, o.members))
+        .unwrap_or_default();
     Ok(Workspace {
         id: WorkspaceId(row.id),
         org: OrgId(row.org),
@@ -146,10 +168,13 @@ fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
         security: w.security_settings,
         rotation_days: w.user_api_key_rotation_period,
         limits: shared(w.limits),
+        default_guardrails: Arc::new(w.defaults.guardrails),
+        exclusions: w.exclusions,
         members,
         configs,
         default_config,
         providers,
+        guardrails,
         policies,
         usage_policies,
     })
