@@ -5,6 +5,7 @@ mod append;
 pub(crate) mod columns;
 mod copy;
 mod day;
+pub(crate) mod field;
 mod files;
 mod label;
 mod nowhere;

@@ -1,7 +1,8 @@
 //! A record as bytes: what is kept of its messages, then its columns from left to right, numbers short, ids raw. Columns that a newer program added
 //! stand at the end: an older one leaves them, and in older records they read as absent.
 
-use crate::logs::columns::{Sink, Source, encode, from_json, json, read};
+use crate::logs::columns::{encode, read};
+use crate::logs::field::{Sink, Source, from_json, json};
 use gateway_domain::record::LogRecord;
 use sqlx::Error;
 use uuid::Uuid;

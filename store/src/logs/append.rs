@@ -1,8 +1,9 @@
 //! The record writer's hot loop: many rows per statement, few texts of statements, no copy of a shared string.
 //! What a client sent must not fail a batch, so zero bytes, which Postgres refuses in text, become U+FFFD.
 
-use super::columns::{COLUMNS, Kind, Sink, encode, from_json, json};
+use super::columns::{COLUMNS, Kind, encode};
 use super::copy::CopyRows;
+use super::field::{Sink, from_json, json};
 use super::shape::Table;
 use crate::database::Database;
 use crate::session::Session;
@@ -23,7 +24,7 @@ static SQLITE: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
     let row = format!("({})", vec!["?"; COLUMNS.len()].join(","));
     std::array::from_fn(|power| {
         let rows = vec![row.as_str(); 1 << power].join(",");
-        format!("INSERT INTO log_entry ({}) VALUES {rows} ON CONFLICT (id) DO NOTHING", names()).into()
+        format!("INSERT INTO log_entry ({}) VALUES {rows} ON CONFLICT (id) DO NOTHING", Table::Records.names()).into()
     })
 });
 
@@ -36,7 +37,7 @@ static POSTGRES: LazyLock<String> = LazyLock::new(|| {
     let arrays: Vec<_> = COLUMNS.iter().enumerate().map(array).collect();
     format!(
         "INSERT INTO log_entry ({}) SELECT * FROM UNNEST({}) ON CONFLICT (id, created_at) DO NOTHING",
-        names(),
+        Table::Records.names(),
         arrays.join(",")
     )
 });
@@ -45,10 +46,6 @@ static COPY: LazyLock<String> =
     LazyLock::new(|| format!("COPY log_entry ({}) FROM STDIN (FORMAT binary)", Table::Records.names()));
 
 const POSTGRES_ROWS: usize = 1_000;
-
-fn names() -> String {
-    COLUMNS.map(|(name, _)| name).join(",")
-}
 
 pub(super) async fn to_sqlite(connection: &mut SqliteConnection, batch: &[&LogRecord]) -> Result<(), Error> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;

@@ -2,7 +2,8 @@
 //! -1 for an absent value.
 
 use super::append::without_zero;
-use super::columns::{COLUMNS, Sink};
+use super::columns::COLUMNS;
+use super::field::Sink;
 use uuid::Uuid;
 
 pub(super) struct CopyRows(Vec<u8>);

@@ -1,6 +1,7 @@
 //! Questions about records that both backends ask in the same words.
 
-use super::columns::{self, COLUMNS, clipped};
+use super::columns::COLUMNS;
+use super::field::{clipped, whole};
 use super::shape::Table;
 use crate::configs::workspace_value;
 use crate::database::{Database, Side};
@@ -163,8 +164,8 @@ pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
         .and_in("config", texts(&query.configs))
         .and_in("key_id", query.keys.iter().map(|key| key.0))
         .and_in("operation", texts(&query.operations))
-        .and_if(concat!(tokens!(), " >= ?"), query.min_tokens.map(columns::whole))
-        .and_if(concat!(tokens!(), " <= ?"), query.max_tokens.map(columns::whole))
+        .and_if(concat!(tokens!(), " >= ?"), query.min_tokens.map(whole))
+        .and_if(concat!(tokens!(), " <= ?"), query.max_tokens.map(whole))
         .and_if(concat!(cost!(), " >= ?"), query.min_cost.map(|cost| cost.0))
         .and_if(concat!(cost!(), " <= ?"), query.max_cost.map(|cost| cost.0));
     for (key, value) in &query.metadata {

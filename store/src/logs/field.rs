@@ -1,0 +1,341 @@
+//! How each type that a record is made of is written to a column and read back. Knows no column's name and no engine.
+
+use super::columns::Kind;
+use super::label::label;
+use crate::configs::narrow;
+use crate::session::Columns;
+use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
+use gateway_domain::record::CacheStatus;
+use gateway_domain::{NanoUsd, Timestamp, Usage};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use smol_str::SmolStr;
+use sqlx::Error;
+use std::net::IpAddr;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Takes a record's values from left to right.
+pub(crate) trait Sink<'r> {
+    fn text(&mut self, text: Option<&'r str>);
+    fn made(&mut self, text: Option<String>);
+    fn id(&mut self, id: Option<Uuid>);
+    fn int(&mut self, number: Option<i64>);
+}
+
+/// Gives a record's values back from left to right.
+pub(crate) trait Source {
+    fn text(&mut self) -> Result<&str, Error>;
+    fn opt_text(&mut self) -> Result<Option<&str>, Error>;
+    fn int(&mut self) -> Result<i64, Error>;
+    fn opt_int(&mut self) -> Result<Option<i64>, Error>;
+    fn opt_uuid(&mut self) -> Result<Option<Uuid>, Error>;
+
+    fn uuid(&mut self) -> Result<Uuid, Error> {
+        self.opt_uuid()?.ok_or_else(|| Error::Decode("a record without an id".into()))
+    }
+}
+
+/// Columns that were added later are absent in older rows.
+impl Source for Columns<'_> {
+    fn text(&mut self) -> Result<&str, Error> {
+        Ok(Columns::opt_text(self)?.unwrap_or_default())
+    }
+
+    fn opt_text(&mut self) -> Result<Option<&str>, Error> {
+        Columns::opt_text(self)
+    }
+
+    fn int(&mut self) -> Result<i64, Error> {
+        Ok(Columns::opt_int(self)?.unwrap_or_default())
+    }
+
+    fn opt_int(&mut self) -> Result<Option<i64>, Error> {
+        Columns::opt_int(self)
+    }
+
+    fn opt_uuid(&mut self) -> Result<Option<Uuid>, Error> {
+        Columns::opt_uuid(self)
+    }
+}
+
+/// A value that lies in one column. What is absent in an older row reads as the empty value of its type.
+pub(crate) trait Field: Sized {
+    const KIND: Kind;
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>);
+    fn take(source: &mut impl Source) -> Result<Self, Error>;
+}
+
+/// A way to store `T` that its type alone does not tell.
+pub(crate) trait Form<T> {
+    const KIND: Kind;
+    fn put<'r>(value: &'r T, sink: &mut impl Sink<'r>);
+    fn take(source: &mut impl Source) -> Result<T, Error>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),+) => {$(
+        impl Field for $number {
+            const KIND: Kind = Kind::Int;
+
+            fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+                sink.int(Some(i64::try_from(*self).unwrap_or(i64::MAX)));
+            }
+
+            fn take(source: &mut impl Source) -> Result<Self, Error> {
+                narrow(source.int()?)
+            }
+        }
+    )+};
+}
+
+numbers!(u16, u32, u64, i32);
+
+impl Field for bool {
+    const KIND: Kind = Kind::Int;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.int(Some((*self).into()));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        Ok(source.int()? != 0)
+    }
+}
+
+impl Field for Timestamp {
+    const KIND: Kind = Kind::Int;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.int(Some(self.micros()));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        source.int().map(Self)
+    }
+}
+
+impl Field for Option<NanoUsd> {
+    const KIND: Kind = Kind::Int;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.int(self.map(|amount| amount.0));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        Ok(source.opt_int()?.map(NanoUsd))
+    }
+}
+
+impl Field for Uuid {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.id(Some(*self));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        source.uuid()
+    }
+}
+
+impl Field for Option<Uuid> {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.id(*self);
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        source.opt_uuid()
+    }
+}
+
+macro_rules! ids {
+    ($($id:ident),+) => {$(
+        impl Field for $id {
+            const KIND: Kind = Kind::Text;
+
+            fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+                sink.id(Some(self.0));
+            }
+
+            fn take(source: &mut impl Source) -> Result<Self, Error> {
+                source.uuid().map(Self)
+            }
+        }
+
+        impl Field for Option<$id> {
+            const KIND: Kind = Kind::Text;
+
+            fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+                sink.id(self.map(|id| id.0));
+            }
+
+            fn take(source: &mut impl Source) -> Result<Self, Error> {
+                Ok(source.opt_uuid()?.map($id))
+            }
+        }
+    )+};
+}
+
+ids!(OrgId, WorkspaceId, KeyId, ConfigId);
+
+impl Field for SmolStr {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.text(Some(self));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        source.text().map(Self::from)
+    }
+}
+
+impl Field for Option<SmolStr> {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.text(self.as_deref());
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        Ok(source.opt_text()?.map(SmolStr::from))
+    }
+}
+
+/// One of the program's own words.
+impl Field for &'static str {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.text(Some(self));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        source.text().map(label)
+    }
+}
+
+impl Field for Option<&'static str> {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.text(*self);
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        Ok(source.opt_text()?.map(label))
+    }
+}
+
+/// Words of other versions read as the default.
+impl Field for CacheStatus {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.text(Some(self.name()));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        Ok(Self::parse(source.text()?).unwrap_or_default())
+    }
+}
+
+/// An address as text, empty where nobody knows it.
+impl Field for Option<IpAddr> {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.made(Some(self.map_or_else(String::new, |ip| ip.to_string())));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        Ok(source.text()?.parse().ok())
+    }
+}
+
+/// As JSON, absent where there is nothing. What a newer node wrote and this one cannot read is left out, not the whole
+/// record.
+#[derive(Debug)]
+pub(crate) struct Json;
+
+impl<T: Serialize + DeserializeOwned> Form<Option<Arc<T>>> for Json {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(value: &'r Option<Arc<T>>, sink: &mut impl Sink<'r>) {
+        sink.made(value.as_deref().and_then(json));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Option<Arc<T>>, Error> {
+        Ok(from_json(source.opt_text()?).map(Arc::new))
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Form<Vec<T>> for Json {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(value: &'r Vec<T>, sink: &mut impl Sink<'r>) {
+        sink.made(Some(value).filter(|list| !list.is_empty()).and_then(json));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Vec<T>, Error> {
+        Ok(from_json(source.opt_text()?).unwrap_or_default())
+    }
+}
+
+/// The sum of all tokens, which also says whether usage is known: its classes stand in columns of their own.
+#[derive(Debug)]
+pub(crate) struct Total;
+
+impl Form<Option<Usage>> for Total {
+    const KIND: Kind = Kind::Int;
+
+    fn put<'r>(value: &'r Option<Usage>, sink: &mut impl Sink<'r>) {
+        sink.int(value.as_ref().map(|usage| whole(usage.total())));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Option<Usage>, Error> {
+        Ok(source.opt_int()?.map(|_| Usage::default()))
+    }
+}
+
+/// Trace ids come from clients and are indexed: Postgres refuses entries above a few kilobytes, and one such record would
+/// fail its whole batch.
+#[derive(Debug)]
+pub(crate) struct Clipped;
+
+impl Form<Arc<str>> for Clipped {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(value: &'r Arc<str>, sink: &mut impl Sink<'r>) {
+        sink.text(Some(clipped(value)));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Arc<str>, Error> {
+        source.text().map(Arc::from)
+    }
+}
+
+pub(super) fn clipped(trace: &str) -> &str {
+    const LONGEST: usize = 512;
+    if trace.len() <= LONGEST {
+        return trace;
+    }
+    let end = (0..=LONGEST).rev().find(|at| trace.is_char_boundary(*at)).unwrap_or_default();
+    &trace[..end]
+}
+
+/// What both engines can count to.
+pub(super) fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn json<T: Serialize>(value: &T) -> Option<String> {
+    serde_json::to_string(value).ok()
+}
+
+pub(crate) fn from_json<T: DeserializeOwned>(text: Option<&str>) -> Option<T> {
+    serde_json::from_str(text?).ok()
+}
