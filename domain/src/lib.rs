@@ -29,7 +29,7 @@ pub mod usage;
 pub use fault::{Fault, FaultKind};
 pub use id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
 pub use money::NanoUsd;
-pub use operation::{Dialect, Operation};
+pub use operation::{AnswerForm, Dialect, Operation, Uses};
 pub use secret::Secret;
 pub use snapshot::Snapshot;
 pub use time::Timestamp;

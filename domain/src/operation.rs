@@ -25,59 +25,151 @@ pub enum Body {
     Empty,
 }
 
+/// What a call takes from limits of tokens and money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uses {
+    /// Neither tokens nor money: a look at a file, or something that is paid for later.
+    Nothing,
+    /// What goes in. Vectors, scores, pictures or sound come out, which are no tokens.
+    Prompt,
+    PromptAndAnswer,
+}
+
+/// What an answer is made of, where it is no error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerForm {
+    Json,
+    /// JSON, and events for whoever asks for a stream: then nothing else is read.
+    JsonOrEvents,
+    /// Sound, or what was said in it, in a format that the client chose.
+    Sound,
+}
+
+/// What is known of an operation, whoever serves it.
+#[derive(Clone, Copy, Debug)]
+pub struct OperationFacts {
+    /// That of policies' `endpoint_type` conditions and of records.
+    pub name: &'static str,
+    /// OpenAI's path of it below `/v1`, as far as it holds no ids.
+    pub base: &'static str,
+    pub dialect: Dialect,
+    pub uses: Uses,
+    pub answer: AnswerForm,
+    /// The answer depends on nothing but the request.
+    pub cacheable: bool,
+    /// About a response that the provider keeps: only where it was made, and it names no model.
+    pub about_kept_response: bool,
+    /// A session that begins with a GET and calls a model all the same.
+    pub opens_session: bool,
+    /// The models that it asks for stand in a file, one on each line.
+    pub models_in_file: bool,
+    /// Translated for nobody, so nobody is refused it: whether the provider has it is its own answer.
+    pub passed_to_all: bool,
+}
+
+const fn facts(name: &'static str, base: &'static str) -> OperationFacts {
+    OperationFacts {
+        name,
+        base,
+        dialect: Dialect::OpenAi,
+        uses: Uses::PromptAndAnswer,
+        answer: AnswerForm::Json,
+        cacheable: false,
+        about_kept_response: false,
+        opens_session: false,
+        models_in_file: false,
+        passed_to_all: false,
+    }
+}
+
+impl OperationFacts {
+    const fn anthropic(self) -> Self {
+        Self { dialect: Dialect::Anthropic, ..self }
+    }
+
+    const fn uses(self, uses: Uses) -> Self {
+        Self { uses, ..self }
+    }
+
+    const fn answers(self, answer: AnswerForm) -> Self {
+        Self { answer, ..self }
+    }
+
+    const fn cacheable(self) -> Self {
+        Self { cacheable: true, ..self }
+    }
+
+    const fn about_kept_response(self) -> Self {
+        Self { about_kept_response: true, ..self }
+    }
+
+    const fn opens_session(self) -> Self {
+        Self { opens_session: true, ..self }
+    }
+
+    const fn models_in_file(self) -> Self {
+        Self { models_in_file: true, ..self }
+    }
+
+    const fn passed_to_all(self) -> Self {
+        Self { passed_to_all: true, ..self }
+    }
+}
+
 macro_rules! operations {
-    ($($variant:ident = $name:literal),+ $(,)?) => {
-        /// What the client asks for. Names are those of policies' `endpoint_type` conditions.
+    ($($variant:ident = $facts:expr),+ $(,)?) => {
+        /// What the client asks for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Operation { $($variant),+ }
 
         impl Operation {
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-
-            pub fn parse(name: &str) -> Option<Self> {
-                match name { $($name => Some(Self::$variant),)+ _ => None }
+            pub const fn facts(self) -> &'static OperationFacts {
+                match self { $(Self::$variant => const { &$facts }),+ }
             }
         }
     };
 }
 
+use AnswerForm::{JsonOrEvents, Sound};
+
 operations! {
-    ChatCompletions = "chatComplete",
-    Completions = "complete",
-    Embeddings = "embed",
-    Messages = "messages",
-    CountTokens = "messagesCountTokens",
-    Moderations = "moderate",
-    Rerank = "rerank",
-    ImagesGenerate = "imageGenerate",
-    ImagesEdit = "imageEdit",
-    Speech = "createSpeech",
-    Transcription = "createTranscription",
-    Translation = "createTranslation",
-    Realtime = "realtime",
-    Responses = "createModelResponse",
-    GetResponse = "getModelResponse",
-    DeleteResponse = "deleteModelResponse",
-    ListInputItems = "listResponseInputItems",
-    CancelResponse = "cancelModelResponse",
-    UploadFile = "uploadFile",
-    CreateBatch = "createBatch",
-    CreateFinetune = "createFinetune",
-    ModifyRun = "modifyRun",
-    CreateRun = "createRun",
-    ListModels = "listModels",
-    Proxy = "proxy",
+    ChatCompletions = facts("chatComplete", "/chat/completions").answers(JsonOrEvents).cacheable(),
+    Completions = facts("complete", "/completions").answers(JsonOrEvents).cacheable(),
+    Embeddings = facts("embed", "/embeddings").uses(Uses::Prompt).cacheable(),
+    Messages = facts("messages", "/messages").anthropic().answers(JsonOrEvents).cacheable(),
+    CountTokens = facts("messagesCountTokens", "/messages/count_tokens").anthropic().uses(Uses::Nothing),
+    Moderations = facts("moderate", "/moderations").uses(Uses::Prompt).cacheable().passed_to_all(),
+    Rerank = facts("rerank", "/rerank").uses(Uses::Prompt).cacheable().passed_to_all(),
+    ImagesGenerate = facts("imageGenerate", "/images/generations").uses(Uses::Prompt).cacheable(),
+    ImagesEdit = facts("imageEdit", "/images/edits").uses(Uses::Prompt),
+    Speech = facts("createSpeech", "/audio/speech").uses(Uses::Prompt).answers(Sound).cacheable(),
+    Transcription = facts("createTranscription", "/audio/transcriptions").answers(Sound),
+    Translation = facts("createTranslation", "/audio/translations").answers(Sound),
+    Realtime = facts("realtime", "/realtime").opens_session(),
+    Responses = facts("createModelResponse", "/responses").answers(JsonOrEvents).cacheable(),
+    GetResponse = facts("getModelResponse", "/responses").about_kept_response(),
+    DeleteResponse = facts("deleteModelResponse", "/responses").about_kept_response(),
+    ListInputItems = facts("listResponseInputItems", "/responses").about_kept_response(),
+    CancelResponse = facts("cancelModelResponse", "/responses").about_kept_response(),
+    UploadFile = facts("uploadFile", "/files").uses(Uses::Nothing),
+    CreateBatch = facts("createBatch", "/batches").uses(Uses::Nothing).models_in_file(),
+    CreateFinetune = facts("createFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
+    ModifyRun = facts("modifyRun", "/threads").uses(Uses::Nothing).passed_to_all(),
+    CreateRun = facts("createRun", "/threads").passed_to_all(),
+    ListModels = facts("listModels", "/models").uses(Uses::Nothing),
+    // A path that no row names: whether its answer may be kept is told by the path itself.
+    Proxy = facts("proxy", "").passed_to_all(),
 }
 
 impl Operation {
-    /// About a response that the provider keeps: only where it was made, and it names no model.
-    pub const fn is_about_kept_response(self) -> bool {
-        use Operation::{CancelResponse, DeleteResponse, GetResponse, ListInputItems};
-        matches!(self, GetResponse | DeleteResponse | ListInputItems | CancelResponse)
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|operation| operation.name() == name)
     }
 }
 
@@ -92,11 +184,7 @@ pub struct Row {
 }
 
 const fn row(method: Method, path: &'static str, operation: Operation, body: Body) -> Row {
-    let dialect = match operation {
-        Operation::Messages | Operation::CountTokens => Dialect::Anthropic,
-        _ => Dialect::OpenAi,
-    };
-    Row { method, path, operation, dialect, body }
+    Row { method, path, operation, dialect: operation.facts().dialect, body }
 }
 
 /// Paths below `/v1`. Everything else is [`Operation::Proxy`].
@@ -214,6 +302,14 @@ mod tests {
         assert_eq!(at(Method::GET, "/v1"), None);
         assert_eq!(at(Method::GET, "/metrics"), None);
         assert_eq!(at(Method::GET, "/v1beta/x"), None);
+    }
+
+    #[test]
+    fn a_row_lies_where_its_operation_does() {
+        for row in TABLE {
+            let base = row.operation.facts().base;
+            assert!(row.path.starts_with(base), "{} begins with {base}", row.path);
+        }
     }
 
     #[test]

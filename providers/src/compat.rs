@@ -9,7 +9,7 @@ mod responses;
 pub(crate) mod scan;
 mod table;
 
-pub(crate) use paths::{safe, standard};
+pub(crate) use paths::safe;
 pub(crate) use reply::without_json;
 pub(crate) use table::{ROWS, row};
 

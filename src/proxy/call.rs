@@ -131,7 +131,7 @@ fn last_eight(bytes: &[u8]) -> [u8; 8] {
 }
 
 fn unsupported(operation: Operation, provider: &str) -> Fault {
-    if operation.is_about_kept_response() {
+    if operation.facts().about_kept_response {
         let why = format!("{provider} keeps no responses: ask a provider with the Responses API of its own");
         return Fault::new(FaultKind::Refused, why).on("response_id");
     }

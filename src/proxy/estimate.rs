@@ -2,7 +2,7 @@
 //! the body bounds it. Asked only when some limit counts tokens or money.
 
 use super::request::{Content, Request};
-use gateway_domain::Operation;
+use gateway_domain::Uses;
 use gateway_domain::config::Leaf;
 use gateway_policies::Estimate;
 use gateway_providers::tokens;
@@ -11,9 +11,9 @@ use serde::de::IgnoredAny;
 
 /// `None`: a call that uses neither tokens nor money by its nature, such as a look at a file.
 pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator<Item = &'a Leaf>) -> Option<Estimate> {
-    let operation = request.route.operation;
+    let facts = request.route.operation.facts();
     let looks = matches!(request.method, http::Method::GET | http::Method::DELETE);
-    if uses_nothing(operation) || (looks && operation != Operation::Realtime) {
+    if facts.uses == Uses::Nothing || (looks && !facts.opens_session) {
         return None;
     }
     if content.unread && content.bytes.is_empty() {
@@ -21,33 +21,8 @@ pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator
     }
     let bounds = Bounds::read(&content.bytes);
     let most = leaves.filter_map(Bounds::overridden).max();
-    let output = if answers_in_tokens(operation) { most.or_else(|| bounds.output()) } else { Some(0) };
+    let output = if facts.uses == Uses::PromptAndAnswer { most.or_else(|| bounds.output()) } else { Some(0) };
     Some(Estimate { prompt: tokens::estimate(&content.bytes), output })
-}
-
-const fn uses_nothing(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::CountTokens
-            | Operation::UploadFile
-            | Operation::CreateBatch
-            | Operation::CreateFinetune
-            | Operation::ModifyRun
-            | Operation::ListModels
-    )
-}
-
-/// The others answer with vectors, scores, pictures or sound.
-const fn answers_in_tokens(operation: Operation) -> bool {
-    !matches!(
-        operation,
-        Operation::Embeddings
-            | Operation::Moderations
-            | Operation::Rerank
-            | Operation::ImagesGenerate
-            | Operation::ImagesEdit
-            | Operation::Speech
-    )
 }
 
 /// The fields by which the dialects bound an answer.

@@ -20,7 +20,7 @@ use admission::{Admission, Gate, Holds};
 use attempt::{Attempt, Stopped, Turn};
 use gateway_domain::counters::Counters;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps};
-use gateway_domain::{Fault, Operation, Usage};
+use gateway_domain::{AnswerForm, Fault, Usage};
 use http::{HeaderValue, header};
 use std::sync::Arc;
 use std::time::Duration;
@@ -220,10 +220,7 @@ impl<'a> Exchange<'a> {
 /// Comments before a stream's first content, for a client that asks for them.
 fn early_keepalive(parts: &DeliveryParts, request: &Request) -> Option<EarlyKeepalive> {
     let route = &request.route;
-    let streams = matches!(
-        route.operation,
-        Operation::ChatCompletions | Operation::Completions | Operation::Messages | Operation::Responses
-    );
+    let streams = route.operation.facts().answer == AnswerForm::JsonOrEvents;
     let wanted = request.headers.early_keepalive && request.content.stream && streams && !route.raw;
     let every = parts.settings.stream_keepalive.filter(|_| wanted)?;
     let mut head = deliver::bare_head(200);

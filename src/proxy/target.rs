@@ -229,7 +229,7 @@ fn permit_model(
         ));
     }
     // What a batch asks for stands in its file.
-    match model.filter(|_| request.route.operation != Operation::CreateBatch) {
+    match model.filter(|_| !request.route.operation.facts().models_in_file) {
         Some(model) => {
             let others = adapter.spellings(model, settings);
             if models.allow_by(std::iter::once(model).chain(others.iter().map(String::as_str))) {
@@ -291,9 +291,9 @@ fn spoken_to(leaf: &Leaf, request: &Request) -> Option<(&'static dyn Adapter, Ar
 
 /// Reading and deleting what already is names no model; everything else may, in a body that was not understood.
 fn could_name_one(request: &Request) -> bool {
-    let reads = matches!(request.method, http::Method::GET | http::Method::DELETE)
-        || request.route.operation.is_about_kept_response();
-    !reads || request.content.unread || request.route.operation == Operation::Realtime
+    let facts = request.route.operation.facts();
+    let reads = matches!(request.method, http::Method::GET | http::Method::DELETE) || facts.about_kept_response;
+    !reads || request.content.unread || facts.opens_session
 }
 
 /// Where families are that have one address for all: read once.

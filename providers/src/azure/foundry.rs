@@ -4,7 +4,7 @@
 use super::{OPENAIS, query};
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
 use crate::anthropic::Anthropic;
-use crate::compat::{Row, Serves, StreamUsage, standard};
+use crate::compat::{Row, Serves, StreamUsage};
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
 use bytes::Bytes;
@@ -90,8 +90,8 @@ fn path(call: &Call<'_>) -> String {
     let tail = match call.operation {
         _ if call.raw => call.tail,
         Operation::CreateRun | Operation::ModifyRun => call.tail,
-        operation if operation.is_about_kept_response() => call.tail,
-        operation => standard(operation),
+        operation if operation.facts().about_kept_response => call.tail,
+        operation => operation.facts().base,
     };
     let version = version(call);
     let prefix = match set {

@@ -2,7 +2,7 @@
 
 use super::{OPENAIS, query};
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
-use crate::compat::{Row, StreamUsage, safe, standard};
+use crate::compat::{Row, StreamUsage, safe};
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
 use bytes::Bytes;
@@ -60,9 +60,9 @@ impl<'c> Target<'c> {
         let dated = query::is_dated(version);
         let tail = match call.operation {
             Operation::CreateRun | Operation::ModifyRun => call.tail,
-            operation if operation.is_about_kept_response() => call.tail,
-            Operation::Messages => standard(Operation::ChatCompletions),
-            operation => standard(operation),
+            operation if operation.facts().about_kept_response => call.tail,
+            Operation::Messages => Operation::ChatCompletions.facts().base,
+            operation => operation.facts().base,
         };
         let mut path = if dated && is_deployed(call.operation) {
             format!("/deployments/{}{tail}", fitting(deployment)?)

@@ -5,56 +5,20 @@ use crate::adapter::Call;
 use gateway_domain::{Fault, FaultKind, Operation};
 use std::borrow::Cow;
 
-/// OpenAI's path of an operation; of runs only the part that does not hold ids.
-pub(crate) const fn standard(operation: Operation) -> &'static str {
-    match operation {
-        Operation::ChatCompletions => "/chat/completions",
-        Operation::Completions => "/completions",
-        Operation::Embeddings => "/embeddings",
-        Operation::Messages => "/messages",
-        Operation::CountTokens => "/messages/count_tokens",
-        Operation::Moderations => "/moderations",
-        Operation::Rerank => "/rerank",
-        Operation::ImagesGenerate => "/images/generations",
-        Operation::ImagesEdit => "/images/edits",
-        Operation::Speech => "/audio/speech",
-        Operation::Transcription => "/audio/transcriptions",
-        Operation::Translation => "/audio/translations",
-        Operation::Realtime => "/realtime",
-        Operation::Responses
-        | Operation::GetResponse
-        | Operation::DeleteResponse
-        | Operation::ListInputItems
-        | Operation::CancelResponse => "/responses",
-        Operation::UploadFile => "/files",
-        Operation::CreateBatch => "/batches",
-        Operation::CreateFinetune => "/fine_tuning/jobs",
-        Operation::ModifyRun | Operation::CreateRun => "/threads",
-        Operation::ListModels => "/models",
-        Operation::Proxy => "",
-    }
-}
-
-/// Not translated for anybody, so nobody is refused them: whether the provider has them is its own answer.
-const fn passed_to_all(operation: Operation) -> bool {
-    use Operation::{CreateRun, Moderations, ModifyRun, Proxy, Rerank};
-    matches!(operation, Moderations | Rerank | CreateRun | ModifyRun | Proxy)
-}
-
 pub(super) fn endpoint(row: &Row, operation: Operation) -> Option<Cow<'static, str>> {
     // Who makes responses keeps them.
-    let listed = if operation.is_about_kept_response() { Operation::Responses } else { operation };
-    if !passed_to_all(operation) && !row.serves.has(listed) {
+    let listed = if operation.facts().about_kept_response { Operation::Responses } else { operation };
+    if !operation.facts().passed_to_all && !row.serves.has(listed) {
         return None;
     }
     Some(match row.quirk {
         _ if operation == Operation::Proxy => "".into(),
-        Some(Quirk::ModelInPath) => format!("/models/{{model}}/v1{}", standard(operation)).into(),
+        Some(Quirk::ModelInPath) => format!("/models/{{model}}/v1{}", operation.facts().base).into(),
         Some(Quirk::TenantInPath) => {
-            format!("/{{user}}/deployments/v2/llms/{{model}}/v1{}", standard(operation)).into()
+            format!("/{{user}}/deployments/v2/llms/{{model}}/v1{}", operation.facts().base).into()
         }
-        _ if row.prefix.is_empty() => standard(operation).into(),
-        _ => [row.prefix, standard(operation)].concat().into(),
+        _ if row.prefix.is_empty() => operation.facts().base.into(),
+        _ => [row.prefix, operation.facts().base].concat().into(),
     })
 }
 
@@ -62,19 +26,19 @@ pub(super) fn endpoint(row: &Row, operation: Operation) -> Option<Cow<'static, s
 pub(super) fn of(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
     let mut path = match (row.quirk, call.operation) {
         (_, Operation::CreateRun | Operation::ModifyRun) => [row.prefix, call.tail].concat(),
-        (_, operation) if operation.is_about_kept_response() => [row.prefix, call.tail].concat(),
+        (_, operation) if operation.facts().about_kept_response => [row.prefix, call.tail].concat(),
         (Some(Quirk::ModelInPath), operation) => {
-            format!("/models/{}/v1{}", model_path(call)?, standard(operation))
+            format!("/models/{}/v1{}", model_path(call)?, operation.facts().base)
         }
         (Some(Quirk::TenantInPath), operation) => {
             let user = serde_json::from_slice::<Tenant>(call.body).ok().and_then(|t| t.user);
             let user = user.filter(|user| safe(user) && !user.contains('/'));
             let user =
                 user.ok_or_else(|| refused("user", "names the tenant at this provider: letters, digits, `-` and `_`"))?;
-            format!("/{user}/deployments/v2/llms/{}/v1{}", base_model(model_path(call)?).0, standard(operation))
+            format!("/{user}/deployments/v2/llms/{}/v1{}", base_model(model_path(call)?).0, operation.facts().base)
         }
         _ if call.query.is_none() => return Ok(None),
-        (_, operation) => [row.prefix, standard(operation)].concat(),
+        (_, operation) => [row.prefix, operation.facts().base].concat(),
     };
     if let Some(query) = call.query {
         path.push('?');

@@ -9,7 +9,7 @@ use crate::wire::members::Members;
 use crate::wire::usage::OpenAiUsage;
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
-use gateway_domain::{Dialect, Operation, Usage};
+use gateway_domain::{AnswerForm, Dialect, Operation, Usage};
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -80,7 +80,7 @@ pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<
 }
 
 fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Reply, Failure> {
-    if matches!(operation, Operation::Speech | Operation::Transcription | Operation::Translation) {
+    if operation.facts().answer == AnswerForm::Sound {
         // Audio, or text in a format that the client chose; JSON is one of them and may report usage.
         let usage = read::<Answer<'_>>(body).and_then(|a| usage_of(a.usage));
         return Ok(Reply { body: body.clone(), usage, model: None });
@@ -104,7 +104,7 @@ fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Repl
         return Err(trouble.verbatim(trouble.status(), body.clone()));
     }
     // A response that is told again was counted when it was made.
-    let mut usage = usage_of(answer.usage).filter(|_| !operation.is_about_kept_response());
+    let mut usage = usage_of(answer.usage).filter(|_| !operation.facts().about_kept_response);
     if usage.is_none() && operation == Operation::ImagesGenerate {
         usage = read::<Pictures>(body).map(|p| Usage { images: p.data.len() as u64, ..Usage::default() });
     }

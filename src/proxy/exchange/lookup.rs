@@ -97,17 +97,8 @@ async fn join(mut follower: Follower) -> Option<CacheLookup> {
 /// Calls whose answer depends on nothing but the request.
 fn cacheable(request: &Request) -> bool {
     match request.route.asked() {
-        Operation::ChatCompletions
-        | Operation::Completions
-        | Operation::Embeddings
-        | Operation::Messages
-        | Operation::Responses
-        | Operation::Moderations
-        | Operation::Rerank
-        | Operation::ImagesGenerate
-        | Operation::Speech => true,
         Operation::Proxy => !request.route.tail().split('/').any(makes_something),
-        _ => false,
+        asked => asked.facts().cacheable,
     }
 }
 

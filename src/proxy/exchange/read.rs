@@ -13,7 +13,7 @@ use crate::proxy::request::Request;
 use crate::upstream::http1::{Response, SendError};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::record::mask;
-use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_domain::{AnswerForm, Fault, FaultKind};
 use gateway_providers::frames::MEDIA_TYPE;
 use gateway_providers::{Progress, streamed};
 use http::header;
@@ -38,17 +38,6 @@ fn no_answer(status: u16, request: &Request) -> Option<String> {
         600.. => Some(format!("The provider answered with the status {status}, which HTTP does not have")),
         _ => None,
     }
-}
-
-/// Everything else on the known routes is answered in JSON or in events.
-const fn is_sound(operation: Operation) -> bool {
-    matches!(operation, Operation::Speech | Operation::Transcription | Operation::Translation)
-}
-
-/// Whether a client that asks for a stream reads nothing but one.
-const fn answers_in_events(operation: Operation) -> bool {
-    use Operation::{ChatCompletions, Completions, Messages, Responses};
-    matches!(operation, ChatCompletions | Completions | Messages | Responses)
 }
 
 pub(crate) struct Reader<'a> {
@@ -88,7 +77,12 @@ impl Reader<'_> {
             // Boxed, as it is large and most calls are no streams.
             return Box::pin(self.hold(response)).await;
         }
-        if success && !translated && !media.is_empty() && !is_json(&media) && is_sound(route.operation) {
+        if success
+            && !translated
+            && !media.is_empty()
+            && !is_json(&media)
+            && route.operation.facts().answer == AnswerForm::Sound
+        {
             return self.pass(response);
         }
         self.whole(response).await
@@ -117,7 +111,9 @@ impl Reader<'_> {
                 Ok(reply) => {
                     let (usage, model) = (reply.usage, reply.model);
                     let (mut head, mut told) = (head, reply.body);
-                    if self.resolved.content.stream && answers_in_events(self.request.route.operation) {
+                    if self.resolved.content.stream
+                        && self.request.route.operation.facts().answer == AnswerForm::JsonOrEvents
+                    {
                         let Some(events) = streamed(&call, adapter.info().slug, &told) else {
                             return broken("The provider answered a call for a stream with something else");
                         };
