@@ -2,7 +2,7 @@
 //! form, the tables of both engines, what is written and what is read are made from it.
 //! A new field is a row at the end: tables are given what they lack, so there is no migration to write.
 
-use super::field::{Clipped, Field, Form, Json, Sink, Source, Total};
+use super::field::{Clipped, Json, Sink, Source, StoredAs, StoredField, TokenTotal};
 use crate::session::Row;
 use gateway_domain::Timestamp;
 use gateway_domain::id::{OrgId, WorkspaceId};
@@ -16,11 +16,11 @@ pub(crate) enum Kind {
     Int,
 }
 
-const fn kind<T: Field>(_: fn(&LogRecord) -> &T) -> Kind {
+const fn kind<T: StoredField>(_: fn(&LogRecord) -> &T) -> Kind {
     T::KIND
 }
 
-const fn kind_in<T, F: Form<T>>(_: fn(&LogRecord) -> &T) -> Kind {
+const fn kind_in<T, F: StoredAs<T>>(_: fn(&LogRecord) -> &T) -> Kind {
     F::KIND
 }
 
@@ -39,7 +39,7 @@ macro_rules! columns {
     (@put $record:ident $sink:ident $($field:ident).+ as $form:ty) => { <$form>::put(&$record.$($field).+, $sink) };
     (@put $record:ident $sink:ident $($field:ident).+) => { $record.$($field).+.put($sink) };
     (@take $record:ident $source:ident usage? $class:ident) => {{
-        let class = Field::take($source)?;
+        let class = StoredField::take($source)?;
         if let Some(usage) = &mut $record.usage {
             usage.$class = class;
         }
@@ -47,7 +47,7 @@ macro_rules! columns {
     (@take $record:ident $source:ident $($field:ident).+ as $form:ty) => {
         $record.$($field).+ = <$form>::take($source)?
     };
-    (@take $record:ident $source:ident $($field:ident).+) => { $record.$($field).+ = Field::take($source)? };
+    (@take $record:ident $source:ident $($field:ident).+) => { $record.$($field).+ = StoredField::take($source)? };
     ($($name:literal = { $($row:tt)+ })+) => {
         pub(crate) const COLUMNS: &[(&str, Kind)] = &[$(($name, columns!(@kind $($row)+))),+];
 
@@ -89,7 +89,7 @@ columns! {
     "retries" = { retries }
     "option_index" = { option_index }
     "strategy" = { strategy }
-    "total_tokens" = { usage as Total }
+    "total_tokens" = { usage as TokenTotal }
     "input_tokens" = { usage? input }
     "cache_read_tokens" = { usage? cache_read }
     "cache_write_tokens" = { usage? cache_write }

@@ -60,14 +60,14 @@ impl Source for Columns<'_> {
 }
 
 /// A value that lies in one column. What is absent in an older row reads as the empty value of its type.
-pub(crate) trait Field: Sized {
+pub(crate) trait StoredField: Sized {
     const KIND: Kind;
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>);
     fn take(source: &mut impl Source) -> Result<Self, Error>;
 }
 
 /// A way to store `T` that its type alone does not tell.
-pub(crate) trait Form<T> {
+pub(crate) trait StoredAs<T> {
     const KIND: Kind;
     fn put<'r>(value: &'r T, sink: &mut impl Sink<'r>);
     fn take(source: &mut impl Source) -> Result<T, Error>;
@@ -75,7 +75,7 @@ pub(crate) trait Form<T> {
 
 macro_rules! numbers {
     ($($number:ty),+) => {$(
-        impl Field for $number {
+        impl StoredField for $number {
             const KIND: Kind = Kind::Int;
 
             fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -91,7 +91,7 @@ macro_rules! numbers {
 
 numbers!(u16, u32, u64, i32);
 
-impl Field for bool {
+impl StoredField for bool {
     const KIND: Kind = Kind::Int;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -103,7 +103,7 @@ impl Field for bool {
     }
 }
 
-impl Field for Timestamp {
+impl StoredField for Timestamp {
     const KIND: Kind = Kind::Int;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -115,7 +115,7 @@ impl Field for Timestamp {
     }
 }
 
-impl Field for Option<NanoUsd> {
+impl StoredField for Option<NanoUsd> {
     const KIND: Kind = Kind::Int;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -127,7 +127,7 @@ impl Field for Option<NanoUsd> {
     }
 }
 
-impl Field for Uuid {
+impl StoredField for Uuid {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -139,7 +139,7 @@ impl Field for Uuid {
     }
 }
 
-impl Field for Option<Uuid> {
+impl StoredField for Option<Uuid> {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -153,7 +153,7 @@ impl Field for Option<Uuid> {
 
 macro_rules! ids {
     ($($id:ident),+) => {$(
-        impl Field for $id {
+        impl StoredField for $id {
             const KIND: Kind = Kind::Text;
 
             fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -165,7 +165,7 @@ macro_rules! ids {
             }
         }
 
-        impl Field for Option<$id> {
+        impl StoredField for Option<$id> {
             const KIND: Kind = Kind::Text;
 
             fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -181,7 +181,7 @@ macro_rules! ids {
 
 ids!(OrgId, WorkspaceId, KeyId, ConfigId);
 
-impl Field for SmolStr {
+impl StoredField for SmolStr {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -193,7 +193,7 @@ impl Field for SmolStr {
     }
 }
 
-impl Field for Option<SmolStr> {
+impl StoredField for Option<SmolStr> {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -206,7 +206,7 @@ impl Field for Option<SmolStr> {
 }
 
 /// One of the program's own words.
-impl Field for &'static str {
+impl StoredField for &'static str {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -218,7 +218,7 @@ impl Field for &'static str {
     }
 }
 
-impl Field for Option<&'static str> {
+impl StoredField for Option<&'static str> {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -231,7 +231,7 @@ impl Field for Option<&'static str> {
 }
 
 /// Words of other versions read as the default.
-impl Field for CacheStatus {
+impl StoredField for CacheStatus {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -244,7 +244,7 @@ impl Field for CacheStatus {
 }
 
 /// An address as text, empty where nobody knows it.
-impl Field for Option<IpAddr> {
+impl StoredField for Option<IpAddr> {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
@@ -261,7 +261,7 @@ impl Field for Option<IpAddr> {
 #[derive(Debug)]
 pub(crate) struct Json;
 
-impl<T: Serialize + DeserializeOwned> Form<Option<Arc<T>>> for Json {
+impl<T: Serialize + DeserializeOwned> StoredAs<Option<Arc<T>>> for Json {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(value: &'r Option<Arc<T>>, sink: &mut impl Sink<'r>) {
@@ -273,7 +273,7 @@ impl<T: Serialize + DeserializeOwned> Form<Option<Arc<T>>> for Json {
     }
 }
 
-impl<T: Serialize + DeserializeOwned> Form<Vec<T>> for Json {
+impl<T: Serialize + DeserializeOwned> StoredAs<Vec<T>> for Json {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(value: &'r Vec<T>, sink: &mut impl Sink<'r>) {
@@ -287,9 +287,9 @@ impl<T: Serialize + DeserializeOwned> Form<Vec<T>> for Json {
 
 /// The sum of all tokens, which also says whether usage is known: its classes stand in columns of their own.
 #[derive(Debug)]
-pub(crate) struct Total;
+pub(crate) struct TokenTotal;
 
-impl Form<Option<Usage>> for Total {
+impl StoredAs<Option<Usage>> for TokenTotal {
     const KIND: Kind = Kind::Int;
 
     fn put<'r>(value: &'r Option<Usage>, sink: &mut impl Sink<'r>) {
@@ -306,7 +306,7 @@ impl Form<Option<Usage>> for Total {
 #[derive(Debug)]
 pub(crate) struct Clipped;
 
-impl Form<Arc<str>> for Clipped {
+impl StoredAs<Arc<str>> for Clipped {
     const KIND: Kind = Kind::Text;
 
     fn put<'r>(value: &'r Arc<str>, sink: &mut impl Sink<'r>) {
