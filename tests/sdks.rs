@@ -10,8 +10,10 @@ mod harness;
 
 use harness::{ADMIN_KEY, Gateway, Mock, WORKSPACE_KEY};
 use serde_json::json;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// A provider to try, and the dialect it speaks.
 const MOCK: &str = "mock";
@@ -29,9 +31,45 @@ const OTHERS: &[(&str, &str)] = &[
     ("azure", "azure-openai"),
 ];
 
+/// Providers that play the story of `tests/sdk/python/provider`, by slug, family and where their API begins.
+const STORIES: &[(&str, &str, &str)] = &[
+    ("story-openai", "openai", "/v1"),
+    ("story-claude", "anthropic", "/v1"),
+    ("story-gemini", "google", ""),
+    ("story-cohere", "cohere", ""),
+    ("story-mistral", "mistral-ai", "/mistral/v1"),
+];
+
+/// A provider in all dialects, strict and with a memory of what reached it: a process, which ends when nobody holds its
+/// standard input.
+struct Story {
+    process: Child,
+    url: String,
+}
+
+impl Story {
+    fn start() -> Self {
+        let mut command = Command::new(installed("python/bin/python"));
+        command.arg("-B").arg(scripts("python").join("provider")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("it starts");
+        let mut port = String::new();
+        let said = process.stdout.take().expect("its output");
+        BufReader::new(said).read_line(&mut port).expect("a port");
+        Self { process, url: format!("http://127.0.0.1:{}", port.trim()) }
+    }
+}
+
+impl Drop for Story {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
 struct Stage {
     gateway: Gateway,
     _mocks: Vec<Mock>,
+    _story: Option<Story>,
     /// Further variables of scripts.
     told: Vec<(&'static str, String)>,
 }
@@ -51,7 +89,20 @@ async fn stage() -> Stage {
         };
         gateway.admin().provider(slug, family, Some(&url)).await;
     }
-    Stage { gateway, _mocks: vec![mock, mistral], told: Vec::new() }
+    Stage { gateway, _mocks: vec![mock, mistral], _story: None, told: Vec::new() }
+}
+
+async fn story() -> Stage {
+    let (gateway, story) = (Gateway::start().await, Story::start());
+    for (slug, family, base) in STORIES {
+        gateway.admin().provider(slug, family, Some(&format!("{}{base}", story.url))).await;
+    }
+    let place = json!({ "custom_host": story.url, "aws_region": "us-east-1", "aws_auth_type": "apiKey" });
+    let bedrock = json!({ "name": "Bedrock", "slug": "story-bedrock", "ai_provider_id": "bedrock", "key": "sk-managed",
+                          "configurations": place });
+    gateway.admin().post("/integrations", &bedrock).await.expect(200);
+    let told = vec![("TEST_UPSTREAM", story.url.clone())];
+    Stage { gateway, _mocks: Vec::new(), _story: Some(story), told }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the same variable as the script that installs")]
@@ -93,10 +144,18 @@ impl Stage {
         self.run(command, provider, family).await;
     }
 
+    /// With what frameworks need that ask for google-genai below 3.
+    async fn python_framework(&self, script: &str) {
+        let mut command = Command::new(installed("python/bin/python"));
+        command.env("PYTHONPATH", installed("python/google-genai-2"));
+        command.arg("-B").arg(scripts("python").join(script));
+        self.run(command, MOCK, "openai").await;
+    }
+
     async fn node(&self, script: &str, provider: &str, family: &str) {
         // Modules are looked up beside the script, so it runs from a folder that holds both.
         let folder = tempfile::tempdir().expect("a folder");
-        for file in ["checks.mjs", script] {
+        for file in ["checks.mjs", "plan.mjs", script] {
             std::fs::copy(scripts("node").join(file), folder.path().join(file)).expect("a copy");
         }
         let modules = installed("node/node_modules");
@@ -169,6 +228,56 @@ async fn sdks_wait_as_limits_tell_and_do_not_try_budgets_again() {
 }
 
 #[tokio::test]
+async fn openai_through_a_plan() {
+    story().await.python("story_openai.py", MOCK, "openai").await;
+}
+
+#[tokio::test]
+async fn anthropic_through_a_plan() {
+    story().await.python("story_anthropic.py", MOCK, "anthropic").await;
+}
+
+#[tokio::test]
+async fn python_langchain() {
+    story().await.python_framework("langchain_sdk.py").await;
+}
+
+#[tokio::test]
+async fn python_pydantic_ai() {
+    story().await.python_framework("pydantic_ai_sdk.py").await;
+}
+
+#[tokio::test]
+async fn python_cohere() {
+    story().await.python("cohere_sdk.py", MOCK, "cohere").await;
+}
+
+#[tokio::test]
+async fn python_mistral() {
+    story().await.python("mistral_sdk.py", MOCK, "mistral-ai").await;
+}
+
+#[tokio::test]
+async fn node_google() {
+    story().await.node("google_sdk.mjs", MOCK, "google").await;
+}
+
+#[tokio::test]
+async fn node_cohere() {
+    story().await.node("cohere_sdk.mjs", MOCK, "cohere").await;
+}
+
+#[tokio::test]
+async fn node_mistral() {
+    story().await.node("mistral_sdk.mjs", MOCK, "mistral-ai").await;
+}
+
+#[tokio::test]
+async fn node_vercel() {
+    story().await.node("vercel_sdk.mjs", MOCK, "openai").await;
+}
+
+#[tokio::test]
 async fn python_azure() {
     stage().await.python("azure_sdk.py", "@azure", "azure-openai").await;
 }
@@ -176,23 +285,25 @@ async fn python_azure() {
 #[tokio::test]
 async fn python_google() {
     stage().await.python("google_sdk.py", "@gemini", "google").await;
+    story().await.python("story_google.py", MOCK, "google").await;
 }
 
-/// The upstream is in the script: it takes what botocore would have signed alike.
+/// The upstream of the first is in the script: it takes what botocore would have signed alike.
 #[tokio::test]
 async fn python_boto3() {
     stage().await.python("boto3_sdk.py", "bedrock", "bedrock").await;
+    story().await.python("story_bedrock.py", MOCK, "bedrock").await;
 }
 
 #[tokio::test]
-async fn python_clients_of_bedrock() {
+async fn openai_and_anthropic_on_bedrock() {
     stage().await.python("bedrock_sdks.py", "bedrock", "bedrock").await;
 }
 
 /// The Admin API as clients of another gateway know it: one address, its own header prefix, every method.
 async fn administered() -> Stage {
     let gateway = Gateway::with(&["--header-alias", "x-portkey-"]).await;
-    Stage { gateway, _mocks: Vec::new(), told: vec![("TEST_ADMIN_KEY", ADMIN_KEY.to_owned())] }
+    Stage { gateway, _mocks: Vec::new(), _story: None, told: vec![("TEST_ADMIN_KEY", ADMIN_KEY.to_owned())] }
 }
 
 #[tokio::test]
@@ -215,4 +326,59 @@ async fn golden_answers_of_providers_are_what_their_own_sdks_read() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains(" by google-genai") && text.contains(" by botocore"), "nothing was read: {text}");
+}
+
+/// A row of the table in docs/clients.md, by its columns.
+struct Row {
+    package: String,
+    version: String,
+    test: String,
+}
+
+fn documented() -> Vec<Row> {
+    let page = include_str!("../docs/clients.md");
+    let table = page.split("\n\n").find(|part| part.starts_with("| client |")).expect("a table of clients");
+    let cells = |row: &str| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let names = cells(table.lines().next().expect("a head"));
+    let column = |name: &str| names.iter().position(|n| n == name).expect("a column");
+    let (package, version, test) = (column("client"), column("tried"), column("test"));
+    let bare = |cell: &str| cell.split('`').nth(1).unwrap_or(cell).to_owned();
+    let row =
+        |row: Vec<String>| Row { package: bare(&row[package]), version: row[version].clone(), test: bare(&row[test]) };
+    table.lines().skip(2).map(|line| row(cells(line))).collect()
+}
+
+/// The tests of this file that are of a client: their names begin with its language.
+fn tests_of_clients() -> BTreeSet<String> {
+    let lines = include_str!("sdks.rs").lines();
+    let names = lines.filter_map(|line| line.strip_prefix("async fn ")).filter_map(|rest| rest.split('(').next());
+    let of_client = |name: &&str| name.starts_with("python_") || name.starts_with("node_");
+    names.filter(of_client).map(str::to_owned).collect()
+}
+
+/// The version that the tests install, by the language of the test.
+fn pinned(row: &Row) -> Option<String> {
+    if row.test.starts_with("node_") {
+        let modules: serde_json::Value = serde_json::from_str(include_str!("sdk/node/package.json")).expect("JSON");
+        return modules["dependencies"][row.package.as_str()].as_str().map(str::to_owned);
+    }
+    let (newer, older) = (include_str!("sdk/python/requirements.txt"), include_str!("sdk/python/google-genai-2.txt"));
+    let lines = newer.lines().chain(older.lines());
+    let mut versions = lines.filter_map(|line| line.split_once("==")).filter(|(name, _)| *name == row.package);
+    versions.next().map(|(_, version)| version.to_owned())
+}
+
+#[test]
+fn every_client_that_is_documented_has_a_test_and_every_test_a_row() {
+    let rows = documented();
+    let named: BTreeSet<String> = rows.iter().map(|row| row.test.clone()).collect();
+    assert_eq!(named, tests_of_clients(), "rows of docs/clients.md on the left, tests of this file on the right");
+    for row in rows {
+        let told = (row.package.as_str(), Some(row.version.clone()));
+        assert_eq!(
+            told,
+            (row.package.as_str(), pinned(&row)),
+            "the version in docs/clients.md, and the one that is tried"
+        );
+    }
 }

@@ -82,7 +82,9 @@ fn fault(error: &serde_json::Error) -> Fault {
         let fault = Fault::new(FaultKind::BadBody, text.replace('`', ""));
         return if field.is_empty() { fault } else { fault.on(field) };
     }
-    Fault::new(FaultKind::BadBody, format!("The request body is not valid JSON: {text}"))
+    let empty = error.is_eof() && (error.line(), error.column()) == (1, 0);
+    let why = if empty { "it is empty" } else { &text };
+    Fault::new(FaultKind::BadBody, format!("The request body is not valid JSON: {why}"))
 }
 
 #[derive(Default)]

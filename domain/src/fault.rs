@@ -102,9 +102,42 @@ struct Inner {
     standings: Standings,
 }
 
+/// Google's canonical name of a status (<https://google.aip.dev/193>).
+fn google_status(status: u16) -> &'static str {
+    match status {
+        401 => "UNAUTHENTICATED",
+        403 => "PERMISSION_DENIED",
+        404 => "NOT_FOUND",
+        409 => "ABORTED",
+        412 => "FAILED_PRECONDITION",
+        413 | 429 => "RESOURCE_EXHAUSTED",
+        408 | 504 => "DEADLINE_EXCEEDED",
+        499 => "CANCELLED",
+        501 => "UNIMPLEMENTED",
+        502 | 503 => "UNAVAILABLE",
+        400..=498 => "INVALID_ARGUMENT",
+        _ => "INTERNAL",
+    }
+}
+
+/// Bytes of a message: readers of JSON quote what they found in the wrong place, which may be a whole image.
+const MAX_MESSAGE: usize = 1000;
+
+fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
+    if message.len() <= MAX_MESSAGE {
+        return message;
+    }
+    // What is wrong stands at either end, what was quoted between them.
+    let whole = |at: &usize| message.is_char_boundary(*at);
+    let head = (0..MAX_MESSAGE - 200).rfind(whole).unwrap_or_default();
+    let tail = (message.len() - 190..message.len()).find(whole).unwrap_or(message.len());
+    Cow::Owned([&message[..head], " … ", &message[tail..]].concat())
+}
+
 impl Fault {
     pub fn new(kind: FaultKind, message: impl Into<Cow<'static, str>>) -> Self {
-        let (message, param, code, errors, retry_after_ms) = (message.into(), None, None, Vec::new(), None);
+        let message = shortened(message.into());
+        let (param, code, errors, retry_after_ms) = (None, None, Vec::new(), None);
         let standings = Standings::default();
         Self(Box::new(Inner { kind, message, param, code, errors, retry_after_ms, standings }))
     }
@@ -173,7 +206,17 @@ impl Fault {
             Dialect::OpenAi => json!({
                 "message": self.0.message, "type": row.openai_type, "param": self.0.param, "code": self.0.code,
             }),
-            Dialect::Anthropic => json!({ "type": row.anthropic_type, "message": self.0.message }),
+            Dialect::Anthropic => {
+                let mut error = json!({ "type": row.anthropic_type, "message": self.0.message });
+                // Where Anthropic's own SDKs look for what they can act on.
+                if let Some(code) = self.0.code {
+                    error["details"] = json!({ "error_code": code });
+                }
+                error
+            }
+            Dialect::Google => json!({
+                "code": row.status, "message": self.0.message, "status": google_status(row.status),
+            }),
         }
     }
 
@@ -193,19 +236,23 @@ impl Fault {
         body.insert("error".into(), error);
         match row.envelope {
             Failure | SavedOnly => {
-                body.insert("status".into(), "failure".into());
-                body.insert("message".into(), json!(self.0.message));
+                // Google's SDKs take it for the status of the error.
+                if dialect != Dialect::Google {
+                    body.insert("status".into(), "failure".into());
+                }
             }
             Account(code) => {
                 body.insert("success".into(), false.into());
                 body.insert("data".into(), json!({ "message": self.0.message, "errorCode": code }));
             }
             NotFound => {
-                body.insert("message".into(), json!(self.0.message));
+                body.insert("message".into(), "Not Found".into());
                 body.insert("ok".into(), false.into());
             }
             Plain => {}
         }
+        // Where SDKs of APIs that pass through look for it, Amazon's and Cohere's among them.
+        body.entry("message").or_insert_with(|| json!(self.0.message));
         if !self.0.errors.is_empty() {
             body.insert("errors".into(), json!(self.0.errors));
         }
@@ -230,8 +277,26 @@ mod tests {
                    "status": "failure", "message": "n must be 1..128"})
         );
         assert_eq!(body(&f, Dialect::Anthropic)["type"], "error");
+        assert_eq!(
+            body(&f, Dialect::Google),
+            json!({"error": {"code": 400, "message": "n must be 1..128", "status": "INVALID_ARGUMENT"},
+                   "message": "n must be 1..128"})
+        );
+        let f = Fault::new(FaultKind::Refused, "no threads").code("thread_unsupported_request");
+        assert_eq!(
+            body(&f, Dialect::Anthropic)["error"]["details"],
+            json!({ "error_code": "thread_unsupported_request" })
+        );
         let f = Fault::new(FaultKind::Forbidden, "no");
         assert_eq!(body(&f, Dialect::OpenAi)["data"]["errorCode"], "AB03");
+    }
+
+    #[test]
+    fn what_is_quoted_does_not_make_a_message_long() {
+        let quoted = format!("content[0] is no part: invalid type: string \"{}\", expected a map", "ä".repeat(1 << 20));
+        let f = Fault::new(FaultKind::BadBody, quoted);
+        assert!(f.message().len() <= MAX_MESSAGE, "{}", f.message().len());
+        assert!(f.message().starts_with("content[0] is no part") && f.message().ends_with("expected a map"));
     }
 
     #[test]

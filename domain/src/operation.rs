@@ -12,6 +12,8 @@ pub enum Dialect {
     OpenAi,
     /// Anthropic's Messages bodies, errors and named events.
     Anthropic,
+    /// Google's generative API, which passes through only: the gateway's own errors are told in its form.
+    Google,
 }
 
 /// How the bytes of a request travel.
@@ -232,6 +234,11 @@ pub struct Routed<'a> {
     pub body: Option<Body>,
 }
 
+/// The routes by which SDKs ask models. Below a second `/v1` they are still meant: a provider that has such a path of its own
+/// means the same by it.
+const ASKED: &[&str] =
+    &["/chat/completions", "/completions", "/embeddings", "/messages", "/messages/count_tokens", "/responses"];
+
 /// `path` is the [normal form](crate::path::normal) of the whole path, without its query. `None` when it is not below
 /// `/v1`.
 pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
@@ -240,6 +247,9 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
         Some(rest) if rest.starts_with('/') => (rest, true),
         _ => (tail, false),
     };
+    // A base URL that ends in `/v1`, in a client that adds it by itself.
+    let doubled = tail.strip_prefix("/v1").filter(|rest| !prefixed && *method == Method::POST && ASKED.contains(rest));
+    let tail = doubled.unwrap_or(tail);
     let known = |tail: &str| TABLE.iter().find(|r| r.method == *method && matches(r.path, tail));
     let bare = tail.strip_suffix('/').unwrap_or(tail);
     Some(match known(bare) {
@@ -254,7 +264,22 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
 
 /// Errors of a raw call still speak the dialect that the path belongs to.
 fn dialect_of(tail: &str) -> Dialect {
-    if tail == "/messages" || tail.starts_with("/messages/") { Dialect::Anthropic } else { Dialect::OpenAi }
+    if tail == "/messages" || tail.starts_with("/messages/") {
+        Dialect::Anthropic
+    } else if is_of_google(tail) {
+        Dialect::Google
+    } else {
+        Dialect::OpenAi
+    }
+}
+
+/// Its versions stand before everything (`/v1` is the gateway's own), its verbs behind the model. Below `/openai` it speaks
+/// as OpenAI does.
+fn is_of_google(tail: &str) -> bool {
+    let versioned = tail.starts_with("/v1beta/") && !tail.starts_with("/v1beta/openai/");
+    let verb = tail.rsplit_once('/').and_then(|(_, last)| last.split_once(':')).map(|(_, verb)| verb);
+    versioned
+        || verb.is_some_and(|verb| verb.ends_with("Content") || verb.ends_with("Contents") || verb == "countTokens")
 }
 
 fn matches(pattern: &str, path: &str) -> bool {
@@ -283,6 +308,13 @@ mod tests {
             at(Method::POST, "/v1/chat/completions"),
             Some((Operation::ChatCompletions, false, "/chat/completions"))
         );
+        assert_eq!(at(Method::POST, "/v1/v1/messages"), Some((Operation::Messages, false, "/messages")));
+        assert_eq!(at(Method::POST, "/v1/proxy/v1/messages").map(|r| r.1), Some(true));
+        assert_eq!(at(Method::GET, "/v1/v1/models"), Some((Operation::Proxy, true, "/v1/models")), "Cohere has it");
+        assert_eq!(at(Method::POST, "/v1/models/m:generateContent").map(|r| r.1), Some(true));
+        let dialect = |p: &'static str| route(&Method::POST, p).map(|r| r.dialect);
+        assert_eq!(dialect("/v1/models/gemini:generateContent"), Some(Dialect::Google));
+        assert_eq!(dialect("/v1/proxy/v1beta/openai/chat/completions"), Some(Dialect::OpenAi));
         let proxied = Some((Operation::ChatCompletions, true, "/chat/completions"));
         assert_eq!(at(Method::POST, "/v1/proxy/chat/completions"), proxied, "counted as what it is, and untouched");
         assert_eq!(at(Method::POST, "/v1/proxy/chat/completions/").map(|r| r.2), Some("/chat/completions/"));

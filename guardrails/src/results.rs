@@ -143,6 +143,7 @@ pub fn denial(dialect: Dialect, results: &HookResults) -> Bytes {
     let error = match dialect {
         Dialect::OpenAi => json!({"error": {"message": DENIED, "type": DENIED_TYPE, "param": null, "code": null}}),
         Dialect::Anthropic => json!({"type": "error", "error": {"type": DENIED_TYPE, "message": DENIED}}),
+        Dialect::Google => json!({"error": {"code": 446, "message": DENIED, "status": "FAILED_PRECONDITION"}}),
     };
     with_results(&error.to_string().into(), results)
 }

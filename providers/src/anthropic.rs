@@ -84,7 +84,7 @@ impl Adapter for Anthropic {
         match call.dialect {
             _ if call.raw => raw::failure(status, body),
             Dialect::Anthropic => native::failure(self.info.slug, status, body),
-            Dialect::OpenAi => match Trouble::read(body) {
+            Dialect::OpenAi | Dialect::Google => match Trouble::read(body) {
                 Some(trouble) => trouble.tell(self.info.slug, status, Dialect::OpenAi),
                 None => without_json(self.info.slug, status, body, Dialect::OpenAi),
             },

@@ -188,7 +188,7 @@ impl Adapter for &'static Row {
         match call.dialect {
             _ if call.raw => raw::failure(status, body),
             Dialect::Anthropic => native::failure(self.info.slug, status, body),
-            Dialect::OpenAi => reply::openai_failure(self.info.slug, status, body),
+            Dialect::OpenAi | Dialect::Google => reply::openai_failure(self.info.slug, status, body),
         }
     }
 

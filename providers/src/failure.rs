@@ -57,7 +57,7 @@ impl Trouble {
     pub(crate) fn tell(&self, slug: &str, status: u16, dialect: Dialect) -> Failure {
         let message = cut(&self.message);
         let body = match dialect {
-            Dialect::OpenAi => json!({
+            Dialect::OpenAi | Dialect::Google => json!({
                 "error": {
                     "message": format!("{slug} error: {message}"),
                     "type": self.kind, "param": self.param, "code": self.code,

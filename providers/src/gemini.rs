@@ -54,7 +54,7 @@ impl Adapter for Gemini {
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
-            _ if call.raw => Ok(raw::request(call)),
+            _ if call.raw => Ok(versioned(raw::request(call))),
             Operation::ListModels => {
                 let path = call.query.map(|query| format!("/v1beta/models?{query}"));
                 Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
@@ -102,6 +102,16 @@ impl Adapter for Gemini {
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         if call.raw { Box::new(raw::Relay::new(call)) } else { chat::stream(SLUG, call) }
     }
+}
+
+/// All of Google's addresses begin with a version. A client that asks for `/v1/models/…:generateContent` at the root of the
+/// gateway asks for the first one, which stands for the gateway's own routes here and is taken off on the way.
+fn versioned(mut asked: Outgoing) -> Outgoing {
+    let bare = |path: &&String| ["/models/", "/tunedModels/"].iter().any(|start| path.starts_with(start));
+    if let Some(path) = asked.path.as_ref().filter(bare) {
+        asked.path = Some(["/v1", path].concat());
+    }
+    asked
 }
 
 /// A body for Gemini and what became of the client's.

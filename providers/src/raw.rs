@@ -91,7 +91,7 @@ impl Meter {
         }
         let Some(usage) = said.usage.or(inner.and_then(|i| i.usage)) else { return };
         match self.dialect {
-            Dialect::OpenAi => {
+            Dialect::OpenAi | Dialect::Google => {
                 self.openai = read::<OpenAiUsage>(usage.get().as_bytes()).and_then(|u| u.split()).or(self.openai)
             }
             Dialect::Anthropic => {
@@ -104,7 +104,7 @@ impl Meter {
 
     fn usage(&self) -> Option<Usage> {
         let own = match self.dialect {
-            Dialect::OpenAi => self.openai,
+            Dialect::OpenAi | Dialect::Google => self.openai,
             Dialect::Anthropic => self.anthropic.split(),
         };
         own.or(self.gemini)

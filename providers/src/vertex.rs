@@ -183,6 +183,9 @@ fn claude(call: &Call<'_>, place: &Place<'_>) -> Result<Outgoing, Fault> {
     // The counter is a model of its own, and is told in the body which one it counts for.
     let counted = format!("\"{}\"", place.name);
     let found = edit::members(&body).map_err(|e| model::not_an_object(&e))?;
+    if found.iter().any(|m| m.key == "thread" && body.get(m.value.clone()).is_some_and(|value| value != b"null")) {
+        return Err(chat_request::unthreaded());
+    }
     let versioned = found.iter().any(|m| m.key == "anthropic_version");
     let mut changes = vec![("model", counts.then_some(counted.as_str()))];
     if !versioned {

@@ -79,7 +79,7 @@ pub(crate) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
     let path = normal(path).map_err(|why| Fault::new(FaultKind::BadPath, why.to_string()))?;
     let routed = operation::route(method, &path)
         .filter(|_| matches!(*method, Method::GET | Method::POST | Method::PUT | Method::DELETE | Method::PATCH))
-        .ok_or_else(|| Fault::new(FaultKind::UnknownRoute, "Not Found"))?;
+        .ok_or_else(|| Fault::new(FaultKind::UnknownRoute, "Not Found: every route begins with /v1"))?;
     Ok(Route {
         operation: routed.operation,
         dialect: routed.dialect,
@@ -334,7 +334,8 @@ pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fa
     }
     let relayed = essence == b"multipart/form-data" || essence.starts_with(b"audio/") || route.raw;
     if !relayed || wants_json {
-        return Err(Fault::new(FaultKind::BadHeader, "Invalid content type passed").on("content-type"));
+        let why = "Invalid content type passed: this route takes application/json";
+        return Err(Fault::new(FaultKind::BadHeader, why).on("content-type"));
     }
     Ok(Way::Relay)
 }

@@ -341,7 +341,8 @@ fn number(bytes: &[u8]) -> u64 {
 
 fn adapter(slug: &str, settings: &Settings) -> Result<&'static dyn Adapter, Fault> {
     let family = gateway_providers::adapter(slug).ok_or_else(|| {
-        Fault::new(FaultKind::NoProvider, format!("Invalid provider passed: `{slug}`")).on("x-gateway-provider")
+        let why = format!("Invalid provider passed: `{slug}` is no family; a provider of the workspace is `@{slug}`");
+        Fault::new(FaultKind::NoProvider, why).on("x-gateway-provider")
     })?;
     Ok(family.at(settings).unwrap_or(family))
 }

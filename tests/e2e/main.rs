@@ -75,6 +75,8 @@ mod models;
 #[cfg(test)]
 mod native_models;
 #[cfg(test)]
+mod newcomers;
+#[cfg(test)]
 mod no_answers;
 #[cfg(test)]
 mod open_connections;

@@ -18,13 +18,16 @@ current() { # current FOLDER WANTED
   [ -f "$env_dir/$1/stamp" ] && [ "$(cat "$env_dir/$1/stamp")" = "$2" ]
 }
 
-wanted=$(digest python/requirements.txt)
+wanted=$(digest python/requirements.txt python/google-genai-2.txt)
 if ! current python "$wanted"; then
   echo "Installing the Python SDKs into $env_dir/python" >&2
   rm -rf "$env_dir/python"
   python3 -m venv "$env_dir/python"
   # Every package is pinned, those that others depend on too.
   "$env_dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps -r python/requirements.txt
+  # Beside the rest, not over it: scripts that need it put this folder before the others.
+  "$env_dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps \
+    --target "$env_dir/python/google-genai-2" -r python/google-genai-2.txt
   echo "$wanted" >"$env_dir/python/stamp"
 fi
 

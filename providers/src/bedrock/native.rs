@@ -4,7 +4,8 @@
 
 use super::path;
 use crate::adapter::{Call, Outgoing, Pieces};
-use crate::wire::Text;
+use crate::convert::chat::unthreaded;
+use crate::wire::{Text, speaks};
 use crate::{edit, model};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use gateway_domain::Fault;
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 const VERSION: &str = "\"bedrock-2023-05-31\"";
 const GUARDRAILS: &[&str] = &["guardrailConfig", "guardrail_config"];
@@ -36,6 +38,8 @@ struct Own<'a> {
     anthropic_version: Option<serde::de::IgnoredAny>,
     max_tokens: Option<serde::de::IgnoredAny>,
     thinking: Option<Thinking>,
+    #[serde(borrow)]
+    thread: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +65,9 @@ fn changed(body: &Bytes, own: &Own<'_>, limit: Option<&str>) -> Result<Bytes, Fa
 
 pub(super) fn request(call: &Call<'_>, model: &str) -> Result<Outgoing, Fault> {
     let own = own(call.body)?;
+    if speaks(own.thread) {
+        return Err(unthreaded());
+    }
     let body = changed(call.body, &own, None)?;
     let mut headers = Vec::new();
     let guardrail = own.guardrail.unwrap_or_default();

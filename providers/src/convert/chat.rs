@@ -9,6 +9,8 @@ mod build;
 mod from_messages;
 mod from_responses;
 
+pub(crate) use from_messages::unthreaded;
+
 use super::asked::{Adjusted, refused};
 use crate::adapter::Call;
 use bytes::Bytes;

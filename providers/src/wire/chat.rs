@@ -2,7 +2,8 @@
 //! is left out: this is read only to translate into another dialect.
 
 use super::Text;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
@@ -170,15 +171,33 @@ pub(crate) struct Part<'a> {
     pub(crate) cache_control: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
 pub(crate) struct Address<'a> {
-    #[serde(borrow)]
     pub(crate) url: Text<'a>,
-    #[serde(borrow)]
     pub(crate) detail: Option<Text<'a>>,
     /// For addresses that do not end in their type.
-    #[serde(borrow)]
     pub(crate) mime_type: Option<Text<'a>>,
+}
+
+/// An object, or the address alone, as Mistral's clients write it (<https://docs.mistral.ai/capabilities/vision/>).
+impl<'de: 'a, 'a> Deserialize<'de> for Address<'a> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Spelled<'a> {
+            #[serde(borrow)]
+            url: Text<'a>,
+            #[serde(borrow)]
+            detail: Option<Text<'a>>,
+            #[serde(borrow)]
+            mime_type: Option<Text<'a>>,
+        }
+        let raw = <&RawValue>::deserialize(d)?;
+        if raw.get().starts_with('"') {
+            let url = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+            return Ok(Self { url, detail: None, mime_type: None });
+        }
+        let Spelled { url, detail, mime_type } = serde_json::from_str(raw.get()).map_err(D::Error::custom)?;
+        Ok(Self { url, detail, mime_type })
+    }
 }
 
 #[derive(Deserialize)]

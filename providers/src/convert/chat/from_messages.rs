@@ -58,6 +58,8 @@ struct Request<'a> {
     inference_geo: Option<&'a RawValue>,
     #[serde(borrow)]
     speed: Option<&'a RawValue>,
+    #[serde(borrow)]
+    thread: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -117,6 +119,9 @@ struct Tool<'a> {
 pub(super) fn request<'c>(call: &Call<'c>, room: Room) -> Result<Asked<'c>, Fault> {
     let ask: Request<'_> = serde_json::from_slice(call.body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no Messages request: {e}")))?;
+    if speaks(ask.thread) {
+        return Err(unthreaded());
+    }
     let mut adjusted = Adjusted::default();
     let mut messages = Vec::with_capacity(ask.messages.len() + 1);
     messages.extend(system(&ask, room)?);
@@ -133,6 +138,13 @@ pub(super) fn request<'c>(call: &Call<'c>, room: Room) -> Result<Asked<'c>, Faul
     let mut out = vec![("messages", Tree::List(messages))];
     settings(&ask, room, &mut out, &mut adjusted)?;
     build::finish(call, ask.model.map(|m| m.0), out, adjusted)
+}
+
+/// A thread sends only what is new of a conversation, and relies on Anthropic to know the rest: answered without it, the
+/// model would not know what was said. By this code Anthropic's SDKs know to send the whole conversation instead.
+pub(crate) fn unthreaded() -> Fault {
+    let why = "is kept by Anthropic's own API only: leave it out and send the whole conversation in `messages`";
+    refused("thread", why).code("thread_unsupported_request")
 }
 
 fn system<'a>(ask: &Request<'a>, room: Room) -> Result<Option<Tree<'a>>, Fault> {

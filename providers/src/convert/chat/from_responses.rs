@@ -150,7 +150,7 @@ pub(super) fn request<'c>(call: &Call<'c>, room: Room) -> Result<Asked<'c>, Faul
 }
 
 fn refuse_what_is_kept(ask: &Request<'_>) -> Result<(), Fault> {
-    let rule = "needs a provider with the Responses API of its own: send the whole conversation in `input`";
+    let rule = "needs a provider with the Responses API of its own: send the whole conversation in `input`, with `store: false`";
     for (field, value) in
         [("previous_response_id", ask.previous_response_id), ("conversation", ask.conversation), ("prompt", ask.prompt)]
     {

@@ -113,6 +113,11 @@ pub(super) fn messages<'a>(
                 let text = Cow::Owned(summary.collect::<Vec<_>>().join("\n"));
                 answer.reason(text, item.encrypted_content.map(|t| t.0), to, "input.reasoning", adjusted);
             }
+            "item_reference" => {
+                let why = "item_reference needs a provider with the Responses API of its own, which keeps items: send them \
+                           whole, as clients do with `store: false`";
+                return Err(refused(format!("{place}.type"), why));
+            }
             kind => {
                 let why = format!("{kind} needs a provider with the Responses API of its own");
                 return Err(refused(format!("{place}.type"), why));
