@@ -120,6 +120,9 @@ fn google_status(status: u16) -> &'static str {
     }
 }
 
+/// How Google's APIs name a field that is at fault.
+const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
+
 /// Bytes of a message: readers of JSON quote what they found in the wrong place, which may be a whole image.
 const MAX_MESSAGE: usize = 1000;
 
@@ -214,9 +217,15 @@ impl Fault {
                 }
                 error
             }
-            Dialect::Google => json!({
-                "code": row.status, "message": self.0.message, "status": google_status(row.status),
-            }),
+            Dialect::Google => {
+                let (status, message) = (google_status(row.status), &self.0.message);
+                let mut error = json!({ "code": row.status, "message": message, "status": status });
+                if let Some(field) = &self.0.param {
+                    let violation = json!([{ "field": field, "description": message }]);
+                    error["details"] = json!([{ "@type": BAD_REQUEST, "fieldViolations": violation }]);
+                }
+                error
+            }
         }
     }
 
@@ -279,7 +288,8 @@ mod tests {
         assert_eq!(body(&f, Dialect::Anthropic)["type"], "error");
         assert_eq!(
             body(&f, Dialect::Google),
-            json!({"error": {"code": 400, "message": "n must be 1..128", "status": "INVALID_ARGUMENT"},
+            json!({"error": {"code": 400, "message": "n must be 1..128", "status": "INVALID_ARGUMENT", "details": [
+                       {"@type": BAD_REQUEST, "fieldViolations": [{"field": "n", "description": "n must be 1..128"}]}]},
                    "message": "n must be 1..128"})
         );
         let f = Fault::new(FaultKind::Refused, "no threads").code("thread_unsupported_request");

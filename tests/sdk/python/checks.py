@@ -11,9 +11,27 @@ import traceback
 
 URL = os.environ["TEST_URL"]
 KEY = os.environ["TEST_KEY"]
+
+
+def mine_of(runs):
+    """The one of these runs that this process is for. Several get a process each, made here, where the script has imported its
+    SDK already: that takes longer than most checks. The process that made them ends with the worst of their ends.
+    """
+    if len(runs) == 1:
+        return runs[0]
+    worst = 0
+    for run in runs:
+        sys.stdout.flush()
+        child = os.fork()
+        if not child:
+            print("with", run)
+            return run
+        worst = max(worst, abs(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+    os._exit(worst)
+
+
 # What `x-gateway-provider` shall say, and the dialect that this provider speaks.
-PROVIDER = os.environ["TEST_PROVIDER"]
-FAMILY = os.environ["TEST_FAMILY"]
+PROVIDER, FAMILY = mine_of(os.environ["TEST_RUNS"].split()).split("=")
 
 HELLO = [{"role": "user", "content": "hello there"}]
 ECHO = "You said: hello there"

@@ -59,7 +59,19 @@ struct Request<'a> {
     #[serde(borrow)]
     speed: Option<&'a RawValue>,
     #[serde(borrow)]
+    fallbacks: Option<&'a RawValue>,
+    #[serde(borrow)]
+    fallback_credit_token: Option<&'a RawValue>,
+    #[serde(borrow)]
+    diagnostics: Option<&'a RawValue>,
+
+    // Only Anthropic itself can do these.
+    #[serde(borrow)]
     thread: Option<&'a RawValue>,
+    #[serde(borrow)]
+    compaction: Option<&'a RawValue>,
+    #[serde(borrow)]
+    billing_policy: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -119,9 +131,7 @@ struct Tool<'a> {
 pub(super) fn request<'c>(call: &Call<'c>, room: Room) -> Result<Asked<'c>, Fault> {
     let ask: Request<'_> = serde_json::from_slice(call.body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no Messages request: {e}")))?;
-    if speaks(ask.thread) {
-        return Err(unthreaded());
-    }
+    refuse_what_only_anthropic_does(&ask)?;
     let mut adjusted = Adjusted::default();
     let mut messages = Vec::with_capacity(ask.messages.len() + 1);
     messages.extend(system(&ask, room)?);
@@ -138,6 +148,19 @@ pub(super) fn request<'c>(call: &Call<'c>, room: Room) -> Result<Asked<'c>, Faul
     let mut out = vec![("messages", Tree::List(messages))];
     settings(&ask, room, &mut out, &mut adjusted)?;
     build::finish(call, ask.model.map(|m| m.0), out, adjusted)
+}
+
+fn refuse_what_only_anthropic_does(ask: &Request<'_>) -> Result<(), Fault> {
+    if speaks(ask.thread) {
+        return Err(unthreaded());
+    }
+    if speaks(ask.compaction) {
+        return Err(refused("compaction", "asks for a summary that Anthropic's own API makes: ask for one in words"));
+    }
+    if speaks(ask.billing_policy) {
+        return Err(refused("billing_policy", "says who pays Anthropic, and nobody else knows them"));
+    }
+    Ok(())
 }
 
 /// A thread sends only what is new of a conversation, and relies on Anthropic to know the rest: answered without it, the
@@ -268,6 +291,9 @@ fn settings<'a>(
         ("cache_control", ask.cache_control),
         ("inference_geo", ask.inference_geo),
         ("speed", ask.speed),
+        ("fallbacks", ask.fallbacks),
+        ("fallback_credit_token", ask.fallback_credit_token),
+        ("diagnostics", ask.diagnostics),
     ] {
         // `auto` is what every provider does.
         adjusted.note_if(field, speaks(value) && value.is_some_and(|v| v.get() != "\"auto\""));

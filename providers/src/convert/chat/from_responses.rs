@@ -51,6 +51,10 @@ struct Request<'a> {
     #[serde(borrow)]
     prompt_cache_key: Option<&'a RawValue>,
     #[serde(borrow)]
+    prompt_cache_options: Option<&'a RawValue>,
+    #[serde(borrow)]
+    moderation: Option<&'a RawValue>,
+    #[serde(borrow)]
     metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     thinking: Option<&'a RawValue>,
@@ -79,6 +83,10 @@ struct Request<'a> {
     context_management: Option<&'a RawValue>,
     #[serde(borrow)]
     prompt_cache_retention: Option<&'a RawValue>,
+    #[serde(borrow)]
+    access_programs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    image: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -191,6 +199,8 @@ fn settings<'a>(
     put("safety_identifier", raw(ask.safety_identifier));
     put("service_tier", raw(ask.service_tier).filter(|_| ask.service_tier.is_some_and(|t| t.get() != "\"auto\"")));
     put("prompt_cache_key", raw(ask.prompt_cache_key));
+    put("prompt_cache_options", raw(ask.prompt_cache_options));
+    put("moderation", raw(ask.moderation));
     put("metadata", raw(ask.metadata).filter(|_| speaks(ask.metadata)));
     put("stop", raw(ask.stop));
     put("seed", raw(ask.seed));
@@ -202,6 +212,8 @@ fn settings<'a>(
     adjusted.note_if("max_tool_calls", speaks(ask.max_tool_calls));
     adjusted.note_if("context_management", speaks(ask.context_management));
     adjusted.note_if("prompt_cache_retention", speaks(ask.prompt_cache_retention));
+    adjusted.note_if("access_programs", speaks(ask.access_programs));
+    adjusted.note_if("image", speaks(ask.image));
     adjusted.note_if("top_k", room == Room::Plain && speaks(ask.top_k));
     for wish in ask.include.iter().flatten() {
         // The two that are heard: reasoning is always included, log-probabilities were asked for above.
