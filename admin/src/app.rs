@@ -5,7 +5,9 @@ use gateway_domain::catalog::Catalog;
 use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
-use gateway_domain::ports::{ConfigStore, Directory, History, Live, LogStore, Roster, Standings, Tokens, Vault};
+use gateway_domain::ports::{
+    ConfigStore, Directory, GuardrailTrials, History, Live, LogStore, Roster, Standings, Tokens, Vault,
+};
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
 use serde_json::{Map, Value};
@@ -100,6 +102,21 @@ pub struct Setting {
     pub source: &'static str,
 }
 
+/// How many rows of a kind one holder may have, where each is compiled and kept in memory by every node.
+#[derive(Clone, Copy, Debug)]
+pub struct Quotas {
+    /// Of a workspace.
+    pub configs: usize,
+    /// Of a workspace, and as many of the organisation itself; archived ones count.
+    pub guardrails: usize,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self { configs: 20_000, guardrails: 1_000 }
+    }
+}
+
 #[derive(Clone)]
 pub struct App {
     pub store: Arc<dyn ConfigStore>,
@@ -116,6 +133,9 @@ pub struct App {
     pub trusted: Arc<Trusted>,
     pub status: Arc<dyn Status>,
     pub standings: Arc<dyn Standings>,
+    /// Runs guardrails on what is sent to try them; `None`: nothing here does.
+    pub trials: Option<Arc<dyn GuardrailTrials>>,
+    pub quotas: Quotas,
     /// Header prefixes accepted beside `x-gateway-`, in lower case with their last hyphen: `x-acme-`.
     pub header_aliases: Arc<[String]>,
     /// Where browsers reach this installation, without a slash at its end; `None`: where they asked.

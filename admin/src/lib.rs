@@ -22,7 +22,7 @@ mod router;
 mod upkeep;
 
 pub use actor::Actor;
-pub use app::{App, ClientAddr, Counting, Part, Setting, Status, system_random};
+pub use app::{App, ClientAddr, Counting, Part, Quotas, Setting, Status, system_random};
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};

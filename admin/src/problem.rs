@@ -110,6 +110,17 @@ pub(crate) fn bad_config(problems: &[config::Problem]) -> Problem {
     Problem { errors: errors.clone(), ..bad("config", format_args!("is invalid: {}", errors.join("; "))) }
 }
 
+/// All problems of a guardrail in one answer, each by its check and parameter.
+pub(crate) fn bad_guardrail(problems: &[gateway_guardrails::Problem]) -> Problem {
+    let errors: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    Problem { errors: errors.clone(), ..bad("guardrail", format_args!("is invalid: {}", errors.join("; "))) }
+}
+
+/// The same may be done a moment later.
+pub(crate) fn busy(message: &str) -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AB04", message)
+}
+
 impl From<Invalid> for Problem {
     fn from(rule: Invalid) -> Self {
         bad(rule.field, rule.rule)

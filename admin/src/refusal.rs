@@ -22,6 +22,9 @@ const SUBJECTS: &[(&str, Kind)] = &[
     ("/providers", Kind::Provider),
     ("/virtual-keys", Kind::Provider),
     ("/api-keys", Kind::ApiKey),
+    ("/guardrails", Kind::Guardrail),
+    ("/plugins", Kind::Plugin),
+    ("/workspace-exclusions", Kind::Workspace),
     ("/policies/rate-limits", Kind::RateLimitPolicy),
     ("/policies/usage-limits", Kind::UsageLimitPolicy),
     ("/admin/organisation", Kind::Organisation),
@@ -34,6 +37,10 @@ const SUBJECTS: &[(&str, Kind)] = &[
 ];
 
 fn subject(path: &str) -> Option<Kind> {
+    // It judges something, and changes nothing.
+    if path.ends_with("/invoke") {
+        return None;
+    }
     SUBJECTS.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, kind)| *kind)
 }
 
@@ -134,6 +141,10 @@ mod tests {
     fn each_change_has_a_subject_and_an_action() {
         for route in table().iter().filter(|r| r.method != Method::GET) {
             let Gate::Scopes(scopes, _) = &route.gate else { continue };
+            if route.path.ends_with("/invoke") {
+                assert!(subject(route.path).is_none(), "it changes nothing");
+                continue;
+            }
             assert!(subject(route.path).is_some(), "{}", route.path);
             let action = scopes[0].name().rsplit('.').next();
             assert!(["create", "update", "delete", "rotate"].map(Some).contains(&action), "{} {action:?}", route.path);

@@ -5,11 +5,14 @@
 pub(crate) mod api_key;
 mod carry;
 pub(crate) mod config;
+pub(crate) mod exclusion;
+pub(crate) mod guardrail;
 pub(crate) mod integration;
 pub(crate) mod invite;
 mod limits;
 pub(crate) mod member;
 pub(crate) mod organisation;
+pub(crate) mod plugin;
 mod policy;
 pub(crate) mod provider;
 pub(crate) mod rate_limit;
@@ -29,6 +32,7 @@ use crate::route::{Call, Reply};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, Holder, ResourceQuery, Revision};
 use gateway_domain::resource::api_key::ApiKey;
+use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::resource::integration::Integration;
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::{Kind, Stored};
@@ -45,6 +49,9 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
     const NOUN: &'static str;
     /// Rows at organisation level are seen from its workspaces, and slugs are unique in the whole organisation.
     const SHARED: bool = false;
+    /// There are some of workspaces and some of the organisation: a body that names the organisation and no workspace
+    /// means the latter.
+    const LEVELS: bool = false;
     /// Body fields of the contract that are not in force yet.
     const LATER: &'static [&'static str];
     type Create: DeserializeOwned + Send;
@@ -202,6 +209,7 @@ pub(crate) fn bury(row: Stored, now: Timestamp) -> Result<Stored, Problem> {
     match Kind::parse(&row.kind) {
         Some(Kind::Integration) => Row::<Integration>::read(&row)?.tombstone(now),
         Some(Kind::ApiKey) => Row::<ApiKey>::read(&row)?.tombstone(now),
+        Some(Kind::Guardrail) => Row::<GuardrailDocument>::read(&row)?.tombstone(now),
         _ => Ok(Stored { version: row.version + 1, updated_at: now, deleted_at: Some(now), ..row }),
     }
 }
@@ -211,20 +219,24 @@ pub(crate) fn draft<R: Resource>(call: &Call, mut body: Body) -> Result<(Draft<R
     let mut told = body.0.clone();
     R::mask(&mut told);
     let snapshot = call.snapshot();
-    check_organisation(call, &mut body)?;
-    let named = call.actor.named(&snapshot, body.take_text("workspace_id")?.as_deref())?;
+    let by_organisation = check_organisation(call, &mut body)?;
+    let given = body.take_text("workspace_id")?;
+    let named = call.actor.named(&snapshot, given.as_deref())?;
     body.refuse_later("", R::LATER)?;
-    let home = R::home(named, call.actor.default_workspace(&snapshot)?);
+    let home = match given {
+        None if R::LEVELS && by_organisation => None,
+        _ => R::home(named, call.actor.default_workspace(&snapshot)?),
+    };
     let draft = R::create(body.read()?, home, call)?;
     R::allow(&draft.row, &call.actor, Action::Create)?;
     Ok((draft, told))
 }
 
-/// Clients may name the organisation; only their own exists for them.
-fn check_organisation(call: &Call, body: &mut Body) -> Result<(), Problem> {
+/// Clients may name the organisation; only their own exists for them. Says whether they did.
+pub(crate) fn check_organisation(call: &Call, body: &mut Body) -> Result<bool, Problem> {
     match body.take_text("organisation_id")? {
         Some(id) if id != call.actor.org.to_string() => Err(missing("organisation")),
-        _ => Ok(()),
+        given => Ok(given.is_some()),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::accounts::Accounts;
 use crate::issuers::Issuers;
 use crate::live::Live;
 use crate::settings::Settings;
-use gateway_admin::{App, Status};
+use gateway_admin::{App, Quotas, Status};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Revision, Standings, Tokens, Vault};
@@ -165,6 +165,8 @@ pub(crate) fn app(
         trusted: booted.trusted.clone(),
         status,
         standings,
+        trials: None,
+        quotas: Quotas::default(),
         header_aliases: aliases(settings).into(),
         public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
         data_service: settings.data_service_token.as_deref().map(KeyHash::of),

@@ -19,7 +19,6 @@ async fn what_belongs_to_the_control_plane_never_goes_to_a_provider() {
         ("POST", "/v1/prompts/p/render", 501),
         ("POST", "/v1/secret-references", 501),
         ("POST", "/v1/mcp-integrations", 501),
-        ("POST", "/v1/guardrails", 501),
         ("POST", "/v1/logs/exports", 501),
         ("GET", "/v1/logs/exports", 501),
         ("GET", "/v1/analytics/graphs/cost", 501),

@@ -505,10 +505,18 @@ async fn details(call: Call) -> Result<Reply, Problem> {
     // What it may do now, which a role can make less than what it was given.
     view["scopes"] = json!(row.doc.scopes.within(&actor.scopes));
     view["organisation"] = json!(org.map(|o| json!({"id": o.id, "slug": &*o.slug, "name": &*o.name})));
-    view["workspace"] =
-        json!(workspace.map(|w| {
-            json!({"id": w.id, "slug": &*w.slug, "name": &*w.name, "defaults": {"metadata": &*w.metadata}})
-        }));
+    view["workspace"] = json!(workspace.map(|w| {
+        let lists = &w.default_guardrails;
+        json!({
+            "id": w.id, "slug": &*w.slug, "name": &*w.name,
+            "defaults": {
+                "metadata": &*w.metadata, "input_guardrails": lists.input, "output_guardrails": lists.output,
+            },
+            "guardrail_exclusions": {
+                "input_guardrails": w.exclusions.input, "output_guardrails": w.exclusions.output,
+            },
+        })
+    }));
     Ok(Reply::json(view))
 }
 

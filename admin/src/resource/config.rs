@@ -108,6 +108,10 @@ impl Resource for SavedConfig {
     /// Compiles the document and follows every `@slug`, so that all problems come in one answer.
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
         let workspace = around.workspace(row.workspace)?;
+        let (held, most) = (workspace.configs().len(), around.app.quotas.configs);
+        if row.is_new() && held >= most {
+            return Err(conflict(format!("the workspace has {held} configs, and may have {most}")));
+        }
         let known = |slug: &str| around.app.catalog.provider(slug).is_some();
         let open = |sealed: &str| if sealed.is_empty() { None } else { around.app.vault.open(sealed).ok() };
         let context = Context { known_provider: &known, trusted: &around.app.trusted, open: &open, saved: true };

@@ -1,6 +1,8 @@
 //! Settings of the organisation: what its people may do, what its workspaces may decide for themselves, and
 //! what every request and key of it is held to.
 
+mod defaults;
+
 use super::{Draft, Resource, Row};
 use crate::change::{Action, Around, audit, commit};
 use crate::input::{Edit, Flag, Whole};
@@ -24,11 +26,12 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) fn routes() -> Vec<Route> {
     const READ: &[Scope] = &[Scope::named("organisation_settings.read")];
     const UPDATE: &[Scope] = &[Scope::named("organisation_settings.update")];
-    vec![
+    let own = vec![
         authed(Method::GET, "/admin/organisation", READ, "Show the organisation and its settings", show),
         authed(Method::PUT, "/admin/organisation", UPDATE, "Change settings of the organisation", change)
             .takes::<Patch>(),
-    ]
+    ];
+    own.into_iter().chain(defaults::routes(READ, UPDATE)).collect()
 }
 
 #[derive(Deserialize)]

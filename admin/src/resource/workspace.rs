@@ -7,7 +7,7 @@ use super::limits::{self, LimitsEdit, Sent, Shape};
 use super::member::{self, member_of};
 use super::organisation::{period, switches};
 use super::provider::slug_of;
-use super::{Draft, Resource, Row, Slug, collect, draft, everything, locate, told, update};
+use super::{Draft, Resource, Row, Slug, collect, draft, everything, guardrail, locate, told, update};
 use crate::actor::Actor;
 use crate::change::{Action, Around, audit, commit};
 use crate::input::{Body, Edit, Flag};
@@ -106,6 +106,10 @@ struct DefaultsPatch {
     metadata: Edit<BTreeMap<String, String>>,
     #[serde(default)]
     user_api_key_config: Edit<String>,
+    #[serde(default)]
+    input_guardrails: Edit<Vec<Value>>,
+    #[serde(default)]
+    output_guardrails: Edit<Vec<Value>>,
 }
 
 impl Resource for Workspace {
@@ -180,7 +184,9 @@ impl Resource for Workspace {
                 return Err(no_config(&config.to_string()));
             }
         }
-        Ok(())
+        let org = around.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
+        let workspace = around.snapshot.workspace(WorkspaceId(row.id)).map(|w| &**w);
+        guardrail::Defaults { org, workspace }.check("defaults.", &row.doc.defaults.guardrails)
     }
 
     fn view(row: &Row<Self>, call: &Call) -> Value {
@@ -203,8 +209,8 @@ impl Resource for Workspace {
                 "object": "workspace",
                 "is_default": u8::from(is_default),
                 "metadata": row.doc.defaults.metadata,
-                "input_guardrails": [],
-                "output_guardrails": [],
+                "input_guardrails": row.doc.defaults.guardrails.input,
+                "output_guardrails": row.doc.defaults.guardrails.output,
                 "user_api_key_config": config,
             },
             "usage_limits": limits::views(&row.doc.limits, call.now),
@@ -279,17 +285,26 @@ fn merge(row: &mut Row<Workspace>, given: Map<String, Value>, call: &Call) -> Re
     // Told on every read, so clients send them back.
     body.0.shift_remove("object");
     body.0.shift_remove("is_default");
-    body.refuse_later("defaults.", &["input_guardrails", "output_guardrails"])?;
     let given: DefaultsPatch = body.read_under("defaults.")?;
     if let Some(metadata) = given.metadata.or_default() {
         check_metadata(&metadata)?;
         row.doc.defaults.metadata = metadata;
     }
+    let snapshot = call.snapshot();
+    let org = snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
+    let known = guardrail::Defaults { org, workspace: snapshot.workspace(WorkspaceId(row.id)).map(|w| &**w) };
+    let lists = &mut row.doc.defaults.guardrails;
+    if let Some(given) = given.input_guardrails.or_default() {
+        lists.input = known.resolve("defaults.input_guardrails", &given)?;
+    }
+    if let Some(given) = given.output_guardrails.or_default() {
+        lists.output = known.resolve("defaults.output_guardrails", &given)?;
+    }
     match given.user_api_key_config {
         Edit::Keep => {}
         Edit::Clear => row.doc.defaults.user_api_key_config = None,
         Edit::Set(name) => {
-            let id = config(&call.snapshot(), WorkspaceId(row.id), &name).ok_or_else(|| no_config(&name))?;
+            let id = config(&snapshot, WorkspaceId(row.id), &name).ok_or_else(|| no_config(&name))?;
             row.doc.defaults.user_api_key_config = Some(id);
         }
     }

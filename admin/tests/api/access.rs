@@ -13,6 +13,8 @@ pub(crate) struct Things {
     integration: String,
     provider: String,
     key: String,
+    guardrail: String,
+    plugin: String,
     policy: String,
     usage_policy: String,
     workspace: String,
@@ -29,6 +31,8 @@ impl Things {
         let provider = json!({"name": "p", "slug": format!("{tag}-p"), "integration_id": tag});
         let provider = slug(post("/providers", provider).await);
         let config = slug(post("/configs", json!({"name": "c", "config": {"provider": "openai"}})).await);
+        let check = json!({"id": "contains", "parameters": {"words": ["x"]}});
+        let guardrail = slug(post("/guardrails", json!({"name": "g", "checks": [check]})).await);
         let made = post("/api-keys/workspace/service", json!({"name": "k", "scopes": ["configs.list"]})).await;
         let policy =
             json!({"type": "requests", "unit": "rpm", "value": 1, "conditions": [{"key": "api_key", "value": "*"}]});
@@ -47,7 +51,8 @@ impl Things {
         let (user, _) = house.user(&format!("{tag}@example.com"), "member", seat, None).await;
         let invite = json!({"email": format!("{tag}@example.org"), "role": "member", "workspaces": []});
         let invite = text(&house.as_admin().post("/admin/users/invites", invite).await.expect(200)["id"]);
-        Self { config, integration, provider, key: text(&made["id"]), policy, usage_policy, workspace, user, invite }
+        let (plugin, key) = (plugin(house).await, text(&made["id"]));
+        Self { config, integration, provider, key, guardrail, plugin, policy, usage_policy, workspace, user, invite }
     }
 
     /// The route's path with its variables filled in.
@@ -57,6 +62,8 @@ impl Things {
             Some("integrations") => self.integration.as_str(),
             Some("providers" | "virtual-keys") => self.provider.as_str(),
             Some("api-keys") => self.key.as_str(),
+            Some("guardrails") => self.guardrail.as_str(),
+            Some("plugins") => self.plugin.as_str(),
             Some("policies") if path.starts_with("/policies/usage") => self.usage_policy.as_str(),
             Some("policies") => self.policy.as_str(),
             Some("workspaces") => self.workspace.as_str(),
@@ -72,6 +79,18 @@ impl Things {
             .replace("{type}", "workspace")
             .replace("{sub_type}", "service")
     }
+}
+
+/// Of a partner that has no credentials yet.
+async fn plugin(house: &House) -> String {
+    for partner in ["mistral", "patronus", "pillar", "qualifire", "sydelabs", "walledai", "zscaler"] {
+        let body = json!({"partner": partner, "credentials": {"apiKey": "k"}});
+        let made = house.as_admin().post("/plugins", body).await;
+        if made.status != 409 {
+            return text(&made.expect(200)["slug"]);
+        }
+    }
+    panic!("no partner is left")
 }
 
 /// Empty bodies are enough: who may go on is told what is missing, or nothing changes.
@@ -187,6 +206,7 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 ("PUT", "/admin/users/{id}") => answer.status == 400,
                 ("PUT", path) if path.ends_with("/users/{user_id}") => answer.status == 400,
                 ("POST", _) => answer.status == 400,
+                ("PUT", path) if path.starts_with("/workspace-exclusions/") => answer.status == 400,
                 (_, "/logs/{id}") => answer.status == 404,
                 (_, "/audit-logs") => answer.status == 400,
                 ("PUT" | "DELETE", "/integrations/{id}/models" | "/integrations/{id}/integration-models") => {
@@ -217,6 +237,8 @@ async fn what_belongs_elsewhere_is_answered_like_what_does_not_exist() {
     let things = Things::of(&house, crate::harness::SERVICE, "mine").await;
     let nothing = Things {
         config: "pc-none".into(),
+        guardrail: "pg-none".into(),
+        plugin: "none".into(),
         integration: "none".into(),
         provider: "none".into(),
         key: "0194f1f2-0000-7000-8000-000000000001".into(),

@@ -110,7 +110,9 @@ async fn what_a_route_does_not_ask_for_is_refused() {
         let path = route.path.replace("{type}", "workspace").replace("{sub_type}", "service").replace("{id}", id);
         let body = (route.method != Method::GET).then(|| json!({}));
         for name in ["colour", "dryRun", "workspace-idd"] {
-            let answer = house.as_admin().ask(route.method.clone(), &format!("{path}?{name}=red"), body.clone()).await;
+            // No Admin key acts on the data plane.
+            let asker = if path.ends_with("/invoke") { house.as_service() } else { house.as_admin() };
+            let answer = asker.ask(route.method.clone(), &format!("{path}?{name}=red"), body.clone()).await;
             let said = answer.refused(400, "AB01");
             assert_eq!(said, format!("{name} is not a known parameter of the query"), "{} {path}", route.method);
             tried += 1;

@@ -5,7 +5,7 @@ use crate::standings::Counters;
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use gateway_admin::{App, Bootstrapped, ClientAddr, Counting, Part, Status, bootstrap, router, system_random};
+use gateway_admin::{App, Bootstrapped, ClientAddr, Counting, Part, Quotas, Status, bootstrap, router, system_random};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{Batch, Changes, Fut, Live, LogStore, Tokens, Vault};
@@ -198,6 +198,8 @@ impl House {
             trusted,
             status: process.clone(),
             standings: counters.clone(),
+            trials: None,
+            quotas: Quotas { configs: 100, guardrails: 20 },
             header_aliases: Arc::from(["x-acme-".to_owned()]),
             public_url: None,
             settings: Arc::from([]),

@@ -8,7 +8,19 @@ use serde_json::{Value, json};
 const CREDENTIAL: &str = "canary-credential-4c1d9e";
 const HEADER: &str = "canary-header-77ab02";
 const IN_CONFIG: &str = "canary-config-e19f55";
+const IN_GUARDRAIL: &str = "canary-guardrail-51c7be";
+const IN_PLUGIN: &str = "canary-plugin-aa3f08";
 const REFUSED: &str = "canary-refused-0b3d7a";
+
+/// A secret in each place that a guardrail has for one.
+fn guarded(secret: &str) -> Value {
+    json!([
+        {"id": "default.webhook", "parameters": {"webhookURL": format!("https://a.example/x?sig={secret}"),
+            "headers": {"x-token": secret}}},
+        {"id": "default.log", "parameters": {"logURL": "https://a.example", "headers": format!("{{\"a\":\"{secret}\"}}")}},
+        {"id": "patronus.isPolite", "parameters": {"credentials": {"apiKey": secret}}},
+    ])
+}
 
 async fn answers(house: &House) -> Vec<String> {
     let admin = house.as_admin();
@@ -24,6 +36,8 @@ async fn answers(house: &House) -> Vec<String> {
     kept("/integrations", integration).await;
     kept("/configs", json!({"name": "c", "config": config.to_string()})).await;
     let slug = text(&kept("/configs", json!({"name": "c", "config": config})).await["slug"]);
+    kept("/plugins", json!({"partner": "patronus", "credentials": {"apiKey": IN_PLUGIN}})).await;
+    let guardrail = text(&kept("/guardrails", json!({"name": "g", "checks": guarded(IN_GUARDRAIL)})).await["slug"]);
     for (path, body) in [
         ("/integrations", json!({"name": "x", "ai_provider_id": "openai", "key": {"deep": REFUSED}})),
         ("/integrations", json!({"name": "x", "ai_provider_id": "openai", "key": format!("{REFUSED}\n")})),
@@ -32,6 +46,17 @@ async fn answers(house: &House) -> Vec<String> {
             json!({"name": "x", "ai_provider_id": "openai", "configurations": {"custom_headers": REFUSED}}),
         ),
         ("/configs", json!({"name": "x", "config": {"provider": "openai", "api_key": [REFUSED]}})),
+        (
+            "/guardrails",
+            json!({"name": "x", "checks": [{"id": "default.webhook", "parameters": {"headers": {"a": REFUSED}}}]}),
+        ),
+        (
+            "/guardrails",
+            json!({"name": "x", "checks": [{"id": "patronus.isPolite",
+            "parameters": {"credentials": {"apiKey": format!("{REFUSED}\u{7}x")}}}]}),
+        ),
+        ("/plugins", json!({"partner": "patronus", "credentials": {"apiKey": [REFUSED]}})),
+        ("/plugins", json!({"partner": "azure", "credentials": {"apiKey": REFUSED}})),
         ("/configs", json!({"name": "x", "config": format!("{{\"api_key\": \"{REFUSED}\"")})),
         ("/api-keys/workspace/service", json!({"name": "x", "scopes": REFUSED})),
     ] {
@@ -58,7 +83,18 @@ async fn answers(house: &House) -> Vec<String> {
     let answer = admin.put(&format!("/configs/{slug}"), change).await;
     answer.expect(200);
     seen.push(answer.text);
-    for path in ["/integrations", "/integrations/i", "/configs", "/providers", "/providers/i", "/api-keys"] {
+    for (path, change) in [
+        ("/plugins/patronus".to_owned(), json!({"credentials": {"apiKey": format!("{IN_PLUGIN}-2")}})),
+        (format!("/guardrails/{guardrail}"), json!({"checks": guarded(&format!("{IN_GUARDRAIL}-2"))})),
+    ] {
+        let answer = admin.put(&path, change).await;
+        answer.expect(200);
+        seen.push(answer.text);
+        seen.push(admin.get(&path).await.text);
+    }
+    seen.push(admin.get(&format!("/guardrails/{guardrail}/versions")).await.text);
+    let lists = ["/integrations", "/configs", "/providers", "/api-keys", "/guardrails", "/plugins"];
+    for path in lists.into_iter().chain(["/integrations/i", "/providers/i"]) {
         seen.push(admin.get(path).await.text);
     }
     seen.push(admin.get(&format!("/configs/{slug}")).await.text);
@@ -79,7 +115,7 @@ async fn secrets_stay_where_they_belong() {
     let trail = house.app.history.audit(&query).await.expect("readable");
     assert!(trail.rows.iter().any(|r| r.details.contains("****")), "requests are told, masked");
     seen.extend(trail.rows.iter().map(|r| format!("{r:?}")));
-    for secret in [CREDENTIAL, HEADER, IN_CONFIG, REFUSED, &key] {
+    for secret in [CREDENTIAL, HEADER, IN_CONFIG, IN_GUARDRAIL, IN_PLUGIN, REFUSED, &key] {
         assert!(
             seen.iter().all(|text| !text.contains(secret)),
             "{secret} in {:?}",
@@ -92,7 +128,7 @@ async fn secrets_stay_where_they_belong() {
 
     let kept = house.at_rest().await;
     assert!(!kept.is_empty());
-    for secret in [CREDENTIAL, HEADER, IN_CONFIG, REFUSED, &key] {
+    for secret in [CREDENTIAL, HEADER, IN_CONFIG, IN_GUARDRAIL, IN_PLUGIN, REFUSED, &key] {
         let found = kept.windows(secret.len()).any(|w| w == secret.as_bytes());
         assert!(!found, "{secret} is in the database");
     }

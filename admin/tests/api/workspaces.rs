@@ -89,7 +89,7 @@ async fn broken_bodies_are_named() {
         (json!({"name": "x", "rate_limits": [{"value": 1}]}), "rate_limits[0].type is required"),
         (
             json!({"name": "x", "defaults": {"input_guardrails": ["pg-1"]}}),
-            "defaults.input_guardrails is not available",
+            "defaults.input_guardrails[0] names `pg-1`, which is no guardrail in use here",
         ),
         (json!({"name": "x", "defaults": {"metadata": {"a": 1}}}), "defaults.metadata.a must be a string"),
         (json!({"name": "x", "defaults": {"user_api_key_config": "pc-1"}}), "names `pc-1`, which is no config"),

@@ -44,7 +44,8 @@ impl CredentialField {
         Self { name, is_secret: spec == "secret", is_required, form, default }
     }
 
-    fn check(&self, value: &str) -> Result<(), &'static str> {
+    /// The rule that a value of it breaks.
+    pub fn check(&self, value: &str) -> Result<(), &'static str> {
         let is_label = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         match self.form {
             Form::Text if value.len() > 16 * 1024 => Err("must have at most 16384 bytes"),

@@ -16,6 +16,7 @@ use serde_json::{Map, json};
 const INSIDE: &[(Kind, Option<&str>)] = &[
     (Kind::ApiKey, Some("API keys")),
     (Kind::Config, Some("configs")),
+    (Kind::Guardrail, Some("guardrails")),
     (Kind::Provider, Some("providers")),
     (Kind::Integration, Some("integrations")),
     (Kind::RateLimitPolicy, Some("rate-limit policies")),

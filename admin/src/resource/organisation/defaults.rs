@@ -1,0 +1,74 @@
+//! Guardrails that judge every request of every workspace of the organisation, save those that are excluded.
+
+use super::own;
+use crate::change::{Action, Around, audit, commit};
+use crate::input::Edit;
+use crate::problem::{Problem, missing};
+use crate::resource::check_organisation;
+use crate::resource::guardrail::Defaults;
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::ports::Batch;
+use gateway_domain::scope::Scope;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub(super) fn routes(read: &'static [Scope], update: &'static [Scope]) -> Vec<Route> {
+    const HERE: &str = "/admin/organisation/defaults";
+    vec![
+        authed(Method::GET, HERE, read, "Show the default guardrails of the organisation", show),
+        authed(Method::PUT, HERE, update, "Change the default guardrails of the organisation", change)
+            .takes::<Patch>()
+            .and(&["organisation_id"]),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Patch {
+    #[serde(default)]
+    input_guardrails: Edit<Vec<Value>>,
+    #[serde(default)]
+    output_guardrails: Edit<Vec<Value>>,
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    let snapshot = call.snapshot();
+    let org = snapshot.org(call.actor.org).ok_or_else(|| missing("organisation"))?;
+    let told = |slugs: &[String]| -> Vec<Value> {
+        let found = slugs.iter().filter_map(|slug| org.guardrail(slug));
+        found.map(|g| json!({"id": g.id, "slug": *g.slug})).collect()
+    };
+    let lists = &org.default_guardrails;
+    Ok(Reply::json(json!({
+        "object": "organisation-defaults",
+        "input_guardrails": told(&lists.input),
+        "output_guardrails": told(&lists.output),
+    })))
+}
+
+async fn change(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let row = own(&call).await?;
+    let mut body = call.body()?;
+    let told = body.0.clone();
+    check_organisation(&call, &mut body)?;
+    let patch: Patch = body.read()?;
+    let decide = |around: &Around<'_>| {
+        let mut row = around.newest(row)?;
+        let org = around.snapshot.org(call.actor.org).ok_or_else(|| missing("organisation"))?;
+        let known = Defaults { org, workspace: None };
+        if let Some(given) = patch.input_guardrails.or_default() {
+            row.doc.default_guardrails.input = known.resolve("input_guardrails", &given)?;
+        }
+        if let Some(given) = patch.output_guardrails.or_default() {
+            row.doc.default_guardrails.output = known.resolve("output_guardrails", &given)?;
+        }
+        row.touch(call.now);
+        let stored = row.stored()?;
+        let audit = vec![audit(&call, Action::Update, &stored, &told)];
+        Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(json!({})).at(revision))
+}

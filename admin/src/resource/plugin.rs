@@ -1,0 +1,194 @@
+//! Credentials of the services whose checks guardrails use: one set for each partner of the organisation. Secrets are
+//! sealed and masked; a change that would stop a guardrail from running is refused.
+
+use super::{Draft, Resource, Row, Slug, delete, everything, get, insert, update, views};
+use crate::change::Around;
+use crate::input::Edit;
+use crate::problem::{Problem, bad, conflict, missing};
+use crate::resource::config::MASK;
+use crate::resource::guardrail::broken_with;
+use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::id::WorkspaceId;
+use gateway_domain::ports::ResourceQuery;
+use gateway_domain::resource::Kind;
+use gateway_domain::resource::plugin::Plugin;
+use gateway_domain::scope::Scope;
+use gateway_domain::secret::mask;
+use gateway_guardrails::partners::{CredentialField, credential_fields, namespaces};
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+pub(crate) fn routes() -> Vec<Route> {
+    const LIST: &[Scope] = &[Scope::named("plugins.list")];
+    const CREATE: &[Scope] = &[Scope::named("plugins.create")];
+    const UPDATE: &[Scope] = &[Scope::named("plugins.update")];
+    const ALL: &str = "/plugins";
+    const ONE: &str = "/plugins/{id}";
+    vec![
+        authed(Method::GET, ALL, LIST, "List the partners whose credentials are saved", list)
+            .asks(&["current_page", "page_size"]),
+        authed(Method::POST, ALL, CREATE, "Save the credentials of a partner", create)
+            .takes::<Create>()
+            .and(&["organisation_id"]),
+        authed(Method::GET, ONE, LIST, "Show the credentials of a partner, masked", get::<Plugin>),
+        authed(Method::PUT, ONE, UPDATE, "Change credentials of a partner", update::<Plugin>).takes::<Patch>(),
+        authed(Method::DELETE, ONE, UPDATE, "Delete credentials that no guardrail needs", delete::<Plugin>),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Create {
+    /// The namespace of its checks.
+    partner: String,
+    credentials: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patch {
+    #[serde(default)]
+    credentials: Edit<BTreeMap<String, Value>>,
+}
+
+impl Resource for Plugin {
+    const KIND: Kind = Kind::Plugin;
+    const NOUN: &'static str = "plugin";
+    const SHARED: bool = true;
+    const LATER: &'static [&'static str] = &[];
+    type Create = Create;
+    type Patch = Patch;
+
+    fn create(input: Create, _home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+        let partner = input.partner.to_ascii_lowercase();
+        let mut doc =
+            Self { partner: partner.clone(), fields: BTreeMap::new(), secrets: BTreeMap::new(), rest: Map::new() };
+        merge(&mut doc, input.credentials, call)?;
+        let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
+        row.name.clone_from(&partner);
+        Ok(Draft { row, slug: Slug::Given(partner) })
+    }
+
+    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+        match input.credentials {
+            Edit::Keep => Ok(()),
+            Edit::Clear => Err(bad("credentials", "must not be null: delete the plugin instead")),
+            Edit::Set(given) => merge(&mut row.doc, given, call),
+        }
+    }
+
+    /// What ran with the credentials before runs with these.
+    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        if row.is_new() { Ok(()) } else { refuse_broken(row, &around.plus(&[row.stored()?])?) }
+    }
+
+    fn check_unused(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+        refuse_broken(row, &around.plus(&[row.clone().tombstone(row.updated_at)?])?)
+    }
+
+    fn view(row: &Row<Self>, call: &Call) -> Value {
+        let shown =
+            |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |s| mask(s.expose()));
+        let open = row.doc.fields.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let masked = row.doc.secrets.iter().map(|(name, sealed)| (name.clone(), shown(sealed)));
+        let credentials: BTreeMap<String, String> = open.chain(masked).collect();
+        let mut view = row.common("plugin");
+        view.shift_remove("workspace_id");
+        view.insert("partner".into(), row.doc.partner.as_str().into());
+        view.insert("credentials".into(), json!(credentials));
+        view.insert("owner_id".into(), json!(row.owner));
+        Value::Object(view)
+    }
+
+    fn home(_named: Option<WorkspaceId>, _default: WorkspaceId) -> Option<WorkspaceId> {
+        None
+    }
+
+    fn mask(body: &mut Map<String, Value>) {
+        if let Some(Value::Object(credentials)) = body.get_mut("credentials") {
+            credentials.values_mut().filter(|value| !value.is_null()).for_each(|value| *value = MASK.into());
+        }
+    }
+
+    fn forget(&mut self) {
+        self.fields.clear();
+        self.secrets.clear();
+    }
+}
+
+fn refuse_broken(row: &Row<Plugin>, after: &Around<'_>) -> Result<(), Problem> {
+    let org = after.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
+    let mut broken = broken_with(&after.snapshot, org, &row.doc.partner);
+    if broken.is_empty() {
+        return Ok(());
+    }
+    broken.truncate(10);
+    Err(conflict(format!("these would not run any more: {}", broken.join(", "))))
+}
+
+/// Puts what was given over what is stored: absent keeps, null and an empty text clear, the mask of the stored one keeps.
+fn merge(doc: &mut Plugin, given: BTreeMap<String, Value>, call: &Call) -> Result<(), Problem> {
+    let known = credential_fields(&doc.partner).filter(|fields| !fields.is_empty()).ok_or_else(|| {
+        let with_fields = |name: &&'static str| credential_fields(name).is_some_and(|fields| !fields.is_empty());
+        let names: Vec<&str> = namespaces().into_iter().filter(with_fields).collect();
+        bad("partner", format_args!("must be one of: {}", names.join(", ")))
+    })?;
+    for (name, value) in given {
+        let path = format!("credentials.{name}");
+        let field = known.iter().find(|f| f.name == name);
+        let field = field.ok_or_else(|| bad(&path, format_args!("is no credential of `{}`", doc.partner)))?;
+        let text = match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.trim().to_owned(),
+            Value::Number(number) => number.to_string(),
+            _ => return Err(bad(&path, "must be a string")),
+        };
+        set(doc, field, text, call)?;
+    }
+    let there = |f: &&CredentialField| doc.fields.contains_key(f.name) || doc.secrets.contains_key(f.name);
+    match known.iter().find(|f| f.is_required && !there(f)) {
+        None => Ok(()),
+        Some(field) => Err(bad(format_args!("credentials.{}", field.name), "is required")),
+    }
+}
+
+fn set(doc: &mut Plugin, field: &CredentialField, text: String, call: &Call) -> Result<(), Problem> {
+    if text.is_empty() {
+        doc.fields.remove(field.name);
+        doc.secrets.remove(field.name);
+        return Ok(());
+    }
+    let path = format!("credentials.{}", field.name);
+    if !field.is_secret {
+        field.check(&text).map_err(|rule| bad(&path, rule))?;
+        doc.fields.insert(field.name.to_owned(), text);
+        return Ok(());
+    }
+    if text.starts_with(MASK) {
+        let stored = doc.secrets.get(field.name).and_then(|sealed| call.app.vault.open(sealed).ok());
+        let same = stored.is_some_and(|plain| mask(plain.expose()) == text);
+        return if same { Ok(()) } else { Err(bad(&path, "is a masked value that stands for no stored one")) };
+    }
+    field.check(&text).map_err(|rule| bad(&path, rule))?;
+    doc.secrets.insert(field.name.to_owned(), call.app.vault.seal(&text));
+    Ok(())
+}
+
+async fn create(call: Call) -> Result<Reply, Problem> {
+    let body = call.body()?;
+    if body.0.contains_key("workspace_id") {
+        return Err(bad("workspace_id", "is not a known field"));
+    }
+    let (row, revision) = insert::<Plugin>(&call, body).await?;
+    Ok(Reply::json(Plugin::created(&row)).at(revision))
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let paging = call.query.paging()?;
+    let query = ResourceQuery { page: paging.page, page_size: paging.size, ..everything::<Plugin>(&call, Some(None)) };
+    let page = call.app.directory.list(&query).await?;
+    let data = views::<Plugin>(&page.rows, &call).await?;
+    Ok(Reply::json(Plugin::listed(page.total, data)))
+}
