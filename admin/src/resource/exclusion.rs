@@ -26,24 +26,29 @@ pub(crate) fn routes() -> Vec<Route> {
     const INPUT: &str = "/workspace-exclusions/input-guardrails";
     const OUTPUT: &str = "/workspace-exclusions/output-guardrails";
     const PAGES: &[&str] = &["organisation_id", "current_page", "page_size"];
-    let list = |path, side: Side| {
+    let list = |path, side: ExclusionSide| {
         let tells = "List the workspaces that default guardrails of the organisation do not judge";
         authed(Method::GET, path, LIST, tells, move |call| shown(call, side)).asks(PAGES)
     };
-    let change = |path, side: Side| {
+    let change = |path, side: ExclusionSide| {
         let tells = "Say which workspaces default guardrails of the organisation do not judge";
         authed(Method::PUT, path, UPDATE, tells, move |call| update(call, side))
-            .takes::<Change>()
+            .takes::<ExclusionChange>()
             .and(&["organisation_id"])
     };
-    vec![list(INPUT, Side::INPUT), change(INPUT, Side::INPUT), list(OUTPUT, Side::OUTPUT), change(OUTPUT, Side::OUTPUT)]
+    vec![
+        list(INPUT, ExclusionSide::INPUT),
+        change(INPUT, ExclusionSide::INPUT),
+        list(OUTPUT, ExclusionSide::OUTPUT),
+        change(OUTPUT, ExclusionSide::OUTPUT),
+    ]
 }
 
 /// One of the two directions.
 #[derive(Clone, Copy)]
-struct Side(fn(&mut Exclusions) -> &mut bool);
+struct ExclusionSide(fn(&mut Exclusions) -> &mut bool);
 
-impl Side {
+impl ExclusionSide {
     const INPUT: Self = Self(|all| &mut all.input);
     const OUTPUT: Self = Self(|all| &mut all.output);
 
@@ -58,8 +63,8 @@ impl Side {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Change {
-    workspaces: Vec<Named>,
+struct ExclusionChange {
+    workspaces: Vec<ExcludedWorkspace>,
     /// Those that are not named are not excluded any more.
     #[serde(default)]
     override_existing: Flag,
@@ -67,7 +72,7 @@ struct Change {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Named {
+struct ExcludedWorkspace {
     /// Id or slug.
     workspace_id: String,
     #[serde(default = "yes")]
@@ -78,7 +83,7 @@ const fn yes() -> Flag {
     Flag(true)
 }
 
-async fn shown(call: Call, side: Side) -> Result<Reply, Problem> {
+async fn shown(call: Call, side: ExclusionSide) -> Result<Reply, Problem> {
     if call.query.text("organisation_id").is_some_and(|id| id != call.actor.org.to_string()) {
         return Err(missing("organisation"));
     }
@@ -94,17 +99,21 @@ async fn shown(call: Call, side: Side) -> Result<Reply, Problem> {
     Ok(Reply::json(json!({"object": "list", "total": excluded.len(), "data": data})))
 }
 
-fn excluded<'s>(snapshot: &'s Snapshot, call: &Call, side: Side) -> impl Iterator<Item = &'s Arc<snapshot::Workspace>> {
+fn excluded<'s>(
+    snapshot: &'s Snapshot,
+    call: &Call,
+    side: ExclusionSide,
+) -> impl Iterator<Item = &'s Arc<snapshot::Workspace>> {
     let org = call.actor.org;
     snapshot.workspaces().filter(move |w| w.org == org && side.of(w.exclusions))
 }
 
-async fn update(call: Call, side: Side) -> Result<Reply, Problem> {
+async fn update(call: Call, side: ExclusionSide) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
     let mut body = call.body()?;
     let told = body.0.clone();
     check_organisation(&call, &mut body)?;
-    let change: Change = body.read()?;
+    let change: ExclusionChange = body.read()?;
     let wanted = wanted(&change, &call, side)?;
     let rows = rows(&call, wanted.keys().copied()).await?;
     let decide = |around: &Around<'_>| {
@@ -131,7 +140,7 @@ async fn update(call: Call, side: Side) -> Result<Reply, Problem> {
 }
 
 /// Every workspace that the change is about, and whether it is to be excluded.
-fn wanted(change: &Change, call: &Call, side: Side) -> Result<BTreeMap<WorkspaceId, bool>, Problem> {
+fn wanted(change: &ExclusionChange, call: &Call, side: ExclusionSide) -> Result<BTreeMap<WorkspaceId, bool>, Problem> {
     if change.workspaces.len() > MOST {
         return Err(bad("workspaces", format_args!("must have at most {MOST} entries")));
     }

@@ -6,7 +6,7 @@ mod trial;
 mod usage;
 mod versions;
 
-pub(crate) use usage::{Defaults, broken_with};
+pub(crate) use usage::{KnownGuardrails, broken_with};
 
 use super::{Draft, Resource, Row, Slug, create, delete, everything, get, update};
 use crate::actor::Actor;
@@ -44,11 +44,11 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::GET, "/guardrails", LIST, "List guardrails of a workspace or of the organisation", list)
             .asks(&["workspace_id", "organisation_id", "ids", "status", "current_page", "page_size"]),
         authed(Method::POST, "/guardrails", CREATE, "Save a guardrail", create::<GuardrailDocument>)
-            .takes::<Create>()
+            .takes::<NewGuardrail>()
             .and(&["workspace_id", "organisation_id"]),
         authed(Method::GET, ONE, READ, "Show a guardrail by slug or id", get::<GuardrailDocument>).asks(HERE),
         authed(Method::PUT, ONE, UPDATE, "Change a guardrail, or archive one", update::<GuardrailDocument>)
-            .takes::<Patch>()
+            .takes::<GuardrailPatch>()
             .and(&["workspace_id"])
             .asks(HERE),
         authed(Method::DELETE, ONE, DELETE, "Delete a guardrail that nothing names", delete::<GuardrailDocument>)
@@ -59,7 +59,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Create {
+pub(crate) struct NewGuardrail {
     name: String,
     checks: Value,
     #[serde(default)]
@@ -68,7 +68,7 @@ pub(crate) struct Create {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct GuardrailPatch {
     #[serde(default)]
     name: Edit<String>,
     #[serde(default)]
@@ -85,10 +85,10 @@ impl Resource for GuardrailDocument {
     const SHARED: bool = true;
     const LEVELS: bool = true;
     const LATER: &'static [&'static str] = &[];
-    type Create = Create;
-    type Patch = Patch;
+    type Create = NewGuardrail;
+    type Patch = GuardrailPatch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: NewGuardrail, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
         check_name("name", &input.name)?;
         check_size(&input.checks, &input.actions)?;
         let sealed = secrets::seal(input.checks, None, &*call.app.vault)?;
@@ -106,7 +106,7 @@ impl Resource for GuardrailDocument {
         Ok(Draft { row, slug: Slug::Derived(format!("pg-{}", call.app.tail::<8>())) })
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut Row<Self>, input: GuardrailPatch, call: &Call) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;

@@ -30,17 +30,17 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::GET, ALL, LIST, "List the partners whose credentials are saved", list)
             .asks(&["current_page", "page_size"]),
         authed(Method::POST, ALL, CREATE, "Save the credentials of a partner", create)
-            .takes::<Create>()
+            .takes::<NewPlugin>()
             .and(&["organisation_id"]),
         authed(Method::GET, ONE, LIST, "Show the credentials of a partner, masked", get::<Plugin>),
-        authed(Method::PUT, ONE, UPDATE, "Change credentials of a partner", update::<Plugin>).takes::<Patch>(),
+        authed(Method::PUT, ONE, UPDATE, "Change credentials of a partner", update::<Plugin>).takes::<PluginPatch>(),
         authed(Method::DELETE, ONE, UPDATE, "Delete credentials that no guardrail needs", delete::<Plugin>),
     ]
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Create {
+pub(crate) struct NewPlugin {
     /// The namespace of its checks.
     partner: String,
     credentials: BTreeMap<String, Value>,
@@ -48,7 +48,7 @@ pub(crate) struct Create {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct PluginPatch {
     #[serde(default)]
     credentials: Edit<BTreeMap<String, Value>>,
 }
@@ -58,10 +58,10 @@ impl Resource for Plugin {
     const NOUN: &'static str = "plugin";
     const SHARED: bool = true;
     const LATER: &'static [&'static str] = &[];
-    type Create = Create;
-    type Patch = Patch;
+    type Create = NewPlugin;
+    type Patch = PluginPatch;
 
-    fn create(input: Create, _home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: NewPlugin, _home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
         let partner = input.partner.to_ascii_lowercase();
         let mut doc =
             Self { partner: partner.clone(), fields: BTreeMap::new(), secrets: BTreeMap::new(), rest: Map::new() };
@@ -71,7 +71,7 @@ impl Resource for Plugin {
         Ok(Draft { row, slug: Slug::Given(partner) })
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut Row<Self>, input: PluginPatch, call: &Call) -> Result<(), Problem> {
         match input.credentials {
             Edit::Keep => Ok(()),
             Edit::Clear => Err(bad("credentials", "must not be null: delete the plugin instead")),

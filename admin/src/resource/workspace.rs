@@ -186,7 +186,7 @@ impl Resource for Workspace {
         }
         let org = around.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
         let workspace = around.snapshot.workspace(WorkspaceId(row.id)).map(|w| &**w);
-        guardrail::Defaults { org, workspace }.check("defaults.", &row.doc.defaults.guardrails)
+        guardrail::KnownGuardrails { org, workspace }.check("defaults.", &row.doc.defaults.guardrails)
     }
 
     fn view(row: &Row<Self>, call: &Call) -> Value {
@@ -292,7 +292,7 @@ fn merge(row: &mut Row<Workspace>, given: Map<String, Value>, call: &Call) -> Re
     }
     let snapshot = call.snapshot();
     let org = snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
-    let known = guardrail::Defaults { org, workspace: snapshot.workspace(WorkspaceId(row.id)).map(|w| &**w) };
+    let known = guardrail::KnownGuardrails { org, workspace: snapshot.workspace(WorkspaceId(row.id)).map(|w| &**w) };
     let lists = &mut row.doc.defaults.guardrails;
     if let Some(given) = given.input_guardrails.or_default() {
         lists.input = known.resolve("defaults.input_guardrails", &given)?;

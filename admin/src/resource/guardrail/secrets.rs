@@ -1,5 +1,5 @@
 //! Secrets inside the checks of a guardrail: headers and credentials that they send, and the queries of addresses they
-//! call. Sealed on the way in, a mask in their place, and a mask that comes back stands for the secret it was made from,
+//! call. SealedChecks on the way in, a mask in their place, and a mask that comes back stands for the secret it was made from,
 //! as long as it is for the same service.
 
 use crate::problem::{Problem, bad};
@@ -15,18 +15,18 @@ use std::collections::BTreeMap;
 const ADDRESSES: &[&str] = &["webhookURL", "logURL", "jwksUri", "introspectEndpoint"];
 
 /// Checks with masks where secrets stood.
-pub(super) struct Sealed {
+pub(super) struct SealedChecks {
     pub(super) checks: Value,
     pub(super) secrets: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Copy)]
-enum Form {
+enum SecretForm {
     Text,
     Address,
 }
 
-impl Form {
+impl SecretForm {
     fn mask(self, plain: &str) -> String {
         match self {
             Self::Text => mask(plain),
@@ -43,14 +43,14 @@ impl Form {
 }
 
 /// Where a secret stands.
-struct Spot {
+struct SecretSpot {
     check: usize,
     /// JSON Pointer (RFC 6901) below the check.
     below: String,
-    form: Form,
+    form: SecretForm,
 }
 
-impl Spot {
+impl SecretSpot {
     fn pointer(&self) -> String {
         format!("/{}{}", self.check, self.below)
     }
@@ -67,7 +67,7 @@ pub(super) fn seal(
     mut checks: Value,
     before: Option<&GuardrailDocument>,
     vault: &dyn Vault,
-) -> Result<Sealed, Problem> {
+) -> Result<SealedChecks, Problem> {
     let mut secrets = BTreeMap::new();
     for spot in spots(&checks) {
         let Some(given) = checks.pointer(&spot.pointer()).and_then(written) else { continue };
@@ -80,7 +80,7 @@ pub(super) fn seal(
         }
         secrets.insert(spot.pointer(), at_rest);
     }
-    Ok(Sealed { checks, secrets })
+    Ok(SealedChecks { checks, secrets })
 }
 
 /// A client's checks with their secrets blotted out.
@@ -97,7 +97,7 @@ pub(super) fn blank(mut checks: Value) -> Value {
 /// looks so. Whoever may change where a check sends its secrets could have them sent to himself: for another service
 /// they are given again.
 fn kept(
-    spot: &Spot,
+    spot: &SecretSpot,
     masked: &str,
     checks: &Value,
     before: Option<&GuardrailDocument>,
@@ -106,19 +106,19 @@ fn kept(
     let unknown = || bad(spot.field(), "is a masked value that stands for no stored one");
     let before = before.ok_or_else(unknown)?;
     let named = |list: &Value, at: usize| list[at]["id"].as_str().unwrap_or_default().to_ascii_lowercase();
-    let looks_so = |s: &&Spot| {
+    let looks_so = |s: &&SecretSpot| {
         s.below == spot.below
             && named(&before.checks, s.check) == named(checks, spot.check)
             && before.checks.pointer(&s.pointer()).and_then(Value::as_str) == Some(masked)
     };
     let stored = spots(&before.checks);
-    let alike: Vec<&Spot> = stored.iter().filter(looks_so).collect();
+    let alike: Vec<&SecretSpot> = stored.iter().filter(looks_so).collect();
     if alike.is_empty() {
         return Err(unknown());
     }
     let to = destination(&checks[spot.check]);
-    let same: Vec<&Spot> = alike.into_iter().filter(|s| destination(&before.checks[s.check]) == to).collect();
-    let sealed = |s: &Spot| before.secrets.get(&s.pointer()).cloned();
+    let same: Vec<&SecretSpot> = alike.into_iter().filter(|s| destination(&before.checks[s.check]) == to).collect();
+    let sealed = |s: &SecretSpot| before.secrets.get(&s.pointer()).cloned();
     if let Some(own) = same.iter().find(|s| s.check == spot.check) {
         return sealed(own).ok_or_else(unknown);
     }
@@ -150,14 +150,14 @@ fn is_secret(fields: &[CredentialField], name: &str) -> bool {
     fields.iter().find(|f| f.name == name).is_none_or(|f| f.is_secret)
 }
 
-fn spots(checks: &Value) -> Vec<Spot> {
+fn spots(checks: &Value) -> Vec<SecretSpot> {
     let mut out = Vec::new();
     for (at, check) in checks.as_array().into_iter().flatten().enumerate() {
         let Some(parameters) = check["parameters"].as_object() else { continue };
-        let mut add = |below: String, form| out.push(Spot { check: at, below, form });
+        let mut add = |below: String, form| out.push(SecretSpot { check: at, below, form });
         match parameters.get("headers") {
             // They may come as their JSON text.
-            Some(Value::String(_)) => add("/parameters/headers".to_owned(), Form::Text),
+            Some(Value::String(_)) => add("/parameters/headers".to_owned(), SecretForm::Text),
             Some(Value::Object(headers)) => texts("headers", headers, |_| true, &mut add),
             _ => {}
         }
@@ -168,17 +168,17 @@ fn spots(checks: &Value) -> Vec<Spot> {
         for name in ADDRESSES {
             let text = parameters.get(*name).and_then(Value::as_str);
             if text.is_some_and(|text| text.split_once('?').is_some_and(|(_, query)| !query.is_empty())) {
-                add(format!("/parameters/{name}"), Form::Address);
+                add(format!("/parameters/{name}"), SecretForm::Address);
             }
         }
     }
     out
 }
 
-fn texts(of: &str, map: &Map<String, Value>, wanted: impl Fn(&str) -> bool, add: &mut impl FnMut(String, Form)) {
+fn texts(of: &str, map: &Map<String, Value>, wanted: impl Fn(&str) -> bool, add: &mut impl FnMut(String, SecretForm)) {
     for (name, value) in map {
         if wanted(name) && written(value).is_some() {
-            add(format!("/parameters/{of}/{}", name.replace('~', "~0").replace('/', "~1")), Form::Text);
+            add(format!("/parameters/{of}/{}", name.replace('~', "~0").replace('/', "~1")), SecretForm::Text);
         }
     }
 }
@@ -217,7 +217,7 @@ mod tests {
 
     fn stored(checks: Value, before: Option<&GuardrailDocument>) -> Result<GuardrailDocument, String> {
         let sealed = seal(checks, before, &Reversed).map_err(|p| p.message)?;
-        let Sealed { checks, secrets } = sealed;
+        let SealedChecks { checks, secrets } = sealed;
         Ok(GuardrailDocument {
             checks,
             actions: json!({}),

@@ -17,13 +17,13 @@ pub(super) fn routes() -> Vec<Route> {
     const HERE: &str = "/guardrails/{id}/invoke";
     vec![
         authed(Method::POST, HERE, INVOKE, "Let a guardrail judge a text, a request or an answer", run)
-            .takes::<Asked>(),
+            .takes::<TrialBody>(),
     ]
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct TrialBody {
     hook: String,
     text: Option<String>,
     request: Option<Map<String, Value>>,
@@ -32,7 +32,7 @@ struct Asked {
     metadata: Option<Map<String, Value>>,
 }
 
-impl Asked {
+impl TrialBody {
     fn subject(self) -> Result<TrialSubject, Problem> {
         const ONE: &str = "must be given alone: a text, a request or a response";
         let is_input = match self.hook.as_str() {
@@ -61,7 +61,7 @@ async fn run(call: Call) -> Result<Reply, Problem> {
     let workspace = snapshot.workspace(home).ok_or_else(|| missing("workspace"))?;
     let found = snapshot.guardrail(workspace, call.var("id"));
     let guardrail = found.ok_or_else(|| missing(GuardrailDocument::NOUN))?.clone();
-    let mut asked: Asked = body.read()?;
+    let mut asked: TrialBody = body.read()?;
     let metadata = asked.metadata.take().unwrap_or_default();
     let metadata = metadata::read(&metadata).map_err(|refused| bad("metadata", refused.rule()))?;
     let (metadata, subject) = (metadata.into_iter().collect(), asked.subject()?);

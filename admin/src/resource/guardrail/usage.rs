@@ -34,13 +34,13 @@ pub(super) fn users(row: &Row<GuardrailDocument>, snapshot: &Snapshot) -> Vec<St
 }
 
 /// What a list of defaults is resolved by.
-pub(crate) struct Defaults<'s> {
+pub(crate) struct KnownGuardrails<'s> {
     pub(crate) org: &'s Org,
     /// `None`: of the organisation, or of a workspace that is being made.
     pub(crate) workspace: Option<&'s Workspace>,
 }
 
-impl<'s> Defaults<'s> {
+impl<'s> KnownGuardrails<'s> {
     fn find(&self, name: &str) -> Option<&'s Arc<SavedGuardrail>> {
         self.workspace.and_then(|w| w.guardrail(name)).or_else(|| self.org.guardrail(name))
     }

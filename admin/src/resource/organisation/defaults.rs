@@ -5,7 +5,7 @@ use crate::change::{Action, Around, audit, commit};
 use crate::input::Edit;
 use crate::problem::{Problem, missing};
 use crate::resource::check_organisation;
-use crate::resource::guardrail::Defaults;
+use crate::resource::guardrail::KnownGuardrails;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::ports::Batch;
 use gateway_domain::scope::Scope;
@@ -18,14 +18,14 @@ pub(super) fn routes(read: &'static [Scope], update: &'static [Scope]) -> Vec<Ro
     vec![
         authed(Method::GET, HERE, read, "Show the default guardrails of the organisation", show),
         authed(Method::PUT, HERE, update, "Change the default guardrails of the organisation", change)
-            .takes::<Patch>()
+            .takes::<DefaultsBody>()
             .and(&["organisation_id"]),
     ]
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Patch {
+struct DefaultsBody {
     #[serde(default)]
     input_guardrails: Edit<Vec<Value>>,
     #[serde(default)]
@@ -53,11 +53,11 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     let mut body = call.body()?;
     let told = body.0.clone();
     check_organisation(&call, &mut body)?;
-    let patch: Patch = body.read()?;
+    let patch: DefaultsBody = body.read()?;
     let decide = |around: &Around<'_>| {
         let mut row = around.newest(row)?;
         let org = around.snapshot.org(call.actor.org).ok_or_else(|| missing("organisation"))?;
-        let known = Defaults { org, workspace: None };
+        let known = KnownGuardrails { org, workspace: None };
         if let Some(given) = patch.input_guardrails.or_default() {
             row.doc.default_guardrails.input = known.resolve("input_guardrails", &given)?;
         }
