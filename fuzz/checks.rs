@@ -137,8 +137,12 @@ fn hear(adapter: &dyn Adapter, call: &Call<'_>, bytes: &[u8], step: usize) -> (V
     let ending = stream.ending();
     let _ = ending.settled(call.body);
     if !ending.complete {
-        let early =
-            Failure { status: 502, body: Bytes::from_static(br#"{"error":{"message":"m"}}"#), message: String::new() };
+        let early = Failure {
+            status: 502,
+            body: Bytes::from_static(br#"{"error":{"message":"m"}}"#),
+            message: String::new(),
+            usage: None,
+        };
         out.extend_from_slice(&stream.abort(failure.as_ref().unwrap_or(&early)));
     }
     (out, ending.complete)

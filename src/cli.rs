@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::mock::MockArgs;
-use crate::settings::{Effective, Flags, Settings, read_file};
+use crate::settings::{Effective, Flags, Settings, explained, read_file};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -72,7 +72,7 @@ pub(crate) struct Resolved {
 
 /// The parsed line and clap's own record of it, which tells flags from environment.
 pub(crate) fn parse() -> (Cli, ArgMatches) {
-    let matches = Cli::command().get_matches();
+    let matches = explained(Cli::command()).get_matches();
     match Cli::from_arg_matches(&matches) {
         Ok(cli) => (cli, matches),
         Err(e) => e.exit(),

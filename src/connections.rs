@@ -2,6 +2,7 @@
 //! fewest, with a clock for every silence and a bound for every head. Heads are parsed and calls are served by Pingora and
 //! its proxy, which get each request when it is there. Nothing here knows a key, a route or a body.
 
+mod chunks;
 mod descriptors;
 mod door;
 mod head;
@@ -9,13 +10,14 @@ mod http1;
 mod http2;
 mod link;
 mod listening;
+mod refusal;
 mod seats;
 mod socket;
 mod worker;
 
 pub(crate) use descriptors::Descriptors;
 pub(crate) use head::Clocks;
-pub(crate) use link::{listen, watch};
+pub(crate) use link::{heed, listen, watch};
 pub(crate) use listening::{Listening, inherit};
 pub(crate) use seats::Seats;
 

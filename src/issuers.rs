@@ -28,8 +28,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Organisations that wait to be looked after.
 const MOST_ASKS: usize = 256;
 
-/// Sets by the address that they were fetched from.
-type Sets = HashMap<Arc<str>, Arc<KeySet>>;
+/// What an issuer publishes.
+#[derive(Debug, PartialEq)]
+struct IssuerKeys {
+    keys: KeySet,
+    /// As it calls itself in its discovery document, where that could be found.
+    issuer: Option<String>,
+}
+
+/// By the address that was fetched.
+type Sets = HashMap<Arc<str>, Arc<IssuerKeys>>;
 
 /// Somebody waits for the issuers of an organisation: until every copy of `pending` is dropped.
 struct Ask {
@@ -69,7 +77,7 @@ struct Verified {
     workspace: WorkspaceId,
     trust: Arc<Trust>,
     /// The fetched set that names its key; `None` for a key that was written down.
-    set: Option<(Arc<str>, Arc<KeySet>)>,
+    set: Option<(Arc<str>, Arc<IssuerKeys>)>,
     key: Arc<Key>,
 }
 
@@ -102,6 +110,11 @@ impl Tokens for Issuers {
         let key = verified.key.clone();
         self.verified.insert(*hash, Arc::new(verified));
         Ok(key)
+    }
+
+    fn named(&self, snapshot: &Snapshot, token: &str) -> Option<OrgId> {
+        let said = unverified(token).ok()?;
+        token::organisation(snapshot, Claims::organisation(&said)).ok().map(|org| org.id)
     }
 
     fn refresh(&self, org: OrgId) -> Fut<'_, ()> {
@@ -140,13 +153,13 @@ fn unverified(token: &str) -> Result<Map<String, Value>, TokenError> {
 }
 
 /// Keys of that name: those written down, then those of each issuer.
-type Candidates<'a> = Vec<(Option<(Arc<str>, Arc<KeySet>)>, &'a PublicKey)>;
+type Candidates<'a> = Vec<(Option<(Arc<str>, Arc<IssuerKeys>)>, &'a PublicKey)>;
 
 fn candidates<'a>(trust: &'a Trust, sets: &'a Sets, kid: &'a str) -> Candidates<'a> {
     let mut found: Candidates<'a> = trust.inline.named(kid).map(|key| (None, key)).collect();
     for uri in &trust.uris {
         let Some(set) = sets.get(uri) else { continue };
-        found.extend(set.named(kid).map(|key| (Some((uri.clone(), set.clone())), key)));
+        found.extend(set.keys.named(kid).map(|key| (Some((uri.clone(), set.clone())), key)));
     }
     found
 }
@@ -181,7 +194,8 @@ fn verify(
         let Some(claims) = signed_by(token, key) else { continue };
         let claims = Claims::read(&claims)?;
         // Issuers may share a key: one of those that have it must take the token for its own.
-        match trust.check(set.as_ref().map(|(uri, _)| &**uri), &claims) {
+        let own = set.as_ref().and_then(|(_, published)| published.issuer.as_deref());
+        match trust.check(set.as_ref().map(|(uri, _)| &**uri), own, &claims) {
             Ok(()) => {
                 proven = Some((set, claims));
                 break;

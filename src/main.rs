@@ -17,6 +17,7 @@ mod peers;
 mod proxy;
 mod serve;
 mod settings;
+mod strangers;
 mod telemetry;
 mod units;
 mod writer;

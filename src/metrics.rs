@@ -141,6 +141,19 @@ fn step(name: &str, help: &str) -> Result<Histogram, prometheus::Error> {
     Histogram::with_opts(HistogramOpts::new(name, help).buckets(OWN_MILLIS.to_vec()))
 }
 
+/// With those that operators opted into.
+fn with_extra<'l>(labels: &[&'static str], extra: &'l [Label]) -> Vec<&'l str> {
+    labels.iter().copied().chain(extra.iter().map(Label::name)).collect()
+}
+
+fn sum(name: &str, help: &str, labels: &[&'static str], extra: &[Label]) -> Result<GaugeVec, prometheus::Error> {
+    GaugeVec::new(Opts::new(name, help), &with_extra(labels, extra))
+}
+
+fn histogram(name: &str, help: &str, labels: &[&str], buckets: &[f64]) -> Result<HistogramVec, prometheus::Error> {
+    HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)
+}
+
 fn step_millis() -> Result<[Step; 4], prometheus::Error> {
     Ok([
         (step("authentication_duration_milliseconds", "Finding and checking the key")?, |s| s.auth_us),
@@ -154,10 +167,7 @@ impl Metrics {
     pub(crate) fn new(shape: Shape) -> Result<Self, prometheus::Error> {
         let Shape { extra, constant, conventions } = shape;
         let registry = Registry::new_custom(None, (!constant.is_empty()).then_some(constant))?;
-        let all: Vec<&str> = LABELS.iter().copied().chain(extra.iter().map(Label::name)).collect();
-        let histogram = |name: &str, help: &str, labels: &[&str], buckets: &[f64]| {
-            HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)
-        };
+        let all = with_extra(LABELS, &extra);
         let seconds: Vec<f64> = MILLIS.iter().map(|m| m / 1e3).collect();
         let inner = Inner {
             requests: IntCounterVec::new(Opts::new("request_count", "Targets that were tried"), &all)?,
@@ -190,8 +200,8 @@ impl Metrics {
                 OVERHEAD,
             )?,
             conventions: conventions.then(Conventions::new).transpose()?,
-            cost: GaugeVec::new(Opts::new("llm_cost_sum", "Cost in US dollars"), &["provider", "endpoint"])?,
-            tokens: GaugeVec::new(Opts::new("llm_token_sum", "Tokens by class"), &["provider", "endpoint", "type"])?,
+            cost: sum("llm_cost_sum", "Cost in US dollars", &["provider", "endpoint"], &extra)?,
+            tokens: sum("llm_token_sum", "Tokens by class", &["provider", "endpoint", "type"], &extra)?,
             unpriced: IntCounter::new("gateway_unpriced_records_total", "Records with usage but no known price")?,
             dropped: IntCounterVec::new(
                 Opts::new("gateway_records_dropped_total", "Records that were lost, by what had no room for them"),

@@ -4,11 +4,13 @@ mod body;
 mod call;
 mod client;
 mod control;
+mod cors;
 mod deliver;
 mod estimate;
 mod exchange;
 mod head;
 mod headers;
+mod http1_head;
 mod intake;
 mod local;
 mod record;
@@ -21,9 +23,11 @@ mod sticky;
 mod target;
 mod tenants;
 mod trace;
+mod unpack;
 
 pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
+pub(crate) use cors::CorsOrigins;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
 pub(crate) use exchange::CallParts;
 pub(crate) use intake::known_key;
@@ -33,6 +37,7 @@ pub(crate) use shield::{Bounds, Shield};
 pub(crate) use sticky::Assignments;
 
 use crate::clock;
+use crate::connections;
 use crate::flight::{Flight, Ticket};
 use crate::issuers::Issuers;
 use crate::live::Live;
@@ -42,7 +47,9 @@ use async_trait::async_trait;
 use body::{BodyError, Permit};
 use bytes::Bytes;
 use client::{Client, Upload, framing};
+use cors::CorsBuilder;
 use exchange::{Exchange, Unanswered};
+use gateway_domain::ports::Doorkeeper;
 use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
 use intake::{Refused, Way};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
@@ -66,6 +73,7 @@ pub(crate) struct Gateway {
     pub(crate) breakers: Arc<BreakerStates>,
     pub(crate) sticks: Arc<Assignments>,
     pub(crate) shield: Arc<Shield>,
+    pub(crate) door: Arc<dyn Doorkeeper>,
     pub(crate) control: ControlPlane,
     pub(crate) flight: Flight,
 }
@@ -98,10 +106,19 @@ impl ProxyHttp for Gateway {
     }
 
     /// Pingora's own modules (compression) would only cost here: bodies are passed on as they are.
-    fn init_downstream_modules(&self, _: &mut pingora::modules::http::HttpModules) {}
+    fn init_downstream_modules(&self, modules: &mut pingora::modules::http::HttpModules) {
+        if let Some(origins) = &self.settings.cors {
+            modules.add_module(Box::new(CorsBuilder(origins.clone())));
+        }
+    }
 
     /// Always `Ok(true)`, or an error: everything is answered here.
     async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<bool> {
+        connections::heed(&session.downstream_session);
+        if let Some(fault) = http1_head::check(session) {
+            session.downstream_session.set_keepalive(None);
+            return self.refuse(session, ctx, fault.into()).await;
+        }
         if let Some(fault) = self.storm(session) {
             return self.refuse(session, ctx, fault.into()).await;
         }

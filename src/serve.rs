@@ -28,19 +28,21 @@ use crate::outbound::Outbound;
 use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{
-    Assignments, Bounds, Budget, CallParts, ControlPlane, DeliveryParts, Gateway, InlineConfigs, ProxySettings,
-    ReplyNames, Shield, known_key,
+    Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, DeliveryParts, Gateway, InlineConfigs,
+    ProxySettings, ReplyNames, Shield, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
+use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{Credentials, Dialer, Dns, InProcess, Places, idle};
 use crate::writer::{Records, Way, Writer};
 use accounts::LastWord;
-use boot::Booted;
+use boot::{AppPorts, Booted};
 use gateway_domain::Secret;
 use gateway_domain::counters::Counters;
 use gateway_domain::egress::{BaseUrl, Trusted};
 use gateway_domain::record::mask;
+use gateway_domain::stranger::TurnedAway;
 use gateway_policies::Ledger;
 use gateway_store::journal::Journal;
 use log_upkeep::LogUpkeep;
@@ -50,6 +52,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc::Receiver;
 
 /// The control plane, the watcher and the stores run here, apart from the proxy's workers.
 fn control_runtime() -> Result<Runtime, String> {
@@ -80,7 +83,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
     let redis = redis::connect(&settings, &metrics, &parts, &control)?;
     let limits = redis::limits(redis.clone(), ledger.clone(), peers.clone(), (&settings, &metrics), &control)?;
-    let (records, writer, accounts) =
+    let Recording { records, writer, accounts, door, rows } =
         start_writer(&settings, &booted, (&metrics, &parts), (&control, otlp.clone()), (&ledger, &limits))?;
     limits.open();
     let budget = Budget::new(settings.max_buffered_bytes.0, settings.max_body.0);
@@ -91,7 +94,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         exporter.start(control.handle(), process.clone());
     }
     let issuers = follow_issuers(&control, &booted)?;
-    let app = boot::app(&booted, process.clone(), (issuers.clone(), accounts.clone()), &settings);
+    let ports = AppPorts { tokens: issuers.clone(), standings: accounts.clone(), door: door.clone() };
+    let app = boot::app(&booted, process.clone(), ports, &settings);
     let app = gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
@@ -100,6 +104,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     if settings.role != Role::Proxy {
         upkeep::start(control.handle(), app.clone(), booted.database.clone());
     }
+    strangers::keep_rows(control.handle(), app.clone(), rows);
     accounts::start(&accounts, &app, &booted, &settings, control.handle())?;
     LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, &settings).start(control.handle());
     let router = gateway_admin::router(app);
@@ -129,10 +134,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         inline,
         breakers: process.breaker_states().clone(),
         shield,
-        control: match settings.role {
-            Role::Proxy => elsewhere(&settings, &control)?,
-            _ => ControlPlane::Here { router, runtime: control.handle().clone() },
-        },
+        door,
+        control: control_plane(&settings, router, &control)?,
         flight: flight.clone(),
     };
     let last = LastWord { accounts, runtime: control.handle().clone() };
@@ -159,7 +162,7 @@ fn delivery(
 
 fn claim_ports(settings: &Settings) -> Result<(), String> {
     if settings.role != Role::Admin {
-        settings.listen.iter().try_for_each(|a| claim("--listen", *a))?;
+        settings.listen.0.iter().try_for_each(|a| claim("--listen", *a))?;
     }
     claim("--admin-listen", settings.admin_listen)
 }
@@ -205,13 +208,25 @@ fn watch(metrics: &Metrics, dns: &Dns, inline: &Arc<InlineConfigs>) -> Result<()
     metrics.watch("gateway_idle_connections", "Idle connections to providers, of all threads", idle)
 }
 
+/// What records what is done, and who was not let in.
+struct Recording {
+    records: Records,
+    writer: Writer,
+    accounts: Arc<Accounts>,
+    door: Arc<Strangers>,
+    /// Callers that wait for their row of the audit trail.
+    rows: Receiver<TurnedAway>,
+}
+
 fn start_writer(
     settings: &Settings,
     booted: &Booted,
     (metrics, parts): (&Metrics, &Parts),
     (control, otlp): (&Runtime, Option<Otlp>),
     (ledger, limits): (&Arc<Ledger>, &Arc<Limits>),
-) -> Result<(Records, Writer, Arc<Accounts>), String> {
+) -> Result<Recording, String> {
+    let told = Strangers::new(metrics, settings.access_log);
+    let (door, strangers) = told.map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dir = settings.data_dir.join("journal");
     let opened = Journal::open(&dir, settings.journal_max.0 as u64);
     let (journal, shipper) = opened.map_err(|e| format!("journal {}: {e}", dir.display()))?;
@@ -226,11 +241,12 @@ fn start_writer(
         metrics: metrics.clone(),
         parts: parts.clone(),
         access_log: settings.access_log,
+        strangers: strangers.lines,
         off: settings.log_store_url.as_deref() == Some("off:"),
         otlp,
     };
     let (records, writer) = Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))?;
-    Ok((records, writer, accounts))
+    Ok(Recording { records, writer, accounts, door, rows: strangers.rows })
 }
 
 fn outbound(booted: &Booted) -> Result<Outbound, String> {
@@ -257,6 +273,13 @@ fn follow_issuers(control: &Runtime, booted: &Booted) -> Result<Arc<Issuers>, St
 fn mock_provider(control: &Runtime) -> InProcess {
     let tasks = control.handle().clone();
     InProcess::new("mock.internal", move |pipe| drop(tasks.spawn(serve_connection(pipe, Arc::default()))))
+}
+
+fn control_plane(settings: &Settings, router: axum::Router, control: &Runtime) -> Result<ControlPlane, String> {
+    match settings.role {
+        Role::Proxy => elsewhere(settings, control),
+        _ => Ok(ControlPlane::Here { router, runtime: control.handle().clone() }),
+    }
 }
 
 /// Where role `proxy` sends control-plane routes. The operator named the host, so it may be private.
@@ -297,6 +320,7 @@ fn proxy_settings(settings: &Settings, booted: &Booted) -> Result<ProxySettings,
         trusted: booted.trusted.clone(),
         trusted_proxies: nets?,
         block_inline_config: settings.block_inline_config,
+        cors: CorsOrigins::parse(&settings.cors_origins)?,
         max_body: settings.max_body.0,
         body_timeout: settings.body_timeout.0,
         first_byte_timeout: settings.first_byte_timeout.0,

@@ -4,11 +4,15 @@
 pub(crate) mod aws;
 
 pub(crate) use crate::units::LogBodies;
-use crate::units::{Size, Span};
-use clap::ArgMatches;
+use crate::units::{ListenAddress, ListenAddresses, Size, Span};
 use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
 use gateway_admin::Setting;
 use serde::Deserialize;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, Deserializer, IntoDeserializer, SeqAccess, Visitor};
+use std::fmt;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -28,15 +32,31 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// How a value is shown by `gateway check`: lists with commas, secrets never.
+/// How a value is shown by `gateway check` and as the default in the help: lists with commas, secrets never.
 trait Shown {
+    /// What stands for it in the help, where its form has a unit.
+    const FORM: Option<&'static str> = None;
+
     fn shown(&self) -> String;
 }
 
 macro_rules! shown_by_display {
-    ($($ty:ty),+) => { $(impl Shown for $ty { fn shown(&self) -> String { self.to_string() } })+ };
+    ($($ty:ty $(= $form:literal)?),+) => { $(impl Shown for $ty {
+        $(const FORM: Option<&'static str> = Some($form);)?
+        fn shown(&self) -> String { self.to_string() }
+    })+ };
 }
-shown_by_display!(String, Span, Size, LogBodies, u64, usize, f64, bool);
+shown_by_display!(
+    String,
+    Span = "DURATION",
+    Size = "SIZE",
+    LogBodies,
+    u64,
+    usize,
+    f64,
+    bool,
+    ListenAddresses = "HOST:PORT"
+);
 
 impl Shown for PathBuf {
     fn shown(&self) -> String {
@@ -44,13 +64,9 @@ impl Shown for PathBuf {
     }
 }
 
-impl Shown for Vec<SocketAddr> {
-    fn shown(&self) -> String {
-        self.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-    }
-}
-
 impl Shown for SocketAddr {
+    const FORM: Option<&'static str> = Some("HOST:PORT");
+
     fn shown(&self) -> String {
         self.to_string()
     }
@@ -58,7 +74,7 @@ impl Shown for SocketAddr {
 
 impl Shown for Vec<String> {
     fn shown(&self) -> String {
-        self.join(",")
+        if self.is_empty() { "none".to_owned() } else { self.join(",") }
     }
 }
 
@@ -85,6 +101,8 @@ impl Shown for LogFormat {
 }
 
 impl<T: Shown> Shown for Option<T> {
+    const FORM: Option<&'static str> = T::FORM;
+
     fn shown(&self) -> String {
         self.as_ref().map_or_else(|| "none".to_owned(), Shown::shown)
     }
@@ -105,10 +123,36 @@ impl Effective {
     }
 }
 
+/// Of one flag.
+struct HelpLine {
+    id: &'static str,
+    form: Option<&'static str>,
+    default: fn() -> String,
+}
+
+/// With the default and the unit of each flag told.
+pub(crate) fn explained(mut command: Command) -> Command {
+    for line in HELP {
+        if !command.get_arguments().any(|arg| arg.get_id() == line.id) {
+            continue;
+        }
+        command = command.mut_arg(line.id, |arg| {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            let told = help.contains("[default:");
+            let arg = if let Some(form) = line.form { arg.value_name(form) } else { arg };
+            if told { arg } else { arg.help(format!("{help} [default: {}]", (line.default)())) }
+        });
+    }
+    let inner: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
+    let units = "DURATION is 500ms, 30s, 5m or 2h; a bare number is seconds. SIZE is in bytes, or 64KiB, 16MiB, 1GiB: \
+                 k, kb and KiB all mean 1,024 bytes.";
+    inner.into_iter().fold(command.after_help(units), |command, name| command.mut_subcommand(name, explained))
+}
+
 macro_rules! settings {
     ($(
         $(#[doc = $doc:literal])+
-        $name:ident: [$($flag:tt)+] as $ty:ty = $default:expr, $env:literal in $heading:literal $(, secret $secret:literal)? ;
+        $name:ident: [$($flag:tt)+] as $ty:ty = $default:expr, $env:literal in $heading:literal $(, secret $secret:literal)? $(, list $list:literal)? ;
     )+) => {
         /// What the command line, the environment or the file may say; all optional.
         #[derive(Debug, Default, clap::Args, Deserialize)]
@@ -117,6 +161,7 @@ macro_rules! settings {
             $(
                 $(#[doc = $doc])+
                 #[arg(long, env = $env, hide_env_values = true, help_heading = $heading, value_delimiter = None)]
+                $(#[serde(deserialize_with = $list)])?
                 pub(crate) $name: $($flag)+,
             )+
         }
@@ -126,6 +171,11 @@ macro_rules! settings {
         pub(crate) struct Settings {
             $($(#[doc = $doc])+ pub(crate) $name: $ty,)+
         }
+
+        /// What the help says of each setting beside its own words, which win where they tell the default.
+        const HELP: &[HelpLine] = &[$(
+            HelpLine { id: stringify!($name), form: <$ty as Shown>::FORM, default: || { let it: $ty = $default; it.shown() } },
+        )+];
 
         impl Settings {
             /// Merges what was given over the defaults, and tells where each value came from.
@@ -158,10 +208,10 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Proxy port (repeatable)
-    listen: [Option<Vec<SocketAddr>>] as Vec<SocketAddr> = vec![SocketAddr::from(([127, 0, 0, 1], 8787))], "GATEWAY_LISTEN" in "Listening";
+    /// Proxy port (repeatable); of a name such as localhost the first address, IPv4 before IPv6
+    listen: [Option<Vec<ListenAddress>>] as ListenAddresses = ListenAddresses::loopback(8787), "GATEWAY_LISTEN" in "Listening", list "one_or_more";
     /// Admin API, console, /metrics, /health/live and /health/ready
-    admin_listen: [Option<SocketAddr>] as SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8790)), "GATEWAY_ADMIN_LISTEN" in "Listening";
+    admin_listen: [Option<ListenAddress>] as SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8790)), "GATEWAY_ADMIN_LISTEN" in "Listening";
     /// Certificate chain (PEM) of the proxy port; turns on HTTPS and HTTP/2
     tls_cert: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_TLS_CERT" in "Listening";
     /// Private key (PEM) of the proxy port
@@ -171,9 +221,11 @@ settings! {
     /// Proxy worker threads [default: number of cores]
     threads: [Option<usize>] as usize = std::thread::available_parallelism().map_or(1, usize::from), "GATEWAY_THREADS" in "Listening";
     /// Further header prefix accepted and answered beside x-gateway- (repeatable), e.g. x-acme-
-    header_alias: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_HEADER_ALIAS" in "Listening";
+    header_alias: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_HEADER_ALIAS" in "Listening", list "one_or_more";
     /// Addresses or CIDRs whose X-Forwarded-For is believed (repeatable)
-    trusted_proxies: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_PROXIES" in "Listening";
+    trusted_proxies: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_PROXIES" in "Listening", list "one_or_more";
+    /// Origins whose web pages may call the proxy port from a browser, such as https://app.example.com, or * (repeatable, or with commas)
+    cors_origins: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_CORS_ORIGINS" in "Listening", list "one_or_more";
     /// Where browsers reach this installation, for links in answers, e.g. https://ai.example.com [default: the host asked, over http]
     public_url: [Option<String>] as Option<String> = None, "GATEWAY_PUBLIC_URL" in "Listening";
     /// Base URL of the admin service that role `proxy` hands control-plane routes to; without it they are 404
@@ -224,7 +276,7 @@ settings! {
     /// Refuse inline config, provider and host selection for every organisation
     block_inline_config: [Option<bool>] as bool = false, "GATEWAY_BLOCK_INLINE_CONFIG" in "Limits";
     /// Hosts or CIDRs that custom hosts may reach though private (repeatable, or with commas)
-    trusted_custom_hosts: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_CUSTOM_HOSTS" in "Limits";
+    trusted_custom_hosts: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_CUSTOM_HOSTS" in "Limits", list "one_or_more";
 
     /// Base URL of Google's metadata service, for integrations that use the identity of the machine
     google_metadata_url: [Option<String>] as String = "http://metadata.google.internal".to_owned(), "GATEWAY_GOOGLE_METADATA_URL" in "Clouds";
@@ -286,13 +338,13 @@ settings! {
     /// Whose bodies and headers records keep: errors, all, none, or a share of all such as 0.1 beside the errors
     log_bodies: [Option<LogBodies>] as LogBodies = LogBodies::Errors, "GATEWAY_LOG_BODIES" in "Logging";
     /// Headers whose values records hold as hashes, though harmless (repeatable, or with commas)
-    log_headers_hashed: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_HEADERS_HASHED" in "Logging";
+    log_headers_hashed: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_HEADERS_HASHED" in "Logging", list "one_or_more";
     /// Headers whose values records show, though not known to be harmless (repeatable, or with commas)
-    log_headers_shown: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_HEADERS_SHOWN" in "Logging";
-    /// Labels of request metrics beyond the bounded ones: model, config_name, api_key_name, metadata_<key>
-    metrics_labels: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_METRICS_LABELS" in "Telemetry";
+    log_headers_shown: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_HEADERS_SHOWN" in "Logging", list "one_or_more";
+    /// Labels of request metrics beyond the bounded ones: model, config_name, api_key_name, workspace, metadata_<key>
+    metrics_labels: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_METRICS_LABELS" in "Telemetry", list "one_or_more";
     /// Labels that every metric carries: app=gateway,env=production
-    metrics_const_labels: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_METRICS_CONST_LABELS" in "Telemetry";
+    metrics_const_labels: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_METRICS_CONST_LABELS" in "Telemetry", list "one_or_more";
     /// Base URL of an OpenTelemetry collector (OTLP, http/protobuf); traces and metrics go below it to /v1/traces and /v1/metrics
     otlp_endpoint: [Option<String>] as Option<String> = None, "GATEWAY_OTLP_ENDPOINT" in "Telemetry";
     /// Headers for the collector: name=value,name=value
@@ -302,10 +354,32 @@ settings! {
     /// Share of traces that begin here which are exported; those that a client began are as it says
     otlp_sample: [Option<f64>] as f64 = 1.0, "GATEWAY_OTLP_SAMPLE" in "Telemetry";
     /// Attributes of the resource, beside service.name and the like: name=value,name=value
-    otlp_resource: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_OTLP_RESOURCE" in "Telemetry";
+    otlp_resource: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_OTLP_RESOURCE" in "Telemetry", list "one_or_more";
 
     /// One line on standard output for each request
     access_log: [Option<bool>] as bool = true, "GATEWAY_ACCESS_LOG" in "Logging";
+}
+
+/// A list in a settings file may be one value.
+fn one_or_more<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<Option<Vec<T>>, D::Error> {
+    struct Listed<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Listed<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text or a list of texts")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+            T::deserialize(text.into_deserializer()).map(|one| vec![one])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Vec<T>, A::Error> {
+            Deserialize::deserialize(SeqAccessDeserializer::new(seq))
+        }
+    }
+    d.deserialize_any(Listed(PhantomData)).map(Some)
 }
 
 /// Reads a settings file; `None` gives an empty one.

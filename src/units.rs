@@ -1,7 +1,8 @@
-//! Durations and sizes as people write them on a command line: `500ms`, `30s`, `64MiB`.
+//! Durations, sizes and addresses as people write them on a command line: `500ms`, `30s`, `64MiB`, `localhost:8787`.
 
 use serde::{Deserialize, Deserializer};
 use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -85,6 +86,63 @@ impl fmt::Display for Size {
             n if n >= 1 << 10 && n % (1 << 10) == 0 => write!(f, "{}KiB", n >> 10),
             n => write!(f, "{n}"),
         }
+    }
+}
+
+/// Where to listen. A name stands for its first address, one of IPv4 before one of IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListenAddress(SocketAddr);
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        if let Ok(address) = s.parse() {
+            return Ok(Self(address));
+        }
+        let wrong = || format!("`{s}` is not an address and port such as 127.0.0.1:8787, [::1]:8787 or localhost:8787");
+        let named = s.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        if !named {
+            return Err(wrong());
+        }
+        let mut found: Vec<SocketAddr> = s.to_socket_addrs().map_err(|e| format!("{}: {e}", wrong()))?.collect();
+        found.sort_by_key(SocketAddr::is_ipv6);
+        found.first().copied().map(Self).ok_or_else(wrong)
+    }
+}
+
+impl From<ListenAddress> for SocketAddr {
+    fn from(address: ListenAddress) -> Self {
+        address.0
+    }
+}
+
+impl<'de> Deserialize<'de> for ListenAddress {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        from_text(d)
+    }
+}
+
+/// All of a port's addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListenAddresses(pub(crate) Vec<SocketAddr>);
+
+impl ListenAddresses {
+    pub(crate) fn loopback(port: u16) -> Self {
+        Self(vec![SocketAddr::from(([127, 0, 0, 1], port))])
+    }
+}
+
+impl From<Vec<ListenAddress>> for ListenAddresses {
+    fn from(all: Vec<ListenAddress>) -> Self {
+        Self(all.into_iter().map(|address| address.0).collect())
+    }
+}
+
+impl fmt::Display for ListenAddresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&all.join(","))
     }
 }
 
@@ -172,6 +230,17 @@ mod tests {
         assert_eq!("2h".parse(), Ok(Span::secs(7200)));
         assert!("soon".parse::<Span>().is_err() && "5d".parse::<Span>().is_err() && "".parse::<Span>().is_err());
         assert_eq!(Span::millis(1500).to_string(), "1500ms");
+    }
+
+    #[test]
+    fn addresses() {
+        let of = |text: &str| text.parse::<ListenAddress>().map(|a| SocketAddr::from(a).to_string());
+        assert_eq!(of("0.0.0.0:80"), Ok("0.0.0.0:80".to_owned()));
+        assert_eq!(of("[::1]:80"), Ok("[::1]:80".to_owned()));
+        assert_eq!(of("localhost:8787"), Ok("127.0.0.1:8787".to_owned()));
+        for wrong in ["localhost", ":80", "80", "localhost:http", "localhost:70000"] {
+            assert!(of(wrong).is_err_and(|why| why.contains(wrong)), "{wrong}");
+        }
     }
 
     #[test]

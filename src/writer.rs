@@ -13,6 +13,7 @@ use gateway_domain::NanoUsd;
 use gateway_domain::ports::{Ledger, LogStore};
 use gateway_domain::price::{PriceBook, price};
 use gateway_domain::record::{CacheStatus, LogRecord, Position};
+use gateway_domain::stranger::TurnedAway;
 use gateway_store::journal::{Journal, Shipper};
 use shipping::Shipping;
 use std::sync::Arc;
@@ -61,6 +62,8 @@ pub(crate) struct Way {
     pub(crate) metrics: Metrics,
     pub(crate) parts: Parts,
     pub(crate) access_log: bool,
+    /// Callers that were not let in, for the access log.
+    pub(crate) strangers: Option<Receiver<TurnedAway>>,
     /// No record leaves the hot path: only to measure what the way behind it costs.
     pub(crate) off: bool,
     pub(crate) otlp: Option<Otlp>,
@@ -77,6 +80,7 @@ pub(crate) struct Writer {
 
 struct Work {
     queue: Receiver<Box<LogRecord>>,
+    strangers: Option<Receiver<TurnedAway>>,
     journal: Journal,
     ledger: Option<Arc<dyn Ledger>>,
     /// Told when there is something to ship.
@@ -93,7 +97,7 @@ struct Work {
 
 impl Writer {
     pub(crate) fn start(way: Way) -> std::io::Result<(Records, Self)> {
-        let Way { journal, shipper, store, ledger, runtime, metrics, parts, access_log, off, otlp } = way;
+        let Way { journal, shipper, store, ledger, runtime, metrics, parts, access_log, strangers, off, otlp } = way;
         let (tx, rx) = channel(QUEUE);
         let (deadline, ends) = watch::channel(None);
         metrics.watch_journal(journal.gauge());
@@ -109,6 +113,7 @@ impl Writer {
         let stopping = Arc::new(AtomicBool::new(false));
         let work = Work {
             queue: rx,
+            strangers,
             journal,
             ledger,
             shipping: shipping.thread().clone(),
@@ -159,6 +164,9 @@ impl Work {
             if !batch.is_empty() {
                 self.write(&mut batch);
                 batch.clear();
+            }
+            if let Some(strangers) = &mut self.strangers {
+                access::write_turned_away(strangers);
             }
             self.look_after_journal(stopping);
             if self.queue.is_empty() {

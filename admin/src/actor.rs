@@ -1,20 +1,25 @@
 //! Who asks: a gateway key found by the hash of its text, and what it may act on.
 //! Decides nothing about single resources; those say themselves what they need.
 
-use crate::app::App;
+use crate::app::{App, ClientAddr};
 use crate::grant;
-use crate::problem::{Problem, forbidden, missing, unauthenticated};
+use crate::problem::{Problem, forbidden, missing, unauthenticated, unreadable};
 use gateway_domain::id::{KeyId, OrgId, UserId, WorkspaceId};
 use gateway_domain::keys::KeyHash;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::resource::person::{OrgRole, WorkspaceRole};
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::snapshot::{Key, Snapshot, Workspace};
+use gateway_domain::stranger::{Stranger, TurnedAway, Unwelcome};
 use gateway_domain::time::Timestamp;
 use gateway_domain::token::{self, TokenError};
+use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// Where [`credential`] looks.
+const NO_KEY: &str = "no API key was given: send it in x-gateway-api-key, Authorization: Bearer or x-api-key";
 
 #[derive(Clone, Debug)]
 pub struct Actor {
@@ -40,8 +45,14 @@ pub struct Actor {
 }
 
 impl Actor {
-    pub(crate) async fn authenticate(app: &App, headers: &HeaderMap, now: Timestamp) -> Result<Self, Problem> {
-        let text = credential(headers, &app.header_aliases).ok_or_else(|| unauthenticated("no API key was given"))?;
+    pub(crate) async fn authenticate(app: &App, headers: &HeaderMap, now: Timestamp) -> Result<Self, NotLetIn> {
+        let refuse = |why: Unwelcome, told: &str| NotLetIn::new(unauthenticated(told), Stranger::unknown(why));
+        if is_given_twice(headers, &app.header_aliases) {
+            let problem = unreadable("x-gateway-api-key is given twice, with different values");
+            return Err(NotLetIn::new(problem, Stranger::unknown(Unwelcome::UnknownKey)));
+        }
+        let text = credential(headers, &app.header_aliases);
+        let text = text.ok_or_else(|| refuse(Unwelcome::NoKey, NO_KEY))?;
         let hash = KeyHash::of(text);
         if app.live.snapshot().key(&hash).is_none() && token::looks_signed(text) {
             return by_token(app, text, &hash, now).await;
@@ -49,14 +60,15 @@ impl Actor {
         let snapshot = app.live.snapshot();
         let Some(key) = snapshot.key(&hash) else {
             let service = app.data_service.filter(|token| *token == hash).and_then(|_| Self::data_service(&snapshot));
-            return service.ok_or_else(|| unauthenticated("invalid API key"));
+            return service.ok_or_else(|| refuse(Unwelcome::UnknownKey, "invalid API key"));
         };
+        let over = |why: Unwelcome, told: &str| Err(NotLetIn::new(unauthenticated(told), Stranger::with_key(why, key)));
         if key.expires_at.is_some_and(|at| at <= now) {
-            return Err(unauthenticated("this API key has expired"));
+            return over(Unwelcome::ExpiredKey, "this API key has expired");
         }
         let home = key.workspace.is_none_or(|w| snapshot.workspace(w).is_some_and(|w| w.active));
         if !key.active || !home {
-            return Err(unauthenticated("this API key is not active"));
+            return over(Unwelcome::InactiveKey, "this API key is not active");
         }
         Ok(Self::of(key).bound(&snapshot))
     }
@@ -174,8 +186,35 @@ impl Actor {
     }
 }
 
+/// Nobody who may act: what they are told, and what is told of them.
+#[derive(Debug)]
+pub(crate) struct NotLetIn {
+    pub(crate) problem: Problem,
+    stranger: Box<Stranger>,
+}
+
+impl NotLetIn {
+    fn new(problem: Problem, stranger: Stranger) -> Self {
+        Self { problem, stranger: Box::new(stranger) }
+    }
+
+    /// Leaves a trace of it.
+    pub(crate) fn tell(self, app: &App, parts: &Parts, at: Timestamp) -> Problem {
+        app.door.note(TurnedAway {
+            stranger: *self.stranger,
+            at,
+            status: self.problem.status.as_u16(),
+            message: self.problem.message.clone(),
+            method: parts.method.to_string(),
+            path: TurnedAway::short(parts.uri.path()),
+            client: parts.extensions.get::<ClientAddr>().map(|client| client.0),
+        });
+        self.problem
+    }
+}
+
 /// A token acts as a service key of its workspace, never for the organisation.
-async fn by_token(app: &App, text: &str, hash: &KeyHash, now: Timestamp) -> Result<Actor, Problem> {
+async fn by_token(app: &App, text: &str, hash: &KeyHash, now: Timestamp) -> Result<Actor, NotLetIn> {
     let look = || app.tokens.key(&app.live.snapshot(), text, hash, now);
     let key = match look() {
         Err(TokenError::UnknownKey(org)) => {
@@ -184,13 +223,26 @@ async fn by_token(app: &App, text: &str, hash: &KeyHash, now: Timestamp) -> Resu
         }
         other => other,
     };
-    let key = key.map_err(|error| match error {
-        TokenError::Forbidden(why) => forbidden(why),
-        other => unauthenticated(&other.to_string()),
+    let key = key.map_err(|error| {
+        let org = app.tokens.named(&app.live.snapshot(), text);
+        let (why, problem) = match error {
+            TokenError::Forbidden(told) => (Unwelcome::NoPlace, forbidden(told)),
+            other => (Unwelcome::BadToken, unauthenticated(&other.to_string())),
+        };
+        NotLetIn::new(problem, Stranger::with_token(why, org))
     })?;
     let mut actor = Actor::of(&key);
     actor.scopes = actor.scopes.meet(&grant::all(key.kind));
     Ok(actor)
+}
+
+/// Two keys under the gateway's own header or its aliases: nobody can say who asks.
+fn is_given_twice(headers: &HeaderMap, aliases: &[String]) -> bool {
+    let names = std::iter::once("x-gateway-").chain(aliases.iter().map(String::as_str));
+    let names = names.filter_map(|prefix| HeaderName::try_from(format!("{prefix}api-key")).ok());
+    let mut values = names.flat_map(|name| headers.get_all(name).iter().cloned().collect::<Vec<_>>());
+    let Some(first) = values.next() else { return false };
+    values.any(|value| value != first)
 }
 
 /// The gateway's own header wins; the two others are looked at only when it is absent.
@@ -218,6 +270,21 @@ mod tests {
             headers.insert(*name, HeaderValue::from_static(value));
         }
         credential(&headers, &["x-acme-".to_owned()]).map(str::to_owned)
+    }
+
+    #[test]
+    fn two_keys_are_nobodys() {
+        let twice = |pairs: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            is_given_twice(&headers, &["x-acme-".to_owned()])
+        };
+        assert!(twice(&[("x-gateway-api-key", "a"), ("x-gateway-api-key", "b")]));
+        assert!(twice(&[("x-gateway-api-key", "a"), ("x-acme-api-key", "b")]));
+        assert!(!twice(&[("x-gateway-api-key", "a"), ("x-acme-api-key", "a"), ("x-api-key", "b")]));
+        assert!(!twice(&[]));
     }
 
     #[test]

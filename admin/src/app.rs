@@ -6,7 +6,7 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    ConfigStore, Directory, GuardrailTrials, History, Live, LogStore, Roster, Standings, Tokens, Vault,
+    ConfigStore, Directory, Doorkeeper, GuardrailTrials, History, Live, LogStore, Roster, Standings, Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
@@ -136,6 +136,8 @@ pub struct App {
     /// Runs guardrails on what is sent to try them; `None`: nothing here does.
     pub trials: Option<Arc<dyn GuardrailTrials>>,
     pub quotas: Quotas,
+    /// Hears of callers that were not let in.
+    pub door: Arc<dyn Doorkeeper>,
     /// Header prefixes accepted beside `x-gateway-`, in lower case with their last hyphen: `x-acme-`.
     pub header_aliases: Arc<[String]>,
     /// Where browsers reach this installation, without a slash at its end; `None`: where they asked.

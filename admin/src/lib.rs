@@ -19,6 +19,7 @@ mod refusal;
 mod resource;
 mod route;
 mod router;
+mod turned_away;
 mod upkeep;
 
 pub use actor::Actor;
@@ -26,4 +27,5 @@ pub use app::{App, ClientAddr, Counting, Part, Quotas, Setting, Status, system_r
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};
+pub use turned_away::tell_of_turned_away;
 pub use upkeep::{Alert, alert, maintain, reprice};

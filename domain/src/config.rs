@@ -118,7 +118,8 @@ pub struct Leaf {
     pub provider_headers: Arc<[(&'static str, http::HeaderValue)]>,
     /// Of the cloud that the provider belongs to.
     pub settings: Arc<Settings>,
-    pub strict: bool,
+    /// `strict_open_ai_compliance`, where the config says it; else what comes back is held to OpenAI's API.
+    pub strict: Option<bool>,
     pub cache: Option<Cache>,
     breaker: Option<usize>,
 }
@@ -236,7 +237,7 @@ impl Config {
             forward_headers: Arc::default(),
             provider_headers: Arc::default(),
             settings: Arc::default(),
-            strict: true,
+            strict: None,
             cache: None,
             breaker: None,
         };

@@ -22,6 +22,7 @@ pub mod resource;
 pub mod scope;
 pub mod secret;
 pub mod snapshot;
+pub mod stranger;
 pub mod time;
 pub mod token;
 pub mod usage;

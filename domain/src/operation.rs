@@ -3,6 +3,7 @@
 
 use http::Method;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The shape of body that a client or a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -160,6 +161,8 @@ operations! {
     CreateFinetune = facts("createFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
     ModifyRun = facts("modifyRun", "/threads").uses(Uses::Nothing).passed_to_all(),
     CreateRun = facts("createRun", "/threads").passed_to_all(),
+    CreateVectorStore = facts("createVectorStore", "/vector_stores").uses(Uses::Nothing).passed_to_all(),
+    CreateFileBatch = facts("createVectorStoreFileBatch", "/vector_stores").uses(Uses::Nothing).passed_to_all(),
     ListModels = facts("listModels", "/models").uses(Uses::Nothing),
     // A path that no row names: whether its answer may be kept is told by the path itself.
     Proxy = facts("proxy", "").passed_to_all(),
@@ -168,6 +171,11 @@ operations! {
 impl Operation {
     pub const fn name(self) -> &'static str {
         self.facts().name
+    }
+
+    /// Of OpenAI's beta interfaces, whose bodies are held to the contract and else go up as they came, to whatever path.
+    pub const fn keeps_its_path(self) -> bool {
+        matches!(self, Self::CreateRun | Self::ModifyRun | Self::CreateVectorStore | Self::CreateFileBatch)
     }
 
     pub fn parse(name: &str) -> Option<Self> {
@@ -215,6 +223,8 @@ pub static TABLE: &[Row] = &[
     row(Method::POST, "/threads/{}/runs/{}", Operation::ModifyRun, Body::Json),
     row(Method::POST, "/threads/{}/runs", Operation::CreateRun, Body::Json),
     row(Method::POST, "/threads/runs", Operation::CreateRun, Body::Json),
+    row(Method::POST, "/vector_stores", Operation::CreateVectorStore, Body::Json),
+    row(Method::POST, "/vector_stores/{}/file_batches", Operation::CreateFileBatch, Body::Json),
     row(Method::GET, "/models", Operation::ListModels, Body::Empty),
 ];
 
@@ -260,6 +270,23 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
         }
         None => Routed { operation: Operation::Proxy, dialect: dialect_of(tail), path, tail, raw: true, body: None },
     })
+}
+
+/// The route of a path, for people and traces: as the table writes it, and for what is the provider's alone by its
+/// beginning.
+pub fn template(method: &str, path: &str) -> Cow<'static, str> {
+    let bare = path.strip_suffix('/').unwrap_or(path);
+    let tail = bare.strip_prefix("/v1").filter(|tail| tail.starts_with('/'));
+    let Some(tail) = tail else { return Cow::Borrowed("/*") };
+    let known = |tail: &str| TABLE.iter().find(|r| r.method == *method && matches(r.path, tail));
+    match tail.strip_prefix("/proxy").filter(|rest| rest.starts_with('/')) {
+        Some(rest) => known(rest).map_or(Cow::Borrowed("/v1/proxy/*"), |r| written("/v1/proxy", r.path)),
+        None => known(tail).map_or(Cow::Borrowed("/v1/*"), |r| written("/v1", r.path)),
+    }
+}
+
+fn written(prefix: &str, path: &str) -> Cow<'static, str> {
+    Cow::Owned(format!("{prefix}{}", path.replace("{}", "{id}")))
 }
 
 /// Errors of a raw call still speak the dialect that the path belongs to.
@@ -334,6 +361,22 @@ mod tests {
         assert_eq!(at(Method::GET, "/v1"), None);
         assert_eq!(at(Method::GET, "/metrics"), None);
         assert_eq!(at(Method::GET, "/v1beta/x"), None);
+    }
+
+    #[test]
+    fn routes_are_few() {
+        for (method, path, route) in [
+            ("POST", "/v1/chat/completions", "/v1/chat/completions"),
+            ("POST", "/v1/chat/completions/", "/v1/chat/completions"),
+            ("POST", "/v1/proxy/chat/completions", "/v1/proxy/chat/completions"),
+            ("GET", "/v1/responses/resp_1/input_items", "/v1/responses/{id}/input_items"),
+            ("POST", "/v1/brand/new", "/v1/*"),
+            ("POST", "/v1/proxy/brand/new", "/v1/proxy/*"),
+            ("GET", "/v1/chat/completions", "/v1/*"),
+            ("GET", "/other", "/*"),
+        ] {
+            assert_eq!(template(method, path), route, "{method} {path}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod assignments;
 mod config;
+mod doorkeeper;
 mod nodes;
 mod records;
 mod standings;
@@ -14,6 +15,7 @@ pub use assignments::{Assignment, SharedAssignments};
 pub use config::{
     Batch, Changes, ConfigStore, Decide, Directory, History, Live, Rejection, ResourceQuery, Revision, WriteError,
 };
+pub use doorkeeper::Doorkeeper;
 pub use nodes::Roster;
 pub use records::{Ledger, LogStore};
 pub use standings::{Entity, EntityQuery, Holder, Standings, Which};

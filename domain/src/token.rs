@@ -60,9 +60,15 @@ impl Trust {
         self.uris.is_empty() && self.inline.is_empty()
     }
 
-    /// Of tokens signed by a key that was found there; `None`: by one that was written down.
-    pub fn check(&self, uri: Option<&str>, claims: &Claims) -> Result<(), BadClaim> {
-        self.rules.iter().filter(|rule| rule.jwks_uri.as_deref() == uri).try_for_each(|rule| rule.check(claims))
+    /// Of tokens signed by a key that was found there; `None`: by one that was written down. `own` is what the issuer calls
+    /// itself, where it is known: tokens have to say so unless a rule says what else.
+    pub fn check(&self, uri: Option<&str>, own: Option<&str>, claims: &Claims) -> Result<(), BadClaim> {
+        let mut rules = self.rules.iter().filter(|rule| rule.jwks_uri.as_deref() == uri);
+        let named = rules.clone().any(|rule| rule.iss.is_some());
+        if !named && own.is_some() && own != claims.issuer.as_deref() {
+            return Err(claims::bad("iss", "names another issuer than the one whose key it is signed with"));
+        }
+        rules.try_for_each(|rule| rule.check(claims))
     }
 }
 

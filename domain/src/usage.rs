@@ -3,6 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Tokens of either direction that have no bytes in the bodies.
+const UNSEEN: u64 = 128 * 1024;
+/// In one answer.
+const MOST_IMAGES: u64 = 128;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -31,5 +36,46 @@ impl Usage {
 
     pub const fn total(&self) -> u64 {
         self.prompt() + self.completion()
+    }
+
+    /// As far as it can be true of a call with bodies of so many bytes: a token has a byte at least, but for what nobody
+    /// saw pass by (pictures by address, reasoning that is kept back). Of hosts that clients bring, which say what they
+    /// like.
+    #[must_use]
+    pub fn believable(self, sent: u64, received: u64) -> Self {
+        let (mut prompt, mut completion) = (sent.saturating_add(UNSEEN), received.saturating_add(UNSEEN));
+        let take = |room: &mut u64, told: u64| {
+            let taken = told.min(*room);
+            *room -= taken;
+            taken
+        };
+        let bounded = Self {
+            input: take(&mut prompt, self.input),
+            cache_read: take(&mut prompt, self.cache_read),
+            cache_write: take(&mut prompt, self.cache_write),
+            audio_in: take(&mut prompt, self.audio_in),
+            output: take(&mut completion, self.output),
+            reasoning: take(&mut completion, self.reasoning),
+            audio_out: take(&mut completion, self.audio_out),
+            images: self.images.min(MOST_IMAGES),
+            estimated: self.estimated,
+        };
+        Self { estimated: self.estimated || bounded != self, ..bounded }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_true_is_not_believed() {
+        let honest = Usage { input: 70_000, cache_read: 3_000, output: 900, images: 2, ..Usage::default() };
+        assert_eq!(honest.believable(4_000, 10_000), honest);
+        let wild = Usage { input: u64::MAX, cache_read: u64::MAX, reasoning: u64::MAX, images: 9_999, ..honest };
+        let bounded = wild.believable(1_000, 2_000);
+        assert!(bounded.estimated && bounded.images == MOST_IMAGES);
+        assert_eq!((bounded.prompt(), bounded.completion()), (1_000 + UNSEEN, 2_000 + UNSEEN));
+        assert_eq!((bounded.input, bounded.cache_read), (1_000 + UNSEEN, 0));
     }
 }

@@ -155,7 +155,7 @@ impl Ledger {
         let mut worst = worst;
         for (i, ask) in here.iter().enumerate() {
             if let Some((cause, taken)) = shard.refuses(ask, here.len(), self.room, now) {
-                let next = Worst { refusal: Refusal { at: start + i, cause, taken }, ends: ask.ends };
+                let next = Worst { refusal: Refusal { at: start + i, cause, taken }, fits: ask.fits_at(taken) };
                 worst = Some(worst.map_or(next, |w| w.or(next)));
             }
         }
@@ -196,12 +196,13 @@ impl Counters for Ledger {
 #[derive(Clone, Copy)]
 struct Worst {
     refusal: Refusal,
-    ends: Timestamp,
+    /// When the call would pass it.
+    fits: Timestamp,
 }
 
 impl Worst {
     fn or(self, other: Self) -> Self {
-        let wait = |w: &Self| (w.refusal.cause == Cause::Limit, w.ends);
+        let wait = |w: &Self| (w.refusal.cause == Cause::Limit, w.fits);
         if wait(&other) > wait(&self) { other } else { self }
     }
 }

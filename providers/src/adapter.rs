@@ -115,6 +115,8 @@ pub struct Failure {
     pub body: Bytes,
     /// For the record; holds no secret.
     pub message: String,
+    /// Of an answer that is none after all: it was paid for.
+    pub usage: Option<Box<Usage>>,
 }
 
 /// How far a stream has come: decides how long the head is held back, since no target can be tried after it.

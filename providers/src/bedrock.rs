@@ -176,7 +176,7 @@ fn answer(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let answer: Answer<'_> = read(body).ok_or_else(unreadable)?;
     let (mut reader, mut steps) = (ConverseReader::new(call.model), Vec::with_capacity(8));
     reader.whole(answer, &mut steps);
-    Ok(translate::whole(call, SLUG, &reader, &steps))
+    translate::whole_as_promised(call, SLUG, &reader, &steps)
 }
 
 #[derive(Deserialize)]

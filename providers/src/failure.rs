@@ -3,7 +3,7 @@
 
 use crate::adapter::Failure;
 use bytes::Bytes;
-use gateway_domain::Dialect;
+use gateway_domain::{Dialect, Usage};
 use serde_json::{Map, Value, json};
 
 /// Longer messages are cut: an error page is no message.
@@ -74,7 +74,7 @@ impl Trouble {
                 "provider": slug,
             }),
         };
-        Failure { status, body: body.to_string().into(), message: without_secrets(message) }
+        Failure { status, body: body.to_string().into(), message: without_secrets(message), usage: None }
     }
 
     /// Its type in Anthropic's words: SDKs and agents act by it.
@@ -85,7 +85,7 @@ impl Trouble {
 
     /// The provider's own words, when they already are what the client reads.
     pub(crate) fn verbatim(&self, status: u16, body: Bytes) -> Failure {
-        Failure { status, body, message: without_secrets(cut(&self.message)) }
+        Failure { status, body, message: without_secrets(cut(&self.message)), usage: None }
     }
 }
 
@@ -97,6 +97,13 @@ pub(crate) fn unreadable(slug: &str, what: &str, body: &[u8], dialect: Dialect) 
         shown => format!("{what} is not what its API allows: {shown}"),
     };
     Trouble { kind: Some("api_error".to_owned()), ..Trouble::new(message) }.tell(slug, 502, dialect)
+}
+
+/// An answer that was to be JSON; it was paid for all the same.
+pub(crate) fn no_json(slug: &str, usage: Option<Usage>, dialect: Dialect) -> Failure {
+    let kind = Some("api_error".to_owned());
+    let trouble = Trouble { kind, ..Trouble::new("the model did not answer with the JSON object that was asked for") };
+    Failure { usage: usage.map(Box::new), ..trouble.tell(slug, 502, dialect) }
 }
 
 /// A stream that would have to be held for ever.

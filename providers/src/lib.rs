@@ -21,6 +21,7 @@ mod model;
 mod model_place;
 mod opaque;
 mod passthrough;
+mod promised_json;
 mod raw;
 mod registry;
 pub mod sigv4;

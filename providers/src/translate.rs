@@ -7,6 +7,7 @@ use crate::convert::steps::from_chat::ChatReader;
 use crate::convert::steps::from_messages::MessageReader;
 use crate::failure::{self, Trouble};
 use crate::passthrough::Seen;
+use crate::promised_json::{NoJson, PromisedJson};
 use crate::sse::{self, Framer};
 use crate::wire::messages::Message;
 use crate::wire::read;
@@ -61,35 +62,66 @@ pub(crate) struct Flow {
     seen: Seen,
     /// Written by the push that ended in an error; it precedes the error if the client must be told after all.
     due: BytesMut,
+    /// The text has to be JSON, which nobody but us sees to.
+    promised: Option<PromisedJson>,
 }
 
 impl Flow {
     pub(crate) fn new(call: &Call<'_>, slug: &'static str) -> Self {
         let writer = Writer::new(call, slug);
-        Self { slug, dialect: call.dialect, writer, seen: Seen::new(), due: BytesMut::new() }
+        Self { slug, dialect: call.dialect, writer, seen: Seen::new(), due: BytesMut::new(), promised: None }
+    }
+
+    /// Holds the text to what the provider could not be asked to promise.
+    #[must_use]
+    pub(crate) fn holding_to(self, promised: Option<PromisedJson>) -> Self {
+        Self { promised, ..self }
+    }
+
+    /// Bytes that it keeps until the end.
+    pub(crate) fn held(&self) -> usize {
+        self.promised.as_ref().map_or(0, PromisedJson::held)
     }
 
     pub(crate) fn complete(&self) -> bool {
         self.seen.progress == Progress::Complete
     }
 
-    pub(crate) fn write(&mut self, steps: &[Step<'_>], out: &mut BytesMut) {
+    pub(crate) fn write(&mut self, steps: &[Step<'_>], out: &mut BytesMut) -> Result<(), NoJson> {
         for step in steps {
             // After the end nothing can be said any more.
             if self.complete() {
-                return;
+                return Ok(());
             }
             if let Some(text) = step.said() {
                 self.seen.said.push(text);
             }
-            if step.begins() {
-                self.seen.begin();
+            if let Some(promised) = &mut self.promised {
+                if let Some(text) = promised.before(step)? {
+                    self.put(&text, out);
+                }
+                if matches!(step, Step::Text { .. }) {
+                    continue;
+                }
             }
-            if matches!(step, Step::End { .. }) {
-                self.seen.progress = Progress::Complete;
-            }
-            self.writer.write(step, out);
+            self.put(step, out);
         }
+        Ok(())
+    }
+
+    fn put(&mut self, step: &Step<'_>, out: &mut BytesMut) {
+        if step.begins() {
+            self.seen.begin();
+        }
+        if matches!(step, Step::End { .. }) {
+            self.seen.progress = Progress::Complete;
+        }
+        self.writer.write(step, out);
+    }
+
+    /// What the client must know of text that is not what was promised.
+    pub(crate) fn no_json(&self, reader: &impl Reader) -> Failure {
+        failure::no_json(self.slug, reader.usage(), self.dialect)
     }
 
     /// What the client must know of an event that is none.
@@ -103,6 +135,12 @@ impl Flow {
     /// Keeps what was written until [`Flow::abort`], or until nobody wants it.
     pub(crate) fn hold(&mut self, out: BytesMut) {
         self.due.unsplit(out);
+    }
+
+    /// The last word of a stream whose upstream is over.
+    pub(crate) fn fail(&mut self, failure: &Failure) -> Bytes {
+        self.seen.failed = Some(failure.message.clone());
+        self.abort(failure)
     }
 
     pub(crate) fn abort(&mut self, failure: &Failure) -> Bytes {
@@ -137,6 +175,12 @@ impl<R: Reader> Stream<R> {
         Self { framer: Framer::default(), reader, flow: Flow::new(call, slug) }
     }
 
+    /// See [`Flow::holding_to`].
+    #[must_use]
+    pub(crate) fn holding_to(self, promised: Option<PromisedJson>) -> Self {
+        Self { flow: self.flow.holding_to(promised), ..self }
+    }
+
     fn read(&mut self, whole: &[u8]) -> Result<Bytes, Failure> {
         let mut out = BytesMut::with_capacity(whole.len());
         for event in sse::events(whole) {
@@ -147,11 +191,14 @@ impl<R: Reader> Stream<R> {
             let Some(data) = sse::data(event).filter(|data| !data.trim_ascii().is_empty()) else { continue };
             let mut steps = Vec::with_capacity(4);
             let outcome = self.reader.event(&data, &mut steps);
-            self.flow.write(&steps, &mut out);
-            if let Err(bad) = outcome.map_err(|bad| self.flow.failure(bad, &data)) {
-                self.flow.hold(out);
-                return Err(bad);
-            }
+            let written = self.flow.write(&steps, &mut out);
+            let failed = match (outcome, written) {
+                (Err(bad), _) => self.flow.failure(bad, &data),
+                (_, Err(NoJson)) => self.flow.no_json(&self.reader),
+                (Ok(()), Ok(())) => continue,
+            };
+            self.flow.hold(out);
+            return Err(failed);
         }
         Ok(out.freeze())
     }
@@ -175,15 +222,16 @@ impl<R: Reader> StreamTranslator for Stream<R> {
         if let Some(last) = self.framer.last(whole) {
             match self.read(&last) {
                 Ok(last) => out.extend_from_slice(&last),
-                Err(failure) => {
-                    self.flow.seen.failed = Some(failure.message.clone());
-                    return self.flow.abort(&failure);
-                }
+                Err(failure) => return self.flow.fail(&failure),
             }
         }
         let mut steps = Vec::new();
         self.reader.close(&mut steps);
-        self.flow.write(&steps, &mut out);
+        if self.flow.write(&steps, &mut out).is_err() {
+            let failure = self.flow.no_json(&self.reader);
+            self.flow.hold(out);
+            return self.flow.fail(&failure);
+        }
         out.freeze()
     }
 
@@ -200,7 +248,7 @@ impl<R: Reader> StreamTranslator for Stream<R> {
     }
 
     fn held(&self) -> usize {
-        self.framer.held()
+        self.framer.held() + self.flow.held()
     }
 }
 
@@ -220,6 +268,27 @@ pub fn streamed(call: &Call<'_>, slug: &'static str, body: &[u8]) -> Option<Byte
     let (mut writer, mut out) = (Writer::new(call, slug), BytesMut::with_capacity(body.len() * 2));
     steps.iter().for_each(|step| writer.write(step, &mut out));
     Some(out.freeze())
+}
+
+/// A whole answer of a provider that could not be asked to promise JSON, where the client was promised it.
+pub(crate) fn whole_as_promised(
+    call: &Call<'_>,
+    slug: &'static str,
+    reader: &impl Reader,
+    steps: &[Step<'_>],
+) -> Result<Reply, Failure> {
+    let Some(mut promised) = PromisedJson::of(call) else { return Ok(whole(call, slug, reader, steps)) };
+    let mut collected = Whole::new(call, slug);
+    for step in steps {
+        match promised.before(step) {
+            Ok(text) => text.iter().for_each(|text| collected.take(text)),
+            Err(NoJson) => return Err(failure::no_json(slug, reader.usage(), call.dialect)),
+        }
+        if !matches!(step, Step::Text { .. }) {
+            collected.take(step);
+        }
+    }
+    Ok(Reply { body: collected.write(), usage: reader.usage(), model: reader.model().map(str::to_owned) })
 }
 
 /// A whole answer from the steps that it stands for.

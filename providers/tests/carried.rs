@@ -141,6 +141,11 @@ fn outcome(slug: &str, more: &Value, mark: &str) -> String {
             assert!(fault.param().is_some(), "{slug}: {} names no field", fault.message());
             "refused".to_owned()
         }
+        Ok(sent) if sent.adjusted == ["response_format"] => {
+            let sent = String::from_utf8_lossy(&sent.body.join()).into_owned();
+            assert!(sent.contains("one valid JSON object"), "{slug} is told nothing: {sent}");
+            "in words".to_owned()
+        }
         Ok(sent) if !sent.adjusted.is_empty() => "dropped".to_owned(),
         Ok(sent) => {
             let sent = String::from_utf8_lossy(&sent.body.join()).into_owned();

@@ -136,7 +136,7 @@ static LENGTH: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"ength:"));
 
 /// Behind the blank line that ends a head, where `bytes` hold one. Nothing before `from` is looked at again. Pingora's
 /// parser takes a bare line feed for a line's end, and so does this.
-fn end(bytes: &[u8], from: usize) -> Option<usize> {
+pub(super) fn end(bytes: &[u8], from: usize) -> Option<usize> {
     let from = from.saturating_sub(2);
     if let Some(at) = BLANK_LINE.find(&bytes[from..]) {
         return Some(from + at + 4);

@@ -1,10 +1,10 @@
 //! Requests of one HTTP/1 connection, one after the other.
 
-use super::head::{Came, MOST};
+use super::head::{self, Came};
 use super::http2;
 use super::link::Link;
+use super::refusal::HeadRefusal;
 use super::worker::Worker;
-use gateway_domain::{Dialect, Fault, FaultKind};
 use pingora::apps::HttpServerApp;
 use pingora::protocols::http::ServerSession;
 use std::future::poll_fn;
@@ -26,16 +26,18 @@ pub(super) async fn converse<A: HttpServerApp + Send + Sync + 'static>(worker: &
     let mut silence = clocks.first;
     let mut asked = false;
     loop {
-        let head = match link.request(&worker.desk, silence, clocks).await {
+        let mut head = match link.request(&worker.desk, silence, clocks).await {
             Came::Head(head) => head,
             Came::Preface if !asked => return Box::pin(http2::serve(worker, link)).await,
             // In the middle of a connection it is no request: Pingora says so.
             Came::Preface => std::mem::take(&mut link.ahead),
             Came::Nothing if !asked && worker.desk.is_closing() && brings(&mut link).await => continue,
             Came::Nothing => return,
-            Came::Late => return Box::pin(refuse(link, late())).await,
-            Came::TooLarge => return Box::pin(refuse(link, too_large())).await,
+            Came::Late => return Box::pin(refuse(link, HeadRefusal::late())).await,
+            Came::TooLarge => return Box::pin(refuse(link, HeadRefusal::too_large())).await,
         };
+        let end = head::end(&head, 0).unwrap_or(head.len());
+        link.hand_over(&mut head, end);
         let mut session = ServerSession::new_http1(link);
         session.set_keepalive(if worker.desk.is_closing() { None } else { KEPT });
         // All that Pingora still has to read is body; should it see the end of a head elsewhere than we do, it waits so long.
@@ -55,31 +57,10 @@ async fn brings(link: &mut Link) -> bool {
     matches!(read, Ok(Ok(count)) if count > 0)
 }
 
-struct Refusal {
-    status: &'static str,
-    fault: Fault,
-}
-
-fn late() -> Refusal {
-    let fault = Fault::new(FaultKind::SlowClient, "The head of the request did not arrive in time");
-    Refusal { status: "408 Request Timeout", fault }
-}
-
-fn too_large() -> Refusal {
-    let fault = Fault::new(FaultKind::BadHeader, format!("The head of the request is larger than {MOST} bytes"));
-    Refusal { status: "431 Request Header Fields Too Large", fault }
-}
-
 /// Answers what never was a request, and closes.
-async fn refuse(mut link: Box<Link>, Refusal { status, fault }: Refusal) {
-    let body = fault.body(Dialect::OpenAi);
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
-    );
+async fn refuse(mut link: Box<Link>, refusal: HeadRefusal) {
     let said = async {
-        link.write_all(head.as_bytes()).await?;
-        link.write_all(body.as_ref()).await?;
+        link.write_all(&refusal.message()).await?;
         link.shutdown().await?;
         let (mut space, mut read) = ([0; 4096], 0);
         while read < MOST_LINGERED {

@@ -3,9 +3,11 @@
 //! Pingora sees it as a stream. While a call is under way and its request is whole, Pingora's watch for a client that
 //! leaves must take nothing from it: it would give up the call, or lose a byte.
 
+use super::chunks::Chunks;
+use super::refusal::refusal_of;
 use super::socket::Socket;
 use async_trait::async_trait;
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use pingora::protocols::http::ServerSession;
 use pingora::protocols::raw_connect::ProxyDigest;
 use pingora::protocols::tls::{SslDigest, TlsStream};
@@ -39,11 +41,24 @@ pub(super) struct Link {
     pub(super) ahead: BytesMut,
     /// The request is whole: what comes now is for later.
     watched: AtomicBool,
+    /// Nobody but Pingora has seen the request yet: what is said now is its refusal of a head that is none.
+    unseen: AtomicBool,
+    /// What is said in place of that, as far as it is still to be said.
+    refusal: Option<Bytes>,
+    /// Of a body that comes in chunks.
+    chunks: Option<Chunks>,
 }
 
 /// From here on the client of this session is only watched, in case that it leaves.
 pub(crate) fn watch(session: &ServerSession) {
     set(session, true);
+}
+
+/// Its head is one, and what is answered from here on is the gateway's own.
+pub(crate) fn heed(session: &ServerSession) {
+    if let Some(link) = session.stream().and_then(|stream| stream.as_ref().as_any().downcast_ref::<Link>()) {
+        link.unseen.store(false, Ordering::Relaxed);
+    }
 }
 
 /// From here on it is listened to again: the connection has become another.
@@ -60,16 +75,32 @@ fn set(session: &ServerSession, watched: bool) {
 
 impl Link {
     pub(super) fn plain(socket: Socket) -> Self {
-        Self { way: Way::Plain(socket), ahead: BytesMut::new(), watched: AtomicBool::new(false) }
+        Self::of(Way::Plain(socket))
     }
 
     pub(super) fn secure(stream: TlsStream<Socket>) -> Self {
-        Self { way: Way::Secure(Box::new(stream)), ahead: BytesMut::new(), watched: AtomicBool::new(false) }
+        Self::of(Way::Secure(Box::new(stream)))
+    }
+
+    fn of(way: Way) -> Self {
+        let (watched, unseen) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { way, ahead: BytesMut::new(), watched, unseen, refusal: None, chunks: None }
     }
 
     /// The next request may be read.
     pub(super) fn turn(&mut self) {
         *self.watched.get_mut() = false;
+        self.chunks = None;
+    }
+
+    /// A head of which Pingora will say whether it is one, and what came of its body.
+    pub(super) fn hand_over(&mut self, head: &mut [u8], end: usize) {
+        *self.unseen.get_mut() = true;
+        let (head, body) = head.split_at_mut(end);
+        self.chunks = Chunks::of(head);
+        if let Some(chunks) = &mut self.chunks {
+            chunks.pass(body);
+        }
     }
 
     pub(super) fn is_plain(&self) -> bool {
@@ -139,25 +170,51 @@ impl AsyncRead for Link {
         if *self.watched.get_mut() {
             return self.poll_watch(cx);
         }
+        let before = buf.filled().len();
         if self.ahead.is_empty() {
-            return self.poll_way(cx, buf);
+            ready!(self.poll_way(cx, buf))?;
+        } else {
+            let count = self.ahead.len().min(buf.remaining());
+            buf.put_slice(&self.ahead[..count]);
+            self.ahead.advance(count);
+            if self.ahead.is_empty() {
+                self.ahead = BytesMut::new();
+            }
         }
-        let count = self.ahead.len().min(buf.remaining());
-        buf.put_slice(&self.ahead[..count]);
-        self.ahead.advance(count);
-        if self.ahead.is_empty() {
-            self.ahead = BytesMut::new();
+        if let Some(chunks) = &mut self.chunks {
+            chunks.pass(&mut buf.filled_mut()[before..]);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Link {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+impl Link {
+    fn poll_say(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.way {
             Way::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
             Way::Secure(stream) => Pin::new(stream).poll_write(cx, buf),
         }
+    }
+
+    /// Pingora's refusals have no body and name a server that is none of ours.
+    fn poll_refuse(&mut self, cx: &mut Context<'_>, theirs: &[u8]) -> Poll<io::Result<usize>> {
+        let mut ours = self.refusal.take().unwrap_or_else(|| refusal_of(theirs));
+        while !ours.is_empty() {
+            let said = self.poll_say(cx, &ours);
+            if said.is_pending() {
+                self.refusal = Some(ours);
+                return Poll::Pending;
+            }
+            ours.advance(ready!(said)?);
+        }
+        self.refusal = Some(ours);
+        Poll::Ready(Ok(theirs.len()))
+    }
+}
+
+impl AsyncWrite for Link {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if *self.unseen.get_mut() { self.poll_refuse(cx, buf) } else { self.poll_say(cx, buf) }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,12 +1,14 @@
 //! Fetches the key sets that organisations name, on the control runtime: when an address is new, every few
 //! minutes, and when a token names a key that nobody knows, at a bounded rate per address.
 
-use super::{Ask, Issuers, Sets};
+use super::{Ask, IssuerKeys, Issuers, Sets};
 use crate::live::Live;
 use crate::outbound::{Outbound, send};
 use gateway_domain::ports::{Live as _, Revision};
 use gateway_domain::token::KeySet;
 use http::{HeaderValue, Method, header};
+use serde::Deserialize;
+use serde_json::Value;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -50,7 +52,7 @@ impl Source {
     }
 }
 
-type Fetched = (Arc<str>, Result<KeySet, String>);
+type Fetched = (Arc<str>, Result<IssuerKeys, String>);
 
 struct Fetcher {
     issuers: Arc<Issuers>,
@@ -165,13 +167,90 @@ impl Fetcher {
     }
 }
 
-async fn fetch(outbound: &Outbound, uri: &str) -> Result<KeySet, String> {
+/// Where issuers tell of themselves (OpenID Connect Discovery 1.0, section 4).
+const DISCOVERY: &str = "/.well-known/openid-configuration";
+/// Documents that are looked for, from the nearest folder of the key set up.
+const MOST_LOOKS: usize = 5;
+/// For all of them together.
+const LOOKING: Duration = Duration::from_secs(5);
+
+#[derive(Deserialize)]
+struct Discovered {
+    issuer: String,
+    jwks_uri: String,
+}
+
+/// The keys, and what the issuer calls itself. The address may be that of the discovery document.
+async fn fetch(outbound: &Outbound, uri: &str) -> Result<IssuerKeys, String> {
+    if uri.ends_with(DISCOVERY) {
+        let found: Discovered = serde_json::from_value(get(outbound, uri).await?)
+            .map_err(|e| format!("its answer is no discovery document: {e}"))?;
+        let keys = keys(outbound, &found.jwks_uri).await?;
+        return Ok(IssuerKeys { keys, issuer: named(found.issuer) });
+    }
+    let looked = tokio::time::timeout(LOOKING, issuer(outbound, uri));
+    let (keys, issuer) = tokio::join!(keys(outbound, uri), looked);
+    Ok(IssuerKeys { keys: keys?, issuer: issuer.ok().flatten() })
+}
+
+async fn keys(outbound: &Outbound, uri: &str) -> Result<KeySet, String> {
+    KeySet::parse(&get(outbound, uri).await?).map_err(|why| format!("its answer {why}"))
+}
+
+/// As its discovery document has it, which lies in a folder above the key set and names that very set.
+async fn issuer(outbound: &Outbound, uri: &str) -> Option<String> {
+    for address in discovery_addresses(uri) {
+        let Ok(answer) = get(outbound, &address).await else { continue };
+        let Ok(found) = serde_json::from_value::<Discovered>(answer) else { continue };
+        if found.jwks_uri == uri {
+            return named(found.issuer);
+        }
+    }
+    None
+}
+
+/// An issuer of many tenants writes its name with a placeholder, which no token says.
+fn named(issuer: String) -> Option<String> {
+    Some(issuer).filter(|name| !name.is_empty() && !name.contains('{'))
+}
+
+fn discovery_addresses(uri: &str) -> Vec<String> {
+    let bare = uri.split(['?', '#']).next().unwrap_or(uri);
+    let host = bare.find("://").map_or(0, |at| at + 3);
+    let mut folder = bare;
+    let mut found = Vec::new();
+    while let Some(at) = folder.rfind('/').filter(|at| *at >= host && found.len() < MOST_LOOKS) {
+        folder = &folder[..at];
+        if !folder.ends_with("/.well-known") {
+            found.push(format!("{folder}{DISCOVERY}"));
+        }
+    }
+    found
+}
+
+async fn get(outbound: &Outbound, uri: &str) -> Result<Value, String> {
     let request = outbound.request(Method::GET, uri).map_err(|e| e.to_string())?;
     let request = request.header(header::ACCEPT, HeaderValue::from_static("application/json"));
     let answer = send(request).await.map_err(|e| e.to_string())?;
     if answer.status != 200 {
         return Err(format!("it answered {}", answer.status));
     }
-    let json = serde_json::from_slice(&answer.body).map_err(|e| format!("its answer is not JSON: {e}"))?;
-    KeySet::parse(&json).map_err(|why| format!("its answer {why}"))
+    serde_json::from_slice(&answer.body).map_err(|e| format!("its answer is not JSON: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::discovery_addresses;
+
+    #[test]
+    fn discovery_documents_are_looked_for_above_the_keys() {
+        let of = |uri: &str| discovery_addresses(uri).join(" ").replace("/.well-known/openid-configuration", "/*");
+        assert_eq!(of("https://t.example/.well-known/jwks.json"), "https://t.example/*");
+        assert_eq!(
+            of("https://t.example/o/default/v1/keys?x=1"),
+            "https://t.example/o/default/v1/* https://t.example/o/default/* https://t.example/o/* https://t.example/*"
+        );
+        assert_eq!(of("https://t.example/a/b/c/d/e/f/g").split(' ').count(), 5);
+        assert_eq!(of("https://t.example"), "");
+    }
 }

@@ -16,6 +16,7 @@ enum Source {
     Model,
     Config,
     Key,
+    Workspace,
     Metadata(String),
 }
 
@@ -28,17 +29,18 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// `model`, `config_name`, `api_key_name` or `metadata_<key>`.
+    /// `model`, `config_name`, `api_key_name`, `workspace` or `metadata_<key>`.
     fn parse(text: &str) -> Result<Self, String> {
         let source = match text {
             "model" => Source::Model,
             "config_name" => Source::Config,
             "api_key_name" => Source::Key,
+            "workspace" => Source::Workspace,
             _ => match text.strip_prefix("metadata_").filter(|k| !k.is_empty()) {
                 Some(key) => Source::Metadata(key.to_owned()),
                 None => {
                     return Err(format!(
-                        "--metrics-labels `{text}` is not one of model, config_name, api_key_name, metadata_<key>"
+                        "--metrics-labels `{text}` is not one of model, config_name, api_key_name, workspace, metadata_<key>"
                     ));
                 }
             },
@@ -60,6 +62,7 @@ impl Label {
             Source::Model => Cow::Borrowed(&*r.model),
             Source::Config => Cow::Borrowed(&*r.config),
             Source::Key => Cow::Borrowed(&*r.key_name),
+            Source::Workspace => Cow::Borrowed(&*r.workspace_slug),
             Source::Metadata(key) => {
                 let map = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&r.metadata);
                 let found = map.ok().and_then(|m| m.get(key).and_then(|v| v.as_str().map(str::to_owned)));

@@ -105,6 +105,11 @@ impl Series {
     }
 }
 
+/// With those that operators opted into.
+fn labels<'l>(own: &[&'l str], extra: &'l [String]) -> Vec<&'l str> {
+    own.iter().copied().chain(extra.iter().map(String::as_str)).collect()
+}
+
 fn stream(r: &LogRecord) -> &'static str {
     if r.stream { "true" } else { "false" }
 }
@@ -157,14 +162,15 @@ impl Inner {
             ("audio_in", usage.audio_in),
             ("audio_out", usage.audio_out),
         ];
-        for ((class, n), told) in classes.into_iter().zip(&mut series.tokens).filter(|((_, n), _)| *n > 0) {
-            let sum = || self.tokens.with_label_values(&[&*r.provider, r.operation, class]);
+        let Series { extra, tokens, cost: spent, .. } = series;
+        for ((class, n), told) in classes.into_iter().zip(tokens).filter(|((_, n), _)| *n > 0) {
+            let sum = || self.tokens.with_label_values(&labels(&[&*r.provider, r.operation, class], extra));
             told.get_or_insert_with(sum).add(n as f64);
         }
         match r.cost {
             Some(cost) => {
-                let sum = || self.cost.with_label_values(&[&*r.provider, r.operation]);
-                series.cost.get_or_insert_with(sum).add(cost.usd());
+                let sum = || self.cost.with_label_values(&labels(&[&*r.provider, r.operation], extra));
+                spent.get_or_insert_with(sum).add(cost.usd());
             }
             None => self.unpriced.inc(),
         }

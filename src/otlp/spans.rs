@@ -2,6 +2,7 @@
 //! and one of kind SERVER above them for the client's request, made from the record of the answer that it got.
 
 use super::{SCHEMA, attribute, nanos, number, scope, text};
+use gateway_domain::operation::template;
 use gateway_domain::record::{CacheStatus, LogRecord, Trace};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -64,8 +65,10 @@ fn status(r: &LogRecord, from: u16) -> Option<Status> {
 }
 
 fn server(r: &LogRecord, trace: &Trace) -> Span {
+    let route = template(&r.method, &r.path);
     let mut attributes = vec![
         text("http.request.method", &r.method),
+        text("http.route", &route),
         text("url.path", &r.path),
         text("url.scheme", "http"),
         number("http.response.status_code", r.status.into()),
@@ -77,7 +80,7 @@ fn server(r: &LogRecord, trace: &Trace) -> Span {
     }
     attributes.extend(error_type(r, 500));
     attributes.extend(tenant(r));
-    let name = trace.span_name.as_deref().map_or_else(|| format!("{} {}", r.method, r.operation), str::to_owned);
+    let name = trace.span_name.as_deref().map_or_else(|| format!("{} {route}", r.method), str::to_owned);
     let flags = u32::from(trace.sampled) | if trace.parent == 0 { KNOWN_PARENT } else { REMOTE_PARENT };
     let times = (before_end(r, r.timings.total_us), nanos(r.created_at));
     Span {

@@ -255,7 +255,12 @@ pub(crate) async fn read_within(session: &mut ServerSession, longest: Duration) 
         return read.unwrap_or_else(|_| Err(Error::explain(ErrorType::ReadTimedout, "reading body")));
     }
     session.set_read_timeout(Some(longest));
-    session.read_request_body().await
+    let read = session.read_request_body().await;
+    if read.is_err() {
+        // Where the next request begins nobody can say any more.
+        session.set_keepalive(None);
+    }
+    read
 }
 
 /// Reads the whole body. One read that brings all of it is handed on without a copy.

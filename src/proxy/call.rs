@@ -22,30 +22,57 @@ pub(crate) struct Resolved<'a> {
 impl Resolved<'_> {
     /// The call as the adapter reads it.
     pub(crate) fn call<'b>(&'b self, request: &'b Request) -> Call<'b> {
-        let (route, content) = (&request.route, &*self.content);
+        let content = &*self.content;
         Call {
-            operation: route.asked(),
-            dialect: route.dialect,
-            method: &request.method,
-            tail: route.tail(),
-            query: route.query.as_deref(),
-            raw: route.raw,
+            raw: request.route.raw,
             body: &content.bytes,
             model: self.aim.model.as_deref(),
             model_span: content.model_span.clone(),
             stream: content.stream,
             wants_usage: content.wants_usage,
-            strict: self.leaf.strict && !request.headers.lenient,
-            now_ms: request.at.micros() / 1000,
+            strict: self.leaf.strict.unwrap_or(true) && request.headers.strict != Some(false),
             dice: u64::from_le_bytes(last_eight(request.trace.as_bytes())),
             origin: self.aim.origin,
             settings: &self.aim.settings,
+            ..raw_call(request)
+        }
+    }
+
+    /// Strict compliance that somebody asked for, and not just what is so by default.
+    fn is_held_to_openai(&self, request: &Request) -> bool {
+        match request.headers.strict {
+            None => self.leaf.strict == Some(true),
+            Some(strict) => strict && self.leaf.strict != Some(false),
+        }
+    }
+
+    /// Refuses what the target would not get as it was asked for, where the client or the config wants that.
+    fn check_adjusted(&self, request: &Request, adjusted: &[&'static str]) -> Result<(), Fault> {
+        let emulated = adjusted.iter().find(|field| **field == EMULATED);
+        if let Some(field) = emulated.filter(|_| self.is_held_to_openai(request)) {
+            let why = "could only be asked for in words, which strict compliance (strict_open_ai_compliance) forbids";
+            return Err(refused(self.provider(), field, why));
+        }
+        match adjusted {
+            [first, ..] if request.headers.unadjusted => {
+                let all = adjusted.join(", ");
+                let why = format!("would not arrive as asked ({all}), which x-gateway-adjusted-params: refuse forbids");
+                Err(refused(self.provider(), first, &why))
+            }
+            _ => Ok(()),
         }
     }
 
     pub(crate) fn provider(&self) -> &'static str {
         self.aim.adapter.info().slug
     }
+}
+
+/// The field that is done by an instruction where the provider has no switch for it.
+const EMULATED: &str = "response_format";
+
+fn refused(provider: &str, field: &str, why: &str) -> Fault {
+    Fault::new(FaultKind::Refused, format!("{field} at {provider} {why}")).on(field)
 }
 
 /// Everything of a target's request that its retries share.
@@ -74,7 +101,11 @@ impl Prepared {
             None => return Err(unsupported(operation, resolved.provider())),
         };
         let out = match request.upload {
-            None => aim.adapter.request(&resolved.call(request))?,
+            None => {
+                let out = aim.adapter.request(&resolved.call(request))?;
+                resolved.check_adjusted(request, &out.adjusted)?;
+                out
+            }
             Some(_) => unread(request, aim, &endpoint)?,
         };
         let mut head = head::build(request, resolved.leaf, aim, &endpoint, &out, client, aliases)?;

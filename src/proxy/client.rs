@@ -116,6 +116,11 @@ impl<'a> Client<'a> {
     }
 
     async fn left(&mut self, leader: Option<&Leader>) -> ClientLeft {
+        if let Some(head) = self.early.as_mut().and_then(EarlyKeepalive::head_to_come)
+            && let Err(e) = self.session.downstream_modules_ctx.response_header_filter(head, false).await
+        {
+            return ClientLeft::Gone(e);
+        }
         let session = &mut *self.session.downstream_session;
         let left = match (&mut self.early, &self.upload) {
             (_, Some(upload)) => upload.feed(session).await,

@@ -247,7 +247,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             Ended::ClientLeft(left) => Err(self.gone(left)),
             Ended::Unsent(fault) => {
                 self.record.status = fault.status();
-                self.fault_after(&fault).await
+                self.fault(&fault).await
             }
             Ended::Cut(fault) => {
                 self.record.fault = Some(fault.kind().row().label);
@@ -255,13 +255,6 @@ impl<G: Growth> Delivery<'_, '_, G> {
                 Err(ClientLeft::CutOff("upstream broke off"))
             }
         }
-    }
-
-    /// A pass-through that broke before a byte of it went down.
-    async fn fault_after(&mut self, fault: &Fault) -> Delivered {
-        self.record.fault = Some(fault.kind().row().label);
-        let head = fault_head(&self.parts.names, self.request, fault, self.info);
-        self.client.whole(head, fault.body(self.request.route.dialect).into()).await
     }
 
     fn gone(&mut self, left: ClientLeft) -> ClientLeft {
@@ -373,7 +366,8 @@ impl<G: Growth> Delivery<'_, '_, G> {
                 if let Some(leader) = self.leader.take() {
                     leader.fail(answer.shared_failure());
                 }
-                Failure { status: answer.status(), body: answer.body, message: answer.failure.unwrap_or_default() }
+                let message = answer.failure.clone().unwrap_or_default();
+                Failure { status: answer.status(), body: answer.body, message, usage: None }
             }
             _ => {
                 self.record.status = 502;

@@ -152,7 +152,12 @@ impl<'a> Exchange<'a> {
 
     /// Another target has its turn.
     async fn leave(&mut self, mut attempt: Attempt, outcome: Outcome, mut record: Box<LogRecord>) {
-        record.charges = std::mem::take(&mut attempt.reservation).leave(outcome.status());
+        record.usage = match &outcome {
+            Outcome::Whole(answer) => answer.usage,
+            _ => None,
+        };
+        let reservation = std::mem::take(&mut attempt.reservation);
+        record.charges = reservation.leave(outcome.status(), record.usage.as_ref());
         let received = match &outcome {
             Outcome::Whole(answer) => Some(Received { headers: &answer.head.headers, body: &answer.original }),
             _ => None,
@@ -190,6 +195,10 @@ impl<'a> Exchange<'a> {
             leader: attempt.leader.take(),
         };
         let delivered = delivery.run(outcome).await;
+        if attempt.info.is_clients_host {
+            let (sent, received) = (self.client.view().body_bytes_read() as u64, record.response_bytes);
+            record.usage = record.usage.map(|usage| usage.believable(sent, received));
+        }
         let late = attempt.info.late_prices.as_ref();
         if let Some(card) = late.and_then(|prices| prices.of(record.response_model.as_deref())) {
             holds.price_at(*card);

@@ -39,8 +39,10 @@ pub(crate) struct GatewayHeaders {
     pub(crate) provider_url: Option<&'static str>,
     /// A setting of what is not built; told after what the organisation forbids.
     pub(crate) not_built: Option<Fault>,
-    /// `false` beats the config.
-    pub(crate) lenient: bool,
+    /// `strict-open-ai-compliance`: `false` beats the config.
+    pub(crate) strict: Option<bool>,
+    /// `adjusted-params: refuse`: a request of which a target would get less than was asked is a 400.
+    pub(crate) unadjusted: bool,
     /// `None` when the client tells nothing of a trace.
     pub(crate) traced: Option<Box<Told>>,
     /// What the client's library tells of itself.
@@ -85,6 +87,10 @@ static NOT_TAKEN: &[(&str, &str)] = &[
     ("byteplus-region", NO_FAMILY),
     ("fireworks-account-id", "is not available in this version: files and fine-tuning at Fireworks are not part of it"),
     ("mistral-fim-completion", "is not taken: send the request to /v1/proxy/fim/completions"),
+    // Of earlier versions of the contract, before there were configs.
+    ("cache", "is not taken: say it in a config (`cache`)"),
+    ("retry-count", "is not taken: say it in a config (`retry.attempts`)"),
+    ("mode", "is not taken: say it in a config (`strategy.mode`)"),
 ];
 
 /// The same of families that are not built, whose settings begin so.
@@ -101,6 +107,10 @@ static PROVIDER_URLS: &[&str] =
 impl GatewayHeaders {
     pub(crate) fn parse(headers: &HeaderMap, aliases: &[String], trusted: &Trusted) -> Result<Self, Fault> {
         let mut parsed = Self::default();
+        // Only what stands there twice, or under two prefixes, can say two things.
+        if headers.len() > headers.keys_len() || !aliases.is_empty() {
+            check_unanimous(headers, aliases)?;
+        }
         for (name, value) in headers {
             let name = name.as_str();
             if !name.starts_with("x-") || name.starts_with("x-vertex-ai-") {
@@ -212,7 +222,8 @@ impl GatewayHeaders {
                 }
                 self.sensitive = Some(lower.into());
             }
-            "strict-open-ai-compliance" | "strict-openai-compliance" => self.lenient = !flag(name, text()?)?,
+            "strict-open-ai-compliance" | "strict-openai-compliance" => self.strict = Some(flag(name, text()?)?),
+            "adjusted-params" => self.unadjusted = refuses(name, text()?)?,
             "debug" => self.debug = Some(flag(name, text()?)?),
             other => {
                 self.provider_url =
@@ -238,6 +249,22 @@ impl GatewayHeaders {
         }
         Ok(())
     }
+}
+
+/// A setting that is given two values could be in force with either.
+fn check_unanimous(headers: &HeaderMap, aliases: &[String]) -> Result<(), Fault> {
+    let mut seen: Vec<(&str, &HeaderValue)> = Vec::new();
+    for (name, value) in headers {
+        let Some(suffix) = suffix_of(name.as_str(), aliases) else { continue };
+        match seen.iter().find(|(known, _)| *known == suffix) {
+            Some((_, first)) if *first != value => {
+                return Err(bad(name.as_str(), "is given twice, with different values"));
+            }
+            Some(_) => {}
+            None => seen.push((suffix, value)),
+        }
+    }
+    Ok(())
 }
 
 /// Headers of libraries that tell of themselves.
@@ -308,6 +335,14 @@ fn flag(name: &str, text: &str) -> Result<bool, Fault> {
         "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
         _ => Err(bad(name, "must be true or false")),
+    }
+}
+
+fn refuses(name: &str, text: &str) -> Result<bool, Fault> {
+    match text {
+        "refuse" => Ok(true),
+        "allow" => Ok(false),
+        _ => Err(bad(name, "must be refuse or allow")),
     }
 }
 
@@ -476,6 +511,7 @@ mod tests {
             ("x-gateway-azure-deployment-config", "[]"),
             ("x-gateway-provider-responses-proxy", "yes"),
             ("x-gateway-strict-open-ai-compliance", "no"),
+            ("x-gateway-adjusted-params", "drop"),
             ("x-acme-request-timeout", "-1"),
         ] {
             let fault = parse(&[(name, value)]).expect_err(name);
@@ -515,7 +551,7 @@ mod tests {
             (told.parent.map(|p| p.span), told.span_name.as_deref()),
             (Some(0xb7ad_6b71_6920_3331), Some("step"))
         );
-        assert!(h.lenient && h.request_timeout_ms == Some(1500));
+        assert!(h.strict == Some(false) && h.request_timeout_ms == Some(1500));
         assert_eq!(h.provider_headers, [("openai-beta", HeaderValue::from_static("prefixed"))]);
     }
 }

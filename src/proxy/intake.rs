@@ -18,6 +18,7 @@ use gateway_domain::ports::Tokens as _;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::snapshot::Key;
+use gateway_domain::stranger::{Stranger, Unwelcome};
 use gateway_domain::token::{self, TokenError};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, OrgId, Secret, Timestamp};
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -42,30 +43,34 @@ pub(crate) struct Refused {
     pub(crate) request: Option<Box<Request>>,
     /// The token may be good once the issuers of this organisation were asked for their keys again.
     pub(crate) unknown_signer: Option<OrgId>,
+    /// Refused for whom it came from, which nothing else tells of.
+    pub(crate) stranger: Option<Stranger>,
 }
 
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Self {
-        Self { fault, request: None, unknown_signer: None }
-    }
-}
-
-impl From<TokenError> for Refused {
-    fn from(error: TokenError) -> Self {
-        let told = error.to_string();
-        match error {
-            TokenError::Forbidden(_) => Fault::new(FaultKind::Forbidden, told).into(),
-            TokenError::Invalid(_) => Fault::new(FaultKind::Unauthenticated, told).into(),
-            TokenError::UnknownKey(org) => {
-                Self { unknown_signer: Some(org), ..Fault::new(FaultKind::Unauthenticated, told).into() }
-            }
-        }
+        Self { fault, request: None, unknown_signer: None, stranger: None }
     }
 }
 
 impl Refused {
     pub(crate) fn of(fault: Fault, request: Box<Request>) -> Self {
-        Self { fault, request: Some(request), unknown_signer: None }
+        Self { request: Some(request), ..fault.into() }
+    }
+
+    fn stranger(fault: Fault, stranger: Stranger) -> Self {
+        Self { stranger: Some(stranger), ..fault.into() }
+    }
+
+    /// A token that names this organisation, which nobody vouches for.
+    fn token(error: &TokenError, org: Option<OrgId>) -> Self {
+        let told = error.to_string();
+        let (why, kind, unknown_signer) = match error {
+            TokenError::Forbidden(_) => (Unwelcome::NoPlace, FaultKind::Forbidden, None),
+            TokenError::Invalid(_) => (Unwelcome::BadToken, FaultKind::Unauthenticated, None),
+            TokenError::UnknownKey(org) => (Unwelcome::BadToken, FaultKind::Unauthenticated, Some(*org)),
+        };
+        Self { unknown_signer, ..Self::stranger(Fault::new(kind, told), Stranger::with_token(why, org)) }
     }
 }
 
@@ -135,7 +140,8 @@ pub(crate) fn receive(
         keep,
         span,
     });
-    let refusal = bad_header.or_else(|| permit(&request)).or_else(|| saved_only(gateway, &request));
+    let refusal = bad_header.or_else(|| permit(&request)).or_else(|| unknown_route(&request));
+    let refusal = refusal.or_else(|| saved_only(gateway, &request));
     let refusal = refusal.or_else(|| request.headers.not_built.clone());
     match refusal {
         Some(fault) => Err(Refused::of(fault, request)),
@@ -147,9 +153,13 @@ pub(crate) fn receive(
 /// unchanged that way.
 const KEY_HEADERS: &[&str] = &["x-api-key", "api-key", "x-goog-api-key"];
 
+/// Where [`credentials`] looks.
+const NO_KEY: &str =
+    "No gateway key: send it in x-gateway-api-key, Authorization: Bearer, x-api-key, api-key or x-goog-api-key";
+
 /// The gateway key, and what is meant for the upstream: with `x-gateway-api-key` present the other
 /// places hold the upstream's credential (see `docs/security.md`).
-fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a str, Option<&'a str>), Fault> {
+fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a str, Option<&'a str>), Refused> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim);
     let bearer = text(header::AUTHORIZATION).map(|v| {
         let cut = v.get(..7).filter(|p| p.eq_ignore_ascii_case("bearer "));
@@ -162,14 +172,15 @@ fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a st
         .or_else(|| headers.iter().find(|(n, _)| suffix_of(n.as_str(), aliases) == Some("api-key")).map(|(_, v)| v));
     match own {
         Some(own) => {
-            let own = own.to_str().map_err(|_| unauthenticated("The gateway key must be visible ASCII"))?;
+            let own = own.to_str().map_err(|_| {
+                let fault = unauthenticated("The gateway key must be visible ASCII");
+                Refused::stranger(fault, Stranger::unknown(Unwelcome::UnknownKey))
+            })?;
             Ok((own.trim(), bearer.filter(|b| !b.is_empty()).or(named)))
         }
         None => match bearer.filter(|b| !b.is_empty()).or(named) {
             Some(key) => Ok((key, None)),
-            None => {
-                Err(unauthenticated("No gateway key: send it in x-gateway-api-key, Authorization: Bearer or x-api-key"))
-            }
+            None => Err(Refused::stranger(unauthenticated(NO_KEY), Stranger::unknown(Unwelcome::NoKey))),
         },
     }
 }
@@ -209,11 +220,16 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
     let world = gateway.live.world();
     let hash = KeyHash::of(text);
     let in_force = |key: &Key| {
-        let ended = !key.active || key.expires_at.is_some_and(|t| t <= now);
-        if ended { Err(unauthenticated("The gateway key has expired or is not active")) } else { Ok(()) }
+        let why = match key.expires_at {
+            Some(at) if at <= now => Unwelcome::ExpiredKey,
+            _ if key.active => return Ok(()),
+            _ => Unwelcome::InactiveKey,
+        };
+        let fault = unauthenticated("The gateway key has expired or is not active");
+        Err(Refused::stranger(fault, Stranger::with_key(why, key)))
     };
     if let Some(tenant) = tenants::find(&world, &hash) {
-        return in_force(&tenant.key).map(|()| tenant).map_err(Refused::from);
+        return in_force(&tenant.key).map(|()| tenant);
     }
     let known = world.snapshot.key(&hash);
     let key = match known {
@@ -222,8 +238,11 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
             // To check a signature takes longer than all else.
             return Err(gateway.shield.unknown_keys().into());
         }
-        None if token::looks_signed(text) => gateway.issuers.key(&world.snapshot, text, &hash, now)?,
-        None => return Err(unknown_key().into()),
+        None if token::looks_signed(text) => {
+            let found = gateway.issuers.key(&world.snapshot, text, &hash, now);
+            found.map_err(|error| Refused::token(&error, gateway.issuers.named(&world.snapshot, text)))?
+        }
+        None => return Err(Refused::stranger(unknown_key(), Stranger::unknown(Unwelcome::UnknownKey))),
     };
     in_force(&key)?;
     let tenant = Arc::new(tenant(&world, key)?);
@@ -237,13 +256,17 @@ fn unknown_key() -> Fault {
     unauthenticated("The gateway key is not valid")
 }
 
-fn tenant(world: &Arc<World>, key: Arc<Key>) -> Result<Tenant, Fault> {
+fn tenant(world: &Arc<World>, key: Arc<Key>) -> Result<Tenant, Refused> {
     let workspace = match (key.kind, key.workspace) {
         (KeyKind::WorkspaceService | KeyKind::WorkspaceUser, Some(id)) => id,
-        _ => return Err(Fault::new(FaultKind::Forbidden, "Admin keys cannot call models; use a workspace key")),
+        _ => {
+            let fault = Fault::new(FaultKind::Forbidden, "Admin keys cannot call models; use a workspace key");
+            return Err(Refused::stranger(fault, Stranger::with_key(Unwelcome::WrongKind, &key)));
+        }
     };
-    let workspace = world.snapshot.workspace(workspace).filter(|w| w.active).ok_or_else(unknown_key)?.clone();
-    let org = world.snapshot.org(key.org).ok_or_else(unknown_key)?.clone();
+    let homeless = || Refused::stranger(unknown_key(), Stranger::with_key(Unwelcome::InactiveKey, &key));
+    let workspace = world.snapshot.workspace(workspace).filter(|w| w.active).ok_or_else(homeless)?.clone();
+    let org = world.snapshot.org(key.org).ok_or_else(homeless)?.clone();
     Ok(Tenant { world: world.clone(), key, org, workspace })
 }
 
@@ -266,6 +289,13 @@ fn permit(request: &Request) -> Option<Fault> {
         return None;
     }
     Some(Fault::new(FaultKind::Forbidden, "The key lacks the scope completions.write"))
+}
+
+/// A path that is nothing but the provider's, where the organisation wants none of those.
+fn unknown_route(request: &Request) -> Option<Fault> {
+    let unknown = request.route.operation == Operation::Proxy && request.tenant.org.known_routes_only;
+    let told = "Not Found: the organisation has opened known routes only (known_routes_only)";
+    unknown.then(|| Fault::new(FaultKind::UnknownRoute, told))
 }
 
 /// Saved-only mode: of several violations the first in this order is told.

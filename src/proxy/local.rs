@@ -1,7 +1,7 @@
 //! What the gateway answers itself on the proxy port: greeting, health, the model catalogue, and the
 //! control-plane routes, which are handed to the admin service, so that clients need one base URL.
 
-use super::client::{SmallAnswer, answer_early};
+use super::client::{SmallAnswer, answer_early, send_head};
 use super::deliver::{bare_head, json_answer};
 use super::record::PendingRecords;
 use super::request::Request;
@@ -21,6 +21,10 @@ use std::collections::BTreeSet;
 pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::Result<Option<bool>> {
     let head = session.req_header();
     let path = head.uri.path();
+    if gateway.settings.cors.as_ref().is_some_and(|origins| origins.is_preflight(head)) {
+        send_head(session, bare_head(204), None, true).await?;
+        return Ok(Some(true));
+    }
     if head.method == Method::GET && path == "/" {
         return text(session, "This is an AI gateway. Inference and Admin API live below /v1.\n").await;
     }

@@ -20,6 +20,7 @@ use gateway_domain::record::mask;
 use gateway_domain::snapshot::SavedConfig;
 use gateway_domain::{Fault, FaultKind};
 use inline::not_json;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::sync::{Arc, LazyLock, OnceLock};
 use uuid::Uuid;
@@ -79,6 +80,10 @@ pub(crate) async fn choose(gateway: &Gateway, tenant: &Tenant, headers: &Gateway
             return Ok(Chosen { config, inline: true, name: "inline".into(), saved: None });
         }
         return saved(tenant, text).ok_or_else(|| {
+            if serde_json::from_str::<IgnoredAny>(text).is_ok() && !mask::is_name(text) {
+                let message = "Invalid config passed: a config is a JSON object, or the slug of a saved one";
+                return Fault::new(FaultKind::BadConfig, message).on("x-gateway-config");
+            }
             // What is no name may be anything, a broken object with a credential in it too.
             let named = if mask::is_name(text) { format!("`{text}` ") } else { String::new() };
             let message = format!("Invalid config passed: no saved config {named}in this workspace, and not JSON");

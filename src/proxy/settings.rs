@@ -1,5 +1,6 @@
 //! What the data plane needs of the settings, in the form that it uses.
 
+use super::cors::CorsOrigins;
 use crate::settings::LogBodies;
 use gateway_domain::egress::Trusted;
 use gateway_domain::record::mask;
@@ -13,6 +14,8 @@ pub(crate) struct ProxySettings {
     pub(crate) trusted: Arc<Trusted>,
     pub(crate) trusted_proxies: Vec<IpNet>,
     pub(crate) block_inline_config: bool,
+    /// Origins whose pages may call; `None`: those of no other.
+    pub(crate) cors: Option<Arc<CorsOrigins>>,
     pub(crate) max_body: usize,
     pub(crate) body_timeout: Duration,
     pub(crate) first_byte_timeout: Duration,

@@ -4,8 +4,10 @@
 use super::Gateway;
 use super::intake::Refused;
 use super::request::Request;
+use crate::clock;
 use crate::peers::Peers;
 use gateway_domain::snapshot::ManagedProvider;
+use gateway_domain::stranger::TurnedAway;
 use gateway_domain::{Fault, FaultKind};
 use parking_lot::Mutex;
 use pingora::proxy::Session;
@@ -157,12 +159,27 @@ impl Gateway {
         (seen > most).then(|| self.shield.flood("Too many requests from this address"))
     }
 
-    /// A flood of unknown keys from one address is shed without a further look.
+    /// A flood of unknown keys from one address is shed without a further look; of others that were not let in it is
+    /// told who they were.
     pub(super) fn count_unknown(&self, session: &Session, refused: Refused) -> Refused {
-        if refused.fault.kind() != FaultKind::Unauthenticated {
-            return refused;
+        if refused.fault.kind() == FaultKind::Unauthenticated
+            && let Some(flooded) = self.count_unknown_key(session)
+        {
+            return flooded.into();
         }
-        self.count_unknown_key(session).map_or(refused, Refused::from)
+        if let Some(stranger) = refused.stranger {
+            let head = session.req_header();
+            self.door.note(TurnedAway {
+                stranger,
+                at: clock::now(),
+                status: refused.fault.status(),
+                message: refused.fault.message().to_owned(),
+                method: head.method.to_string(),
+                path: TurnedAway::short(head.uri.path()),
+                client: self.client_ip(session),
+            });
+        }
+        refused
     }
 
     /// What is told instead of "unknown" to an address that has sent too many such keys.

@@ -5,11 +5,15 @@ use super::process::Process;
 use crate::accounts::Accounts;
 use crate::issuers::Issuers;
 use crate::live::Live;
+use crate::metrics::{Metrics, Shape};
 use crate::settings::Settings;
+use crate::strangers::Strangers;
 use gateway_admin::{App, Quotas, Status};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
-use gateway_domain::ports::{Changes, ConfigStore, Live as _, LogStore, Revision, Standings, Tokens, Vault};
+use gateway_domain::ports::{
+    Changes, ConfigStore, Doorkeeper, Live as _, LogStore, Revision, Standings, Tokens, Vault,
+};
 use gateway_store::{
     Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, SealingVault,
 };
@@ -143,12 +147,15 @@ pub(crate) async fn rejoin(database: &Database, vault: &dyn Vault) -> Result<(),
     database.check_key(vault).await.map_err(|e| e.to_string())
 }
 
-pub(crate) fn app(
-    booted: &Booted,
-    process: Arc<Process>,
-    (tokens, standings): (Arc<dyn Tokens>, Arc<dyn Standings>),
-    settings: &Settings,
-) -> App {
+/// What the control plane asks and tells of the rest of the process.
+pub(crate) struct AppPorts {
+    pub(crate) tokens: Arc<dyn Tokens>,
+    pub(crate) standings: Arc<dyn Standings>,
+    pub(crate) door: Arc<dyn Doorkeeper>,
+}
+
+pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, settings: &Settings) -> App {
+    let AppPorts { tokens, standings, door } = ports;
     let status: Arc<dyn Status> = process;
     App {
         store: booted.store.clone(),
@@ -167,6 +174,7 @@ pub(crate) fn app(
         standings,
         trials: None,
         quotas: Quotas::default(),
+        door,
         header_aliases: aliases(settings).into(),
         public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
         data_service: settings.data_service_token.as_deref().map(KeyHash::of),
@@ -250,7 +258,10 @@ pub(crate) async fn new_admin_key(settings: &Settings) -> Result<String, String>
     let booted = boot(settings).await?;
     let nobody = Arc::new(Process::detached(booted.live.clone())?);
     let nothing = Arc::new(Accounts::detached(booted.database.clone()));
-    let app = app(&booted, nobody, (Arc::new(Issuers::detached()), nothing), settings);
+    let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
+    let (unheard, _) = Strangers::new(&metrics, false).map_err(|e| e.to_string())?;
+    let ports = AppPorts { tokens: Arc::new(Issuers::detached()), standings: nothing, door: unheard };
+    let app = app(&booted, nobody, ports, settings);
     let key = gateway_admin::new_admin_key(&app).await.map_err(|e| e.to_string())?;
     Ok(key.expose().clone())
 }

@@ -54,7 +54,7 @@ pub(super) fn listen(settings: &Settings, upgrade: bool) -> Result<Option<Arc<Li
             .map_err(|e| format!("--upgrade: no listeners came over --upgrade-sock {}: {e}", path.display()))?,
         false => Vec::new(),
     };
-    Listening::open(&settings.listen, inherited).map(Some)
+    Listening::open(&settings.listen.0, inherited).map(Some)
 }
 
 /// Serves until the process ends by its signals.

@@ -80,7 +80,7 @@ impl Drain {
             timeout: settings.drain_timeout.0,
             upgrade_sock: settings.upgrade_sock.clone(),
             upgrading: AtomicBool::new(false),
-            listen: if settings.role == Role::Admin { Vec::new() } else { settings.listen.clone() },
+            listen: if settings.role == Role::Admin { Vec::new() } else { settings.listen.0.clone() },
             admin: settings.admin_listen,
         }
     }

@@ -1,11 +1,14 @@
-//! The access log: one JSON line for each request on standard output, a batch in one write.
+//! The access log: one JSON line for each request on standard output, and for callers that were not let in; a batch in
+//! one write.
 //! Holds what the record holds of names, numbers and times; never a body or a header.
 
 use gateway_domain::NanoUsd;
 use gateway_domain::id::KeyId;
 use gateway_domain::record::LogRecord;
+use gateway_domain::stranger::TurnedAway;
 use serde::Serialize;
 use std::io::Write;
+use tokio::sync::mpsc::Receiver;
 use uuid::Uuid;
 
 #[derive(Serialize)]
@@ -74,6 +77,46 @@ pub(super) fn write(records: &[LogRecord]) {
             text.push(b'\n');
         }
     }
+    put(&text);
+}
+
+fn put(text: &[u8]) {
     // A closed standard output must not stop the records themselves.
-    let _ = std::io::stdout().lock().write_all(&text);
+    let _ = std::io::stdout().lock().write_all(text);
+}
+
+/// What is known of a caller that was not let in.
+#[derive(Serialize)]
+struct StrangerLine<'a> {
+    time: String,
+    method: &'a str,
+    path: &'a str,
+    status: u16,
+    /// In place of the fault of a request that was somebody's.
+    refused: &'static str,
+    client: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<KeyId>,
+}
+
+/// One line for each that waits.
+pub(super) fn write_turned_away(waiting: &mut Receiver<TurnedAway>) {
+    let mut text = Vec::new();
+    while let Ok(caller) = waiting.try_recv() {
+        let line = StrangerLine {
+            time: caller.at.to_string(),
+            method: &caller.method,
+            path: &caller.path,
+            status: caller.status,
+            refused: caller.stranger.why.label(),
+            client: caller.client.map_or_else(String::new, |client| client.to_string()),
+            key: caller.stranger.key,
+        };
+        if serde_json::to_writer(&mut text, &line).is_ok() {
+            text.push(b'\n');
+        }
+    }
+    if !text.is_empty() {
+        put(&text);
+    }
 }

@@ -42,6 +42,7 @@ async fn failures_are_kept_by_default_and_successes_are_not() {
     assert!(!bad["request"]["gatewayHeaders"]["x-gateway-config"].to_string().contains("sk-upstream"), "{bad}");
     assert_eq!(bad["transformedRequest"]["body"]["user"], "ann", "the same bytes, shown in both places");
     assert_eq!(bad["transformedRequest"]["headers"]["authorization"], "***");
+    assert_eq!(bad["transformedRequest"]["url"], format!("{}/chat/completions", upstream.url()));
     assert_eq!(bad["originalResponse"]["headers"]["x-request-id"], "r-1");
     assert_eq!(bad["originalResponse"]["body"]["error"]["message"], "scripted 500");
     assert_eq!(said(&bad)["error"]["message"], "scripted 500");

@@ -76,6 +76,46 @@ async fn values_that_are_no_text_are_named_too() {
 }
 
 #[tokio::test]
+async fn what_was_a_setting_once_is_refused_by_name() {
+    let gateway = Gateway::start().await;
+    for (name, value) in [("x-gateway-cache", "simple"), ("x-gateway-retry-count", "3"), ("x-gateway-mode", "single")] {
+        let answer = gateway.chat().provider("mock").header(name, value).json(&hello()).send().await.expect(400);
+        assert!(answer.error().contains(name) && answer.error().contains("config"), "{}", answer.error());
+    }
+    let answer = gateway.chat().header("x-gateway-config", "[1]").json(&hello()).send().await.expect(400);
+    assert!(answer.error().contains("a JSON object") && !answer.error().contains("not JSON"), "{}", answer.error());
+}
+
+#[tokio::test]
+async fn one_setting_with_two_values_is_a_400() {
+    let gateway = Gateway::with(&["--header-alias", "x-acme-"]).await;
+    let body = hello().to_string();
+    let ask = async |headers: &str| {
+        let mut client = Raw::connect(gateway.proxy).await;
+        let (length, key) = (body.len(), WORKSPACE_KEY);
+        let head = format!("host: g\r\nx-gateway-api-key: {key}\r\ncontent-type: application/json\r\n{headers}");
+        client
+            .send(format!("POST /v1/chat/completions HTTP/1.1\r\n{head}content-length: {length}\r\n\r\n{body}"))
+            .await;
+        let response = client.response().await;
+        (response.head.status, response.text())
+    };
+    for (headers, status) in [
+        ("x-gateway-provider: mock\r\n", 200),
+        ("x-gateway-provider: mock\r\nx-gateway-provider: mock\r\n", 200),
+        ("x-gateway-provider: mock\r\nx-acme-provider: mock\r\n", 200),
+        ("x-gateway-provider: mock\r\nx-gateway-provider: openai\r\n", 400),
+        ("x-gateway-provider: mock\r\nx-acme-provider: openai\r\n", 400),
+        ("x-gateway-provider: mock\r\nx-acme-api-key: another-key-entirely\r\n", 400),
+    ] {
+        let (answered, text) = ask(headers).await;
+        assert_eq!(answered, status, "{headers}: {text}");
+        assert!(status == 200 || text.contains("different values"), "{text}");
+        assert!(!text.contains("another-key-entirely"));
+    }
+}
+
+#[tokio::test]
 async fn the_wrong_content_type_is_a_400() {
     let gateway = Gateway::start().await;
     for kind in ["text/plain", "application/xml", "multipart/form-data; boundary=x"] {

@@ -1,7 +1,9 @@
 //! Each field that an admin can set, and the test that sees it on the proxy. The table is held to the description of
 //! the API: a new field needs its line, and the test that a line names must be there.
 
-use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, eventually, hello, reply, stand_at_noon, with};
+use crate::harness::{
+    Gateway, Upstream, WORKSPACE_KEY, eventually, gateway::target, hello, reply, stand_at_noon, with,
+};
 use gateway_testing::Redis;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -153,6 +155,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("security_settings", "tenants::a_key_of_a_person_may_no_more_than_the_role_on_the_proxy_port_too"),
             ("overridable_sections", "in_force::a_workspace_decides_for_itself_where_it_may"),
             ("managers_set_limits", "in_force::managers_set_limits_where_the_organisation_says_so"),
+            ("known_routes_only", "in_force::a_misspelt_route_goes_nowhere_where_only_known_ones_are_open"),
             ("token_rules", "tokens::issuer_and_audience_are_held_to_what_the_organisation_says"),
             ("cache_max_age", "cached::the_organisation_bounds_how_long_answers_are_kept"),
             ("debug_log", "captured::the_debug_header_and_the_organisation_say_metrics_only"),
@@ -526,4 +529,28 @@ async fn managers_set_limits_where_the_organisation_says_so() {
     lift(403).await;
     gateway.admin().put("/admin/organisation", &json!({ "managers_set_limits": true })).await.expect(200);
     lift(200).await;
+}
+
+#[tokio::test]
+async fn a_misspelt_route_goes_nowhere_where_only_known_ones_are_open() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::chat("hi")).await;
+    let ask = async |path: &str, wanted: u16| {
+        let answer = gateway.post(path).config(&target(&upstream)).json(&hello()).send().await;
+        assert_eq!(answer.status, wanted, "{path}: {}", answer.text());
+        answer
+    };
+    // By itself whatever is below /v1 is the provider's to know, and the answer says whose it is.
+    let passed = ask("/v1/chat/completion", 200).await;
+    assert_eq!(passed.header("x-gateway-provider"), Some("openai"));
+    gateway.admin().put("/admin/organisation", &json!({ "known_routes_only": true })).await.expect(200);
+    let before = upstream.seen().len();
+    for path in ["/v1/chat/completion", "/v1/proxy/chat/completion", "/v1/Chat/completions", "/v1/brand/new"] {
+        let refused = ask(path, 404).await;
+        assert!(refused.error().contains("known_routes_only"), "{path}: {}", refused.error());
+    }
+    assert_eq!(upstream.seen().len(), before, "nothing went up");
+    for path in ["/v1/chat/completions", "/v1/chat/completions/", "/v1/proxy/chat/completions"] {
+        ask(path, 200).await;
+    }
 }

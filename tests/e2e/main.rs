@@ -11,6 +11,8 @@ mod azure;
 mod bedrock;
 mod bodies;
 #[cfg(test)]
+mod browsers;
+#[cfg(test)]
 mod budgets;
 #[cfg(test)]
 mod cached;
@@ -24,6 +26,8 @@ mod clocks;
 mod clouds;
 #[cfg(test)]
 mod cluster;
+#[cfg(test)]
+mod compressed;
 #[cfg(test)]
 mod config_costs;
 #[cfg(test)]
@@ -89,6 +93,8 @@ mod passthrough;
 #[cfg(test)]
 mod postgres;
 #[cfg(test)]
+mod promised_json;
+#[cfg(test)]
 mod raw_http1;
 #[cfg(test)]
 mod raw_http2;
@@ -128,6 +134,8 @@ mod tls;
 mod token_limits;
 #[cfg(test)]
 mod tokens;
+#[cfg(test)]
+mod turned_away;
 #[cfg(test)]
 mod upload_clocks;
 #[cfg(test)]

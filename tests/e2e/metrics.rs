@@ -32,19 +32,25 @@ async fn counted(gateway: &Gateway, requests: u32) -> String {
 
 #[tokio::test]
 async fn labels_are_opted_into_and_their_values_are_bounded() {
-    let gateway = Gateway::with(&["--metrics-labels", "model,config_name,api_key_name,metadata_team"]).await;
+    let gateway = Gateway::with(&["--metrics-labels", "model,config_name,api_key_name,workspace,metadata_team"]).await;
     let (_, key) = gateway.admin().workspace_key("of the team", json!({})).await;
-    let slug = gateway.admin().config("named", &json!({ "provider": "mock" })).await;
+    let upstream = Upstream::replying(|_| reply::chat("hi")).await;
+    let slug = gateway.admin().config("named", &target(&upstream)).await;
     let call = gateway.chat().key(&key).header("x-gateway-config", &slug);
     call.header("x-gateway-metadata", r#"{"team":"blue"}"#).json(&hello()).send().await.expect(200);
     let metrics = counted(&gateway, 1).await;
-    for metric in
-        ["request_count", "llm_request_duration_milliseconds_count", "gateway_request_duration_milliseconds_count"]
-    {
+    for metric in [
+        "request_count",
+        "llm_request_duration_milliseconds_count",
+        "gateway_request_duration_milliseconds_count",
+        "llm_token_sum",
+        "llm_cost_sum",
+    ] {
         for (name, value) in [
             ("model", "gpt-4o-mini"),
             ("config_name", &slug),
             ("api_key_name", "of the team"),
+            ("workspace", "default"),
             ("metadata_team", "blue"),
         ] {
             assert_eq!(values(&metrics, metric, name), [value.to_owned()].into(), "{metric} {name}: {metrics}");

@@ -82,7 +82,7 @@ async fn a_call_becomes_spans_with_the_attributes_of_the_conventions() {
     call.json(&hello()).send().await.expect(200);
     let client = spans(&collector, 3, 1).await.remove(0);
     let server = spans(&collector, 2, 1).await.remove(0);
-    assert_eq!((client.name.as_str(), server.name.as_str()), ("chat gpt-4o-mini", "POST chatComplete"));
+    assert_eq!((client.name.as_str(), server.name.as_str()), ("chat gpt-4o-mini", "POST /v1/chat/completions"));
     assert_eq!((&client.trace_id, &client.parent_span_id), (&server.trace_id, &server.span_id));
     assert!(server.parent_span_id.is_empty() && client.trace_id.len() == 16 && client.span_id.len() == 8);
     assert!(server.start_time_unix_nano <= client.start_time_unix_nano);

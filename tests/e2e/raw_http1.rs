@@ -213,6 +213,7 @@ async fn no_request_hides_in_another() {
     let gateway = Gateway::start().await;
     let hidden = "GET /v1/health HTTP/1.1\r\nhost: hidden\r\n\r\n";
     let chunked = format!("0\r\n\r\n{hidden}");
+    let no_digit = format!("2\r\n{{}}\r\n\r\n\r\n{hidden}");
     let cases = [
         ("content-length: 5\r\ncontent-length: 6", hidden, true),
         ("content-length: 5, 6", hidden, true),
@@ -221,8 +222,15 @@ async fn no_request_hides_in_another() {
         ("content-length: -1", hidden, true),
         ("content-length:", hidden, true),
         ("content-length : 5", hidden, true),
-        ("content-length: 4\r\ntransfer-encoding: chunked", &chunked, false),
-        ("transfer-encoding: chunked\r\ncontent-length: 4", &chunked, false),
+        ("content-length: 4\r\ntransfer-encoding: chunked", &chunked, true),
+        ("transfer-encoding: chunked\r\nContent-Length: 4", &chunked, true),
+        ("transfer-encoding: gzip, chunked", &chunked, true),
+        ("transfer-encoding: identity, chunked", &chunked, true),
+        ("transfer-encoding: chunked, chunked", &chunked, true),
+        ("transfer-encoding: chunked\r\ntransfer-encoding: chunked", &chunked, true),
+        ("transfer-encoding: cHunked", &chunked, true),
+        ("transfer-encoding: chunked", &no_digit, true),
+        ("x-length: 9999\r\ntransfer-encoding: chunked", &no_digit, true),
         ("transfer-encoding: xchunked", &chunked, true),
         ("transfer-encoding: chunked, identity", &chunked, true),
         ("transfer-encoding : chunked", &chunked, true),
@@ -244,6 +252,20 @@ async fn no_request_hides_in_another() {
         assert!(!told.contains("healthy") && took < SOON, "{header:?} after {took:?}: {told}");
         assert_eq!(told.matches("HTTP/1.1 ").count(), 1, "{header:?}: {told}");
         assert!(!refused || told.starts_with("HTTP/1.1 400"), "{header:?}: {told}");
+        assert!(!refused || (told.contains("{\"error\":") && !told.contains("Pingora")), "{header:?}: {told}");
+    }
+    for (request, status) in [
+        ("GET /v1/health HTTP/1.1\r\n\r\n", "HTTP/1.1 400"),
+        ("GET /v1/health HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", "HTTP/1.1 400"),
+        ("GET /v1/health HTTP/1.1\r\nhost: a\r\nno colon\r\n\r\n", "HTTP/1.1 400"),
+        ("CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n", "HTTP/1.1 405"),
+        ("\u{16}\u{3}\u{1}", "HTTP/1.1 400"),
+    ] {
+        let mut client = Raw::connect(gateway.proxy).await;
+        client.send(request).await;
+        let told = rest(&mut client).await.0;
+        assert!(told.starts_with(status) && told.contains("{\"error\":"), "{request:?}: {told}");
+        assert!(!told.to_lowercase().contains("server:"), "{request:?}: {told}");
     }
     let mut old = Raw::connect(gateway.proxy).await;
     old.send(format!("POST /v1/chat/completions HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n{chunked}")).await;

@@ -104,6 +104,7 @@ fn flags_and_values_that_are_wrong_are_named() {
         (&["--role", "proxy"], &["proxy", "database-url"]),
         (&["--bootstrap-admin-key", "short"], &["bootstrap-admin-key", "32"]),
         (&["--header-alias", "nope"], &["header-alias", "nope"]),
+        (&["--cors-origins", "app.example.com"], &["--cors-origins", "app.example.com"]),
         (&["--trusted-custom-hosts", "10.0.0.0/99"], &["10.0.0.0/99"]),
         (&["--tls-cert", "/no/such.pem", "--tls-key", "/no/such.pem"], &["/no/such.pem"]),
         (&["--tls-cert", "/no/such.pem"], &["--tls-key"]),
@@ -155,6 +156,29 @@ async fn the_environment_and_the_settings_file_count_below_flags() {
     assert!(!text.contains(ADMIN_KEY) && !text.contains(WORKSPACE_KEY), "keys are shown:\n{text}");
 }
 
+#[test]
+fn a_list_may_be_one_value_and_an_address_a_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("gateway.toml");
+    let text = "listen = \"localhost:8787\"\nadmin-listen = \"localhost:0\"\ntrusted-proxies = \"10.0.0.0/8\"\n\
+                header-alias = [\"x-acme-\", \"x-other-\"]\n";
+    std::fs::write(&file, text).expect("a file");
+    let (file, data) = (file.display().to_string(), folder.path().join("data").display().to_string());
+    let check = |flags: &[&str]| {
+        let args = [&["check", "--settings", &file, "--data-dir", &data], flags].concat();
+        let output = run(&args);
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let text = check(&[]);
+    let value = |name: &str| {
+        let line = text.lines().find(|line| line.split_whitespace().next() == Some(name));
+        line.and_then(|line| line.split_whitespace().nth(1)).unwrap_or_else(|| panic!("no {name} in\n{text}"))
+    };
+    assert_eq!((value("listen"), value("admin-listen")), ("127.0.0.1:8787", "127.0.0.1:0"));
+    assert_eq!((value("trusted-proxies"), value("header-alias")), ("10.0.0.0/8", "x-acme-,x-other-"));
+    assert!(check(&["--listen", "localhost:8788", "--listen", "[::1]:8788"]).contains("127.0.0.1:8788,[::1]:8788"));
+}
+
 #[tokio::test]
 async fn ready_means_that_the_proxy_port_is_open() {
     for _ in 0..8 {
@@ -171,6 +195,26 @@ fn help_and_version_are_there() {
         assert!(help.contains(flag), "{flag} is not in\n{help}");
     }
     assert!(run(&["--version"]).status.success());
+    // Each flag tells its default, and each duration and size that it is one.
+    for command in ["serve", "check"] {
+        let help = String::from_utf8_lossy(&run(&[command, "--help"]).stdout).into_owned();
+        let flags: Vec<&str> = help.split("\n      --").skip(1).collect();
+        assert!(flags.len() > 60, "{} flags in\n{help}", flags.len());
+        let untold = |flag: &&&str| {
+            !flag.contains("[default:") && !flag.starts_with("upgrade ") && !flag.starts_with("settings")
+        };
+        let untold: Vec<&&str> = flags.iter().filter(untold).collect();
+        assert!(untold.is_empty(), "{untold:#?}");
+        for (flag, told) in [
+            ("first-byte-timeout <DURATION>", "[default: 300s]"),
+            ("max-body <SIZE>", "[default: 64MiB]"),
+            ("listen <HOST:PORT>", "[default: 127.0.0.1:8787]"),
+            ("tls-cert", "[default: none]"),
+        ] {
+            assert!(flags.iter().any(|f| f.starts_with(flag) && f.contains(told)), "{flag} {told} in\n{help}");
+        }
+        assert!(help.contains("a bare number is seconds") && help.contains("1,024 bytes"), "{help}");
+    }
     assert!(run(&["mock", "--help"]).status.success());
 }
 

@@ -150,7 +150,8 @@ async fn what_is_not_signed_by_an_issuer_or_is_over_opens_nothing() {
     for _ in 0..20 {
         chat(&gateway, &SECOND.sign(&claims(json!({})))).await.expect(401);
     }
-    assert!(issuer.server.seen().len() <= 5, "asked {} times", issuer.server.seen().len());
+    let asked = issuer.server.seen().iter().filter(|seen| seen.target.ends_with("/jwks")).count();
+    assert!(asked <= 5, "asked {asked} times");
 }
 
 #[tokio::test]
@@ -303,6 +304,52 @@ async fn budgets_of_tokens_hold_over_fresh_tokens() {
         "{}",
         refused.error()
     );
+}
+
+#[tokio::test]
+async fn the_issuer_is_by_default_the_one_of_the_discovery_document() {
+    use std::sync::{Arc, OnceLock};
+    let address: Arc<OnceLock<String>> = Arc::default();
+    let told = address.clone();
+    let issuer = Upstream::replying(move |seen| {
+        let base = told.get().expect("asked after the start");
+        match &*seen.target {
+            "/v1/realms/r/keys" => reply::json(200, &json!({ "keys": [FIRST.public()] })),
+            // One that names another key set says nothing of this one.
+            "/v1/realms/.well-known/openid-configuration" => {
+                reply::json(200, &json!({ "issuer": "https://other.example", "jwks_uri": format!("{base}/else") }))
+            }
+            "/v1/.well-known/openid-configuration" => reply::json(
+                200,
+                &json!({ "issuer": "https://login.example", "jwks_uri": format!("{base}/realms/r/keys") }),
+            ),
+            _ => reply::json(404, &json!({})),
+        }
+    })
+    .await;
+    address.set(issuer.url()).expect("once");
+    let gateway = Gateway::start().await;
+    let put = async |body: Value| drop(gateway.admin().put("/admin/organisation", &body).await.expect(200));
+    let keys = format!("{}/realms/r/keys", issuer.url());
+    let ask = async |iss: Value, sub: &str| {
+        let token = FIRST.sign(&claims(json!({ "iss": iss, "sub": sub })));
+        let answer = chat(&gateway, &token).await;
+        assert!(answer.status == 200 || answer.error().contains("claim iss"), "{}", answer.text());
+        answer.status
+    };
+    // By the address of the keys, and by that of the document itself.
+    for uri in [keys.clone(), format!("{}/.well-known/openid-configuration", issuer.url())] {
+        put(json!({ "jwks_uris": [uri] })).await;
+        for (iss, status) in
+            [(json!("https://login.example"), 200), (json!("https://evil.example"), 401), (Value::Null, 401)]
+        {
+            assert_eq!(ask(iss.clone(), &uri[uri.len() - 4..]).await, status, "{uri}: {iss}");
+        }
+    }
+    // A rule says what else it may be.
+    put(json!({ "jwks_uris": [keys], "token_rules": [{ "jwks_uri": keys, "iss": "https://alias.example" }] })).await;
+    assert_eq!(ask(json!("https://alias.example"), "rule").await, 200);
+    assert_eq!(ask(json!("https://login.example"), "rule").await, 401);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use pingora::protocols::l4::stream::Stream as L4Stream;
 use pingora::protocols::l4::virt::{VirtualSockOpt, VirtualSocket, VirtualSocketStream};
 use pingora::upstreams::peer::HttpPeer;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -60,6 +60,23 @@ impl std::fmt::Debug for Dialer {
     }
 }
 
+/// Of a name one thing is told, whether nobody knows it or it leads inside: which names there are inside is nobody's
+/// business. An address that stands there as it is tells nothing new.
+fn undialled(host: &str, error: DnsError) -> DialError {
+    match error {
+        DnsError::Forbidden(why) if host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() => {
+            DialError::Forbidden(why)
+        }
+        DnsError::Forbidden(why) => hidden(host, why),
+        DnsError::Unresolved(why) => hidden(host, &why),
+    }
+}
+
+fn hidden(host: &str, why: &str) -> DialError {
+    tracing::debug!(host, why, "a name has no address to call");
+    DialError::Failed("its name has no address that may be called".to_owned())
+}
+
 impl Dialer {
     pub fn new(dns: Dns, connect_timeout: Duration, in_process: Option<InProcess>) -> Self {
         Self {
@@ -76,10 +93,7 @@ impl Dialer {
         let resolved = if self.in_process.as_ref().is_some_and(|own| own.host == base.host) {
             None
         } else {
-            Some(self.dns.resolve(base).await.map_err(|e| match e {
-                DnsError::Forbidden(why) => DialError::Forbidden(why),
-                DnsError::Unresolved(why) => DialError::Failed(format!("cannot resolve {}: {why}", base.host)),
-            })?)
+            Some(self.dns.resolve(base).await.map_err(|e| undialled(&base.host, e))?)
         };
         let tls_key = self.hasher.hash_one((base.tls, &base.host, base.port));
         Ok(Origin { base: base.clone(), resolved, tls_key })
@@ -193,5 +207,20 @@ impl AsyncWrite for Pipe {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_inside_and_names_nowhere_are_told_alike() {
+        let inside = undialled("internal.example", DnsError::Forbidden("is a private or reserved address"));
+        let nowhere = undialled("nowhere.example", DnsError::Unresolved("no such name".into()));
+        assert_eq!(inside.to_string(), nowhere.to_string());
+        assert!(!inside.to_string().contains("private"), "{inside}");
+        let literal = undialled("10.0.0.1", DnsError::Forbidden("is a private or reserved address"));
+        assert!(matches!(literal, DialError::Forbidden(_)));
     }
 }

@@ -60,6 +60,8 @@ pub(crate) struct Patch {
     #[serde(default)]
     managers_set_limits: Edit<Flag>,
     #[serde(default)]
+    known_routes_only: Edit<Flag>,
+    #[serde(default)]
     token_rules: Edit<Vec<TokenRule>>,
 }
 
@@ -136,6 +138,9 @@ impl Resource for Organisation {
         if let Some(flag) = input.managers_set_limits.or_default() {
             row.doc.managers_set_limits = flag.0;
         }
+        if let Some(flag) = input.known_routes_only.or_default() {
+            row.doc.known_routes_only = flag.0;
+        }
         if let Some(rules) = input.token_rules.or_default() {
             row.doc.token_rules = rules;
         }
@@ -164,6 +169,7 @@ impl Resource for Organisation {
             "enforce_debug_log_setting": row.doc.enforce_debug_log_setting,
             "cache_max_age": row.doc.cache_max_age,
             "managers_set_limits": row.doc.managers_set_limits,
+            "known_routes_only": row.doc.known_routes_only,
             "token_rules": row.doc.token_rules,
             "created_at": row.created_at,
             "last_updated_at": row.updated_at,

@@ -89,7 +89,7 @@ async fn organisation(story: &mut Story<'_>) {
     let body = json!({"name": "Us", "block_inline_config": true, "user_api_key_rotation_period": "monthly",
         "jwks_uris": ["https://login.example.com/keys"], "jwks": keys, "security_settings": {"members_view_logs": false},
         "overridable_sections": ["logs"], "debug_log": false, "enforce_debug_log_setting": true,
-        "cache_max_age": 86_400, "managers_set_limits": true,
+        "cache_max_age": 86_400, "managers_set_limits": true, "known_routes_only": true,
         "token_rules": [{"jwks_uri": "https://login.example.com/keys", "iss": "login", "aud": ["gateway"]}]});
     story.send("PUT /admin/organisation", ORG, body.clone()).await;
     let mut want = body;

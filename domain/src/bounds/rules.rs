@@ -18,8 +18,10 @@ pub(super) enum Shape {
     Object,
     /// Fewest and most items.
     Array(usize, usize),
-    /// One string, or an array of up to `n` items.
-    TextOrArray(usize),
+    /// A string of at most so many characters.
+    ShortText(usize),
+    /// One string, or an array with fewest and most items.
+    TextOrArray(usize, usize),
     TextOrObject,
     /// A string of a closed list.
     OneOf(&'static [&'static str]),
@@ -49,10 +51,14 @@ const fn must(field: &'static str, shape: Shape) -> Rule {
 }
 
 use Shape::{
-    Any, Array, Flag, Inside, Integer, Items, Messages, Number, Object, Of, OneOf, Text, TextOrArray, TextOrObject,
+    Any, Array, Flag, Inside, Integer, Items, Messages, Number, Object, Of, OneOf, ShortText, Text, TextOrArray,
+    TextOrObject,
 };
 
 const UINT: Shape = Integer(0, i64::MAX as i128);
+const POSITIVE: Shape = Integer(1, i64::MAX as i128);
+const SEED: Shape = Integer(i64::MIN as i128, i64::MAX as i128);
+const STOP: Shape = TextOrArray(1, 4);
 
 const STREAM_OPTIONS: Shape = Inside(&[may("include_usage", Flag)]);
 
@@ -68,12 +74,12 @@ static CHAT: &[Rule] = &[
     may("max_tokens", UINT),
     may("max_completion_tokens", UINT),
     may("n", Integer(1, 128)),
-    may("stop", TextOrArray(usize::MAX)),
+    may("stop", STOP),
     may("tools", Array(1, 128)),
     may("tool_choice", TextOrObject),
     may("parallel_tool_calls", Flag),
     may("response_format", Object),
-    may("seed", Integer(i64::MIN as i128, i64::MAX as i128)),
+    may("seed", SEED),
     may("frequency_penalty", Number(-2.0, 2.0)),
     may("presence_penalty", Number(-2.0, 2.0)),
     may("logit_bias", Object),
@@ -87,14 +93,19 @@ static CHAT: &[Rule] = &[
 
 static COMPLETIONS: &[Rule] = &[
     may("model", Text),
-    may("prompt", TextOrArray(usize::MAX)),
+    may("prompt", TextOrArray(0, usize::MAX)),
+    may("suffix", Text),
+    may("echo", Flag),
+    may("best_of", Integer(0, 20)),
+    may("logprobs", Integer(0, 5)),
+    may("seed", SEED),
     may("stream", Flag),
     may("stream_options", STREAM_OPTIONS),
     may("temperature", Number(0.0, 2.0)),
     may("top_p", Number(0.0, 1.0)),
     may("max_tokens", UINT),
     may("n", Integer(1, 128)),
-    may("stop", TextOrArray(usize::MAX)),
+    may("stop", STOP),
     may("frequency_penalty", Number(-2.0, 2.0)),
     may("presence_penalty", Number(-2.0, 2.0)),
     may("logit_bias", Object),
@@ -102,10 +113,49 @@ static COMPLETIONS: &[Rule] = &[
 ];
 
 static EMBEDDINGS: &[Rule] = &[
-    must("input", TextOrArray(usize::MAX)),
+    must("input", TextOrArray(1, 2048)),
     may("model", Text),
-    may("dimensions", Integer(1, i64::MAX as i128)),
+    may("encoding_format", Of("text-embedding", &["float", "base64"])),
+    may("dimensions", POSITIVE),
     may("user", Text),
+];
+
+static SPEECH: &[Rule] = &[
+    must("input", ShortText(4096)),
+    may("model", Text),
+    // An object names a voice of one's own.
+    may("voice", TextOrObject),
+    may("response_format", Of("tts-", &["mp3", "opus", "aac", "flac", "wav", "pcm"])),
+    may("speed", Number(0.25, 4.0)),
+];
+
+static RERANK: &[Rule] = &[
+    // Some models compare images, too.
+    must("query", TextOrObject),
+    must("documents", Array(1, usize::MAX)),
+    may("model", Text),
+    may("top_n", POSITIVE),
+    may("return_documents", Flag),
+    may("max_tokens_per_doc", POSITIVE),
+    may("priority", UINT),
+    may("rank_fields", Array(0, usize::MAX)),
+    may("parameters", Object),
+];
+
+static CREATE_BATCH: &[Rule] = &[
+    may("model", Text),
+    may("input_file_id", Text),
+    may("endpoint", Text),
+    may("completion_window", Text),
+    may("metadata", Object),
+];
+
+static CREATE_FINETUNE: &[Rule] = &[
+    may("model", Text),
+    may("training_file", Text),
+    may("validation_file", Text),
+    may("suffix", Text),
+    may("method", Object),
 ];
 
 static IMAGES: &[Rule] = &[
@@ -121,7 +171,7 @@ static IMAGES: &[Rule] = &[
 ];
 
 static MODERATIONS: &[Rule] = &[
-    must("input", TextOrArray(usize::MAX)),
+    must("input", TextOrArray(0, usize::MAX)),
     may("model", Of("text-moderation", &["text-moderation-stable", "text-moderation-latest"])),
 ];
 
@@ -139,7 +189,7 @@ static CREATE_RUN: &[Rule] = &[
     may("tools", Items(0, 20, &[may("file_search", Inside(&[may("max_num_results", Integer(1, 50))]))])),
     may(
         "truncation_strategy",
-        Inside(&[may("type", OneOf(&["auto", "last_messages"])), may("last_messages", Integer(1, i64::MAX as i128))]),
+        Inside(&[may("type", OneOf(&["auto", "last_messages"])), may("last_messages", POSITIVE)]),
     ),
     may("max_prompt_tokens", Integer(256, i64::MAX as i128)),
     may("max_completion_tokens", Integer(256, i64::MAX as i128)),
@@ -148,6 +198,18 @@ static CREATE_RUN: &[Rule] = &[
     may("metadata", Object),
     may("parallel_tool_calls", Flag),
 ];
+
+const FILE_IDS: Rule = may("file_ids", Array(0, 500));
+
+static CREATE_VECTOR_STORE: &[Rule] = &[
+    FILE_IDS,
+    may("name", Text),
+    may("expires_after", Inside(&[may("anchor", Text), may("days", Integer(1, 365))])),
+    may("chunking_strategy", Inside(&[may("type", Text)])),
+    may("metadata", Object),
+];
+
+static CREATE_FILE_BATCH: &[Rule] = &[FILE_IDS, may("chunking_strategy", Inside(&[may("type", Text)]))];
 
 static MESSAGES: &[Rule] = &[
     must("messages", Messages),
@@ -169,9 +231,15 @@ pub(super) const fn of(operation: Operation) -> &'static [Rule] {
         Operation::Completions => COMPLETIONS,
         Operation::Embeddings => EMBEDDINGS,
         Operation::ImagesGenerate => IMAGES,
+        Operation::Speech => SPEECH,
+        Operation::Rerank => RERANK,
+        Operation::CreateBatch => CREATE_BATCH,
+        Operation::CreateFinetune => CREATE_FINETUNE,
         Operation::Moderations => MODERATIONS,
         Operation::ModifyRun => MODIFY_RUN,
         Operation::CreateRun => CREATE_RUN,
+        Operation::CreateVectorStore => CREATE_VECTOR_STORE,
+        Operation::CreateFileBatch => CREATE_FILE_BATCH,
         Operation::Messages | Operation::CountTokens => MESSAGES,
         Operation::Proxy => RAW,
         _ => OTHERS,
@@ -197,13 +265,14 @@ impl Rule {
             }
             OneOf(list) => is_one_of(raw, list),
             Text | Of(..) => first == b'"',
+            ShortText(most) => first == b'"' && characters(raw, most) <= most,
             Flag => matches!(first, b't' | b'f'),
             Object => first == b'{',
             TextOrObject => matches!(first, b'"' | b'{'),
             Integer(min, max) => integer(raw).is_some_and(|n| (min..=max).contains(&n)),
             Number(min, max) => raw.parse::<f64>().is_ok_and(|n| n >= min && n <= max),
             Array(min, max) => first == b'[' && (min..=max).contains(&items(raw, max)),
-            TextOrArray(max) => first == b'"' || (first == b'[' && items(raw, max) <= max),
+            TextOrArray(min, max) => first == b'"' || (first == b'[' && (min..=max).contains(&items(raw, max))),
         };
         if ok { Ok(()) } else { Err(format!("`{}` {}", self.field, self.rule())) }
     }
@@ -245,6 +314,7 @@ impl Rule {
         match self.shape {
             Any | Messages => "is not valid".into(),
             Text | Of(..) => "must be a string".into(),
+            ShortText(most) => format!("must be a string of at most {most} characters"),
             OneOf(list) => format!("must be one of {}", list.join(", ")),
             Inside(_) => "must be an object".into(),
             Items(min, max, _) => format!("must be an array of {min}..{max} items"),
@@ -258,8 +328,8 @@ impl Rule {
             Number(min, max) => format!("must be a number of {min}..{max}"),
             Array(min, usize::MAX) => format!("must be an array of at least {min} items"),
             Array(min, max) => format!("must be an array of {min}..{max} items"),
-            TextOrArray(usize::MAX) => "must be a string or an array".into(),
-            TextOrArray(max) => format!("must be a string or an array of at most {max} items"),
+            TextOrArray(_, usize::MAX) => "must be a string or an array".into(),
+            TextOrArray(min, max) => format!("must be a string or an array of {min}..{max} items"),
         }
     }
 }
@@ -295,6 +365,14 @@ fn integer(raw: &str) -> Option<i128> {
     let n = raw.parse::<f64>().ok()?;
     #[expect(clippy::cast_possible_truncation, reason = "bounded and whole")]
     (n.fract() == 0.0 && n.abs() < 9e18).then_some(n as i128)
+}
+
+/// Characters of a text, counted only where there could be more than `most`: each has a byte at least.
+fn characters(raw: &str, most: usize) -> usize {
+    if raw.len() - 2 <= most {
+        return 0;
+    }
+    serde_json::from_str::<Cow<'_, str>>(raw).map_or(usize::MAX, |text| text.chars().count())
 }
 
 /// Number of items of an array, counted only when it could exceed `max`: n items need 2n + 1 bytes.

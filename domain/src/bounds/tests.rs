@@ -121,6 +121,74 @@ fn what_lies_deeper_and_what_single_models_take() {
     assert!(peek(ImagesGenerate, br#"{"model":"dall-e-3","size":"1024x1792","style":"vivid","quality":null}"#).is_ok());
 }
 
+/// The bounds of the operations beside chat, from both sides.
+#[test]
+fn every_operation_has_its_bounds() {
+    use Operation::{Completions, CreateBatch, CreateFileBatch, CreateFinetune, CreateVectorStore, Rerank, Speech};
+    let many = |n: usize| vec!["\"x\""; n].join(",");
+    let long = |n: usize| "é".repeat(n);
+    let refused: [(Operation, String, &str); 31] = [
+        (Completions, r#"{"prompt":"x","best_of":21}"#.into(), "best_of"),
+        (Completions, r#"{"prompt":"x","best_of":-1}"#.into(), "best_of"),
+        (Completions, r#"{"prompt":"x","logprobs":6}"#.into(), "logprobs"),
+        (Completions, r#"{"prompt":"x","echo":"yes"}"#.into(), "echo"),
+        (Completions, r#"{"prompt":"x","suffix":1}"#.into(), "suffix"),
+        (Completions, r#"{"prompt":"x","stop":["1","2","3","4","5"]}"#.into(), "stop"),
+        (Completions, r#"{"prompt":5}"#.into(), "prompt"),
+        (Completions, r#"{"prompt":"x","seed":1.5}"#.into(), "seed"),
+        (Embeddings, format!(r#"{{"input":[{}]}}"#, many(2049)), "input"),
+        (Embeddings, r#"{"input":[]}"#.into(), "input"),
+        (Embeddings, r#"{"input":"x","dimensions":0}"#.into(), "dimensions"),
+        (
+            Embeddings,
+            r#"{"input":"x","model":"text-embedding-3-small","encoding_format":"hex"}"#.into(),
+            "encoding_format",
+        ),
+        (Speech, format!(r#"{{"input":"{}"}}"#, long(4097)), "input"),
+        (Speech, r#"{"voice":"alloy"}"#.into(), "input"),
+        (Speech, r#"{"input":"x","speed":4.1}"#.into(), "speed"),
+        (Speech, r#"{"input":"x","speed":0.2}"#.into(), "speed"),
+        (Speech, r#"{"input":"x","model":"tts-1-hd","response_format":"ogg"}"#.into(), "response_format"),
+        (Rerank, r#"{"query":"x"}"#.into(), "documents"),
+        (Rerank, r#"{"query":"x","documents":[]}"#.into(), "documents"),
+        (Rerank, r#"{"documents":["x"]}"#.into(), "query"),
+        (Rerank, r#"{"query":"x","documents":["x"],"top_n":0}"#.into(), "top_n"),
+        (Rerank, r#"{"query":"x","documents":["x"],"return_documents":1}"#.into(), "return_documents"),
+        (Rerank, r#"{"query":"x","documents":["x"],"max_tokens_per_doc":"1"}"#.into(), "max_tokens_per_doc"),
+        (ImagesGenerate, r#"{"prompt":["x"]}"#.into(), "prompt"),
+        (CreateVectorStore, format!(r#"{{"file_ids":[{}]}}"#, many(501)), "file_ids"),
+        (CreateVectorStore, r#"{"expires_after":{"days":366}}"#.into(), "expires_after.days"),
+        (CreateVectorStore, r#"{"expires_after":{"days":0}}"#.into(), "expires_after.days"),
+        (CreateFileBatch, format!(r#"{{"file_ids":[{}]}}"#, many(501)), "file_ids"),
+        (CreateBatch, r#"{"input_file_id":5}"#.into(), "input_file_id"),
+        (CreateFinetune, r#"{"training_file":["a"]}"#.into(), "training_file"),
+        (ChatCompletions, r#"{"messages":[{"role":"user"}],"stop":["1","2","3","4","5"]}"#.into(), "stop"),
+    ];
+    for (operation, body, field) in refused {
+        let fault = peek(operation, body.as_bytes()).expect_err(&body);
+        assert_eq!((fault.status(), fault.param()), (400, Some(field)), "{body:.80}: {}", fault.message());
+    }
+    for (operation, body) in [
+        (
+            Completions,
+            r#"{"prompt":[[1,2],[3]],"best_of":20,"logprobs":5,"echo":true,"stop":["1","2","3","4"]}"#.into(),
+        ),
+        (Completions, r#"{"prompt":["a"],"best_of":0,"suffix":null,"stop":"x"}"#.into()),
+        (Embeddings, format!(r#"{{"input":[{}]}}"#, many(2048))),
+        (Embeddings, r#"{"input":[1,2],"model":"cohere-embed","encoding_format":"hex"}"#.into()),
+        (Speech, format!(r#"{{"input":"{}","speed":0.25,"voice":{{"id":"v"}}}}"#, long(4096))),
+        (Speech, r#"{"input":"x","model":"sonic","response_format":"ogg","speed":4}"#.into()),
+        (Rerank, r#"{"query":{"image":"u"},"documents":[{"text":"x"},"y"],"top_n":null}"#.into()),
+        (CreateVectorStore, r#"{"expires_after":{"anchor":"last_active_at","days":365},"file_ids":[]}"#.into()),
+        (CreateFileBatch, format!(r#"{{"file_ids":[{}],"chunking_strategy":{{"type":"auto"}}}}"#, many(500))),
+        (CreateBatch, r#"{"input_file_id":"f","completion_window":"immediate","role_arn":"a"}"#.into()),
+        (CreateFinetune, r#"{"training_file":"f","method":{"type":"dpo"},"output_file":"o"}"#.into()),
+    ] {
+        let body: String = body;
+        assert!(peek(operation, body.as_bytes()).is_ok(), "{body:.80}");
+    }
+}
+
 #[test]
 fn messages_have_shape() {
     for (body, field) in [

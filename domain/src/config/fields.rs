@@ -390,7 +390,7 @@ impl<'a> Compiler<'a> {
             forward_headers: own.forward_headers,
             provider_headers: self.provider_headers(at, fields),
             settings,
-            strict: own.strict.unwrap_or(true),
+            strict: own.strict,
             cache: own.cache,
             breaker: None,
         };

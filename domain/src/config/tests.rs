@@ -124,7 +124,7 @@ fn casings_are_one_and_given_twice_is_a_problem() {
     {
         let mut config = json!({"provider": "openai"});
         config[spelling] = json!(false);
-        assert!(!only(&valid(config)).strict, "{spelling}");
+        assert_eq!(only(&valid(config)).strict, Some(false), "{spelling}");
     }
 }
 
@@ -153,7 +153,7 @@ fn children_inherit_and_override() {
     let hosts = [first, second].map(|l| l.custom_host.as_ref().expect("a host").authority());
     assert_eq!(hosts, ["p.example.com", "c.example.com"]);
     assert_eq!((&*first.forward_headers, &*second.forward_headers), (&["x-a".to_owned()][..], &["x-b".to_owned()][..]));
-    assert_eq!((first.strict, second.strict), (false, true));
+    assert_eq!((first.strict, second.strict), (Some(false), Some(true)));
 }
 
 #[test]

@@ -45,6 +45,9 @@ pub struct Organisation {
     /// Managers may change and lift the limits that a workspace as a whole is held to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub managers_set_limits: bool,
+    /// Inference keys reach the routes of the table of operations and no other of a provider's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub known_routes_only: bool,
     /// What tokens must say of themselves beside being signed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub token_rules: Vec<TokenRule>,

@@ -222,10 +222,10 @@ mod tests {
         ] {
             let claims = read(&said).expect("good claims");
             let trust = Trust { rules: vec![rule], ..Trust::default() };
-            let found = trust.check(Some("https://a.example/keys"), &claims).err().map(|b| b.claim);
+            let found = trust.check(Some("https://a.example/keys"), None, &claims).err().map(|b| b.claim);
             assert_eq!(found, wrong, "{said}");
-            assert_eq!(trust.check(Some("https://b.example/keys"), &claims), Ok(()), "another issuer's");
-            assert_eq!(trust.check(None, &claims), Ok(()), "written down");
+            assert_eq!(trust.check(Some("https://b.example/keys"), None, &claims), Ok(()), "another issuer's");
+            assert_eq!(trust.check(None, None, &claims), Ok(()), "written down");
         }
     }
 

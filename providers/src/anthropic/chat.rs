@@ -3,6 +3,7 @@
 use crate::adapter::{Call, Failure, Reply, StreamTranslator};
 use crate::convert::steps::from_messages::MessageReader;
 use crate::failure::{self, Trouble};
+use crate::promised_json::PromisedJson;
 use crate::translate::{self, Stream};
 use crate::wire::messages::Message;
 use crate::wire::read;
@@ -30,9 +31,9 @@ pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
     let Some(message) = message else { return Err(failure::unreadable(slug, "the answer", body, call.dialect)) };
     let (mut reader, mut steps) = (MessageReader::default(), Vec::with_capacity(8));
     reader.message(&message, &mut steps);
-    Ok(translate::whole(call, slug, &reader, &steps))
+    translate::whole_as_promised(call, slug, &reader, &steps)
 }
 
 pub(crate) fn stream(slug: &'static str, call: &Call<'_>) -> Box<dyn StreamTranslator> {
-    Box::new(Stream::new(call, slug, MessageReader::default()))
+    Box::new(Stream::new(call, slug, MessageReader::default()).holding_to(PromisedJson::of(call)))
 }

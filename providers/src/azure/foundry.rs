@@ -89,7 +89,7 @@ fn path(call: &Call<'_>) -> String {
     let set = foundry_path(call.settings);
     let tail = match call.operation {
         _ if call.raw => call.tail,
-        Operation::CreateRun | Operation::ModifyRun => call.tail,
+        operation if operation.keeps_its_path() => call.tail,
         operation if operation.facts().about_kept_response => call.tail,
         operation => operation.facts().base,
     };

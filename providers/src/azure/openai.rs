@@ -59,7 +59,7 @@ impl<'c> Target<'c> {
         let version = query::version(version, call.query);
         let dated = query::is_dated(version);
         let tail = match call.operation {
-            Operation::CreateRun | Operation::ModifyRun => call.tail,
+            operation if operation.keeps_its_path() => call.tail,
             operation if operation.facts().about_kept_response => call.tail,
             Operation::Messages => Operation::ChatCompletions.facts().base,
             operation => operation.facts().base,

@@ -6,6 +6,7 @@ use crate::adapter::{Call, Ending, Failure, Progress, StreamTranslator};
 use crate::anthropic;
 use crate::failure;
 use crate::frames::{Broken, Frame, Frames, Kind};
+use crate::promised_json::{NoJson, PromisedJson};
 use crate::sse;
 use crate::translate::{Bad, Flow, Reader};
 use crate::wire::{Text, read};
@@ -32,7 +33,8 @@ fn garbled(slug: &str, broken: Broken, dialect: Dialect) -> Failure {
 
 impl<R: Reader> FrameStream<R> {
     pub(super) fn new(call: &Call<'_>, slug: &'static str, reader: R) -> Self {
-        Self { slug, dialect: call.dialect, frames: Frames::default(), reader, flow: Flow::new(call, slug) }
+        let flow = Flow::new(call, slug).holding_to(PromisedJson::of(call));
+        Self { slug, dialect: call.dialect, frames: Frames::default(), reader, flow }
     }
 
     fn take(&mut self, frame: &Frame, out: &mut BytesMut) -> Result<(), Failure> {
@@ -41,8 +43,9 @@ impl<R: Reader> FrameStream<R> {
             Kind::Event => self.reader.named(&frame.name, &frame.payload, &mut steps),
             Kind::Exception | Kind::Error => Err(Bad::trouble(of_frame(frame))),
         };
-        self.flow.write(&steps, out);
-        outcome.map_err(|bad| self.flow.failure(bad, &frame.payload))
+        let written = self.flow.write(&steps, out);
+        outcome.map_err(|bad| self.flow.failure(bad, &frame.payload))?;
+        written.map_err(|NoJson| self.flow.no_json(&self.reader))
     }
 }
 
@@ -74,7 +77,11 @@ impl<R: Reader> StreamTranslator for FrameStream<R> {
     fn finish(&mut self) -> Bytes {
         let (mut out, mut steps) = (BytesMut::new(), Vec::new());
         self.reader.close(&mut steps);
-        self.flow.write(&steps, &mut out);
+        if self.flow.write(&steps, &mut out).is_err() {
+            let failure = self.flow.no_json(&self.reader);
+            self.flow.hold(out);
+            return self.flow.fail(&failure);
+        }
         out.freeze()
     }
 
@@ -91,7 +98,7 @@ impl<R: Reader> StreamTranslator for FrameStream<R> {
     }
 
     fn held(&self) -> usize {
-        self.frames.held()
+        self.frames.held() + self.flow.held()
     }
 }
 

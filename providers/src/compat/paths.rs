@@ -25,8 +25,9 @@ pub(super) fn endpoint(row: &Row, operation: Operation) -> Option<Cow<'static, s
 /// The path of this call, when it is not the endpoint's.
 pub(super) fn of(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
     let mut path = match (row.quirk, call.operation) {
-        (_, Operation::CreateRun | Operation::ModifyRun) => [row.prefix, call.tail].concat(),
-        (_, operation) if operation.facts().about_kept_response => [row.prefix, call.tail].concat(),
+        (_, operation) if operation.keeps_its_path() || operation.facts().about_kept_response => {
+            [row.prefix, call.tail].concat()
+        }
         (Some(Quirk::ModelInPath), operation) => {
             format!("/models/{}/v1{}", model_path(call)?, operation.facts().base)
         }

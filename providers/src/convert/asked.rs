@@ -126,6 +126,11 @@ pub(super) fn stop(raw: Option<&RawValue>) -> Result<Vec<Cow<'_, str>>, Fault> {
         .map_err(|_| refused("stop", "must be a string or an array of strings"))
 }
 
+/// Whether JSON of any shape is asked for.
+pub(super) fn wants_any_json(ask: &chat::Request<'_>) -> bool {
+    ask.response_format.as_ref().is_some_and(|format| format.kind.0 == "json_object")
+}
+
 /// The schema of `response_format` of type `json_schema`.
 pub(super) fn schema<'a>(format: &chat::ResponseFormat<'a>) -> Result<&'a RawValue, Fault> {
     let schema = format.json_schema.as_ref().and_then(|s| s.schema);

@@ -117,6 +117,7 @@ fn hear(
             status: 502,
             body: Bytes::from_static(br#"{"error":{"message":"the upstream ended early"}}"#),
             message: String::new(),
+            usage: None,
         };
         bytes.extend_from_slice(&stream.abort(error.as_ref().unwrap_or(&early)));
     }

@@ -36,7 +36,7 @@ const WORD: &[u8] = b"data: {\"id\":\"c\",\"model\":\"m\",\"choices\":[{\"index\
 const USAGE: &[u8] = b"data: {\"id\":\"c\",\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n";
 
 fn failure() -> Failure {
-    Failure { status: 502, body: Bytes::from_static(b"{\"error\":{}}"), message: String::new() }
+    Failure { status: 502, body: Bytes::from_static(b"{\"error\":{}}"), message: String::new(), usage: None }
 }
 
 #[test]

@@ -25,6 +25,11 @@ impl EarlyKeepalive {
         Self { every, wrote: Instant::now(), head: Some(head), half_written: false, bytes: 0 }
     }
 
+    /// What goes down first, where nothing went down yet.
+    pub(super) fn head_to_come(&mut self) -> Option<&mut ResponseHeader> {
+        self.head.as_deref_mut()
+    }
+
     /// The client has its 200.
     pub(crate) const fn has_begun(&self) -> bool {
         self.head.is_none()

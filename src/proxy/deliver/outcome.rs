@@ -94,7 +94,8 @@ impl WholeAnswer {
             head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"))
         });
         debug_assert!(told.is_ok(), "a failure has a valid status");
-        Self { failure: Some(failure.message), original, ..Self::new(head, failure.body) }
+        let usage = failure.usage.map(|usage| *usage);
+        Self { usage, failure: Some(failure.message), original, ..Self::new(head, failure.body) }
     }
 
     pub(crate) fn status(&self) -> u16 {
@@ -225,7 +226,12 @@ pub(crate) fn in_dialect(dialect: Dialect, why: &'static str) -> Failure {
 }
 
 pub(crate) fn failure_of(fault: &Fault, dialect: Dialect) -> Failure {
-    Failure { status: fault.status(), body: fault.body(dialect).into(), message: fault.message().to_owned() }
+    Failure {
+        status: fault.status(),
+        body: fault.body(dialect).into(),
+        message: fault.message().to_owned(),
+        usage: None,
+    }
 }
 
 /// What a stream used. What its provider did not tell is estimated, beside the threads that serve.

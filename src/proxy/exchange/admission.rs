@@ -212,7 +212,12 @@ impl Reservation {
     }
 
     /// The target is left for another, or gave no answer. Returns what was charged for good, for the record.
-    pub(crate) fn leave(self, status: u16) -> Vec<Charge> {
+    pub(crate) fn leave(self, status: u16, usage: Option<&Usage>) -> Vec<Charge> {
+        // An answer that was none after all was paid for.
+        if let Some(usage) = usage.filter(|usage| usage.total() > 0) {
+            let used = self.used(usage);
+            return self.hold.settle(used);
+        }
         if succeeded(status) {
             return self.hold.count();
         }
@@ -258,7 +263,11 @@ impl Holds {
     pub(crate) fn settle(self, status: u16, usage: Option<&Usage>) -> Vec<Charge> {
         let Self { caller, target } = self;
         let (mut charges, rest) = match usage {
-            _ if !succeeded(status) => (target.leave(status), caller.settle(Used::default())),
+            Some(usage) if !succeeded(status) && usage.total() > 0 => {
+                let used = target.used(usage);
+                (target.hold.settle(used), caller.settle(used))
+            }
+            _ if !succeeded(status) => (target.leave(status, None), caller.settle(Used::default())),
             None => (target.hold.count(), caller.count()),
             Some(usage) => {
                 let used = target.used(usage);

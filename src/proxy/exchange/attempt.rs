@@ -79,6 +79,7 @@ impl Turn<'_, '_> {
             Err(fault) => return Ok(Outcome::Fault(fault)),
         };
         let info = &mut attempt.info;
+        info.is_clients_host = request.headers.custom_host.is_some() || (routing.inline && leaf.custom_host.is_some());
         info.provider = aim.adapter.info().slug;
         info.virtual_key = aim.virtual_key.clone();
         info.model = aim.model.clone();
@@ -186,7 +187,8 @@ impl Turn<'_, '_> {
         let called = retries::run(&mut tries, &resolved.leaf.retry, &mut retries).await;
         attempt.info.retries = retries;
         if request.keep != CapturePolicy::Nothing && request.upload.is_none() {
-            attempt.sent = Some(Box::new(Sent { head: prepared.head, body: prepared.out.body }));
+            let scheme = if resolved.aim.base.tls { "https" } else { "http" };
+            attempt.sent = Some(Box::new(Sent { scheme, head: prepared.head, body: prepared.out.body }));
         }
         called
     }

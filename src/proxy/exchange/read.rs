@@ -10,6 +10,7 @@ use crate::proxy::deliver::{
 use crate::proxy::head::HeadPlan;
 use crate::proxy::record::{BodyCapture, secrets};
 use crate::proxy::request::Request;
+use crate::proxy::unpack::{Encoding, Packing, UnpackedStream, Unpacker};
 use crate::upstream::http1::{Response, SendError};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::record::mask;
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 const MOST_HELD: usize = 64 * 1024;
 /// Error bodies larger than this are not worth translating.
 const MOST_ERROR: usize = 1 << 20;
+/// So much of a compressed body is unpacked at once.
+const PACKED_PIECE: usize = 4096;
 /// A body larger than this is taken from the budget.
 const MOST_FREE: usize = 64 * 1024;
 
@@ -55,27 +58,25 @@ impl Reader<'_> {
         let status = response.status();
         let route = &self.request.route;
         let headers = response.head().headers();
-        let encoded =
-            headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"));
         let translated = self.resolved.aim.adapter.translates(route.operation, route.dialect);
         if let Some(why) = no_answer(status, self.request) {
             return broken(&why);
         }
         // Only what is asked for by POST has to have an answer.
         let bodyless = matches!(status, 204 | 304) && self.request.method != http::Method::POST;
-        let untouched = (encoded || bodyless) && !translated;
-        if route.raw || self.request.upload.is_some() || untouched {
+        if route.raw || self.request.upload.is_some() || (bodyless && !translated) {
             return self.pass(response);
         }
-        if encoded {
-            return broken("The provider compressed an answer that must be translated");
-        }
+        let encoding = Encoding::of(headers);
         let media = headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
         let success = (200..300).contains(&status);
         let framed = media.starts_with(MEDIA_TYPE.as_bytes());
         if success && (framed || media.starts_with(b"text/event-stream")) {
             // Boxed, as it is large and most calls are no streams.
-            return Box::pin(self.hold(response)).await;
+            return match encoding.packing() {
+                Ok(packing) => Box::pin(self.hold(response, packing)).await,
+                Err(why) => broken(why),
+            };
         }
         if success
             && !translated
@@ -85,7 +86,10 @@ impl Reader<'_> {
         {
             return self.pass(response);
         }
-        self.whole(response).await
+        match encoding.packing() {
+            Ok(packing) => self.whole(response, packing).await,
+            Err(why) => broken(why),
+        }
     }
 
     fn pass(&self, response: Response) -> Outcome {
@@ -93,7 +97,7 @@ impl Reader<'_> {
         Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None }))
     }
 
-    async fn whole(self, mut response: Response) -> Outcome {
+    async fn whole(self, mut response: Response, packing: Option<Packing>) -> Outcome {
         let status = response.status();
         let success = (200..300).contains(&status);
         let most = if success { self.delivery.settings.max_body } else { MOST_ERROR };
@@ -102,9 +106,17 @@ impl Reader<'_> {
             Ok(body) => body,
             Err(outcome) => return outcome,
         };
-        let head = copy_head(response.head(), true);
+        let mut head = copy_head(response.head(), true);
         response.release(self.delivery.settings.upstream_pool_size);
         let begun = Instant::now();
+        let unpacked = packing.map(|packing| {
+            head.remove_header(&header::CONTENT_ENCODING);
+            self.unpack(packing, &body, most, &mut held)
+        });
+        let body = match unpacked.transpose() {
+            Ok(unpacked) => unpacked.unwrap_or(body),
+            Err(outcome) => return outcome,
+        };
         let (adapter, call) = (self.resolved.aim.adapter, self.resolved.call(self.request));
         let answer = if success {
             match adapter.response(&call, &body) {
@@ -166,6 +178,28 @@ impl Reader<'_> {
         Ok(whole.map_or(first, BytesMut::freeze))
     }
 
+    /// What was compressed though nobody asked, taken from the budget as it grows.
+    fn unpack(&self, packing: Packing, body: &Bytes, most: usize, held: &mut Option<Permit>) -> Result<Bytes, Outcome> {
+        let mut unpacker = Unpacker::new(packing);
+        let mut whole = BytesMut::new();
+        let pieces = body.chunks(PACKED_PIECE).map(Some).chain([None]);
+        for piece in pieces {
+            let more = match piece {
+                Some(piece) => unpacker.push(piece),
+                None => unpacker.finish(),
+            };
+            whole.extend_from_slice(&more.map_err(|why| broken(why.told()))?);
+            if whole.len() > most {
+                return Err(broken(&format!("The provider's answer is larger than {most} bytes")));
+            }
+            if whole.len() > MOST_FREE {
+                let permit = held.get_or_insert_with(|| Permit::new(&self.delivery.budget));
+                permit.grow_to(body.len() + whole.len()).map_err(Outcome::Fault)?;
+            }
+        }
+        Ok(whole.freeze())
+    }
+
     fn fallen(&self, error: SendError) -> Outcome {
         Outcome::Fault(fallen(error, self.resolved.provider()))
     }
@@ -183,14 +217,19 @@ impl Reader<'_> {
 
     /// Reads a stream until its first content, a finish or an error, so that an error inside a 200 can still
     /// fall back; gives up waiting after `--stream-hold` or 64 KiB.
-    async fn hold(self, response: Response) -> Outcome {
+    async fn hold(self, response: Response, packing: Option<Packing>) -> Outcome {
         let mut head = copy_head(response.head(), true);
+        head.remove_header(&header::CONTENT_ENCODING);
         // However the provider frames its events, clients read server-sent ones.
         let told = head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
         debug_assert!(told.is_ok(), "a constant header");
         let until = Instant::now() + self.delivery.settings.stream_hold;
         let translator = self.resolved.aim.adapter.stream(&self.resolved.call(self.request));
         let dialect = self.request.route.dialect;
+        let translator = match packing {
+            Some(packing) => UnpackedStream::over(translator, packing, dialect),
+            None => translator,
+        };
         let translator = Accounted::new(translator, &self.delivery.budget, dialect);
         let source = Translated { response, translator, dialect, aborted: false };
         let mut held = Held {

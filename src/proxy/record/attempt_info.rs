@@ -13,6 +13,8 @@ pub(crate) struct AttemptInfo {
     /// Where the target stands in its config.
     pub(crate) option_index: Arc<str>,
     pub(crate) provider: &'static str,
+    /// The request itself says where to call.
+    pub(crate) is_clients_host: bool,
     pub(crate) virtual_key: Arc<str>,
     pub(crate) model: Option<Arc<str>>,
     /// The price of the target where it is not what everybody pays.

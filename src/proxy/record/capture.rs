@@ -62,6 +62,8 @@ fn is_failure(fault: Option<&str>) -> bool {
 /// What went to the provider.
 #[derive(Debug)]
 pub(crate) struct Sent {
+    /// `https` or `http`.
+    pub(crate) scheme: &'static str,
     pub(crate) head: HeadPlan,
     pub(crate) body: Pieces,
 }
@@ -223,7 +225,7 @@ impl RecordBodies<'_> {
         sent.body.iter().for_each(|piece| body.add(piece));
         Message {
             method: head.method().as_str().to_owned(),
-            url: format!("{host}{}", mask::url(path, query)),
+            url: format!("{}://{host}{}", sent.scheme, mask::url(path, query)),
             headers: self.headers(head.headers()),
             body,
             ..Message::default()

@@ -87,8 +87,8 @@ end
 ";
 
 /// Keys: the membership, then window and debt of each ask. First the process and the site, then per ask: limit,
-/// amount, take (0 now, 1 hold, 2 look), keep, began, ends, ttl. Answers 1 and `left`, flags (1 lone, 2 fresh) of each; or 0, the place of the refusal that waits
-/// longest, and what stands there; or -1 to a stranger.
+/// amount, take (0 now, 1 hold, 2 look), keep, began, ends, ttl (0: it never ends). Answers 1 and `left`, flags (1 lone, 2 fresh) of each; or 0, the place of the refusal that waits
+/// longest (as `Ask::fits_at` says), and what stands there; or -1 to a stranger.
 pub(super) fn reserve() -> Script {
     Script::new(
         r"
@@ -96,6 +96,13 @@ if redis.call('EXISTS', KEYS[1]) == 0 then return {-1} end
 local process, n = ARGV[1], (#KEYS - 1) / 2
 local at, wait, stands = 0, -1, 0
 local seen = {}
+local function passes(a, ends, limit, amount, taken)
+  local length = ends - tonumber(ARGV[a + 5])
+  if ARGV[a + 7] == '0' or length <= 0 then return ends end
+  local most = math.max(1, limit)
+  local windows = math.ceil(math.max(0, taken - math.max(0, most - amount)) / most)
+  return ends + (math.max(1, windows) - 1) * length
+end
 for i = 1, n do
   local a = 2 + (i - 1) * 7
   local limit, amount, take, ends = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), ARGV[a + 3], tonumber(ARGV[a + 6])
@@ -104,7 +111,10 @@ for i = 1, n do
   if used then taken = used + held
   else taken = carried(KEYS[2 * i + 1], tonumber(ARGV[a + 5]), ends, limit, false) end
   local fits = take == '2' or taken + amount <= limit or taken == 0
-  if (taken >= limit or not fits) and ends > wait then at, wait, stands = i, ends, taken end
+  if taken >= limit or not fits then
+    local until_then = passes(a, ends, limit, take == '2' and 1 or amount, taken)
+    if until_then > wait then at, wait, stands = i, until_then, taken end
+  end
   seen[i] = used and taken or -1
 end
 if at > 0 then return {0, at, stands} end

@@ -27,6 +27,8 @@ pub struct Org {
     pub rotation_days: Option<u16>,
     /// Managers may change and lift the limits of a workspace.
     pub managers_set_limits: bool,
+    /// Keys reach no route of a provider's that is not in the table of operations.
+    pub known_routes_only: bool,
     /// Whose tokens open it; `None`: nobody's.
     pub trust: Option<Arc<Trust>>,
     /// Records may keep headers and bodies, unless a request says otherwise.
@@ -98,6 +100,7 @@ fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
         security: o.security_settings,
         overridable: o.overridable_sections,
         managers_set_limits: o.managers_set_limits,
+        known_routes_only: o.known_routes_only,
         rotation_days: o.user_api_key_rotation_period,
         debug_log: o.debug_log.unwrap_or(true),
         enforce_debug_log: o.enforce_debug_log_setting,

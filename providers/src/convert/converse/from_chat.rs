@@ -9,7 +9,8 @@ mod turns;
 
 use super::maker::Maker;
 use crate::convert::asked::{self, Adjusted, Translated, refused};
-use crate::wire::converse::{Inference, OutputConfig, Request, Schema, Structure, TextFormat, Typed};
+use crate::promised_json;
+use crate::wire::converse::{Block, Inference, OutputConfig, Request, Schema, Structure, TextFormat, Typed};
 use crate::wire::{Text, chat, speaks};
 use gateway_domain::Fault;
 use serde::Deserialize;
@@ -97,7 +98,11 @@ fn made<'a>(wish: Wish<'a>, adjusted: &mut Adjusted) -> Result<Request<'a>, Faul
     let own: Own<'a> = asked::parsed(wish.original)?;
     refuse_untranslatable(&ask)?;
     note_dropped(&ask, adjusted);
-    let conversation = turns::conversation(&ask.messages, wish.origin, adjusted)?;
+    let mut conversation = turns::conversation(&ask.messages, wish.origin, adjusted)?;
+    if asked::wants_any_json(&ask) {
+        adjusted.note("response_format");
+        conversation.system.push(Block::Text(promised_json::INSTRUCTION.into()));
+    }
     let plan = fields::plan(&ask, &own, wish.maker, conversation.bare_tool_turn, adjusted)?;
     let tools = tools::config(&ask, wish.maker, &conversation, adjusted)?;
     let mut additional = plan.additional;
@@ -158,14 +163,9 @@ fn output<'a>(ask: &chat::Request<'a>, body: &'a [u8]) -> Result<Option<OutputCo
     match &*wanted.kind.0 {
         "text" => return Ok(None),
         "json_schema" => {}
-        // There is no mode that promises JSON of any shape, and a line in the prompt would not promise it.
-        "json_object" => {
-            return Err(refused(
-                "response_format",
-                "of type json_object has no counterpart at Bedrock; use json_schema",
-            ));
-        }
-        _ => return Err(refused("response_format", "must be of type text or json_schema")),
+        // There is no mode that promises JSON of any shape: the model is told, and its answer looked at.
+        "json_object" => return Ok(None),
+        _ => return Err(refused("response_format", "must be of type text, json_object or json_schema")),
     }
     let schema = asked::schema(wanted)?;
     let described = serde_json::from_slice::<Formatted<'a>>(body).ok().and_then(|f| f.response_format?.json_schema);

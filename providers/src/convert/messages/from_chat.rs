@@ -9,6 +9,7 @@ mod turns;
 
 use crate::adapter::Call;
 use crate::convert::asked::{self, Adjusted, Translated, refused};
+use crate::promised_json;
 use crate::wire::chat;
 use crate::wire::messages::{Format, Metadata, OutputConfig, Request};
 use gateway_domain::{Fault, FaultKind};
@@ -31,7 +32,11 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Translated, Fault> {
     let model = model.map(Cow::Borrowed).or_else(|| ask.model.as_ref().map(|m| m.0.clone()));
     let model = model.ok_or_else(|| Fault::new(FaultKind::BadBody, "model is needed").on("model"))?;
     let generation = Generation::of(&model);
-    let conversation = turns::conversation(&ask.messages, call.origin, &mut adjusted)?;
+    let mut conversation = turns::conversation(&ask.messages, call.origin, &mut adjusted)?;
+    if asked::wants_any_json(&ask) {
+        adjusted.note("response_format");
+        conversation.instruct(promised_json::INSTRUCTION);
+    }
     let tool_choice = tools::choice(&ask)?;
     let limit = ask.max_completion_tokens.or(ask.max_tokens);
     let plan = thinking::plan(&ask, generation, limit, conversation.bare_tool_turn, &mut adjusted)?;
@@ -99,12 +104,9 @@ fn output_config<'a>(ask: &chat::Request<'a>, effort: Option<&'static str>) -> R
         Some(wanted) => match &*wanted.kind.0 {
             "text" => None,
             "json_schema" => Some(Format { kind: "json_schema", schema: asked::schema(wanted)? }),
-            // There is no mode that promises JSON of any shape, and a line in the prompt would not promise it.
-            "json_object" => {
-                let why = "of type json_object has no counterpart at Anthropic; use json_schema";
-                return Err(refused("response_format", why));
-            }
-            _ => return Err(refused("response_format", "must be of type text or json_schema")),
+            // There is no mode that promises JSON of any shape: the model is told, and its answer looked at.
+            "json_object" => None,
+            _ => return Err(refused("response_format", "must be of type text, json_object or json_schema")),
         },
     };
     Ok((format.is_some() || effort.is_some()).then_some(OutputConfig { effort, format }))

@@ -54,7 +54,7 @@ fn what_has_no_counterpart_but_meaning_is_refused_by_name() {
         (json!({ "function_call": { "name": "f" } }), "function_call"),
         (json!({ "web_search_options": {} }), "web_search_options"),
         (json!({ "moderation": { "model": "m" } }), "moderation"),
-        (json!({ "response_format": { "type": "json_object" } }), "response_format"),
+        (json!({ "response_format": { "type": "xml" } }), "response_format"),
         (json!({ "response_format": { "type": "json_schema" } }), "response_format.json_schema.schema"),
         (json!({ "reasoning_effort": "some" }), "reasoning_effort"),
         (json!({ "thinking": "yes" }), "thinking"),

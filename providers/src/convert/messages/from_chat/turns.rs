@@ -20,6 +20,19 @@ pub(super) struct Conversation<'a> {
     pub(super) bare_tool_turn: bool,
 }
 
+impl Conversation<'_> {
+    /// Tells the model one thing more.
+    pub(super) fn instruct(&mut self, text: &'static str) {
+        let mut parts = match self.system.take() {
+            None => Vec::new(),
+            Some(Content::Text(text)) => vec![Part::Made(Made::Text { text, cache_control: None })],
+            Some(Content::Blocks(parts)) => parts,
+        };
+        parts.push(Part::Made(Made::Text { text: text.into(), cache_control: None }));
+        self.system = system_of(parts);
+    }
+}
+
 /// `origin` is that of the credential, to which alone its opaque blocks go back.
 pub(super) fn conversation<'a>(
     messages: &[Message<'a>],
