@@ -391,3 +391,18 @@ async fn a_client_that_reads_nothing_is_left_in_the_end() {
     let grown = gateway.memory("VmHWM").saturating_sub(before);
     assert!(grown < 64, "the gateway grew by {grown} MiB for one client that does not read");
 }
+
+#[tokio::test]
+async fn a_pass_through_that_breaks_before_its_first_byte_is_recorded_with_what_was_told() {
+    let gateway = Gateway::start().await;
+    let head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n";
+    let upstream = resetting_after(head.to_vec()).await;
+    let answer = gateway.post("/v1/proxy/broken").config(&target(&upstream)).json(&hello()).send().await.expect(502);
+    let line = crate::harness::eventually("the line", || async {
+        let lines = gateway.process.output();
+        let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        lines.find(|line| line["path"] == "/v1/proxy/broken")
+    })
+    .await;
+    assert_eq!(line["response_bytes"], answer.body.len(), "{line}");
+}

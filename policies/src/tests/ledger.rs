@@ -75,6 +75,19 @@ fn an_underestimate_is_owed_by_the_windows_after_it() {
     assert!(take(&engine, &index, may_use(0, 90), 7 * MINUTE).is_some());
 }
 
+/// Both count by the minute; one of them is in debt for ten.
+#[test]
+fn of_several_refusals_the_one_that_fits_last_is_told() {
+    for limits in [[100, 10], [10, 100]] {
+        let engine = Engine::default();
+        let index = index(&limits.map(|limit| tokens("rpm", limit, &[])));
+        take(&engine, &index, may_use(0, 5), 0).unwrap().settle(used(105));
+        let denied = engine.ask(&index, Stage::Caller, &subject(), may_use(0, 5), seconds(0)).unwrap_err();
+        let number = limits.iter().position(|limit| *limit == 10).unwrap() + 1;
+        assert_eq!(denied.name.to_string(), format!("policy \"Policy {number}\" (policy-{number})"));
+    }
+}
+
 #[test]
 fn one_call_larger_than_the_limit_passes_in_each_window_and_owes_nothing() {
     let engine = Engine::default();
