@@ -127,7 +127,7 @@ impl Write for Inflate {
 }
 
 enum Decoder {
-    Gzip(GzDecoder<UnpackRoom>),
+    Gzip(Box<GzDecoder<UnpackRoom>>),
     Deflate(Box<Inflate>),
     Brotli(Box<DecompressorWriter<UnpackRoom>>),
     Zstd(Box<zio::Writer<UnpackRoom, raw::Decoder<'static>>>),
@@ -136,7 +136,7 @@ enum Decoder {
 impl Decoder {
     fn new(packing: Packing, first: u8, room: UnpackRoom) -> io::Result<Self> {
         Ok(match packing {
-            Packing::Gzip => Self::Gzip(GzDecoder::new(room)),
+            Packing::Gzip => Self::Gzip(Box::new(GzDecoder::new(room))),
             Packing::Deflate => Self::Deflate(Box::new(Inflate::new(first, room))),
             Packing::Brotli => Self::Brotli(Box::new(DecompressorWriter::new(room, BROTLI_BUFFER))),
             Packing::Zstd => {

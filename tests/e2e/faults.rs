@@ -398,9 +398,9 @@ async fn a_pass_through_that_breaks_before_its_first_byte_is_recorded_with_what_
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n";
     let upstream = resetting_after(head.to_vec()).await;
     let answer = gateway.post("/v1/proxy/broken").config(&target(&upstream)).json(&hello()).send().await.expect(502);
-    let line = crate::harness::eventually("the line", || async {
+    let line = eventually("the line", || async {
         let lines = gateway.process.output();
-        let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.find(|line| line["path"] == "/v1/proxy/broken")
     })
     .await;
