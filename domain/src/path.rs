@@ -15,6 +15,9 @@ pub enum PathError {
 /// `path` with its unreserved characters decoded. Segments that lead elsewhere than they say are refused rather than
 /// resolved: whoever reads the path next may resolve them in another way. A slash at the end is kept.
 pub fn normal(path: &str) -> Result<Cow<'_, str>, PathError> {
+    if is_plain(path.as_bytes()) {
+        return Ok(Cow::Borrowed(path));
+    }
     let path = if path.contains('%') { unreserved(path) } else { Cow::Borrowed(path) };
     if path.contains("//") {
         return Err(PathError::EmptySegment);
@@ -25,6 +28,13 @@ pub fn normal(path: &str) -> Result<Cow<'_, str>, PathError> {
         return Err(PathError::DotSegment);
     }
     Ok(path)
+}
+
+/// Nothing in it could have another form: no segment is empty or begins with a dot, nothing is encoded. Most paths are so.
+fn is_plain(path: &[u8]) -> bool {
+    path.first() == Some(&b'/')
+        && memchr::memchr2(b'%', b'\\', path).is_none()
+        && !path.windows(2).any(|pair| matches!(pair, [b'/', b'/' | b'.']))
 }
 
 /// `text` with everything decoded that is percent-encoded. What is no UTF-8 then is replaced, and a `%` without two

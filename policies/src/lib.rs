@@ -8,6 +8,7 @@
 
 mod bound;
 mod condition;
+mod counters;
 mod hold;
 mod index;
 mod ledger;

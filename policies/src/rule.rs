@@ -2,6 +2,7 @@
 //! budgets differ in their meter alone. Knows no other policy and no counter's state.
 
 use crate::condition::Test;
+use crate::counters;
 use crate::meter::{Kind, Meter};
 use crate::subject::{Attribute, Seen, Subject};
 use gateway_domain::counters::{CounterKey, Owner};
@@ -113,9 +114,17 @@ impl Rule {
 
     /// The counter of the subject's group. `None` when a value to group by is missing: the policy does not apply.
     pub(crate) fn counter(&self, subject: &Subject<'_>) -> Option<CounterKey> {
-        if self.groups.is_empty() {
-            return Some(self.key);
+        match &*self.groups {
+            [] => Some(self.key),
+            [group] => match subject.see(group.borrowed())? {
+                Seen::Id(id) => counters::of(self.key, id, || self.hashed(subject)),
+                _ => self.hashed(subject),
+            },
+            _ => self.hashed(subject),
         }
+    }
+
+    fn hashed(&self, subject: &Subject<'_>) -> Option<CounterKey> {
         let mut hash = Sha256::new();
         hash.update(self.key.0.to_be_bytes());
         hash.update(self.key.1.to_be_bytes());
