@@ -51,6 +51,7 @@ use cors::CorsBuilder;
 use exchange::{Exchange, Unanswered};
 use gateway_domain::ports::Doorkeeper;
 use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
+use http::header;
 use intake::{Refused, Way};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
@@ -114,7 +115,8 @@ impl ProxyHttp for Gateway {
 
     /// Always `Ok(true)`, or an error: everything is answered here.
     async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<bool> {
-        connections::heed(&session.downstream_session);
+        let chunked = session.req_header().headers.contains_key(header::TRANSFER_ENCODING);
+        connections::heed(&session.downstream_session, chunked);
         if let Some(fault) = http1_head::check(session) {
             session.downstream_session.set_keepalive(None);
             return self.refuse(session, ctx, fault.into()).await;

@@ -136,7 +136,7 @@ static LENGTH: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"ength:"));
 
 /// Behind the blank line that ends a head, where `bytes` hold one. Nothing before `from` is looked at again. Pingora's
 /// parser takes a bare line feed for a line's end, and so does this.
-pub(super) fn end(bytes: &[u8], from: usize) -> Option<usize> {
+fn end(bytes: &[u8], from: usize) -> Option<usize> {
     let from = from.saturating_sub(2);
     if let Some(at) = BLANK_LINE.find(&bytes[from..]) {
         return Some(from + at + 4);
@@ -159,9 +159,14 @@ fn is_method(bytes: &[u8]) -> bool {
     }
 }
 
-/// How many bytes of body a head seems to announce.
+/// How many bytes of body a head seems to announce. Of a body without a length nothing goes with its head: its chunks
+/// are looked at as they are read.
 fn announced(head: &[u8]) -> usize {
     let Some(at) = LENGTH.find(head) else { return 0 };
+    let line = head[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if !head[line..at].eq_ignore_ascii_case(b"content-l") {
+        return 0;
+    }
     let digits = head[at + 6..].iter().skip_while(|b| **b == b' ').take_while(|b| b.is_ascii_digit());
     digits.fold(0usize, |sum, b| sum.saturating_mul(10).saturating_add(usize::from(b - b'0')))
 }
@@ -204,6 +209,8 @@ mod tests {
             ("content-length: 12\r\n", 12),
             ("Content-Length:7\r\n", 7),
             ("x: 1\r\n", 0),
+            ("x-length: 9\r\n", 0),
+            ("a: b\r\ncontent-length: 9\r\n", 9),
             ("content-length: x\r\n", 0),
             ("content-length: 99999999999999999999999\r\n", usize::MAX),
         ] {

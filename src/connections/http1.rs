@@ -1,6 +1,6 @@
 //! Requests of one HTTP/1 connection, one after the other.
 
-use super::head::{self, Came};
+use super::head::Came;
 use super::http2;
 use super::link::Link;
 use super::refusal::HeadRefusal;
@@ -26,7 +26,7 @@ pub(super) async fn converse<A: HttpServerApp + Send + Sync + 'static>(worker: &
     let mut silence = clocks.first;
     let mut asked = false;
     loop {
-        let mut head = match link.request(&worker.desk, silence, clocks).await {
+        let head = match link.request(&worker.desk, silence, clocks).await {
             Came::Head(head) => head,
             Came::Preface if !asked => return Box::pin(http2::serve(worker, link)).await,
             // In the middle of a connection it is no request: Pingora says so.
@@ -36,8 +36,7 @@ pub(super) async fn converse<A: HttpServerApp + Send + Sync + 'static>(worker: &
             Came::Late => return Box::pin(refuse(link, HeadRefusal::late())).await,
             Came::TooLarge => return Box::pin(refuse(link, HeadRefusal::too_large())).await,
         };
-        let end = head::end(&head, 0).unwrap_or(head.len());
-        link.hand_over(&mut head, end);
+        link.hand_over();
         let mut session = ServerSession::new_http1(link);
         session.set_keepalive(if worker.desk.is_closing() { None } else { KEPT });
         // All that Pingora still has to read is body; should it see the end of a head elsewhere than we do, it waits so long.

@@ -45,8 +45,9 @@ pub(super) struct Link {
     unseen: AtomicBool,
     /// What is said in place of that, as far as it is still to be said.
     refusal: Option<Bytes>,
-    /// Of a body that comes in chunks.
-    chunks: Option<Chunks>,
+    /// The body comes in chunks.
+    chunked: AtomicBool,
+    chunks: Chunks,
 }
 
 /// From here on the client of this session is only watched, in case that it leaves.
@@ -54,10 +55,12 @@ pub(crate) fn watch(session: &ServerSession) {
     set(session, true);
 }
 
-/// Its head is one, and what is answered from here on is the gateway's own.
-pub(crate) fn heed(session: &ServerSession) {
+/// Its head is one, and what is answered from here on is the gateway's own. Nothing of a body that comes in chunks was
+/// read by then: only of one with a length a part may come with the head.
+pub(crate) fn heed(session: &ServerSession, chunked: bool) {
     if let Some(link) = session.stream().and_then(|stream| stream.as_ref().as_any().downcast_ref::<Link>()) {
         link.unseen.store(false, Ordering::Relaxed);
+        link.chunked.store(chunked, Ordering::Relaxed);
     }
 }
 
@@ -83,24 +86,21 @@ impl Link {
     }
 
     fn of(way: Way) -> Self {
-        let (watched, unseen) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { way, ahead: BytesMut::new(), watched, unseen, refusal: None, chunks: None }
+        let [watched, unseen, chunked] = std::array::from_fn(|_| AtomicBool::new(false));
+        let (ahead, chunks) = (BytesMut::new(), Chunks::default());
+        Self { way, ahead, watched, unseen, refusal: None, chunked, chunks }
     }
 
     /// The next request may be read.
     pub(super) fn turn(&mut self) {
         *self.watched.get_mut() = false;
-        self.chunks = None;
+        *self.chunked.get_mut() = false;
+        self.chunks = Chunks::default();
     }
 
-    /// A head of which Pingora will say whether it is one, and what came of its body.
-    pub(super) fn hand_over(&mut self, head: &mut [u8], end: usize) {
+    /// Pingora says next whether what was read is a head.
+    pub(super) fn hand_over(&mut self) {
         *self.unseen.get_mut() = true;
-        let (head, body) = head.split_at_mut(end);
-        self.chunks = Chunks::of(head);
-        if let Some(chunks) = &mut self.chunks {
-            chunks.pass(body);
-        }
     }
 
     pub(super) fn is_plain(&self) -> bool {
@@ -181,8 +181,8 @@ impl AsyncRead for Link {
                 self.ahead = BytesMut::new();
             }
         }
-        if let Some(chunks) = &mut self.chunks {
-            chunks.pass(&mut buf.filled_mut()[before..]);
+        if *self.chunked.get_mut() {
+            self.chunks.pass(&mut buf.filled_mut()[before..]);
         }
         Poll::Ready(Ok(()))
     }

@@ -16,11 +16,12 @@ use super::routing::Routing;
 use super::shield::Shield;
 use crate::cache::AnswerCache;
 use crate::upstream::{Credentials, Dialer};
-use admission::{Admission, Gate, Holds};
+use admission::{Admission, Gate, Holds, plus};
 use attempt::{Attempt, Stopped, Turn};
 use gateway_domain::counters::Counters;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps};
 use gateway_domain::{AnswerForm, Fault, Usage};
+use gateway_policies::Used;
 use http::{HeaderValue, header};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,8 @@ pub(crate) struct Exchange<'a> {
     admission: Admission,
     /// What targets tried before took.
     earlier: Duration,
+    /// What those used whose answers were none after all: the caller pays for it with the one that does.
+    lost: Used,
 }
 
 impl<'a> Exchange<'a> {
@@ -68,8 +71,8 @@ impl<'a> Exchange<'a> {
         let steps = request.steps();
         let mut client = client;
         client.set_early_keepalive(early_keepalive(&parts.delivery, request));
-        let (admission, earlier) = (Admission::default(), Duration::ZERO);
-        Self { parts, client, request, routing, records, steps, admission, earlier }
+        let (admission, earlier, lost) = (Admission::default(), Duration::ZERO, Used::default());
+        Self { parts, client, request, routing, records, steps, admission, earlier, lost }
     }
 
     /// `Err`: nothing was delivered, or the client left in the middle.
@@ -143,7 +146,7 @@ impl<'a> Exchange<'a> {
             record.request_bytes = self.client.view().body_bytes_read() as u64;
         }
         let target = std::mem::take(&mut attempt.reservation);
-        record.charges = Holds { caller: self.admission.take(), target }.settle(499, None);
+        record.charges = Holds { caller: self.admission.take(), target, lost: self.lost }.settle(499, None);
         record::abandoned(&mut record, self.request);
         let capture = BodyCapture::new(self.request.keep, &self.parts.delivery.budget);
         self.bodies(&attempt).answered(&mut record, capture);
@@ -157,6 +160,9 @@ impl<'a> Exchange<'a> {
             _ => None,
         };
         let reservation = std::mem::take(&mut attempt.reservation);
+        if let Some(usage) = &record.usage {
+            self.lost = plus(self.lost, reservation.used(usage));
+        }
         record.charges = reservation.leave(outcome.status(), record.usage.as_ref());
         let received = match &outcome {
             Outcome::Whole(answer) => Some(Received { headers: &answer.head.headers, body: &answer.original }),
@@ -183,7 +189,7 @@ impl<'a> Exchange<'a> {
         let streamed = matches!(outcome, Outcome::Stream(_));
         let mut capture = BodyCapture::new(self.request.keep, &self.parts.delivery.budget);
         let target = std::mem::take(&mut attempt.reservation);
-        let mut holds = Holds { caller: self.admission.take(), target };
+        let mut holds = Holds { caller: self.admission.take(), target, lost: self.lost };
         let delivery = Delivery {
             parts: &self.parts.delivery,
             client: &mut self.client,

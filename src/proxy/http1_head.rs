@@ -5,7 +5,7 @@ use gateway_domain::{Fault, FaultKind};
 use http::{Version, header};
 use pingora::proxy::Session;
 
-/// The one coding of a body, in the ways that it is written: what else a parser takes for it, another may not.
+/// The one coding of a body, in the ways that it is written: what else one reader takes for it, another may not.
 const CODINGS: [&[u8]; 3] = [b"chunked", b"Chunked", b"CHUNKED"];
 
 fn bad(field: &'static str, message: &'static str) -> Option<Fault> {

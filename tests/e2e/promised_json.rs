@@ -1,7 +1,7 @@
 //! `response_format: json_object` at providers that have no switch for it: asked for in words, looked at before the
 //! answer ends, told of, paid for in any case, and refused to who insists on OpenAI's own API.
 
-use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, hello, reply, with};
+use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, hello, reply, stand_at_noon, with};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
@@ -146,4 +146,28 @@ async fn who_insists_is_refused() {
     assert!(refused.error().contains("logit_bias, seed"), "{}", refused.error());
     assert_eq!(refused.json()["error"]["param"], "logit_bias");
     call().header("x-gateway-adjusted-params", "allow").send().await.expect(200);
+}
+
+/// A caller pays for an answer that was none as well as for the one that took its place.
+#[tokio::test]
+async fn what_was_lost_on_the_way_counts_for_the_caller() {
+    stand_at_noon();
+    let gateway = Gateway::start().await;
+    let (chatty, second) = (says(&["no JSON"]).await, Upstream::replying(|_| reply::chat("{}")).await);
+    let both = json!({ "strategy": { "mode": "fallback" }, "targets": [claude(&chatty), target(&second)] });
+    let left = async |name: &str, config: &Value| {
+        let limits = json!({ "rate_limits": [{ "type": "tokens", "unit": "rph", "value": 100_000 }] });
+        let (_, key) = gateway.admin().workspace_key(name, limits).await;
+        let ask = async |config: &Value| gateway.chat().key(&key).config(config).json(&wish()).send().await.expect(200);
+        ask(config).await;
+        eventually("its end", || async {
+            gateway.metrics().await.contains("gateway_requests_in_flight 0").then_some(())
+        })
+        .await;
+        let after = ask(&target(&second)).await;
+        let left = after.header("x-gateway-ratelimit-remaining-tokens").expect("a limit").parse::<i64>();
+        left.expect("a number")
+    };
+    let (plain, lossy) = (left("plain", &target(&second)).await, left("lossy", &both).await);
+    assert_eq!(plain - lossy, 16, "nine tokens in and seven out");
 }

@@ -196,6 +196,8 @@ fn priced(card: PriceCard) -> impl Fn(u64, u64) -> Option<u64> {
 pub(crate) struct Holds {
     pub(crate) caller: Hold,
     pub(crate) target: Reservation,
+    /// What targets used before whose answers were none after all.
+    pub(crate) lost: Used,
 }
 
 /// What is held for one target, at its price.
@@ -225,10 +227,19 @@ impl Reservation {
         Vec::new()
     }
 
-    fn used(&self, usage: &Usage) -> Used {
+    pub(crate) fn used(&self, usage: &Usage) -> Used {
         let cost = self.card.and_then(|card| price(usage, &card)).and_then(|c| u64::try_from(c.0).ok());
         Used { tokens: usage.total(), cost }
     }
+}
+
+/// Both together.
+pub(crate) fn plus(one: Used, other: Used) -> Used {
+    let cost = match (one.cost, other.cost) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+    };
+    Used { tokens: one.tokens.saturating_add(other.tokens), cost }
 }
 
 const fn succeeded(status: u16) -> bool {
@@ -261,17 +272,17 @@ impl Holds {
     /// The call is over. What came to nothing gives back what it held, but for the caller's request; where nobody
     /// knows what was used, it counts as it was held. Returns what was charged for good, for the record.
     pub(crate) fn settle(self, status: u16, usage: Option<&Usage>) -> Vec<Charge> {
-        let Self { caller, target } = self;
+        let Self { caller, target, lost } = self;
         let (mut charges, rest) = match usage {
             Some(usage) if !succeeded(status) && usage.total() > 0 => {
                 let used = target.used(usage);
-                (target.hold.settle(used), caller.settle(used))
+                (target.hold.settle(used), caller.settle(plus(used, lost)))
             }
-            _ if !succeeded(status) => (target.leave(status, None), caller.settle(Used::default())),
+            _ if !succeeded(status) => (target.leave(status, None), caller.settle(lost)),
             None => (target.hold.count(), caller.count()),
             Some(usage) => {
                 let used = target.used(usage);
-                (target.hold.settle(used), caller.settle(used))
+                (target.hold.settle(used), caller.settle(plus(used, lost)))
             }
         };
         charges.extend(rest);
