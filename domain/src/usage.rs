@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens of either direction that have no bytes in the bodies.
-const UNSEEN: u64 = 128 * 1024;
+/// Tokens of either direction that have no bytes in the bodies: as many as fit into the largest models.
+const UNSEEN: u64 = 2 * 1024 * 1024;
 /// In one answer.
 const MOST_IMAGES: u64 = 128;
 
