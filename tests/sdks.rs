@@ -69,7 +69,7 @@ impl Drop for Story {
 struct Stage {
     gateway: Gateway,
     _mocks: Vec<Mock>,
-    _story: Option<Story>,
+    story: Option<Story>,
     /// Further variables of scripts.
     told: Vec<(&'static str, String)>,
 }
@@ -89,7 +89,7 @@ async fn stage() -> Stage {
         };
         gateway.admin().provider(slug.trim_start_matches('@'), family, Some(&url)).await;
     }
-    Stage { gateway, _mocks: vec![mock, mistral], _story: None, told: Vec::new() }
+    Stage { gateway, _mocks: vec![mock, mistral], story: None, told: Vec::new() }
 }
 
 async fn story() -> Stage {
@@ -102,7 +102,7 @@ async fn story() -> Stage {
                           "configurations": place });
     gateway.admin().post("/integrations", &bedrock).await.expect(200);
     let told = vec![("TEST_UPSTREAM", story.url.clone())];
-    Stage { gateway, _mocks: Vec::new(), _story: Some(story), told }
+    Stage { gateway, _mocks: Vec::new(), story: Some(story), told }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the same variable as the script that installs")]
@@ -292,7 +292,12 @@ async fn python_azure() {
 #[tokio::test]
 async fn python_google() {
     stage().await.python("google_sdk.py", "@gemini", "google").await;
-    story().await.python("story_google.py", MOCK, "google").await;
+    let mut stage = story().await;
+    let config = stage.gateway.admin().config("Gemini alone", &json!({ "provider": "@story-gemini" })).await;
+    let defaults = json!({ "defaults": { "config_id": config } });
+    let (_, key) = stage.gateway.admin().workspace_key("gemini", defaults).await;
+    stage.told.push(("TEST_GEMINI_KEY", key));
+    stage.python("story_google.py", MOCK, "google").await;
 }
 
 /// The upstream of the first is in the script: it takes what botocore would have signed alike.
@@ -310,7 +315,7 @@ async fn openai_and_anthropic_on_bedrock() {
 /// The Admin API as clients of another gateway know it: one address, its own header prefix, every method.
 async fn administered() -> Stage {
     let gateway = Gateway::with(&["--header-alias", "x-portkey-"]).await;
-    Stage { gateway, _mocks: Vec::new(), _story: None, told: vec![("TEST_ADMIN_KEY", ADMIN_KEY.to_owned())] }
+    Stage { gateway, _mocks: Vec::new(), story: None, told: vec![("TEST_ADMIN_KEY", ADMIN_KEY.to_owned())] }
 }
 
 #[tokio::test]
@@ -333,6 +338,27 @@ async fn golden_answers_of_providers_are_what_their_own_sdks_read() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains(" by google-genai") && text.contains(" by botocore"), "nothing was read: {text}");
+}
+
+/// The examples of docs/clients.md, to the letter, against providers of the slugs that they name.
+#[tokio::test]
+async fn every_example_of_the_clients_page_runs() {
+    let mut stage = story().await;
+    for (slug, family, base) in STORIES.iter().chain(&[("story-azure", "azure-openai", "/openai")]) {
+        let slug = match slug.trim_start_matches("story-") {
+            "claude" => "anthropic-main".to_owned(),
+            "gemini" => "google-main".to_owned(),
+            name => format!("{name}-main"),
+        };
+        let url = format!("{}{base}", stage.story.as_ref().expect("a provider").url);
+        stage.gateway.admin().provider(&slug, family, Some(&url)).await;
+    }
+    let bedrock = json!({ "name": "Main", "slug": "bedrock-main", "integration_id": "story-bedrock" });
+    stage.gateway.admin().post("/providers", &bedrock).await.expect(200);
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/clients.md");
+    stage.told.push(("TEST_PAGE", page.to_string_lossy().into_owned()));
+    stage.python_framework("examples.py").await;
+    stage.node("examples.mjs", MOCK, "openai").await;
 }
 
 /// A row of the table in docs/clients.md, by its columns.

@@ -21,7 +21,21 @@ pub(crate) fn request(call: &Call<'_>) -> Outgoing {
         Some(query) => [call.tail, "?", query].concat(),
         None => call.tail.to_owned(),
     };
-    Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(call.body.clone()), adjusted: Vec::new() }
+    Outgoing { path: Some(path), headers: Vec::new(), body: body(call), adjusted: Vec::new() }
+}
+
+/// All as it came, but that a model which names its provider (`@slug/model`) loses that name: it means nothing up there.
+fn body(call: &Call<'_>) -> Pieces {
+    let whole = || Pieces::One(call.body.clone());
+    let Some((span, model)) = call.model_span.clone().zip(call.model) else { return whole() };
+    let written = call.body.get(span.clone()).and_then(|text| text.strip_prefix(b"\"@")?.strip_suffix(b"\""));
+    let slug = written.and_then(|text| text.strip_suffix(model.as_bytes())?.strip_suffix(b"/"));
+    if slug.is_none_or(|slug| slug.contains(&b'/')) {
+        return whole();
+    }
+    // Behind the quotation mark and what stands between it and the model's own name.
+    let name = span.end - 1 - model.len()..span.end;
+    Pieces::Three([call.body.slice(..=span.start), call.body.slice(name), call.body.slice(span.end..)])
 }
 
 pub(crate) fn response(call: &Call<'_>, body: &Bytes) -> Reply {

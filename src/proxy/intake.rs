@@ -352,6 +352,11 @@ pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fa
     }
     let content_type = session.get_header(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase());
     let wants_json = route.body == Some(Body::Json);
+    let packed = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if wants_json && session.get_header(header::CONTENT_ENCODING).is_some_and(packed) {
+        let why = "content-encoding is not taken on this route: send the body as it is";
+        return Err(Fault::new(FaultKind::BadHeader, why).on("content-encoding"));
+    }
     let Some(content_type) = content_type else {
         return Ok(if wants_json || invokes(route) { Way::Exchange } else { Way::Relay });
     };

@@ -16,6 +16,7 @@ async fn a_first_mistake_is_told_with_what_would_be_right() {
             "is `@my-openai`",
         ),
         (chat().body("application/x-www-form-urlencoded", hello.clone()), 400, "takes application/json"),
+        (chat().header("content-encoding", "gzip").body("application/json", "?"), 400, "send the body as it is"),
         (chat().body("application/json", ""), 400, "it is empty"),
         (gateway.call("POST", "/chat/completions").body("application/json", hello.clone()), 404, "begins with /v1"),
     ] {
@@ -34,6 +35,21 @@ async fn a_base_url_with_the_version_in_a_client_that_adds_it_is_understood() {
     let call = gateway.call("POST", "/v1/v1/chat/completions").provider("@up").json(&hello());
     call.send().await.expect(200);
     assert_eq!(up.only().target, "/v1/chat/completions");
+}
+
+/// What chose the provider means nothing to it; the rest of what passes through keeps its bytes.
+#[tokio::test]
+async fn a_model_that_names_its_provider_passes_through_by_its_own_name() {
+    let up = Upstream::replying(|_| reply::json(200, &json!({ "id": "c" }))).await;
+    let gateway = Gateway::start().await;
+    gateway.admin().provider("co", "cohere", Some(up.url().trim_end_matches("/v1"))).await;
+    let through = |body: &str| gateway.post("/v1/proxy/v2/chat").bytes(body.to_owned());
+    through(r#"{ "stream":false , "model" : "@co/command-a", "temperature":1.50}"#).send().await.expect(200);
+    assert_eq!(up.only().text(), r#"{ "stream":false , "model" : "command-a", "temperature":1.50}"#);
+    // Named by the header; what the model looks like is the provider's business.
+    let other = r#"{"model":"@else/command-a"}"#;
+    through(other).provider("@co").send().await.expect(200);
+    assert_eq!(up.seen()[1].text(), other);
 }
 
 /// A part that is wrong is quoted by readers of JSON; one of a megabyte must not come back whole.

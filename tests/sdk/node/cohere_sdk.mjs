@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { CohereClientV2, CohereError } from 'cohere-ai';
 import { collect, key, raises, run, url } from './checks.mjs';
-import { answer, asked, calls, city, comes, does, end, left, models, pixel } from './plan.mjs';
+import { answer, asked, calls, city, comes, does, end, left, models, named, pixel } from './plan.mjs';
 
 const model = models['story-cohere'];
 const options = { headers: { 'x-gateway-provider': '@story-cohere' }, maxRetries: 0 };
@@ -17,6 +17,11 @@ await run({
     const { message, finishReason, usage } = await ask('hello there');
     assert.deepEqual([message.content[0].text, finishReason], ['You said: hello there', 'COMPLETE']);
     assert.deepEqual([usage.tokens.inputTokens, usage.tokens.outputTokens], [50, 8]);
+  },
+
+  async theProviderNamedByTheModel() {
+    const { message } = await client().chat({ model: named('story-cohere'), messages: said('hello there') });
+    assert.equal(message.content[0].text, 'You said: hello there');
   },
 
   async stream() {

@@ -8,7 +8,7 @@ import httpx
 from cohere.errors import TooManyRequestsError, UnauthorizedError
 
 from checks import KEY, URL, equal, raises, run
-from plan import ASKED, CALLS, CITY, DOES, END, MODELS, PIXEL, answer, comes, left, seen
+from plan import ASKED, CALLS, CITY, DOES, END, MODELS, PIXEL, answer, comes, left, named, seen
 
 SLUG = "story-cohere"
 MODEL = MODELS[SLUG]
@@ -35,6 +35,13 @@ def check_the_provider_named_in_each_call():
     options = {"additional_headers": {"x-gateway-provider": f"@{SLUG}"}}
     made = sdk.chat(model=MODEL, messages=said("hello there"), request_options=options)
     equal(made.message.content[0].text, "You said: hello there")
+
+
+def check_the_provider_named_by_the_model():
+    sdk = cohere.ClientV2(api_key=KEY, base_url=f"{URL}/v1/proxy")
+    equal(sdk.chat(model=named(SLUG), messages=said("hello there")).message.content[0].text, "You said: hello there")
+    equal([one.index for one in sdk.rerank(model=f"@{SLUG}/rerank-story", query="which", documents=["a", "b"]).results], [0, 1])
+    equal([one["body"]["model"] for one in seen()[-2:]], [MODEL, "rerank-story"])
 
 
 def check_stream():

@@ -103,6 +103,11 @@ def check_embeddings():
     equal([one.embedding for one in made.data], [[0.5, -0.25, 1.0]] * 2)
 
 
+def check_models():
+    made = client().models.list(http_headers={"x-gateway-provider": "@story-mistral"})
+    equal([one.id for one in made.data], ["mistral-story"])
+
+
 @over(*EVERYWHERE)
 def check_errors(slug):
     error = raises(SDKError, lambda: ask(slug, "error 429"))

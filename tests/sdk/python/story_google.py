@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import sys
 
 import pydantic
@@ -115,12 +116,20 @@ def check_embeddings_tokens_and_models():
     made = sdk.models.embed_content(model="gemini-embedding-001", contents=["a", "b"])
     equal([one.values for one in made.embeddings], [[0.5, -0.25, 1.0]] * 2)
     equal(sdk.models.count_tokens(model=MODEL, contents="hello").total_tokens, 50)
+    equal([one.name for one in sdk.models.list()], [f"models/{MODEL}"])
+    equal(sdk.models.get(model=MODEL).name, f"models/{MODEL}")
 
 
 async def check_the_async_client():
     async with client().aio as sdk:
         said = [chunk.text or "" async for chunk in await sdk.models.generate_content_stream(model=MODEL, contents="hello there")]
     equal("".join(said), "You said: hello there")
+
+
+def check_a_key_whose_config_names_the_provider():
+    options = types.HttpOptions(base_url=f"{URL}/v1/proxy")
+    HELD.append(genai.Client(api_key=os.environ["TEST_GEMINI_KEY"], http_options=options))
+    equal(ask("hello there", HELD[-1]).text, "You said: hello there")
 
 
 def check_errors():

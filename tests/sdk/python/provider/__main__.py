@@ -47,7 +47,7 @@ class Provider(http.server.BaseHTTPRequestHandler):
         if path == "/__left":
             return self.reply(200, LEFT[0])
         for dialect in DIALECTS:
-            if (body := dialect.listed(path)) is not None:
+            if (body := dialect.listed(path, self.headers)) is not None:
                 return self.reply(200, body)
         self.reply(404, {"error": {"message": f"no such path: {path}", "code": 404, "status": "NOT_FOUND"}})
 

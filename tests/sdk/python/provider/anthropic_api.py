@@ -20,7 +20,7 @@ def serves(path):
     return path.endswith(("/messages", "/messages/count_tokens"))
 
 
-def listed(_path):
+def listed(_path, _headers):
     return None
 
 

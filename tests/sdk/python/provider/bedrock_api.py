@@ -23,7 +23,7 @@ def serves(path):
     return bool(re.search(r"/model/[^/]+/(converse|invoke|count-tokens)", path))
 
 
-def listed(_path):
+def listed(_path, _headers):
     return None
 
 

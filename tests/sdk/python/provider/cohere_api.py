@@ -14,7 +14,7 @@ def serves(path):
     return path.endswith(("/v2/chat", "/v2/embed", "/v2/rerank"))
 
 
-def listed(path):
+def listed(path, _headers):
     if path.endswith("/v1/models") and path.startswith("/cohere"):
         return {"models": [{"name": "command-story", "endpoints": ["chat"]}]}
     return None

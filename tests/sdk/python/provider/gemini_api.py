@@ -20,10 +20,12 @@ def serves(path):
     return bool(re.search(r"^/v1(beta|alpha)?/models/[^/:]+:\w+$", path))
 
 
-def listed(path):
-    if path.endswith("/v1beta/models"):
-        return {"models": [{"name": "models/gemini-3-story", "displayName": "Story", "supportedGenerationMethods": ["generateContent"]}]}
-    return None
+def listed(path, headers):
+    model = {"name": "models/gemini-3-story", "displayName": "Story", "supportedGenerationMethods": ["generateContent"]}
+    # OpenAI's list has the same path as the first version of Google's.
+    if "x-goog-api-key" not in headers:
+        return None
+    return {"/models": {"models": [model]}, "/models/gemini-3-story": model}.get(re.sub("^/v1(beta)?", "", path))
 
 
 def other(path, body):

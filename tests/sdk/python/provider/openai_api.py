@@ -35,16 +35,23 @@ ids = itertools.count(1)
 
 
 def serves(path):
-    return path.endswith(("/chat/completions", "/embeddings", "/responses"))
+    return path.endswith(("/chat/completions", "/embeddings", "/responses", "/fim/completions"))
 
 
-def listed(path):
+def listed(path, _headers):
+    if path == "/mistral/v1/models":
+        can = {"completion_chat": True, "completion_fim": False, "function_calling": True, "fine_tuning": False, "vision": True}
+        return {"object": "list", "data": [{"id": "mistral-story", "object": "model", "type": "base", "capabilities": can}]}
     if path.endswith("/v1/models"):
         return {"object": "list", "data": [{"id": "story", "object": "model", "created": 1, "owned_by": "provider"}]}
     return None
 
 
 def other(path, body):
+    if path.endswith("/fim/completions"):
+        choice = {"index": 0, "message": {"role": "assistant", "content": "x):"}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+        return {"id": "f", "object": "chat.completion", "created": 1, "model": body["model"], "choices": [choice], "usage": usage}
     if not path.endswith("/embeddings"):
         return None
     inputs = body["input"] if isinstance(body["input"], list) else [body["input"]]
