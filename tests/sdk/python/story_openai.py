@@ -99,7 +99,7 @@ def check_structured_output(slug):
     equal(answer.choices[0].message.parsed, Trip(city="mock", days=1))
 
 
-@over("story-openai", "story-gemini", "story-cohere", "story-mistral")
+@over(*EVERYWHERE)
 def check_any_json(slug):
     json.loads(chat(slug, "some json", response_format={"type": "json_object"}).choices[0].message.content)
 

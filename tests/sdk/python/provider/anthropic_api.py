@@ -103,7 +103,10 @@ def read(_path, body, headers):
     form = (body.get("output_config") or {}).get("format") or body.get("output_format") or {}
     tools = [tool["name"] for tool in tools if "input_schema" in tool]
     cached = "cache_control" in json.dumps(body)
-    return Asked(said, results, tools, images, form.get("schema"), thinking, cached, body.get("stream") is True)
+    # It has no switch for JSON of any shape, but does what it is told.
+    told = "JSON" in text_of(body.get("system") or "")
+    schema = form.get("schema") or ({} if told else None)
+    return Asked(said, results, tools, images, schema, thinking, cached, body.get("stream") is True)
 
 
 def text_of(content):

@@ -65,7 +65,8 @@ def read(path, body, headers):
     if open_calls:
         raise Refused(400, "The conversation must end with a user message.")
     form = ((body.get("outputConfig") or {}).get("textFormat") or {}).get("structure", {}).get("jsonSchema", {})
-    schema = json.loads(form["schema"]) if form else None
+    told = any("JSON" in block.get("text", "") for block in body.get("system") or [])
+    schema = json.loads(form["schema"]) if form else {} if told else None
     tools = [tool["toolSpec"]["name"] for tool in (body.get("toolConfig") or {}).get("tools", []) if "toolSpec" in tool]
     cached = "cachePoint" in json.dumps(body)
     return Asked(said, results, tools, images, schema, False, cached, path.endswith("/converse-stream"))

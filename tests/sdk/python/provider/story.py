@@ -128,9 +128,7 @@ def step(asked):
             return Step(text=BEFORE, calls=calls, thought=thought, cached=cached)
         return Step(text=END, thought=thought, cached=cached)
     if asked.schema is not None:
-        names = set(asked.schema.get("properties") or ())
-        # One that asks for an answer by a tool is as good as one that asks for it by a schema.
-        return Step(text=json.dumps(example(asked.schema)) if names or not asked.schema else "{}", thought=thought, cached=cached)
+        return Step(text=json.dumps(example(asked.schema)), thought=thought, cached=cached)
     if asked.images:
         return Step(text=f"I see {asked.images} image.", thought=thought, cached=cached)
     if asked.results:
