@@ -9,14 +9,14 @@ use uuid::Uuid;
 const PLACES: usize = 256;
 
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownCounter {
     rule: CounterKey,
     group: Uuid,
     counter: CounterKey,
 }
 
 thread_local! {
-    static KNOWN: [Cell<Option<Known>>; PLACES] = const { [const { Cell::new(None) }; PLACES] };
+    static KNOWN: [Cell<Option<KnownCounter>>; PLACES] = const { [const { Cell::new(None) }; PLACES] };
 }
 
 /// The counter of `group` under `rule`, the same that `hashed` gives.
@@ -27,7 +27,7 @@ pub(crate) fn of(rule: CounterKey, group: Uuid, hashed: impl FnOnce() -> Option<
             return Some(known.counter);
         }
         let counter = hashed()?;
-        known[place].set(Some(Known { rule, group, counter }));
+        known[place].set(Some(KnownCounter { rule, group, counter }));
         Some(counter)
     })
 }
