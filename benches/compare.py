@@ -23,7 +23,7 @@ KINDS = {"nginx": Nginx, "bare": Bare, "gateway": Gateway, "on": RecordsOn, "off
          "unlimited": Unlimited, "limited": InProcess, "limited-all": AllInProcess, "redis": OnRedis, "redis-all": AllOnRedis,
          "redis-tokens": TokensOnRedis, "redis-cost": CostOnRedis}
 GATEWAYS = set(KINDS) - {"nginx", "bare"}
-WORKER_BOUND = 0.9  # of bare Pingora's CPU per request, on c1pin
+WORKER_BOUND = 0.8  # of bare Pingora's CPU per request, on c1pin
 
 
 @dataclasses.dataclass(frozen=True)
