@@ -5,14 +5,14 @@ mod view;
 
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
-use gateway_domain::record::LogRecord;
+use gateway_domain::record::LogQuery;
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
 use http::Method;
 use serde_json::{Value, json};
 
 /// Of all that clients wrote into the records of one page; what is written of them takes several times as much.
-const MOST_SHOWN: usize = 8 << 20;
+const MOST_SHOWN: u64 = 8 << 20;
 
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("logs.list")];
@@ -30,8 +30,9 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let Some(query) = filter::read(&call)? else {
         return Ok(Reply::json(json!({"object": "list", "total": 0, "data": [], "partial": false})));
     };
+    let query = LogQuery { most_bytes: Some(MOST_SHOWN), ..query };
     let page = call.app.logs.query(&query).await?;
-    if page.rows.iter().map(written_by_clients).sum::<usize>() > MOST_SHOWN {
+    if page.is_too_large {
         let most = MOST_SHOWN >> 20;
         return Err(bad(
             "page_size",
@@ -46,11 +47,6 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         list["missing"] = json!(page.missing);
     }
     Ok(Reply::json(list))
-}
-
-/// Bytes of a record whose number clients decide.
-fn written_by_clients(record: &LogRecord) -> usize {
-    record.metadata.len() + record.path.len()
 }
 
 async fn get(call: Call) -> Result<Reply, Problem> {

@@ -229,6 +229,8 @@ pub struct LogQuery {
     /// Zero-based page and its size, at most 1,000.
     pub page: u64,
     pub page_size: u64,
+    /// Of what clients decide the length of in the records of a page: a page that has more is not read.
+    pub most_bytes: Option<u64>,
 }
 
 /// `total` counts every match, not only this page.
@@ -238,11 +240,13 @@ pub struct Page<T> {
     pub rows: Vec<T>,
     /// Parts of the store that could not be read, by their names: what is told is not all there is.
     pub missing: Vec<String>,
+    /// Its rows were left where they are, since they are more than was asked for.
+    pub is_too_large: bool,
 }
 
 impl<T> Page<T> {
     /// So many match; none is shown yet, and nothing is missing.
     pub const fn of(total: u64) -> Self {
-        Self { total, rows: Vec::new(), missing: Vec::new() }
+        Self { total, rows: Vec::new(), missing: Vec::new(), is_too_large: false }
     }
 }

@@ -70,6 +70,7 @@ pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
         metadata: metadata(q)?,
         page: paging.page,
         page_size: paging.size,
+        most_bytes: None,
     };
     pairs(q, &mut query)?;
     if !call.actor.sees_metadata && !query.metadata.is_empty() {

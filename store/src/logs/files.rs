@@ -124,16 +124,20 @@ impl DayFiles {
         filter.check()?;
         let (from, to) = (query.from.map(Day::of), query.to.map(Day::of));
         let (look, mut cut) = (Look::of(query), Cut::page(query));
+        let mut left = query.most_bytes;
         let mut found = Page::of(0);
         let mut first: Option<StoreError> = None;
         let within = |day: &Day| from.is_none_or(|from| *day >= from) && to.is_none_or(|to| *day <= to);
         let days: Vec<Day> = self.days(Table::Records)?.into_iter().filter(within).collect();
         for day in &days {
-            if let Err(error) = self.page_of(*day, (&look, &filter), &mut cut, &mut found).await {
+            if let Err(error) = self.page_of(*day, (&look, &filter), (&mut cut, &mut left), &mut found).await {
                 tracing::warn!(day = day.name(), %error, "records of a day cannot be read");
                 found.missing.push(day.name());
                 first.get_or_insert(error);
             }
+        }
+        if found.is_too_large {
+            return Ok(Page { rows: Vec::new(), ..found });
         }
         match first {
             // One damaged day hides nothing but itself; where there is no other, it is an error.
@@ -146,7 +150,7 @@ impl DayFiles {
         &self,
         day: Day,
         (look, filter): (&Look, &Filter<'_>),
-        cut: &mut Cut,
+        (cut, left): (&mut Cut, &mut Option<u64>),
         found: &mut Page<LogRecord>,
     ) -> Result<(), StoreError> {
         let Some(database) = self.present(day, Table::Records).await? else { return Ok(()) };
@@ -156,6 +160,15 @@ impl DayFiles {
         let count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
         let mut after = *cut;
         if let Some((offset, limit)) = after.of(count) {
+            if let Some(left) = left {
+                let bytes = look.weigh(&database, filter, (offset, limit)).await;
+                let bytes = self.unless_gone(day, Table::Records, bytes)?;
+                found.is_too_large |= bytes > *left;
+                *left = left.saturating_sub(bytes);
+            }
+            if found.is_too_large {
+                return Ok(());
+            }
             let (sql, values) = filter.clone().slice(look.select, super::query::NEWEST, offset, limit);
             let rows = database.rows(sql, values, decode).await;
             found.rows.extend(self.unless_gone(day, Table::Records, rows)?);

@@ -4,7 +4,9 @@
 use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
-use super::query::{NEWEST, UNPRICED_GROUPS, UNPRICED_OF, filter, group, light_select, one, unpriced_values};
+use super::query::{
+    NEWEST, UNPRICED_GROUPS, UNPRICED_OF, WEIGHT, filter, group, light_select, one, unpriced_values, weigh,
+};
 use super::shape::Table;
 use crate::database::{Database, Side};
 use crate::session::{Lease, Session, failure};
@@ -106,6 +108,15 @@ impl Partitions {
     async fn page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
         self.shape().await?;
         let paging = (query.page, query.page_size);
+        if let Some(most) = query.most_bytes {
+            let size = query.page_size.min(1_000);
+            let slice = (query.page.saturating_mul(size), size);
+            let filter = filter(query);
+            filter.check()?;
+            if weigh(&self.database, filter, &WEIGHT, slice).await? > most {
+                return Ok(Page { is_too_large: true, ..Page::of(0) });
+            }
+        }
         self.database.page(Table::Records.name(), (light_select(), NEWEST), filter(query), paging, decode).await
     }
 

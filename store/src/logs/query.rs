@@ -27,19 +27,50 @@ const BY_TRACE: &str = "log_entry INDEXED BY log_entry_trace";
 
 static SELECT_BY_TRACE: LazyLock<String> = LazyLock::new(|| SELECT.replace(Table::Records.name(), BY_TRACE));
 
+/// What clients decide the length of in a record, in bytes.
+pub(super) static WEIGHT: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT octet_length(metadata) + octet_length(path) AS bytes FROM {}", Table::Records.name())
+});
+
+static WEIGHT_BY_TRACE: LazyLock<String> = LazyLock::new(|| WEIGHT.replace(Table::Records.name(), BY_TRACE));
+
 /// Where records of a day's file are looked for, and what is read of them.
 pub(super) struct Look {
     pub(super) table: &'static str,
     pub(super) select: &'static str,
+    weight: &'static str,
 }
 
 impl Look {
+    /// As [`weigh`], within a day's file.
+    pub(super) async fn weigh(
+        &self,
+        database: &Database,
+        filter: &Filter<'_>,
+        slice: (u64, u64),
+    ) -> Result<u64, StoreError> {
+        weigh(database, filter.clone(), self.weight, slice).await
+    }
+
     pub(super) fn of(query: &LogQuery) -> Self {
         match query.trace_id {
-            Some(_) => Self { table: BY_TRACE, select: &SELECT_BY_TRACE },
-            None => Self { table: Table::Records.name(), select: &SELECT },
+            Some(_) => Self { table: BY_TRACE, select: &SELECT_BY_TRACE, weight: &WEIGHT_BY_TRACE },
+            None => Self { table: Table::Records.name(), select: &SELECT, weight: &WEIGHT },
         }
     }
+}
+
+/// What of a slice clients decide the length of, in bytes: read before its rows are.
+pub(super) async fn weigh(
+    database: &Database,
+    filter: Filter<'_>,
+    weight: &'static str,
+    (offset, limit): (u64, u64),
+) -> Result<u64, StoreError> {
+    let (inner, values) = filter.slice(weight, NEWEST, offset, limit);
+    let sql = format!("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM ({inner}) AS slice");
+    let sums = database.rows(sql, values, |row| row.columns().int()).await?;
+    Ok(sums.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default())
 }
 
 pub(super) const NEWEST: &str = "created_at DESC, id DESC";

@@ -14,6 +14,7 @@ on_log_engines!(
     every_filter,
     metadata_is_matched_exactly,
     pages_newest_first,
+    a_page_that_is_too_large_is_not_read,
     one_record_by_id,
     bodies_come_with_one_record_and_not_with_a_page,
     what_clients_send_cannot_fail_a_batch,
@@ -242,6 +243,21 @@ async fn pages_newest_first(house: House) {
     }
     let counted = database.query(&LogQuery::default()).await.unwrap();
     assert_eq!((counted.total, counted.rows.len()), (7, 0));
+}
+
+async fn a_page_that_is_too_large_is_not_read(house: House) {
+    let database = house.logs().await;
+    let mut batch: Vec<_> = (1..=3).map(record).collect();
+    for record in &mut batch {
+        record.metadata = format!(r#"{{"k":"{}"}}"#, "é".repeat(500)).into();
+    }
+    let each = (batch[0].metadata.len() + batch[0].path.len()) as u64;
+    database.append(&batch).await.unwrap();
+    for (most, want) in [(2 * each, 2), (2 * each - 1, 0)] {
+        let asked = LogQuery { page_size: 2, most_bytes: Some(most), ..any() };
+        let page = database.query(&asked).await.unwrap();
+        assert_eq!((page.rows.len(), page.is_too_large), (want, want == 0), "in bytes, not in characters");
+    }
 }
 
 async fn one_record_by_id(house: House) {
