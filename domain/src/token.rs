@@ -1,11 +1,13 @@
 //! Tokens of the issuers that an organisation trusts: what their claims say, and the key
 //! that such a token stands for while it lives. Pure: verifies no signature, fetches nothing, reads no clock.
 
+mod bad_claim;
 mod claims;
 mod key_set;
 mod limits;
 
-pub use claims::{BadClaim, Claims};
+pub use bad_claim::BadClaim;
+pub use claims::Claims;
 pub use key_set::{BadKeySet, KeySet, PublicKey};
 pub use limits::Claimed;
 
@@ -46,10 +48,10 @@ pub struct TokenRule {
 impl TokenRule {
     pub fn check(&self, claims: &Claims) -> Result<(), BadClaim> {
         if self.iss.is_some() && self.iss != claims.issuer {
-            return Err(claims::bad("iss", "names another issuer than the one whose key it is signed with"));
+            return Err(bad_claim::bad("iss", "names another issuer than the one whose key it is signed with"));
         }
         if !self.aud.is_empty() && !claims.audience.iter().any(|a| self.aud.contains(a)) {
-            return Err(claims::bad("aud", "does not name this gateway"));
+            return Err(bad_claim::bad("aud", "does not name this gateway"));
         }
         Ok(())
     }

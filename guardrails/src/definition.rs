@@ -234,7 +234,15 @@ impl<'a> Compiler<'a> {
             found.cloned()
         };
         let (value, weight) = (number("value"), number("weight"));
-        let metadata = inner.object("metadata").cloned().unwrap_or_default();
+        let metadata = match inner.value("metadata") {
+            // Some clients have it as text.
+            Some(Value::String(text)) if text.is_empty() => Map::new(),
+            Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_else(|_| {
+                self.problem("", &format!("{key}.feedback.metadata"), "must be an object, or the JSON text of one");
+                Map::new()
+            }),
+            _ => inner.object("metadata").cloned().unwrap_or_default(),
+        };
         inner.finish();
         Some(FeedbackRule { value, weight, metadata })
     }

@@ -1,5 +1,6 @@
 //! The claims of a token, read once its signature is known to be good.
 
+use super::bad_claim::{BadClaim, bad};
 use super::limits::{self, Claimed};
 use crate::metadata::{self, Refused};
 use crate::scope::{Scope, Scopes};
@@ -28,18 +29,6 @@ pub struct Claims {
     pub limits: Vec<Claimed>,
     pub expires_at: Timestamp,
     pub not_before: Option<Timestamp>,
-}
-
-/// The claim and what is wrong with it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("The token's claim {claim} {rule}")]
-pub struct BadClaim {
-    pub claim: &'static str,
-    pub rule: &'static str,
-}
-
-pub(super) const fn bad(claim: &'static str, rule: &'static str) -> BadClaim {
-    BadClaim { claim, rule }
 }
 
 impl Claims {

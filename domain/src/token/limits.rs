@@ -1,6 +1,6 @@
 //! Limits that an issuer writes into a token, in the words of the Admin API.
 
-use super::claims::{BadClaim, bad};
+use super::bad_claim::{BadClaim, bad};
 use crate::resource::budget::{Amount, Budget, Reset, Spend};
 use crate::resource::limits::{Limits, RateLimit};
 use crate::resource::policy::Unit;

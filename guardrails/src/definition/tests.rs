@@ -202,6 +202,11 @@ fn refusals_name_check_and_field() {
         ),
         (
             json!([{"id": "notNull"}]),
+            json!({"on_fail": {"feedback": {"metadata": "x"}}}),
+            "`on_fail.feedback.metadata` must be an object, or the JSON text of one",
+        ),
+        (
+            json!([{"id": "notNull"}]),
             json!({"stream": {"mode": "wait"}}),
             "`stream.mode` must be one of: auto, hold, window, after",
         ),
