@@ -4,7 +4,6 @@
 use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
 use crate::problem::{Problem, bad, internal, missing};
-use crate::resource::{Resource, Row};
 use crate::route::{Call, Visit};
 use gateway_domain::id::{OrgId, UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, Changes, Rejection, Revision, WriteError};
@@ -27,14 +26,10 @@ pub(crate) struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// The row as it is now: someone may have changed or deleted it since it was read.
-    pub(crate) fn newest<R: Resource>(&self, row: Row<R>) -> Result<Row<R>, Problem> {
-        let newer = |r: &&Stored| r.kind == R::KIND.name() && r.id == row.id && r.version > row.version;
-        match self.changes.rows.iter().filter(newer).max_by_key(|r| r.revision) {
-            Some(stored) if stored.deleted_at.is_some() => Err(missing(R::NOUN)),
-            Some(stored) => Row::read(stored),
-            None => Ok(row),
-        }
+    /// What somebody else made of a row since it was read in this version.
+    pub(crate) fn since(&self, kind: Kind, id: Uuid, version: i64) -> Option<&Stored> {
+        let newer = |r: &&Stored| r.kind == kind.name() && r.id == id && r.version > version;
+        self.changes.rows.iter().filter(newer).max_by_key(|r| r.revision)
     }
 
     /// Rows that may have changed or been made since they were read: as they are now, the deleted left out.

@@ -9,10 +9,23 @@ pub(crate) use names::Variable;
 pub(crate) use query::{Paging, Query};
 
 use crate::problem::{Problem, bad, unreadable};
-use crate::route::Route;
 use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+/// The names that a route knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownNames {
+    pub(crate) path: &'static str,
+    /// Of the query; others are refused.
+    pub(crate) query: &'static [&'static str],
+    /// Of the query too, for features that are not in this version.
+    pub(crate) later: &'static [&'static str],
+    /// The schema of the body.
+    pub(crate) body: Option<fn() -> Value>,
+    /// Of the body, beside its schema.
+    pub(crate) more: &'static [&'static str],
+}
 
 /// A JSON object on its way to becoming a typed input.
 #[derive(Clone, Debug, Default)]
@@ -36,21 +49,21 @@ impl Body {
 
     /// Drops what says again what the path said, and refuses what says otherwise; known names get the spelling that
     /// they are read in. Before anything is told of the body, so that what is masked there goes by one name.
-    pub(crate) fn aligned(mut self, route: &Route, vars: &[Variable]) -> Result<Self, Problem> {
-        let schema = route.body.map_or(Value::Null, |schema| schema());
-        let own = |name: &str| schema["properties"].get(name).is_some() || route.more.contains(&name);
+    pub(crate) fn aligned(mut self, known: &KnownNames, vars: &[Variable]) -> Result<Self, Problem> {
+        let schema = known.body.map_or(Value::Null, |schema| schema());
+        let own = |name: &str| schema["properties"].get(name).is_some() || known.more.contains(&name);
         let given: Vec<String> = self.0.keys().cloned().collect();
         for name in given {
             let variable = vars.iter().any(|(variable, _)| *variable == name);
-            let Some(said) = names::said(&name, route.path, vars).filter(|_| variable || !own(&name)) else { continue };
+            let Some(said) = names::said(&name, known.path, vars).filter(|_| variable || !own(&name)) else { continue };
             match self.0.shift_remove(&name) {
                 None | Some(Value::Null) => {}
                 Some(Value::String(text)) if text == said => {}
                 Some(_) => return Err(bad(names::shown(&name), names::OTHERWISE)),
             }
         }
-        let everywhere: &[&str] = if route.body.is_some() { &["workspace_id", "organisation_id"] } else { &[] };
-        respell(&mut self.0, &schema, &[route.more, everywhere].concat())?;
+        let everywhere: &[&str] = if known.body.is_some() { &["workspace_id", "organisation_id"] } else { &[] };
+        respell(&mut self.0, &schema, &[known.more, everywhere].concat())?;
         Ok(self)
     }
 

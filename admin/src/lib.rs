@@ -19,6 +19,7 @@ mod refusal;
 mod resource;
 mod route;
 mod router;
+mod schema;
 mod turned_away;
 mod upkeep;
 

@@ -1,36 +1,24 @@
 //! The description of this API, made from the route table and from what handlers read: OpenAPI 3.1 and a page
 //! to browse it that loads nothing from elsewhere.
 
-mod probe;
-
-pub(crate) use probe::schema;
-
 use crate::app::App;
-use crate::route::{Gate, Place, Reply, Route, public};
-use crate::router::table;
+use crate::route::{Gate, Place, PublicFn, Reply, Route, public};
 use serde_json::{Map, Value, json};
-use std::sync::LazyLock;
 
-pub(crate) fn routes() -> Vec<Route> {
+/// `describe` gives the description of the table that these routes stand in.
+pub(crate) fn routes(describe: PublicFn) -> Vec<Route> {
     vec![
         public(Place::Operator, "/openapi.json", "Describe this API in OpenAPI 3.1", describe),
         public(Place::Operator, "/docs", "Browse this API", browse),
     ]
 }
 
-static DOCUMENT: LazyLock<Value> = LazyLock::new(|| document(table()));
-
-fn describe(app: &App) -> Reply {
-    let mut document = DOCUMENT.clone();
-    document["info"]["version"] = app.status.version().into();
-    Reply::json(document)
-}
-
 fn browse(_: &App) -> Reply {
     Reply::text("text/html; charset=utf-8", include_str!("openapi/page.html"))
 }
 
-fn document(table: &[Route]) -> Value {
+/// Without the version, which the process knows.
+pub(crate) fn document(table: &[Route]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in table {
         let path = if route.place == Place::Api { format!("/v1{}", route.path) } else { route.path.to_owned() };

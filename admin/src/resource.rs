@@ -22,100 +22,22 @@ pub(crate) mod user;
 pub(crate) mod virtual_key;
 pub(crate) mod workspace;
 
-pub(crate) use row::{Draft, Row, Slug};
+pub(crate) use row::{Draft, Resource, Row, Slug};
 
-use crate::actor::Actor;
 use crate::change::{Action, Around, audit, commit};
 use crate::input::Body;
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::ports::{Batch, Holder, ResourceQuery, Revision};
+use gateway_domain::ports::{Batch, ResourceQuery, Revision};
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::resource::integration::Integration;
-use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::{Kind, Stored};
-use gateway_domain::snapshot::{Snapshot, Workspace};
+use gateway_domain::snapshot::Snapshot;
 use gateway_domain::time::Timestamp;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-
-pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    const KIND: Kind;
-    /// What messages call it.
-    const NOUN: &'static str;
-    /// Rows at organisation level are seen from its workspaces, and slugs are unique in the whole organisation.
-    const SHARED: bool = false;
-    /// There are some of workspaces and some of the organisation: a body that names the organisation and no workspace
-    /// means the latter.
-    const LEVELS: bool = false;
-    /// Body fields of the contract that are not in force yet.
-    const LATER: &'static [&'static str];
-    type Create: DeserializeOwned + Send;
-    type Patch: DeserializeOwned + Send;
-
-    /// From a new body: every rule that needs no look at other rows.
-    fn create(input: Self::Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem>;
-    fn patch(row: &mut Row<Self>, input: Self::Patch, call: &Call) -> Result<(), Problem>;
-    /// Everything that the row refers to exists and may be referred to.
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem>;
-    /// Nothing refers to the row any more; what does is named.
-    fn check_unused(_row: &Row<Self>, _around: &Around<'_>) -> Result<(), Problem> {
-        Ok(())
-    }
-    /// The only way out: secrets are masked here.
-    fn view(row: &Row<Self>, call: &Call) -> Value;
-
-    /// Where a new row goes; `named` is the workspace of the request or of the key.
-    fn home(named: Option<WorkspaceId>, default: WorkspaceId) -> Option<WorkspaceId> {
-        Some(named.unwrap_or(default))
-    }
-
-    /// What this actor may do to this row, beyond the scopes of the route.
-    fn allow(_row: &Row<Self>, _actor: &Actor, _action: Action) -> Result<(), Problem> {
-        Ok(())
-    }
-
-    /// Whether a workspace holds one under this slug, to find it for an Admin key that names no workspace.
-    fn held(_workspace: &Workspace, _slug: &str) -> bool {
-        false
-    }
-
-    /// Masks the secrets of a request body, for the audit trail.
-    fn mask(_body: &mut Map<String, Value>) {}
-
-    /// Drops what a deleted row need not keep.
-    fn forget(&mut self) {}
-
-    /// What it is limited to, and under whose name that is counted.
-    fn budgets(_row: &Row<Self>) -> Option<(Holder, &Limits)> {
-        None
-    }
-
-    /// Id of the document's version, where history counts.
-    fn version_id(&self) -> Option<Uuid> {
-        None
-    }
-
-    fn created(row: &Row<Self>) -> Value {
-        json!({"id": row.id, "slug": row.slug})
-    }
-
-    fn updated(_row: &Row<Self>) -> Value {
-        json!({})
-    }
-
-    fn shown(view: Value) -> Value {
-        view
-    }
-
-    fn listed(total: u64, data: Vec<Value>) -> Value {
-        json!({"object": "list", "total": total, "data": data})
-    }
-}
 
 pub(crate) async fn list<R: Resource>(call: Call) -> Result<Reply, Problem> {
     let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;

@@ -4,9 +4,9 @@
 
 use crate::actor::Actor;
 use crate::app::App;
-use crate::input::{Body, Query, Variable};
-use crate::openapi::schema;
+use crate::input::{Body, KnownNames, Query, Variable};
 use crate::problem::Problem;
+use crate::schema::schema;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use gateway_domain::ports::Revision;
@@ -130,6 +130,10 @@ impl Route {
         self
     }
 
+    pub(crate) const fn known_names(&self) -> KnownNames {
+        KnownNames { path: self.path, query: self.query, later: self.later, body: self.body, more: self.more }
+    }
+
     /// Every path that it answers at.
     pub(crate) fn paths(&self) -> Vec<String> {
         match self.place {
@@ -193,7 +197,7 @@ impl Call {
     }
 
     pub(crate) fn body(&self) -> Result<Body, Problem> {
-        Body::parse(&self.bytes)?.aligned(self.route, &self.vars)
+        Body::parse(&self.bytes)?.aligned(&self.route.known_names(), &self.vars)
     }
 
     /// What the client calls this server, for links.

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use gateway_domain::path::normal;
 use http::request::Parts;
 use http::{Method, Uri};
+use serde_json::Value;
 use std::sync::{Arc, LazyLock};
 use tower::util::MapRequest;
 use uuid::Uuid;
@@ -47,14 +48,23 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         audit::routes(),
         nodes::routes(),
         prices::routes(),
-        openapi::routes(),
+        openapi::routes(describe),
     ];
     parts.into_iter().flatten().collect()
 });
 
-/// The description of the API walks it when it is first asked for, and not before the table is there.
+#[cfg(test)]
 pub(crate) fn table() -> &'static [Route] {
     &TABLE
+}
+
+/// The description of the API, made when it is first asked for: the table is there then.
+static DESCRIPTION: LazyLock<Value> = LazyLock::new(|| openapi::document(&TABLE));
+
+fn describe(app: &App) -> Reply {
+    let mut document = DESCRIPTION.clone();
+    document["info"]["version"] = app.status.version().into();
+    Reply::json(document)
 }
 
 /// A row of the table, as it may be told to others.
@@ -176,7 +186,7 @@ async fn answer(
     let done = async {
         actor.require(any_of)?;
         let vars = variables(&mut parts).await?;
-        let query = Query::parse(&parts.uri)?.aligned(route, &vars)?;
+        let query = Query::parse(&parts.uri)?.aligned(&route.known_names(), &vars)?;
         let bytes = read(body).await?;
         let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
         let (app, method, uri, headers) = (app.clone(), parts.method, parts.uri, parts.headers);
@@ -193,7 +203,7 @@ async fn visit(app: Arc<App>, route: &Route, request: Request, request_id: Uuid)
     let now = app.now();
     let (mut parts, body) = request.into_parts();
     let vars = variables(&mut parts).await?;
-    Query::parse(&parts.uri)?.aligned(route, &vars)?;
+    Query::parse(&parts.uri)?.aligned(&route.known_names(), &vars)?;
     let bytes = read(body).await?;
     let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
     let (method, uri, headers) = (parts.method, parts.uri, parts.headers);

@@ -29,10 +29,13 @@ impl<T> fmt::Debug for Secret<T> {
     }
 }
 
+/// What no real credential starts with.
+pub const MASK: &str = "****";
+
 /// How a secret is shown to an admin: enough to recognise it, never enough to use it.
 pub fn mask(secret: &str) -> String {
     let tail: String = secret.chars().rev().take(4).collect::<Vec<_>>().into_iter().rev().collect();
-    if secret.chars().count() >= 16 { format!("****{tail}") } else { "****".to_owned() }
+    if secret.chars().count() >= 16 { format!("{MASK}{tail}") } else { MASK.to_owned() }
 }
 
 #[cfg(test)]

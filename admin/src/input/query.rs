@@ -1,8 +1,7 @@
 //! The query string: paging, filters and the workspace an Admin key acts on.
 
-use super::{Variable, is_nul, names};
+use super::{KnownNames, Variable, is_nul, names};
 use crate::problem::{Problem, bad, unreadable};
-use crate::route::Route;
 use axum::extract::Query as Pairs;
 use http::Uri;
 use std::str::FromStr;
@@ -41,7 +40,7 @@ impl Query {
 
     /// Every name in the spelling that the route declares. What says again what the path said is dropped; what the
     /// route does not ask for is refused, since a list or a deletion that passes a filter by does more than was meant.
-    pub(crate) fn aligned(self, route: &Route, vars: &[Variable]) -> Result<Self, Problem> {
+    pub(crate) fn aligned(self, route: &KnownNames, vars: &[Variable]) -> Result<Self, Problem> {
         let mut pairs: Vec<(String, String)> = Vec::with_capacity(self.0.len());
         let mut spelled: Vec<(&str, String)> = Vec::new();
         for (name, value) in self.0 {

@@ -5,8 +5,6 @@ mod breakers;
 mod secrets;
 mod versions;
 
-pub(crate) use secrets::MASK;
-
 use super::{Draft, Resource, Row, Slug, delete, edit_with, get, insert_with, list};
 use crate::change::Around;
 use crate::input::{Body, Edit, Flag};

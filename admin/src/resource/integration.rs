@@ -6,7 +6,7 @@ mod models;
 mod pricing;
 pub(super) mod settings;
 
-use super::provider::{slug_of, tagged};
+use super::provider::{AUTO, slug_of, tagged};
 use super::{Draft, Resource, Row, Slug, collect, draft, everything, get, locate, update};
 use crate::actor::Actor;
 use crate::change::{Action, Around, audit, commit};
@@ -34,9 +34,6 @@ const UPDATE: &[Scope] =
     &[Scope::named("organisation_integrations.update"), Scope::named("workspace_integrations.update")];
 const DELETE: &[Scope] =
     &[Scope::named("organisation_integrations.delete"), Scope::named("workspace_integrations.delete")];
-
-/// Marks a managed provider that was made with its integration and never touched since: it goes with it.
-pub(super) const AUTO: &str = "creation_mode";
 
 pub(crate) fn routes() -> Vec<Route> {
     let own = vec![

@@ -1,7 +1,7 @@
 //! Rate limits and budgets in bodies and views: of keys, workspaces, providers, integrations and policies alike.
 //! What was used comes from whoever counts; nothing is counted here.
 
-use super::{Resource, Row};
+use super::row::{Resource, Row};
 use crate::input::{Body, Edit, Flag, Whole};
 use crate::problem::{Problem, bad};
 use crate::route::Call;

@@ -2,19 +2,32 @@
 //! takes the keys that they have there along.
 
 use super::user::{UserKeys, keys_of};
-use super::workspace::Where;
 use super::{Draft, Resource, Row, bury, collect, everything};
 use crate::change::{Action, Around, audit, commit};
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{UserId, WorkspaceId};
-use gateway_domain::ports::Batch;
+use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::person::{Member, OrgRole, WorkspaceRole};
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+/// The workspace that a path below it names, as far as this actor knows it.
+struct Where {
+    id: WorkspaceId,
+    seen: Revision,
+}
+
+impl Where {
+    fn of(call: &Call) -> Result<Self, Problem> {
+        let snapshot = call.snapshot();
+        let named = call.actor.named(&snapshot, Some(call.var("id")))?;
+        Ok(Self { id: named.ok_or_else(|| missing("workspace"))?, seen: snapshot.revision })
+    }
+}
 
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("workspace_users.list")];

@@ -5,7 +5,6 @@ use super::{Draft, Resource, Row, Slug, delete, everything, get, insert, update,
 use crate::change::Around;
 use crate::input::Edit;
 use crate::problem::{Problem, bad, conflict, missing};
-use crate::resource::config::MASK;
 use crate::resource::guardrail::broken_with;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::WorkspaceId;
@@ -13,7 +12,7 @@ use gateway_domain::ports::ResourceQuery;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::plugin::Plugin;
 use gateway_domain::scope::Scope;
-use gateway_domain::secret::mask;
+use gateway_domain::secret::{MASK, mask};
 use gateway_guardrails::partners::{CredentialField, credential_fields, namespaces};
 use http::Method;
 use serde::Deserialize;

@@ -5,7 +5,7 @@ use super::{Draft, Resource, Row, Slug, create, delete, get, list, update};
 use crate::change::Around;
 use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, conflict};
-use crate::resource::{config, integration::AUTO};
+use crate::resource::config;
 use crate::route::{Call, HERE, PAGES, Route, authed};
 use gateway_domain::id::{IntegrationId, ProviderId, WorkspaceId};
 use gateway_domain::ports::Holder;
@@ -20,6 +20,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Marks a managed provider that was made with its integration and never touched since: it goes with it.
+pub(super) const AUTO: &str = "creation_mode";
 
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("providers.list"), Scope::named("virtual_keys.list")];

@@ -1,17 +1,96 @@
-//! A stored row with its document read, and a new one on its way in.
+//! What every kind of resource says of itself, a stored row of it with its document read, and a new one on its way in.
 
-use super::Resource;
 use super::carry::carry;
+use crate::actor::Actor;
 use crate::app::App;
-use crate::change::Around;
-use crate::problem::{Problem, bad, conflict, internal};
+use crate::change::{Action, Around};
+use crate::problem::{Problem, bad, conflict, internal, missing};
 use crate::route::Call;
 use gateway_domain::id::{OrgId, WorkspaceId};
-use gateway_domain::resource::{Stored, StoredVersion, check_slug};
+use gateway_domain::ports::Holder;
+use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::{Kind, Stored, StoredVersion, check_slug};
+use gateway_domain::snapshot::Workspace;
 use gateway_domain::time::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+
+pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
+    const KIND: Kind;
+    /// What messages call it.
+    const NOUN: &'static str;
+    /// Rows at organisation level are seen from its workspaces, and slugs are unique in the whole organisation.
+    const SHARED: bool = false;
+    /// There are some of workspaces and some of the organisation: a body that names the organisation and no workspace
+    /// means the latter.
+    const LEVELS: bool = false;
+    /// Body fields of the contract that are not in force yet.
+    const LATER: &'static [&'static str];
+    type Create: DeserializeOwned + Send;
+    type Patch: DeserializeOwned + Send;
+
+    /// From a new body: every rule that needs no look at other rows.
+    fn create(input: Self::Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem>;
+    fn patch(row: &mut Row<Self>, input: Self::Patch, call: &Call) -> Result<(), Problem>;
+    /// Everything that the row refers to exists and may be referred to.
+    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem>;
+    /// Nothing refers to the row any more; what does is named.
+    fn check_unused(_row: &Row<Self>, _around: &Around<'_>) -> Result<(), Problem> {
+        Ok(())
+    }
+    /// The only way out: secrets are masked here.
+    fn view(row: &Row<Self>, call: &Call) -> Value;
+
+    /// Where a new row goes; `named` is the workspace of the request or of the key.
+    fn home(named: Option<WorkspaceId>, default: WorkspaceId) -> Option<WorkspaceId> {
+        Some(named.unwrap_or(default))
+    }
+
+    /// What this actor may do to this row, beyond the scopes of the route.
+    fn allow(_row: &Row<Self>, _actor: &Actor, _action: Action) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    /// Whether a workspace holds one under this slug, to find it for an Admin key that names no workspace.
+    fn held(_workspace: &Workspace, _slug: &str) -> bool {
+        false
+    }
+
+    /// Masks the secrets of a request body, for the audit trail.
+    fn mask(_body: &mut Map<String, Value>) {}
+
+    /// Drops what a deleted row need not keep.
+    fn forget(&mut self) {}
+
+    /// What it is limited to, and under whose name that is counted.
+    fn budgets(_row: &Row<Self>) -> Option<(Holder, &Limits)> {
+        None
+    }
+
+    /// Id of the document's version, where history counts.
+    fn version_id(&self) -> Option<Uuid> {
+        None
+    }
+
+    fn created(row: &Row<Self>) -> Value {
+        json!({"id": row.id, "slug": row.slug})
+    }
+
+    fn updated(_row: &Row<Self>) -> Value {
+        json!({})
+    }
+
+    fn shown(view: Value) -> Value {
+        view
+    }
+
+    fn listed(total: u64, data: Vec<Value>) -> Value {
+        json!({"object": "list", "total": total, "data": data})
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Row<T> {
@@ -149,6 +228,17 @@ impl<R: Resource> Row<R> {
         match value {
             Value::Object(map) => map,
             _ => Map::new(),
+        }
+    }
+}
+
+impl Around<'_> {
+    /// The row as it is now: someone may have changed or deleted it since it was read.
+    pub(crate) fn newest<R: Resource>(&self, row: Row<R>) -> Result<Row<R>, Problem> {
+        match self.since(R::KIND, row.id, row.version) {
+            Some(stored) if stored.deleted_at.is_some() => Err(missing(R::NOUN)),
+            Some(stored) => Row::read(stored),
+            None => Ok(row),
         }
     }
 }

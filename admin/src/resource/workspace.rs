@@ -15,7 +15,7 @@ use crate::problem::{Problem, bad, missing};
 use crate::resource::api_key::check_metadata;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{ConfigId, UserId, WorkspaceId};
-use gateway_domain::ports::{Batch, Holder, ResourceQuery, Revision};
+use gateway_domain::ports::{Batch, Holder, ResourceQuery};
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::person::WorkspaceRole;
 use gateway_domain::resource::security::Security;
@@ -236,20 +236,6 @@ impl Resource for Workspace {
             Some(own) if action != Action::Create && own.0 != row.id => Err(missing(Self::NOUN)),
             _ => Ok(()),
         }
-    }
-}
-
-/// The workspace that a path below it names, as far as this actor knows it.
-pub(crate) struct Where {
-    pub(crate) id: WorkspaceId,
-    pub(crate) seen: Revision,
-}
-
-impl Where {
-    pub(crate) fn of(call: &Call) -> Result<Self, Problem> {
-        let snapshot = call.snapshot();
-        let named = call.actor.named(&snapshot, Some(call.var("id")))?;
-        Ok(Self { id: named.ok_or_else(|| missing(Workspace::NOUN))?, seen: snapshot.revision })
     }
 }
 

@@ -4,11 +4,8 @@
 use crate::problem::{Problem, bad};
 use gateway_domain::config::visit_secrets;
 use gateway_domain::ports::Vault;
-use gateway_domain::secret::{Secret, mask};
+use gateway_domain::secret::{MASK, Secret, mask};
 use serde_json::Value;
-
-/// What no real credential starts with.
-pub(crate) const MASK: &str = "****";
 
 /// Seals every credential. `before`: the stored document, whose credentials a mask may stand for.
 pub(super) fn seal(mut config: Value, before: Option<&Value>, vault: &dyn Vault) -> Result<Value, Problem> {

@@ -3,10 +3,9 @@
 //! as long as it is for the same service.
 
 use crate::problem::{Problem, bad};
-use crate::resource::config::MASK;
 use gateway_domain::ports::Vault;
 use gateway_domain::resource::guardrail::GuardrailDocument;
-use gateway_domain::secret::mask;
+use gateway_domain::secret::{MASK, mask};
 use gateway_guardrails::partners::{CredentialField, credential_fields};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

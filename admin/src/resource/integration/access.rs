@@ -1,11 +1,12 @@
 //! Which workspaces may borrow from an integration of the organisation: all, but for those that are told
 //! otherwise, or none but those. Who is let in gets a managed provider along, unless told not to.
 
-use super::{AUTO, READ, UPDATE};
+use super::{READ, UPDATE};
 use crate::change::{Action, Around, audit, commit};
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};
 use crate::resource::limits::{self, LimitsEdit, Sent, Shape};
+use crate::resource::provider::AUTO;
 use crate::resource::{Draft, Row, Slug, locate};
 use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};

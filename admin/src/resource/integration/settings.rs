@@ -4,12 +4,11 @@ mod cloud;
 
 use crate::input::{Body, Edit};
 use crate::problem::{Problem, bad};
-use crate::resource::config::MASK;
 use crate::route::Call;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::egress::check_custom_host;
 use gateway_domain::resource::integration::{Configurations, Integration};
-use gateway_domain::secret::mask;
+use gateway_domain::secret::{MASK, mask};
 use http::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -2,13 +2,12 @@
 //! checked together and shown.
 
 use crate::problem::{Problem, bad};
-use crate::resource::config::MASK;
 use crate::route::Call;
 use gateway_domain::catalog::ProviderInfo;
 use gateway_domain::cloud::{self, SETTINGS, Setting, Settings, Wrong};
 use gateway_domain::egress::check_custom_host;
 use gateway_domain::resource::integration::Integration;
-use gateway_domain::secret::mask;
+use gateway_domain::secret::{MASK, mask};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
