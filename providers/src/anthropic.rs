@@ -10,6 +10,7 @@ use crate::compat::without_json;
 use crate::convert::chat::{self as chat_request, Room};
 use crate::convert::messages::from_chat;
 use crate::failure::Trouble;
+use crate::promised_json;
 use crate::raw;
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
@@ -59,6 +60,7 @@ impl Adapter for Anthropic {
             Operation::ChatCompletions | Operation::Responses => {
                 let asked = chat_request::asked(call, Room::Full)?;
                 let mut made = from_chat::request(&asked.call(call))?;
+                promised_json::name_as_asked(call, &mut made.adjusted);
                 made.adjusted.extend(asked.adjusted);
                 let body = Pieces::One(made.body.into());
                 Ok(Outgoing { path: None, headers: Vec::new(), body, adjusted: made.adjusted })

@@ -21,7 +21,7 @@ use crate::convert::steps::from_converse::ConverseReader;
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::wire::converse::Answer;
 use crate::wire::read;
-use crate::{failure, raw, translate};
+use crate::{failure, promised_json, raw, translate};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
@@ -167,6 +167,7 @@ fn converse(
 ) -> Result<Translated, Fault> {
     let asked = chat_request::asked(call, Room::Full)?;
     let mut made = make(Wish { body: &asked.body, original: call.body, maker, origin: call.origin })?;
+    promised_json::name_as_asked(call, &mut made.adjusted);
     made.adjusted.extend(asked.adjusted);
     Ok(made)
 }

@@ -52,6 +52,13 @@ fn is_wanted(call: &Call<'_>) -> bool {
     format.is_some_and(|format| format.kind.0 == "json_object")
 }
 
+/// What was asked for in words is named as the client calls it.
+pub(crate) fn name_as_asked(call: &Call<'_>, adjusted: &mut [&'static str]) {
+    if call.operation == Operation::Responses {
+        adjusted.iter_mut().filter(|name| **name == "response_format").for_each(|name| *name = "text.format");
+    }
+}
+
 /// The answer is none.
 #[derive(Debug)]
 pub(crate) struct NoJson;

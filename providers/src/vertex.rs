@@ -10,7 +10,7 @@ use crate::convert::chat::{self as chat_request, Room};
 use crate::convert::messages::from_chat;
 use crate::gemini::{self, Made};
 use crate::model_place::{self, ModelPlace, Untouched};
-use crate::{edit, model, raw};
+use crate::{edit, model, promised_json, raw};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
@@ -176,6 +176,7 @@ fn claude(call: &Call<'_>, place: &Place<'_>) -> Result<Outgoing, Fault> {
             let asked = chat_request::asked(call, Room::Full)?;
             let asked_call = Call { model: Some(&place.name), ..asked.call(call) };
             let mut made = from_chat::request(&asked_call)?;
+            promised_json::name_as_asked(call, &mut made.adjusted);
             made.adjusted.extend(asked.adjusted);
             (made.body.into(), made.adjusted)
         }

@@ -48,7 +48,7 @@ impl Resolved<'_> {
 
     /// Refuses what the target would not get as it was asked for, where the client or the config wants that.
     fn check_adjusted(&self, request: &Request, adjusted: &[&'static str]) -> Result<(), Fault> {
-        let emulated = adjusted.iter().find(|field| **field == EMULATED);
+        let emulated = adjusted.iter().find(|field| EMULATED.contains(field));
         if let Some(field) = emulated.filter(|_| self.is_held_to_openai(request)) {
             let why = "could only be asked for in words, which strict compliance (strict_open_ai_compliance) forbids";
             return Err(refused(self.provider(), field, why));
@@ -68,8 +68,8 @@ impl Resolved<'_> {
     }
 }
 
-/// The field that is done by an instruction where the provider has no switch for it.
-const EMULATED: &str = "response_format";
+/// The field that is done by an instruction where the provider has no switch for it, as chat and as Responses call it.
+const EMULATED: [&str; 2] = ["response_format", "text.format"];
 
 fn refused(provider: &str, field: &str, why: &str) -> Fault {
     Fault::new(FaultKind::Refused, format!("{field} at {provider} {why}")).on(field)

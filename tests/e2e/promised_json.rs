@@ -70,7 +70,9 @@ async fn an_object_comes_through_without_its_fence() {
     // Of a client of Responses too.
     let upstream = says(&["{\"a\": 1}"]).await;
     let body = json!({ "model": "claude-sonnet-4-5", "input": "Hi", "text": { "format": { "type": "json_object" } } });
-    let answer = gateway.post("/v1/responses").config(&claude(&upstream)).json(&body).send().await.expect(200).json();
+    let answer = gateway.post("/v1/responses").config(&claude(&upstream)).json(&body).send().await.expect(200);
+    assert_eq!(answer.header("x-gateway-adjusted-params"), Some("text.format"));
+    let answer = answer.json();
     assert_eq!(answer["output"][0]["content"][0]["text"], "{\"a\": 1}", "{answer}");
 }
 
