@@ -238,7 +238,8 @@ pub(crate) struct UnpackedStream {
     unpacker: Unpacker,
     translator: Box<dyn StreamTranslator>,
     dialect: Dialect,
-    broken: Option<&'static str>,
+    /// What the stream ended with in place of its end.
+    broken: Option<String>,
 }
 
 impl UnpackedStream {
@@ -264,16 +265,16 @@ impl StreamTranslator for UnpackedStream {
     fn finish(&mut self) -> Bytes {
         // What its dialect calls whole is whole, however its compression ends.
         let rest = match self.unpacker.finish() {
-            Ok(rest) => self.translator.push(rest).map_err(|failure| self.translator.abort(&failure)),
+            Ok(rest) => self.translator.push(rest),
             Err(_) if self.translator.progress() == Progress::Complete => return self.translator.finish(),
-            Err(why) => {
-                self.broken = Some(why.told());
-                Err(self.translator.abort(&in_dialect(self.dialect, why.told())))
-            }
+            Err(why) => Err(in_dialect(self.dialect, why.told())),
         };
         match rest {
             Ok(rest) => [rest, self.translator.finish()].concat().into(),
-            Err(told) => told,
+            Err(failure) => {
+                self.broken = Some(failure.message.clone());
+                self.translator.abort(&failure)
+            }
         }
     }
 
@@ -283,8 +284,8 @@ impl StreamTranslator for UnpackedStream {
 
     fn ending(&self) -> Ending {
         let ending = self.translator.ending();
-        match self.broken {
-            Some(why) => Ending { failed: Some(why.to_owned()), complete: false, ..ending },
+        match &self.broken {
+            Some(why) => Ending { failed: Some(why.clone()), complete: false, ..ending },
             None => ending,
         }
     }
