@@ -70,7 +70,7 @@ fn read(call: &Call) -> Result<Option<AuditQuery>, Problem> {
         actor_kind: q.one_of("user_type", &["user", "api_key", "system"])?.map(str::to_owned),
         action: text("action"),
         resource_kind: text("resource_type"),
-        method: q.one_of("method", &["GET", "POST", "PUT", "PATCH", "DELETE"])?.map(str::to_owned),
+        method: q.one_of("method", &["POST", "PUT", "DELETE"])?.map(str::to_owned),
         uri: text("uri"),
         client_ip: text("client_ip"),
         status: q.parsed("response_status_code", "must be a status code")?,
