@@ -45,6 +45,28 @@ async function invited(email) {
   return (await answer.json()).id;
 }
 
+check('guardrails', async () => {
+  const feedback = { feedback: { value: 1, weight: 1, metadata: '' } };
+  const actions = { deny: true, async: false, on_success: feedback, on_fail: feedback };
+  const checks = [{ id: 'default.contains', name: 'n', is_enabled: true, parameters: { words: ['x'] } }];
+  const body = { name: 'node', checks, actions };
+  const made = await admin.guardrails.create({ ...body, workspace_id: 'default' });
+  assert.ok(made.slug.startsWith('pg-') && made.version_id);
+  const read = await admin.guardrails.retrieve({ guardrail_id: made.slug });
+  assert.deepEqual([read.name, read.checks, read.actions], ['node', checks, actions]);
+  const changed = await admin.guardrails.update({ ...body, guardrail_id: made.slug, name: 'node two', workspace_id: 'default' });
+  assert.equal(changed.id, made.id);
+  assert.notEqual(changed.version_id, made.version_id);
+  const listed = await admin.guardrails.list({ workspace_id: 'default', page_size: 5, current_page: 0 });
+  assert.ok(listed.data.some((row) => row.name === 'node two'));
+  const shared = await admin.guardrails.create({ ...body, organisation_id: read.organisation_id });
+  const above = await admin.guardrails.list({ organisation_id: read.organisation_id });
+  assert.deepEqual(above.data.map((row) => row.slug), [shared.slug]);
+  await refused(() => admin.guardrails.create({ ...body, checks: [{ id: 'contains' }] }), 'words', 'is required');
+  for (const { slug } of [made, shared]) await admin.guardrails.delete({ guardrail_id: slug });
+  await refused(() => admin.guardrails.retrieve({ guardrail_id: made.slug }));
+});
+
 check('configs', async () => {
   const made = await admin.configs.create({ name: 'node', config, isDefault: 0, workspace_id: 'default' });
   const slug = made.slug ?? made.data.slug;

@@ -47,6 +47,28 @@ def check_configs():
     refused(lambda: admin.configs.retrieve(slug=slug))
 
 
+def check_guardrails():
+    feedback = {"feedback": {"value": 1, "weight": 1, "metadata": ""}}
+    actions = {"deny": True, "async": False, "on_success": feedback, "on_fail": feedback}
+    checks = [{"id": "default.contains", "name": "n", "is_enabled": True, "parameters": {"words": ["x"]}}]
+    made = admin.guardrails.create(name="py", checks=checks, actions=actions, workspace_id="default")
+    assert made.slug.startswith("pg-") and made.version_id, made
+    read = plain(admin.guardrails.retrieve(guardrail_id=made.slug))
+    equal((read["name"], read["status"], read["checks"], read["actions"]), ("py", "active", checks, actions))
+    changed = admin.guardrails.update(guardrail_id=made.id, name="py two", checks=checks, actions=actions)
+    assert changed.slug == made.slug and changed.version_id != made.version_id, changed
+    assert any(row["name"] == "py two" for row in rows(admin.guardrails.list(workspace_id="default", page_size=5)))
+    shared = admin.guardrails.create(
+        name="all", checks=checks, actions=actions, organisation_id=read["organisation_id"]
+    )
+    listed = rows(admin.guardrails.list(organisation_id=read["organisation_id"], current_page=0))
+    equal([row["slug"] for row in listed], [shared.slug])
+    refused(lambda: admin.guardrails.create(name="x", checks=[{"id": "contains"}], actions=actions), "words", "is required")
+    for one in (made, shared):
+        admin.guardrails.delete(guardrail_id=one.slug)
+    refused(lambda: admin.guardrails.retrieve(guardrail_id=made.slug))
+
+
 def check_api_keys():
     for kind, part in (("organisation", "service"), ("workspace", "service"), ("workspace", "user")):
         more = {} if kind == "organisation" else {"rate_limits": RATES, "usage_limits": BUDGET}
