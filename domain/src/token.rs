@@ -68,7 +68,7 @@ impl Trust {
         let mut rules = self.rules.iter().filter(|rule| rule.jwks_uri.as_deref() == uri);
         let named = rules.clone().any(|rule| rule.iss.is_some());
         if !named && own.is_some() && own != claims.issuer.as_deref() {
-            return Err(claims::bad("iss", "names another issuer than the one whose key it is signed with"));
+            return Err(bad_claim::bad("iss", "names another issuer than the one whose key it is signed with"));
         }
         rules.try_for_each(|rule| rule.check(claims))
     }
