@@ -6,6 +6,7 @@ mod cli;
 mod clock;
 mod connections;
 mod flight;
+mod guardrails;
 mod ids;
 mod issuers;
 mod limits;

@@ -1,10 +1,12 @@
 //! What Prometheus may scrape, under the names of `docs/operations.md`. Request metrics are fed from records
 //! on the writer's thread, so that a request pays nothing for them; labels are bounded by tables, never by clients.
 
+mod checks;
 mod conventions;
 pub(crate) mod labels;
 mod series;
 
+use checks::CheckCounts;
 use conventions::Conventions;
 use gateway_domain::Timestamp;
 use gateway_domain::record::{LogRecord, Steps};
@@ -72,6 +74,7 @@ struct Inner {
     bodies_shed: IntGauge,
     assignments: IntGauge,
     circuits: IntGaugeVec,
+    checks: CheckCounts,
 }
 
 /// What had no room for a record, or would not have it.
@@ -227,6 +230,7 @@ impl Metrics {
                 Opts::new("gateway_circuit_open", "1 while the target's circuit breaker is open"),
                 &["workspace", "config", "target"],
             )?,
+            checks: CheckCounts::new()?,
             registry,
             extra,
             at_hand: Mutex::default(),
@@ -243,6 +247,7 @@ impl Metrics {
     pub(crate) fn book(&self, records: &[LogRecord]) {
         let mut at_hand = self.0.at_hand.lock();
         records.iter().for_each(|r| self.0.book(&mut at_hand, r));
+        records.iter().filter_map(|r| r.hooks.as_deref()).for_each(|hooks| self.0.checks.book(hooks));
     }
 
     pub(crate) fn drop_records(&self, why: Loss, n: u64) {
@@ -367,7 +372,7 @@ impl Inner {
             Box::new(self.assignments.clone()),
             Box::new(self.circuits.clone()),
         ];
-        all.into_iter().try_for_each(|c| self.registry.register(c))?;
+        all.into_iter().chain(self.checks.collectors()).try_for_each(|c| self.registry.register(c))?;
         self.step_millis.iter().try_for_each(|(h, _)| self.registry.register(Box::new(h.clone())))
     }
 }

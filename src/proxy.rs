@@ -10,6 +10,7 @@ mod estimate;
 mod exchange;
 mod head;
 mod headers;
+mod hooks;
 mod http1_head;
 mod intake;
 mod local;
@@ -39,6 +40,7 @@ pub(crate) use sticky::Assignments;
 use crate::clock;
 use crate::connections;
 use crate::flight::{Flight, Ticket};
+use crate::guardrails::ConfigGuards;
 use crate::issuers::Issuers;
 use crate::live::Live;
 use crate::upstream::http1::Framing;
@@ -174,9 +176,10 @@ impl ProxyHttp for Gateway {
 
     /// Nothing is awaited: this delays the next request on the connection.
     async fn logging(&self, _: &mut Session, _: Option<&Error>, ctx: &mut Ctx) {
-        for record in ctx.records.0.drain(..) {
-            self.records.send(record);
-        }
+        ctx.records.drain(|record, notes| match notes {
+            None => self.records.send(record),
+            Some(notes) => self.calls.guardrails.background().send(record, notes, &self.records),
+        });
     }
 
     /// For error lines of the framework: a query may hold a key.
@@ -240,9 +243,21 @@ impl Gateway {
     /// Config and plan.
     async fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
         let chosen = routing::choose(self, &request.tenant, &request.headers).await?;
-        let routing = routing::plan(self, chosen, request).await?;
+        let mut routing = routing::plan(self, chosen, request).await?;
+        if !routing.plan.config().hooks.is_empty() {
+            routing.guards = Some(Box::pin(self.guards(&routing, request)).await?);
+        }
         request.untouched_model = request.is_untouched().then(|| target::untouched_model(&routing, request));
         Ok(routing)
+    }
+
+    /// The guardrails that the config names. What is wrong with one is told before any target has its turn.
+    async fn guards(&self, routing: &routing::Routing, request: &Request) -> Result<Arc<ConfigGuards>, Fault> {
+        let (config, tenant) = (routing.plan.config(), &request.tenant);
+        let guards = self.calls.guardrails.of_config(config, routing.inline, &tenant.org).await?;
+        let is_known = |name: &str| tenant.world.snapshot.guardrail(&tenant.workspace, name).is_some();
+        let unknown = guards.saved().find(|name| !is_known(name)).map(hooks::unknown);
+        unknown.map_or(Ok(guards), Err)
     }
 
     async fn end(
@@ -275,7 +290,8 @@ impl Gateway {
             let mut capture = BodyCapture::new(request.keep, &self.budget);
             capture.sent_if_wanted(|| fault.body(dialect).into());
             let (settings, budget) = (&*self.settings, &self.budget);
-            RecordBodies { settings, budget, session, request: &request, sent: None }.answered(&mut record, capture);
+            RecordBodies { settings, budget, session, request: &request, sent: None, rewritten: None }
+                .answered(&mut record, capture);
             ctx.records.push(record);
         }
         sent.map(|()| true).map_err(Error::into_down)

@@ -16,9 +16,11 @@ mod upkeep;
 mod watcher;
 
 use crate::accounts::Accounts;
+use crate::cache::AnswerCache;
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
 use crate::flight::Flight;
+use crate::guardrails::{Guardrails, Outside, Trials};
 use crate::issuers::{self, Issuers};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -96,7 +98,10 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let issuers = follow_issuers(&control, &booted)?;
     let ports = AppPorts { tokens: issuers.clone(), standings: accounts.clone(), door: door.clone() };
     let app = boot::app(&booted, process.clone(), ports, &settings);
-    let app = gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), ..app };
+    let calling = Calling::new(&settings, &booted, &metrics, &control)?;
+    let trials = Arc::new(Trials::new(calling.guardrails.clone(), booted.live.clone()));
+    let app =
+        gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), trials: Some(trials), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
         boot::tell_of_remains(&booted, &settings);
@@ -111,14 +116,11 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let stop_admin = start_admin(&settings, &booted, descriptors, &control, &router)?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
     let presence = presence::start(control.handle(), &booted, settings.role, peers.clone());
-    let dns = Dns::new(booted.trusted.clone(), control.handle().clone());
     let inline = Arc::new(InlineConfigs::new(booted.trusted.clone(), control.handle().clone()));
-    watch(&metrics, &dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    watch(&metrics, &calling.dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    let dialer = Dialer::new(dns, settings.connect_timeout.0, Some(mock_provider(&control)));
     redis.iter().for_each(|redis| sticks.share(Arc::new(redis.clone())));
     let cache = redis::answer_cache(redis, &settings, &metrics)?;
-    let credentials = Credentials::new(outbound(&booted)?, places(&settings), control.handle().clone());
     let names = Arc::new(ReplyNames::new(&aliases(&settings)));
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
@@ -127,7 +129,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         settings: proxy,
         live: booted.live,
         issuers,
-        calls: CallParts { dialer, credentials, counters: limits.clone(), shield: shield.clone(), cache, delivery },
+        calls: calling.parts(limits.clone(), shield.clone(), cache, delivery),
         budget,
         records,
         sticks: sticks.clone(),
@@ -144,6 +146,39 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let ports = (stop_admin, listening.clone());
     let drain = Drain::new(flight, process, (writer, otlp, limits, last), ports, presence, &settings);
     proxy_port::serve(gateway, &settings, (listening, seats), drain)
+}
+
+/// What makes calls, of providers and of services that guardrails ask.
+struct Calling {
+    dns: Dns,
+    dialer: Arc<Dialer>,
+    credentials: Arc<Credentials>,
+    guardrails: Arc<Guardrails>,
+}
+
+impl Calling {
+    fn new(settings: &Settings, booted: &Booted, metrics: &Metrics, control: &Runtime) -> Result<Self, String> {
+        let dns = Dns::new(booted.trusted.clone(), control.handle().clone());
+        let dialer = Dialer::new(dns.clone(), settings.connect_timeout.0, Some(mock_provider(control)));
+        let dialer = Arc::new(dialer);
+        let credentials = Credentials::new(outbound(booted)?, places(settings), control.handle().clone());
+        let credentials = Arc::new(credentials);
+        let outside = Outside::new(dialer.clone(), credentials.clone(), booted.trusted.clone());
+        let guardrails = Arc::new(Guardrails::new(outside, control.handle().clone()));
+        watch_guardrails(metrics, &guardrails).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+        Ok(Self { dns, dialer, credentials, guardrails })
+    }
+
+    fn parts(
+        self,
+        counters: Arc<dyn Counters>,
+        shield: Arc<Shield>,
+        cache: Arc<AnswerCache>,
+        delivery: DeliveryParts,
+    ) -> CallParts {
+        let Self { dialer, credentials, guardrails, .. } = self;
+        CallParts { dialer, credentials, guardrails, counters, shield, cache, delivery }
+    }
 }
 
 fn delivery(
@@ -193,6 +228,18 @@ fn shield(settings: &Settings, metrics: &Metrics, peers: Peers) -> Result<Arc<Sh
     metrics.watch("gateway_shed_floods", "Requests refused as too many from one address", move || floods.flooded())?;
     metrics.watch("gateway_shed_parallel", "Calls refused as too many at once", move || crowds.crowded())?;
     Ok(shield)
+}
+
+fn watch_guardrails(metrics: &Metrics, guardrails: &Arc<Guardrails>) -> Result<(), prometheus::Error> {
+    let [kept, held, compiled, beside, shed] = std::array::from_fn(|_| guardrails.clone());
+    metrics.watch("gateway_guardrails", "Compiled guardrails and refusals kept", move || kept.kept())?;
+    metrics.watch("gateway_guardrail_bytes", "Bytes that those take, 128 MiB at most", move || held.kept_bytes())?;
+    let help = "Guardrails compiled since the start";
+    metrics.watch("gateway_guardrail_compilations", help, move || compiled.compilations())?;
+    let help = "Requests whose asynchronous guardrails are under way, 1,000 at most";
+    metrics.watch("gateway_guardrails_beside", help, move || beside.beside())?;
+    let help = "Guardrails that were shed, as too many were under way or waited to be compiled";
+    metrics.watch("gateway_shed_guardrails", help, move || shed.shed())
 }
 
 /// Sizes of what the proxy keeps.

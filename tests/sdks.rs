@@ -224,6 +224,17 @@ async fn sdks_wait_as_limits_tell_and_do_not_try_budgets_again() {
     stage.node("limits.mjs", MOCK, "openai").await;
 }
 
+/// What guardrails deny, soften, redact and cut, in the words of the SDKs.
+#[tokio::test]
+async fn sdks_meet_guardrails() {
+    let stage = stage().await;
+    for provider in [MOCK, OPENAI] {
+        stage.python("guardrails_sdk.py", provider, "openai").await;
+        stage.node("guardrails_sdk.mjs", provider, "openai").await;
+    }
+    stage.python("guardrails_sdk.py", CLAUDE, "anthropic").await;
+}
+
 #[tokio::test]
 async fn openai_through_a_plan() {
     story().await.python("story_openai.py", MOCK, "openai").await;

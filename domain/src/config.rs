@@ -6,6 +6,7 @@ pub mod breaker;
 mod clouds;
 mod cost;
 mod fields;
+pub mod hooks;
 mod identity;
 pub mod params;
 pub mod plan;
@@ -21,6 +22,7 @@ pub use query::{Effort, Query};
 use crate::cloud::{self, Settings};
 use crate::egress::{BaseUrl, Trusted};
 use crate::secret::Secret;
+use hooks::{HookKey, HookSet, LeafHooks};
 use params::Path;
 use serde_json::Value;
 use std::sync::Arc;
@@ -36,6 +38,8 @@ pub struct Config {
     pub params: Box<[Box<str>]>,
     /// Some target sets the model, so that it is not known before the target is.
     pub sets_model: bool,
+    /// Guardrails as they were written; each target knows its own by their places.
+    pub hooks: Box<[HookSet]>,
     guarded: Box<[Guarded]>,
     memory: usize,
     /// Of the document, so that what is kept about one state of a config never counts for another.
@@ -121,6 +125,7 @@ pub struct Leaf {
     /// `strict_open_ai_compliance`, where the config says it; else what comes back is held to OpenAI's API.
     pub strict: Option<bool>,
     pub cache: Option<Cache>,
+    pub hooks: LeafHooks,
     breaker: Option<usize>,
 }
 
@@ -239,6 +244,7 @@ impl Config {
             settings: Arc::default(),
             strict: None,
             cache: None,
+            hooks: LeafHooks::default(),
             breaker: None,
         };
         let kind = NodeKind::Leaf(Arc::new(leaf));
@@ -249,6 +255,7 @@ impl Config {
             fetch_integrated_models: false,
             params: Box::default(),
             sets_model: false,
+            hooks: Box::default(),
             guarded: Box::default(),
             memory: 0,
             fingerprint: [0; 16],
@@ -287,8 +294,8 @@ impl Config {
     }
 }
 
-/// Visits each credential (`api_key` of any target, secret settings of a cloud) in a config document, to seal, open or
-/// mask it. A credential file that is given as an object becomes its text.
+/// Visits each credential (`api_key` of any target, secret settings of a cloud, what checks of guardrails sign in with) in
+/// a config document, to seal, open or mask it. A credential file that is given as an object becomes its text.
 pub fn visit_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     let Value::Object(map) = config else { return };
     for (key, value) in map.iter_mut() {
@@ -299,6 +306,7 @@ pub fn visit_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
         }
         match value {
             Value::String(text) if secret => visit(text),
+            Value::Array(_) if HookKey::parse(&key).is_some() => hooks::visit_hook_secrets(value, visit),
             Value::Array(targets) if key == "targets" => targets.iter_mut().for_each(|t| visit_secrets(t, visit)),
             _ => {}
         }

@@ -91,6 +91,28 @@ impl CacheStatus {
     }
 }
 
+/// What guardrails said of a call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hooked {
+    /// `hook_results`, those of checks among them that clients are not shown.
+    pub json: String,
+    /// As the answer's header told it; not stored.
+    pub verdicts: String,
+    /// For metrics, not stored.
+    pub checks: Vec<HookCheck>,
+}
+
+/// One check that was run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookCheck {
+    pub check: SmolStr,
+    /// `input` or `output`.
+    pub side: &'static str,
+    /// `pass`, `fail` or `error`.
+    pub result: &'static str,
+    pub millis: i64,
+}
+
 /// What a client's library tells of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -168,6 +190,8 @@ pub struct LogRecord {
     pub charges: Vec<Charge>,
     /// `None` when the settings keep none of this call.
     pub bodies: Option<Box<Bodies>>,
+    /// `None` where no guardrail had a word.
+    pub hooks: Option<Box<Hooked>>,
 }
 
 impl LogRecord {

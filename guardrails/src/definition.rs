@@ -11,9 +11,10 @@ use crate::guardrail::{
 use crate::parameters::Parameters;
 use crate::partners;
 use crate::problem::{Problem, Problems};
+use gateway_domain::config::hooks::{HookKey, HookList, HookSide};
 use members::Members;
 use serde_json::{Map, Value};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ use std::sync::Arc;
 const LARGEST_PARAMETERS: usize = 64 * 1024;
 const LARGEST_WITH_SCHEMA: usize = 320 * 1024;
 const LONGEST_ID: usize = 255;
+/// Lists of words become automata, and schemas trees: so many bytes for each byte of text.
+const WEIGHT_OF_TEXT: usize = 16;
 
 /// What compiling needs to know of the organisation whose guardrail it is.
 pub struct Setup<'a> {
@@ -143,6 +146,20 @@ pub fn shorthand(
     })
 }
 
+/// A list of a config, by the key that it stands under.
+pub fn of_config(list: &HookList, setup: &Setup<'_>) -> Result<Vec<Entry>, Vec<Problem>> {
+    let direction = match list.key.side() {
+        HookSide::Input => Direction::Input,
+        HookSide::Output => Direction::Output,
+    };
+    let hook_type = match list.key {
+        HookKey::InputMutators | HookKey::OutputMutators => HookType::Mutator,
+        HookKey::InputGuardrails | HookKey::OutputGuardrails => HookType::Guardrail,
+        HookKey::BeforeRequestHooks | HookKey::AfterRequestHooks => return raw_hooks(&list.value, direction, setup),
+    };
+    shorthand(&list.value, direction, hook_type, setup)
+}
+
 fn problem(field: &str, message: &str) -> Problem {
     Problem { check: String::new(), field: field.to_owned(), message: message.to_owned() }
 }
@@ -176,11 +193,13 @@ fn generated(direction: Direction, position: usize) -> String {
 struct Compiler<'a> {
     setup: &'a Setup<'a>,
     problems: RefCell<Problems>,
+    /// About what its checks take beside their patterns.
+    weight: Cell<usize>,
 }
 
 impl<'a> Compiler<'a> {
     fn new(setup: &'a Setup<'a>) -> Self {
-        Self { setup, problems: RefCell::default() }
+        Self { setup, problems: RefCell::default(), weight: Cell::new(size_of::<Guardrail>()) }
     }
 
     fn problem(&self, check: &str, field: &str, message: impl Into<String>) {
@@ -339,7 +358,9 @@ impl<'a> Compiler<'a> {
         let full = if id.contains('.') { id.to_owned() } else { format!("default.{id}") };
         let most =
             if full.eq_ignore_ascii_case("default.jsonSchema") { LARGEST_WITH_SCHEMA } else { LARGEST_PARAMETERS };
-        if serde_json::to_string(parameters).map_or(0, |t| t.len()) > most {
+        let bytes = serde_json::to_string(parameters).map_or(0, |t| t.len());
+        self.weight.set(self.weight.get() + size_of::<Check>() + WEIGHT_OF_TEXT * bytes);
+        if bytes > most {
             self.problem(&full, "parameters", format!("must have at most {most} bytes"));
             return None;
         }
@@ -386,7 +407,8 @@ impl<'a> Compiler<'a> {
             self.problem("", "checks", format!("must have at most {MOST_CHECKS} entries"));
         }
         let checks = checks.into_iter().filter(|c| c.enabled).map(|c| Arc::new(c.check)).collect();
-        let guardrail = Guardrail { id, hook_type, actions, checks };
+        let memory = self.weight.get() + self.problems.borrow().weight();
+        let guardrail = Guardrail { id, hook_type, actions, checks, memory };
         match guardrail.actions.stream.mode {
             StreamMode::Window => {
                 if let Some(check) = guardrail.not_stream_safe() {

@@ -120,9 +120,15 @@ pub struct Guardrail {
     pub(crate) hook_type: HookType,
     pub(crate) actions: Actions,
     pub(crate) checks: Vec<Arc<Check>>,
+    pub(crate) memory: usize,
 }
 
 impl Guardrail {
+    /// About how many bytes it takes, for whoever keeps it.
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
     pub fn id(&self) -> &str {
         &self.id
     }

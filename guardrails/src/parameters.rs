@@ -168,7 +168,12 @@ impl<'v> Parameters<'v> {
     }
 
     pub(crate) fn compiled(&self, key: &str, source: &str, flags: Flags) -> Option<Pattern> {
-        Pattern::compile(source, flags).map_err(|bad| self.problem(key, bad.0)).ok()
+        let pattern = Pattern::compile(source, flags).map_err(|bad| self.problem(key, bad.0)).ok()?;
+        if !self.problems.borrow_mut().weigh(pattern.memory()) {
+            self.problem(key, "goes beyond what the patterns of one guardrail may take once they are compiled: 4 MiB");
+            return None;
+        }
+        Some(pattern)
     }
 
     /// The object under a key as parameters of its own.

@@ -16,8 +16,9 @@ const STEPS_IN_LONG: usize = 100_000;
 const LONG: usize = 16 * 1024;
 /// Longer texts are not searched: a step may read the text to its end, and that often is too long.
 const LONGEST_TEXT: usize = 32 * 1024;
-/// Bytes that a compiled pattern may take.
+/// Bytes that a compiled pattern may take; the smallest of these that is enough is what it is weighed as.
 const SIZE: usize = 1 << 20;
+const SIZES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, SIZE];
 /// Bytes of a pattern as it is written.
 pub(crate) const LONGEST: usize = 16 * 1024;
 
@@ -89,6 +90,7 @@ pub(crate) struct Pattern {
     reach: Reach,
     /// It has neither assertions nor look-around: what it matches it matches wherever that stands.
     is_plain: bool,
+    memory: usize,
 }
 
 /// The ranges of a match: the whole, then its groups.
@@ -109,16 +111,22 @@ impl Pattern {
         let translated = translate::translate(source, flags)?;
         if translated.stepwise {
             let (engine, names) = (stepwise(&translated)?, translated.names);
-            return Ok(Self { source: source.into(), engine, names, reach: Reach::Unknown, is_plain: false });
+            let (reach, is_plain, memory) = (Reach::Unknown, false, 3 * SIZES[1]);
+            return Ok(Self { source: source.into(), engine, names, reach, is_plain, memory });
         }
-        let (engine, names) = (linear(&translated.text)?, translated.names);
+        let (Weighed { engine, memory }, names) = (linear(&translated.text)?, translated.names);
         let hir = regex_syntax::Parser::new().parse(&translated.text);
         let hir = hir.map_err(|e| BadPattern(last_line(&e.to_string()).to_owned()))?;
         let is_plain = hir.properties().look_set().is_empty();
         // An assertion at the end of a match reads the character behind it.
         let beside = if is_plain { 0 } else { 4 };
         let reach = hir.properties().maximum_len().map_or(Reach::Unknown, |longest| Reach::Within(longest + beside));
-        Ok(Self { source: source.into(), engine, names, reach, is_plain })
+        Ok(Self { source: source.into(), engine, names, reach, is_plain, memory })
+    }
+
+    /// About how many bytes it takes, and not less.
+    pub(crate) const fn memory(&self) -> usize {
+        self.memory
     }
 
     /// As it was written.
@@ -176,13 +184,21 @@ impl Pattern {
     }
 }
 
-fn linear(text: &str) -> Result<Engine, BadPattern> {
-    let built = regex::RegexBuilder::new(text).size_limit(SIZE).dfa_size_limit(SIZE).build();
-    let regex = built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => BadPattern(format!("must compile to at most {SIZE} bytes")),
-        other => BadPattern(format!("cannot be compiled: {}", last_line(&other.to_string()))),
-    })?;
-    Ok(Engine::Linear(regex))
+/// A pattern as it runs, and what it takes.
+struct Weighed {
+    engine: Engine,
+    memory: usize,
+}
+
+fn linear(text: &str) -> Result<Weighed, BadPattern> {
+    for memory in SIZES {
+        match regex::RegexBuilder::new(text).size_limit(memory).dfa_size_limit(SIZE).build() {
+            Ok(regex) => return Ok(Weighed { engine: Engine::Linear(regex), memory }),
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(other) => return Err(BadPattern(format!("cannot be compiled: {}", last_line(&other.to_string())))),
+        }
+    }
+    Err(BadPattern(format!("must compile to at most {SIZE} bytes")))
 }
 
 fn stepwise(translated: &translate::Translated) -> Result<Engine, BadPattern> {

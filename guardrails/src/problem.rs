@@ -26,23 +26,40 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The broken rules found so far.
+/// Bytes that the patterns of one guardrail may take together.
+const MOST_PATTERNS: usize = 4 << 20;
+
+/// The broken rules found so far, and what was compiled beside them.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<Problem>);
+pub(crate) struct Problems {
+    list: Vec<Problem>,
+    patterns: usize,
+}
 
 impl Problems {
     pub(crate) fn add(&mut self, check: &str, field: &str, message: impl Into<String>) {
-        if self.0.len() < MOST {
+        if self.list.len() < MOST {
             let short = |text: &str| text.chars().take(120).collect::<String>();
-            self.0.push(Problem { check: short(check), field: short(field), message: message.into() });
+            self.list.push(Problem { check: short(check), field: short(field), message: message.into() });
         }
     }
 
+    /// Counts a compiled pattern; false: those of one guardrail take too much.
+    pub(crate) fn weigh(&mut self, bytes: usize) -> bool {
+        self.patterns += bytes;
+        self.patterns <= MOST_PATTERNS
+    }
+
+    /// What the patterns take that were compiled so far.
+    pub(crate) const fn weight(&self) -> usize {
+        self.patterns
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     pub(crate) fn into_result<T>(self, value: T) -> Result<T, Vec<Problem>> {
-        if self.0.is_empty() { Ok(value) } else { Err(self.0) }
+        if self.list.is_empty() { Ok(value) } else { Err(self.list) }
     }
 }

@@ -5,8 +5,11 @@
 mod chunks;
 mod completion;
 pub(crate) mod embeddings;
+mod made;
 mod message;
 mod response;
+
+pub use made::made_events;
 
 use crate::adapter::{Call, Failure};
 use crate::failure::Trouble;

@@ -26,13 +26,14 @@ mod raw;
 mod registry;
 pub mod sigv4;
 mod sse;
+pub mod tap;
 pub mod tokens;
 mod translate;
 mod vertex;
 mod wire;
 
 pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
-pub use answer::in_band;
+pub use answer::{in_band, made_events};
 pub use model_place::{ModelPlace, Untouched};
 pub use registry::{adapter, catalog};
 pub use translate::streamed;

@@ -112,6 +112,7 @@ fn call(r: &LogRecord, trace: &Trace) -> Span {
     put("gateway.strategy", r.strategy);
     put("gateway.option_index", &r.option_index);
     put("gateway.adjusted_params", &r.adjusted);
+    put("gateway.guardrails", r.hooks.as_ref().map_or("", |hooks| &hooks.verdicts));
     attributes.extend(used(r));
     attributes.extend(error_type(r, 400));
     attributes.push(number("gateway.attempt", r.attempt.into()));

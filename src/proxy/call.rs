@@ -3,6 +3,7 @@
 use super::head::{self, HeadPlan};
 use super::request::{Content, Request};
 use super::target::Aim;
+use crate::guardrails::TargetGuards;
 use crate::upstream::http1::Framing;
 use bytes::Bytes;
 use gateway_domain::cloud::Settings;
@@ -11,12 +12,15 @@ use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::{Call, Endpoint, Outgoing, Pieces};
 use http::HeaderMap;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A target as it is to be called: what the config, the request and the provider make of it together.
 pub(crate) struct Resolved<'a> {
     pub(crate) leaf: &'a Leaf,
     pub(crate) aim: Aim,
     pub(crate) content: Cow<'a, Content>,
+    /// What judges its answers; `None`: nothing.
+    pub(crate) guarded: Option<Arc<TargetGuards>>,
 }
 
 impl Resolved<'_> {

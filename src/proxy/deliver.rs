@@ -15,6 +15,7 @@ pub(crate) use head::{ReplyNames, announce, bare_head, copy_head, fault_head, js
 pub(crate) use meter::Meter;
 pub(crate) use outcome::{
     BegunStream, Outcome, Passthrough, WholeAnswer, failure_of, fallen, in_dialect, is_json, overlong, timed_out,
+    usage_of,
 };
 pub(crate) use pump::{Break, Growth, Piece, Source, SourceEvent};
 pub(crate) use source::Translated;
@@ -26,6 +27,7 @@ use super::record::{AttemptInfo, BodyCapture};
 use super::request::Request;
 use super::settings::ProxySettings;
 use crate::cache::{AnswerHead, Entry, Follower, Leader};
+use crate::guardrails::StreamJudge;
 use crate::upstream::http1::Response;
 use bytes::Bytes;
 use downstream::{Downstream, beginning};
@@ -34,7 +36,6 @@ use gateway_domain::{Fault, Usage};
 use gateway_providers::{Failure, in_band};
 use head::{decorate, head_of};
 use http::{StatusCode, header};
-use outcome::usage_of;
 use pingora::http::ResponseHeader;
 use pump::{Ended, Pump};
 use source::{Followed, Opaque};
@@ -71,6 +72,8 @@ pub(crate) struct Delivery<'a, 's, G> {
     pub(crate) growth: G,
     /// Others wait for the same answer, or it is to be kept.
     pub(crate) leader: Option<Leader>,
+    /// What judged a stream on its way down, when that is over.
+    pub(crate) judge: &'a mut Option<Box<StreamJudge>>,
 }
 
 /// An `Err` means that the client left before the end, or was cut off from an answer that broke.
@@ -113,10 +116,11 @@ impl<G: Growth> Delivery<'_, '_, G> {
         self.record.usage = usage;
         self.record.response_model = model.map(Into::into);
         self.capture.received(&original);
-        self.capture.sent(&body);
         if failure.is_some() {
             self.record.fault = Some("upstream_error");
         }
+        let body = self.with_results(&head, body);
+        self.capture.sent(&body);
         self.decorate(&mut head);
         self.record.response_bytes = body.len() as u64;
         let sent = self.client.whole(head, body).await;
@@ -142,6 +146,14 @@ impl<G: Growth> Delivery<'_, '_, G> {
         }
     }
 
+    /// What guardrails said, as the last key of an answer in JSON. What passes through is not touched.
+    fn with_results(&self, head: &ResponseHeader, body: Bytes) -> Bytes {
+        let Some(hooks) = self.info.hooks.as_ref().filter(|_| !self.request.route.raw) else { return body };
+        let media = head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase());
+        let told = matches!(head.status.as_u16(), 200 | 246 | 446) && media.is_some_and(|media| is_json(&media));
+        if told { gateway_guardrails::with_results(&body, &hooks.results) } else { body }
+    }
+
     /// The gateway's own headers; from here on the answer is on its way.
     fn decorate(&mut self, head: &mut ResponseHeader) {
         decorate(&self.parts.names, head, self.request, self.info);
@@ -149,7 +161,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
     }
 
     async fn stream(mut self, stream: BegunStream) -> Delivered {
-        let BegunStream { mut head, mut response, translator, held, capture, ended, aborted } = stream;
+        let BegunStream { mut head, mut response, translator, held, capture, ended, aborted, judge } = stream;
         *self.capture = capture;
         self.decorate(&mut head);
         response.without_idle_clock();
@@ -157,7 +169,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let deadline = self.parts.deadline(self.request);
         let leader = self.leader.take();
         let mut pump = Pump {
-            source: Translated { response, translator, dialect, aborted },
+            source: Translated { response, translator, dialect, aborted, judge },
             sink: Downstream::new(self.client, head).led_by(leader, true),
             timers: StreamTimers::new(Instant::now(), settings.idle_timeout, settings.stream_keepalive, deadline),
             growth: &mut self.growth,
@@ -168,18 +180,25 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let Pump { source, sink, written, .. } = pump;
         let (leader, unheard) = sink.close();
         self.record.response_bytes = written;
-        let Translated { response, translator, aborted, .. } = source;
+        let Translated { response, translator, aborted, judge, .. } = source;
         let mut ending = translator.ending();
+        let denied = judge.as_ref().is_some_and(|judge| judge.stopped().is_some());
+        let is_clean = judge.as_ref().is_none_or(|judge| !judge.has_failed() && !denied);
+        *self.judge = judge;
         self.record.fault = match () {
+            () if denied => Some("hooks_failed"),
             () if ending.failed.is_some() => Some("upstream_error"),
             () if aborted => Some("stream_broken"),
             () => None,
         };
         if let Some(leader) = leader {
-            let whole = ending.complete && self.record.fault.is_none();
+            let whole = ending.complete && self.record.fault.is_none() && is_clean;
             self.end(leader, whole, ending.usage, ending.model.clone());
         }
         self.record.response_model = ending.model.take().map(Into::into);
+        if denied {
+            self.record.status = 446;
+        }
         let left = match went {
             Ended::ClientLeft(left) => Some(self.gone(left)),
             Ended::Cut(fault) | Ended::Unsent(fault) => {
@@ -201,8 +220,11 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// Passed on as it comes, until the time of the try or of the whole request is over.
     async fn passthrough(mut self, passing: Passthrough) -> Delivered {
-        let Passthrough { response, meter, until } = passing;
+        let Passthrough { response, meter, until, status } = passing;
         let mut head = copy_head(response.head(), false);
+        if let Some(status) = status {
+            head.set_status(status).map_err(ClientLeft::Gone)?;
+        }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             self.record.timings.first_byte_us = self.request.elapsed_us();
             return Box::pin(self.tunnel(head, response)).await;
@@ -301,16 +323,17 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// An answer that the cache kept.
     async fn cached(&mut self, entry: &Entry) -> Delivered {
-        self.capture.sent(&entry.body);
         self.record.usage = entry.usage;
         self.record.response_model = entry.model.as_deref().map(Into::into);
-        self.record.response_bytes += entry.body.len() as u64;
         let mut head = head_of(entry.status, &entry.content_type);
+        let body = self.with_results(&head, entry.body.clone());
+        self.capture.sent(&body);
+        self.record.response_bytes += body.len() as u64;
         self.decorate(&mut head);
         if entry.stream {
-            return self.client.begin(head, Some(entry.body.clone()), true).await;
+            return self.client.begin(head, Some(body), true).await;
         }
-        self.client.whole(head, entry.body.clone()).await
+        self.client.whole(head, body).await
     }
 
     /// An answer that another call brings, piece by piece.
@@ -369,6 +392,16 @@ impl<G: Growth> Delivery<'_, '_, G> {
                 let message = answer.failure.clone().unwrap_or_default();
                 Failure { status: answer.status(), body: answer.body, message, usage: None }
             }
+            Outcome::Whole(answer) if answer.status() == 446 => {
+                let body = self.with_results(&answer.head, answer.body);
+                Failure { status: 446, body, message: "guardrails denied".to_owned(), usage: None }
+            }
+            Outcome::Whole(answer) if self.info.hooks.is_some() && is_events(&answer.head) => {
+                self.capture.sent(&answer.body);
+                self.record.usage = answer.usage;
+                self.record.response_bytes += answer.body.len() as u64;
+                return self.client.piece(Some(answer.body), true).await;
+            }
             _ => {
                 self.record.status = 502;
                 self.record.fault = Some("upstream_broken");
@@ -380,6 +413,12 @@ impl<G: Growth> Delivery<'_, '_, G> {
         self.record.response_bytes += told.len() as u64;
         self.client.piece(Some(told), true).await
     }
+}
+
+/// Whether a whole answer is one of events, all of which are there.
+fn is_events(head: &ResponseHeader) -> bool {
+    let media = head.headers.get(header::CONTENT_TYPE);
+    head.status.is_success() && media.is_some_and(|media| media.as_bytes().starts_with(b"text/event-stream"))
 }
 
 impl<G: Growth> Growth for &mut G {

@@ -4,6 +4,7 @@
 mod admission;
 mod attempt;
 mod backoff;
+mod judged;
 mod lookup;
 mod read;
 mod retries;
@@ -15,6 +16,7 @@ use super::request::Request;
 use super::routing::Routing;
 use super::shield::Shield;
 use crate::cache::AnswerCache;
+use crate::guardrails::{Guardrails, HookNotes, StreamJudge};
 use crate::upstream::{Credentials, Dialer};
 use admission::{Admission, Gate, Holds, plus};
 use attempt::{Attempt, Stopped, Turn};
@@ -23,13 +25,15 @@ use gateway_domain::record::{CacheStatus, LogRecord, Steps};
 use gateway_domain::{AnswerForm, Fault, Usage};
 use gateway_policies::Used;
 use http::{HeaderValue, header};
+use judged::Verdicts;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What of the gateway a call needs.
 pub(crate) struct CallParts {
-    pub(crate) dialer: Dialer,
-    pub(crate) credentials: Credentials,
+    pub(crate) dialer: Arc<Dialer>,
+    pub(crate) credentials: Arc<Credentials>,
+    pub(crate) guardrails: Arc<Guardrails>,
     pub(crate) counters: Arc<dyn Counters>,
     pub(crate) shield: Arc<Shield>,
     pub(crate) cache: Arc<AnswerCache>,
@@ -54,6 +58,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) records: &'a mut PendingRecords,
     pub(crate) steps: Steps,
     admission: Admission,
+    /// What guardrails said of the request to a target before.
+    judged: Option<Box<Verdicts>>,
     /// What targets tried before took.
     earlier: Duration,
     /// What those used whose answers were none after all: the caller pays for it with the one that does.
@@ -72,7 +78,8 @@ impl<'a> Exchange<'a> {
         let mut client = client;
         client.set_early_keepalive(early_keepalive(&parts.delivery, request));
         let (admission, earlier, lost) = (Admission::default(), Duration::ZERO, Used::default());
-        Self { parts, client, request, routing, records, steps, admission, earlier, lost }
+        let judged = None;
+        Self { parts, client, request, routing, records, steps, admission, judged, earlier, lost }
     }
 
     /// `Err`: nothing was delivered, or the client left in the middle.
@@ -86,8 +93,11 @@ impl<'a> Exchange<'a> {
                 client: &mut self.client,
                 admission: &mut self.admission,
                 steps: &mut self.steps,
+                judged: &mut self.judged,
             };
-            let outcome = match turn.run(&mut attempt).await {
+            let outcome = turn.run(&mut attempt).await;
+            attempt.tried.drain(..).for_each(|record| self.records.push(record));
+            let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(Stopped::Denied(fault)) => return Err(Unanswered::Denied(fault)),
                 Err(Stopped::ClientLeft(left)) => {
@@ -96,7 +106,7 @@ impl<'a> Exchange<'a> {
                 }
             };
             let record = self.record(&attempt, &outcome);
-            if !self.moves_on(&outcome) {
+            if !self.moves_on(&outcome, attempt.info.hooks.as_deref()) {
                 return self.deliver(attempt, outcome, record).await.map_err(Unanswered::ClientLeft);
             }
             self.leave(attempt, outcome, record).await;
@@ -104,7 +114,9 @@ impl<'a> Exchange<'a> {
     }
 
     fn record(&self, attempt: &Attempt, outcome: &Outcome) -> Box<LogRecord> {
-        let tried = Tried { info: &attempt.info, status: outcome.status(), fault: outcome.fault_label() };
+        let denied = attempt.info.hooks.as_ref().is_some_and(|hooks| hooks.is_denied()).then_some("hooks_failed");
+        let fault = outcome.fault_label().or(denied);
+        let tried = Tried { info: &attempt.info, status: outcome.status(), fault };
         let mut record = record::of(self.request, &self.steps, Some(&self.routing), Some(tried), attempt.number);
         record.steps.cache_us = attempt.cache_us;
         if self.client.upload().is_some() {
@@ -120,14 +132,20 @@ impl<'a> Exchange<'a> {
             session: self.client.view(),
             request: self.request,
             sent: attempt.sent.as_deref(),
+            rewritten: attempt.info.hooks.as_ref().and_then(|hooks| hooks.rewritten.as_ref()),
         }
     }
 
     /// Books the answer with the target's circuit breaker, and says whether another target has its turn.
-    fn moves_on(&mut self, outcome: &Outcome) -> bool {
+    fn moves_on(&mut self, outcome: &Outcome, hooks: Option<&HookNotes>) -> bool {
         // Of a stream more is known at its end.
         if outcome.tells_of_health() && !matches!(outcome, Outcome::Stream(_)) {
-            self.routing.tell(self.request, outcome.status());
+            match hooks {
+                // What guardrails make of an answer says nothing of who gave it, nor does a request that never went up.
+                Some(hooks) if hooks.is_input_denied() => {}
+                Some(hooks) if hooks.output.is_some() => self.routing.tell(self.request, 200),
+                _ => self.routing.tell(self.request, outcome.status()),
+            }
         }
         if outcome.status() == 101 {
             return false;
@@ -150,7 +168,7 @@ impl<'a> Exchange<'a> {
         record::abandoned(&mut record, self.request);
         let capture = BodyCapture::new(self.request.keep, &self.parts.delivery.budget);
         self.bodies(&attempt).answered(&mut record, capture);
-        self.records.push(record);
+        self.records.push_noted(record, attempt.info.hooks.take());
     }
 
     /// Another target has its turn.
@@ -164,20 +182,37 @@ impl<'a> Exchange<'a> {
             self.lost = plus(self.lost, reservation.used(usage));
         }
         record.charges = reservation.leave(outcome.status(), record.usage.as_ref());
+        if let Outcome::Whole(answer) = &outcome {
+            record.response_model = answer.model.as_deref().map(Into::into);
+        }
         let received = match &outcome {
             Outcome::Whole(answer) => Some(Received { headers: &answer.head.headers, body: &answer.original }),
             _ => None,
         };
         self.bodies(&attempt).left(&mut record, received);
         // A failure is everybody's who waited; a refusal of the gateway's own concerns this caller alone.
-        if let (Some(leader), Outcome::Whole(answer)) = (attempt.leader.take(), &outcome) {
+        let leader = attempt.leader.take().filter(|_| attempt.info.is_clean());
+        if let (Some(leader), Outcome::Whole(answer)) = (leader, &outcome) {
             leader.fail(answer.shared_failure());
         }
         // A client that leaves meanwhile is noticed by the next target's call.
         let pool_size = self.parts.delivery.settings.upstream_pool_size;
         let _ = self.client.during(None, outcome.discard(pool_size)).await;
-        self.records.push(record);
         self.earlier += attempt.info.upstream + attempt.info.paused;
+        self.records.push_noted(record, attempt.info.hooks.take());
+    }
+
+    /// What was said of a stream on its way down.
+    fn note_stream(&self, judge: StreamJudge, attempt: &mut Attempt, record: &mut LogRecord) {
+        let Some(notes) = &mut attempt.info.hooks else { return };
+        if let Some(whole) = judge.whole() {
+            notes.beside.extend(self.parts.guardrails.judge_beside(judge.guardrails(), whole, None));
+        }
+        let is_cut = judge.stopped().is_some();
+        if let Some(said) = judge.into_said() {
+            notes.note_stream(&said, is_cut);
+        }
+        record.hooks = notes.told();
     }
 
     async fn deliver(
@@ -190,6 +225,7 @@ impl<'a> Exchange<'a> {
         let mut capture = BodyCapture::new(self.request.keep, &self.parts.delivery.budget);
         let target = std::mem::take(&mut attempt.reservation);
         let mut holds = Holds { caller: self.admission.take(), target, lost: self.lost };
+        let mut judge = None;
         let delivery = Delivery {
             parts: &self.parts.delivery,
             client: &mut self.client,
@@ -198,9 +234,13 @@ impl<'a> Exchange<'a> {
             record: &mut record,
             capture: &mut capture,
             growth: holds.growth(),
-            leader: attempt.leader.take(),
+            leader: attempt.leader.take().filter(|_| attempt.info.is_clean()),
+            judge: &mut judge,
         };
         let delivered = delivery.run(outcome).await;
+        if let Some(judge) = judge {
+            self.note_stream(*judge, &mut attempt, &mut record);
+        }
         if attempt.info.is_clients_host {
             let (sent, received) = (self.client.view().body_bytes_read() as u64, record.response_bytes);
             record.usage = record.usage.map(|usage| usage.believable(sent, received));
@@ -212,10 +252,17 @@ impl<'a> Exchange<'a> {
         }
         // What the cache answers was paid for by another.
         let free = (attempt.info.cache == CacheStatus::Hit).then(Usage::default);
-        let settled = if record.status == 101 { 200 } else { record.status };
+        let denied = attempt.info.hooks.as_ref().is_some_and(|hooks| hooks.is_output_denied());
+        // What a guardrail kept from the client was paid for all the same.
+        let settled = if record.status == 101 || denied { 200 } else { record.status };
         record.charges = holds.settle(settled, free.as_ref().or(record.usage.as_ref()));
         if streamed {
-            self.routing.tell(self.request, if record.fault == Some("stream_broken") { 502 } else { record.status });
+            let told = match record.fault {
+                Some("stream_broken") => 502,
+                _ if denied => 200,
+                _ => record.status,
+            };
+            self.routing.tell(self.request, told);
         }
         let uploaded = self.client.upload().is_some();
         if uploaded {
@@ -224,7 +271,7 @@ impl<'a> Exchange<'a> {
         }
         record::finish(&mut record, self.request);
         self.bodies(&attempt).answered(&mut record, capture);
-        self.records.push(record);
+        self.records.push_noted(record, attempt.info.hooks.take());
         if uploaded && delivered.is_ok() {
             linger(self.client.session()).await;
         }

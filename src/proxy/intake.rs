@@ -5,7 +5,7 @@ use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
 use super::headers::{GatewayHeaders, suffix_of};
 use super::record::CapturePolicy;
-use super::request::{Content, Request, Route, Tenant, Waited};
+use super::request::{Content, Request, Route, Tenant, TenantGuardrails, Waited};
 use super::{tenants, trace};
 use crate::live::{Live, World};
 use bytes::Bytes;
@@ -267,7 +267,8 @@ fn tenant(world: &Arc<World>, key: Arc<Key>) -> Result<Tenant, Refused> {
     let homeless = || Refused::stranger(unknown_key(), Stranger::with_key(Unwelcome::InactiveKey, &key));
     let workspace = world.snapshot.workspace(workspace).filter(|w| w.active).ok_or_else(homeless)?.clone();
     let org = world.snapshot.org(key.org).ok_or_else(homeless)?.clone();
-    Ok(Tenant { world: world.clone(), key, org, workspace })
+    let guardrails = TenantGuardrails::of(&world.snapshot, &org, &workspace);
+    Ok(Tenant { world: world.clone(), key, org, workspace, guardrails })
 }
 
 /// The key's own scopes, and of a person's key no more than the roles of the person allow now.

@@ -9,6 +9,7 @@ pub(crate) use capture::{BodyCapture, CapturePolicy, Received, RecordBodies, Sen
 
 use super::request::Request;
 use super::routing::Routing;
+use crate::guardrails::HookNotes;
 use crate::ids;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{Fault, Timestamp};
@@ -18,15 +19,35 @@ use std::sync::Arc;
 /// The records of one request so far. Boxed, since each moves on through the queue to the writer as it is.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "a record is large and is moved several times")]
-pub(crate) struct PendingRecords(pub(crate) Vec<Box<LogRecord>>);
+pub(crate) struct PendingRecords {
+    list: Vec<Box<LogRecord>>,
+    /// Of some of them, by their place: what guardrails beside the request have still to say.
+    noted: Vec<(usize, Box<HookNotes>)>,
+}
 
 impl PendingRecords {
     pub(crate) fn push(&mut self, record: Box<LogRecord>) {
-        self.0.push(record);
+        self.list.push(record);
+    }
+
+    /// With what guardrails said, for those that have not spoken yet.
+    pub(crate) fn push_noted(&mut self, record: Box<LogRecord>, notes: Option<Box<HookNotes>>) {
+        if let Some(notes) = notes.filter(|notes| !notes.beside.is_empty()) {
+            self.noted.push((self.list.len(), notes));
+        }
+        self.list.push(record);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
+    }
+
+    pub(crate) fn drain(&mut self, mut each: impl FnMut(Box<LogRecord>, Option<Box<HookNotes>>)) {
+        let mut noted = std::mem::take(&mut self.noted);
+        for (place, record) in self.list.drain(..).enumerate() {
+            let notes = noted.iter().position(|(at, _)| *at == place).map(|at| noted.swap_remove(at).1);
+            each(record, notes);
+        }
     }
 }
 
@@ -99,6 +120,7 @@ pub(crate) fn of(
         client: request.headers.client.clone(),
         charges: Vec::new(),
         bodies: None,
+        hooks: info.and_then(|f| f.hooks.as_ref()?.told()),
     })
 }
 

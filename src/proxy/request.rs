@@ -6,7 +6,7 @@ use crate::live::World;
 use bytes::Bytes;
 use gateway_domain::operation::Body;
 use gateway_domain::record::{Steps, Trace};
-use gateway_domain::snapshot::{Key, Org, Workspace};
+use gateway_domain::snapshot::{Key, Org, SavedGuardrail, Snapshot, Workspace};
 use gateway_domain::{Dialect, Operation, Secret, Timestamp};
 use http::{HeaderValue, Method};
 use std::net::IpAddr;
@@ -22,6 +22,44 @@ pub(crate) struct Tenant {
     pub(crate) key: Arc<Key>,
     pub(crate) org: Arc<Org>,
     pub(crate) workspace: Arc<Workspace>,
+    /// What judges all its requests; `None`: nothing does.
+    pub(crate) guardrails: Option<Arc<TenantGuardrails>>,
+}
+
+/// Guardrails that every request of a workspace has, saved ones by slug.
+#[derive(Debug, Default)]
+pub(crate) struct TenantGuardrails {
+    pub(crate) input: Vec<DefaultGuardrail>,
+    pub(crate) output: Vec<DefaultGuardrail>,
+}
+
+/// One of them; `None`: it is not there any more, and nobody can say what it would have said.
+#[derive(Debug)]
+pub(crate) struct DefaultGuardrail {
+    pub(crate) slug: String,
+    pub(crate) saved: Option<Arc<SavedGuardrail>>,
+}
+
+impl TenantGuardrails {
+    /// The workspace's own, then the organisation's, unless the workspace is excluded from these.
+    pub(crate) fn of(snapshot: &Snapshot, org: &Org, workspace: &Workspace) -> Option<Arc<Self>> {
+        let (own, common) = (&*workspace.default_guardrails, &*org.default_guardrails);
+        if own.is_empty() && common.is_empty() {
+            return None;
+        }
+        let side = |own: &[String], common: &[String], excluded: bool| {
+            let mut out: Vec<DefaultGuardrail> = Vec::new();
+            let own = own.iter().map(|slug| (slug, snapshot.guardrail(workspace, slug)));
+            let common = common.iter().filter(|_| !excluded).map(|slug| (slug, org.guardrail(slug)));
+            for (slug, saved) in own.chain(common) {
+                out.push(DefaultGuardrail { slug: slug.clone(), saved: saved.cloned() });
+            }
+            out
+        };
+        let input = side(&own.input, &common.input, workspace.exclusions.input);
+        let output = side(&own.output, &common.output, workspace.exclusions.output);
+        (!input.is_empty() || !output.is_empty()).then(|| Arc::new(Self { input, output }))
+    }
 }
 
 /// The route, with the tail as a place in the path so that nothing borrows.

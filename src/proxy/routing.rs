@@ -10,6 +10,7 @@ pub(crate) use inline::InlineConfigs;
 use super::Gateway;
 use super::request::{Request, Tenant};
 use super::sticky::{Assignments, View};
+use crate::guardrails::ConfigGuards;
 use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
 use gateway_domain::config::plan::{Asks, Look, NoTarget, Plan};
@@ -52,6 +53,8 @@ pub(crate) struct Routing {
     /// Slug of the saved config, `inline`, or empty.
     pub(crate) config: Arc<str>,
     pub(crate) saved: Option<Saved>,
+    /// The guardrails that the config names; `None`: none.
+    pub(crate) guards: Option<Arc<ConfigGuards>>,
     /// What conditions read of the body, once one has asked, in the order of the config's `params`.
     read: OnceLock<Vec<Option<Value>>>,
     breakers: Option<Breakers>,
@@ -136,7 +139,8 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
     let asked = Asked { request, config: &config, read: &read, breakers: breakers.as_deref() };
     let plan = asked.choose(&view, |asks| Plan::begin(config.clone(), asks)).map_err(no_target)?;
     let sticks = gateway.sticks.clone();
-    let mut routing = Routing { plan, inline, config: name, saved, read, breakers, sticks, untold: None };
+    let guards = None;
+    let mut routing = Routing { plan, inline, config: name, saved, guards, read, breakers, sticks, untold: None };
     routing.note(view.drawn(), None);
     routing.agree(request).await;
     Ok(routing)

@@ -2,6 +2,7 @@
 //! `drop_params`, all in place: what is not named keeps its bytes and its order.
 
 use super::request::{Content, Request};
+use bytes::Bytes;
 use gateway_domain::bounds::peek;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Fault, FaultKind};
@@ -15,15 +16,31 @@ pub(crate) fn content<'a>(request: &'a Request, leaf: &Leaf) -> Result<Cow<'a, C
     if !changes(leaf, content) || request.route.raw || content.bytes.is_empty() {
         return Ok(Cow::Borrowed(content));
     }
-    let no_object = |e| Fault::new(FaultKind::BadBody, format!("The request body is not a JSON object: {e}"));
-    let mut bytes = content.bytes.clone();
-    if !leaf.defaults.is_empty() || !leaf.overrides.is_empty() {
-        bytes = fill_and_set(&bytes, pairs(&leaf.defaults), pairs(&leaf.overrides)).map_err(no_object)?;
+    finished(request, leaf, filled(request, leaf)?)
+}
+
+/// The body with what the config fills in and sets, before anything is taken out of it.
+pub(crate) fn filled(request: &Request, leaf: &Leaf) -> Result<Bytes, Fault> {
+    let content = &request.content;
+    let is_kept = request.route.raw || content.bytes.is_empty() || !changes(leaf, content);
+    if is_kept || (leaf.defaults.is_empty() && leaf.overrides.is_empty()) {
+        return Ok(content.bytes.clone());
     }
+    fill_and_set(&content.bytes, pairs(&leaf.defaults), pairs(&leaf.overrides)).map_err(no_object)
+}
+
+/// What is left of a filled body once the config has taken out what it drops.
+pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> Result<Cow<'a, Content>, Fault> {
+    let content = &request.content;
+    let is_same = bytes.as_ptr() == content.bytes.as_ptr() && bytes.len() == content.bytes.len();
+    if request.route.raw || content.bytes.is_empty() || (is_same && leaf.drops.is_empty()) {
+        return Ok(Cow::Borrowed(content));
+    }
+    let mut bytes = bytes;
     if !leaf.drops.is_empty() {
         bytes = remove(&bytes, leaf.drops.iter().map(|path| &**path)).map_err(no_object)?;
     }
-    // The config may have changed model or stream, and is held to the same bounds.
+    // Model or stream may have changed, and what is new is held to the same bounds.
     let found = peek(request.route.operation, &bytes).map_err(|f| {
         let message = format!("With the parameters of the config, {}", f.message());
         Fault::new(FaultKind::BadConfig, message).on(f.param().unwrap_or("override_params"))
@@ -39,6 +56,10 @@ pub(crate) fn content<'a>(request: &'a Request, leaf: &Leaf) -> Result<Cow<'a, C
         bytes: bytes.clone(),
     };
     Ok(Cow::Owned(shaped))
+}
+
+fn no_object(e: impl std::fmt::Display) -> Fault {
+    Fault::new(FaultKind::BadBody, format!("The request body is not a JSON object: {e}"))
 }
 
 /// Whether the body needs another look. A lone `model` is spliced by the adapter, for nothing.

@@ -108,5 +108,6 @@ fn record() -> LogRecord {
         client: None,
         charges: Vec::new(),
         bodies: None,
+        hooks: None,
     }
 }

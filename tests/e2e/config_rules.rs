@@ -82,15 +82,7 @@ async fn every_refusal_says_what_and_why() {
 #[tokio::test]
 async fn what_waits_for_its_feature_is_refused_by_name() {
     let gateway = Gateway::start().await;
-    let hook = json!([{ "id": "h", "type": "guardrail", "checks": [{ "id": "default.wordCount", "parameters": {} }] }]);
     for (key, value, feature) in [
-        ("input_guardrails", json!(["pg-1"]), "guardrails"),
-        ("output_guardrails", json!([{ "default.contains": { "words": ["x"] } }]), "guardrails"),
-        ("inputGuardrails", json!(["pg-1"]), "guardrails"),
-        ("before_request_hooks", hook.clone(), "guardrails"),
-        ("after_request_hooks", hook.clone(), "guardrails"),
-        ("input_mutators", hook.clone(), "mutators"),
-        ("output_mutators", hook, "mutators"),
         ("prompt_id", json!("pp-1"), "stored prompts"),
         ("cache", json!("semantic"), "semantic"),
         ("cache", json!({ "mode": "semantic", "max_age": 60 }), "semantic"),

@@ -35,6 +35,11 @@ async fn traffic(gateway: &Gateway) {
         gateway.chat().provider("mock").json(&with(hello(), json!({ "stream": true }))).send().await.expect(200);
         gateway.chat_through(&whole).json(&with(hello(), json!({ "model": "of-no-price" }))).send().await.expect(200);
     }
+    let guarded = json!([{ "default.contains": { "words": ["x"], "operator": "none" } }]);
+    for _ in 0..3 {
+        let config = with(target(&whole), json!({ "output_guardrails": guarded }));
+        gateway.chat().config(&config).json(&hello()).send().await.expect(200);
+    }
     // From the cache, and past a breaker.
     let cached = with(target(&whole), json!({ "cache": { "mode": "simple" } }));
     for _ in 0..2 {

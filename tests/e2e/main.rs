@@ -53,6 +53,12 @@ mod first_request;
 #[cfg(test)]
 mod framing;
 #[cfg(test)]
+mod guarded_streams;
+#[cfg(test)]
+mod guardrail_defaults;
+#[cfg(test)]
+mod guardrails;
+#[cfg(test)]
 mod headers;
 #[cfg(test)]
 mod health;

@@ -246,6 +246,28 @@ async fn limits_that_need_an_unread_field_hold_too() {
 }
 
 #[tokio::test]
+async fn guardrails_hold_on_every_way() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    let team = json!({ "default.requiredMetadataKeys": { "metadataKeys": ["team"] }, "deny": true });
+    let words = json!({ "default.contains": { "words": ["hello"], "operator": "none" }, "deny": true });
+    let config = |check: &Value| text(&with(target(&upstream), json!({ "input_guardrails": [check] })));
+    for way in WAYS {
+        let by_team = config(&team);
+        let denied = way.ask(&gateway, &[("x-gateway-config", &by_team)]).await;
+        assert_eq!(denied.head.status, 446, "{way:?}: {}", denied.text());
+        assert_eq!(denied.head.header("x-gateway-guardrails"), Some("in=deny"), "{way:?}");
+        let headers = [("x-gateway-config", by_team.as_str()), ("x-gateway-metadata", r#"{"team":"red"}"#)];
+        let passed = way.ask(&gateway, &headers).await;
+        assert_eq!(passed.head.status, way.success(), "{way:?}: {}", passed.text());
+        // Bodies that are not read have no text to judge.
+        let expected = if matches!(way, Way::Multipart | Way::WebSocket) { way.success() } else { 446 };
+        let by_words = way.ask(&gateway, &[("x-gateway-config", &config(&words))]).await;
+        assert_eq!(by_words.head.status, expected, "{way:?}: {}", by_words.text());
+    }
+}
+
+#[tokio::test]
 async fn every_way_leaves_a_record() {
     let gateway = Gateway::start().await;
     let upstream = upstream().await;

@@ -57,6 +57,9 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
         },
         "metrics": metrics(r, reader),
     });
+    if let (Some(hooks), Value::Object(shown)) = (&r.hooks, &mut shown) {
+        shown.insert("hook_results".into(), serde_json::from_str(&hooks.json).unwrap_or_default());
+    }
     if let (Some(kept), Value::Object(shown)) = (kept, &mut shown) {
         copies(kept, shown);
     }

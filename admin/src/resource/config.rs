@@ -2,6 +2,7 @@
 //! Credentials in it are sealed here and masked on every way out; what it means is the domain's business.
 
 mod breakers;
+mod hooks;
 mod secrets;
 mod versions;
 
@@ -103,7 +104,7 @@ impl Resource for SavedConfig {
         Ok(())
     }
 
-    /// Compiles the document and follows every `@slug`, so that all problems come in one answer.
+    /// Compiles the document and follows every `@slug` and guardrail, so that all problems come in one answer.
     fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
         let workspace = around.workspace(row.workspace)?;
         let (held, most) = (workspace.configs().len(), around.app.quotas.configs);
@@ -116,12 +117,13 @@ impl Resource for SavedConfig {
         let compiled = compile(&row.doc.config, &context).map_err(|problems| bad_config(&problems))?;
         let named = managed_slugs(&compiled);
         let dangling = named.into_iter().filter(|named| workspace.provider(&named.slug).is_none());
-        let problems: Vec<Broken> = dangling
+        let mut problems: Vec<Broken> = dangling
             .map(|named| Broken {
                 path: named.path,
                 message: format!("`@{}` is not a provider of this workspace", named.slug),
             })
             .collect();
+        problems.extend(hooks::problems(&compiled, workspace, around));
         if problems.is_empty() { Ok(()) } else { Err(bad_config(&problems)) }
     }
 

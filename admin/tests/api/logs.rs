@@ -51,6 +51,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         client: None,
         charges: Vec::new(),
         bodies: None,
+        hooks: None,
     }
 }
 

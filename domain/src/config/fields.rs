@@ -2,6 +2,7 @@
 
 use super::breaker::{Breaker, Guarded, Rules};
 use super::cost::{Cost, FORWARDED, PARAMS, READ, Spent, quoted};
+use super::hooks::{HookKey, HookSet, LeafHooks};
 use super::identity::identity;
 use super::params::{self, Path};
 use super::read::{At, Fields};
@@ -65,12 +66,12 @@ static KEYS: &[(&str, Place)] = &[
     ("fetch_integrated_models", Place::Root),
     ("options", Place::Root),
     ("prompt_id", Place::Later("stored prompts are")),
-    ("input_guardrails", Place::Later("guardrails are")),
-    ("output_guardrails", Place::Later("guardrails are")),
-    ("before_request_hooks", Place::Later("guardrails are")),
-    ("after_request_hooks", Place::Later("guardrails are")),
-    ("input_mutators", Place::Later("mutators are")),
-    ("output_mutators", Place::Later("mutators are")),
+    ("input_guardrails", Place::Anywhere),
+    ("output_guardrails", Place::Anywhere),
+    ("before_request_hooks", Place::Anywhere),
+    ("after_request_hooks", Place::Anywhere),
+    ("input_mutators", Place::Anywhere),
+    ("output_mutators", Place::Anywhere),
 ];
 
 const RETRY_KEYS: &[&str] =
@@ -112,6 +113,7 @@ struct Inherited {
     forward_headers: Arc<[String]>,
     strict: Option<bool>,
     cache: Option<Cache>,
+    hooks: LeafHooks,
     breaker: Option<Arc<Rules>>,
 }
 
@@ -142,6 +144,7 @@ pub(super) struct Compiler<'a> {
     /// Problems that were found beside those.
     pub(super) untold: usize,
     pub(super) spent: Spent,
+    pub(super) hook_sets: Vec<HookSet>,
     nodes: Vec<Node>,
     guarded: Vec<Guarded>,
 }
@@ -149,7 +152,8 @@ pub(super) struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     pub(super) fn new(context: &'a Context<'a>) -> Self {
         let (problems, spent) = (Vec::new(), Spent::default());
-        Self { context, problems, untold: 0, spent, nodes: Vec::new(), guarded: Vec::new() }
+        let hook_sets = Vec::new();
+        Self { context, problems, untold: 0, spent, hook_sets, nodes: Vec::new(), guarded: Vec::new() }
     }
 
     /// What was found wrong, if anything was.
@@ -192,6 +196,7 @@ impl<'a> Compiler<'a> {
         }
         config.memory = self.spent.memory();
         config.fingerprint.copy_from_slice(&Sha256::digest(text)[..16]);
+        config.hooks = std::mem::take(&mut self.hook_sets).into();
         config.nodes = std::mem::take(&mut self.nodes).into();
         config.guarded = std::mem::take(&mut self.guarded).into();
         let sets_model = config.leaves().any(|l| l.model.is_some() || l.default_model.is_some());
@@ -297,7 +302,8 @@ impl<'a> Compiler<'a> {
         }
         if passthrough {
             let besides = ["provider", "virtual_key", "api_key", "strategy", "targets"];
-            let at_root = (depth == 0).then_some("override_params");
+            let hooks = HookKey::ALL.map(HookKey::name);
+            let at_root = ["override_params"].into_iter().chain(hooks).filter(|_| depth == 0);
             for key in besides.into_iter().chain(at_root).filter(|k| fields.has(k)) {
                 self.problem(at, key, "must not stand beside passthrough");
             }
@@ -392,6 +398,7 @@ impl<'a> Compiler<'a> {
             settings,
             strict: own.strict,
             cache: own.cache,
+            hooks: own.hooks,
             breaker: None,
         };
         if let Some(rules) = own.breaker.filter(|_| spot.watched) {
@@ -471,6 +478,7 @@ impl<'a> Compiler<'a> {
             own.forward_headers = self.forward_headers(at, fields);
         }
         own.strict = self.boolean(at, fields, "strict_open_ai_compliance").or(own.strict);
+        self.hooks(at, fields, &mut own.hooks);
         self.string(at, fields, "name");
         own
     }

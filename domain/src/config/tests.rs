@@ -1,6 +1,7 @@
 //! What of a config is accepted, what is refused and where, and what plans come out.
 
 mod bounds;
+mod hooks;
 mod plans;
 mod tables;
 

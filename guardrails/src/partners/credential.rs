@@ -59,8 +59,8 @@ impl CredentialField {
                 let is_port = port.is_none_or(|p| p.parse::<u16>().is_ok_and(|p| p > 0));
                 if is_name && is_port { Ok(()) } else { Err("must be the name of a host") }
             }
-            Form::Mode if matches!(value, "apiKey" | "entra" | "managed") => Ok(()),
-            Form::Mode => Err("must be one of: apiKey, entra, managed"),
+            Form::Mode if matches!(value, "apiKey" | "entra") => Ok(()),
+            Form::Mode => Err("must be one of: apiKey, entra (the machine's own identity is lent to no check)"),
             Form::Url if !value.starts_with("https://") => Err("must begin with https://"),
             Form::Url => match checked_url(value) {
                 Ok(()) if value.contains('?') => Err("must not contain a query"),

@@ -133,6 +133,13 @@ pub(super) fn compile(row: &'static Row, p: &Parameters<'_>, saved: Option<&Map<
     if mode == Some("apiKey") && credentials.get("apiKey").is_none() {
         p.problem("credentials.apiKey", "is required with `azureAuthMode` apiKey");
     }
+    if mode == Some("entra") {
+        for name in ["azureEntraTenantId", "azureEntraClientId", "azureEntraClientSecret"] {
+            if credentials.get(name).is_none() {
+                p.problem(&format!("credentials.{name}"), "is required with `azureAuthMode` entra");
+            }
+        }
+    }
     let params = read_params(row, p);
     let timeout_ms = p.number("timeout", row.timeout, 1..=60_000) as u32;
     let selection = selection(p, Selection::TEXT_AND_TOOL);

@@ -1,6 +1,7 @@
 //! Holds the events of one stream until what they carry was judged, and lets them go in the order in which they came.
 //! Events are opaque; the caller says which texts they carry, and puts other texts in their places.
 
+use super::judge_tool_call;
 use super::lane::{CheckAt, Failed, How, Judging, Lane, Plan};
 use crate::Direction;
 use crate::check::{Case, CheckError, Facts, Outcome, Step, Streaming};
@@ -207,6 +208,27 @@ impl<E> Guard<E> {
             out.push(Released { event: held.event, texts, is_touched, is_emptied });
         }
         out
+    }
+
+    /// No event waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// What comes cannot be judged: every check fails.
+    pub fn fail(&mut self, name: &str, message: &str, now: Timestamp) {
+        self.fail_all(&CheckError::closed(name, message), now);
+    }
+
+    /// Judges the arguments of a call that is whole; gives them as they may go on.
+    pub fn judge_call(&mut self, arguments: &str, now: Timestamp) -> String {
+        let judged = judge_tool_call(&self.guardrails, arguments);
+        for guardrail in judged.failed {
+            let checks = self.guardrails[guardrail].checks();
+            let check = checks.iter().position(|check| check.takes(Scan::Tool)).unwrap_or(0);
+            self.note(vec![Failed { at: CheckAt { guardrail, check }, error: None }], now);
+        }
+        judged.arguments
     }
 
     /// A guardrail that denies has failed: what waits is dropped.

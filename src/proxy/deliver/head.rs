@@ -1,6 +1,7 @@
 //! Heads of answers: what is copied from upstream, and the gateway's own headers beside it, under every
 //! prefix that clients know. Sends nothing.
 
+use crate::guardrails::HookNotes;
 use crate::proxy::client::SmallAnswer;
 use crate::proxy::headers::{PREFIX, suffix_of};
 use crate::proxy::record::AttemptInfo;
@@ -24,6 +25,7 @@ pub(crate) struct ReplyNames {
     option_index: Names,
     provider: Names,
     cache_status: Names,
+    guardrails: Names,
     processing: Names,
     adjusted: Names,
     exception: Names,
@@ -68,6 +70,7 @@ impl ReplyNames {
             option_index: names("last-used-option-index"),
             provider: names("provider"),
             cache_status: names("cache-status"),
+            guardrails: names("guardrails"),
             processing: names("processing-us"),
             adjusted: names("adjusted-params"),
             exception: names("gateway-exception"),
@@ -185,6 +188,10 @@ pub(crate) fn decorate(names: &ReplyNames, head: &mut ResponseHeader, request: &
         put_limits(names, headers, &mut values, info.limits, request.now());
         mark(names, headers, &mut values, request, info);
     });
+    if head.status.as_u16() == 246 {
+        let named = head.set_reason_phrase(Some("Hooks failed"));
+        debug_assert!(named.is_ok(), "a plain phrase");
+    }
 }
 
 fn mark(names: &ReplyNames, head: &mut HeaderMap, values: &mut Values, request: &Request, info: &AttemptInfo) {
@@ -194,7 +201,14 @@ fn mark(names: &ReplyNames, head: &mut HeaderMap, values: &mut Values, request: 
     if !info.provider.is_empty() {
         put(head, &names.provider, &HeaderValue::from_static(info.provider));
     }
-    put(head, &names.cache_status, &HeaderValue::from_static(info.cache.name()));
+    let hooks = info.hooks.as_deref();
+    // Of a request that was denied the cache was not asked.
+    if !hooks.is_some_and(HookNotes::is_input_denied) {
+        put(head, &names.cache_status, &HeaderValue::from_static(info.cache.name()));
+    }
+    if let Some(verdicts) = hooks.and_then(HookNotes::header) {
+        put(head, &names.guardrails, &values.text(&verdicts));
+    }
     put(head, &names.processing, &values.number(info.own_work_us(request)));
     if !info.adjusted.is_empty() {
         put(head, &names.adjusted, &values.text(&info.adjusted.join(",")));

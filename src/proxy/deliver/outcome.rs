@@ -4,6 +4,7 @@
 use super::meter::Meter;
 use super::timers::Deadline;
 use crate::cache::{AnswerHead, Entry, FailedAnswer, Follower};
+use crate::guardrails::StreamJudge;
 use crate::proxy::body::Permit;
 use crate::proxy::record::BodyCapture;
 use crate::upstream::DialError;
@@ -51,6 +52,8 @@ pub(crate) struct Passthrough {
     pub(crate) meter: Meter,
     /// When the time of the try is over; `None`: with the whole request.
     pub(crate) until: Option<Deadline>,
+    /// In place of the provider's.
+    pub(crate) status: Option<u16>,
 }
 
 /// A stream at its first content: nothing of it has gone down yet.
@@ -65,6 +68,8 @@ pub(crate) struct BegunStream {
     pub(crate) ended: bool,
     /// Closed with an error of the gateway's own.
     pub(crate) aborted: bool,
+    /// It is judged as it goes down.
+    pub(crate) judge: Option<Box<StreamJudge>>,
 }
 
 impl Passthrough {
@@ -125,8 +130,8 @@ impl Outcome {
         match self {
             Self::Fault(fault) => fault.status(),
             Self::Whole(answer) => answer.status(),
-            Self::Stream(stream) => stream.response.status(),
-            Self::Passthrough(passing) => passing.response.status(),
+            Self::Stream(stream) => stream.head.status.as_u16(),
+            Self::Passthrough(passing) => passing.status.unwrap_or_else(|| passing.response.status()),
             Self::Cached(entry) => entry.status,
             Self::Followed(head, _) => head.status,
         }

@@ -43,6 +43,10 @@ pub(crate) enum Break {
     Overdue(Duration),
     /// The call of another, that was followed, came to nothing.
     Lost,
+    /// It ended before it was complete, and nothing of it went down.
+    Short,
+    /// A guardrail keeps the rest of it back.
+    Denied,
 }
 
 /// How an answer is closed.

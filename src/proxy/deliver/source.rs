@@ -5,6 +5,7 @@ use super::meter::Meter;
 use super::outcome::{failure_of, fallen, in_dialect, timed_out, tokens_of};
 use super::pump::{Break, Close, Piece, Source, SourceEvent};
 use crate::cache::{Follower, FollowerEvent};
+use crate::guardrails::StreamJudge;
 use crate::proxy::body::Budget;
 use crate::upstream::http1::{Response, SendError};
 use bytes::Bytes;
@@ -19,6 +20,8 @@ pub(crate) struct Translated {
     pub(crate) dialect: Dialect,
     /// It was closed with an error of the gateway's own.
     pub(crate) aborted: bool,
+    /// What judges it as it flows; `None`: nothing does.
+    pub(crate) judge: Option<Box<StreamJudge>>,
 }
 
 impl Translated {
@@ -36,6 +39,96 @@ impl Translated {
         [tail, self.translator.abort(&failure)].concat().into()
     }
 
+    /// What was read of it before it was to be judged; `ended`: that was all.
+    pub(crate) fn judge_first(&mut self, held: &Bytes, ended: bool) {
+        if let Some(judge) = &mut self.judge {
+            judge.push(held);
+            if ended {
+                judge.end();
+            }
+        }
+    }
+
+    /// Reads on until some text may leave, or all was judged. Safe to drop and ask again.
+    pub(crate) async fn begin(&mut self) -> Result<(), Break> {
+        loop {
+            let Some(judge) = &self.judge else { return Ok(()) };
+            let (is_stopped, may_begin) = (judge.stopped().is_some(), judge.may_begin());
+            match (is_stopped, may_begin) {
+                (true, _) => return Err(Break::Denied),
+                (false, true) => return Ok(()),
+                (false, false) => self.advance().await?,
+            }
+            if self.aborted {
+                return Err(Break::Short);
+            }
+        }
+    }
+
+    /// What may leave next of an answer that is judged.
+    async fn judged(&mut self) -> SourceEvent {
+        loop {
+            let Some(judge) = &mut self.judge else { return SourceEvent::End };
+            let bytes = judge.take_out();
+            if !bytes.is_empty() {
+                // What came is not kept for the record: part of it may never leave.
+                return SourceEvent::Piece(Piece { received: Bytes::new(), bytes, last: false });
+            }
+            if judge.stopped().is_some() {
+                return SourceEvent::Broke(Break::Denied);
+            }
+            if judge.is_over() {
+                return if self.aborted { SourceEvent::Broke(Break::Short) } else { SourceEvent::End };
+            }
+            if let Err(why) = self.advance().await {
+                return SourceEvent::Broke(why);
+            }
+        }
+    }
+
+    /// One thing more: what the provider says, or what a check that asks outside has heard.
+    async fn advance(&mut self) -> Result<(), Break> {
+        let Self { response, judge: Some(judge), .. } = self else { return Ok(()) };
+        if judge.has_ended() || (judge.is_full() && judge.awaits()) {
+            judge.wait().await;
+            return Ok(());
+        }
+        if response.is_done() {
+            let (tail, is_short) = match self.finish() {
+                Ok(tail) => (tail, false),
+                Err(tail) => (tail, true),
+            };
+            self.aborted |= is_short;
+            self.judge_first(&tail, true);
+            return Ok(());
+        }
+        let received = if judge.awaits() {
+            tokio::select! {
+                received = response.read() => received,
+                () = judge.wait() => return Ok(()),
+            }
+        } else {
+            response.read().await
+        };
+        let Some(received) = received.map_err(Break::Upstream)? else { return Ok(()) };
+        let bytes = self.translator.push(received).map_err(|failure| Break::Failed(Box::new(failure)))?;
+        self.judge_first(&bytes, false);
+        Ok(())
+    }
+
+    /// Ends an answer that a guardrail denied in its middle.
+    fn deny(&mut self) -> Close {
+        let Some(judge) = &mut self.judge else { return Close::InBand(Bytes::new()) };
+        if judge.stopped().is_some_and(|stopped| stopped.softly) {
+            return Close::InBand(judge.refuse());
+        }
+        let shown = judge.shown_results();
+        let body = gateway_guardrails::denial(self.dialect, &shown);
+        let failure =
+            Failure { status: 446, body, message: "guardrails denied the rest of the answer".to_owned(), usage: None };
+        Close::InBand(self.translator.abort(&failure))
+    }
+
     fn abort(&mut self, failure: &Failure) -> Close {
         self.aborted = true;
         Close::InBand(self.translator.abort(failure))
@@ -44,6 +137,10 @@ impl Translated {
 
 impl Source for Translated {
     async fn next(&mut self) -> SourceEvent {
+        if self.judge.is_some() {
+            // Boxed: answers that nothing judges do not carry the room for it.
+            return Box::pin(self.judged()).await;
+        }
         loop {
             if self.response.is_done() {
                 return SourceEvent::End;
@@ -65,6 +162,10 @@ impl Source for Translated {
 
     /// Clean only when its dialect said that the answer is complete.
     fn end(&mut self) -> Close {
+        if self.judge.is_some() {
+            // Its end was judged with the rest.
+            return Close::Clean(Bytes::new());
+        }
         match self.finish() {
             Ok(tail) => Close::Clean(tail),
             Err(tail) => Close::InBand(self.cut_short(tail)),
@@ -74,6 +175,8 @@ impl Source for Translated {
     fn broke(&mut self, why: Break) -> Close {
         let told = match why {
             Break::Failed(failure) => return self.abort(&failure),
+            Break::Denied => return self.deny(),
+            Break::Short => return Close::InBand(self.cut_short(Bytes::new())),
             Break::Overdue(told) => return self.abort(&failure_of(&timed_out(told), self.dialect)),
             // It said that it was done: what is missing is only the end of its body.
             _ if self.translator.progress() == Progress::Complete => return Close::Clean(Bytes::new()),
@@ -124,7 +227,9 @@ impl Source for Opaque {
         Close::Cut(match why {
             Break::Upstream(e) => fallen(e, self.provider),
             Break::Overdue(told) => timed_out(told),
-            Break::Silent | Break::Failed(_) | Break::Lost => fallen(SendError::Silent, self.provider),
+            Break::Silent | Break::Failed(_) | Break::Lost | Break::Short | Break::Denied => {
+                fallen(SendError::Silent, self.provider)
+            }
         })
     }
 

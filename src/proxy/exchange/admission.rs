@@ -117,7 +117,7 @@ impl Gate<'_> {
         let leaves = std::iter::once(resolved.leaf);
         let estimated = measure(&mut wants, || estimate::of(request, &resolved.content, leaves), card);
         let hold = self.reserve(Stage::Target, wants, estimated).await?;
-        Ok(Reservation { hold, card, _slot: slot })
+        Ok(Reservation { hold, card, spent: Used::default(), _slot: slot })
     }
 
     /// A place among the calls that the managed provider takes at once.
@@ -205,6 +205,8 @@ pub(crate) struct Holds {
 pub(crate) struct Reservation {
     hold: Hold,
     card: Option<PriceCard>,
+    /// By answers of this target that guardrails kept from the client, before it was asked again.
+    spent: Used,
     _slot: Option<Seat>,
 }
 
@@ -223,13 +225,21 @@ impl Reservation {
         if succeeded(status) {
             return self.hold.count();
         }
+        if self.spent != Used::default() {
+            return self.hold.settle(self.spent);
+        }
         self.hold.release();
         Vec::new()
     }
 
+    /// An answer of the target was paid for, and another is asked for in its place.
+    pub(crate) fn spend(&mut self, usage: &Usage) {
+        self.spent = self.used(usage);
+    }
+
     pub(crate) fn used(&self, usage: &Usage) -> Used {
         let cost = self.card.and_then(|card| price(usage, &card)).and_then(|c| u64::try_from(c.0).ok());
-        Used { tokens: usage.total(), cost }
+        plus(self.spent, Used { tokens: usage.total(), cost })
     }
 }
 
@@ -278,7 +288,10 @@ impl Holds {
                 let used = target.used(usage);
                 (target.hold.settle(used), caller.settle(plus(used, lost)))
             }
-            _ if !succeeded(status) => (target.leave(status, None), caller.settle(lost)),
+            _ if !succeeded(status) => {
+                let lost = plus(target.spent, lost);
+                (target.leave(status, None), caller.settle(lost))
+            }
             None => (target.hold.count(), caller.count()),
             Some(usage) => {
                 let used = target.used(usage);

@@ -2,6 +2,7 @@
 //! that is not yet delivered, so that the plan may still move on.
 
 use super::admission::{Admission, Gate, Reservation};
+use super::judged::{self, JudgedRequest, Verdicts};
 use super::lookup::{Lookup, key};
 use super::read;
 use super::retries::{self, Tries};
@@ -11,11 +12,11 @@ use crate::proxy::client::{Client, ClientLeft};
 use crate::proxy::deliver::{Deadline, Outcome, WholeAnswer, fallen, overlong, timed_out};
 use crate::proxy::record::{AttemptInfo, CapturePolicy, Sent};
 use crate::proxy::request::Request;
-use crate::proxy::{body, shape, target};
+use crate::proxy::{body, hooks, shape, target};
 use crate::upstream::Pass;
 use crate::upstream::http1::{self, Clocks, RequestBody, SendError};
 use bytes::Bytes;
-use gateway_domain::record::Steps;
+use gateway_domain::record::{LogRecord, Steps};
 use gateway_domain::{Fault, FaultKind, Operation};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -34,12 +35,16 @@ pub(crate) struct Attempt {
     pub(crate) sent: Option<Box<Sent>>,
     /// Microseconds that were spent in the cache.
     pub(crate) cache_us: u64,
+    /// Records of earlier tries of the target whose answers guardrails kept from the client.
+    #[expect(clippy::vec_box, reason = "each moves on to the writer as it is")]
+    pub(crate) tried: Vec<Box<LogRecord>>,
 }
 
 impl Attempt {
     pub(crate) fn new(number: u32, earlier: Duration) -> Self {
         let info = AttemptInfo { earlier, ..AttemptInfo::default() };
-        Self { number, info, reservation: Reservation::default(), leader: None, sent: None, cache_us: 0 }
+        let (reservation, tried) = (Reservation::default(), Vec::new());
+        Self { number, info, reservation, leader: None, sent: None, cache_us: 0, tried }
     }
 }
 
@@ -63,12 +68,12 @@ pub(crate) struct Turn<'a, 'c> {
     pub(crate) client: &'a mut Client<'c>,
     pub(crate) admission: &'a mut Admission,
     pub(crate) steps: &'a mut Steps,
+    pub(crate) judged: &'a mut Option<Box<Verdicts>>,
 }
 
-impl Turn<'_, '_> {
-    /// In the order of the contract: what the target is; whether its answer is known; whether the caller, and then the
-    /// target, may be called; the call. Checks of the input belong behind the first step, checks of the output behind
-    /// the last.
+impl<'a> Turn<'a, '_> {
+    /// In the order of the contract: what the target is; what guardrails say of the request; whether its answer is known;
+    /// whether the caller, and then the target, may be called; the call, and what guardrails say of the answer.
     pub(crate) async fn run(mut self, attempt: &mut Attempt) -> Result<Outcome, Stopped> {
         let Gate { request, routing, .. } = self.gate;
         let leaf = &**routing.plan.leaf();
@@ -88,12 +93,17 @@ impl Turn<'_, '_> {
         if request.is_untouched() && prices.of(aim.model.as_deref()).is_none() {
             info.late_prices = Some(Box::new(prices));
         }
-        let content = match shape::content(request, leaf) {
-            Ok(content) => content,
-            Err(fault) => return Ok(Outcome::Fault(fault)),
+        let guarded = match hooks::is_unguarded(request, leaf) {
+            true => shape::content(request, leaf).map(JudgedRequest::unguarded).map_err(Outcome::Fault),
+            // Boxed, as most requests have none.
+            false => Box::pin(self.judge_request(leaf, &aim, attempt)).await?,
         };
-        let resolved = Resolved { leaf, aim, content };
-        info.stream = resolved.content.stream;
+        let JudgedRequest { content, guarded } = match guarded {
+            Ok(judged) => judged,
+            Err(outcome) => return Ok(outcome),
+        };
+        let resolved = Resolved { leaf, aim, content, guarded };
+        attempt.info.stream = resolved.content.stream;
         let mut prepared = None;
         if Lookup::is_wanted(request, leaf) {
             // What cannot even be prepared is told below, to a caller that was admitted.
@@ -101,7 +111,7 @@ impl Turn<'_, '_> {
             if let Some(prepared) = &prepared
                 && let Some(answered) = Box::pin(self.look(&resolved, prepared, attempt)).await?
             {
-                return Ok(answered);
+                return Ok(judged::softened(answered, attempt));
             }
         }
         let begun = request.elapsed_us();
@@ -261,11 +271,22 @@ struct TargetTries<'t, 'a, 'c> {
 
 impl Tries for TargetTries<'_, '_, '_> {
     async fn once(&mut self) -> Result<Outcome, ClientLeft> {
-        self.turn.once(self.resolved, self.prepared, self.attempt).await
+        let outcome = self.turn.once(self.resolved, self.prepared, self.attempt).await?;
+        if self.attempt.info.hooks.is_none() {
+            return Ok(outcome);
+        }
+        let judged = match &self.resolved.guarded {
+            None => judged::softened(outcome, self.attempt),
+            Some(guarded) => Box::pin(self.turn.judge_answer(guarded, self.resolved, outcome, self.attempt)).await?,
+        };
+        Ok(judged::told_ahead(judged, self.resolved, self.turn.gate.request, self.attempt))
     }
 
     async fn pause(&mut self, unwanted: Outcome, wait: Duration) -> Result<(), ClientLeft> {
         let pool_size = self.turn.gate.parts.delivery.settings.upstream_pool_size;
+        if self.attempt.info.hooks.is_some() {
+            self.turn.note_try(&unwanted, self.attempt);
+        }
         let begun = Instant::now();
         let pause = async {
             unwanted.discard(pool_size).await;

@@ -150,6 +150,8 @@ pub(crate) fn key(request: &Request, resolved: &Resolved<'_>, prepared: &Prepare
     for (name, value) in metadata {
         key.part(name.as_bytes()).part(value.as_bytes());
     }
+    // What judges answers changes them, or keeps them back.
+    key.part(resolved.guarded.as_ref().map(|guarded| &guarded.digest[..]).unwrap_or_default());
     key.part(request.headers.cache_namespace.as_deref().unwrap_or_default().as_bytes());
     key.finish()
 }

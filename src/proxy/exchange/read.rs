@@ -1,13 +1,15 @@
 //! Reads an upstream's answer as far as needed to decide whether it does: whole for JSON, up to the first content for
 //! streams, not at all where it is passed through. Knows no client.
 
+use crate::guardrails::TargetGuards;
 use crate::proxy::body::Permit;
-use crate::proxy::call::Resolved;
+use crate::proxy::call::{Resolved, raw_call};
 use crate::proxy::deliver::{
     Accounted, BegunStream, Break, DeliveryParts, Meter, Outcome, Passthrough, Piece, Source, SourceEvent, Translated,
     WholeAnswer, copy_head, fallen, is_json,
 };
 use crate::proxy::head::HeadPlan;
+use crate::proxy::hooks::answers_in_events;
 use crate::proxy::record::{BodyCapture, secrets};
 use crate::proxy::request::Request;
 use crate::proxy::unpack::{Encoding, Packing, UnpackedStream, Unpacker};
@@ -64,11 +66,15 @@ impl Reader<'_> {
         }
         // Only what is asked for by POST has to have an answer.
         let bodyless = matches!(status, 204 | 304) && self.request.method != http::Method::POST;
+        let media = headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+        let has_text = is_json(&media) || media.starts_with(b"text/event-stream");
+        if route.raw && has_text && self.is_judged(status) {
+            return Box::pin(self.held(response)).await;
+        }
         if route.raw || self.request.upload.is_some() || (bodyless && !translated) {
             return self.pass(response);
         }
         let encoding = Encoding::of(headers);
-        let media = headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
         let success = (200..300).contains(&status);
         let framed = media.starts_with(MEDIA_TYPE.as_bytes());
         if success && (framed || media.starts_with(b"text/event-stream")) {
@@ -94,7 +100,28 @@ impl Reader<'_> {
 
     fn pass(&self, response: Response) -> Outcome {
         let meter = Meter::new(self.resolved.aim.adapter, self.request, response.head(), &self.delivery.budget);
-        Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None }))
+        Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None, status: None }))
+    }
+
+    /// Guardrails decide on this answer.
+    fn is_judged(&self, status: u16) -> bool {
+        let guarded = self.resolved.guarded.as_deref();
+        status == 200 && self.request.upload.is_none() && guarded.is_some_and(TargetGuards::decides_on_answers)
+    }
+
+    /// What passes through, held until it was judged. Not a byte of it is changed.
+    async fn held(self, mut response: Response) -> Outcome {
+        let mut held = None;
+        let body = match self.collect(&mut response, self.delivery.settings.max_body, &mut held).await {
+            Ok(body) => body,
+            Err(outcome) => return outcome,
+        };
+        let head = copy_head(response.head(), false);
+        response.release(self.delivery.settings.upstream_pool_size);
+        let reply = self.resolved.aim.adapter.response(&raw_call(self.request), &body).ok();
+        let (usage, model) = reply.map_or((None, None), |reply| (reply.usage, reply.model));
+        let original = body.clone();
+        Outcome::Whole(Box::new(WholeAnswer { usage, model, original, held, ..WholeAnswer::new(head, body) }))
     }
 
     async fn whole(self, mut response: Response, packing: Option<Packing>) -> Outcome {
@@ -123,9 +150,9 @@ impl Reader<'_> {
                 Ok(reply) => {
                     let (usage, model) = (reply.usage, reply.model);
                     let (mut head, mut told) = (head, reply.body);
-                    if self.resolved.content.stream
-                        && self.request.route.operation.facts().answer == AnswerForm::JsonOrEvents
-                    {
+                    // One that is judged is made a stream when that is done.
+                    let streams = self.resolved.content.stream && self.resolved.guarded.is_none();
+                    if streams && answers_in_events(self.request.route.operation) {
                         let Some(events) = streamed(&call, adapter.info().slug, &told) else {
                             return broken("The provider answered a call for a stream with something else");
                         };
@@ -231,7 +258,7 @@ impl Reader<'_> {
             None => translator,
         };
         let translator = Accounted::new(translator, &self.delivery.budget, dialect);
-        let source = Translated { response, translator, dialect, aborted: false };
+        let source = Translated { response, translator, dialect, aborted: false, judge: None };
         let mut held = Held {
             source,
             head,
@@ -295,6 +322,7 @@ impl Held {
             capture,
             ended,
             aborted,
+            judge: None,
         }))
     }
 

@@ -1,5 +1,6 @@
 //! What the client is told, and the record keeps, of one target that was tried.
 
+use crate::guardrails::HookNotes;
 use crate::proxy::request::Request;
 use crate::proxy::target::TargetPrices;
 use gateway_domain::counters::Standings;
@@ -34,6 +35,8 @@ pub(crate) struct AttemptInfo {
     pub(crate) stream: bool,
     /// Of the tightest limits that the request was held to.
     pub(crate) limits: Standings,
+    /// `None` where no guardrail had a word.
+    pub(crate) hooks: Option<Box<HookNotes>>,
 }
 
 impl AttemptInfo {
@@ -41,6 +44,11 @@ impl AttemptInfo {
     pub(crate) fn own_work_us(&self, request: &Request) -> u64 {
         let waited = self.upstream + self.paused + self.earlier + Duration::from_micros(request.content.waited_us);
         micros(request.started.elapsed().saturating_sub(waited))
+    }
+
+    /// No guardrail failed: what was answered may be kept for others.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.hooks.as_ref().is_none_or(|hooks| hooks.is_clean())
     }
 
     pub(crate) fn upstream_us(&self) -> u64 {

@@ -143,6 +143,8 @@ pub(crate) struct RecordBodies<'a> {
     pub(crate) session: &'a Session,
     pub(crate) request: &'a Request,
     pub(crate) sent: Option<&'a Sent>,
+    /// The request's body where a guardrail changed it: what it took out is not kept.
+    pub(crate) rewritten: Option<&'a Bytes>,
 }
 
 impl RecordBodies<'_> {
@@ -209,6 +211,9 @@ impl RecordBodies<'_> {
     /// A relayed body went past unseen.
     fn asked(&self) -> Body {
         let content = &self.request.content;
+        if let Some(rewritten) = self.rewritten {
+            return Body::of(rewritten);
+        }
         if content.unread && content.bytes.is_empty() {
             return Body::unseen(self.session.body_bytes_read() as u64);
         }

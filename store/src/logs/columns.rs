@@ -119,6 +119,7 @@ columns! {
     "before_us" = { steps.before_us }
     "cache_us" = { steps.cache_us }
     "after_us" = { steps.after_us }
+    "hooks" = { hooks }
 }
 
 pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
@@ -171,6 +172,7 @@ fn blank() -> LogRecord {
         client: None,
         charges: Vec::new(),
         bodies: None,
+        hooks: None,
     }
 }
 

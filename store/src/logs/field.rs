@@ -5,7 +5,7 @@ use super::label::label;
 use crate::configs::narrow;
 use crate::session::Columns;
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
-use gateway_domain::record::CacheStatus;
+use gateway_domain::record::{CacheStatus, Hooked};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -148,6 +148,20 @@ impl StoredField for Option<Uuid> {
 
     fn take(source: &mut impl Source) -> Result<Self, Error> {
         source.opt_uuid()
+    }
+}
+
+/// Their JSON alone: what of it is for metrics was counted when it was written.
+impl StoredField for Option<Box<Hooked>> {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+        sink.text(self.as_deref().map(|hooks| hooks.json.as_str()));
+    }
+
+    fn take(source: &mut impl Source) -> Result<Self, Error> {
+        let json = source.opt_text()?;
+        Ok(json.map(|json| Box::new(Hooked { json: json.to_owned(), ..Hooked::default() })))
     }
 }
 

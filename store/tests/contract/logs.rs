@@ -65,6 +65,7 @@ pub(crate) fn record(n: u128) -> LogRecord {
         client: None,
         charges: Vec::new(),
         bodies: None,
+        hooks: None,
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn make(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<
     let has_keys = has_key("accessKeyId", "accessKeySecret") || has_key("awsAccessKeyId", "awsSecretAccessKey");
     match (is_role, credentials.get("awsRoleArn").is_some(), has_keys) {
         (true, false, _) => p.problem("credentials.awsRoleArn", "is required with `awsAuthType` assumedRole"),
-        (false, _, false) => p.problem("credentials.awsAccessKeyId", "and `awsSecretAccessKey` are required"),
+        (_, _, false) => p.problem("credentials.awsAccessKeyId", "and `awsSecretAccessKey` are required"),
         _ => {}
     }
     let host = match credentials.get("customHost") {

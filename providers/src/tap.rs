@@ -1,0 +1,196 @@
+//! Listens to a stream as its client will read it: which texts each event carries, and where in its bytes they stand, so
+//! that they can be judged before the event leaves, and changed without touching another byte. What is heard is what is
+//! sent, whichever provider said it and through whichever translation it came. Knows no rule about texts.
+
+mod chat;
+mod json;
+mod messages;
+mod responses;
+
+use crate::sse;
+use bytes::{Bytes, BytesMut};
+use gateway_domain::Operation;
+use std::ops::Range;
+
+/// Which text of an answer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TextLane {
+    pub choice: u32,
+    pub kind: TextKind,
+    /// Tells apart texts of the same choice and kind: blocks, items, calls.
+    pub part: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TextKind {
+    Text,
+    Reasoning,
+    /// Arguments of a tool's call.
+    Tool,
+}
+
+/// A text inside an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TappedText {
+    pub lane: TextLane,
+    /// The JSON string in the event's bytes, quotes included.
+    span: Range<usize>,
+    pub text: String,
+    /// It repeats the whole text of its lane, and is no further piece of it.
+    pub is_echo: bool,
+}
+
+/// Texts that are whole from here on; what is `None` stands for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    pub choice: Option<u32>,
+    pub part: Option<u32>,
+}
+
+/// One event, or a comment between events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TappedEvent {
+    pub bytes: Bytes,
+    pub texts: Vec<TappedText>,
+    pub closed: Vec<Closed>,
+    /// It belongs to no text and may overtake those that wait: comments and pings.
+    pub is_aside: bool,
+    /// Nothing of the answer comes behind it.
+    pub is_last: bool,
+    /// It says something beside its texts, so that it must not be dropped when they are gone.
+    pub says_more: bool,
+    /// It carries the rest of a call that is under way, or opens one.
+    pub is_call: bool,
+    /// Values that are about the text as it was: probabilities and offsets. With what stands in their place.
+    about: Vec<(Range<usize>, &'static str)>,
+}
+
+impl TappedEvent {
+    /// Bytes of which nobody knows what they say.
+    pub fn unknown(bytes: Bytes) -> Self {
+        Self { bytes, says_more: true, ..Self::default() }
+    }
+
+    /// The same event with other texts, in the order of [`Self::texts`]; `None` leaves one as it is.
+    pub fn with_texts<'t>(&self, texts: impl IntoIterator<Item = Option<&'t str>>) -> Bytes {
+        let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+        for (tapped, text) in self.texts.iter().zip(texts) {
+            let changed = text.filter(|text| *text != tapped.text);
+            edits.extend(changed.map(|text| (tapped.span.clone(), quoted(text))));
+        }
+        if edits.is_empty() {
+            return self.bytes.clone();
+        }
+        edits.extend(self.about.iter().map(|(span, instead)| (span.clone(), (*instead).to_owned())));
+        edits.sort_by_key(|(span, _)| span.start);
+        let mut out = BytesMut::with_capacity(self.bytes.len() + 64);
+        let mut at = 0;
+        for (span, text) in edits.iter().filter(|(span, _)| span.end <= self.bytes.len()) {
+            if span.start < at {
+                continue;
+            }
+            out.extend_from_slice(&self.bytes[at..span.start]);
+            out.extend_from_slice(text.as_bytes());
+            at = span.end;
+        }
+        out.extend_from_slice(&self.bytes[at..]);
+        out.freeze()
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// An event that is no JSON object: nobody can say what it carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Untappable;
+
+#[derive(Debug)]
+enum TapDialect {
+    Chat(chat::TappedChunks),
+    Messages(messages::TappedMessages),
+    Responses(responses::TappedResponses),
+}
+
+#[derive(Debug)]
+pub struct Tap(TapDialect);
+
+impl Tap {
+    /// For the clients of an operation whose answers stream; `None`: nobody knows how they read them.
+    pub fn new(operation: Operation) -> Option<Self> {
+        match operation {
+            Operation::ChatCompletions | Operation::Completions => {
+                Some(Self(TapDialect::Chat(chat::TappedChunks::default())))
+            }
+            Operation::Messages => Some(Self(TapDialect::Messages(messages::TappedMessages::default()))),
+            Operation::Responses => Some(Self(TapDialect::Responses(responses::TappedResponses::default()))),
+            _ => None,
+        }
+    }
+
+    /// Takes whole events, as a translator gives them.
+    pub fn read(&mut self, events: &Bytes) -> Result<Vec<TappedEvent>, Untappable> {
+        let mut out = Vec::new();
+        for event in sse::events(events) {
+            let bytes = events.slice_ref(event);
+            let Some(data) = sse::data(event) else {
+                out.push(TappedEvent { bytes, is_aside: true, ..TappedEvent::default() });
+                continue;
+            };
+            // Data of several lines is written in one, so that every text has one place.
+            let bytes = match &data {
+                std::borrow::Cow::Borrowed(_) => bytes,
+                std::borrow::Cow::Owned(data) => sse::event(name(event).as_deref(), data),
+            };
+            out.push(self.event(bytes)?);
+        }
+        Ok(out)
+    }
+
+    fn event(&mut self, bytes: Bytes) -> Result<TappedEvent, Untappable> {
+        let whole = bytes.clone();
+        let Some(std::borrow::Cow::Borrowed(data)) = sse::data(&whole) else { return Err(Untappable) };
+        let data = std::str::from_utf8(data).map_err(|_| Untappable)?;
+        if data.trim().is_empty() {
+            return Ok(TappedEvent { bytes, is_aside: true, ..TappedEvent::default() });
+        }
+        let mut tapped = TappedEvent { bytes, ..TappedEvent::default() };
+        if data.trim() == "[DONE]" {
+            (tapped.is_last, tapped.says_more) = (true, true);
+            tapped.closed.push(Closed { choice: None, part: None });
+            return Ok(tapped);
+        }
+        let places = json::EventPlaces { start: whole.as_ptr() as usize };
+        match &mut self.0 {
+            TapDialect::Chat(chunks) => chunks.read(data, places, &mut tapped),
+            TapDialect::Messages(events) => events.read(data, places, &mut tapped),
+            TapDialect::Responses(events) => events.read(data, places, &mut tapped),
+        }
+        .ok_or(Untappable)?;
+        Ok(tapped)
+    }
+
+    /// Ends the answer as one that a filter has stopped, behind all that went down.
+    pub fn refuse(&mut self) -> Bytes {
+        match &mut self.0 {
+            TapDialect::Chat(chunks) => chunks.refuse(),
+            TapDialect::Messages(events) => events.refuse(),
+            TapDialect::Responses(events) => events.refuse(),
+        }
+    }
+
+    /// An event of the gateway's own, which clients that asked for extras read.
+    pub fn aside(&self, json: &str) -> Bytes {
+        let name = if matches!(self.0, TapDialect::Chat(_)) { None } else { Some("hook_results") };
+        sse::event(name, json.as_bytes())
+    }
+}
+
+fn name(event: &[u8]) -> Option<String> {
+    let line = event.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(b"event:"))?;
+    Some(String::from_utf8_lossy(line).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests;

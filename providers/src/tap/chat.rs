@@ -1,0 +1,171 @@
+//! Chunks of chat and text completions.
+
+use super::json::{EventPlaces, JsonObject, elements, text};
+use super::{Closed, TappedEvent, TappedText, TextKind, TextLane};
+use crate::sse;
+use crate::wire::speaks;
+use bytes::{Bytes, BytesMut};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// Blocks of content beside the message's own are numbered from here.
+const BLOCKS: u32 = 16;
+
+/// What a closing chunk repeats.
+#[derive(Debug, Default)]
+pub(super) struct TappedChunks {
+    /// `id`, `object`, `created` and `model` of the first chunk.
+    head: Option<Value>,
+    /// What was heard may never leave, the end of a choice among it: all are ended by a refusal.
+    open: Vec<u32>,
+    is_text: bool,
+}
+
+struct ChunkReading<'a> {
+    places: EventPlaces,
+    choice: u32,
+    tapped: &'a mut TappedEvent,
+}
+
+impl TappedChunks {
+    pub(super) fn read(&mut self, data: &str, places: EventPlaces, tapped: &mut TappedEvent) -> Option<()> {
+        let chunk = JsonObject::parse(data)?;
+        if self.head.is_none() && chunk.get("choices").is_some() {
+            let shared = ["id", "object", "created", "model"].into_iter();
+            let shared = shared.filter_map(|k| Some((k.to_owned(), serde_json::from_str(chunk.get(k)?.get()).ok()?)));
+            self.head = Some(Value::Object(shared.collect()));
+        }
+        let mut has_choices = false;
+        for (key, value) in chunk.members() {
+            if key != "choices" {
+                tapped.says_more |= matches!(key, "usage" | "error") && speaks(Some(value));
+                continue;
+            }
+            for raw in elements(value) {
+                has_choices = true;
+                let choice = JsonObject::of(raw)?;
+                let index = choice.number("index").unwrap_or(0);
+                if !self.open.contains(&index) && self.open.len() < 128 {
+                    self.open.push(index);
+                }
+                self.is_text |= choice.get("text").is_some();
+                if (ChunkReading { places, choice: index, tapped: &mut *tapped }).choice(&choice) {
+                    tapped.closed.push(Closed { choice: Some(index), part: None });
+                }
+            }
+        }
+        tapped.says_more |= !has_choices;
+        Some(())
+    }
+
+    pub(super) fn refuse(&mut self) -> Bytes {
+        let mut out = BytesMut::new();
+        for index in std::mem::take(&mut self.open) {
+            let mut chunk = self.head.clone().unwrap_or_else(|| json!({"object": "chat.completion.chunk"}));
+            let mut choice = json!({"index": index, "logprobs": null, "finish_reason": "content_filter"});
+            if self.is_text {
+                choice["text"] = "".into();
+            } else {
+                choice["delta"] = json!({});
+            }
+            chunk["choices"] = json!([choice]);
+            out.extend_from_slice(&sse::event(None, chunk.to_string().as_bytes()));
+        }
+        out.extend_from_slice(b"data: [DONE]\n\n");
+        out.freeze()
+    }
+}
+
+impl ChunkReading<'_> {
+    /// True: it has ended.
+    fn choice(&mut self, choice: &JsonObject<'_>) -> bool {
+        let mut ended = false;
+        for (key, value) in choice.members() {
+            match key {
+                "delta" => self.delta(value),
+                "text" => self.add(value, TextKind::Text, 0),
+                "finish_reason" if speaks(Some(value)) => {
+                    (ended, self.tapped.says_more) = (true, true);
+                }
+                "logprobs" | "content_filter_offsets" if speaks(Some(value)) => {
+                    self.tapped.about.push((self.places.of(value), "null"));
+                }
+                _ => {}
+            }
+        }
+        ended
+    }
+
+    fn delta(&mut self, raw: &RawValue) {
+        let Some(delta) = JsonObject::of(raw) else { return };
+        for (key, value) in delta.members() {
+            match key {
+                "content" => self.add(value, TextKind::Text, 0),
+                "refusal" => self.add(value, TextKind::Text, 1),
+                "reasoning_content" => self.add(value, TextKind::Reasoning, 0),
+                "reasoning" => self.add(value, TextKind::Reasoning, 1),
+                "audio" => {
+                    self.tapped.says_more = true;
+                    let audio = JsonObject::of(value);
+                    if let Some(transcript) = audio.and_then(|audio| audio.get("transcript")) {
+                        self.add(transcript, TextKind::Text, 2);
+                    }
+                }
+                "tool_calls" => elements(value).into_iter().for_each(|call| self.call(call)),
+                "function_call" => {
+                    self.tapped.is_call = true;
+                    if let Some(function) = JsonObject::of(value) {
+                        self.function(&function, 0);
+                    }
+                }
+                "content_blocks" => elements(value).into_iter().for_each(|block| self.block(block)),
+                "role" => self.tapped.says_more |= speaks(Some(value)),
+                _ => {}
+            }
+        }
+    }
+
+    fn call(&mut self, raw: &RawValue) {
+        self.tapped.is_call = true;
+        let Some(call) = JsonObject::of(raw) else { return };
+        let index = call.number("index").unwrap_or(0);
+        self.tapped.says_more |= call.get("id").is_some();
+        for (key, value) in call.members() {
+            if let ("function" | "custom", Some(function)) = (key, JsonObject::of(value)) {
+                self.function(&function, index);
+            }
+        }
+    }
+
+    fn function(&mut self, function: &JsonObject<'_>, index: u32) {
+        for (key, value) in function.members() {
+            match key {
+                "arguments" | "input" => self.add(value, TextKind::Tool, index),
+                "name" => self.tapped.says_more |= speaks(Some(value)),
+                _ => {}
+            }
+        }
+    }
+
+    /// The same texts once more, in the form of blocks.
+    fn block(&mut self, raw: &RawValue) {
+        let Some(block) = JsonObject::of(raw) else { return };
+        let part = BLOCKS + block.number("index").unwrap_or(0);
+        let Some(delta) = block.object("delta") else { return };
+        for (key, value) in delta.members() {
+            match key {
+                "text" => self.add(value, TextKind::Text, part),
+                "thinking" => self.add(value, TextKind::Reasoning, part),
+                "type" => {}
+                _ => self.tapped.says_more = true,
+            }
+        }
+    }
+
+    fn add(&mut self, raw: &RawValue, kind: TextKind, part: u32) {
+        if let Some(text) = text(raw) {
+            let lane = TextLane { choice: self.choice, kind, part };
+            self.tapped.texts.push(TappedText { lane, span: self.places.of(raw), text, is_echo: false });
+        }
+    }
+}

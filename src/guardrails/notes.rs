@@ -1,0 +1,161 @@
+//! What guardrails said of one try of a request: for the client, the record and the metrics.
+
+use super::BesideHooks;
+use bytes::Bytes;
+use gateway_domain::record::{HookCheck, Hooked};
+use gateway_guardrails::{Direction, Guardrail, HookResult, HookResults, Judged, Verdict, header_value};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What one direction said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputVerdict {
+    Verdict(Verdict),
+    /// A stream was cut off in its middle.
+    Cut,
+}
+
+impl OutputVerdict {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Verdict(verdict) => verdict.name(),
+            Self::Cut => "cut",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct HookNotes {
+    pub(crate) results: HookResults,
+    pub(crate) input: Option<Verdict>,
+    pub(crate) output: Option<OutputVerdict>,
+    /// What runs beside the request and is waited for by its record alone.
+    pub(crate) beside: Vec<BesideHooks>,
+    /// What bodies of records are kept for is kept of results too.
+    pub(crate) with_data: bool,
+    /// The request's body as a guardrail left it.
+    pub(crate) rewritten: Option<Bytes>,
+}
+
+impl HookNotes {
+    pub(crate) fn add(&mut self, direction: Direction, results: Vec<HookResult>) {
+        match direction {
+            Direction::Input => self.results.before_request_hooks.extend(results),
+            Direction::Output => self.results.after_request_hooks.extend(results),
+        }
+    }
+
+    pub(crate) fn note_input(&mut self, judged: &Judged) {
+        self.input = Some(judged.verdict);
+        self.add(Direction::Input, judged.results.clone());
+    }
+
+    pub(crate) fn note_output(&mut self, judged: &Judged) {
+        self.output = Some(OutputVerdict::Verdict(judged.verdict));
+        self.add(Direction::Output, judged.results.clone());
+    }
+
+    /// Guardrails that may not run on this route: the record tells of them.
+    pub(crate) fn skip(&mut self, direction: Direction, guardrails: &[Arc<Guardrail>]) {
+        let skipped = guardrails.iter().map(|g| HookResult::skipped(g.id(), g.hook_type()));
+        self.add(direction, skipped.collect());
+    }
+
+    /// Before the call is made again its answer's old results go.
+    pub(crate) fn forget_output(&mut self) {
+        self.output = None;
+        self.results.after_request_hooks.clear();
+    }
+
+    /// The request was refused, and no provider called.
+    pub(crate) fn is_input_denied(&self) -> bool {
+        self.input == Some(Verdict::Deny)
+    }
+
+    /// An answer that was paid for was kept from the client.
+    pub(crate) fn is_output_denied(&self) -> bool {
+        matches!(self.output, Some(OutputVerdict::Verdict(Verdict::Deny) | OutputVerdict::Cut))
+    }
+
+    pub(crate) fn is_denied(&self) -> bool {
+        self.is_input_denied() || self.is_output_denied()
+    }
+
+    /// Something failed, and nothing was denied.
+    pub(crate) fn is_soft(&self) -> bool {
+        let soft = Verdict::Soft;
+        !self.is_denied() && (self.input == Some(soft) || self.output == Some(OutputVerdict::Verdict(soft)))
+    }
+
+    /// Nothing failed: what was answered may be kept for others.
+    pub(crate) fn is_clean(&self) -> bool {
+        let passes = |verdict: Verdict| verdict == Verdict::Pass;
+        self.input.is_none_or(passes) && self.output.is_none_or(|said| said == OutputVerdict::Verdict(Verdict::Pass))
+    }
+
+    /// `in=pass; out=soft`; `None` where nothing was judged.
+    pub(crate) fn header(&self) -> Option<String> {
+        match self.output {
+            Some(OutputVerdict::Cut) => {
+                let input = header_value(self.input, None).map_or_else(String::new, |input| format!("{input}; "));
+                Some(format!("{input}out={}", OutputVerdict::Cut.name()))
+            }
+            Some(OutputVerdict::Verdict(verdict)) => header_value(self.input, Some(verdict)),
+            None => header_value(self.input, None),
+        }
+    }
+
+    /// What a stream that shows results begins with.
+    pub(crate) fn results_ahead(&self) -> Option<String> {
+        let shown =
+            self.results.before_request_hooks.iter().filter(|r| matches!(r, HookResult::Run(run) if !run.is_async));
+        let shown: Vec<&HookResult> = shown.collect();
+        let results = (!shown.is_empty()).then(|| serde_json::to_string(&shown).ok()).flatten()?;
+        Some(format!("{{\"hook_results\":{{\"before_request_hooks\":{results}}}}}"))
+    }
+
+    /// A stream has ended, or was cut off.
+    pub(crate) fn note_stream(&mut self, judged: &Judged, is_cut: bool) {
+        self.output = Some(if is_cut { OutputVerdict::Cut } else { OutputVerdict::Verdict(judged.verdict) });
+        self.add(Direction::Output, judged.results.clone());
+    }
+
+    /// As records keep it. What checks tell of the text itself goes with the bodies: it is kept where they are.
+    pub(crate) fn told(&self) -> Option<Box<Hooked>> {
+        let sides = [("input", &self.results.before_request_hooks), ("output", &self.results.after_request_hooks)];
+        let mut checks = Vec::new();
+        for (side, results) in sides {
+            for result in results {
+                let HookResult::Run(run) = result else { continue };
+                checks.extend(run.checks.iter().map(|check| HookCheck {
+                    check: check.id.to_ascii_lowercase().into(),
+                    side,
+                    result: match (check.verdict, &check.error) {
+                        (_, Some(_)) => "error",
+                        (true, None) => "pass",
+                        (false, None) => "fail",
+                    },
+                    millis: check.execution_time,
+                }));
+            }
+        }
+        if self.results.is_empty() {
+            return None;
+        }
+        let results =
+            if self.with_data { Cow::Borrowed(&self.results) } else { Cow::Owned(without_data(&self.results)) };
+        let json = serde_json::to_string(&*results).unwrap_or_default();
+        Some(Box::new(Hooked { json, verdicts: self.header().unwrap_or_default(), checks }))
+    }
+}
+
+fn without_data(results: &HookResults) -> HookResults {
+    let mut bare = results.clone();
+    for result in bare.before_request_hooks.iter_mut().chain(&mut bare.after_request_hooks) {
+        if let HookResult::Run(run) = result {
+            run.checks.iter_mut().for_each(|check| check.data = Value::Null);
+        }
+    }
+    bare
+}

@@ -1,0 +1,566 @@
+//! Answers that are judged while they stream: events go in as they came, and come out when what they carry was judged,
+//! in their order and with what was taken out of them gone. Knows neither provider nor client; whoever feeds it does.
+
+mod transcript;
+
+pub(crate) use transcript::Transcript;
+
+use super::{Outside, TargetGuards, drive};
+use crate::clock;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use gateway_domain::Operation;
+use gateway_guardrails::outside::Answer;
+use gateway_guardrails::stream::{Guard, LaneId, LaneKind, MOST_HOLD, Piece, Released};
+use gateway_guardrails::{
+    Content, Direction, Guardrail, HookResults, Judged, Run, StreamMode, Subject, Timing, Verdict,
+};
+use gateway_providers::tap::{Tap, TappedEvent, TextKind, TextLane};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An event on its way, with what becomes of the arguments of calls in it.
+#[derive(Debug)]
+struct HeldEvent {
+    event: TappedEvent,
+    /// In the order of its texts.
+    arguments: Vec<Option<String>>,
+    /// Which of its texts the guard was told of.
+    judged: Vec<bool>,
+}
+
+/// The answers to the asks of one window.
+type AskedWindow = BoxFuture<'static, (usize, Vec<Answer>)>;
+
+pub(crate) struct StreamJudge {
+    tap: Tap,
+    guarded: Arc<TargetGuards>,
+    outside: Arc<Outside>,
+    /// Of the guardrails that judge as the text flows.
+    guard: Option<Box<Guard<HeldEvent>>>,
+    asked: FuturesUnordered<AskedWindow>,
+    /// Events since a call was opened, and the calls that are open.
+    calls: Vec<HeldEvent>,
+    open_calls: Vec<TextLane>,
+    call_bytes: usize,
+    /// Texts of which pieces came, and what of them has left.
+    told: Vec<(TextLane, String)>,
+    /// Kept only where something is judged as a whole.
+    transcript: Option<Transcript>,
+    out: BytesMut,
+    /// What ends the answer; it leaves when all was judged.
+    last: BytesMut,
+    /// The client reads results inside its stream.
+    shows_results: bool,
+    has_text_left: bool,
+    has_ended: bool,
+    /// What is judged when the answer is whole.
+    late: Option<BoxFuture<'static, Judged>>,
+    stop: Option<CutOff>,
+    said: Option<Judged>,
+    is_over: bool,
+}
+
+/// How an answer is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CutOff {
+    /// As one that a filter has stopped, not as one that broke.
+    pub(crate) softly: bool,
+}
+
+impl std::fmt::Debug for StreamJudge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamJudge").field("stop", &self.stop).finish_non_exhaustive()
+    }
+}
+
+impl StreamJudge {
+    /// `None`: nobody knows how the clients of this operation read streams.
+    pub(crate) fn new(
+        operation: Operation,
+        guarded: &Arc<TargetGuards>,
+        outside: &Arc<Outside>,
+        shows_results: bool,
+    ) -> Option<Self> {
+        let guard =
+            Guard::new(&guarded.output, guarded.facts.clone(), guarded.request.clone(), clock::now()).map(Box::new);
+        let wants_whole = guarded.output.iter().any(|g| g.actions().is_async || is_after(g));
+        Some(Self {
+            tap: Tap::new(operation)?,
+            guarded: guarded.clone(),
+            outside: outside.clone(),
+            guard,
+            asked: FuturesUnordered::new(),
+            calls: Vec::new(),
+            open_calls: Vec::new(),
+            call_bytes: 0,
+            told: Vec::new(),
+            transcript: wants_whole.then(Transcript::default),
+            out: BytesMut::new(),
+            last: BytesMut::new(),
+            shows_results,
+            has_text_left: false,
+            has_ended: false,
+            late: None,
+            stop: None,
+            said: None,
+            is_over: false,
+        })
+    }
+
+    /// Takes whole events, as a translator gives them.
+    pub(crate) fn push(&mut self, events: &Bytes) {
+        if self.stop.is_some() || events.is_empty() {
+            return;
+        }
+        match self.tap.read(events) {
+            Ok(events) => events.into_iter().for_each(|event| self.take(event)),
+            Err(_) => self.fail_all("UnreadableEvent", "An event of the answer cannot be read"),
+        }
+        self.flow();
+    }
+
+    /// Nothing comes any more.
+    pub(crate) fn end(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        self.has_ended = true;
+        self.settle_calls();
+        if let Some(guard) = &mut self.guard {
+            guard.end(clock::now());
+        }
+        self.flow();
+        self.conclude();
+    }
+
+    /// What may leave now.
+    pub(crate) fn take_out(&mut self) -> Bytes {
+        self.out.split().freeze()
+    }
+
+    pub(crate) const fn stopped(&self) -> Option<CutOff> {
+        self.stop
+    }
+
+    /// All was judged, and has left or is about to.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Some text has left: whoever waits for the answer may have its head.
+    pub(crate) const fn may_begin(&self) -> bool {
+        self.has_text_left || self.is_over
+    }
+
+    /// A guardrail that does not deny has failed already.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.said.as_ref().is_some_and(|said| said.verdict != Verdict::Pass)
+            || self.guard.as_ref().is_some_and(|guard| guard.has_failed())
+    }
+
+    /// Nothing more is to be read before something was judged.
+    pub(crate) fn is_full(&self) -> bool {
+        self.guard.as_ref().is_some_and(|guard| guard.is_full())
+    }
+
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Something outside is asked, or will be by time alone.
+    pub(crate) fn awaits(&self) -> bool {
+        !self.asked.is_empty() || self.late.is_some() || self.due().is_some()
+    }
+
+    /// The next thing that comes from outside. Safe to drop and ask again.
+    pub(crate) async fn wait(&mut self) {
+        if let Some(late) = &mut self.late {
+            let said = late.await;
+            self.late = None;
+            return self.close(Some(said));
+        }
+        let due = self.due();
+        let pause = async {
+            match due {
+                Some(left) => tokio::time::sleep(left).await,
+                None => std::future::pending().await,
+            }
+        };
+        if self.asked.is_empty() && due.is_none() {
+            // Nothing is left to come: what cannot be judged any more does not leave.
+            self.fail_all("Error", "A check gave no verdict");
+            self.conclude();
+            if !self.is_over && self.late.is_none() {
+                self.stop.get_or_insert(CutOff { softly: false });
+            }
+            return;
+        }
+        let answered = tokio::select! {
+            Some(answered) = self.asked.next() => Some(answered),
+            () = pause => None,
+        };
+        if let (Some((id, answers)), Some(guard)) = (answered, &mut self.guard) {
+            guard.answer(id, &answers, clock::now());
+        }
+        self.flow();
+        self.conclude();
+    }
+
+    /// What guardrails said, once that is known.
+    pub(crate) fn into_said(self) -> Option<Judged> {
+        self.said
+    }
+
+    /// What a client that reads results inside its stream is told of a denial.
+    pub(crate) fn shown_results(&self) -> HookResults {
+        let results = self.said.as_ref().filter(|_| self.shows_results).map(|said| said.results.clone());
+        HookResults { before_request_hooks: Vec::new(), after_request_hooks: results.unwrap_or_default() }
+    }
+
+    pub(crate) const fn said(&self) -> Option<&Judged> {
+        self.said.as_ref()
+    }
+
+    pub(crate) fn guardrails(&self) -> &[Arc<Guardrail>] {
+        &self.guarded.output
+    }
+
+    /// What of the answer can be judged as a whole, where something is.
+    pub(crate) fn whole(&self) -> Option<Subject> {
+        let body = self.transcript.as_ref()?.body(self.guarded.shape);
+        Some(self.guarded.answering(body, self.guarded.shape))
+    }
+
+    /// Ends the answer behind what has left, as one that a filter has stopped.
+    pub(crate) fn refuse(&mut self) -> Bytes {
+        self.tap.refuse()
+    }
+
+    fn due(&self) -> Option<Duration> {
+        let due = self.guard.as_ref()?.due()?;
+        Some(Duration::from_micros((due.micros() - clock::now().micros()).max(0).unsigned_abs()))
+    }
+
+    fn take(&mut self, event: TappedEvent) {
+        let heard: Vec<bool> = event.texts.iter().map(|text| !text.is_echo || !self.has_heard(text.lane)).collect();
+        for (text, _) in event.texts.iter().zip(&heard).filter(|(text, heard)| **heard && !text.text.is_empty()) {
+            if !self.has_heard(text.lane) {
+                self.told.push((text.lane, String::new()));
+            }
+            if let Some(transcript) = &mut self.transcript {
+                transcript.add(text.lane, &text.text);
+            }
+        }
+        let arguments = vec![None; event.texts.len()];
+        let waiting = HeldEvent { event, arguments, judged: heard };
+        if self.guard.is_none() {
+            let HeldEvent { event, .. } = waiting;
+            self.has_text_left |= !event.texts.is_empty() || event.is_last;
+            let place = if event.is_last { &mut self.last } else { &mut self.out };
+            return place.extend_from_slice(&event.bytes);
+        }
+        if waiting.event.is_aside {
+            return self.out.extend_from_slice(&waiting.event.bytes);
+        }
+        if self.calls.is_empty() && !waiting.event.is_call {
+            return self.judge(waiting);
+        }
+        self.hold_call(waiting);
+    }
+
+    fn has_heard(&self, lane: TextLane) -> bool {
+        self.told.iter().any(|(known, _)| *known == lane)
+    }
+
+    /// Half a call says nothing that can be relied on: it waits, and all behind it, until it is whole.
+    fn hold_call(&mut self, waiting: HeldEvent) {
+        for (text, heard) in waiting.event.texts.iter().zip(&waiting.judged) {
+            if text.lane.kind == TextKind::Tool && *heard && !self.open_calls.contains(&text.lane) {
+                self.open_calls.push(text.lane);
+            }
+        }
+        for closed in &waiting.event.closed {
+            self.open_calls.retain(|lane| {
+                let other_choice = closed.choice.is_some_and(|choice| choice != lane.choice);
+                other_choice || closed.part.is_some_and(|part| part != lane.part)
+            });
+        }
+        self.call_bytes += waiting.event.bytes.len();
+        self.calls.push(waiting);
+        if self.open_calls.is_empty() {
+            self.settle_calls();
+        } else if self.call_bytes > MOST_HOLD {
+            self.fail_all("HoldLimit", "A call of a tool is longer than what can be held to be judged");
+        }
+    }
+
+    /// Judges the calls that are held, and lets them on: one that is changed in one piece.
+    fn settle_calls(&mut self) {
+        self.call_bytes = 0;
+        self.open_calls.clear();
+        let mut calls = std::mem::take(&mut self.calls);
+        let mut lanes: Vec<(TextLane, String)> = Vec::new();
+        for waiting in &calls {
+            for (text, heard) in waiting.event.texts.iter().zip(&waiting.judged) {
+                if text.lane.kind != TextKind::Tool || !heard {
+                    continue;
+                }
+                match lanes.iter_mut().find(|(lane, _)| *lane == text.lane) {
+                    Some((_, whole)) => whole.push_str(&text.text),
+                    None => lanes.push((text.lane, text.text.clone())),
+                }
+            }
+        }
+        for (lane, whole) in lanes.into_iter().filter(|(_, whole)| !whole.is_empty()) {
+            let Some(guard) = &mut self.guard else { continue };
+            let judged = guard.judge_call(&whole, clock::now());
+            let mut first = (judged != whole).then_some(judged.clone());
+            let is_changed = first.is_some();
+            for waiting in &mut calls {
+                for (at, text) in waiting.event.texts.iter().enumerate() {
+                    if text.lane == lane && waiting.judged[at] && is_changed {
+                        waiting.arguments[at] = Some(first.take().unwrap_or_default());
+                    }
+                }
+            }
+            match self.told.iter_mut().find(|(known, _)| *known == lane) {
+                Some((_, told)) => *told = judged,
+                None => self.told.push((lane, judged)),
+            }
+        }
+        for waiting in calls {
+            self.judge(waiting);
+        }
+    }
+
+    fn judge(&mut self, waiting: HeldEvent) {
+        let Some(guard) = &mut self.guard else { return };
+        let now = clock::now();
+        let texts = waiting.event.texts.iter().zip(&waiting.judged);
+        let pieces = texts.filter(|(text, heard)| **heard && text.lane.kind != TextKind::Tool);
+        let pieces: Vec<Piece> =
+            pieces.map(|(text, _)| Piece { lane: lane(text.lane), text: text.text.clone() }).collect();
+        let closed = waiting.event.closed.clone();
+        guard.push(waiting, pieces, now);
+        for closed in closed {
+            for (known, _) in &self.told {
+                let same_choice = closed.choice.is_none_or(|choice| choice == known.choice);
+                if same_choice && closed.part.is_none_or(|part| part == known.part) && known.kind != TextKind::Tool {
+                    guard.end_lane(lane(*known), now);
+                }
+            }
+        }
+    }
+
+    /// Asks what is to be asked, and lets go what was judged.
+    fn flow(&mut self) {
+        let Some(guard) = &mut self.guard else { return };
+        for window in guard.take_asks(clock::now()) {
+            let (id, outside, asks) = (window.id, self.outside.clone(), window.asks);
+            self.asked.push(Box::pin(async move {
+                let answers = asks.into_iter().map(|ask| outside.answer(ask, None));
+                (id, futures_util::future::join_all(answers).await)
+            }));
+        }
+        if let Some(stop) = guard.stop() {
+            self.stop.get_or_insert(CutOff { softly: stop.soft_deny_200 });
+        }
+        for released in guard.take() {
+            self.release(released);
+        }
+        if self.stop.is_some() && self.said.is_none() {
+            // What has not left does not leave.
+            self.asked = FuturesUnordered::new();
+            self.said = self.guard.take().map(|guard| guard.finish(clock::now()));
+        }
+    }
+
+    fn release(&mut self, released: Released<HeldEvent>) {
+        let HeldEvent { event, arguments, judged } = released.event;
+        let mut pieces = released.texts.into_iter();
+        let mut texts: Vec<Option<String>> = Vec::with_capacity(event.texts.len());
+        for ((tapped, heard), arguments) in event.texts.iter().zip(&judged).zip(arguments) {
+            texts.push(match (heard, tapped.lane.kind) {
+                (true, TextKind::Tool) => arguments,
+                (true, _) => {
+                    let text = pieces.next().unwrap_or_default();
+                    if let Some((_, told)) = self.told.iter_mut().find(|(lane, _)| *lane == tapped.lane) {
+                        told.push_str(&text);
+                    }
+                    Some(text)
+                }
+                (false, _) => self.told.iter().find(|(lane, _)| *lane == tapped.lane).map(|(_, told)| told.clone()),
+            });
+        }
+        let now_says = |at: usize| texts[at].as_ref().map_or(!event.texts[at].text.is_empty(), |text| !text.is_empty());
+        let said = event.texts.iter().any(|text| !text.text.is_empty());
+        let says = (0..texts.len()).any(now_says);
+        if said && !says && !event.says_more {
+            return;
+        }
+        self.has_text_left |= says || event.is_last;
+        let bytes = event.with_texts(texts.iter().map(Option::as_deref));
+        if event.is_last { self.last.extend_from_slice(&bytes) } else { self.out.extend_from_slice(&bytes) }
+    }
+
+    /// Judges what is judged as a whole, once the rest was.
+    fn conclude(&mut self) {
+        let waits = !self.asked.is_empty() || self.guard.as_ref().is_some_and(|guard| !guard.is_empty());
+        if !self.has_ended || waits || self.stop.is_some() || self.late.is_some() || self.is_over {
+            return;
+        }
+        let after: Vec<Arc<Guardrail>> = self.guarded.output.iter().filter(|g| is_after(g)).cloned().collect();
+        let Some(whole) = self.whole().filter(|_| !after.is_empty()) else { return self.close(None) };
+        let now = clock::now();
+        if self.transcript.as_ref().is_some_and(Transcript::is_too_long) {
+            let said = Run::hold_limit(&after, whole, now);
+            return self.close(Some(said));
+        }
+        let run = Run::begin(&after, whole, Timing::Sync, now);
+        if run.is_done() {
+            return self.close(Some(run.finish(clock::now())));
+        }
+        let outside = self.outside.clone();
+        self.late = Some(Box::pin(async move { drive(&outside, run, None).await }));
+    }
+
+    fn close(&mut self, late: Option<Judged>) {
+        let mut said = self.guard.take().map(|guard| guard.finish(clock::now()));
+        if let Some(late) = late {
+            said = Some(match said {
+                None => late,
+                Some(mut said) => {
+                    said.results.extend(late.results);
+                    said.verdict = if late.verdict == Verdict::Pass { said.verdict } else { Verdict::Soft };
+                    said
+                }
+            });
+        }
+        // What has gone down cannot be denied any more.
+        if let Some(said) = said.as_mut().filter(|said| said.verdict == Verdict::Deny) {
+            said.verdict = Verdict::Soft;
+        }
+        if let Some(said) = said.as_ref().filter(|_| self.shows_results)
+            && let Ok(results) = serde_json::to_string(&said.results)
+        {
+            let told = format!("{{\"hook_results\":{{\"after_request_hooks\":{results}}}}}");
+            let event = self.tap.aside(&told);
+            self.out.extend_from_slice(&event);
+        }
+        let last = self.last.split();
+        self.out.unsplit(last);
+        self.said = said;
+        self.is_over = true;
+    }
+
+    fn fail_all(&mut self, name: &str, message: &str) {
+        if let Some(guard) = &mut self.guard {
+            guard.fail(name, message, clock::now());
+        }
+        self.flow();
+    }
+}
+
+fn is_after(guardrail: &Guardrail) -> bool {
+    !guardrail.actions().is_async && guardrail.stream_mode() == StreamMode::After
+}
+
+fn lane(lane: TextLane) -> LaneId {
+    let kind = if lane.kind == TextKind::Reasoning { LaneKind::Reasoning } else { LaneKind::Text };
+    LaneId { choice: lane.choice, kind, part: lane.part }
+}
+
+/// Events of an answer that is held whole.
+#[derive(Debug)]
+pub(crate) struct HeldEvents {
+    tap: Tap,
+    events: Vec<TappedEvent>,
+    bytes: usize,
+    transcript: Transcript,
+    is_unreadable: bool,
+}
+
+impl HeldEvents {
+    pub(crate) fn new(operation: Operation) -> Option<Self> {
+        let (events, transcript) = (Vec::new(), Transcript::default());
+        Some(Self { tap: Tap::new(operation)?, events, bytes: 0, transcript, is_unreadable: false })
+    }
+
+    /// False: it is longer than what is held.
+    pub(crate) fn push(&mut self, events: &Bytes) -> bool {
+        self.bytes += events.len();
+        match self.tap.read(events) {
+            Ok(tapped) => {
+                for event in tapped {
+                    for text in &event.texts {
+                        if !text.is_echo || !self.transcript.has(text.lane) {
+                            self.transcript.add(text.lane, &text.text);
+                        }
+                    }
+                    self.events.push(event);
+                }
+            }
+            Err(_) => {
+                self.is_unreadable = true;
+                self.events.push(TappedEvent::unknown(events.clone()));
+            }
+        }
+        self.bytes <= MOST_HOLD
+    }
+
+    /// Bytes that are held.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The answer as a whole, to be judged. What could not be read is judged as what nobody can read.
+    pub(crate) fn whole(&self, guarded: &TargetGuards) -> Subject {
+        let mut subject = guarded.answering(self.transcript.body(guarded.shape), guarded.shape);
+        if self.is_unreadable {
+            subject.content = Content::new(Bytes::from_static(b"?"), guarded.shape, Direction::Output);
+        }
+        subject
+    }
+
+    /// The same events as they came; where texts were changed, each with its whole new text in its first piece.
+    pub(crate) fn release(self, rewritten: Option<&Content>) -> Bytes {
+        let changed = rewritten.map(|content| self.transcript.read_back(content.body())).unwrap_or_default();
+        let mut out = BytesMut::with_capacity(self.bytes);
+        let mut begun: Vec<TextLane> = Vec::new();
+        for event in self.events {
+            let mut is_emptied = false;
+            let mut texts: Vec<Option<String>> = Vec::with_capacity(event.texts.len());
+            for text in &event.texts {
+                let whole = changed.iter().find(|(lane, _)| *lane == text.lane).map(|(_, whole)| whole.clone());
+                texts.push(match whole {
+                    Some(_) if !text.is_echo && begun.contains(&text.lane) => {
+                        is_emptied |= !text.text.is_empty();
+                        Some(String::new())
+                    }
+                    Some(whole) if !text.text.is_empty() || text.is_echo => {
+                        begun.push(text.lane);
+                        Some(whole)
+                    }
+                    _ => None,
+                });
+            }
+            let says = (0..texts.len())
+                .any(|at| texts[at].as_ref().map_or(!event.texts[at].text.is_empty(), |text| !text.is_empty()));
+            if is_emptied && !says && !event.says_more {
+                continue;
+            }
+            out.extend_from_slice(&event.with_texts(texts.iter().map(Option::as_deref)));
+        }
+        out.freeze()
+    }
+}
+
+/// The texts of a whole event stream as one answer; `None`: nobody can read it.
+pub(crate) fn transcribed(operation: Operation, events: &Bytes, guarded: &TargetGuards) -> Option<Bytes> {
+    let mut held = HeldEvents::new(operation)?;
+    held.push(events);
+    (!held.is_unreadable).then(|| held.transcript.body(guarded.shape))
+}
