@@ -160,6 +160,15 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("cache_max_age", "cached::the_organisation_bounds_how_long_answers_are_kept"),
             ("debug_log", "captured::the_debug_header_and_the_organisation_say_metrics_only"),
             ("enforce_debug_log_setting", "captured::the_debug_header_and_the_organisation_say_metrics_only"),
+            ("organisation_id", MEANS),
+            (
+                "input_guardrails",
+                "guardrail_defaults::defaults_stay_whatever_a_config_sets_and_exclusion_frees_of_the_organisations",
+            ),
+            (
+                "output_guardrails",
+                "guardrail_defaults::defaults_stay_whatever_a_config_sets_and_exclusion_frees_of_the_organisations",
+            ),
         ],
     ),
     (
@@ -189,6 +198,44 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("invites", &[("token", MEANS), ("first_name", SHOWN), ("last_name", SHOWN)]),
+    (
+        "guardrails",
+        &[
+            ("name", SHOWN),
+            ("organisation_id", MEANS),
+            (
+                "workspace_id",
+                "guardrail_defaults::defaults_stay_whatever_a_config_sets_and_exclusion_frees_of_the_organisations",
+            ),
+            ("status", MEANS),
+            ("checks", "guardrail_defaults::a_saved_guardrail_is_named_by_slug_and_an_update_is_in_force_at_once"),
+            ("actions", "guardrail_defaults::a_saved_guardrail_is_named_by_slug_and_an_update_is_in_force_at_once"),
+            ("hook", MEANS),
+            ("text", "guardrail_defaults::a_guardrail_can_be_tried_without_a_call"),
+            ("request", MEANS),
+            ("response", MEANS),
+            ("metadata", MEANS),
+        ],
+    ),
+    (
+        "plugins",
+        &[
+            ("organisation_id", MEANS),
+            ("partner", "partners::a_partner_is_asked_with_the_credential_of_the_organisation"),
+            ("credentials", "partners::a_partner_is_asked_with_the_credential_of_the_organisation"),
+        ],
+    ),
+    (
+        "workspace-exclusions",
+        &[
+            ("organisation_id", MEANS),
+            (
+                "workspaces",
+                "guardrail_defaults::defaults_stay_whatever_a_config_sets_and_exclusion_frees_of_the_organisations",
+            ),
+            ("override_existing", MEANS),
+        ],
+    ),
 ];
 
 fn kind(path: &str) -> &str {

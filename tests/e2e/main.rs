@@ -95,6 +95,7 @@ mod otlp;
 #[cfg(test)]
 mod params;
 #[cfg(test)]
+mod partners;
 mod passthrough;
 #[cfg(test)]
 mod postgres;
