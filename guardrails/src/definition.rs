@@ -27,7 +27,7 @@ const WEIGHT_OF_TEXT: usize = 16;
 
 /// What compiling needs to know of the organisation whose guardrail it is.
 pub struct Setup<'a> {
-    /// The saved credentials of a partner, by the namespace of its checks.
+    /// The saved credentials of a partner, by the namespace of its checks in lower case.
     pub credentials: &'a dyn Fn(&str) -> Option<Map<String, Value>>,
 }
 
@@ -375,8 +375,8 @@ impl<'a> Compiler<'a> {
                 return None;
             }
             Known::No => {
-                let space = full.split('.').next().unwrap_or_default();
-                let saved = (self.setup.credentials)(space);
+                let space = full.split('.').next().unwrap_or_default().to_ascii_lowercase();
+                let saved = (self.setup.credentials)(&space);
                 match partners::compile(&full, &p, saved.as_ref()) {
                     Some(made) => (made.judge, made.input, made.output),
                     None => {

@@ -229,7 +229,7 @@ fn check_runs(slug: &str, doc: &GuardrailDocument, org: &Org, around: &Around<'_
 
 /// What the organisation has saved for a partner.
 fn credentials_of(org: &Org, namespace: &str) -> Option<Map<String, Value>> {
-    org.partners().get(namespace.to_ascii_lowercase().as_str()).map(|partner| partner.plain())
+    org.partners().get(namespace).map(|partner| partner.plain())
 }
 
 fn brief(row: &Row<GuardrailDocument>) -> Map<String, Value> {

@@ -1,4 +1,4 @@
-//! Who names saved guardrails: the defaults of workspaces and of the organisation; and who is excluded from those.
+//! Who names saved guardrails: configs, the defaults of workspaces and of the organisation; and who is excluded from those.
 
 use crate::guardrails::save;
 use crate::harness::{House, list, text};
@@ -19,6 +19,45 @@ async fn shared(house: &House) -> Value {
     save(house, json!({"checks": checks(), "organisation_id": house.org().id})).await
 }
 
+async fn config(house: &House, guardrails: Value) -> crate::harness::Answer {
+    let targets = json!([{"provider": "openai"}, {"provider": "openai", "output_guardrails": guardrails}]);
+    let config = json!({"strategy": {"mode": "fallback"}, "targets": targets});
+    house.as_admin().post("/configs", json!({"name": "c", "config": config})).await
+}
+
+#[tokio::test]
+async fn configs_name_guardrails_that_are_there() {
+    let house = House::new().await;
+    let (own, shared) = (own(&house).await, shared(&house).await);
+    house.workspace("other").await;
+    let far = save(&house, json!({"checks": checks(), "workspace_id": "other"})).await;
+    let archived = save(&house, json!({"checks": checks()})).await;
+    let path = format!("/guardrails/{}", text(&archived["slug"]));
+    house.as_admin().put(&path, json!({"status": "archived"})).await.expect(200);
+    for name in [&own["slug"], &own["id"], &shared["slug"], &shared["id"]] {
+        config(&house, json!([name])).await.expect(200);
+        config(&house, json!([{"id": name}])).await.expect(200);
+    }
+    for name in [&json!("pg-none"), &far["slug"], &archived["slug"]] {
+        let said = config(&house, json!([own["slug"], name])).await.expect(400);
+        let message = format!("`{}` is not a guardrail of this workspace", text(name));
+        let wanted = format!("path: targets,1,output_guardrails, message: {message}");
+        assert_eq!(said["data"]["errors"], json!([wanted]));
+    }
+    for (inline, says) in [
+        (json!([{"contains": {"words": 7}}]), "path: targets,1,output_guardrails, message: check `default.contains`"),
+        (json!([{"nonsense": {}}]), "default.nonsense"),
+        (json!([{}]), "`checks` must hold at least one check"),
+    ] {
+        let said = config(&house, inline).await.refused(400, "AB01");
+        assert!(said.contains(says), "{said}");
+    }
+    let made = text(&config(&house, json!([own["slug"]])).await.expect(200)["slug"]);
+    let broken = json!({"config": {"provider": "openai", "before_request_hooks": [{"id": "pg-none"}]}});
+    let said = house.as_admin().put(&format!("/configs/{made}"), broken).await.refused(400, "AB01");
+    assert!(said.contains("path: before_request_hooks, message: `pg-none`"), "{said}");
+}
+
 #[tokio::test]
 async fn one_in_use_is_neither_deleted_nor_archived() {
     let house = House::new().await;
@@ -32,11 +71,17 @@ async fn one_in_use_is_neither_deleted_nor_archived() {
         }
         admin.put(&path, json!({"name": "changed"})).await.expect(200);
     };
+    let made = text(&config(&house, json!([own["id"], shared["slug"]])).await.expect(200)["slug"]);
+    let by_config = format!("the config `{made}` of workspace `default`");
+    held(&own, &by_config).await;
     let lists = json!({"input_guardrails": [own["slug"]], "output_guardrails": []});
     admin.put("/workspaces/default", json!({"defaults": lists})).await.expect(200);
-    held(&own, "the defaults of workspace `default`").await;
+    held(&own, &format!("the defaults of workspace `default`, {by_config}")).await;
     admin.put(DEFAULTS, json!({"output_guardrails": [shared["slug"]]})).await.expect(200);
-    held(&shared, "the defaults of the organisation").await;
+    held(&shared, &format!("the defaults of the organisation, {by_config}")).await;
+
+    admin.delete(&format!("/configs/{made}")).await.expect(200);
+    held(&own, "the defaults of workspace `default`").await;
     admin.put("/workspaces/default", json!({"defaults": {"input_guardrails": null}})).await.expect(200);
     admin.put(DEFAULTS, json!({"output_guardrails": []})).await.expect(200);
     for guardrail in [&own, &shared] {

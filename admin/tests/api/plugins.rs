@@ -90,16 +90,21 @@ async fn what_a_guardrail_runs_by_is_not_taken_away() {
     let admin = house.as_admin();
     let saved = json!({"partner": "patronus", "credentials": {"apiKey": "k"}});
     admin.post("/plugins", saved.clone()).await.expect(200);
-    let moderated = json!([{"id": "patronus.isPolite", "parameters": {}}]);
+    // Ids of checks ignore case.
+    let moderated = json!([{"id": "Patronus.isPolite", "parameters": {}}]);
     let made = save(&house, json!({"checks": moderated})).await;
     let own = json!([{"id": "patronus.isPolite", "parameters": {"credentials": {"apiKey": "own"}}}]);
     save(&house, json!({"checks": own})).await;
-    let guardrail = text(&made["slug"]);
+    let inline = json!({"provider": "openai", "output_guardrails": [{"patronus.isPolite": {}}]});
+    let config = admin.post("/configs", json!({"name": "c", "config": inline})).await.expect(200);
+    let (guardrail, config) = (text(&made["slug"]), text(&config["slug"]));
     let said = admin.delete("/plugins/patronus").await.refused(409, "AB07");
-    assert_eq!(said, format!("these would not run any more: the guardrail `{guardrail}`"));
+    let users = format!("the guardrail `{guardrail}`, the config `{config}` of workspace `default`");
+    assert_eq!(said, format!("these would not run any more: {users}"));
     admin.put("/plugins/patronus", json!({"credentials": {"apiKey": "changed"}})).await.expect(200);
+    admin.delete(&format!("/configs/{config}")).await.expect(200);
     admin.delete(&format!("/guardrails/{guardrail}")).await.expect(200);
     admin.delete("/plugins/patronus").await.expect(200);
     let said = admin.post("/guardrails", json!({"name": "g", "checks": moderated})).await.refused(400, "AB01");
-    assert!(said.contains("check `patronus.isPolite`: `credentials.apiKey` is required"), "{said}");
+    assert!(said.contains("check `Patronus.isPolite`: `credentials.apiKey` is required"), "{said}");
 }

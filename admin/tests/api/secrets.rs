@@ -38,6 +38,11 @@ async fn answers(house: &House) -> Vec<String> {
     let slug = text(&kept("/configs", json!({"name": "c", "config": config})).await["slug"]);
     kept("/plugins", json!({"partner": "patronus", "credentials": {"apiKey": IN_PLUGIN}})).await;
     let guardrail = text(&kept("/guardrails", json!({"name": "g", "checks": guarded(IN_GUARDRAIL)})).await["slug"]);
+    let mut checks = guarded(IN_GUARDRAIL);
+    // Inside configs addresses are shown whole.
+    checks[0]["parameters"]["webhookURL"] = json!("https://a.example/x");
+    let inline = json!({"provider": "openai", "beforeRequestHooks": [{"id": "h", "checks": checks}]});
+    let hooked = text(&kept("/configs", json!({"name": "c", "config": inline})).await["slug"]);
     for (path, body) in [
         ("/integrations", json!({"name": "x", "ai_provider_id": "openai", "key": {"deep": REFUSED}})),
         ("/integrations", json!({"name": "x", "ai_provider_id": "openai", "key": format!("{REFUSED}\n")})),
@@ -93,6 +98,7 @@ async fn answers(house: &House) -> Vec<String> {
         seen.push(admin.get(&path).await.text);
     }
     seen.push(admin.get(&format!("/guardrails/{guardrail}/versions")).await.text);
+    seen.push(admin.get(&format!("/configs/{hooked}")).await.text);
     let lists = ["/integrations", "/configs", "/providers", "/api-keys", "/guardrails", "/plugins"];
     for path in lists.into_iter().chain(["/integrations/i", "/providers/i"]) {
         seen.push(admin.get(path).await.text);

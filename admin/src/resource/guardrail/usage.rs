@@ -1,9 +1,11 @@
-//! Who names a saved guardrail: the defaults of workspaces and of the organisation. And the other way round: that what
-//! names one names one that is there.
+//! Who names a saved guardrail: configs, and the defaults of workspaces and of the organisation. And the other way round:
+//! that defaults name what is there.
 
 use super::credentials_of;
 use crate::problem::{Problem, bad};
 use crate::resource::Row;
+use gateway_domain::config::Config;
+use gateway_domain::config::hooks::HookList;
 use gateway_domain::resource::guardrail::{DefaultGuardrails, GuardrailDocument};
 use gateway_domain::snapshot::{Org, SavedGuardrail, Snapshot, Workspace};
 use gateway_guardrails::MOST_GUARDRAILS;
@@ -26,11 +28,27 @@ pub(super) fn users(row: &Row<GuardrailDocument>, snapshot: &Snapshot) -> Vec<St
         if listed(&workspace.default_guardrails) {
             users.push(format!("the defaults of workspace `{}`", workspace.slug));
         }
+        let naming = workspace.configs().filter(|c| lists(&c.config).flat_map(saved_names).any(meant));
+        let configs = naming.map(|config| format!("the config `{}` of workspace `{}`", config.slug, workspace.slug));
+        users.extend(configs.take(ENOUGH));
         if users.len() >= ENOUGH {
             break;
         }
     }
     users
+}
+
+fn lists(config: &Config) -> impl Iterator<Item = &HookList> {
+    config.hooks.iter().flat_map(|set| &set.lists)
+}
+
+/// Saved ones that a list names: texts, and objects that are nothing but an id.
+fn saved_names(list: &HookList) -> impl Iterator<Item = &str> {
+    list.value.as_array().into_iter().flatten().filter_map(|item| match item {
+        Value::String(name) => Some(name.as_str()),
+        Value::Object(map) if map.len() == 1 => map.get("id")?.as_str(),
+        _ => None,
+    })
 }
 
 /// What a list of defaults is resolved by.
@@ -93,5 +111,11 @@ pub(crate) fn broken_with(snapshot: &Snapshot, org: &Org, partner: &str) -> Vec<
     };
     let workspaces = || snapshot.workspaces().filter(|w| w.org == org.id);
     let guardrails = org.guardrails().chain(workspaces().flat_map(|w| w.guardrails()));
-    guardrails.filter(broken).map(|g| format!("the guardrail `{}`", g.slug)).collect()
+    let mut out: Vec<String> = guardrails.filter(broken).map(|g| format!("the guardrail `{}`", g.slug)).collect();
+    for workspace in workspaces() {
+        let stuck = |list: &HookList| names(&list.value) && definition::of_config(list, &setup).is_err();
+        let configs = workspace.configs().filter(|c| lists(&c.config).any(stuck));
+        out.extend(configs.map(|c| format!("the config `{}` of workspace `{}`", c.slug, workspace.slug)));
+    }
+    out
 }
