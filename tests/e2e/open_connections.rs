@@ -104,6 +104,12 @@ async fn idle_connections_cost_little_and_are_let_go() {
     let clocks = ["--client-idle-timeout", "6s", "--keepalive-timeout", "6s"];
     let gateway = Gateway::with(&clocks).await;
     gateway.chat().provider("mock").json(&hello()).send().await.expect(200);
+    // What the first record needs to be stored is no connection's.
+    eventually("the first record", || async {
+        let stored = gateway.admin().get("/logs?page_size=1").await.expect(200).json();
+        (stored["total"] == 1).then_some(())
+    })
+    .await;
     let mut before = gateway.memory_bytes();
     let mut grown = |what: &str, most: u64| {
         let now = gateway.memory_bytes();
