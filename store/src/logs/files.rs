@@ -124,13 +124,12 @@ impl DayFiles {
         filter.check()?;
         let (from, to) = (query.from.map(Day::of), query.to.map(Day::of));
         let (look, mut cut) = (Look::of(query), Cut::page(query));
-        let mut left = query.most_bytes;
         let mut found = Page::of(0);
         let mut first: Option<StoreError> = None;
         let within = |day: &Day| from.is_none_or(|from| *day >= from) && to.is_none_or(|to| *day <= to);
         let days: Vec<Day> = self.days(Table::Records)?.into_iter().filter(within).collect();
         for day in &days {
-            if let Err(error) = self.page_of(*day, (&look, &filter), (&mut cut, &mut left), &mut found).await {
+            if let Err(error) = self.page_of(*day, (&look, &filter), &mut cut, &mut found).await {
                 tracing::warn!(day = day.name(), %error, "records of a day cannot be read");
                 found.missing.push(day.name());
                 first.get_or_insert(error);
@@ -150,7 +149,7 @@ impl DayFiles {
         &self,
         day: Day,
         (look, filter): (&Look, &Filter<'_>),
-        (cut, left): (&mut Cut, &mut Option<u64>),
+        cut: &mut Cut,
         found: &mut Page<LogRecord>,
     ) -> Result<(), StoreError> {
         let Some(database) = self.present(day, Table::Records).await? else { return Ok(()) };
@@ -160,7 +159,7 @@ impl DayFiles {
         let count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
         let mut after = *cut;
         if let Some((offset, limit)) = after.of(count) {
-            if let Some(left) = left {
+            if let Some(left) = &mut after.left {
                 let bytes = look.weigh(&database, filter, (offset, limit)).await;
                 let bytes = self.unless_gone(day, Table::Records, bytes)?;
                 found.is_too_large |= bytes > *left;

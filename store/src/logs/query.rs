@@ -143,12 +143,14 @@ pub(super) fn one(id: Uuid, workspace: Option<WorkspaceId>) -> (String, Vec<Valu
 pub(super) struct Cut {
     skip: u64,
     want: u64,
+    /// Bytes that the parts to come may have of what clients decide the length of.
+    pub(super) left: Option<u64>,
 }
 
 impl Cut {
     pub(super) fn page(query: &LogQuery) -> Self {
         let want = query.page_size.min(1_000);
-        Self { skip: query.page.saturating_mul(want), want }
+        Self { skip: query.page.saturating_mul(want), want, left: query.most_bytes }
     }
 
     /// Offset and limit within the next part, which has so many rows.
