@@ -36,6 +36,16 @@ pub struct DayFiles {
     priced: parking_lot::Mutex<HashSet<Day>>,
 }
 
+/// What one day gives to a page.
+struct PagePart {
+    /// What is left to be given by the days behind it.
+    cut: Cut,
+    /// All that match, also those that stand on other pages.
+    count: u64,
+    rows: Vec<LogRecord>,
+    is_too_large: bool,
+}
+
 impl DayFiles {
     /// Makes the folder if need be.
     pub fn open(dir: &Path, options: &Options) -> io::Result<Self> {
@@ -129,14 +139,19 @@ impl DayFiles {
         let within = |day: &Day| from.is_none_or(|from| *day >= from) && to.is_none_or(|to| *day <= to);
         let days: Vec<Day> = self.days(Table::Records)?.into_iter().filter(within).collect();
         for day in &days {
-            if let Err(error) = self.page_of(*day, (&look, &filter), &mut cut, &mut found).await {
-                tracing::warn!(day = day.name(), %error, "records of a day cannot be read");
-                found.missing.push(day.name());
-                first.get_or_insert(error);
+            match self.part_of(*day, (&look, &filter), cut).await {
+                Ok(part) if part.is_too_large => return Ok(Page { is_too_large: true, rows: Vec::new(), ..found }),
+                Ok(part) => {
+                    cut = part.cut;
+                    found.total += part.count;
+                    found.rows.extend(part.rows);
+                }
+                Err(error) => {
+                    tracing::warn!(day = day.name(), %error, "records of a day cannot be read");
+                    found.missing.push(day.name());
+                    first.get_or_insert(error);
+                }
             }
-        }
-        if found.is_too_large {
-            return Ok(Page { rows: Vec::new(), ..found });
         }
         match first {
             // One damaged day hides nothing but itself; where there is no other, it is an error.
@@ -145,36 +160,26 @@ impl DayFiles {
         }
     }
 
-    async fn page_of(
-        &self,
-        day: Day,
-        (look, filter): (&Look, &Filter<'_>),
-        cut: &mut Cut,
-        found: &mut Page<LogRecord>,
-    ) -> Result<(), StoreError> {
-        let Some(database) = self.present(day, Table::Records).await? else { return Ok(()) };
+    async fn part_of(&self, day: Day, (look, filter): (&Look, &Filter<'_>), cut: Cut) -> Result<PagePart, StoreError> {
+        let mut part = PagePart { cut, count: 0, rows: Vec::new(), is_too_large: false };
+        let Some(database) = self.present(day, Table::Records).await? else { return Ok(part) };
         let (sql, values) = filter.count(look.table);
         let count = database.rows(sql, values, |row| row.columns().int()).await;
         let count = self.unless_gone(day, Table::Records, count)?;
-        let count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
-        let mut after = *cut;
-        if let Some((offset, limit)) = after.of(count) {
-            if let Some(left) = &mut after.left {
-                let bytes = look.weigh(&database, filter, (offset, limit)).await;
-                let bytes = self.unless_gone(day, Table::Records, bytes)?;
-                found.is_too_large |= bytes > *left;
-                *left = left.saturating_sub(bytes);
-            }
-            if found.is_too_large {
-                return Ok(());
-            }
+        part.count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
+        let Some((offset, limit)) = part.cut.of(part.count) else { return Ok(part) };
+        if let Some(left) = &mut part.cut.left {
+            let bytes = look.weigh(&database, filter, (offset, limit)).await;
+            let bytes = self.unless_gone(day, Table::Records, bytes)?;
+            part.is_too_large = bytes > *left;
+            *left = left.saturating_sub(bytes);
+        }
+        if !part.is_too_large {
             let (sql, values) = filter.clone().slice(look.select, super::query::NEWEST, offset, limit);
             let rows = database.rows(sql, values, decode).await;
-            found.rows.extend(self.unless_gone(day, Table::Records, rows)?);
+            part.rows = self.unless_gone(day, Table::Records, rows)?;
         }
-        found.total += count;
-        *cut = after;
-        Ok(())
+        Ok(part)
     }
 
     async fn find(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Result<Option<LogRecord>, StoreError> {
