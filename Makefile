@@ -41,6 +41,7 @@ instructions:
 
 bench:
 	scripts/setup.sh bench
+	cargo bench -p gateway-domain --bench prices
 	python3 benches/compare.py $(ARGS)
 
 fuzz:

@@ -5,6 +5,7 @@ mod checks;
 mod conventions;
 pub(crate) mod labels;
 mod series;
+mod unpriced;
 
 use checks::CheckCounts;
 use conventions::Conventions;
@@ -21,6 +22,7 @@ use prometheus::{
 use series::AtHand;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
+use unpriced::UnpricedModels;
 
 const LABELS: &[&str] = &["provider", "method", "endpoint", "code", "stream", "cacheStatus", "source"];
 const MILLIS: &[f64] = &[
@@ -59,6 +61,8 @@ struct Inner {
     cost: GaugeVec,
     tokens: GaugeVec,
     unpriced: IntCounter,
+    unpriced_models: UnpricedModels,
+    unlimited_money: IntCounter,
     dropped: IntCounterVec,
     stored: IntCounter,
     journal: OnceLock<journal::Gauge>,
@@ -206,6 +210,11 @@ impl Metrics {
             cost: sum("llm_cost_sum", "Cost in US dollars", &["provider", "endpoint"], &extra)?,
             tokens: sum("llm_token_sum", "Tokens by class", &["provider", "endpoint", "type"], &extra)?,
             unpriced: IntCounter::new("gateway_unpriced_records_total", "Records with usage but no known price")?,
+            unpriced_models: UnpricedModels::new()?,
+            unlimited_money: IntCounter::new(
+                "gateway_unlimited_money_requests_total",
+                "Calls that a limit on money has to do with and counts nothing of, since their price is not known",
+            )?,
             dropped: IntCounterVec::new(
                 Opts::new("gateway_records_dropped_total", "Records that were lost, by what had no room for them"),
                 &["reason"],
@@ -248,6 +257,10 @@ impl Metrics {
         let mut at_hand = self.0.at_hand.lock();
         records.iter().for_each(|r| self.0.book(&mut at_hand, r));
         records.iter().filter_map(|r| r.hooks.as_deref()).for_each(|hooks| self.0.checks.book(hooks));
+    }
+
+    pub(crate) fn pass_a_money_limit(&self) {
+        self.0.unlimited_money.inc();
     }
 
     pub(crate) fn drop_records(&self, why: Loss, n: u64) {
@@ -357,6 +370,8 @@ impl Inner {
             Box::new(self.cost.clone()),
             Box::new(self.tokens.clone()),
             Box::new(self.unpriced.clone()),
+            Box::new(self.unpriced_models.counts.clone()),
+            Box::new(self.unlimited_money.clone()),
             Box::new(self.dropped.clone()),
             Box::new(self.stored.clone()),
             Box::new(self.journal_bytes.clone()),

@@ -30,7 +30,7 @@ pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
 pub(crate) use cors::CorsOrigins;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
-pub(crate) use exchange::CallParts;
+pub(crate) use exchange::{CallParts, UnpricedCalls};
 pub(crate) use intake::known_key;
 pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;
@@ -212,8 +212,13 @@ impl Gateway {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
-        if local::lists_models(&request) {
-            return Box::pin(local::models(self, session, &request, &routing, &mut ctx.records)).await;
+        match local::catalogued(&request, &routing) {
+            None => {}
+            Some(Ok(body)) => {
+                let told = local::CatalogAnswer { request: &request, routing: &routing, body };
+                return Box::pin(local::tell(self, session, told, &mut ctx.records)).await;
+            }
+            Some(Err(fault)) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
         let client = Client::new(session);
         let mut exchange = Exchange::new(&self.calls, client, &request, routing, &mut ctx.records);

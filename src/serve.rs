@@ -31,7 +31,7 @@ use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{
     Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, DeliveryParts, Gateway, InlineConfigs,
-    ProxySettings, ReplyNames, Shield, known_key,
+    ProxySettings, ReplyNames, Shield, UnpricedCalls, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
@@ -154,6 +154,7 @@ struct Calling {
     dialer: Arc<Dialer>,
     credentials: Arc<Credentials>,
     guardrails: Arc<Guardrails>,
+    unpriced: UnpricedCalls,
 }
 
 impl Calling {
@@ -166,7 +167,8 @@ impl Calling {
         let outside = Outside::new(dialer.clone(), credentials.clone(), booted.trusted.clone());
         let guardrails = Arc::new(Guardrails::new(outside, control.handle().clone()));
         watch_guardrails(metrics, &guardrails).map_err(|e| format!("metrics cannot be set up: {e}"))?;
-        Ok(Self { dns, dialer, credentials, guardrails })
+        let unpriced = UnpricedCalls::new(metrics.clone());
+        Ok(Self { dns, dialer, credentials, guardrails, unpriced })
     }
 
     fn parts(
@@ -176,8 +178,8 @@ impl Calling {
         cache: Arc<AnswerCache>,
         delivery: DeliveryParts,
     ) -> CallParts {
-        let Self { dialer, credentials, guardrails, .. } = self;
-        CallParts { dialer, credentials, guardrails, counters, shield, cache, delivery }
+        let Self { dialer, credentials, guardrails, unpriced, .. } = self;
+        CallParts { dialer, credentials, guardrails, counters, shield, cache, unpriced, delivery }
     }
 }
 

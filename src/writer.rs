@@ -11,7 +11,7 @@ use crate::otlp::Otlp;
 use crate::parts::{Parts, Trouble};
 use gateway_domain::NanoUsd;
 use gateway_domain::ports::{Ledger, LogStore};
-use gateway_domain::price::{PriceBook, price};
+use gateway_domain::price::{PriceBook, PriceQuery, price};
 use gateway_domain::record::{CacheStatus, LogRecord, Position};
 use gateway_domain::stranger::TurnedAway;
 use gateway_store::journal::{Journal, Shipper};
@@ -233,8 +233,9 @@ fn cost(record: &LogRecord) -> Option<NanoUsd> {
         return Some(NanoUsd(0));
     }
     let usage = record.usage.as_ref()?;
-    match &record.card {
-        Some(own) => price(usage, own),
-        None => price(usage, PriceBook::builtin().card(&record.provider, &record.model)?),
-    }
+    let public = || {
+        let (provider, model) = (&*record.provider, &*record.model);
+        PriceBook::builtin().card(PriceQuery { provider, model, region: "", at: record.created_at })
+    };
+    price(usage, record.card.as_ref().or_else(public), record.created_at)
 }

@@ -20,7 +20,7 @@ use gateway_domain::resource::{Audit, Kind, Stored};
 use gateway_domain::secret::mask;
 use serde::Serialize;
 use serde_json::{Map, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 const MIN_KEY: usize = 32;
@@ -144,6 +144,7 @@ impl First {
             known_routes_only: false,
             token_rules: Vec::new(),
             default_guardrails: DefaultGuardrails::default(),
+            model_prices: BTreeMap::new(),
             rest: Map::new(),
         };
         let rows = vec![

@@ -184,6 +184,7 @@ pub(crate) static TEMPLATES: &[Template] = &[
     path("/dp/metrics", "", "POST"),
     path("/nodes", "GET", ""),
     path("/nodes/settings", "GET", ""),
+    path("/model-prices/unpriced", "GET", ""),
     second("/batches/{id}", "PUT"),
     second("/models", "GET"),
 ];

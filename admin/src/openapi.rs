@@ -21,7 +21,7 @@ fn browse(_: &App) -> Reply {
 pub(crate) fn document(table: &[Route]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in table {
-        let path = if route.place == Place::Api { format!("/v1{}", route.path) } else { route.path.to_owned() };
+        let path = if route.place == Place::Api { format!("/v1{}", route.path) } else { route.path.replace("{*", "{") };
         let entry = paths.entry(path).or_insert_with(|| json!({}));
         entry[route.method.as_str().to_lowercase()] = operation(route);
     }
@@ -62,9 +62,10 @@ fn problem() -> Value {
 
 fn operation(route: &Route) -> Value {
     let segments = route.path.split('/').filter(|s| !s.is_empty());
-    let plain: Vec<&str> = segments.map(|s| s.trim_matches(['{', '}'])).collect();
+    let plain: Vec<&str> = segments.map(|s| s.trim_matches(['{', '*', '}'])).collect();
     let tag = plain.iter().find(|s| **s != "admin").copied().unwrap_or("root");
-    let variables = route.path.split('/').filter_map(|s| s.strip_prefix('{')?.strip_suffix('}'));
+    let variables =
+        route.path.split('/').filter_map(|s| Some(s.strip_prefix('{')?.strip_suffix('}')?.trim_start_matches('*')));
     let variables: Vec<&str> = variables.collect();
     let mut parameters: Vec<Value> = variables
         .iter()

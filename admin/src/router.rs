@@ -226,14 +226,20 @@ async fn read(body: Body) -> Result<Bytes, Problem> {
     })
 }
 
-/// Segments of a path; `None` stands for a variable.
-type Pattern = Vec<Option<&'static str>>;
+/// A path taken apart.
+struct Pattern {
+    /// `None` stands for a variable.
+    segments: Vec<Option<&'static str>>,
+    /// The last variable takes whatever follows, slashes too.
+    is_open: bool,
+}
 
 static ROOTS: LazyLock<Vec<Pattern>> =
     LazyLock::new(|| TABLE.iter().filter(|r| r.place == Place::Root).map(|r| pattern(r.path)).collect());
 
 fn pattern(path: &'static str) -> Pattern {
-    path[1..].split('/').map(|s| (!s.starts_with('{')).then_some(s)).collect()
+    let segments = path[1..].split('/').map(|s| (!s.starts_with('{')).then_some(s)).collect();
+    Pattern { segments, is_open: path.contains("{*") }
 }
 
 /// True for what the proxy port hands over to this service: every path of the contract by whatever method, served or
@@ -249,12 +255,12 @@ pub fn is_control_plane(method: &Method, path: &str) -> bool {
 
 fn fits(pattern: &Pattern, path: &str) -> bool {
     let mut segments = path.split('/');
-    let same = pattern.iter().all(|want| match (want, segments.next()) {
+    let same = pattern.segments.iter().all(|want| match (want, segments.next()) {
         (Some(want), Some(segment)) => *want == segment,
         (None, Some(segment)) => !segment.is_empty(),
         (_, None) => false,
     });
-    same && segments.next().is_none()
+    same && (pattern.is_open || segments.next().is_none())
 }
 
 #[cfg(test)]
@@ -270,6 +276,8 @@ mod tests {
             (Method::GET, "/v1/health", true),
             (Method::GET, "/model-configs/pricing/openai/gpt-4o", true),
             (Method::GET, "/model-configs/pricing/openai", false),
+            (Method::HEAD, "/model-configs/pricing/workers-ai/@cf/meta/llama", true),
+            (Method::GET, "/model-configs/general/openai/gpt-4o", true),
             (Method::POST, "/model-configs/pricing/openai/gpt-4o", false),
             (Method::GET, "/metrics", false),
             (Method::GET, "/health/ready", false),

@@ -170,7 +170,7 @@ pub struct LogRecord {
     /// Filled by the writer.
     pub cost: Option<NanoUsd>,
     /// The price of this target where it is not what everybody pays; for the writer, not stored.
-    pub card: Option<Arc<PriceCard>>,
+    pub card: Option<PriceCard>,
     pub timings: Timings,
     pub steps: Steps,
     pub request_bytes: u64,

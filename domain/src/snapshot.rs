@@ -4,12 +4,14 @@
 mod entry;
 mod keys;
 mod models;
+mod prices;
 
 pub use entry::{
     Defaults, Key, ManagedProvider, Org, PartnerCredentials, Person, Policy, Rotation, SavedConfig, SavedGuardrail,
     Upstream, UsagePolicy, Workspace,
 };
 use keys::{Edit, Keys};
+pub use prices::{OrgPrices, region};
 
 use crate::catalog::Catalog;
 use crate::egress::Trusted;

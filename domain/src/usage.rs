@@ -1,6 +1,10 @@
 //! What a call used. Classes are disjoint: a token counted as a cache read is not in `input`,
 //! a reasoning token is not in `output`. Providers report overlapping numbers; translators split them.
 
+mod detail;
+
+pub use detail::{PictureQuality, PictureSize, ServiceTier, UsageDetail};
+
 use serde::{Deserialize, Serialize};
 
 /// Tokens of either direction that have no bytes in the bodies: as many as fit into the largest models.
@@ -21,6 +25,9 @@ pub struct Usage {
     pub images: u64,
     /// Counted or guessed by the gateway, not reported by the provider.
     pub estimated: bool,
+    /// What prices look at beside these counts; most calls have none of it.
+    #[serde(skip_serializing_if = "UsageDetail::is_plain")]
+    pub detail: UsageDetail,
 }
 
 impl Usage {
@@ -59,6 +66,7 @@ impl Usage {
             audio_out: take(&mut completion, self.audio_out),
             images: self.images.min(MOST_IMAGES),
             estimated: self.estimated,
+            detail: self.detail.believable(),
         };
         Self { estimated: self.estimated || bounded != self, ..bounded }
     }

@@ -120,6 +120,11 @@ impl Wants {
         self.asks.iter().any(|a| a.measured != Measured::Requests || a.keep == Keep::Shared)
     }
 
+    /// Whether a limit on money has to do with it.
+    pub fn are_of_money(&self) -> bool {
+        self.asks.iter().chain(&self.costs).any(|a| a.measured == Measured::Cost)
+    }
+
     /// A call that uses nothing by its nature, such as a look at a file, asks for nothing but to be one, and no budget
     /// has to do with it.
     pub fn only_requests(&mut self) {

@@ -216,7 +216,7 @@ pub fn in_band(operation: Operation, failure: &Failure) -> Bytes {
 
 /// Collects steps into a whole answer in the client's dialect.
 pub(crate) enum Whole {
-    Chat(Completion),
+    Chat(Box<Completion>),
     Messages(Box<message::Writer<message::Collected>>),
     Responses(Box<response::Writer>),
 }
@@ -227,7 +227,7 @@ impl Whole {
         match call.operation {
             Operation::Messages => Self::Messages(Box::new(message::Writer::new(frame, message::Collected::default()))),
             Operation::Responses => Self::Responses(Box::new(response::Writer::unheard(frame, call.body))),
-            _ => Self::Chat(Completion::new(frame)),
+            _ => Self::Chat(Box::new(Completion::new(frame))),
         }
     }
 

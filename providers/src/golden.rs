@@ -20,8 +20,8 @@ use gateway_domain::catalog::AuthStyle;
 use gateway_domain::cloud::{Settings, base_url, setting};
 use gateway_domain::money::PicoRate;
 use gateway_domain::operation::route;
-use gateway_domain::price::{PriceCard, price};
-use gateway_domain::{Fault, Usage};
+use gateway_domain::price::{PriceCard, PriceClass, PriceList, TierRates, price};
+use gateway_domain::{Fault, Timestamp, Usage};
 use http::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -170,16 +170,20 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).expect("JSON") + "\n"
 }
 
-/// A card of its own, so that new prices change no golden file: 1, 0.1, 1.25 and 5 dollars per million.
+/// A card of its own, so that new prices change no golden file: 1, 0.1, 1.25 and 5 dollars per million,
+/// and a cent for a search.
 fn cost(usage: &Usage) -> Option<i64> {
-    let card = PriceCard {
-        input: Some(PicoRate(1_000_000)),
-        cache_read: Some(PicoRate(100_000)),
-        cache_write: Some(PicoRate(1_250_000)),
-        output: Some(PicoRate(5_000_000)),
-        ..PriceCard::default()
-    };
-    price(usage, &card).map(|nano| nano.0)
+    let rates = [
+        (PriceClass::Input, 1_000_000),
+        (PriceClass::CacheRead, 100_000),
+        (PriceClass::CacheWrite, 1_250_000),
+        (PriceClass::Output, 5_000_000),
+        (PriceClass::WebSearch, 10_000_000_000),
+    ];
+    let rates = rates.into_iter().map(|(class, rate)| (class, PicoRate(rate))).collect();
+    let standard = TierRates { rates, ..TierRates::default() };
+    let card = PriceCard::public(PriceList { standard, ..PriceList::default() });
+    price(usage, Some(&card), Timestamp(0)).map(|nano| nano.0)
 }
 
 fn usage_text(usage: Option<Usage>, rest: Value) -> String {

@@ -5,7 +5,7 @@ use crate::adapter::{Call, Ending, Failure, Outgoing, Pieces, Progress, Reply, S
 use crate::failure::Trouble;
 use crate::passthrough::Seen;
 use crate::sse;
-use crate::wire::usage::{AnthropicUsage, GeminiUsage, OpenAiUsage};
+use crate::wire::usage::{AnthropicUsage, GeminiUsage, OpenAiUsage, served, told};
 use crate::wire::{Text, read};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::{Dialect, Usage};
@@ -57,6 +57,8 @@ pub(crate) fn failure(status: u16, body: &Bytes) -> Failure {
 #[derive(Deserialize)]
 struct Said<'a> {
     #[serde(borrow)]
+    service_tier: Option<&'a RawValue>,
+    #[serde(borrow)]
     model: Option<Text<'a>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
@@ -75,6 +77,8 @@ struct Said<'a> {
 
 #[derive(Deserialize)]
 struct Inner<'a> {
+    #[serde(borrow)]
+    service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
     model: Option<Text<'a>>,
     #[serde(borrow)]
@@ -103,10 +107,14 @@ impl Meter {
         if let Some(usage) = said.gemini_usage.and_then(|raw| read::<GeminiUsage>(raw.get().as_bytes())) {
             self.gemini = usage.split().or(self.gemini);
         }
-        let Some(usage) = said.usage.or(inner.and_then(|i| i.usage)) else { return };
+        let Some(usage) = said.usage.or(inner.as_ref().and_then(|i| i.usage)) else { return };
         match self.dialect {
             Dialect::OpenAi | Dialect::Google => {
-                self.openai = read::<OpenAiUsage>(usage.get().as_bytes()).and_then(|u| u.split()).or(self.openai)
+                let usage = read::<OpenAiUsage>(usage.get().as_bytes()).and_then(|u| u.split());
+                // Whoever it is of is not known here, so no figure of its own is believed.
+                let tier = said.service_tier.or(inner.and_then(|i| i.service_tier));
+                let usage = served(tier.map(RawValue::get), told("", usage));
+                self.openai = usage.or(self.openai);
             }
             Dialect::Anthropic => {
                 if let Some(usage) = read::<AnthropicUsage>(usage.get().as_bytes()) {

@@ -172,7 +172,10 @@ impl Inner {
                 let sum = || self.cost.with_label_values(&labels(&[&*r.provider, r.operation], extra));
                 spent.get_or_insert_with(sum).add(cost.usd());
             }
-            None => self.unpriced.inc(),
+            None => {
+                self.unpriced.inc();
+                self.unpriced_models.count(&r.provider, &r.model);
+            }
         }
     }
 }

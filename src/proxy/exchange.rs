@@ -8,6 +8,7 @@ mod judged;
 mod lookup;
 mod read;
 mod retries;
+mod unpriced;
 
 use super::client::{Client, ClientLeft, EarlyKeepalive, linger};
 use super::deliver::{self, Delivery, DeliveryParts, Outcome};
@@ -28,6 +29,7 @@ use http::{HeaderValue, header};
 use judged::Verdicts;
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use unpriced::UnpricedCalls;
 
 /// What of the gateway a call needs.
 pub(crate) struct CallParts {
@@ -37,6 +39,7 @@ pub(crate) struct CallParts {
     pub(crate) counters: Arc<dyn Counters>,
     pub(crate) shield: Arc<Shield>,
     pub(crate) cache: Arc<AnswerCache>,
+    pub(crate) unpriced: UnpricedCalls,
     pub(crate) delivery: DeliveryParts,
 }
 
@@ -247,7 +250,7 @@ impl<'a> Exchange<'a> {
         }
         let late = attempt.info.late_prices.as_ref();
         if let Some(card) = late.and_then(|prices| prices.of(record.response_model.as_deref())) {
-            holds.price_at(*card);
+            holds.price_at(card.clone(), self.request.at);
             record.card = Some(card);
         }
         // What the cache answers was paid for by another.

@@ -1,6 +1,8 @@
 //! What the gateway answers itself on the proxy port: greeting, health, the model catalogue, and the
 //! control-plane routes, which are handed to the admin service, so that clients need one base URL.
 
+mod catalogue;
+
 use super::client::{SmallAnswer, answer_early, send_head};
 use super::deliver::{bare_head, json_answer};
 use super::record::PendingRecords;
@@ -9,13 +11,11 @@ use super::routing::Routing;
 use super::{Gateway, control, json_bytes, record};
 use crate::flight::Ticket;
 use bytes::Bytes;
-use gateway_domain::config::ProviderRef;
-use gateway_domain::price::PriceBook;
+use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
 use http::{HeaderValue, Method, header};
 use pingora::proxy::Session;
-use serde_json::json;
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
 
 /// Answers what needs no upstream and no tenant. `None`: not such a request.
 pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::Result<Option<bool>> {
@@ -66,57 +66,51 @@ async fn answer(session: &mut Session, status: u16, media: &'static str, body: B
 }
 
 /// The catalogue is listed when it is asked for, or when nothing names a provider to ask.
-pub(crate) fn lists_models(request: &Request) -> bool {
-    request.route.asked() == Operation::ListModels
-        && (request.headers.integrated_models
-            || (request.headers.config.is_none()
-                && request.headers.provider.is_none()
-                && request.headers.virtual_key.is_none()))
+fn lists_models(request: &Request) -> bool {
+    request.route.asked() == Operation::ListModels && (request.headers.integrated_models || names_nobody(request))
 }
 
-/// Models that the workspace's providers are known to have: those with a price, and those that an admin listed,
-/// as `@slug/model`.
-pub(crate) async fn models(
+fn names_nobody(request: &Request) -> bool {
+    let headers = &request.headers;
+    headers.config.is_none() && headers.provider.is_none() && headers.virtual_key.is_none()
+}
+
+/// What the catalogue says to a request; `None` where a provider is to be asked.
+pub(crate) fn catalogued(request: &Request, routing: &Routing) -> Option<Result<Value, Fault>> {
+    if lists_models(request) {
+        return Some(catalogue::list(request, routing));
+    }
+    let id = single(request)?;
+    let lost = || names_nobody(request).then(|| Err(catalogue::unknown(&id)));
+    catalogue::one(request, &id).or_else(lost)
+}
+
+/// The id of the one model that is asked about: the rest of the path, slashes too.
+fn single(request: &Request) -> Option<String> {
+    let id = request.route.path.strip_prefix("/v1/models/").filter(|id| !id.is_empty())?;
+    (request.method == Method::GET).then(|| decoded(id).into_owned())
+}
+
+/// Tells what the catalogue said.
+pub(crate) async fn tell(
     gateway: &Gateway,
     session: &mut Session,
-    request: &Request,
-    routing: &Routing,
+    told: CatalogAnswer<'_>,
     records: &mut PendingRecords,
 ) -> pingora::Result<bool> {
-    let tenant = &request.tenant;
-    // A config narrows the catalogue to the providers that it names.
-    let named: Vec<&str> = routing
-        .plan
-        .config()
-        .leaves()
-        .filter_map(|leaf| match &leaf.provider {
-            ProviderRef::Managed(slug) => Some(&**slug),
-            _ => None,
-        })
-        .collect();
-    let mut data = Vec::new();
-    for provider in tenant.workspace.providers().filter(|p| named.is_empty() || named.contains(&&*p.slug)) {
-        let Some(upstream) = tenant.world.snapshot.upstream(provider.integration) else { continue };
-        let usable = provider.active && provider.expires_at.is_none_or(|t| t > request.at);
-        if !usable || !upstream.open_to(tenant.workspace.id) {
-            continue;
-        }
-        let listed = upstream.models.list.keys().map(String::as_str);
-        let known = PriceBook::builtin().models(upstream.provider.slug);
-        let all: BTreeSet<&str> = known.chain(listed).filter(|m| upstream.models.allow(m)).collect();
-        for model in all {
-            data.push(json!({
-                "id": format!("@{}/{model}", provider.slug), "object": "model", "created": 0,
-                "owned_by": upstream.provider.slug, "slug": model, "provider": provider.slug,
-            }));
-        }
-    }
-    data.sort_by_key(|m| m["id"].as_str().unwrap_or_default().to_owned());
-    let body = json_bytes(&json!({ "object": "list", "total_count": data.len(), "data": data }));
+    let CatalogAnswer { request, routing, body } = told;
+    let body = json_bytes(&body);
     let mut record = record::of(request, &request.steps(), Some(routing), None, 1);
     record.status = 200;
     record.response_bytes = body.len() as u64;
     record::finish(&mut record, request);
     records.push(record);
     answer_early(session, json_answer(&gateway.names, request, body)).await.map(|()| true)
+}
+
+/// What is answered, and to whom.
+pub(crate) struct CatalogAnswer<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) routing: &'a Routing,
+    pub(crate) body: Value,
 }

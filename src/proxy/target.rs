@@ -7,9 +7,9 @@ use gateway_domain::cloud::{self, Grant, Settings, Wrong};
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::keys::KeyHash;
-use gateway_domain::price::{PriceBook, PriceCard};
-use gateway_domain::snapshot::Upstream;
-use gateway_domain::{Fault, FaultKind, Operation, Secret};
+use gateway_domain::price::{PriceBook, PriceCard, PriceQuery};
+use gateway_domain::snapshot::{Org, Upstream, region};
+use gateway_domain::{Fault, FaultKind, Operation, Secret, Timestamp};
 use gateway_providers::{Adapter, ModelPlace, Untouched};
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -42,37 +42,57 @@ pub(crate) struct Aim {
 }
 
 impl Aim {
-    pub(crate) fn prices(&self) -> TargetPrices {
+    pub(crate) fn prices(&self, request: &Request) -> TargetPrices {
         let upstream = match &self.credential {
             Credential::Managed(upstream) => Some(upstream.clone()),
             Credential::None | Credential::Own(_) => None,
         };
-        TargetPrices { provider: self.adapter.info().slug, upstream, settings: self.settings.clone() }
+        let (org, settings) = (request.tenant.org.clone(), self.settings.clone());
+        TargetPrices { provider: self.adapter.info().slug, upstream, org, settings, at: request.at }
     }
 }
 
-/// What models cost at one target.
+/// What models cost at one target, for a call that began at its time.
 #[derive(Debug)]
 pub(crate) struct TargetPrices {
     provider: &'static str,
     upstream: Option<Arc<Upstream>>,
+    org: Arc<Org>,
     settings: Arc<Settings>,
+    at: Timestamp,
 }
 
 impl TargetPrices {
     /// The price where it is not what everybody pays.
-    pub(crate) fn own(&self, model: Option<&str>) -> Option<Arc<PriceCard>> {
+    pub(crate) fn own(&self, model: Option<&str>) -> Option<PriceCard> {
+        let model = model?;
         if let Some(upstream) = &self.upstream {
-            return upstream.own_card(model?).cloned();
+            return upstream.own_card(model, &self.org.prices, self.at);
         }
-        let behind = cloud::azure::model_behind(&self.settings, model)?;
-        PriceBook::builtin().card(cloud::azure::PRICED_AS, behind).copied().map(Arc::new)
+        if let Some(card) = self.org.prices.card(self.provider, model) {
+            return Some(card.clone());
+        }
+        match cloud::azure::model_behind(&self.settings, Some(model)) {
+            Some(behind) => PriceBook::builtin().deployed(self.query(behind)).cloned(),
+            None if region(&self.settings).is_empty() => None,
+            None => PriceBook::builtin().regional(self.query(model)).cloned(),
+        }
     }
 
     /// The price, as the record of a call will have it.
-    pub(crate) fn of(&self, model: Option<&str>) -> Option<Arc<PriceCard>> {
-        let public = || PriceBook::builtin().card(self.provider, model?).copied().map(Arc::new);
-        self.own(model).or_else(public)
+    pub(crate) fn of(&self, model: Option<&str>) -> Option<PriceCard> {
+        self.own(model).or_else(|| PriceBook::builtin().card(self.query(model?)).cloned())
+    }
+
+    /// The day on which the provider ended this model, if it did. A book that nobody has opened yet is not opened for
+    /// this: a request would wait for it.
+    pub(crate) fn shutdown(&self, model: Option<&str>) -> Option<&'static str> {
+        let known = PriceBook::opened()?.model(self.query(model?))?;
+        known.shutdown.filter(|_| known.is_shut(self.at))
+    }
+
+    fn query<'a>(&'a self, model: &'a str) -> PriceQuery<'a> {
+        PriceQuery { provider: self.provider, model, region: region(&self.settings), at: self.at }
     }
 }
 

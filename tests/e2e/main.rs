@@ -21,6 +21,8 @@ mod canary;
 #[cfg(test)]
 mod captured;
 #[cfg(test)]
+mod catalogue;
+#[cfg(test)]
 mod clocks;
 #[cfg(test)]
 mod clouds;
@@ -99,6 +101,8 @@ mod partners;
 mod passthrough;
 #[cfg(test)]
 mod postgres;
+#[cfg(test)]
+mod prices;
 #[cfg(test)]
 mod promised_json;
 #[cfg(test)]

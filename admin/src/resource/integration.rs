@@ -3,7 +3,7 @@
 
 mod access;
 mod models;
-mod pricing;
+pub(super) mod pricing;
 pub(super) mod settings;
 
 use super::provider::{AUTO, slug_of, tagged};

@@ -3,6 +3,7 @@
 
 mod defaults;
 
+use super::integration::pricing;
 use super::{Draft, Resource, Row};
 use crate::change::{Action, Around, audit, commit};
 use crate::input::{Edit, Flag, Whole};
@@ -13,6 +14,7 @@ use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::Batch;
 use gateway_domain::record::mask;
 use gateway_domain::resource::organisation::Organisation;
+use gateway_domain::resource::pricing::Rates;
 use gateway_domain::resource::rotation::Period;
 use gateway_domain::resource::security::{BadSecurity, Security};
 use gateway_domain::resource::{Kind, check_name};
@@ -20,7 +22,7 @@ use gateway_domain::scope::Scope;
 use gateway_domain::token::{KeySet, TokenRule};
 use http::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -63,6 +65,8 @@ pub(crate) struct Patch {
     known_routes_only: Edit<Flag>,
     #[serde(default)]
     token_rules: Edit<Vec<TokenRule>>,
+    #[serde(default)]
+    model_prices: Edit<Map<String, Value>>,
 }
 
 impl Resource for Organisation {
@@ -144,6 +148,11 @@ impl Resource for Organisation {
         if let Some(rules) = input.token_rules.or_default() {
             row.doc.token_rules = rules;
         }
+        match input.model_prices {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.model_prices.clear(),
+            Edit::Set(given) => row.doc.model_prices = model_prices(given, call)?,
+        }
         check_rules(&row.doc)
     }
 
@@ -171,10 +180,31 @@ impl Resource for Organisation {
             "managers_set_limits": row.doc.managers_set_limits,
             "known_routes_only": row.doc.known_routes_only,
             "token_rules": row.doc.token_rules,
+            "model_prices": row.doc.model_prices.iter().map(|(name, rates)| (name.clone(), pricing::view(rates)))
+                .collect::<Map<String, Value>>(),
             "created_at": row.created_at,
             "last_updated_at": row.updated_at,
         })
     }
+}
+
+/// What models cost the organisation, by `provider/model`: all of them at once.
+fn model_prices(given: Map<String, Value>, call: &Call) -> Result<BTreeMap<String, Rates>, Problem> {
+    const FIELD: &str = "model_prices";
+    let most = Organisation::MOST_PRICES;
+    if given.len() > most {
+        return Err(bad(FIELD, format_args!("must hold at most {most} models")));
+    }
+    let price = |(name, price): (String, Value)| {
+        let known = name.split_once('/').filter(|(_, model)| !model.is_empty() && name.len() <= 255);
+        if known.and_then(|(provider, _)| call.app.catalog.provider(provider)).is_none() {
+            return Err(bad(FIELD, "must name models as provider/model, with a provider that this version knows"));
+        }
+        let Value::Object(price) = price else { return Err(bad(FIELD, "must hold an object for each model")) };
+        let rates = pricing::rates(&format!("{FIELD}.{name}."), price)?;
+        Ok((name, rates))
+    };
+    given.into_iter().map(price).collect()
 }
 
 /// Days, or the name of a period; kept in days.

@@ -90,7 +90,11 @@ async fn organisation(story: &mut Story<'_>) {
         "jwks_uris": ["https://login.example.com/keys"], "jwks": keys, "security_settings": {"members_view_logs": false},
         "overridable_sections": ["logs"], "debug_log": false, "enforce_debug_log_setting": true,
         "cache_max_age": 86_400, "managers_set_limits": true, "known_routes_only": true,
-        "token_rules": [{"jwks_uri": "https://login.example.com/keys", "iss": "login", "aud": ["gateway"]}]});
+        "token_rules": [{"jwks_uri": "https://login.example.com/keys", "iss": "login", "aud": ["gateway"]}],
+        "model_prices": {"openai/gpt-4o": {"type": "static", "pay_as_you_go": {
+            "request_token": {"price": 0.1}, "cache_read_audio_input_token": {"price": 0.2},
+            "image": {"high": {"1024x1024": {"price": 3.0}}, "default": {"default": {"price": 2.0}}},
+            "additional_units": {"web_search": {"price": 1.0}, "request": {"price": 0.5}}}}}});
     story.send("PUT /admin/organisation", ORG, body.clone()).await;
     let mut want = body;
     want["user_api_key_rotation_period"] = json!(30);

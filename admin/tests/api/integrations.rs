@@ -154,8 +154,8 @@ async fn broken_settings_are_named() {
             "pricing_adjustments.multiplier.colour is not a known field",
         ),
         (
-            json!({"pricing_adjustments": {"multiplier": {"request_text_token": 2}}}),
-            "pricing_adjustments.multiplier.request_text_token is not available",
+            json!({"pricing_adjustments": {"multiplier": {"cache_write_image_input_token": 2}}}),
+            "pricing_adjustments.multiplier.cache_write_image_input_token is not available",
         ),
         (json!({"create_default_provider": "maybe"}), "create_default_provider must be true or false"),
         (json!({"default_provider_slug": "a b"}), "default_provider_slug may hold"),
@@ -290,8 +290,8 @@ async fn models_are_switched_on_and_off() {
         ),
         (
             json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "static",
-                "pay_as_you_go": {"image": {"hd": {"default": {"price": 1}}}}}}]}),
-            "models[0].pricing_config.pay_as_you_go.image.hd is not a known field",
+                "pay_as_you_go": {"image": {"4k": {"default": {"price": 1}}}}}}]}),
+            "models[0].pricing_config.pay_as_you_go.image.4k must be one of default, low",
         ),
         (
             json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "static",
@@ -300,8 +300,8 @@ async fn models_are_switched_on_and_off() {
         ),
         (
             json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "static",
-                "pay_as_you_go": {"additional_units": {"web_search": {"price": 1}}}}}]}),
-            "models[0].pricing_config.pay_as_you_go.additional_units.web_search is not a known field",
+                "pay_as_you_go": {"additional_units": {"moons": {"price": 1}}}}}]}),
+            "models[0].pricing_config.pay_as_you_go.additional_units.moons must be one of request",
         ),
         (
             json!({"models": [{"slug": "a", "enabled": true, "pricing_config": {"type": "dynamic"}}]}),

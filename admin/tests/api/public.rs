@@ -122,4 +122,26 @@ async fn the_price_of_a_model_is_told_without_a_key() {
     assert_eq!(house.send(get("gpt-4o-2024-08-06")).await.expect(200), price, "a dated one costs the same");
     let lost = house.send(get("gpt-0")).await.expect(404);
     assert_eq!(lost, json!({"error": "no price is known for openai/gpt-0"}));
+    let told = house.send(get("gpt-5.5")).await.expect(200);
+    assert_eq!(told["batch_config"]["pay_as_you_go"]["request_token"], json!({"price": 0.000_25}));
+    let long = &told["long_context_config"];
+    assert_eq!((&long["threshold_tokens"], &long["inclusive"]), (&json!(272_000), &json!(false)));
+    assert_eq!(long["pay_as_you_go"]["response_token"], json!({"price": 0.0045}));
+    assert_eq!(told["pay_as_you_go"]["cache_write_input_token"], json!({"price": 0, "known": false}));
+    assert_eq!(told["pay_as_you_go"]["additional_units"]["web_search"], json!({"price": 1.0}));
+    let product =
+        json!({"operation": "multiply", "operands": [{"value": "input_tokens"}, {"value": "rates.request_token"}]});
+    assert_eq!(told["calculate"]["request"]["operands"][0], product);
+    for path in
+        ["pricing/workers-ai/@cf/meta/llama-3.1-8b-instruct", "pricing/workers-ai/@cf%2Fmeta%2Fllama-3.1-8b-instruct"]
+    {
+        let asked = Request::get(format!("/model-configs/{path}")).body(Body::empty()).expect("a request");
+        assert_eq!(house.send(asked).await.expect(200)["currency"], "USD", "{path}");
+    }
+    let head = Request::head("/model-configs/pricing/openai/gpt-4o").body(Body::empty()).expect("a request");
+    assert_eq!(house.send(head).await.status, 200);
+    let general = Request::get("/model-configs/general/openai/gpt-4o").body(Body::empty()).expect("a request");
+    let general = house.send(general).await.expect(200);
+    assert_eq!((&general["type"]["primary"], &general["params"]), (&json!("chat"), &json!([])));
+    assert!(general["type"]["supported"].as_array().is_some_and(|can| can.contains(&json!("tools"))), "{general}");
 }

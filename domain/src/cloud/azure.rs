@@ -10,8 +10,6 @@ use serde::Deserialize;
 /// What tokens are asked for unless `azure_entra_scope` says otherwise.
 const SCOPE: &str = "https://cognitiveservices.azure.com/.default";
 pub(super) const DEPLOYMENTS: &str = "azure_deployment_config";
-/// Whose prices models have here: Azure asks for its global deployments what OpenAI does.
-pub const PRICED_AS: &str = "openai";
 const MOST_DEPLOYMENTS: usize = 200;
 
 /// A model that somebody deployed in a resource of Azure OpenAI.

@@ -1,13 +1,14 @@
 //! The organisation: the tenant. Holds what is set once for all its workspaces.
 
 use super::guardrail::DefaultGuardrails;
+use super::pricing::Rates;
 use super::security::Security;
 use crate::id::WorkspaceId;
 use crate::time::Timestamp;
 use crate::token::{BadKeySet, KeySet, TokenRule, Trust};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -54,6 +55,9 @@ pub struct Organisation {
     /// Of all its workspaces that are not excluded.
     #[serde(default, skip_serializing_if = "DefaultGuardrails::is_empty")]
     pub default_guardrails: DefaultGuardrails,
+    /// What models cost it, by `provider/model`, instead of what they cost everybody.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub model_prices: BTreeMap<String, Rates>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -61,6 +65,9 @@ pub struct Organisation {
 impl Organisation {
     /// More issuers than one organisation has; each is asked again and again.
     pub const MOST_JWKS_URIS: usize = 10;
+
+    /// Far more than anybody negotiates.
+    pub const MOST_PRICES: usize = 1_000;
 
     /// Seconds: least and most of `cache_max_age`.
     pub const CACHE_AGE: RangeInclusive<u32> = 60..=25_923_000;

@@ -1,12 +1,9 @@
-//! What single models of an integration have of their own: host, headers, price. Made with the snapshot, so that
-//! a request finds each by one look-up.
+//! What single models of an integration have of their own: host and headers. Made with the snapshot, so that a request
+//! finds each by one look-up.
 
 use super::{Build, Upstream};
-use crate::cloud::Settings;
-use crate::cloud::azure::PRICED_AS;
 use crate::egress::check_custom_host;
 use crate::id::WorkspaceId;
-use crate::price::{PriceBook, PriceCard};
 use crate::resource::integration::{Access, Integration};
 use crate::resource::limits::Limits;
 use std::collections::{BTreeMap, HashMap};
@@ -38,33 +35,6 @@ pub(super) fn tuned(
         out.insert(slug.clone(), Arc::new(own));
     }
     Ok(out)
-}
-
-/// Prices of models that are not what everybody pays: set by the admin, of a base model, or with a factor.
-pub(super) fn cards(doc: &Integration, provider: &str, settings: &Settings) -> HashMap<String, Arc<PriceCard>> {
-    let book = PriceBook::builtin();
-    let mut cards: HashMap<String, PriceCard> = HashMap::new();
-    if doc.price_factors.is_some() {
-        let all = book.models(provider).filter_map(|m| Some((m.to_owned(), *book.card(provider, m)?)));
-        cards.extend(all);
-    }
-    // What a deployment is said to be.
-    let behind =
-        settings.deployments().iter().filter_map(|d| d.model.as_deref()).chain(settings.get("azure_model_name"));
-    cards.extend(behind.filter_map(|m| Some((m.to_owned(), *book.card(PRICED_AS, m)?))));
-    for (slug, model) in &doc.models.list {
-        let own = model.rates.map(|r| r.card());
-        let base = model.base_model_slug.as_deref();
-        let base = base.and_then(|b| {
-            let set = doc.models.list.get(b).and_then(|m| m.rates).map(|r| r.card());
-            set.or_else(|| book.card(provider, b).copied())
-        });
-        if let Some(card) = own.or(base) {
-            cards.insert(slug.clone(), card);
-        }
-    }
-    let factors = doc.price_factors.unwrap_or_default();
-    cards.into_iter().map(|(model, card)| (model, Arc::new(factors.apply(&card)))).collect()
 }
 
 pub(super) fn limits(access: &Access) -> BTreeMap<WorkspaceId, Arc<Limits>> {

@@ -7,7 +7,7 @@ use crate::failure::{self, Trouble};
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
 use crate::tokens::Said;
-use crate::wire::usage::OpenAiUsage;
+use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Operation};
@@ -35,6 +35,8 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
+    #[serde(borrow)]
+    service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
     model: Option<Text<'a>>,
     #[serde(borrow)]
@@ -141,6 +143,7 @@ impl ChunkGrammar {
         }
         let usage = chunk.usage.or_else(|| chunk.x_groq.as_ref()?.usage);
         let usage = usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
+        let usage = served(chunk.service_tier.map(RawValue::get), told(self.slug, usage));
         seen.usage = usage.or(seen.usage);
         match chunk.choices.as_deref() {
             Some([]) if usage.is_some() && self.hide_usage => Verdict::Hide,

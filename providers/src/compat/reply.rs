@@ -6,9 +6,10 @@ use crate::edit;
 use crate::failure::{self, Trouble};
 use crate::translate::{self, Bad};
 use crate::wire::members::Members;
-use crate::wire::usage::OpenAiUsage;
+use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
+use gateway_domain::usage::{PictureSize, UsageDetail};
 use gateway_domain::{AnswerForm, Dialect, Operation, Usage};
 use memchr::memmem::Finder;
 use serde::Deserialize;
@@ -24,6 +25,8 @@ struct Answer<'a> {
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    service_tier: Option<&'a RawValue>,
     choices: Option<IgnoredAny>,
 }
 
@@ -33,12 +36,13 @@ fn common_reply(body: &Bytes) -> Option<Reply> {
     static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"usage\""));
     static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"error\""));
     let mut members = Members::of(std::str::from_utf8(body).ok()?).ok()?;
-    let mut model = None;
+    let (mut model, mut tier) = (None, None);
     loop {
         match members.key().ok()?? {
             "choices" => break,
             "model" if model.is_none() => model = Some(members.value().ok()?),
-            "model" | "usage" | "error" => return None,
+            "service_tier" if tier.is_none() => tier = Some(members.value().ok()?),
+            "model" | "usage" | "error" | "service_tier" => return None,
             _ => drop(members.value().ok()?),
         }
     }
@@ -55,11 +59,13 @@ fn common_reply(body: &Bytes) -> Option<Reply> {
         let value = members.value().ok()?;
         match key {
             "model" if model.is_none() => model = Some(value),
-            "model" | "choices" => return None,
+            "service_tier" if tier.is_none() => tier = Some(value),
+            "model" | "choices" | "service_tier" => return None,
             _ => {}
         }
     }
     members.end().ok()?;
+    let usage = served(tier, usage);
     // It may stand among what was passed by.
     let model = serde_json::from_str::<Option<String>>(model?).ok()?;
     Some(Reply { body: body.clone(), usage, model })
@@ -67,15 +73,30 @@ fn common_reply(body: &Bytes) -> Option<Reply> {
 
 /// Images are counted, not read.
 #[derive(Deserialize)]
-struct Pictures {
+struct Pictures<'a> {
     data: Vec<IgnoredAny>,
+    #[serde(borrow)]
+    quality: Option<Text<'a>>,
+    #[serde(borrow)]
+    size: Option<Text<'a>>,
+}
+
+impl Pictures<'_> {
+    fn usage(&self) -> Usage {
+        let (quality, size) = (self.quality.as_ref().map_or("", |q| &*q.0), self.size.as_ref().map_or("", |s| &*s.0));
+        let detail = UsageDetail { picture: PictureSize::named(quality, size), ..UsageDetail::default() };
+        Usage { images: self.data.len() as u64, detail, ..Usage::default() }
+    }
 }
 
 pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let plain = matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
     match plain.then(|| common_reply(body)).flatten() {
         Some(reply) => Ok(reply),
-        None => thorough_reply(slug, call.operation, body),
+        None => {
+            let reply = thorough_reply(slug, call.operation, body)?;
+            Ok(Reply { usage: told(slug, reply.usage), ..reply })
+        }
     }
 }
 
@@ -104,9 +125,10 @@ fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Repl
         return Err(trouble.verbatim(trouble.status(), body.clone()));
     }
     // A response that is told again was counted when it was made.
-    let mut usage = usage_of(answer.usage).filter(|_| !operation.facts().about_kept_response);
+    let usage = usage_of(answer.usage).filter(|_| !operation.facts().about_kept_response);
+    let mut usage = served(answer.service_tier.map(RawValue::get), usage);
     if usage.is_none() && operation == Operation::ImagesGenerate {
-        usage = read::<Pictures>(body).map(|p| Usage { images: p.data.len() as u64, ..Usage::default() });
+        usage = read::<Pictures<'_>>(body).map(|p| p.usage());
     }
     Ok(Reply { body: body.clone(), usage, model: answer.model.map(|m| m.0.into_owned()) })
 }
@@ -173,6 +195,9 @@ mod tests {
             format!("{{\n  \"model\" : null,\n  {choices} ,\n  {usage}\n}}\n"),
             format!(r#"{{"id":"c",{choices},{usage},"model":"m"}}"#),
             format!(r#"{{"model":"\u006d","choices":[],{usage}}}"#),
+            format!(r#"{{"model":"m",{choices},{usage},"service_tier":"default"}}"#),
+            format!(r#"{{"model":"m",{choices},"service_tier":null,{usage}}}"#),
+            format!(r#"{{"model":"m",{choices},{usage},"service_tier":"priority"}}"#),
         ];
         let odd = [
             format!(r#"{{"id":"c",{usage},"model":"m",{choices}}}"#),

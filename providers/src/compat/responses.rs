@@ -5,7 +5,7 @@ use crate::adapter::{Failure, Progress};
 use crate::failure::{self, Trouble};
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
-use crate::wire::usage::OpenAiUsage;
+use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
 use gateway_domain::Dialect;
@@ -38,6 +38,8 @@ struct Event<'a> {
 
 #[derive(Deserialize)]
 struct Response<'a> {
+    #[serde(borrow)]
+    service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
     model: Option<Text<'a>>,
     #[serde(borrow)]
@@ -78,6 +80,7 @@ impl ResponsesGrammar {
                 seen.model = response.model.as_ref().map(|m| m.0.to_string());
             }
             let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
+            let usage = served(response.service_tier.map(RawValue::get), told(self.slug, usage));
             seen.usage = usage.filter(|_| self.counts).or(seen.usage);
         }
         match &*event.kind.0 {

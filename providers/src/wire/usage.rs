@@ -1,9 +1,16 @@
 //! Token counts as providers report them, split into the disjoint classes of [`Usage`].
 //! OpenAI-like counts overlap (cached tokens are part of the prompt); Anthropic's input classes do not.
 
+mod shown;
+
+pub(crate) use shown::{ChatUsage, MessageUsage, ResponseUsage};
+
 use super::members::{Members, Odd};
 use gateway_domain::Usage;
-use serde::{Deserialize, Deserializer, Serialize};
+use gateway_domain::money::NanoUsd;
+use gateway_domain::usage::{ServiceTier, UsageDetail};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// Usage of chat completions, responses, embeddings and images; the names differ, the meaning does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -34,6 +41,12 @@ pub(crate) struct OpenAiUsage {
     cache_read_input_tokens: Option<u64>,
     #[serde(deserialize_with = "count")]
     cache_creation_input_tokens: Option<u64>,
+    /// What the provider says that the call cost, in dollars; believed of few, see [`told`].
+    #[serde(deserialize_with = "dollars")]
+    cost: Option<NanoUsd>,
+    /// Seconds of sound, of a transcription that is billed by them.
+    #[serde(deserialize_with = "millis")]
+    seconds: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -48,6 +61,12 @@ struct Details {
     audio_tokens: Option<u64>,
     #[serde(deserialize_with = "count")]
     reasoning_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    image_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    accepted_prediction_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    rejected_prediction_tokens: Option<u64>,
 }
 
 impl Details {
@@ -64,6 +83,9 @@ impl Details {
             "cache_write_tokens" => skim_count(&mut details.cache_write_tokens, at),
             "audio_tokens" => skim_count(&mut details.audio_tokens, at),
             "reasoning_tokens" => skim_count(&mut details.reasoning_tokens, at),
+            "image_tokens" => skim_count(&mut details.image_tokens, at),
+            "accepted_prediction_tokens" => skim_count(&mut details.accepted_prediction_tokens, at),
+            "rejected_prediction_tokens" => skim_count(&mut details.rejected_prediction_tokens, at),
             _ => at.value().map(drop),
         })
     }
@@ -104,15 +126,25 @@ impl OpenAiUsage {
             "cached_tokens" => &mut self.cached_tokens,
             "cache_read_input_tokens" => &mut self.cache_read_input_tokens,
             "cache_creation_input_tokens" => &mut self.cache_creation_input_tokens,
+            "cost" if self.cost.is_none() => {
+                self.cost = serde_json::from_str::<Value>(at.value()?).ok().as_ref().and_then(money);
+                return Ok(());
+            }
+            // No whole number, and rare.
+            "cost" | "seconds" => return Err(Odd),
             _ => return at.value().map(drop),
         };
         skim_count(count, at)
     }
 
-    /// `None` when the object reports no tokens at all (rerank units, seconds of audio).
+    /// `None` when the object reports nothing that is billed (rerank units).
     pub(crate) fn split(&self) -> Option<Usage> {
         let prompt = self.prompt_tokens.or(self.input_tokens);
         let completion = self.completion_tokens.or(self.output_tokens);
+        if let (None, None, None, Some(millis_in)) = (prompt, completion, self.total_tokens, self.seconds) {
+            let detail = UsageDetail { millis_in, ..UsageDetail::default() };
+            return Some(Usage { detail, ..Usage::default() });
+        }
         let into = self.prompt_tokens_details.or(self.input_tokens_details).unwrap_or_default();
         let out = self.completion_tokens_details.or(self.output_tokens_details).unwrap_or_default();
         let (prompt, completion) = match (prompt, completion, self.total_tokens) {
@@ -141,9 +173,43 @@ impl OpenAiUsage {
             reasoning,
             audio_in,
             audio_out,
-            ..Usage::default()
+            images: 0,
+            estimated: false,
+            detail: UsageDetail {
+                image_in: small(into.image_tokens),
+                image_out: small(out.image_tokens),
+                prediction_accepted: small(out.accepted_prediction_tokens),
+                prediction_rejected: small(out.rejected_prediction_tokens),
+                told: self.cost,
+                ..UsageDetail::default()
+            },
         })
     }
+}
+
+/// Of whom the figure that an answer names is what was paid: OpenRouter
+/// (<https://openrouter.ai/docs/use-cases/usage-accounting>) and Perplexity
+/// (<https://docs.perplexity.ai/guides/pricing>). Anybody else's is left aside.
+pub(crate) fn told(slug: &str, usage: Option<Usage>) -> Option<Usage> {
+    let mut usage = usage?;
+    if !matches!(slug, "openrouter" | "perplexity-ai") {
+        usage.detail.told = None;
+    }
+    Some(usage)
+}
+
+/// The tier that an answer says it was served at, as it stands in its JSON.
+pub(crate) fn served(tier: Option<&str>, usage: Option<Usage>) -> Option<Usage> {
+    let mut usage = usage?;
+    if let Some(name) = tier.and_then(|tier| tier.strip_prefix('"')?.strip_suffix('"')) {
+        usage.detail.tier = ServiceTier::named(name);
+    }
+    Some(usage)
+}
+
+/// Parts of a class: what lies beyond is no count of tokens of one call.
+fn small(count: Option<u64>) -> u32 {
+    u32::try_from(count.unwrap_or_default()).unwrap_or(u32::MAX)
 }
 
 /// Usage of an Anthropic message; in a stream the counts of a later event replace those of an earlier one.
@@ -159,6 +225,27 @@ pub(crate) struct AnthropicUsage {
     #[serde(deserialize_with = "count")]
     output_tokens: Option<u64>,
     output_tokens_details: Option<Thinking>,
+    cache_creation: Option<Keeping>,
+    server_tool_use: Option<ServerTools>,
+    #[serde(deserialize_with = "tier")]
+    service_tier: Option<ServiceTier>,
+    #[serde(deserialize_with = "tier")]
+    speed: Option<ServiceTier>,
+}
+
+/// Cache writes by how long they are kept.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Keeping {
+    #[serde(deserialize_with = "count")]
+    ephemeral_1h_input_tokens: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServerTools {
+    #[serde(deserialize_with = "count")]
+    web_search_requests: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -175,6 +262,10 @@ impl AnthropicUsage {
         self.cache_creation_input_tokens = later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
         self.output_tokens = later.output_tokens.or(self.output_tokens);
         self.output_tokens_details = later.output_tokens_details.or(self.output_tokens_details);
+        self.cache_creation = later.cache_creation.or(self.cache_creation);
+        self.server_tool_use = later.server_tool_use.or(self.server_tool_use);
+        self.service_tier = later.service_tier.or(self.service_tier);
+        self.speed = later.speed.or(self.speed);
     }
 
     pub(crate) fn split(&self) -> Option<Usage> {
@@ -189,8 +280,20 @@ impl AnthropicUsage {
             cache_write: self.cache_creation_input_tokens.unwrap_or(0),
             output: output - thinking,
             reasoning: thinking,
+            detail: UsageDetail {
+                cache_write_1h: small(self.cache_creation.and_then(|kept| kept.ephemeral_1h_input_tokens)),
+                web_searches: small(self.server_tool_use.and_then(|tools| tools.web_search_requests)),
+                tier: self.tier(),
+                ..UsageDetail::default()
+            },
             ..Usage::default()
         })
+    }
+
+    /// Speed is bought apart from the tier.
+    fn tier(&self) -> ServiceTier {
+        let faster = self.speed.filter(|speed| *speed != ServiceTier::Standard);
+        faster.or(self.service_tier).unwrap_or_default()
     }
 }
 
@@ -244,6 +347,10 @@ pub(crate) struct GeminiUsage {
     prompt_tokens_details: Vec<Modality>,
     cache_tokens_details: Vec<Modality>,
     candidates_tokens_details: Vec<Modality>,
+    /// Vertex AI's name of the tier.
+    traffic_type: Option<String>,
+    #[serde(deserialize_with = "tier")]
+    service_tier: Option<ServiceTier>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -257,9 +364,11 @@ struct Modality {
 impl GeminiUsage {
     /// `None` when nothing is counted.
     pub(crate) fn split(&self) -> Option<Usage> {
-        let audio = |all: &[Modality]| -> u64 {
-            all.iter().filter(|m| m.modality == "AUDIO").filter_map(|m| m.token_count).sum()
+        let tokens = |all: &[Modality], of: &str| -> u64 {
+            all.iter().filter(|m| m.modality == of).filter_map(|m| m.token_count).sum()
         };
+        let (prompted, cached) = (&self.prompt_tokens_details, &self.cache_tokens_details);
+        let fresh = |of: &str| tokens(prompted, of).saturating_sub(tokens(cached, of));
         let reasoning = self.thoughts_token_count.unwrap_or(0);
         let tools = self.tool_use_prompt_token_count.unwrap_or(0);
         let (prompt, output) = match (self.prompt_token_count, self.candidates_token_count, self.total_token_count) {
@@ -267,9 +376,8 @@ impl GeminiUsage {
             (prompt, output, _) => (prompt.unwrap_or(0), output.unwrap_or(0)),
         };
         let cache_read = self.cached_content_token_count.unwrap_or(0).min(prompt);
-        let fresh_audio = audio(&self.prompt_tokens_details).saturating_sub(audio(&self.cache_tokens_details));
-        let audio_in = fresh_audio.min(prompt - cache_read);
-        let audio_out = audio(&self.candidates_tokens_details).min(output);
+        let audio_in = fresh("AUDIO").min(prompt - cache_read);
+        let audio_out = tokens(&self.candidates_tokens_details, "AUDIO").min(output);
         Some(Usage {
             input: prompt - cache_read - audio_in + tools,
             cache_read,
@@ -277,8 +385,29 @@ impl GeminiUsage {
             reasoning,
             audio_in,
             audio_out,
+            detail: UsageDetail {
+                audio_cache_read: small(Some(tokens(cached, "AUDIO"))),
+                image_cache_read: small(Some(tokens(cached, "IMAGE"))),
+                image_in: small(Some(fresh("IMAGE"))),
+                video_in: small(Some(fresh("VIDEO"))),
+                image_out: small(Some(tokens(&self.candidates_tokens_details, "IMAGE"))),
+                tier: self.tier(),
+                ..UsageDetail::default()
+            },
             ..Usage::default()
         })
+    }
+
+    /// <https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse>
+    fn tier(&self) -> ServiceTier {
+        match self.traffic_type.as_deref() {
+            None => self.service_tier.unwrap_or_default(),
+            Some("ON_DEMAND" | "TRAFFIC_TYPE_UNSPECIFIED") => ServiceTier::Standard,
+            Some("ON_DEMAND_FLEX") => ServiceTier::Flex,
+            Some("ON_DEMAND_PRIORITY") => ServiceTier::Priority,
+            // Throughput that was bought before costs nothing by the token.
+            Some(_) => ServiceTier::Unknown,
+        }
     }
 }
 
@@ -309,113 +438,32 @@ impl CohereUsage {
     }
 }
 
-/// Usage as an OpenAI client reads it, made from the disjoint classes.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct ChatUsage {
-    prompt_tokens: u64,
-    completion_tokens: u64,
-    total_tokens: u64,
-    prompt_tokens_details: PromptDetails,
-    completion_tokens_details: CompletionDetails,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_read_input_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_creation_input_tokens: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct PromptDetails {
-    cached_tokens: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    cache_write_tokens: u64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct CompletionDetails {
-    reasoning_tokens: u64,
-}
-
-impl ChatUsage {
-    /// The names of the cache classes are no OpenAI fields, so `strict` leaves them out.
-    pub(crate) fn new(usage: &Usage, strict: bool) -> Self {
-        Self {
-            prompt_tokens: usage.prompt(),
-            completion_tokens: usage.completion(),
-            total_tokens: usage.total(),
-            prompt_tokens_details: PromptDetails {
-                cached_tokens: usage.cache_read,
-                cache_write_tokens: usage.cache_write,
-            },
-            completion_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning },
-            cache_read_input_tokens: (!strict).then_some(usage.cache_read),
-            cache_creation_input_tokens: (!strict).then_some(usage.cache_write),
-        }
-    }
-}
-
-/// Usage as a client of Anthropic's Messages reads it.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct MessageUsage {
-    input_tokens: u64,
-    cache_creation_input_tokens: u64,
-    cache_read_input_tokens: u64,
-    output_tokens: u64,
-}
-
-impl MessageUsage {
-    pub(crate) fn new(usage: &Usage) -> Self {
-        let (cache_read, cache_write) = (usage.cache_read, usage.cache_write);
-        Self {
-            // Whatever class a prompt token is of, beside the two of the cache.
-            input_tokens: usage.prompt() - cache_read - cache_write,
-            cache_creation_input_tokens: cache_write,
-            cache_read_input_tokens: cache_read,
-            output_tokens: usage.completion(),
-        }
-    }
-}
-
-/// Usage as a client of OpenAI's Responses reads it.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct ResponseUsage {
-    input_tokens: u64,
-    input_tokens_details: InputDetails,
-    output_tokens: u64,
-    output_tokens_details: CompletionDetails,
-    total_tokens: u64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct InputDetails {
-    cached_tokens: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    cache_write_tokens: u64,
-}
-
-impl ResponseUsage {
-    pub(crate) fn new(usage: &Usage) -> Self {
-        Self {
-            input_tokens: usage.prompt(),
-            input_tokens_details: InputDetails {
-                cached_tokens: usage.cache_read,
-                cache_write_tokens: usage.cache_write,
-            },
-            output_tokens: usage.completion(),
-            output_tokens_details: CompletionDetails { reasoning_tokens: usage.reasoning },
-            total_tokens: usage.total(),
-        }
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form serde asks for")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
 /// Counts come as integers, now and then as `12.0` or null; a nonsense count is no reason to lose an answer.
 fn count<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, NaN is 0")]
     Option::<f64>::deserialize(d).map(|n| n.map(|n| n as u64))
+}
+
+/// The name of a tier; what is none is no reason to lose an answer.
+fn tier<'de, D: Deserializer<'de>>(d: D) -> Result<Option<ServiceTier>, D::Error> {
+    let name = Option::<Value>::deserialize(d)?;
+    Ok(name.and_then(|name| name.as_str().map(|name| ServiceTier::named(&name.to_lowercase()))))
+}
+
+/// Dollars as a number, or an object that has their sum.
+fn money(cost: &Value) -> Option<NanoUsd> {
+    let dollars = cost.as_f64().or_else(|| cost["total_cost"].as_f64())?;
+    #[expect(clippy::cast_possible_truncation, reason = "of a number that is not large")]
+    (0.0..1e6).contains(&dollars).then(|| NanoUsd((dollars * 1e9).round() as i64))
+}
+
+fn dollars<'de, D: Deserializer<'de>>(d: D) -> Result<Option<NanoUsd>, D::Error> {
+    Option::<Value>::deserialize(d).map(|cost| cost.as_ref().and_then(money))
+}
+
+fn millis<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u32>, D::Error> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, NaN is 0")]
+    Option::<f64>::deserialize(d).map(|n| n.map(|n| (n * 1e3).round() as u32))
 }
 
 #[cfg(test)]
@@ -490,6 +538,7 @@ mod tests {
             output: 10,
             audio_out: 2,
             reasoning: 30,
+            detail: UsageDetail { audio_cache_read: 8, ..UsageDetail::default() },
             ..Usage::default()
         };
         assert_eq!(split, expected);

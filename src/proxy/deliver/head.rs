@@ -28,6 +28,7 @@ pub(crate) struct ReplyNames {
     guardrails: Names,
     processing: Names,
     adjusted: Names,
+    shutdown: Names,
     exception: Names,
     /// Of requests and of tokens: limit, remaining, reset.
     limits: [[Names; 3]; 2],
@@ -73,6 +74,7 @@ impl ReplyNames {
             guardrails: names("guardrails"),
             processing: names("processing-us"),
             adjusted: names("adjusted-params"),
+            shutdown: names("model-shutdown"),
             exception: names("gateway-exception"),
             limits: ["requests", "tokens"]
                 .map(|kind| ["limit", "remaining", "reset"].map(|what| names(&format!("ratelimit-{what}-{kind}")))),
@@ -212,6 +214,9 @@ fn mark(names: &ReplyNames, head: &mut HeaderMap, values: &mut Values, request: 
     put(head, &names.processing, &values.number(info.own_work_us(request)));
     if !info.adjusted.is_empty() {
         put(head, &names.adjusted, &values.text(&info.adjusted.join(",")));
+    }
+    if let Some(day) = info.shutdown {
+        put(head, &names.shutdown, &HeaderValue::from_static(day));
     }
 }
 

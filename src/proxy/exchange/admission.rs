@@ -113,11 +113,15 @@ impl Gate<'_> {
         if wants.is_empty() {
             return Ok(Reservation { _slot: slot, ..Reservation::default() });
         }
-        let card = if wants.are_metered() { card(aim) } else { None };
+        let card = if wants.are_metered() { card(request, aim) } else { None };
         let leaves = std::iter::once(resolved.leaf);
-        let estimated = measure(&mut wants, || estimate::of(request, &resolved.content, leaves), card);
+        if card.is_none() && wants.are_of_money() {
+            self.parts.unpriced.saw(aim.adapter.info().slug, aim.model.as_deref());
+        }
+        let rate = card.map(|card| HeldRate { card, at: request.at });
+        let estimated = measure(&mut wants, || estimate::of(request, &resolved.content, leaves), rate.as_ref());
         let hold = self.reserve(Stage::Target, wants, estimated).await?;
-        Ok(Reservation { hold, card, spent: Used::default(), _slot: slot })
+        Ok(Reservation { hold, rate, spent: Used::default(), _slot: slot })
     }
 
     /// A place among the calls that the managed provider takes at once.
@@ -146,7 +150,7 @@ impl Gate<'_> {
 }
 
 /// Tells limits on tokens and money how much the call may use.
-fn measure(wants: &mut Wants, estimate: impl FnOnce() -> Option<Estimate>, card: Option<PriceCard>) -> Estimate {
+fn measure(wants: &mut Wants, estimate: impl FnOnce() -> Option<Estimate>, rate: Option<&HeldRate>) -> Estimate {
     if !wants.are_metered() {
         return Estimate::default();
     }
@@ -154,7 +158,7 @@ fn measure(wants: &mut Wants, estimate: impl FnOnce() -> Option<Estimate>, card:
         wants.only_requests();
         return Estimate::default();
     };
-    wants.measure(&estimate, card.map(priced).as_ref().map(|p| p as _));
+    wants.measure(&estimate, rate.map(HeldRate::of_tokens).as_ref().map(|p| p as _));
     estimate
 }
 
@@ -179,15 +183,25 @@ fn bind_target(wants: &mut Wants, request: &Request, aim: &Aim, now: Timestamp) 
 }
 
 /// The price of what is asked for at this target, as the record of it will be priced.
-fn card(aim: &Aim) -> Option<PriceCard> {
-    aim.prices().of(aim.model.as_deref()).map(|card| *card)
+fn card(request: &Request, aim: &Aim) -> Option<PriceCard> {
+    aim.prices(request).of(aim.model.as_deref())
 }
 
-/// Nanodollars of so many tokens in and out.
-fn priced(card: PriceCard) -> impl Fn(u64, u64) -> Option<u64> {
-    move |input, output| {
-        let cost = price(&Usage { input, output, ..Usage::default() }, &card)?;
-        u64::try_from(cost.0).ok()
+/// A price and the time that it is asked for.
+#[derive(Debug)]
+struct HeldRate {
+    card: PriceCard,
+    at: Timestamp,
+}
+
+impl HeldRate {
+    /// Nanodollars of so many tokens in and out.
+    fn of_tokens(&self) -> impl Fn(u64, u64) -> Option<u64> + '_ {
+        |input, output| self.of(&Usage { input, output, ..Usage::default() })
+    }
+
+    fn of(&self, usage: &Usage) -> Option<u64> {
+        u64::try_from(price(usage, Some(&self.card), self.at)?.0).ok()
     }
 }
 
@@ -204,7 +218,7 @@ pub(crate) struct Holds {
 #[derive(Debug, Default)]
 pub(crate) struct Reservation {
     hold: Hold,
-    card: Option<PriceCard>,
+    rate: Option<HeldRate>,
     /// By answers of this target that guardrails kept from the client, before it was asked again.
     spent: Used,
     _slot: Option<Seat>,
@@ -238,7 +252,8 @@ impl Reservation {
     }
 
     pub(crate) fn used(&self, usage: &Usage) -> Used {
-        let cost = self.card.and_then(|card| price(usage, &card)).and_then(|c| u64::try_from(c.0).ok());
+        let told = usage.detail.told.and_then(|cost| u64::try_from(cost.0).ok());
+        let cost = self.rate.as_ref().map_or(told, |rate| rate.of(usage));
         plus(self.spent, Used { tokens: usage.total(), cost })
     }
 }
@@ -268,12 +283,12 @@ impl Holds {
     }
 
     /// What the target charges, where that is known only now.
-    pub(crate) fn price_at(&mut self, card: PriceCard) {
-        self.target.card = Some(card);
+    pub(crate) fn price_at(&mut self, card: PriceCard, at: Timestamp) {
+        self.target.rate = Some(HeldRate { card, at });
     }
 
     fn grow(&mut self, tokens: u64) {
-        let price = self.target.card.map(priced);
+        let price = self.target.rate.as_ref().map(HeldRate::of_tokens);
         let price = price.as_ref().map(|p| p as _);
         self.caller.grow(tokens, price);
         self.target.hold.grow(tokens, price);

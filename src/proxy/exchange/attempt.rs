@@ -88,8 +88,9 @@ impl<'a> Turn<'a, '_> {
         info.provider = aim.adapter.info().slug;
         info.virtual_key = aim.virtual_key.clone();
         info.model = aim.model.clone();
-        let prices = aim.prices();
+        let prices = aim.prices(request);
         info.card = prices.own(aim.model.as_deref());
+        info.shutdown = prices.shutdown(aim.model.as_deref());
         if request.is_untouched() && prices.of(aim.model.as_deref()).is_none() {
             info.late_prices = Some(Box::new(prices));
         }

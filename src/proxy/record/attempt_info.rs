@@ -19,7 +19,9 @@ pub(crate) struct AttemptInfo {
     pub(crate) virtual_key: Arc<str>,
     pub(crate) model: Option<Arc<str>>,
     /// The price of the target where it is not what everybody pays.
-    pub(crate) card: Option<Arc<PriceCard>>,
+    pub(crate) card: Option<PriceCard>,
+    /// The day on which its provider ended the model, once that is past.
+    pub(crate) shutdown: Option<&'static str>,
     /// Prices to look the model of the answer up in, where the one that was asked for has none.
     pub(crate) late_prices: Option<Box<TargetPrices>>,
     /// 0 none, n the retry that answered, -1 used up.

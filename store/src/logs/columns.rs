@@ -25,9 +25,10 @@ const fn kind_in<T, F: StoredAs<T>>(_: fn(&LogRecord) -> &T) -> Kind {
 }
 
 /// A row is `name = field`, `name = field as Form` where the type alone does not say how it is stored, or
-/// `name = usage? class` for a field that is there only when usage is known.
+/// `name = usage? class` for a number that is there only when usage is known, `name = usage? class as Form` for a text.
 macro_rules! columns {
     (@kind usage? $class:ident) => { Kind::Int };
+    (@kind usage? $class:ident as $form:ty) => { Kind::Text };
     (@kind $($field:ident).+ as $form:ty) => { kind_in::<_, $form>(|r| &r.$($field).+) };
     (@kind $($field:ident).+) => { kind(|r| &r.$($field).+) };
     (@put $record:ident $sink:ident usage? $class:ident) => {
@@ -36,10 +37,22 @@ macro_rules! columns {
             None => $sink.int(None),
         }
     };
+    (@put $record:ident $sink:ident usage? $class:ident as $form:ty) => {
+        match &$record.usage {
+            Some(usage) => <$form>::put(&usage.$class, $sink),
+            None => $sink.text(None),
+        }
+    };
     (@put $record:ident $sink:ident $($field:ident).+ as $form:ty) => { <$form>::put(&$record.$($field).+, $sink) };
     (@put $record:ident $sink:ident $($field:ident).+) => { $record.$($field).+.put($sink) };
     (@take $record:ident $source:ident usage? $class:ident) => {{
         let class = StoredField::take($source)?;
+        if let Some(usage) = &mut $record.usage {
+            usage.$class = class;
+        }
+    }};
+    (@take $record:ident $source:ident usage? $class:ident as $form:ty) => {{
+        let class = <$form>::take($source)?;
         if let Some(usage) = &mut $record.usage {
             usage.$class = class;
         }
@@ -120,6 +133,7 @@ columns! {
     "cache_us" = { steps.cache_us }
     "after_us" = { steps.after_us }
     "hooks" = { hooks }
+    "usage_more" = { usage? detail as Json }
 }
 
 pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {

@@ -6,6 +6,7 @@ use crate::configs::narrow;
 use crate::session::Columns;
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::record::{CacheStatus, Hooked};
+use gateway_domain::usage::UsageDetail;
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -295,6 +296,18 @@ impl<T: Serialize + DeserializeOwned> StoredAs<Vec<T>> for Json {
     }
 
     fn take(source: &mut impl Source) -> Result<Vec<T>, Error> {
+        Ok(from_json(source.opt_text()?).unwrap_or_default())
+    }
+}
+
+impl StoredAs<UsageDetail> for Json {
+    const KIND: Kind = Kind::Text;
+
+    fn put<'r>(value: &'r UsageDetail, sink: &mut impl Sink<'r>) {
+        sink.made(Some(value).filter(|detail| !detail.is_plain()).and_then(json));
+    }
+
+    fn take(source: &mut impl Source) -> Result<UsageDetail, Error> {
         Ok(from_json(source.opt_text()?).unwrap_or_default())
     }
 }

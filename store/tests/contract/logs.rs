@@ -5,6 +5,7 @@ use crate::{House, id};
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::{Bodies, Body, CacheStatus, Client, LogQuery, LogRecord, Message, Steps, Timings, Trace};
+use gateway_domain::usage::{PictureSize, ServiceTier, UsageDetail};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 
 on_log_engines!(
@@ -96,6 +97,14 @@ pub(crate) fn full(n: u128) -> LogRecord {
             audio_out: 7,
             images: 8,
             estimated: true,
+            detail: UsageDetail {
+                cache_write_1h: 2,
+                millis_in: 90_500,
+                picture: PictureSize::named("high", "1024x1536"),
+                tier: ServiceTier::Priority,
+                told: Some(NanoUsd(17)),
+                ..UsageDetail::default()
+            },
         }),
         cost: Some(NanoUsd(-5)),
         card: None,

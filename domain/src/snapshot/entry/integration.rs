@@ -5,12 +5,14 @@ use crate::catalog::ProviderInfo;
 use crate::cloud::{self, Grant, Settings};
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::id::{IntegrationId, OrgId, WorkspaceId};
-use crate::price::{PriceBook, PriceCard, undated};
+use crate::price::PriceCard;
 use crate::resource::integration::{Access, Integration, Models};
 use crate::resource::limits::Limits;
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
 use crate::snapshot::models;
+use crate::snapshot::prices::{OrgPrices, OwnPrices, OwnQuery};
+use crate::time::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -35,8 +37,7 @@ pub struct Upstream {
     workspace_limits: Arc<BTreeMap<WorkspaceId, Arc<Limits>>>,
     /// The same for models with a host or headers of their own.
     tuned: Arc<HashMap<String, Arc<Self>>>,
-    /// Prices that differ from those that everybody pays, by model.
-    cards: Arc<HashMap<String, Arc<PriceCard>>>,
+    prices: Arc<OwnPrices>,
     /// Differs between any two states of any integration: prepared heads and pools are kept under it.
     pub generation: u64,
 }
@@ -55,16 +56,9 @@ impl Upstream {
         model.and_then(|m| self.tuned.get(m)).unwrap_or(self).clone()
     }
 
-    /// The price of a model where it is not the one that everybody pays.
-    pub fn own_card(&self, model: &str) -> Option<&Arc<PriceCard>> {
-        let named = self.cards.get(model).or_else(|| self.cards.get(undated(model)?));
-        named.or_else(|| self.cards.get(cloud::azure::model_behind(&self.settings, Some(model))?))
-    }
-
-    /// The price of a model; `None` when nobody knows it.
-    pub fn card(&self, model: &str) -> Option<&PriceCard> {
-        let own = self.own_card(model).map(|card| &**card);
-        own.or_else(|| PriceBook::builtin().card(self.provider.slug, model))
+    /// The price of a model where it is not the one that everybody pays; `org`: of the organisation that calls.
+    pub fn own_card(&self, model: &str, org: &OrgPrices, at: Timestamp) -> Option<PriceCard> {
+        self.prices.card(OwnQuery { model, at, org, settings: &self.settings })
     }
 
     /// What all workspaces together may take from it.
@@ -111,7 +105,7 @@ fn read(row: &Stored, build: &Build<'_>) -> Result<Upstream, String> {
         ("openai-project", &i.configurations.openai_project),
     ];
     headers.extend(named.into_iter().filter_map(|(n, v)| Some((n.to_owned(), Secret::new(v.clone()?)))));
-    let cards = models::cards(&i, provider.slug, &settings);
+    let prices = OwnPrices::of(&i, provider.slug, &settings);
     let plain = Upstream {
         integration: IntegrationId(row.id),
         org: OrgId(row.org),
@@ -127,7 +121,7 @@ fn read(row: &Stored, build: &Build<'_>) -> Result<Upstream, String> {
         limits: shared(i.access.limits.clone()),
         workspace_limits: Arc::new(models::limits(&i.access)),
         tuned: Arc::default(),
-        cards: Arc::new(cards),
+        prices: Arc::new(prices),
         access: i.access.clone(),
         generation: generation(row),
     };

@@ -8,6 +8,7 @@ use crate::resource::guardrail::DefaultGuardrails;
 use crate::resource::organisation::Organisation;
 use crate::resource::security::Security;
 use crate::resource::{Kind, Stored};
+use crate::snapshot::prices::OrgPrices;
 use crate::token::Trust;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub struct Org {
     pub debug_log: bool,
     pub enforce_debug_log: bool,
     pub cache_max_age_s: Option<u32>,
+    pub prices: Arc<OrgPrices>,
     /// What judges every request of every workspace that is not excluded.
     pub default_guardrails: Arc<DefaultGuardrails>,
     /// At its own level.
@@ -109,5 +111,6 @@ fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
         guardrails: old.map(|o| o.guardrails.clone()).unwrap_or_default(),
         partners: old.map(|o| o.partners.clone()).unwrap_or_default(),
         partners_generation: old.map_or(0, |o| o.partners_generation),
+        prices: Arc::new(OrgPrices::of(&o.model_prices)),
     })
 }

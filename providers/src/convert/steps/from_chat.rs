@@ -6,7 +6,7 @@ mod calls;
 use crate::answer::{Aside, Step};
 use crate::failure::Trouble;
 use crate::translate::{Bad, Reader};
-use crate::wire::usage::OpenAiUsage;
+use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use calls::Calls;
 use gateway_domain::Usage;
@@ -17,6 +17,8 @@ use std::borrow::Cow;
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
+    #[serde(borrow)]
+    service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
     id: Option<Text<'a>>,
     #[serde(borrow)]
@@ -163,7 +165,7 @@ impl ChatReader {
         }
         let usage = chunk.usage.or_else(|| chunk.x_groq.as_ref()?.usage);
         let usage = usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
-        self.usage = usage.or(self.usage);
+        self.usage = served(chunk.service_tier.map(RawValue::get), told("", usage)).or(self.usage);
         let said = |text: &Text<'_>| !text.0.is_empty();
         let says_more = chunk.model.as_ref().is_some_and(said) || chunk.choices.as_ref().is_some_and(|c| !c.is_empty());
         // Azure begins with what its filter thinks of the prompt, and names neither answer nor model there.

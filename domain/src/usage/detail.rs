@@ -1,0 +1,182 @@
+//! What tells apart, within the classes of usage, what is priced apart; and what is counted beside tokens. A count here is
+//! part of the class that its comment names, so sums of tokens do not change by it.
+
+use crate::money::NanoUsd;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UsageDetail {
+    /// Of the cache writes: those that are kept for an hour.
+    #[serde(skip_serializing_if = "is_none")]
+    pub cache_write_1h: u32,
+    /// Of the cache reads.
+    #[serde(skip_serializing_if = "is_none")]
+    pub audio_cache_read: u32,
+    /// Of the cache reads.
+    #[serde(skip_serializing_if = "is_none")]
+    pub image_cache_read: u32,
+    /// Of the input.
+    #[serde(skip_serializing_if = "is_none")]
+    pub image_in: u32,
+    /// Of the input.
+    #[serde(skip_serializing_if = "is_none")]
+    pub video_in: u32,
+    /// Of the output.
+    #[serde(skip_serializing_if = "is_none")]
+    pub image_out: u32,
+    /// Of the output: tokens of a prediction that came true.
+    #[serde(skip_serializing_if = "is_none")]
+    pub prediction_accepted: u32,
+    /// Of the output: tokens of a prediction that did not.
+    #[serde(skip_serializing_if = "is_none")]
+    pub prediction_rejected: u32,
+    /// Thousandths of a second of sound that was heard.
+    #[serde(skip_serializing_if = "is_none")]
+    pub millis_in: u32,
+    #[serde(skip_serializing_if = "is_none")]
+    pub characters: u32,
+    #[serde(skip_serializing_if = "is_none")]
+    pub pages: u32,
+    #[serde(skip_serializing_if = "is_none")]
+    pub search_units: u32,
+    #[serde(skip_serializing_if = "is_none")]
+    pub web_searches: u32,
+    /// What pictures that were made are like.
+    #[serde(skip_serializing_if = "PictureSize::is_untold")]
+    pub picture: PictureSize,
+    /// The tier that served the call, which need not be the one that was asked for.
+    #[serde(skip_serializing_if = "ServiceTier::is_standard")]
+    pub tier: ServiceTier,
+    /// The provider's own figure of what the call cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub told: Option<NanoUsd>,
+}
+
+/// More units than one call of anybody's uses.
+const MOST_UNITS: u32 = 10_000;
+const DAY_MILLIS: u32 = 86_400_000;
+
+impl UsageDetail {
+    /// What a host that a client brought may tell: neither what it costs nor at which tier, and no more units than a
+    /// call can have. The parts of classes are bounded by those.
+    #[must_use]
+    pub fn believable(self) -> Self {
+        Self {
+            millis_in: self.millis_in.min(DAY_MILLIS),
+            characters: self.characters.min(DAY_MILLIS),
+            pages: self.pages.min(MOST_UNITS),
+            search_units: self.search_units.min(MOST_UNITS),
+            web_searches: self.web_searches.min(MOST_UNITS),
+            tier: ServiceTier::Standard,
+            told: None,
+            ..self
+        }
+    }
+
+    /// Nothing to tell.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form serde asks for")]
+const fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
+/// How fast, and at what rates, a provider served a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceTier {
+    #[default]
+    Standard,
+    Batch,
+    Flex,
+    Priority,
+    Fast,
+    Ultrafast,
+    /// One that this version knows nothing of, prices least of all.
+    #[serde(other)]
+    Unknown,
+}
+
+impl ServiceTier {
+    /// As providers name it in `service_tier` and `speed` of their answers.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "" | "default" | "standard" | "auto" | "on_demand" => Self::Standard,
+            "batch" => Self::Batch,
+            "flex" => Self::Flex,
+            "priority" => Self::Priority,
+            "fast" => Self::Fast,
+            "ultrafast" => Self::Ultrafast,
+            _ => Self::Unknown,
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form serde asks for")]
+    const fn is_standard(&self) -> bool {
+        matches!(self, Self::Standard)
+    }
+}
+
+/// Quality and size of pictures, each untold or told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PictureSize {
+    pub quality: PictureQuality,
+    pub width: u16,
+    pub height: u16,
+}
+
+impl PictureSize {
+    /// From `high` and `1024x1536`; what is not of that form is untold.
+    pub fn named(quality: &str, size: &str) -> Self {
+        let sides = size.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+        let (width, height) = sides.unwrap_or_default();
+        Self { quality: PictureQuality::named(quality), width, height }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form serde asks for")]
+    fn is_untold(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PictureQuality {
+    Low,
+    Medium,
+    High,
+    Standard,
+    Hd,
+    #[default]
+    #[serde(other)]
+    Default,
+}
+
+impl PictureQuality {
+    pub fn named(name: &str) -> Self {
+        match name {
+            "low" => Self::Low,
+            "medium" => Self::Medium,
+            "high" => Self::High,
+            "standard" => Self::Standard,
+            "hd" => Self::Hd,
+            _ => Self::Default,
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Standard => "standard",
+            Self::Hd => "hd",
+        }
+    }
+}
