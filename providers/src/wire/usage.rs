@@ -574,7 +574,7 @@ mod tests {
             r#"{}"#,
             r#"{"prompt_tokens":12,"completion_tokens":3,"total_tokens":15}"#,
             r#"{ "input_tokens": 7, "output_tokens": 0, "cost": 0.25, "by": {"model": ["a", "}"]} }"#,
-            r#"{"prompt_tokens":12,"prompt_tokens_details":{"cached_tokens":4,"audio_tokens":null,"image_tokens":1.5}}"#,
+            r#"{"prompt_tokens":12,"prompt_tokens_details":{"cached_tokens":4,"audio_tokens":null,"text_tokens":1.5}}"#,
             r#"{"output_tokens":9,"output_tokens_details":{"reasoning_tokens":9},"input_tokens_details":null}"#,
             r#"{"completion_tokens_details":{},"prompt_cache_hit_tokens":1,"cached_tokens":2}"#,
             r#"{"cache_read_input_tokens":5,"cache_creation_input_tokens":6,"prompt_tokens":null}"#,
