@@ -130,7 +130,7 @@ async fn a_provider_is_asked_where_one_is_named_unless_the_catalogue_is_wanted()
     let cut = json!({ "provider": "@claude", "fetch_integrated_models": true });
     let cut = gateway.get("/v1/models").config(&cut).send().await.expect(200).json();
     assert!(ids(&cut).iter().all(|id| id.starts_with("@claude/")), "{cut}");
-    let open = json!({ "fetch_integrated_models": true, "targets": [
+    let open = json!({ "fetch_integrated_models": true, "strategy": { "mode": "fallback" }, "targets": [
         { "provider": "@claude" }, { "provider": "openai", "api_key": "sk-own" }] });
     let open = gateway.get("/v1/models").config(&open).send().await.expect(200).json();
     assert_eq!(

@@ -91,13 +91,11 @@ impl Pictures<'_> {
 
 pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let plain = matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
-    match plain.then(|| common_reply(body)).flatten() {
-        Some(reply) => Ok(reply),
-        None => {
-            let reply = thorough_reply(slug, call.operation, body)?;
-            Ok(Reply { usage: told(slug, reply.usage), ..reply })
-        }
-    }
+    let reply = match plain.then(|| common_reply(body)).flatten() {
+        Some(reply) => reply,
+        None => thorough_reply(slug, call.operation, body)?,
+    };
+    Ok(Reply { usage: told(slug, reply.usage), ..reply })
 }
 
 fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Reply, Failure> {

@@ -1,8 +1,10 @@
 //! Token counts as providers report them, split into the disjoint classes of [`Usage`].
 //! OpenAI-like counts overlap (cached tokens are part of the prompt); Anthropic's input classes do not.
 
+mod billed;
 mod shown;
 
+pub(crate) use billed::{served, told};
 pub(crate) use shown::{ChatUsage, MessageUsage, ResponseUsage};
 
 use super::members::{Members, Odd};
@@ -41,7 +43,7 @@ pub(crate) struct OpenAiUsage {
     cache_read_input_tokens: Option<u64>,
     #[serde(deserialize_with = "count")]
     cache_creation_input_tokens: Option<u64>,
-    /// What the provider says that the call cost, in dollars; believed of few, see [`told`].
+    /// What the provider says that the call cost, in dollars; believed of few, see `told`.
     #[serde(deserialize_with = "dollars")]
     cost: Option<NanoUsd>,
     /// Seconds of sound, of a transcription that is billed by them.
@@ -185,26 +187,6 @@ impl OpenAiUsage {
             },
         })
     }
-}
-
-/// Of whom the figure that an answer names is what was paid: OpenRouter
-/// (<https://openrouter.ai/docs/use-cases/usage-accounting>) and Perplexity
-/// (<https://docs.perplexity.ai/guides/pricing>). Anybody else's is left aside.
-pub(crate) fn told(slug: &str, usage: Option<Usage>) -> Option<Usage> {
-    let mut usage = usage?;
-    if !matches!(slug, "openrouter" | "perplexity-ai") {
-        usage.detail.told = None;
-    }
-    Some(usage)
-}
-
-/// The tier that an answer says it was served at, as it stands in its JSON.
-pub(crate) fn served(tier: Option<&str>, usage: Option<Usage>) -> Option<Usage> {
-    let mut usage = usage?;
-    if let Some(name) = tier.and_then(|tier| tier.strip_prefix('"')?.strip_suffix('"')) {
-        usage.detail.tier = ServiceTier::named(name);
-    }
-    Some(usage)
 }
 
 /// Parts of a class: what lies beyond is no count of tokens of one call.

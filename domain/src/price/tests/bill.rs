@@ -1,3 +1,5 @@
+//! What `price()` makes of each class and each rule of a card.
+
 use super::*;
 use crate::price::{DearHours, PictureRate, PriceList, UpperRates};
 use crate::usage::{PictureSize, UsageDetail};

@@ -1,3 +1,5 @@
+//! The list that ships: that it is read whole, and that names, days and regions find their row.
+
 #[path = "pages.rs"]
 mod pages;
 
