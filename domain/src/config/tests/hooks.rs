@@ -31,7 +31,7 @@ fn a_target_inherits_each_side_or_sets_it() {
         own(HookKey::AfterRequestHooks, "after_request_hooks", json!([{"id": "after"}])),
         own(HookKey::OutputMutators, "output_mutators", json!(["mutator"])),
     ];
-    assert_eq!(of(&c, 0, HookSide::Input), [input.clone()]);
+    assert_eq!(of(&c, 0, HookSide::Input), std::slice::from_ref(&input));
     assert_eq!(of(&c, 0, HookSide::Output), output);
     let before = own(HookKey::BeforeRequestHooks, "targets,1,before_request_hooks", json!([{"id": "own"}]));
     assert_eq!(of(&c, 1, HookSide::Input), [before], "what a target sets replaces the whole side");
