@@ -148,6 +148,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         "organisation",
         &[
             ("name", SHOWN),
+            ("model_prices", "prices::an_organisation_has_prices_of_its_own_behind_those_of_an_integration"),
             ("block_inline_config", "tenants::inline_selection_is_blocked_when_the_organisation_says_so"),
             ("user_api_key_rotation_period", "in_force::an_enforced_cadence_is_kept_and_both_secrets_open"),
             ("jwks_uris", "tokens::a_token_opens_both_ports_as_its_claims_say"),
