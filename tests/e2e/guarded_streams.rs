@@ -1,5 +1,6 @@
 //! Guardrails on answers that stream: what leaves, what does not, and how the client is told.
 
+use crate::guardrails::record;
 use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, hello, reply, with};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,19 +58,6 @@ async fn ask(gateway: &Gateway, config: &Value) -> Answer {
 
 fn is_done(answer: &Answer) -> bool {
     answer.text().contains("[DONE]")
-}
-
-/// A record of a trace, once it is there.
-async fn record(gateway: &Gateway, trace: &str) -> Value {
-    let admin = gateway.admin();
-    let row = eventually(&format!("the record of {trace}"), || async {
-        let list = admin.get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
-        list["data"].as_array().and_then(|rows| rows.first().cloned())
-    })
-    .await;
-    let id = row["id"].as_str().or_else(|| row["_id"].as_str()).expect("an id");
-    let found = admin.get(&format!("/logs/{id}")).await.expect(200).json();
-    if found["data"].is_object() { found["data"].clone() } else { found }
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ fn verdicts(answer: &Answer) -> Option<&str> {
 }
 
 /// The newest record of a trace, once it is there.
-async fn record(gateway: &Gateway, trace: &str) -> Value {
+pub(crate) async fn record(gateway: &Gateway, trace: &str) -> Value {
     let admin = gateway.admin();
     let row = eventually(&format!("the record of {trace}"), || async {
         let list = admin.get(&format!("/logs?trace_id={trace}")).await.expect(200).json();

@@ -25,7 +25,7 @@ use gateway_providers::tap::Tap;
 use http::{HeaderValue, header};
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Guardrails failed, and nothing was denied.
 const SOFT: u16 = 246;
@@ -167,22 +167,30 @@ impl<'a> Turn<'a, '_> {
         leader: Option<&Leader>,
         attempt: &mut Attempt,
     ) -> Result<Result<Said, Fault>, ClientLeft> {
-        let Self { gate, client, .. } = self;
         if run.is_done() {
             return Ok(Ok(run.finish(clock::now())));
         }
         let began = Instant::now();
-        let driven = gate.parts.guardrails.drive(run, guarded.moderator.as_deref());
-        let said = match gate.parts.delivery.deadline(gate.request) {
-            None => client.during(leader, driven).await.map(Ok),
-            Some(limit) => {
-                let limited = client.during(leader, pingora_timeout::timeout(limit.left(), driven)).await;
-                limited.map(|said| said.map_err(|_| timed_out(limit.told)))
-            }
-        };
+        let driven = self.gate.parts.guardrails.drive(run, guarded.moderator.as_deref());
+        let said = self.in_time(leader, driven).await.map(|said| said.map_err(timed_out));
         // To wait for others is no work of the gateway's.
         attempt.info.paused += began.elapsed();
         said
+    }
+
+    /// What comes of `work` while somebody waits for the answer. `Ok(Err)`: the time for the whole request was over first.
+    async fn in_time<T>(
+        &mut self,
+        leader: Option<&Leader>,
+        work: impl Future<Output = T>,
+    ) -> Result<Result<T, Duration>, ClientLeft> {
+        match self.gate.parts.delivery.deadline(self.gate.request) {
+            None => self.client.during(leader, work).await.map(Ok),
+            Some(limit) => {
+                let done = self.client.during(leader, pingora_timeout::timeout(limit.left(), work)).await;
+                done.map(|done| done.map_err(|_| limit.told))
+            }
+        }
     }
 
     /// What guardrails make of an answer that came.

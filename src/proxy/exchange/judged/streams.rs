@@ -61,16 +61,9 @@ impl Turn<'_, '_> {
             Translated { response, translator, dialect: route.dialect, aborted: false, judge: Some(Box::new(judge)) };
         source.judge_first(&held, ended);
         let leader = attempt.leader.take();
-        let began = match self.gate.parts.delivery.deadline(self.gate.request) {
-            None => self.client.during(leader.as_ref(), source.begin()).await,
-            Some(limit) => {
-                let begun = pingora_timeout::timeout(limit.left(), source.begin());
-                let begun = self.client.during(leader.as_ref(), begun).await;
-                begun.map(|begun| begun.unwrap_or(Err(Break::Overdue(limit.told))))
-            }
-        };
+        let began = self.in_time(leader.as_ref(), source.begin()).await;
         attempt.leader = leader;
-        match began? {
+        match began?.unwrap_or_else(|told| Err(Break::Overdue(told))) {
             Ok(()) => {}
             Err(Break::Denied) => {
                 let said = source.judge.take().and_then(|judge| judge.into_said());
@@ -114,17 +107,10 @@ impl Turn<'_, '_> {
         let mut permit = Permit::new(&self.gate.parts.delivery.budget);
         let leader = attempt.leader.take();
         let collect = collect(&mut source, events, (held, ended), &mut permit);
-        let collected = match self.gate.parts.delivery.deadline(self.gate.request) {
-            None => self.client.during(leader.as_ref(), collect).await,
-            Some(limit) => {
-                let collected =
-                    self.client.during(leader.as_ref(), pingora_timeout::timeout(limit.left(), collect)).await;
-                let late = || HeldAnswer::Broken(Outcome::Fault(timed_out(limit.told)));
-                collected.map(|held| held.unwrap_or_else(|_| late()))
-            }
-        };
+        let collected = self.in_time(leader.as_ref(), collect).await;
         attempt.leader = leader;
-        let (events, is_whole) = match collected? {
+        let late = |told| HeldAnswer::Broken(Outcome::Fault(timed_out(told)));
+        let (events, is_whole) = match collected?.unwrap_or_else(late) {
             HeldAnswer::Whole(events) => (events, true),
             HeldAnswer::TooLong(events) => (events, false),
             HeldAnswer::Broken(outcome) => return Ok(outcome),
