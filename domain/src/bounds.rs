@@ -3,6 +3,7 @@
 //! Unknown fields pass; what a provider would refuse for its own reasons is left to it.
 
 mod messages;
+mod quick;
 mod rules;
 
 use crate::fault::{Fault, FaultKind};
@@ -34,6 +35,9 @@ pub struct Peek<'a> {
 /// is no JSON, or names its model twice, is [not read](Peek::read).
 pub fn peek(operation: Operation, body: &[u8]) -> Result<Peek<'_>, Fault> {
     let rules = rules::of(operation);
+    if let Some(peek) = quick::look(rules, body) {
+        return Ok(peek);
+    }
     match read(rules, body) {
         Ok(peek) => Ok(peek),
         Err(_) if operation == Operation::Proxy => Ok(Peek { read: is_other_json(body), ..Peek::default() }),
@@ -135,7 +139,7 @@ impl<'de> Visitor<'de> for Body {
             match rule.field {
                 "model" if raw.get() != "null" => found.model = Some(raw),
                 "stream" => found.stream = raw.get() == "true",
-                "stream_options" => found.wants_usage = includes_usage(raw),
+                "stream_options" => found.wants_usage = includes_usage(raw.get()),
                 _ => {}
             }
         }
@@ -152,13 +156,13 @@ impl<'de> Visitor<'de> for Body {
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-fn includes_usage(raw: &RawValue) -> bool {
+fn includes_usage(raw: &str) -> bool {
     #[derive(Deserialize)]
     struct Options {
         #[serde(default)]
         include_usage: Option<bool>,
     }
-    serde_json::from_str::<Options>(raw.get()).is_ok_and(|o| o.include_usage == Some(true))
+    serde_json::from_str::<Options>(raw).is_ok_and(|o| o.include_usage == Some(true))
 }
 
 /// A header name that a client or config wants forwarded: valid, not hop-by-hop, and not the gateway's own.

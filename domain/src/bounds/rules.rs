@@ -277,6 +277,11 @@ impl Rule {
         if ok { Ok(()) } else { Err(format!("`{}` {}", self.field, self.rule())) }
     }
 
+    /// Whether [`Self::only_for`] may say anything.
+    pub(super) const fn is_of_some_models(&self) -> bool {
+        matches!(self.shape, Of(..))
+    }
+
     /// A value that is fine for most models, and must be another one for those whose name begins so.
     pub(super) fn only_for(&self, raw: &str) -> Option<Narrow> {
         let Of(model, list) = self.shape else { return None };
