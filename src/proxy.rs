@@ -207,7 +207,7 @@ impl Gateway {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
         }
-        let parse_us = request.elapsed_us().saturating_sub(request.content.waited_us);
+        let parse_us = request.look().saturating_sub(request.content.waited_us);
         let routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,

@@ -54,6 +54,12 @@ pub(crate) struct DeliveryParts {
 }
 
 impl DeliveryParts {
+    /// The time of the whole request was over when its clock was last looked at.
+    pub(crate) fn is_over(&self, request: &Request) -> bool {
+        let most = self.settings.total_timeout.map(|most| most.as_micros());
+        most.is_some_and(|most| u128::from(request.elapsed_us()) > most)
+    }
+
     /// When the time of a whole request is over.
     pub(crate) fn deadline(&self, request: &Request) -> Option<Deadline> {
         let told = self.settings.total_timeout?;
@@ -141,6 +147,8 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// The shared shelf is told in the background: the next request on this connection does not wait for it.
     fn end(&self, leader: Leader, good: bool, usage: Option<Usage>, model: Option<String>) {
+        // It may have taken long to come down.
+        self.request.look();
         if let Some(publication) = leader.end(good, usage, model, self.request.now()) {
             self.parts.background.spawn(publication.send());
         }
@@ -156,8 +164,8 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// The gateway's own headers; from here on the answer is on its way.
     fn decorate(&mut self, head: &mut ResponseHeader) {
+        self.record.timings.first_byte_us = self.request.look();
         decorate(&self.parts.names, head, self.request, self.info);
-        self.record.timings.first_byte_us = self.request.elapsed_us();
     }
 
     async fn stream(mut self, stream: BegunStream) -> Delivered {
@@ -226,7 +234,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             head.set_status(status).map_err(ClientLeft::Gone)?;
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            self.record.timings.first_byte_us = self.request.elapsed_us();
+            self.record.timings.first_byte_us = self.request.look();
             return Box::pin(self.tunnel(head, response)).await;
         }
         let encoded = head.headers.contains_key(header::CONTENT_ENCODING);

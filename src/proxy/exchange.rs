@@ -153,7 +153,7 @@ impl<'a> Exchange<'a> {
         if outcome.status() == 101 {
             return false;
         }
-        let over = self.parts.delivery.deadline(self.request).is_some_and(|end| end.at.elapsed() > Duration::ZERO);
+        let over = self.parts.delivery.is_over(self.request);
         let again = self.client.can_repeat();
         !over && again && self.routing.next(self.request, outcome.status(), outcome.is_exception())
     }

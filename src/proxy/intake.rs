@@ -5,7 +5,7 @@ use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
 use super::headers::{GatewayHeaders, suffix_of};
 use super::record::CapturePolicy;
-use super::request::{Content, Request, Route, Tenant, TenantGuardrails, Waited};
+use super::request::{Content, LastLook, Request, Route, Tenant, TenantGuardrails, Waited};
 use super::{tenants, trace};
 use crate::live::{Live, World};
 use bytes::Bytes;
@@ -123,6 +123,7 @@ pub(crate) fn receive(
     let request = Box::new(Request {
         started,
         at,
+        looked: LastLook::default(),
         tenant,
         headers,
         method: head.method.clone(),

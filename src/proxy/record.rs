@@ -160,6 +160,6 @@ pub(crate) fn abandoned(record: &mut LogRecord, request: &Request) {
 pub(crate) fn finish(record: &mut LogRecord, request: &Request) {
     record.last = true;
     record.steps.after_us = record.timings.gateway_us.saturating_sub(record.steps.before_us);
-    record.timings.total_us = request.elapsed_us();
+    record.timings.total_us = request.look();
     record.created_at = Timestamp(request.at.0.saturating_add(i64::try_from(record.timings.total_us).unwrap_or(0)));
 }

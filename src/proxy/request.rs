@@ -129,9 +129,16 @@ impl Request {
         self.route.raw || self.content.unread
     }
 
-    /// Microseconds since the request's head was read.
+    /// Looks at the clock, for all that happens in this step: whoever may have waited looks again.
+    pub(crate) fn look(&self) -> u64 {
+        let us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.looked.0.store(us, Ordering::Relaxed);
+        us
+    }
+
+    /// Microseconds from when the request's head was read until the clock was last looked at.
     pub(crate) fn elapsed_us(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+        self.looked.0.load(Ordering::Relaxed)
     }
 
     /// What is known of the time it took when its plan is made.
@@ -139,11 +146,15 @@ impl Request {
         Steps { auth_us: self.auth_us, body_us: self.content.waited_us, ..Steps::default() }
     }
 
-    /// The time now, by the request's own clock: limits are counted when they are taken, not at intake.
+    /// The time of this step, by the request's own clock: limits are counted when they are taken, not at intake.
     pub(crate) fn now(&self) -> Timestamp {
-        self.at.plus_micros(i64::try_from(self.started.elapsed().as_micros()).unwrap_or(0))
+        self.at.plus_micros(i64::try_from(self.elapsed_us()).unwrap_or(0))
     }
 }
+
+/// When a request's clock was last looked at, in microseconds since its beginning.
+#[derive(Debug, Default)]
+pub(crate) struct LastLook(AtomicU64);
 
 /// What a request has waited for Redis: all its waits together have one deadline.
 #[derive(Debug, Default)]
@@ -167,6 +178,7 @@ impl Waited {
 pub(crate) struct Request {
     pub(crate) started: Instant,
     pub(crate) at: Timestamp,
+    pub(crate) looked: LastLook,
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) headers: GatewayHeaders,
     pub(crate) method: Method,

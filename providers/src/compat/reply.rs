@@ -11,11 +11,9 @@ use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
 use gateway_domain::usage::{PictureSize, UsageDetail};
 use gateway_domain::{AnswerForm, Dialect, Operation, Usage};
-use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
-use std::sync::LazyLock;
 
 #[derive(Deserialize)]
 struct Answer<'a> {
@@ -30,42 +28,23 @@ struct Answer<'a> {
     choices: Option<IgnoredAny>,
 }
 
-/// The common answer of chat and completions: the model before the choices and usage behind them, which are looked for and
-/// not read. Whatever is odd about it is `None`, and looked at again the thorough way.
+/// The common answer of chat and completions, of which only what is asked for here is read. Whatever is odd about it is
+/// `None`, and looked at again the thorough way.
 fn common_reply(body: &Bytes) -> Option<Reply> {
-    static USAGE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"usage\""));
-    static ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"error\""));
     let mut members = Members::of(std::str::from_utf8(body).ok()?).ok()?;
-    let (mut model, mut tier) = (None, None);
-    loop {
-        match members.key().ok()?? {
-            "choices" => break,
+    let (mut model, mut tier, mut usage, mut chosen) = (None, None, None, false);
+    while let Some(key) = members.key().ok()? {
+        match key {
+            "usage" if usage.is_none() => usage = Some(OpenAiUsage::skim(&mut members)?),
+            "choices" if !chosen => chosen = members.value().ok()?.starts_with('['),
             "model" if model.is_none() => model = Some(members.value().ok()?),
             "service_tier" if tier.is_none() => tier = Some(members.value().ok()?),
-            "model" | "usage" | "error" | "service_tier" => return None,
+            "usage" | "choices" | "model" | "service_tier" | "error" => return None,
             _ => drop(members.value().ok()?),
         }
     }
-    let rest = members.rest();
-    let at = USAGE.find(rest).filter(|_| rest.trim_ascii_start().first() == Some(&b'['))?;
-    if ERROR.find(rest).is_some() || USAGE.find(&rest[at + 1..]).is_some() {
-        return None;
-    }
-    // In JSON a name in quotes that has a colon behind it is a key, and a key whose object is the last to end is the answer's.
-    members.jump(at);
-    members.key().ok()??;
-    let usage = OpenAiUsage::skim(&mut members)?.split();
-    while let Some(key) = members.key().ok()? {
-        let value = members.value().ok()?;
-        match key {
-            "model" if model.is_none() => model = Some(value),
-            "service_tier" if tier.is_none() => tier = Some(value),
-            "model" | "choices" | "service_tier" => return None,
-            _ => {}
-        }
-    }
     members.end().ok()?;
-    let usage = served(tier, usage);
+    let usage = served(tier, usage.filter(|_| chosen)?.split());
     // It may stand among what was passed by.
     let model = serde_json::from_str::<Option<String>>(model?).ok()?;
     Some(Reply { body: body.clone(), usage, model })
@@ -196,13 +175,15 @@ mod tests {
             format!(r#"{{"model":"m",{choices},{usage},"service_tier":"default"}}"#),
             format!(r#"{{"model":"m",{choices},"service_tier":null,{usage}}}"#),
             format!(r#"{{"model":"m",{choices},{usage},"service_tier":"priority"}}"#),
-        ];
-        let odd = [
             format!(r#"{{"id":"c",{usage},"model":"m",{choices}}}"#),
             format!(r#"{{"id":"c",{choices},"model":"m",{usage}}}"#),
-            format!(r#"{{"model":"m","choices":[{{{usage}}}]}}"#),
             format!(r#"{{"model":"m","choices":[{{{usage}}}],{usage}}}"#),
-            format!(r#"{{"model":"m","choices":[{{"a":"usage"}}],{usage}}}"#),
+            format!(r#"{{"model":"m","choices":[{{"a":"usage","error":{{"message":"no"}}}}],{usage}}}"#),
+        ];
+        let odd = [
+            format!(r#"{{"model":"m","choices":[{{{usage}}}]}}"#),
+            format!(r#"{{"model":"m",{choices},{usage},{usage}}}"#),
+            format!(r#"{{"model":"m",{choices},{choices},{usage}}}"#),
             format!(r#"{{"model":"m",{choices},{usage},"error":{{"message":"no"}}}}"#),
             format!(r#"{{"model":"m",{choices},"error":{{"message":"no"}},{usage}}}"#),
             format!(r#"{{"model":"m","choices":null,{usage}}}"#),

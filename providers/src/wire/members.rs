@@ -62,15 +62,30 @@ impl<'j> Members<'j> {
         Ok(())
     }
 
-    /// What was not read yet.
-    pub(crate) fn rest(&self) -> &'j [u8] {
-        &self.json.as_bytes()[self.at..]
+    /// Whether that value is `null`, or will be odd. It is still to be read.
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(next(self.json, self.at), Ok((b'n', _)))
     }
 
-    /// Goes on with the key whose opening quote stands so far into [`Self::rest`], as if what lies between were read.
-    pub(crate) fn jump(&mut self, bytes: usize) {
-        self.at += bytes;
-        self.is_begun = false;
+    /// That value as a whole number without a sign, or `null`.
+    pub(crate) fn count(&mut self) -> Result<Option<u64>, Odd> {
+        if self.is_null() {
+            return if self.value()? == "null" { Ok(None) } else { Err(Odd) };
+        }
+        let (_, behind) = next(self.json, self.at)?;
+        let digits = self.json.as_bytes()[behind - 1..].iter().take_while(|byte| byte.is_ascii_digit());
+        let (mut number, mut length) = (0_u64, 0);
+        for digit in digits {
+            let ten = number.checked_mul(10).and_then(|ten| ten.checked_add(u64::from(digit - b'0')));
+            (number, length) = (ten.ok_or(Odd)?, length + 1);
+        }
+        let until = behind - 1 + length;
+        let ends = matches!(self.json.as_bytes().get(until), Some(b',' | b'}' | b' ' | b'\n' | b'\r' | b'\t'));
+        if length == 0 || !ends {
+            return Err(Odd);
+        }
+        self.at = until;
+        Ok(Some(number))
     }
 
     /// Whether nothing but space follows.
@@ -196,29 +211,38 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_goes_on_behind_what_it_passes() {
-        let json = r#"{"a":1,"b":[{"c":{}}],"c":{"d":2},"e":3}"#;
+    fn counts_are_whole_numbers() {
+        let count = |json: &str| {
+            let mut all = Members::of(json).expect("an object");
+            all.key().expect("a key");
+            let count = all.count()?;
+            all.key()?;
+            all.end().map(|()| count)
+        };
+        for (json, number) in [
+            ("{\"a\":0}", Some(0)),
+            ("{\"a\": 12 }", Some(12)),
+            ("{\"a\":null}", None),
+            ("{\"a\":18446744073709551615}", Some(u64::MAX)),
+        ] {
+            assert_eq!(count(json), Ok(number), "{json}");
+        }
+        for odd in ["1.0", "-1", "+1", "1e2", "\"1\"", "[1]", "{}", "true", "nul", "18446744073709551616", "", "1]"] {
+            assert_eq!(count(&format!("{{\"a\":{odd}}}")), Err(Odd), "{odd}");
+        }
+    }
+
+    #[test]
+    fn an_object_within_is_read_in_its_place() {
+        let json = r#"{"a":1,"c":{"d":2},"e":3}"#;
         let mut all = Members::of(json).expect("an object");
-        assert_eq!((all.key(), all.value()), (Ok(Some("a")), Ok("1")));
-        assert_eq!(all.key(), Ok(Some("b")));
-        let at = json.len() - all.rest().len();
-        all.jump(json.find(r#""c":{"d""#).expect("there") - at);
-        assert_eq!(all.key(), Ok(Some("c")));
+        assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("a")), Ok("1"), Ok(Some("c"))));
         let mut inner = Vec::new();
         let read = all.object(|key, at| at.value().map(|value| inner.push((key, value))));
         assert_eq!(read, Ok(()));
         assert_eq!(inner, [("d", "2")]);
         assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("e")), Ok("3"), Ok(None)));
         assert_eq!(all.end(), Ok(()));
-    }
-
-    #[test]
-    fn a_jump_into_something_deeper_meets_no_end() {
-        let json = r#"{"b":[{"c":{"d":2}}]}"#;
-        let mut all = Members::of(json).expect("an object");
-        all.jump(json.find(r#""c""#).expect("there") - 1);
-        assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("c")), Ok(r#"{"d":2}"#), Ok(None)));
-        assert_eq!(all.end(), Err(Odd));
     }
 
     fn json() -> impl Strategy<Value = Value> {

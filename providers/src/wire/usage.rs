@@ -73,7 +73,7 @@ struct Details {
 
 impl Details {
     fn skim(into: &mut Option<Self>, at: &mut Members<'_>) -> Result<(), Odd> {
-        if at.rest().trim_ascii_start().starts_with(b"null") {
+        if at.is_null() {
             return at.value().map(drop);
         }
         if into.is_some() {
@@ -95,13 +95,8 @@ impl Details {
 
 /// A whole number, or null, and the first of its name.
 fn skim_count(into: &mut Option<u64>, at: &mut Members<'_>) -> Result<(), Odd> {
-    let value = at.value()?;
-    if value == "null" {
-        return Ok(());
-    }
-    let number = value.parse().ok().filter(|_| into.is_none() && value.as_bytes()[0].is_ascii_digit());
-    *into = Some(number.ok_or(Odd)?);
-    Ok(())
+    let Some(number) = at.count()? else { return Ok(()) };
+    if into.replace(number).is_some() { Err(Odd) } else { Ok(()) }
 }
 
 impl OpenAiUsage {

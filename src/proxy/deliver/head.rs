@@ -126,11 +126,13 @@ fn drop_own(names: &ReplyNames, headers: &mut HeaderMap) {
     theirs.iter().for_each(|name| drop(headers.remove(name)));
 }
 
-fn put(headers: &mut HeaderMap, names: &Names, value: &HeaderValue) {
-    for name in names {
-        // Nothing of these names is left of what upstream said, so there is nothing to replace.
+fn put(headers: &mut HeaderMap, names: &Names, value: HeaderValue) {
+    let Some((usual, aliases)) = names.split_first() else { return };
+    // Nothing of these names is left of what upstream said, so there is nothing to replace.
+    for name in aliases {
         headers.append(name.clone(), value.clone());
     }
+    headers.append(usual.clone(), value);
 }
 
 /// The values of one head, all in one piece of memory: each by itself would be two allocations.
@@ -144,7 +146,11 @@ impl Values {
         Self(BytesMut::with_capacity(Self::BYTES))
     }
 
-    fn number(&mut self, number: impl itoa::Integer) -> HeaderValue {
+    fn number(&mut self, number: impl itoa::Integer + Into<i128> + Copy) -> HeaderValue {
+        const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+        if let Some(digit) = usize::try_from(number.into()).ok().and_then(|digit| DIGITS.get(digit)) {
+            return HeaderValue::from_static(digit);
+        }
         self.push(number);
         self.take()
     }
@@ -179,7 +185,7 @@ impl Values {
 
 /// What of the gateway's own headers is known before any target has answered.
 pub(crate) fn announce(names: &ReplyNames, head: &mut ResponseHeader, request: &Request) {
-    edit(head, |headers| put(headers, &names.trace_id, &request.trace_value));
+    edit(head, |headers| put(headers, &names.trace_id, request.trace_value.clone()));
 }
 
 /// The gateway's own headers on an answer of a target.
@@ -197,26 +203,26 @@ pub(crate) fn decorate(names: &ReplyNames, head: &mut ResponseHeader, request: &
 }
 
 fn mark(names: &ReplyNames, head: &mut HeaderMap, values: &mut Values, request: &Request, info: &AttemptInfo) {
-    put(head, &names.trace_id, &request.trace_value);
-    put(head, &names.retries, &values.number(info.retries));
-    put(head, &names.option_index, &values.text(&info.option_index));
+    put(head, &names.trace_id, request.trace_value.clone());
+    put(head, &names.retries, values.number(info.retries));
+    put(head, &names.option_index, values.text(&info.option_index));
     if !info.provider.is_empty() {
-        put(head, &names.provider, &HeaderValue::from_static(info.provider));
+        put(head, &names.provider, HeaderValue::from_static(info.provider));
     }
     let hooks = info.hooks.as_deref();
     // Of a request that was denied the cache was not asked.
     if !hooks.is_some_and(HookNotes::is_input_denied) {
-        put(head, &names.cache_status, &HeaderValue::from_static(info.cache.name()));
+        put(head, &names.cache_status, HeaderValue::from_static(info.cache.name()));
     }
     if let Some(verdicts) = hooks.and_then(HookNotes::header) {
-        put(head, &names.guardrails, &values.text(&verdicts));
+        put(head, &names.guardrails, values.text(&verdicts));
     }
-    put(head, &names.processing, &values.number(info.own_work_us(request)));
+    put(head, &names.processing, values.number(info.own_work_us(request)));
     if !info.adjusted.is_empty() {
-        put(head, &names.adjusted, &values.text(&info.adjusted.join(",")));
+        put(head, &names.adjusted, values.text(&info.adjusted.join(",")));
     }
     if let Some(day) = info.shutdown {
-        put(head, &names.shutdown, &HeaderValue::from_static(day));
+        put(head, &names.shutdown, HeaderValue::from_static(day));
     }
 }
 
@@ -228,9 +234,9 @@ fn put_limits(names: &ReplyNames, head: &mut HeaderMap, values: &mut Values, sta
         let seconds = standing.reset_at.0.saturating_sub(now.0).max(0).unsigned_abs().div_ceil(1_000_000);
         let [limit, remaining, reset] = [standing.limit, standing.remaining, seconds].map(|n| values.number(n));
         let [limit_names, remaining_names, reset_names] = &names.limits[kind];
-        put(head, limit_names, &limit);
-        put(head, remaining_names, &remaining);
-        put(head, reset_names, &reset);
+        put(head, limit_names, limit.clone());
+        put(head, remaining_names, remaining.clone());
+        put(head, reset_names, reset);
         if head.contains_key(&BARE_LIMITS[kind][0]) {
             continue;
         }
@@ -269,7 +275,7 @@ fn plain_fault_head(names: &ReplyNames, fault: &Fault) -> Box<ResponseHeader> {
             headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
         }
         if fault.kind().row().exception {
-            put(headers, &names.exception, &HeaderValue::from_static("true"));
+            put(headers, &names.exception, HeaderValue::from_static("true"));
         }
     });
     head
@@ -280,7 +286,7 @@ pub(crate) fn refusal(names: &ReplyNames, fault: &Fault, dialect: Dialect, reque
     let mut head = plain_fault_head(names, fault);
     if let Some(request) = request {
         edit(&mut head, |headers| {
-            put(headers, &names.trace_id, &request.trace_value);
+            put(headers, &names.trace_id, request.trace_value.clone());
             put_limits(names, headers, &mut Values::new(), fault.limits(), request.now());
         });
     }

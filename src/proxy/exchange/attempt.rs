@@ -115,10 +115,10 @@ impl<'a> Turn<'a, '_> {
                 return Ok(judged::softened(answered, attempt));
             }
         }
-        let begun = request.elapsed_us();
+        let begun = request.look();
         let admitted = self.admit(&resolved, attempt).await;
         if attempt.number == 1 {
-            self.steps.before_us = request.elapsed_us();
+            self.steps.before_us = request.look();
             self.steps.limits_us = self.steps.before_us.saturating_sub(begun);
         }
         if let Err(refusal) = admitted {
@@ -151,11 +151,11 @@ impl<'a> Turn<'a, '_> {
         attempt: &mut Attempt,
     ) -> Result<Option<Outcome>, ClientLeft> {
         let Gate { parts, request, .. } = self.gate;
-        let begun = request.elapsed_us();
+        let begun = request.look();
         let key = key(request, resolved, prepared);
         let lookup = Lookup { cache: &parts.cache, request, leaf: resolved.leaf, limit: self.limit(resolved) };
         let found = self.client.during(None, lookup.run(key)).await;
-        attempt.cache_us = request.elapsed_us() - begun;
+        attempt.cache_us = request.look() - begun;
         if attempt.number == 1 {
             self.steps.cache_us = attempt.cache_us;
         }
@@ -219,7 +219,7 @@ impl<'a> Turn<'a, '_> {
             Some(upload) => RequestBody::Streaming(Box::new(upload)),
             None => RequestBody::Held(&prepared.out.body),
         };
-        let begun = Instant::now();
+        let begun = self.gate.request.look();
         let leader = attempt.leader.as_ref();
         let done = match limit {
             None => self.client.during(leader, call.run(body)).await.map(Some),
@@ -228,7 +228,8 @@ impl<'a> Turn<'a, '_> {
                 self.client.during(leader, limited).await.map(Result::ok)
             }
         };
-        attempt.info.upstream += begun.elapsed().saturating_sub(translating);
+        let took = Duration::from_micros(self.gate.request.look() - begun);
+        attempt.info.upstream += took.saturating_sub(translating);
         Ok(match (done, limit) {
             (Ok(Some(Outcome::Passthrough(mut passing))), limit) => {
                 passing.until = limit.filter(|_| passing.is_json());

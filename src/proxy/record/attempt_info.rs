@@ -45,7 +45,7 @@ impl AttemptInfo {
     /// Microseconds that the gateway itself took so far: without waiting for providers and for the client's body.
     pub(crate) fn own_work_us(&self, request: &Request) -> u64 {
         let waited = self.upstream + self.paused + self.earlier + Duration::from_micros(request.content.waited_us);
-        micros(request.started.elapsed().saturating_sub(waited))
+        request.elapsed_us().saturating_sub(micros(waited))
     }
 
     /// No guardrail failed: what was answered may be kept for others.
