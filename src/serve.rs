@@ -6,6 +6,7 @@ mod admin_body;
 mod admin_port;
 mod admin_pulse;
 mod boot;
+mod kept;
 mod log_upkeep;
 mod presence;
 mod process;
@@ -107,7 +108,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         boot::tell_of_remains(&booted, &settings);
     }
     if settings.role != Role::Proxy {
-        upkeep::start(control.handle(), app.clone(), booted.database.clone());
+        let kept = booted.kept(&metrics).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+        upkeep::start(control.handle(), app.clone(), booted.database.clone(), kept);
     }
     strangers::keep_rows(control.handle(), app.clone(), rows);
     accounts::start(&accounts, &app, &booted, &settings, control.handle())?;
@@ -428,10 +430,11 @@ pub(crate) fn rotate_master_key(resolved: &Resolved, to: &Path) -> Result<(), St
     let control = control_runtime()?;
     let done = control.block_on(boot::rotate_master_key(&resolved.settings, to))?;
     telemetry::print(&format!(
-        "{} documents and {} of their versions are sealed with the new master key.\n\
+        "{} documents, {} of their versions and {} blobs are sealed with the new master key.\n\
          Start every node again with --master-key-file {}; until then it serves on, and takes no changes.\n",
         done.rows,
         done.versions,
+        done.blobs,
         to.display(),
     ));
     Ok(())

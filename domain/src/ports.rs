@@ -2,8 +2,10 @@
 //! decides which backend stands behind each; nothing here names one.
 
 mod assignments;
+mod blobs;
 mod config;
 mod doorkeeper;
+mod jobs;
 mod nodes;
 mod records;
 mod standings;
@@ -12,10 +14,14 @@ mod trials;
 mod vault;
 
 pub use assignments::{Assignment, SharedAssignments};
+pub use blobs::{BlobBounds, BlobError, Blobs, BlobsKept, MOST_BLOB_PIECE, NewBlob, StoredBlob};
 pub use config::{
     Batch, Changes, ConfigStore, Decide, Directory, History, Live, Rejection, ResourceQuery, Revision, WriteError,
 };
 pub use doorkeeper::Doorkeeper;
+pub use jobs::{
+    Enqueued, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob,
+};
 pub use nodes::Roster;
 pub use records::{Ledger, LogStore};
 pub use standings::{Entity, EntityQuery, Holder, Standings, Which};

@@ -1,6 +1,7 @@
 //! Opens the stores, the vault and the snapshot: the one `match` on backends.
 
 use super::aliases;
+use super::kept::Kept;
 use super::process::Process;
 use crate::accounts::Accounts;
 use crate::issuers::Issuers;
@@ -12,10 +13,11 @@ use gateway_admin::{App, Quotas, Status};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    Changes, ConfigStore, Doorkeeper, Live as _, LogStore, Revision, Standings, Tokens, Vault,
+    BlobBounds, Changes, ConfigStore, Doorkeeper, Live as _, LogStore, Revision, Standings, Tokens, Vault,
 };
 use gateway_store::{
-    Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, SealingVault,
+    Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, RowBlobs,
+    SealingVault,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,6 +41,14 @@ pub(crate) struct Booted {
     pub(crate) vault: Arc<dyn Vault>,
     /// What an earlier run left beside the configuration.
     remains: Vec<&'static str>,
+}
+
+impl Booted {
+    /// Jobs and blobs, where they lie by default: as rows beside the configuration.
+    pub(super) fn kept(&self, metrics: &Metrics) -> Result<Kept, prometheus::Error> {
+        let blobs = RowBlobs::new(self.database.clone(), self.vault.clone(), BlobBounds::default());
+        Kept::new(Arc::new(self.database.clone()), Arc::new(blobs), metrics)
+    }
 }
 
 fn url(settings: &Settings) -> Result<DatabaseUrl, String> {

@@ -3,11 +3,13 @@
 
 mod assignments;
 mod audit;
+mod blobs;
 mod configs;
 mod counters;
 mod database;
 mod directory;
 mod filter;
+mod jobs;
 pub mod journal;
 mod last_good;
 mod logs;
@@ -23,7 +25,9 @@ mod session;
 mod tally;
 mod url;
 mod vault;
+mod work;
 
+pub use blobs::RowBlobs;
 pub use counters::{RedisCounters, Seed, Verdict};
 pub use database::{Database, OpenError, Options, open, open_later};
 pub use last_good::{LastGood, LastGoodError};

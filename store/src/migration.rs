@@ -17,6 +17,8 @@ const STEPS: &[(&str, &str)] = &[
     ("node", include_str!("../migrations/0005_node.sql")),
     ("counter", include_str!("../migrations/0006_counter.sql")),
     ("audit_status", include_str!("../migrations/0007_audit_status.sql")),
+    ("job", include_str!("../migrations/0008_job.sql")),
+    ("blob", include_str!("../migrations/0009_blob.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

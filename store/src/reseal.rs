@@ -18,6 +18,8 @@ const LOCK: &str = "UPDATE meta SET revision = revision + 1 RETURNING revision";
 const ROWS: &str = "SELECT kind, id, version, doc FROM resource WHERE doc LIKE '%\"sealed:v1:%'";
 const VERSIONS: &str = "SELECT kind, id, version, doc FROM resource_version WHERE doc LIKE '%\"sealed:v1:%'";
 const PUT_ROW: &str = "UPDATE resource SET doc = $1, revision = $2 WHERE kind = $3 AND id = $4";
+const BLOBS: &str = "SELECT id, sealed_key FROM blob";
+const PUT_BLOB: &str = "UPDATE blob SET sealed_key = $1 WHERE id = $2";
 const PUT_VERSION: &str = "UPDATE resource_version SET doc = $1 WHERE kind = $2 AND id = $3 AND version = $4";
 
 #[derive(Debug, thiserror::Error)]
@@ -30,11 +32,12 @@ pub enum ResealError {
     Store(#[from] StoreError),
 }
 
-/// How many documents hold sealed values.
+/// How many documents hold sealed values, and how many blobs have a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resealed {
     pub rows: usize,
     pub versions: usize,
+    pub blobs: usize,
 }
 
 struct Sealed {
@@ -82,6 +85,7 @@ async fn reseal(mut session: Session<'_>, old: &dyn Vault, new: &dyn Vault) -> R
         let values = vec![doc.into(), row.kind.as_str().into(), row.id.as_str().into(), row.version.into()];
         inside.run(PUT_VERSION, values).await.map_err(|e| store(&e))?;
     }
+    let blobs = reseal_blobs(&mut inside, old, new).await?;
     let mark = new.seal(PROBE);
     inside.run("UPDATE meta SET key_check = $1", vec![mark.into()]).await.map_err(|e| store(&e))?;
     if let Session::Postgres(_) = inside {
@@ -89,7 +93,22 @@ async fn reseal(mut session: Session<'_>, old: &dyn Vault, new: &dyn Vault) -> R
         inside.fetch("SELECT pg_notify($1, $2)", told, |_| Ok(())).await.map_err(|e| store(&e))?;
     }
     transaction.commit().await.map_err(|e| store(&e))?;
-    Ok(Resealed { rows: rows.len(), versions: versions.len() })
+    Ok(Resealed { rows: rows.len(), versions: versions.len(), blobs })
+}
+
+/// The pieces of a blob stay as they are: they are sealed with its own key.
+async fn reseal_blobs(inside: &mut Session<'_>, old: &dyn Vault, new: &dyn Vault) -> Result<usize, ResealError> {
+    let read = |row: &Row| {
+        let mut columns = row.columns();
+        Ok((columns.text()?.to_owned(), columns.text()?.to_owned()))
+    };
+    let blobs = inside.fetch(BLOBS, vec![], read).await.map_err(|e| store(&e))?;
+    for (id, sealed) in &blobs {
+        let key = old.open(sealed).map_err(|_| ResealError::Closed { kind: "blob".to_owned(), id: id.clone() })?;
+        let values = vec![new.seal(key.expose()).into(), id.as_str().into()];
+        inside.run(PUT_BLOB, values).await.map_err(|e| store(&e))?;
+    }
+    Ok(blobs.len())
 }
 
 fn sealed(row: &Row) -> Result<Sealed, Error> {

@@ -2,18 +2,15 @@
 //! are the database's own, since clocks of nodes differ.
 
 use crate::database::{Database, Side};
-use crate::session::{Row, Session, failure};
+use crate::session::Row;
+use crate::work::now;
 use gateway_domain::node::{Node, Sighting};
 use gateway_domain::ports::{Fut, Roster, StoreError};
 use sqlx::Error;
-use tokio::time::timeout;
 use uuid::Uuid;
 
 /// A node that was silent for so long is forgotten.
 const FORGOTTEN_MICROS: i64 = 600_000_000;
-
-const POSTGRES_NOW: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
-const SQLITE_NOW: &str = "SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS BIGINT) * 1000";
 
 const BEAT: &str = "INSERT INTO node (id, role, version, revision, started_at, seen_at) \
     VALUES ($1, $2, $3, $4, $5, $6) \
@@ -58,29 +55,6 @@ impl Roster for Database {
             session.fetch(ALL, vec![], |row| sighting(row, now)).await
         }))
     }
-}
-
-impl Database {
-    /// A piece of work on one connection, within its time.
-    async fn on<T: Send>(
-        &self,
-        side: Side,
-        work: impl AsyncFnOnce(Session<'_>) -> Result<T, Error>,
-    ) -> Result<T, StoreError> {
-        // A node that looks at others answers somebody; one that beats has its own pace.
-        let mut lease = match side {
-            Side::Read => self.lease_soon(side).await?,
-            Side::Write => self.lease(side).await?,
-        };
-        let work = async { work(lease.session()).await.map_err(|e| failure(&e)) };
-        let outcome = timeout(self.call_timeout(), work).await;
-        lease.finish(outcome)
-    }
-}
-
-async fn now(session: &mut Session<'_>) -> Result<i64, Error> {
-    let sql = if matches!(session, Session::Postgres(_)) { POSTGRES_NOW } else { SQLITE_NOW };
-    session.fetch_int(sql, vec![]).await
 }
 
 fn sighting(row: &Row, now: i64) -> Result<Sighting, Error> {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod allowed;
 #[cfg(test)]
+mod circles;
+#[cfg(test)]
 mod comments;
 #[cfg(test)]
 mod floors;

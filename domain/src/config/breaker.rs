@@ -2,7 +2,6 @@
 //! A window opens with the first answer and is as long as the cooldown; enough failures within it open the
 //! breaker for one cooldown, after which it starts afresh. No lock: three atomics, and time is an argument.
 
-use super::Config;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -27,68 +26,6 @@ pub struct Breaker {
     /// Epoch milliseconds; in the past when closed.
     open_until: AtomicI64,
     opened: AtomicU64,
-}
-
-/// A target of a config that has a circuit breaker. The config says by which rules; whoever serves keeps the breaker.
-#[derive(Debug)]
-pub struct Guarded {
-    pub path: Arc<str>,
-    pub rules: Arc<Rules>,
-    /// Who answers there and by which rules it is judged: a target that stays the same through an edit of its config
-    /// keeps its breaker, wherever it moves to.
-    pub(super) target: [u8; 16],
-}
-
-/// The breakers of one config, in the order of [`Config::guarded`].
-pub type Breakers = Arc<[Arc<Breaker>]>;
-
-/// The breakers of one state of a config, with what their targets are.
-#[derive(Debug)]
-pub struct BreakerSet {
-    fingerprint: [u8; 16],
-    targets: Box<[[u8; 16]]>,
-    all: Breakers,
-}
-
-impl BreakerSet {
-    /// All closed.
-    pub fn new(config: &Config) -> Self {
-        Self::made(config, |guarded, _| Arc::new(Breaker::new(guarded.rules.clone())))
-    }
-
-    /// Of a later state of the same config: targets that are what they were keep their breakers.
-    #[must_use]
-    pub fn carried(&self, config: &Config) -> Self {
-        let same = |target, nth| {
-            let mut places = self.targets.iter().enumerate().filter(|(_, known)| **known == target);
-            places.nth(nth).and_then(|(place, _)| self.all.get(place).cloned())
-        };
-        Self::made(config, |guarded, nth| {
-            same(guarded.target, nth).unwrap_or_else(|| Arc::new(Breaker::new(guarded.rules.clone())))
-        })
-    }
-
-    /// `make` is told how many equal targets stand before each.
-    fn made(config: &Config, make: impl Fn(&Guarded, usize) -> Arc<Breaker>) -> Self {
-        let guarded = config.guarded();
-        let targets: Box<[[u8; 16]]> = guarded.iter().map(|g| g.target).collect();
-        let nth = |place: usize| targets[..place].iter().filter(|target| **target == targets[place]).count();
-        let all = guarded.iter().enumerate().map(|(place, guarded)| make(guarded, nth(place))).collect();
-        Self { fingerprint: config.fingerprint(), targets, all }
-    }
-
-    pub fn is_of(&self, config: &Config) -> bool {
-        self.fingerprint == config.fingerprint()
-    }
-
-    pub const fn all(&self) -> &Breakers {
-        &self.all
-    }
-
-    /// About how many bytes it takes.
-    pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.targets.len() * (size_of::<[u8; 16]>() + size_of::<Arc<Breaker>>() + 64)
-    }
 }
 
 /// What a breaker shows of itself.

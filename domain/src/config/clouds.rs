@@ -1,9 +1,10 @@
 //! Settings of clouds in a target: the same names as in integrations, for a provider family with a credential of the
 //! config or of the request.
 
-use super::ProviderRef;
-use super::fields::Compiler;
-use super::read::{At, Fields};
+use super::compiler::Compiler;
+use super::place::At;
+use super::read::Fields;
+use super::tree::ProviderRef;
 use crate::cloud::{self, Setting, Settings};
 use crate::egress::check_custom_host;
 use serde_json::Value;

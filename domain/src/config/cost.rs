@@ -2,8 +2,6 @@
 //! are on a config as a whole, since a thousand small parts cost what one large part does. A config that a request
 //! brings is bounded lower than one that was saved: it is compiled while its request waits. Knows no key of a config.
 
-use super::fields::Compiler;
-use super::read::At;
 use std::fmt;
 
 /// Longest text of a config that a request brings, in bytes.
@@ -51,7 +49,7 @@ pub(super) enum Cost {
 impl Cost {
     const COUNT: usize = 8;
 
-    const fn most(self, saved: bool) -> usize {
+    pub(super) const fn most(self, saved: bool) -> usize {
         let (inline, stored) = match self {
             Self::Text => (32 << 10, 1 << 20),
             Self::Targets => (256, 4000),
@@ -78,7 +76,7 @@ impl Cost {
         }
     }
 
-    fn rule(self, saved: bool) -> impl fmt::Display {
+    pub(super) fn rule(self, saved: bool) -> impl fmt::Display {
         let (kind, most, noun) = (if saved { "a saved" } else { "an inline" }, self.most(saved), self.noun());
         let more = if saved { String::new() } else { format!("; a saved one may have {}", self.most(true)) };
         format!("goes beyond the {most} {noun} that {kind} config may have{more}")
@@ -87,27 +85,12 @@ impl Cost {
 
 /// What a config has cost so far.
 #[derive(Debug, Default)]
-pub(super) struct Spent([usize; Cost::COUNT]);
+pub(super) struct Spent(pub(super) [usize; Cost::COUNT]);
 
 impl Spent {
     /// Bytes of memory.
     pub(super) const fn memory(&self) -> usize {
         self.0[Cost::Memory as usize] + self.0[Cost::PatternMemory as usize]
-    }
-}
-
-impl Compiler<'_> {
-    /// Counts what stands at `at`. False when that is beyond the bound: what costs more is not begun then. The rule is
-    /// told once.
-    pub(super) fn spend(&mut self, at: &At<'_>, cost: Cost, amount: usize) -> bool {
-        let (saved, spent) = (self.context.saved, &mut self.spent.0[cost as usize]);
-        let (most, before) = (cost.most(saved), *spent);
-        *spent = before.saturating_add(amount);
-        let within = *spent <= most;
-        if before <= most && !within {
-            self.here(at, cost.rule(saved).to_string());
-        }
-        within
     }
 }
 

@@ -1,15 +1,15 @@
 //! Field by field: reads a JSON config into the compiled tree, collecting every problem with its path.
 
-use super::breaker::{Breaker, Guarded, Rules};
-use super::cost::{Cost, FORWARDED, PARAMS, READ, Spent, quoted};
-use super::hooks::{HookKey, HookSet, LeafHooks};
+use super::breaker::{Breaker, Rules};
+use super::compiler::Compiler;
+use super::cost::{Cost, FORWARDED, PARAMS, READ, quoted};
+use super::hooks::{HookKey, LeafHooks};
 use super::identity::identity;
 use super::params::{self, Path};
-use super::read::{At, Fields};
+use super::place::At;
+use super::read::Fields;
 use super::strategy::Read;
-use super::{
-    Cache, CacheMode, Config, Context, Leaf, Mode, Node, NodeKind, Problem, ProviderRef, RETRY_STATUSES, Retry,
-};
+use super::tree::{Cache, CacheMode, Config, Guarded, Leaf, Mode, Node, NodeKind, ProviderRef, RETRY_STATUSES, Retry};
 use crate::cloud;
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::metadata;
@@ -138,33 +138,7 @@ struct Branch<'v> {
     number: usize,
 }
 
-pub(super) struct Compiler<'a> {
-    pub(super) context: &'a Context<'a>,
-    pub(super) problems: Vec<Problem>,
-    /// Problems that were found beside those.
-    pub(super) untold: usize,
-    pub(super) spent: Spent,
-    pub(super) hook_sets: Vec<HookSet>,
-    nodes: Vec<Node>,
-    guarded: Vec<Guarded>,
-}
-
-impl<'a> Compiler<'a> {
-    pub(super) fn new(context: &'a Context<'a>) -> Self {
-        let (problems, spent) = (Vec::new(), Spent::default());
-        let hook_sets = Vec::new();
-        Self { context, problems, untold: 0, spent, hook_sets, nodes: Vec::new(), guarded: Vec::new() }
-    }
-
-    /// What was found wrong, if anything was.
-    pub(super) fn verdict(mut self) -> Vec<Problem> {
-        if self.untold > 0 {
-            let message = format!("and {} more problems", self.untold);
-            self.problems.push(Problem { path: "config".to_owned(), message });
-        }
-        self.problems
-    }
-
+impl Compiler<'_> {
     pub(super) fn compile(&mut self, value: &Value) -> Config {
         let at = At::ROOT;
         let mut config = Config::bare();

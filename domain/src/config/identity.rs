@@ -2,7 +2,7 @@
 //! they are and not as they are sealed, which differs each time.
 
 use super::breaker::Rules;
-use super::{Leaf, ProviderRef};
+use super::tree::{Leaf, ProviderRef};
 use sha2::{Digest, Sha256};
 
 /// Who answers for a target, and by which rules it is judged.

@@ -2,21 +2,16 @@
 //! request and what is remembered of earlier ones are arguments. A plan is a place in the tree, no list: what a
 //! request never comes to costs it nothing.
 
+pub use super::look::Look;
+
+use super::breaker::Breaker;
 use super::cost::{TRIED, VALUE_TEXT, start};
 use super::query::{Effort, Found, written};
-use super::{Breaker, Config, Leaf, Mode, NodeKind, Sticky};
+use super::tree::{Config, Leaf, Mode, NodeKind, Sticky};
+
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-
-/// What conditions and sticky fields may ask of a request.
-pub trait Look {
-    fn metadata(&self, key: &str) -> Option<&str>;
-    /// A top-level key of the body, one of those in [`Config::params`].
-    fn param(&self, key: &str) -> Option<&Value>;
-    /// The whole path, `/v1` included.
-    fn pathname(&self) -> &str;
-}
 
 /// Where sticky assignments are remembered. Bounded; forgetting one early is allowed.
 pub trait Sticks {

@@ -2,18 +2,14 @@
 //! and what a key names is decided. Asking a query about a request is pure.
 
 mod pattern;
+mod reading;
 
-use super::cost::{Cost, MATCHING, VALUE_TEXT, quoted, start};
-use super::fields::Compiler;
-use super::plan::Look;
-use super::read::At;
+use super::cost::{MATCHING, VALUE_TEXT, start};
+use super::look::Look;
 use pattern::Pattern;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::io;
-
-/// Deeper nesting of `$and` and `$or` has no use.
-const MOST_DEPTH: usize = 16;
 
 /// Steps in the order in which they stand; the first that decides ends it.
 #[derive(Debug, Default)]
@@ -313,85 +309,6 @@ pub(super) fn written(value: &Value) -> String {
         Ok(text) => text,
         Err(cut) => String::from_utf8_lossy(cut.as_bytes()).into_owned(),
     }
-}
-
-impl Compiler<'_> {
-    pub(super) fn query(&mut self, at: &At<'_>, value: &Value, depth: usize) -> Query {
-        let Value::Object(map) = value else {
-            self.here(at, "must be an object");
-            return Query::default();
-        };
-        if depth > MOST_DEPTH {
-            self.here(at, format!("must not be nested deeper than {MOST_DEPTH} levels"));
-            return Query::default();
-        }
-        if !self.spend(at, Cost::Tests, map.len().max(1)) {
-            return Query::default();
-        }
-        let parts = map.iter().filter_map(|(key, value)| {
-            let at = at.then(key);
-            Some(match key.as_str() {
-                "$and" => Part::And(self.queries(&at, value, depth)),
-                "$or" => Part::Or(self.queries(&at, value, depth)),
-                op if op.starts_with('$') => {
-                    self.here(&at, unsupported(op));
-                    return None;
-                }
-                path => Part::Field(Key::parse(path), self.test(&at, value)),
-            })
-        });
-        Query(parts.collect())
-    }
-
-    fn queries(&mut self, at: &At<'_>, value: &Value, depth: usize) -> Vec<Query> {
-        let Some(list) = value.as_array() else {
-            self.here(at, "must be an array of queries");
-            return Vec::new();
-        };
-        let numbered = list.iter().enumerate();
-        numbered.map(|(i, query)| self.query(&at.then(&i.to_string()), query, depth + 1)).collect()
-    }
-
-    fn test(&mut self, at: &At<'_>, value: &Value) -> Test {
-        match value {
-            Value::Object(ops) => Test::All(self.operators(at, ops)),
-            Value::Array(_) => {
-                self.here(at, "must be a literal or an object of operators; a list goes into $in");
-                Test::All(Vec::new())
-            }
-            literal => Test::Is(literal.clone()),
-        }
-    }
-
-    fn operators(&mut self, at: &At<'_>, ops: &Map<String, Value>) -> Vec<Op> {
-        let listed = |v: &Value| v.as_array().map_or(1, Vec::len);
-        if !self.spend(at, Cost::Tests, ops.values().map(listed).sum()) {
-            return Vec::new();
-        }
-        let list = |v: &Value| v.as_array().cloned();
-        let made = ops.iter().filter_map(|(name, value)| {
-            Some(match name.as_str() {
-                "$eq" => Op::Eq(value.clone()),
-                "$ne" => Op::Ne(value.clone()),
-                "$gt" => Op::Gt(Found::Json(value).number()),
-                "$gte" => Op::Gte(Found::Json(value).number()),
-                "$lt" => Op::Lt(Found::Json(value).number()),
-                "$lte" => Op::Lte(Found::Json(value).number()),
-                "$in" => Op::In(list(value)),
-                "$nin" => Op::Nin(list(value)),
-                "$regex" => Op::Regex(self.pattern(&at.then(name), value)?),
-                other => {
-                    self.here(&at.then(name), unsupported(other));
-                    return None;
-                }
-            })
-        });
-        made.collect()
-    }
-}
-
-fn unsupported(name: &str) -> String {
-    format!("Unsupported operator used in the query router: {}", quoted(name))
 }
 
 #[cfg(test)]

@@ -1,52 +1,11 @@
-//! Reading a config document: keys in either casing, typed values, and problems that know their place.
+//! Typed values out of a config document, or a problem for each that is not what it must be.
 //! Knows no single key's meaning.
 
-use super::Problem;
-use super::cost::{KEYS, PROBLEMS, STATUSES, quoted, start};
-use super::fields::Compiler;
+use super::compiler::Compiler;
+use super::cost::{KEYS, STATUSES};
+use super::place::{At, canonical};
 use serde_json::{Map, Value};
 use std::sync::Arc;
-
-/// snake_case of a key that may be camelCase.
-pub(super) fn canonical(key: &str) -> String {
-    let mut out = String::with_capacity(key.len() + 4);
-    for c in key.chars() {
-        if c.is_ascii_uppercase() {
-            out.push('_');
-        }
-        out.push(c.to_ascii_lowercase());
-    }
-    // Two more spellings of one key are about, and camelCase of an acronym is one of them.
-    match out.as_str() {
-        "strict_openai_compliance" | "strict_open_a_i_compliance" => "strict_open_ai_compliance".to_owned(),
-        _ => out,
-    }
-}
-
-/// Where in the document we are, as keys and indices.
-#[derive(Clone, Copy)]
-pub(super) struct At<'a> {
-    pub(super) parent: Option<&'a At<'a>>,
-    pub(super) step: &'a str,
-}
-
-impl<'a> At<'a> {
-    pub(super) const ROOT: At<'static> = At { parent: None, step: "" };
-
-    pub(super) const fn then(&'a self, step: &'a str) -> Self {
-        At { parent: Some(self), step }
-    }
-
-    pub(super) fn path(&self) -> String {
-        match self.parent {
-            Some(p) if !p.step.is_empty() => format!("{},{}", p.path(), quoted(self.step)),
-            _ => quoted(self.step).to_owned(),
-        }
-    }
-}
-
-/// A message that quotes what a client wrote is cut off here.
-const LONGEST: usize = 256;
 
 /// The keys of one object in snake_case. A key that is null counts as absent.
 pub(super) struct Fields<'v>(Vec<(String, &'v Value)>);
@@ -70,22 +29,6 @@ impl<'v> Fields<'v> {
 }
 
 impl Compiler<'_> {
-    /// A broken rule of the key `step` of the object at `at`.
-    pub(super) fn problem(&mut self, at: &At<'_>, step: &str, message: impl Into<String>) {
-        self.here(&at.then(step), message);
-    }
-
-    /// A broken rule of the value at `at` itself.
-    pub(super) fn here(&mut self, at: &At<'_>, message: impl Into<String>) {
-        if self.problems.len() >= PROBLEMS {
-            self.untold += 1;
-            return;
-        }
-        let message: String = message.into();
-        let message = if message.len() <= LONGEST { message } else { format!("{}…", start(&message, LONGEST)) };
-        self.problems.push(Problem { path: at.path(), message });
-    }
-
     pub(super) fn fields<'v>(&mut self, at: &At<'_>, map: &'v Map<String, Value>) -> Fields<'v> {
         if map.len() > KEYS {
             self.here(at, format!("must have at most {KEYS} keys"));

@@ -1,11 +1,12 @@
 //! The strategy of a branch: its mode, what belongs to each mode, sticky assignment and circuit breakers.
 
 use super::breaker::Rules;
+use super::compiler::Compiler;
 use super::cost::{Cost, quoted};
-use super::fields::Compiler;
-use super::query::Key;
-use super::read::{At, Fields};
-use super::{Mode, Query, Sticky};
+use super::place::At;
+use super::query::{Key, Query};
+use super::read::Fields;
+use super::tree::{Mode, Sticky};
 use serde_json::Value;
 use std::sync::Arc;
 

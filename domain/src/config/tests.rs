@@ -7,6 +7,8 @@ mod tables;
 
 use super::plan::{Asks, Look, NoTarget, Plan, Sticks};
 use super::*;
+use crate::egress::Trusted;
+use crate::secret::Secret;
 use serde_json::json;
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod assignments;
+mod blobs;
 mod configs;
 mod counters;
 mod history;
+mod jobs;
 mod journal;
 mod keys;
 mod lanes;

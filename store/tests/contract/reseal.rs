@@ -38,7 +38,7 @@ async fn everything_is_sealed_anew_or_nothing(house: House) {
     database.write(0, Box::new(move |_| Ok(batch))).await.unwrap();
     assert!(matches!(database.reseal(&new, &vault()).await, Err(ResealError::Key(KeyError::WrongKey))));
     let done = database.reseal(&old, &new).await.unwrap();
-    assert_eq!(done, Resealed { rows: 1, versions: 1 });
+    assert_eq!(done, Resealed { rows: 1, versions: 1, blobs: 0 });
     let news = database.since(1).await.unwrap();
     assert_eq!((news.revision, news.rows.len()), (2, 1), "nodes hear of what changed, and of nothing else");
     assert_eq!(new.open(value(&news.rows[0].doc)).unwrap().expose(), "one");

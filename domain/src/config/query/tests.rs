@@ -1,6 +1,8 @@
 //! Every row of the query language, as a table of query, request and verdict.
 
 use super::*;
+use crate::config::compiler::Compiler;
+use crate::config::place::At;
 use crate::config::{Context, compile};
 use crate::egress::Trusted;
 use crate::secret::Secret;

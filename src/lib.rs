@@ -1,0 +1,58 @@
+//! The gateway's program as a library: the command line, the settings, the service on the proxy port and the wiring of
+//! everything below. What starts it is `main.rs`; whoever builds on it calls [`run`], and nothing else is to be seen.
+
+mod accounts;
+mod cache;
+mod cli;
+mod clock;
+mod connections;
+mod flight;
+mod guardrails;
+mod ids;
+mod issuers;
+mod limits;
+mod live;
+mod metrics;
+mod otlp;
+mod parts;
+mod peers;
+mod proxy;
+mod serve;
+mod settings;
+mod strangers;
+mod telemetry;
+mod units;
+mod writer;
+
+// Under the names that the modules of the program know them by.
+use gateway_mock as mock;
+use gateway_upstream as upstream;
+use gateway_upstream::outbound;
+
+use cli::{Command, KeysCommand};
+use std::process::ExitCode;
+
+/// Reads the command line and does what it says; comes back when that is done.
+pub fn run() -> ExitCode {
+    let (cli, matches) = cli::parse();
+    let outcome = match cli.command {
+        None => cli.serve.resolve(&matches).and_then(serve::run),
+        Some(Command::Serve(args)) => args.resolve(&matches).and_then(serve::run),
+        Some(Command::Check(args)) => args.resolve(&matches).and_then(|r| serve::check(&r)),
+        Some(Command::Migrate(args)) => args.resolve(&matches).and_then(|r| serve::migrate(&r)),
+        Some(Command::Keys { command: KeysCommand::NewAdmin(args) }) => {
+            args.resolve(&matches).and_then(|r| serve::new_admin_key(&r))
+        }
+        Some(Command::Keys { command: KeysCommand::RotateMaster { args, to } }) => {
+            args.resolve(&matches).and_then(|r| serve::rotate_master_key(&r, &to))
+        }
+        Some(Command::Mock(args)) => serve::mock(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            telemetry::complain(&why);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What jobs and blobs leave behind: looked at and counted every round, and removed when its time is over. Each node that
+//! serves the Admin API does it; what one has done, the others find done. Knows no kind of either.
+
+use crate::metrics::Metrics;
+use gateway_domain::Timestamp;
+use gateway_domain::ports::{Blobs, Jobs, StoreError};
+use prometheus::{GaugeVec, IntGauge, IntGaugeVec, Opts};
+use std::sync::Arc;
+
+/// How long a job that has ended can still be asked about.
+const ENDED_MICROS: i64 = 30 * 86_400 * 1_000_000;
+/// A writer that has not finished for so long will not.
+const ABANDONED_MICROS: i64 = 2 * 86_400 * 1_000_000;
+/// Removals of one round: each takes some at a time, and others want the database as well.
+const MOST_STEPS: usize = 20;
+
+pub(super) struct Kept {
+    jobs: Arc<dyn Jobs>,
+    blobs: Arc<dyn Blobs>,
+    open_jobs: IntGaugeVec,
+    overdue: GaugeVec,
+    blob_count: IntGauge,
+    blob_bytes: IntGauge,
+}
+
+impl Kept {
+    pub(super) fn new(
+        jobs: Arc<dyn Jobs>,
+        blobs: Arc<dyn Blobs>,
+        metrics: &Metrics,
+    ) -> Result<Self, prometheus::Error> {
+        let opts = |name: &str, help: &str| Opts::new(name, help);
+        let kept = Self {
+            jobs,
+            blobs,
+            open_jobs: IntGaugeVec::new(opts("gateway_jobs", "Jobs that have not ended"), &["kind", "state"])?,
+            overdue: GaugeVec::new(
+                opts("gateway_jobs_overdue_seconds", "For how long the oldest job could have been run already"),
+                &["kind"],
+            )?,
+            blob_count: IntGauge::new("gateway_blobs", "Files and results that are kept")?,
+            blob_bytes: IntGauge::new("gateway_blob_bytes", "Bytes that those take, before they are sealed")?,
+        };
+        metrics.register(Box::new(kept.open_jobs.clone()))?;
+        metrics.register(Box::new(kept.overdue.clone()))?;
+        metrics.register(Box::new(kept.blob_count.clone()))?;
+        metrics.register(Box::new(kept.blob_bytes.clone()))?;
+        Ok(kept)
+    }
+
+    pub(super) async fn round(&self, now: Timestamp) {
+        let done = async {
+            self.remove(now).await?;
+            self.count().await
+        };
+        if let Err(e) = done.await {
+            tracing::warn!(error = %e, "jobs and blobs could not be looked at");
+        }
+    }
+
+    async fn remove(&self, now: Timestamp) -> Result<(), StoreError> {
+        for _ in 0..MOST_STEPS {
+            let jobs = self.jobs.forget(now.plus_micros(-ENDED_MICROS)).await?;
+            let blobs = self.blobs.expire(now, now.plus_micros(-ABANDONED_MICROS)).await?;
+            if jobs == 0 && blobs == 0 {
+                break;
+            }
+            tracing::debug!(jobs, blobs, "removed, their time being over");
+        }
+        Ok(())
+    }
+
+    async fn count(&self) -> Result<(), StoreError> {
+        let (backlog, blobs) = (self.jobs.backlog().await?, self.blobs.kept().await?);
+        // A kind of which nothing is open any more is not told.
+        self.open_jobs.reset();
+        self.overdue.reset();
+        for group in &backlog {
+            let jobs = i64::try_from(group.jobs).unwrap_or(i64::MAX);
+            self.open_jobs.with_label_values(&[group.kind.as_str(), group.state.as_str()]).set(jobs);
+            let overdue = self.overdue.with_label_values(&[group.kind.as_str()]);
+            overdue.set(overdue.get().max(group.overdue.as_secs_f64()));
+        }
+        self.blob_count.set(i64::try_from(blobs.blobs).unwrap_or(i64::MAX));
+        self.blob_bytes.set(i64::try_from(blobs.bytes).unwrap_or(i64::MAX));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Readings, Shape};
+    use gateway_domain::OrgId;
+    use gateway_domain::ports::{BlobBounds, JobEnd, NewBlob, NewJob};
+    use gateway_store::{DatabaseUrl, MasterKey, Options, RowBlobs, SealingVault};
+    use std::time::Duration;
+    use uuid::Uuid;
+
+    #[tokio::test]
+    async fn what_is_open_is_counted_and_what_is_over_goes() {
+        let url = DatabaseUrl::parse("sqlite::memory:").expect("a URL");
+        let database = gateway_store::open(&url, &Options::default()).await.expect("opens");
+        let vault = Arc::new(SealingVault::new(&MasterKey::generate()));
+        let blobs = Arc::new(RowBlobs::new(database.clone(), vault, BlobBounds::default()));
+        let metrics = Metrics::new(Shape::default()).expect("registers");
+        let kept = Kept::new(Arc::new(database.clone()), blobs.clone(), &metrics).expect("registers");
+        let (org, wait) = (OrgId(Uuid::nil()), Duration::ZERO);
+        for n in 1..=2 {
+            let (id, payload) = (Uuid::from_u128(n), String::new());
+            let job = NewJob { id, kind: "batch", org, payload, wait, most_tries: 1, most_open: 9 };
+            database.enqueue(&job).await.expect("queued");
+        }
+        let taken = database.take(&["batch"], wait).await.expect("taken").expect("one is due");
+        database.end(taken.lease, &JobEnd::Done(String::new())).await.expect("ended");
+        let now = crate::clock::now();
+        let new = NewBlob { id: Uuid::from_u128(3), org, kind: "file", expires_at: Some(now.plus_micros(1_000_000)) };
+        blobs.begin(&new).await.expect("begun");
+        blobs.write(new.id, 0, b"12345").await.expect("written");
+        let told = |name: &str| {
+            let text = metrics.encode(&Readings::default());
+            text.lines().find(|line| line.starts_with(name)).map(ToOwned::to_owned)
+        };
+        kept.round(now).await;
+        assert_eq!(told("gateway_jobs{").as_deref(), Some(r#"gateway_jobs{kind="batch",state="waiting"} 1"#));
+        assert_eq!(told("gateway_blob_bytes ").as_deref(), Some("gateway_blob_bytes 5"));
+        assert!(database.job(org, taken.job.id).await.expect("read").is_some(), "it ended just now");
+        kept.round(now.plus_micros(40 * 86_400 * 1_000_000)).await;
+        assert_eq!(told("gateway_blob_bytes ").as_deref(), Some("gateway_blob_bytes 0"));
+        assert_eq!(database.job(org, taken.job.id).await.expect("read"), None);
+        assert_eq!(told("gateway_jobs{").as_deref(), Some(r#"gateway_jobs{kind="batch",state="waiting"} 1"#));
+    }
+}

@@ -1,0 +1,144 @@
+//! Files that need each other in a circle can only be understood together, and only be moved together. In the folders
+//! below there is no such circle; a folder that has become free of them is added and stays so.
+
+use super::allowed::{Offence, judge};
+use super::source::{Source, is_word, sources};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The root of a crate, and the modules of it that are looked at, by the start of their path.
+const FREE: &[(&str, &str)] = &[("domain/src/", "config"), ("admin/src/", "")];
+
+/// Where a file stands in its crate: `config::plan`, and nothing for the root.
+fn module(path: &str) -> Option<String> {
+    let inside = path.strip_suffix(".rs")?;
+    Some(if matches!(inside, "lib" | "main") { String::new() } else { inside.replace('/', "::") })
+}
+
+/// All paths that a tree of names at `at` stands for: `a::{b, c::d}` is two.
+fn spelt(code: &[u8], mut at: usize, before: &str, out: &mut Vec<String>) -> usize {
+    let mut path = before.to_owned();
+    loop {
+        let start = at;
+        while is_word(code, at) {
+            at += 1;
+        }
+        if at > start {
+            let word = String::from_utf8_lossy(&code[start..at]);
+            path = if path.is_empty() { word.into_owned() } else { format!("{path}::{word}") };
+        }
+        if code[at..].starts_with(b"::{") {
+            at += 3;
+            loop {
+                while code.get(at).is_some_and(|b| b.is_ascii_whitespace() || *b == b',') {
+                    at += 1;
+                }
+                match code.get(at) {
+                    Some(b) if *b != b'}' => {
+                        let end = spelt(code, at, &path, out);
+                        // Something that is no name, like `*`.
+                        at = if end == at { at + 1 } else { end };
+                    }
+                    _ => return at + 1,
+                }
+            }
+        }
+        if !code[at..].starts_with(b"::") || !is_word(code, at + 2) {
+            break;
+        }
+        at += 2;
+    }
+    out.push(path);
+    // What stands behind `as`.
+    if code[at..].starts_with(b" as ") {
+        at += 4;
+        while is_word(code, at) {
+            at += 1;
+        }
+    }
+    at
+}
+
+/// The modules that a file names, of those that there are.
+fn needs(own: &str, source: &Source, modules: &BTreeSet<String>) -> BTreeSet<String> {
+    let program = &source.code.as_bytes()[..source.tests_from().min(source.code.len())];
+    let mut out = BTreeSet::new();
+    let mut at = 0;
+    while at < program.len() {
+        let begins = is_word(program, at) && (at == 0 || !is_word(program, at - 1) && program[at - 1] != b':');
+        if !begins {
+            at += 1;
+            continue;
+        }
+        let mut named = Vec::new();
+        let end = spelt(program, at, "", &mut named);
+        for path in named.iter().filter(|path| path.contains("::")) {
+            let mut rest: Vec<&str> = path.split("::").collect();
+            let mut base: Vec<&str> = own.split("::").filter(|part| !part.is_empty()).collect();
+            while let Some(first) = rest.first().filter(|first| matches!(**first, "crate" | "self" | "super")) {
+                match *first {
+                    "crate" => base.clear(),
+                    "super" => _ = base.pop(),
+                    _ => {}
+                }
+                rest.remove(0);
+            }
+            let whole: Vec<&str> = base.into_iter().chain(rest).collect();
+            let longest = (0..=whole.len()).rev().map(|n| whole[..n].join("::")).find(|m| modules.contains(m));
+            out.extend(longest.filter(|module| module != own));
+        }
+        at = end.max(at + 1);
+    }
+    out
+}
+
+fn edges(root: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
+    let inside = all.iter().filter(|s| !s.is_test && s.path.starts_with(root));
+    let files: Vec<(String, &Source)> = inside.filter_map(|s| Some((module(&s.path[root.len()..])?, s))).collect();
+    let modules: BTreeSet<String> = files.iter().map(|(module, _)| module.clone()).collect();
+    files.into_iter().map(|(module, source)| (module.clone(), needs(&module, source, &modules))).collect()
+}
+
+/// Whether a way leads from one module to the other.
+fn leads(edges: &BTreeMap<String, BTreeSet<String>>, from: &str, to: &str) -> bool {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = next.pop() {
+        for below in edges.get(module).into_iter().flatten() {
+            if below == to {
+                return true;
+            }
+            if seen.insert(below) {
+                next.push(below);
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn files_do_not_need_each_other_in_circles() {
+    let all = sources();
+    let mut offences = Vec::new();
+    for (root, start) in FREE {
+        let edges = edges(root, &all);
+        for (from, below) in edges.iter().filter(|(from, _)| from.starts_with(start)) {
+            for to in below.iter().filter(|to| to.starts_with(start) && leads(&edges, to, from)) {
+                offences.push(Offence::new(format!("{root}: {from} -> {to}"), "is part of a circle"));
+            }
+        }
+    }
+    judge("circles of files", &offences);
+}
+
+#[test]
+fn what_a_file_needs_is_found() {
+    let modules: BTreeSet<String> =
+        ["", "a", "a::b", "a::c", "a::c::d", "e"].into_iter().map(ToOwned::to_owned).collect();
+    let found = |own: &str, code: &str| {
+        let source = Source { path: String::new(), text: String::new(), code: code.to_owned(), is_test: false };
+        needs(own, &source, &modules).into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(found("a", "mod b;\npub use c::{d::X, Y as Z};\nuse crate::e::F;\n"), ["a::c", "a::c::d", "e"]);
+    assert_eq!(found("a::b", "use super::c::{self, D};\nuse super::Noun;\n"), ["a", "a::c"]);
+    assert_eq!(found("a::c::d", "fn f(x: super::super::b::X) -> crate::Y {}"), ["", "a::b"]);
+    assert_eq!(found("e", "use std::a::b;\nlet x = b::c();"), Vec::<String>::new());
+}
