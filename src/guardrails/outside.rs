@@ -67,6 +67,7 @@ impl Outside {
     }
 
     /// Never waits longer than the ask says. `moderator`: the caller's own provider, where it has one that moderates.
+    /// A key set is asked for seldom, and what that takes is boxed.
     pub(super) async fn answer(&self, ask: Ask, moderator: Option<&Moderator>) -> Answer {
         match ask {
             Ask::Call(outgoing) => self.call(*outgoing).await,
@@ -92,7 +93,7 @@ impl Outside {
                         other => other,
                     }
                 };
-                self.key_sets.find(&uri, Duration::from_secs(max_age_secs), fresh, fetch).await
+                Box::pin(self.key_sets.find(&uri, Duration::from_secs(max_age_secs), fresh, fetch)).await
             }
             Ask::Moderation { body, timeout_ms } => match moderator {
                 Some(moderator) => self.moderate(moderator, body, timeout_ms).await,

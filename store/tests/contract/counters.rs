@@ -367,7 +367,7 @@ async fn slow_wire(port: u16, wait: Arc<AtomicU64>) -> u16 {
 async fn what_came_late_is_heard_of() {
     // Over the connection of all threads, and over this thread's own.
     for asked_before in [0, 50] {
-        hear_of_what_came_late(asked_before).await;
+        Box::pin(hear_of_what_came_late(asked_before)).await;
     }
 }
 
