@@ -6,7 +6,7 @@ mod admin_body;
 mod admin_port;
 mod admin_pulse;
 mod boot;
-mod kept;
+mod leftovers;
 mod log_upkeep;
 mod presence;
 mod process;
@@ -108,8 +108,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         boot::tell_of_remains(&booted, &settings);
     }
     if settings.role != Role::Proxy {
-        let kept = booted.kept(&metrics).map_err(|e| format!("metrics cannot be set up: {e}"))?;
-        upkeep::start(control.handle(), app.clone(), booted.database.clone(), kept);
+        upkeep::start(control.handle(), app.clone(), booted.database.clone(), booted.leftovers(&metrics)?);
     }
     strangers::keep_rows(control.handle(), app.clone(), rows);
     accounts::start(&accounts, &app, &booted, &settings, control.handle())?;

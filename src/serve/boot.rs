@@ -1,7 +1,7 @@
 //! Opens the stores, the vault and the snapshot: the one `match` on backends.
 
 use super::aliases;
-use super::kept::Kept;
+use super::leftovers::Leftovers;
 use super::process::Process;
 use crate::accounts::Accounts;
 use crate::issuers::Issuers;
@@ -45,9 +45,10 @@ pub(crate) struct Booted {
 
 impl Booted {
     /// Jobs and blobs, where they lie by default: as rows beside the configuration.
-    pub(super) fn kept(&self, metrics: &Metrics) -> Result<Kept, prometheus::Error> {
+    pub(super) fn leftovers(&self, metrics: &Metrics) -> Result<Leftovers, String> {
         let blobs = RowBlobs::new(self.database.clone(), self.vault.clone(), BlobBounds::default());
-        Kept::new(Arc::new(self.database.clone()), Arc::new(blobs), metrics)
+        let leftovers = Leftovers::new(Arc::new(self.database.clone()), Arc::new(blobs), metrics);
+        leftovers.map_err(|e| format!("metrics cannot be set up: {e}"))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Work that nobody asks for: rotations that are due, transitions that end, tombstones that every node has long
 //! heard of, costs of records whose price came later, jobs and blobs that are over. Each node that serves the Admin API does it; what one has done, the others find done.
 
-use super::kept::Kept;
+use super::leftovers::Leftovers;
 use crate::clock;
 use gateway_admin::{App, maintain, reprice};
 use gateway_store::Database;
@@ -15,7 +15,7 @@ const PURGE: Duration = Duration::from_secs(3600);
 /// Longer than a node stays cut off without being started anew.
 const TOMBSTONES_MICROS: i64 = 90 * 86_400 * 1_000_000;
 
-pub(super) fn start(runtime: &Handle, app: App, database: Database, kept: Kept) {
+pub(super) fn start(runtime: &Handle, app: App, database: Database, kept: Leftovers) {
     runtime.spawn(async move {
         let mut purged: Option<Instant> = None;
         let mut priced = None;

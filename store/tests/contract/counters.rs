@@ -375,36 +375,35 @@ async fn hear_of_what_came_late(asked_before: u64) {
     let server = Server::start();
     let wait = Arc::new(AtomicU64::new(0));
     let local = tokio::task::LocalSet::new();
-    local
-        .run_until(async {
-            let port = slow_wire(server.port(), wait.clone()).await;
-            let url = RedisUrl::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
-            let redis = Redis::new(url, Duration::from_millis(400));
-            let story = async {
-                while !redis.state().connected {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-                let node = node(&redis);
-                node.join().await.unwrap();
-                node.enter().await.unwrap();
-                for _ in 0..asked_before {
-                    take(&node, &mut [ask(2, 9, 0, Take::Look, Timestamp(START))], Timestamp(START)).await;
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                wait.store(600, Relaxed);
-                let heard = Arc::new(Notify::new());
-                let late = heard.clone();
-                let began = Instant::now();
-                let mut asks = [ask(1, 9, 1, Take::Now, Timestamp(START))];
-                let failed = node.reserve(&mut asks, (Timestamp(START), PATIENT), move || late.notify_one()).await;
-                assert_eq!(failed, Err(RedisFailure::Late));
-                assert!(began.elapsed() < Duration::from_millis(550), "{:?}", began.elapsed());
-                heard.notified().await;
-            };
-            tokio::select! {
-                () = redis.keep() => unreachable!("it never ends"),
-                () = story => {}
+    let story = async {
+        let port = slow_wire(server.port(), wait.clone()).await;
+        let url = RedisUrl::parse(&format!("redis://127.0.0.1:{port}")).unwrap();
+        let redis = Redis::new(url, Duration::from_millis(400));
+        let story = async {
+            while !redis.state().connected {
+                tokio::time::sleep(Duration::from_millis(2)).await;
             }
-        })
-        .await;
+            let node = node(&redis);
+            node.join().await.unwrap();
+            node.enter().await.unwrap();
+            for _ in 0..asked_before {
+                take(&node, &mut [ask(2, 9, 0, Take::Look, Timestamp(START))], Timestamp(START)).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            wait.store(600, Relaxed);
+            let heard = Arc::new(Notify::new());
+            let late = heard.clone();
+            let began = Instant::now();
+            let mut asks = [ask(1, 9, 1, Take::Now, Timestamp(START))];
+            let failed = node.reserve(&mut asks, (Timestamp(START), PATIENT), move || late.notify_one()).await;
+            assert_eq!(failed, Err(RedisFailure::Late));
+            assert!(began.elapsed() < Duration::from_millis(550), "{:?}", began.elapsed());
+            heard.notified().await;
+        };
+        tokio::select! {
+            () = redis.keep() => unreachable!("it never ends"),
+            () = story => {}
+        }
+    };
+    local.run_until(Box::pin(story)).await;
 }

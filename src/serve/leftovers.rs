@@ -14,7 +14,7 @@ const ABANDONED_MICROS: i64 = 2 * 86_400 * 1_000_000;
 /// Removals of one round: each takes some at a time, and others want the database as well.
 const MOST_STEPS: usize = 20;
 
-pub(super) struct Kept {
+pub(super) struct Leftovers {
     jobs: Arc<dyn Jobs>,
     blobs: Arc<dyn Blobs>,
     open_jobs: IntGaugeVec,
@@ -23,7 +23,7 @@ pub(super) struct Kept {
     blob_bytes: IntGauge,
 }
 
-impl Kept {
+impl Leftovers {
     pub(super) fn new(
         jobs: Arc<dyn Jobs>,
         blobs: Arc<dyn Blobs>,
@@ -104,7 +104,7 @@ mod tests {
         let vault = Arc::new(SealingVault::new(&MasterKey::generate()));
         let blobs = Arc::new(RowBlobs::new(database.clone(), vault, BlobBounds::default()));
         let metrics = Metrics::new(Shape::default()).expect("registers");
-        let kept = Kept::new(Arc::new(database.clone()), blobs.clone(), &metrics).expect("registers");
+        let leftovers = Leftovers::new(Arc::new(database.clone()), blobs.clone(), &metrics).expect("registers");
         let (org, wait) = (OrgId(Uuid::nil()), Duration::ZERO);
         for n in 1..=2 {
             let (id, payload) = (Uuid::from_u128(n), String::new());
@@ -121,11 +121,11 @@ mod tests {
             let text = metrics.encode(&Readings::default());
             text.lines().find(|line| line.starts_with(name)).map(ToOwned::to_owned)
         };
-        kept.round(now).await;
+        leftovers.round(now).await;
         assert_eq!(told("gateway_jobs{").as_deref(), Some(r#"gateway_jobs{kind="batch",state="waiting"} 1"#));
         assert_eq!(told("gateway_blob_bytes ").as_deref(), Some("gateway_blob_bytes 5"));
         assert!(database.job(org, taken.job.id).await.expect("read").is_some(), "it ended just now");
-        kept.round(now.plus_micros(40 * 86_400 * 1_000_000)).await;
+        leftovers.round(now.plus_micros(40 * 86_400 * 1_000_000)).await;
         assert_eq!(told("gateway_blob_bytes ").as_deref(), Some("gateway_blob_bytes 0"));
         assert_eq!(database.job(org, taken.job.id).await.expect("read"), None);
         assert_eq!(told("gateway_jobs{").as_deref(), Some(r#"gateway_jobs{kind="batch",state="waiting"} 1"#));
