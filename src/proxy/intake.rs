@@ -161,17 +161,26 @@ const NO_KEY: &str =
 /// The gateway key, and what is meant for the upstream: with `x-gateway-api-key` present the other
 /// places hold the upstream's credential (see `docs/security.md`).
 fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a str, Option<&'a str>), Refused> {
-    let text = |name: header::HeaderName| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim);
-    let bearer = text(header::AUTHORIZATION).map(|v| {
+    let text = |value: &'a HeaderValue| value.to_str().ok().map(str::trim);
+    let bearer = headers.get(header::AUTHORIZATION).and_then(text).map(|v| {
         let cut = v.get(..7).filter(|p| p.eq_ignore_ascii_case("bearer "));
         cut.map_or(v, |_| v[7..].trim())
     });
-    let named =
-        KEY_HEADERS.iter().find_map(|name| text(header::HeaderName::from_static(name)).filter(|k| !k.is_empty()));
-    let own = headers
-        .get("x-gateway-api-key")
-        .or_else(|| headers.iter().find(|(n, _)| suffix_of(n.as_str(), aliases) == Some("api-key")).map(|(_, v)| v));
-    match own {
+    // One walk: to look for names that are not standard ones costs more than to see what there is.
+    let mut places = [None; KEY_HEADERS.len()];
+    let (mut own, mut aliased) = (None, None);
+    for (name, value) in headers.iter().filter(|(name, _)| name.as_str().ends_with("key")) {
+        let name = name.as_str();
+        if let Some(place) = KEY_HEADERS.iter().position(|known| *known == name) {
+            places[place] = places[place].or(Some(value));
+        } else if name == "x-gateway-api-key" {
+            own = own.or(Some(value));
+        } else if suffix_of(name, aliases) == Some("api-key") {
+            aliased = aliased.or(Some(value));
+        }
+    }
+    let named = places.into_iter().flatten().find_map(|value| text(value).filter(|k| !k.is_empty()));
+    match own.or(aliased) {
         Some(own) => {
             let own = own.to_str().map_err(|_| {
                 let fault = unauthenticated("The gateway key must be visible ASCII");

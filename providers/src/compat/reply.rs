@@ -46,7 +46,10 @@ fn common_reply(body: &Bytes) -> Option<Reply> {
     members.end().ok()?;
     let usage = served(tier, usage.filter(|_| chosen)?.split());
     // It may stand among what was passed by.
-    let model = serde_json::from_str::<Option<String>>(model?).ok()?;
+    let model = match model?.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(plain) if !plain.bytes().any(|byte| byte == b'\\' || byte < b' ') => Some(plain.to_owned()),
+        _ => serde_json::from_str::<Option<String>>(model?).ok()?,
+    };
     Some(Reply { body: body.clone(), usage, model })
 }
 

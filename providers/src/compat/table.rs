@@ -4,12 +4,12 @@
 use super::{Quirk, Row, Serves, StreamUsage};
 use crate::model_place::Naming;
 use AuthStyle::{Bearer, BearerIn, Header, Scheme};
+use ahash::AHashMap;
 use gateway_domain::Operation::{
     self, ChatCompletions, Completions, CountTokens, CreateBatch, CreateFinetune, Embeddings, ImagesEdit,
     ImagesGenerate, ListModels, Messages, Realtime, Responses, Speech, Transcription, Translation, UploadFile,
 };
 use gateway_domain::catalog::AuthStyle;
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// OpenRouter shows these beside the traffic of whoever sends them.
@@ -218,7 +218,7 @@ pub(crate) static ROWS: &[&Row] = &[
 
 /// A row by its slug.
 pub(crate) fn row(slug: &str) -> Option<&'static &'static Row> {
-    static BY_SLUG: LazyLock<HashMap<&'static str, &'static &'static Row>> =
+    static BY_SLUG: LazyLock<AHashMap<&'static str, &'static &'static Row>> =
         LazyLock::new(|| ROWS.iter().map(|row| (row.info.slug, row)).collect());
     BY_SLUG.get(slug).copied()
 }

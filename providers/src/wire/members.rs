@@ -23,33 +23,41 @@ impl<'j> Members<'j> {
     }
 
     fn from(json: &'j str, from: usize) -> Result<Self, Odd> {
-        Ok(Self { json, at: expect(json, from, b'{')?, is_begun: false })
+        Ok(Self { json, at: expect(json.as_bytes(), from, b'{').ok_or(Odd)?, is_begun: false })
     }
 
     /// The next key; `None` behind the object's end. Its value is to be read before the next.
     pub(crate) fn key(&mut self) -> Result<Option<&'j str>, Odd> {
-        let from = match next(self.json, self.at)? {
-            (b'}', behind) => {
-                self.at = behind;
-                return Ok(None);
+        let bytes = self.json.as_bytes();
+        let mut at = self.at;
+        let mut byte = next(bytes, &mut at).ok_or(Odd)?;
+        if byte == b'}' {
+            self.at = at;
+            return Ok(None);
+        }
+        if self.is_begun {
+            if byte != b',' {
+                return Err(Odd);
             }
-            (b',', behind) if self.is_begun => expect(self.json, behind, b'"')?,
-            (b'"', behind) if !self.is_begun => behind,
-            _ => return Err(Odd),
-        };
-        self.is_begun = true;
-        let rest = self.json.as_bytes().get(from..).ok_or(Odd)?;
-        let length = memchr2(b'"', b'\\', rest).filter(|at| rest[*at] == b'"').ok_or(Odd)?;
-        self.at = expect(self.json, from + length + 1, b':')?;
-        Ok(Some(&self.json[from..from + length]))
+            byte = next(bytes, &mut at).ok_or(Odd)?;
+        }
+        let length = memchr2(b'"', b'\\', &bytes[at..]).filter(|_| byte == b'"').ok_or(Odd)?;
+        let key = &self.json[at..at + length];
+        at += length;
+        if bytes[at] != b'"' {
+            return Err(Odd);
+        }
+        (self.at, self.is_begun) = (expect(bytes, at + 1, b':').ok_or(Odd)?, true);
+        Ok(Some(key))
     }
 
     /// The text of the value behind the key that was read.
     pub(crate) fn value(&mut self) -> Result<&'j str, Odd> {
-        let (_, behind) = next(self.json, self.at)?;
-        let until = pass(self.json.as_bytes(), behind - 1)?;
+        let mut from = self.at;
+        next(self.json.as_bytes(), &mut from).ok_or(Odd)?;
+        let until = pass(self.json.as_bytes(), from - 1)?;
         self.at = until;
-        Ok(&self.json[behind - 1..until])
+        Ok(&self.json[from - 1..until])
     }
 
     /// The members of that value, which is an object: `found` is to read the value of each.
@@ -64,49 +72,54 @@ impl<'j> Members<'j> {
 
     /// Whether that value is `null`, or will be odd. It is still to be read.
     pub(crate) fn is_null(&self) -> bool {
-        matches!(next(self.json, self.at), Ok((b'n', _)))
+        next(self.json.as_bytes(), &mut { self.at }) == Some(b'n')
     }
 
     /// That value as a whole number without a sign, or `null`.
     pub(crate) fn count(&mut self) -> Result<Option<u64>, Odd> {
-        if self.is_null() {
+        let bytes = self.json.as_bytes();
+        let mut at = self.at;
+        let mut byte = next(bytes, &mut at).ok_or(Odd)?;
+        if !byte.is_ascii_digit() {
             return if self.value()? == "null" { Ok(None) } else { Err(Odd) };
         }
-        let (_, behind) = next(self.json, self.at)?;
-        let digits = self.json.as_bytes()[behind - 1..].iter().take_while(|byte| byte.is_ascii_digit());
-        let (mut number, mut length) = (0_u64, 0);
-        for digit in digits {
-            let ten = number.checked_mul(10).and_then(|ten| ten.checked_add(u64::from(digit - b'0')));
-            (number, length) = (ten.ok_or(Odd)?, length + 1);
+        let mut number = 0_u64;
+        while byte.is_ascii_digit() {
+            let ten = number.checked_mul(10).and_then(|ten| ten.checked_add(u64::from(byte - b'0')));
+            number = ten.ok_or(Odd)?;
+            byte = *bytes.get(at).ok_or(Odd)?;
+            at += 1;
         }
-        let until = behind - 1 + length;
-        let ends = matches!(self.json.as_bytes().get(until), Some(b',' | b'}' | b' ' | b'\n' | b'\r' | b'\t'));
-        if length == 0 || !ends {
+        if !matches!(byte, b',' | b'}' | b' ' | b'\n' | b'\r' | b'\t') {
             return Err(Odd);
         }
-        self.at = until;
+        self.at = at - 1;
         Ok(Some(number))
     }
 
     /// Whether nothing but space follows.
     pub(crate) fn end(self) -> Result<(), Odd> {
-        next(self.json, self.at).map_or(Ok(()), |_| Err(Odd))
+        next(self.json.as_bytes(), &mut { self.at }).map_or(Ok(()), |_| Err(Odd))
     }
 }
 
-/// The next byte that is no space, and the place behind it.
-fn next(json: &str, mut at: usize) -> Result<(u8, usize), Odd> {
+/// The next byte that is no space; `at` is behind it then.
+#[inline]
+fn next(json: &[u8], at: &mut usize) -> Option<u8> {
     loop {
-        let byte = *json.as_bytes().get(at).ok_or(Odd)?;
-        at += 1;
+        let byte = *json.get(*at)?;
+        *at += 1;
         if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
-            return Ok((byte, at));
+            return Some(byte);
         }
     }
 }
 
-fn expect(json: &str, from: usize, byte: u8) -> Result<usize, Odd> {
-    next(json, from).and_then(|(found, behind)| (found == byte).then_some(behind).ok_or(Odd))
+/// The place behind `wanted`, which has to come next.
+#[inline]
+fn expect(json: &[u8], mut from: usize, wanted: u8) -> Option<usize> {
+    let found = next(json, &mut from)?;
+    (found == wanted).then_some(from)
 }
 
 /// The place behind the value at `from`.
