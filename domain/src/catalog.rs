@@ -14,6 +14,8 @@ pub enum AuthStyle {
     Scheme(&'static str),
     /// `Bearer <key>` in a header that is not `Authorization`.
     BearerIn(&'static str),
+    /// `Bearer <key>`, and beside it what kind of token that is ([`crate::cloud::snowflake_token_type`]).
+    Snowflake,
     None,
 }
 

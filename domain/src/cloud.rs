@@ -5,9 +5,11 @@
 mod aws;
 pub mod azure;
 mod google;
+mod hosts;
 mod sign_in;
 
 pub use azure::Deployment;
+pub use hosts::snowflake_token_type;
 pub use sign_in::{
     Assertion, AwsKeys, AwsRole, ClientCredentials, Endpoint, Federation, Grant, ServiceAccount, SignIn, Signing,
     SubjectFormat, SubjectSource,
@@ -56,7 +58,15 @@ pub struct Setting {
 }
 
 const VERTEX: &[&str] = &["vertex-ai"];
+const AWS: &[&str] = &["bedrock", "bedrock-mantle", "sagemaker"];
 const BEDROCK: &[&str] = &["bedrock"];
+const SAGEMAKER: &[&str] = &["sagemaker"];
+const WORKERS_AI: &[&str] = &["workers-ai"];
+const CORTEX: &[&str] = &["cortex"];
+const DATABRICKS: &[&str] = &["databricks"];
+const BYTEPLUS: &[&str] = &["byteplus"];
+const HUGGINGFACE: &[&str] = &["huggingface"];
+const ORACLE: &[&str] = &["oracle"];
 const AZURE: &[&str] = &["azure-openai", "azure-ai"];
 const AZURE_OPENAI: &[&str] = &["azure-openai"];
 const AZURE_AI: &[&str] = &["azure-ai"];
@@ -108,15 +118,33 @@ pub static SETTINGS: &[Setting] = &[
     plain("vertex_project_id", VERTEX, label),
     plain("vertex_region", VERTEX, label),
     secret("vertex_service_account_json", VERTEX),
-    plain("aws_auth_type", BEDROCK, aws::auth_type),
-    plain("aws_region", BEDROCK, label),
-    plain("aws_access_key_id", BEDROCK, segment),
-    secret("aws_secret_access_key", BEDROCK),
-    secret("aws_session_token", BEDROCK),
-    plain("aws_role_arn", BEDROCK, aws::role_arn),
-    plain("aws_external_id", BEDROCK, any),
-    plain("aws_role_session_name", BEDROCK, aws::session_name),
+    plain("aws_auth_type", AWS, aws::auth_type),
+    plain("aws_region", AWS, label),
+    plain("aws_access_key_id", AWS, segment),
+    secret("aws_secret_access_key", AWS),
+    secret("aws_session_token", AWS),
+    plain("aws_role_arn", AWS, aws::role_arn),
+    plain("aws_external_id", AWS, any),
+    plain("aws_role_session_name", AWS, aws::session_name),
     plain("aws_bedrock_model", BEDROCK, aws::model),
+    plain("amzn_sagemaker_custom_attributes", SAGEMAKER, header_text).free(),
+    plain("amzn_sagemaker_target_model", SAGEMAKER, header_text),
+    plain("amzn_sagemaker_target_variant", SAGEMAKER, header_text),
+    plain("amzn_sagemaker_target_container_hostname", SAGEMAKER, header_text),
+    plain("amzn_sagemaker_inference_id", SAGEMAKER, header_text).free(),
+    plain("amzn_sagemaker_enable_explanations", SAGEMAKER, header_text).free(),
+    plain("amzn_sagemaker_inference_component", SAGEMAKER, segment),
+    plain("amzn_sagemaker_session_id", SAGEMAKER, header_text),
+    plain("amzn_sagemaker_model_name", SAGEMAKER, header_text),
+    plain("workers_ai_account_id", WORKERS_AI, hosts::host_label),
+    plain("snowflake_account", CORTEX, hosts::host_label),
+    plain("databricks_workspace", DATABRICKS, hosts::databricks_workspace),
+    plain("databricks_serving_endpoint_name", DATABRICKS, segment),
+    plain("byteplus_region", BYTEPLUS, hosts::host_label),
+    address("huggingface_base_url", HUGGINGFACE),
+    plain("oracle_region", ORACLE, hosts::host_label),
+    plain("oracle_api_version", ORACLE, hosts::host_label),
+    plain("oracle_compartment_id", ORACLE, ocid),
     plain("azure_auth_mode", AZURE, azure::auth_mode),
     plain("azure_resource_name", AZURE_OPENAI, label).also(&["resource_name"]),
     plain("azure_deployment_id", AZURE_OPENAI, segment).also(&["deployment_id"]),
@@ -146,10 +174,26 @@ pub fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|s| s.name == name || s.aliases.contains(&name))
 }
 
+/// What names of settings begin with: other headers are passed by without a look at the table.
+const PREFIXES: &[&str] = &[
+    "vertex",
+    "azure",
+    "aws",
+    "oauth",
+    "provider",
+    "amzn",
+    "workers",
+    "snowflake",
+    "databricks",
+    "byteplus",
+    "huggingface",
+    "oracle",
+];
+
 /// Whether the suffix of a header names a setting, `vertex-region`.
 pub fn setting_of_header(suffix: &str) -> Option<&'static Setting> {
     let first = suffix.split('-').next()?;
-    if !matches!(first, "vertex" | "azure" | "aws" | "oauth" | "provider") {
+    if !PREFIXES.contains(&first) {
         return None;
     }
     SETTINGS.iter().find(|s| s.name.len() == suffix.len() && s.name.replace('_', "-") == suffix)
@@ -176,6 +220,26 @@ fn segment(value: &str) -> Result<(), &'static str> {
         Ok(())
     } else {
         Err("must be of 1..128 letters, digits, `-`, `_` and `.`")
+    }
+}
+
+/// Goes upstream as the value of a header.
+fn header_text(value: &str) -> Result<(), &'static str> {
+    let printable = value.bytes().all(|b| (b' '..=b'~').contains(&b)) && value.trim() == value;
+    if (1..=1024).contains(&value.len()) && printable {
+        Ok(())
+    } else {
+        Err("must be of 1..1024 printable ASCII characters, none of them a space at either end")
+    }
+}
+
+/// Oracle's identifiers, <https://docs.oracle.com/en-us/iaas/Content/General/Concepts/identifiers.htm>.
+fn ocid(value: &str) -> Result<(), &'static str> {
+    let fits = value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    if value.starts_with("ocid1.") && value.len() <= 255 && fits {
+        Ok(())
+    } else {
+        Err("must be an OCID, ocid1.compartment.oc1..aaaa")
     }
 }
 
@@ -245,10 +309,12 @@ impl Settings {
 pub fn base_url(family: &str, settings: &Settings) -> Result<Option<String>, Wrong> {
     match family {
         "bedrock" => aws::runtime_url(settings).map(Some),
+        "bedrock-mantle" => aws::mantle_url(settings).map(Some),
+        "sagemaker" => aws::sagemaker_url(settings).map(Some),
         "vertex-ai" => google::base_url(settings).map(Some),
         "azure-openai" => azure::openai_url(settings).map(Some),
         "azure-ai" => azure::foundry_origin(settings).map(Some),
-        _ => Ok(None),
+        _ => hosts::url(family, settings).transpose(),
     }
 }
 
@@ -275,7 +341,7 @@ pub fn sts_url(region: &str) -> String {
 /// of the machine may be used, which an admin's word allows and a request's does not.
 pub fn grant(family: &str, settings: &Settings, has_key: bool, host_identity: bool) -> Result<Option<Grant>, Wrong> {
     let sign_in = match family {
-        "bedrock" => aws::sign_in(settings, has_key)?,
+        family if AWS.contains(&family) => aws::sign_in(settings, has_key)?,
         "vertex-ai" => google::sign_in(settings, has_key)?,
         "azure-openai" | "azure-ai" => azure::sign_in(settings)?,
         _ => None,
@@ -286,13 +352,13 @@ pub fn grant(family: &str, settings: &Settings, has_key: bool, host_identity: bo
     };
     if sign_in.as_ref().is_some_and(SignIn::is_of_host) && !host_identity {
         let field = match family {
-            "bedrock" => "aws_auth_type",
+            family if AWS.contains(&family) => "aws_auth_type",
             "vertex-ai" => "vertex_auth_type",
             _ => "azure_auth_mode",
         };
         return Err(Wrong::new(field, "asks for the identity of this machine, which only a saved integration may use"));
     }
-    let signing = sign_in.as_ref().filter(|way| way.signs()).map(|_| aws::signing(settings)).transpose()?;
+    let signing = sign_in.as_ref().filter(|way| way.signs()).map(|_| aws::signing(family, settings)).transpose()?;
     Ok(sign_in.map(|way| Grant { signing, ..Grant::new(way) }))
 }
 

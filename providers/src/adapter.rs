@@ -4,7 +4,7 @@
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::tokens::{self, Said};
 use bytes::Bytes;
-use gateway_domain::catalog::ProviderInfo;
+use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
 use gateway_domain::{Dialect, Fault, Operation, Usage};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -188,6 +188,9 @@ pub trait StreamTranslator: Send {
     fn held(&self) -> usize;
 }
 
+/// The key of whoever made the model, for a provider that passes calls on (Bytez).
+pub(crate) const VENDOR_KEY: &str = "provider-key";
+
 /// A provider. Stateless: one value serves every call.
 pub trait Adapter: Send + Sync {
     fn info(&self) -> &'static ProviderInfo;
@@ -197,10 +200,15 @@ pub trait Adapter: Send + Sync {
     }
     /// `None`: the provider does not serve this operation.
     fn endpoint(&self, operation: Operation, dialect: Dialect) -> Option<Endpoint>;
+    /// How it wants its credential; `tail`: of a call that goes up as it came, to a path that may have ways of its own.
+    fn auth(&self, _tail: Option<&str>) -> AuthStyle {
+        self.info().auth
+    }
     /// Whether a setting that rides on a header of its own (`openai-beta`, `anthropic-version`) means something here.
     fn takes_header(&self, name: &str, _model: Option<&str>) -> bool {
         let anthropics = self.info().dialect == Dialect::Anthropic;
-        !name.starts_with("x-vertex-") && name.starts_with("anthropic-") == anthropics
+        let of_one = name.starts_with("x-vertex-") || name == VENDOR_KEY;
+        !of_one && name.starts_with("anthropic-") == anthropics
     }
     /// Whether what the provider answers is not what the client reads, so that it must be understood whole. False:
     /// bytes may pass that are compressed or no JSON.

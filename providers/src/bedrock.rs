@@ -3,6 +3,7 @@
 //! signatures: a request is signed when it goes out.
 
 mod embeddings;
+pub(crate) mod mantle;
 mod models;
 mod native;
 mod overheard;

@@ -1,6 +1,7 @@
 //! Providers that speak OpenAI: one row each, one adapter for all. Bodies go out and come back as the bytes they
 //! are; the few changes a row asks for are made in place. Clients of other dialects are served by way of chat.
 
+mod base_resp;
 mod chunks;
 mod paths;
 mod reply;
@@ -13,7 +14,7 @@ pub(crate) use paths::safe;
 pub(crate) use reply::without_json;
 pub(crate) use table::{ROWS, row};
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
+use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator, VENDOR_KEY};
 use crate::anthropic::native;
 use crate::convert::chat::{self, Room};
 use crate::convert::steps::from_chat::ChatReader;
@@ -68,14 +69,18 @@ pub(crate) enum StreamUsage {
 /// What a row needs code of its own for. Each one has a golden folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quirk {
-    /// `/models/{model}/v1/…`.
-    ModelInPath,
     /// `/{user}/deployments/v2/llms/{base model}/v1/…`; the body names the adapter.
     TenantInPath,
-    /// Sends headers that say who calls.
-    Identity,
     /// Serves Anthropic's `/messages` too.
     Messages,
+    /// Tells errors in `base_resp` inside a 200.
+    BaseResp,
+    /// Content comes in parts, reasoning among them; a setting may name the endpoint.
+    Endpoints,
+    /// Passes calls on to other vendors, with a key of the caller's in a header.
+    VendorKey,
+    /// The version of its API stands in its paths, the compartment in headers.
+    Compartment,
 }
 
 /// One provider.
@@ -96,6 +101,12 @@ pub(crate) struct Row {
     pub(crate) renames: &'static [(&'static str, &'static str)],
     pub(crate) quirk: Option<Quirk>,
     pub(crate) naming: Naming,
+    /// Sent on every call but those that go up as they came.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// Where models are listed, if not beside all else.
+    pub(crate) listed: Option<&'static str>,
+    /// How it wants its credential on paths that are none of OpenAI's.
+    pub(crate) native_auth: Option<AuthStyle>,
 }
 
 impl Row {
@@ -111,6 +122,9 @@ impl Row {
             renames: &[],
             quirk: None,
             naming: Naming::OpenAi,
+            headers: &[],
+            listed: None,
+            native_auth: None,
         }
     }
 
@@ -129,6 +143,7 @@ impl Row {
     /// Whether the operation is served by way of chat.
     fn adapts(&self, operation: Operation) -> bool {
         let native = match operation {
+            Operation::ChatCompletions => !self.has(Quirk::Endpoints),
             Operation::Messages => self.has(Quirk::Messages),
             Operation::Responses => self.serves.has(Operation::Responses),
             _ => true,
@@ -143,9 +158,20 @@ impl Adapter for &'static Row {
         &row.info
     }
 
+    fn auth(&self, tail: Option<&str>) -> AuthStyle {
+        let native = tail.filter(|tail| !tail.starts_with(self.prefix)).and(self.native_auth);
+        native.unwrap_or(self.info.auth)
+    }
+
+    fn takes_header(&self, name: &str, _model: Option<&str>) -> bool {
+        match name {
+            VENDOR_KEY => self.has(Quirk::VendorKey),
+            name => !name.starts_with("x-vertex-") && !name.starts_with("anthropic-"),
+        }
+    }
+
     fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
-        let headers: &[_] =
-            if self.has(Quirk::Identity) && operation != Operation::Proxy { table::IDENTITY } else { &[] };
+        let headers = if operation == Operation::Proxy { &[] } else { self.headers };
         let operation = if self.adapts(operation) { Operation::ChatCompletions } else { operation };
         match operation {
             Operation::Messages | Operation::CountTokens if self.has(Quirk::Messages) => native::endpoint(operation),
@@ -176,6 +202,12 @@ impl Adapter for &'static Row {
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+        if self.has(Quirk::BaseResp)
+            && !call.raw
+            && let Some(trouble) = base_resp::trouble(body)
+        {
+            return Err(trouble.tell(self.info.slug, trouble.status(), call.dialect));
+        }
         match call.operation {
             _ if call.raw => Ok(raw::response(call, body)),
             operation if self.adapts(operation) => reply::adapted(self.info.slug, call, body),
@@ -196,7 +228,13 @@ impl Adapter for &'static Row {
         let slug = self.info.slug;
         match call.operation {
             _ if call.raw => Box::new(raw::Relay::new(call)),
+            operation if self.adapts(operation) && self.has(Quirk::BaseResp) => {
+                Box::new(Stream::new(call, slug, base_resp::Checked(ChatReader::default())))
+            }
             operation if self.adapts(operation) => Box::new(Stream::new(call, slug, ChatReader::default())),
+            Operation::ChatCompletions | Operation::Completions if self.has(Quirk::BaseResp) => {
+                Box::new(Passthrough::new(slug, base_resp::CheckedChunks::new(slug, call)))
+            }
             Operation::ChatCompletions | Operation::Completions => {
                 Box::new(Passthrough::new(slug, ChunkGrammar::new(slug, call)))
             }

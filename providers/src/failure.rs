@@ -34,7 +34,18 @@ impl Trouble {
     }
 
     fn of(mut error: Map<String, Value>) -> Self {
-        let message = ["message", "detail", "details", "msg"].iter().find_map(|key| error.get(*key).map(text));
+        // A list of them: the first one is told (Cloudflare), or all where they are sentences (Stability AI).
+        match error.get("errors").and_then(Value::as_array).map(Vec::as_slice) {
+            Some([Value::Object(first), ..]) => return Self::of(first.clone()),
+            Some(said @ [Value::String(_), ..]) => {
+                let kind = error.get("name").and_then(Value::as_str).map(str::to_owned);
+                let said: Vec<String> = said.iter().map(text).collect();
+                return Self { kind, ..Self::new(said.join("; ")) };
+            }
+            _ => {}
+        }
+        let message =
+            ["message", "Message", "detail", "details", "msg"].iter().find_map(|key| error.get(*key).map(text));
         Self {
             message: message.unwrap_or_else(|| text(&Value::Object(error.clone()))),
             kind: error.get("type").and_then(Value::as_str).map(str::to_owned),
@@ -190,6 +201,15 @@ mod tests {
             json!(3051)
         );
         assert_eq!(read(r#"{"detail":[{"loc":["body"]}]}"#).message, r#"[{"loc":["body"]}]"#);
+        let cloudflares =
+            read(r#"{"result":null,"success":false,"errors":[{"code":10000,"message":"no"}],"messages":[]}"#);
+        assert_eq!((cloudflares.message.as_str(), cloudflares.code), ("no", json!(10000)));
+        let several = read(r#"{"id":"x","name":"bad_request","errors":["prompt: is required","seed: is negative"]}"#);
+        assert_eq!(
+            (several.message.as_str(), several.kind.as_deref()),
+            ("prompt: is required; seed: is negative", Some("bad_request"))
+        );
+        assert_eq!(read(r#"{"errors":[],"message":"plain"}"#).message, "plain");
         assert_eq!(Trouble::read(b"<html>"), None);
         assert_eq!(Trouble::read(b"[]"), None);
     }

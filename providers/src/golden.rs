@@ -144,8 +144,8 @@ fn request_text(adapter: &dyn Adapter, call: &Call<'_>, out: &Outgoing) -> Strin
     let endpoint = adapter.endpoint(call.operation, call.dialect).expect("served");
     let mut headers: Vec<String> = endpoint.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     headers.extend(out.headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))));
-    headers.extend(match info.auth {
-        AuthStyle::Bearer => Some("authorization: Bearer <key>".to_owned()),
+    headers.extend(match adapter.auth(call.raw.then_some(call.tail)) {
+        AuthStyle::Bearer | AuthStyle::Snowflake => Some("authorization: Bearer <key>".to_owned()),
         AuthStyle::Header(name) => Some(format!("{name}: <key>")),
         AuthStyle::Scheme(scheme) => Some(format!("authorization: {scheme} <key>")),
         AuthStyle::BearerIn(name) => Some(format!("{name}: Bearer <key>")),
@@ -295,7 +295,8 @@ fn golden() {
 fn whoever_is_special_shows_the_four_cases() {
     let quirks = compat::ROWS.iter().filter(|row| row.quirk.is_some()).map(|row| row.info.slug);
     // The first has none by definition; the rows beside the quirks have ways of their own that rows tell as data.
-    let rows = ["openai", "mistral-ai", "groq", "x-ai", "deepseek", "ollama", "vllm"];
+    let rows = ["openai", "mistral-ai", "groq", "x-ai", "deepseek", "ollama", "vllm", "openrouter"];
+    let rows = rows.into_iter().chain(["ai21", "cortex", "github", "huggingface", "reka-ai", "workers-ai"]);
     let own = registry::OWN.iter().map(|adapter| adapter.info().slug);
     let special = quirks.chain(rows).chain(own);
     let mut missing = Vec::new();

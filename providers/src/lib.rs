@@ -24,6 +24,7 @@ mod passthrough;
 mod promised_json;
 mod raw;
 mod registry;
+mod sagemaker;
 pub mod sigv4;
 mod sse;
 pub mod tap;

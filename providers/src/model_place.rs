@@ -32,6 +32,8 @@ pub(crate) enum Naming {
     Google,
     /// Behind a segment, up to one of the others or to the end; else as OpenAI does where a path of its is called.
     Behind(&'static str, &'static [&'static str]),
+    /// The segment behind the first, where it is invoked; else as OpenAI does where a path of its is called.
+    Invoked(&'static str),
     /// The first segment is the model.
     First,
     /// In a field of its own that is not `model`.
@@ -46,6 +48,11 @@ impl Naming {
             Self::Google => google(call),
             Self::Behind(mark, ends) => match behind(&parts, mark, ends) {
                 Some(name) => ModelPlace::Named(name),
+                None if speaks_openai(&parts) => openai(call),
+                None => ModelPlace::Unknown,
+            },
+            Self::Invoked(mark) => match invoked(&parts, mark) {
+                Some(name) => ModelPlace::Named(name.to_owned()),
                 None if speaks_openai(&parts) => openai(call),
                 None => ModelPlace::Unknown,
             },
@@ -154,6 +161,13 @@ fn behind(parts: &[String], mark: &str, ends: &[&str]) -> Option<String> {
     let name: Vec<&str> =
         parts[at + 1..].iter().map(String::as_str).take_while(|part| !ends.iter().any(|end| is(part, end))).collect();
     (!name.is_empty()).then(|| name.join("/"))
+}
+
+fn invoked<'p>(parts: &'p [String], mark: &str) -> Option<&'p str> {
+    const VERBS: &[&str] = &["invocations", "invocations-response-stream", "async-invocations", "openai"];
+    let at = parts.iter().position(|part| is(part, mark))?;
+    let verb = parts.get(at + 2)?;
+    VERBS.iter().any(|word| is(verb, word)).then(|| parts[at + 1].as_str())
 }
 
 /// Ends like one of the paths whose body names a model.

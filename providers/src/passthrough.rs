@@ -72,6 +72,10 @@ pub(crate) trait Grammar: Send {
     /// The event that tells a client of an error.
     fn error(&self, failure: &Failure) -> Bytes;
     fn dialect(&self) -> Dialect;
+    /// Whether its errors are what clients read; else they are told in the client's own form.
+    fn errors_pass(&self) -> bool {
+        true
+    }
     /// The body came to its proper end. What the client still lacks of an answer that is whole without its end mark;
     /// `None`: it is not whole.
     fn end(&self) -> Option<Bytes> {
@@ -107,8 +111,12 @@ impl<G: Grammar> Passthrough<G> {
                     return Err(failure);
                 }
                 Verdict::Fail(failure) => {
+                    if self.grammar.errors_pass() {
+                        out.keep(range);
+                    } else {
+                        out.put(&self.grammar.error(&failure), range.end);
+                    }
                     self.seen.failed = Some(failure.message);
-                    out.keep(range);
                 }
             }
         }
@@ -185,6 +193,13 @@ impl<'w> Kept<'w> {
         }
         self.copied.extend_from_slice(&self.whole[self.run.clone()]);
         self.run = range;
+    }
+
+    /// These bytes in the place of those up to `end`.
+    fn put(&mut self, bytes: &[u8], end: usize) {
+        self.copied.extend_from_slice(&self.whole[self.run.clone()]);
+        self.copied.extend_from_slice(bytes);
+        self.run = end..end;
     }
 
     fn take(mut self) -> Bytes {

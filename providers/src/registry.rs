@@ -4,15 +4,17 @@ use crate::adapter::Adapter;
 use crate::anthropic::Anthropic;
 use crate::azure::{AzureAi, AzureOpenAi};
 use crate::bedrock::Bedrock;
+use crate::bedrock::mantle::Mantle;
 use crate::cohere::Cohere;
 use crate::compat;
 use crate::gemini::Gemini;
+use crate::sagemaker::SageMaker;
 use crate::vertex::Vertex;
 use gateway_domain::catalog::{Catalog, ProviderInfo};
 
 /// Providers that are no row.
 pub(crate) static OWN: &[&dyn Adapter] =
-    &[&Anthropic::HOME, &AzureAi, &AzureOpenAi, &Bedrock, &Cohere, &Gemini, &Vertex];
+    &[&Anthropic::HOME, &AzureAi, &AzureOpenAi, &Bedrock, &Cohere, &Gemini, &Mantle, &SageMaker, &Vertex];
 
 /// The adapter of a provider family.
 pub fn adapter(slug: &str) -> Option<&'static dyn Adapter> {

@@ -1,14 +1,17 @@
-//! Signatures of AWS's, version 4, on the final head and body of a request. The clock is the caller's.
+//! Signatures of AWS's, version 4, on the final head and body of a request, or on a token that goes in their place. The
+//! clock is the caller's.
 
 use crate::adapter::Pieces;
 use aws_credential_types::Credentials;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SignatureLocation, SigningSettings, sign};
 use aws_sigv4::sign::v4;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use gateway_domain::cloud::{AwsKeys, Signing};
 use http::{HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// A request as it will be sent, but for its signature.
 #[derive(Debug)]
@@ -71,6 +74,65 @@ pub fn headers(
     Ok(out)
 }
 
+/// Where SageMaker's tokens are for, and what they allow, as AWS's own generator has it (`sagemaker.core.token_generator`).
+const TOKEN_HOST: &str = "sagemaker.amazonaws.com";
+const TOKEN_ACTION: &str = "Action=CallWithBearerToken";
+/// Of a token that is made for one call.
+const TOKEN_LIVES: Duration = Duration::from_secs(300);
+
+/// Whether calls to this path want a token that the keys have signed, and no signature of their own.
+pub fn wants_bearer(signing: &Signing, target: &str) -> bool {
+    signing.service == "sagemaker" && target.contains("/openai/v1/")
+}
+
+/// The token as the value of `authorization`: an address with a signature in its query, written in base64.
+pub fn bearer(keys: &AwsKeys, signing: &Signing, now: SystemTime) -> Result<HeaderValue, Unsignable> {
+    let token = keys.token.as_ref().map(|token| token.expose().clone());
+    let identity = Credentials::new(&keys.id, keys.secret.expose(), token, None, "gateway").into();
+    let mut settings = SigningSettings::default();
+    settings.signature_location = SignatureLocation::QueryParams;
+    settings.expires_in = Some(TOKEN_LIVES);
+    let params = v4::SigningParams::builder()
+        .identity(&identity)
+        .region(&signing.region)
+        .name(signing.service)
+        .time(now)
+        .settings(settings)
+        .build()
+        .map_err(|e| Unsignable(e.to_string()))?
+        .into();
+    let uri = format!("https://{TOKEN_HOST}/?{TOKEN_ACTION}");
+    let covered = std::iter::once(("host", TOKEN_HOST));
+    let signable = SignableRequest::new("POST", uri, covered, SignableBody::Bytes(b""));
+    let signed =
+        sign(signable.map_err(|e| Unsignable(e.to_string()))?, &params).map_err(|e| Unsignable(e.to_string()))?;
+    let mut address = format!("{TOKEN_HOST}/?{TOKEN_ACTION}");
+    for (name, value) in signed.into_parts().0.into_parts().1 {
+        address.push('&');
+        address.push_str(name);
+        address.push('=');
+        escape(&value, &mut address);
+    }
+    address.push_str("&Version=1");
+    let mut value = HeaderValue::from_str(&format!("Bearer sagemaker-api-key-{}", STANDARD.encode(address)))
+        .map_err(|_| Unsignable("the token cannot be sent in a header".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// All but unreserved characters (RFC 3986, section 2.3).
+fn escape(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            _ => {
+                // Writing to a String does not fail.
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+}
+
 /// SHA-256 in hexadecimal, without joining the pieces.
 fn digest(body: &Pieces) -> String {
     let mut hash = Sha256::new();
@@ -87,7 +149,6 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use gateway_domain::Secret;
-    use std::time::Duration;
 
     /// `get-vanilla` and `post-x-www-form-urlencoded` of AWS's signature version 4 test suite
     /// (<https://github.com/awslabs/aws-c-auth/tree/main/tests/aws-signing-test-suite>): 2015-08-30T12:36:00Z.
@@ -119,6 +180,47 @@ mod tests {
              SignedHeaders=content-type;host;x-amz-date, \
              Signature=ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a"
         );
+    }
+
+    /// What botocore 1.43 makes of the same keys at the same time, with the query in an order of its own.
+    #[test]
+    fn a_token_is_what_aws_generator_makes() {
+        let signing = Signing { region: "us-east-1".into(), service: "sagemaker" };
+        assert!(wants_bearer(&signing, "/endpoints/e/openai/v1/chat/completions"));
+        assert!(!wants_bearer(&signing, "/endpoints/e/invocations"));
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_440_938_160);
+        for (token, expected) in [
+            (None, "45aace7a1f6f6b8aeca20f1c30c9d37777df774256410543d63977c93a3e4df5"),
+            (Some("tok/en+x=="), "a8b0bac5b52da66d9d852cce8e7e083fcdbe33e394366c7c6263c935d34db1b6"),
+        ] {
+            let keys = AwsKeys {
+                id: "AKIDEXAMPLE".into(),
+                secret: Secret::new("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".into()),
+                token: token.map(|token: &str| Secret::new(token.to_owned())),
+            };
+            let made = bearer(&keys, &signing, now).expect("signed");
+            let text =
+                made.to_str().expect("text").strip_prefix("Bearer sagemaker-api-key-").expect("its mark").to_owned();
+            let address = String::from_utf8(STANDARD.decode(text).expect("base64")).expect("UTF-8");
+            let query = address.strip_prefix("sagemaker.amazonaws.com/?").expect("its address");
+            assert!(query.ends_with("&Version=1"), "{query}");
+            let mut pairs: Vec<&str> = query.split('&').collect();
+            pairs.sort_unstable();
+            let signature = format!("X-Amz-Signature={expected}");
+            let mut wanted = vec![
+                "Action=CallWithBearerToken",
+                "Version=1",
+                "X-Amz-Algorithm=AWS4-HMAC-SHA256",
+                "X-Amz-Credential=AKIDEXAMPLE%2F20150830%2Fus-east-1%2Fsagemaker%2Faws4_request",
+                "X-Amz-Date=20150830T123600Z",
+                "X-Amz-Expires=300",
+                "X-Amz-SignedHeaders=host",
+                &signature,
+            ];
+            wanted.extend(token.map(|_| "X-Amz-Security-Token=tok%2Fen%2Bx%3D%3D"));
+            wanted.sort_unstable();
+            assert_eq!(pairs, wanted);
+        }
     }
 
     fn headers_of(signed: &[(HeaderName, HeaderValue)]) -> Vec<(String, String)> {

@@ -24,6 +24,8 @@ const MOST_PREPARED: usize = 4096;
 /// Keys that the gateway makes are longer, and those that are given to it have no less.
 const SHORTEST_KEY: usize = 32;
 
+const SNOWFLAKE_TOKEN: HeaderName = HeaderName::from_static("x-snowflake-authorization-token-type");
+
 /// What carries a signature of AWS's.
 const SIGNED_BY: &[&str] = &["authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"];
 
@@ -58,14 +60,18 @@ impl HeadPlan {
         let head = &mut self.0;
         // A client of AWS's own has signed for the gateway; that signature ends here.
         SIGNED_BY.iter().for_each(|name| head.remove(&HeaderName::from_static(name)));
+        let unsignable = |why| Fault::new(FaultKind::Internal, format!("The request could not be signed: {why}"));
+        if sigv4::wants_bearer(signing, head.path()) {
+            head.set(header::AUTHORIZATION, sigv4::bearer(keys, signing, now).map_err(unsignable)?);
+            return Ok(());
+        }
         let host = head.get(&header::HOST).map(|value| value.to_str().map(str::to_owned)).transpose();
         let host = host.map_err(internal)?.unwrap_or_default();
         let covered = head.headers().filter(|(name, _)| sigv4::covers(name.as_str()));
         let headers = covered.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
         let (method, target) = (head.method().as_str(), head.path());
         let request = sigv4::Unsigned { method, target, host: &host, headers, body };
-        let signed = sigv4::headers(request, keys, signing, now)
-            .map_err(|why| Fault::new(FaultKind::Internal, format!("The request could not be signed: {why}")))?;
+        let signed = sigv4::headers(request, keys, signing, now).map_err(unsignable)?;
         signed.into_iter().for_each(|(name, value)| head.set(name, value));
         Ok(())
     }
@@ -136,8 +142,7 @@ pub(crate) fn build(
         let credential_place = matches!(name.as_str(), "authorization" | "x-api-key" | "api-key" | "x-goog-api-key");
         // A saved credential is never replaced by what a client sends.
         let saved = matches!(aim.credential, Credential::Managed(_));
-        let own =
-            matches!(aim.adapter.info().auth, AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == name.as_str());
+        let own = matches!(auth(request, aim), AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == name.as_str());
         let credential_place = credential_place || own;
         if !credential_place || (!saved && request.headers.api_key.is_some()) {
             head.set(HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, value.clone());
@@ -199,7 +204,7 @@ fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Res
     for (name, text) in endpoint.headers {
         head.set(HeaderName::from_static(name), HeaderValue::from_static(text));
     }
-    authorize(&mut head, aim)?;
+    authorize(&mut head, aim, auth(request, aim))?;
     if let Credential::Managed(upstream) = &aim.credential {
         for (name, text) in &upstream.headers {
             head.set(HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, secret(text.expose())?);
@@ -208,10 +213,18 @@ fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Res
     Ok(head)
 }
 
+/// How the provider wants the credential of this call.
+fn auth(request: &Request, aim: &Aim) -> AuthStyle {
+    aim.adapter.auth(request.route.raw.then(|| request.route.tail()))
+}
+
 /// Puts the credential where the provider wants it.
-fn authorize(head: &mut RequestHead, aim: &Aim) -> Result<(), Fault> {
+fn authorize(head: &mut RequestHead, aim: &Aim, auth: AuthStyle) -> Result<(), Fault> {
     if aim.grant.is_some() {
         // A token comes in its place, when the request goes out.
+        if auth == AuthStyle::Snowflake {
+            head.set(SNOWFLAKE_TOKEN, HeaderValue::from_static("OAUTH"));
+        }
         return Ok(());
     }
     if let Some(token) = cloud::bearer(&aim.settings) {
@@ -226,8 +239,12 @@ fn authorize(head: &mut RequestHead, aim: &Aim) -> Result<(), Fault> {
         },
         Credential::Own(key) => key.expose().as_str(),
     };
-    match aim.adapter.info().auth {
+    match auth {
         AuthStyle::None => {}
+        AuthStyle::Snowflake => {
+            head.set(header::AUTHORIZATION, secret(&format!("Bearer {key}"))?);
+            head.set(SNOWFLAKE_TOKEN, HeaderValue::from_static(cloud::snowflake_token_type(key)));
+        }
         AuthStyle::Bearer => head.set(header::AUTHORIZATION, secret(&format!("Bearer {key}"))?),
         AuthStyle::Scheme(scheme) => head.set(header::AUTHORIZATION, secret(&format!("{scheme} {key}"))?),
         AuthStyle::Header(name) => head.set(HeaderName::from_static(name), secret(key)?),
@@ -268,11 +285,13 @@ fn pass_raw(head: &mut RequestHead, request: &Request, client: &HeaderMap, (aim,
         Credential::Managed(upstream) => &upstream.headers,
         _ => &[],
     };
+    let style = auth(request, aim);
     let mut replaced: Vec<&HeaderName> = Vec::new();
     let listed = of_connection(client);
     for (name, value) in client {
         let text = name.as_str();
-        let auth = matches!(aim.adapter.info().auth, AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == text);
+        let auth = matches!(style, AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == text);
+        let auth = auth || (style == AuthStyle::Snowflake && *name == SNOWFLAKE_TOKEN);
         let own = OWN.contains(&text) || listed.contains(name) || suffix_of(text, aliases).is_some();
         if own || auth || fixed.iter().any(|(n, _)| n == text) || is_key(request, value) {
             continue;

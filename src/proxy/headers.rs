@@ -65,6 +65,8 @@ static PROVIDER_HEADERS: &[&str] = &[
     // Whether provisioned throughput serves a call.
     "x-vertex-ai-llm-request-type",
     "x-vertex-ai-llm-shared-request-type",
+    // Of whoever made the model, for a provider that passes calls on to others.
+    "provider-key",
 ];
 
 /// Settings of operations or addresses that are not built: refused, lest they seem to be in force.
@@ -78,13 +80,7 @@ static NOT_TAKEN: &[(&str, &str)] = &[
     ("provider-batch-endpoint", NO_FILES),
     ("amz-server-side-encryption", NO_FILES),
     ("amz-server-side-encryption-aws-kms-key-id", NO_FILES),
-    ("huggingface-base-url", "is not taken: give the address in x-gateway-custom-host"),
-    ("databricks-workspace", NO_FAMILY),
-    ("databricks-serving-endpoint-name", NO_FAMILY),
-    ("workers-ai-account-id", NO_FAMILY),
-    ("snowflake-account", NO_FAMILY),
     ("anthropic-aws-workspace-id", NO_FAMILY),
-    ("byteplus-region", NO_FAMILY),
     ("fireworks-account-id", "is not available in this version: files and fine-tuning at Fireworks are not part of it"),
     ("mistral-fim-completion", "is not taken: send the request to /v1/proxy/fim/completions"),
     // Of earlier versions of the contract, before there were configs.
@@ -94,7 +90,7 @@ static NOT_TAKEN: &[(&str, &str)] = &[
 ];
 
 /// The same of families that are not built, whose settings begin so.
-static NO_FAMILIES: &[&str] = &["oracle-", "amzn-sagemaker-", "stability-client-"];
+static NO_FAMILIES: &[&str] = &["stability-client-"];
 
 const NO_FILES: &str =
     "is not available in this version: files and batches in a cloud's own storage are not part of it";
@@ -433,6 +429,33 @@ mod tests {
                 ],
             ),
             ("provider-", &[("responses-proxy", "true")]),
+            (
+                "amzn-sagemaker-",
+                &[
+                    ("custom-attributes", "trace=1"),
+                    ("target-model", "m.tar.gz"),
+                    ("target-variant", "v"),
+                    ("target-container-hostname", "c"),
+                    ("inference-id", "i"),
+                    ("enable-explanations", "`true`"),
+                    ("inference-component", "ic-1"),
+                    ("session-id", "NEW_SESSION"),
+                    ("model-name", "m"),
+                ],
+            ),
+            ("workers-ai-", &[("account-id", "023e105f")]),
+            ("snowflake-", &[("account", "org-account.eu")]),
+            ("databricks-", &[("workspace", "dbc-1.cloud.databricks.com"), ("serving-endpoint-name", "e")]),
+            ("byteplus-", &[("region", "eu-west")]),
+            ("huggingface-", &[("base-url", "https://x.endpoints.huggingface.cloud")]),
+            (
+                "oracle-",
+                &[
+                    ("region", "us-chicago-1"),
+                    ("api-version", "20231130"),
+                    ("compartment-id", "ocid1.compartment.oc1..a"),
+                ],
+            ),
         ];
         for (cloud, settings) in rows {
             for (setting, value) in *settings {
@@ -459,18 +482,11 @@ mod tests {
             "provider-model",
             "amz-server-side-encryption",
             "amz-server-side-encryption-aws-kms-key-id",
-            "amzn-sagemaker-target-model",
             "vertex-storage-bucket-name",
             "provider-batch-endpoint",
-            "workers-ai-account-id",
-            "huggingface-base-url",
             "fireworks-account-id",
-            "snowflake-account",
-            "oracle-compartment-id",
             "stability-client-id",
             "mistral-fim-completion",
-            "databricks-workspace",
-            "byteplus-region",
             "anthropic-aws-workspace-id",
         ] {
             let fault = parse(&[(&format!("x-gateway-{header}"), "v")]).expect("read").not_built.expect(header);
@@ -507,6 +523,13 @@ mod tests {
             ("x-gateway-forward-headers", "[1]"),
             ("x-gateway-sensitive-headers", "a b"),
             ("x-gateway-vertex-region", "evil.example/"),
+            ("x-gateway-snowflake-account", "evil.example#"),
+            ("x-gateway-workers-ai-account-id", "../x"),
+            ("x-gateway-databricks-workspace", "https://dbc-1.cloud.databricks.com"),
+            ("x-gateway-databricks-workspace", "dbc-1.cloud.databricks.com.evil.example"),
+            ("x-gateway-byteplus-region", "-eu"),
+            ("x-gateway-oracle-region", "a..b"),
+            ("x-gateway-huggingface-base-url", "http://169.254.169.254/"),
             ("x-gateway-azure-foundry-url", "http://169.254.169.254/"),
             ("x-gateway-azure-deployment-config", "[]"),
             ("x-gateway-provider-responses-proxy", "yes"),

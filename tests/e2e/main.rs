@@ -77,6 +77,8 @@ mod limits;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod long_tail;
+#[cfg(test)]
 mod loss;
 #[cfg(test)]
 mod matrix;

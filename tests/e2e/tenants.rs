@@ -113,9 +113,13 @@ async fn inline_selection_is_blocked_when_the_organisation_says_so() {
     gateway.chat_through(&upstream).json(&hello()).send().await.expect(400);
     admin.provider("main", "openai", Some(&upstream.url())).await;
     gateway.chat().provider("@main").json(&hello()).send().await.expect(200);
-    for name in ["huggingface-base-url", "azure-foundry-url", "databricks-workspace"] {
+    for (name, value) in [
+        ("huggingface-base-url", "https://a.example.com"),
+        ("azure-foundry-url", "https://a.example.com"),
+        ("databricks-workspace", "dbc-1.cloud.databricks.com"),
+    ] {
         let name = format!("x-gateway-{name}");
-        let said = gateway.chat().provider("@main").header(&name, "https://a.example.com").json(&hello()).send().await;
+        let said = gateway.chat().provider("@main").header(&name, value).json(&hello()).send().await;
         let said = said.expect(400).json();
         assert_eq!(
             (&said["error"]["code"], &said["error"]["field"]),

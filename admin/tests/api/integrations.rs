@@ -166,8 +166,77 @@ async fn broken_settings_are_named() {
     assert_eq!(admin.get("/integrations").await.expect(200)["total"], 0);
     // What is trusted may be private; defaults of what is not in force pass.
     let fine = json!({"ai_provider_id": "ollama", "key": null, "secret_mappings": [], "pricing_adjustments": null,
-        "configurations": {"custom_host": "http://10.1.2.3:11434", "byteplus_region": ""}});
+        "configurations": {"custom_host": "http://10.1.2.3:11434", "anthropic_inspect_stream_for_overloaded_error": false}});
     admin.post("/integrations", openai(fine)).await.expect(200);
+}
+
+/// Families that are reached at an address made of their settings: which are asked for, which stay, which are refused.
+#[tokio::test]
+async fn families_with_settings_are_set_up_by_them() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let aws =
+        json!({"aws_region": "eu-west-1", "aws_access_key_id": "AKIA", "aws_secret_access_key": "secret-0123456789"});
+    let mut sagemaker = aws.clone();
+    sagemaker["amzn_sagemaker_target_model"] = json!("m.tar.gz");
+    for (family, settings, host) in [
+        ("workers-ai", json!({"workers_ai_account_id": "023e105f4ecef8ad"}), "api.cloudflare.com"),
+        ("cortex", json!({"snowflake_account": "org-account"}), "org-account.snowflakecomputing.com"),
+        ("byteplus", json!({}), "ark.ap-southeast.bytepluses.com"),
+        ("byteplus", json!({"byteplus_region": "cn-beijing"}), "ark.cn-beijing.volces.com"),
+        ("huggingface", json!({}), "router.huggingface.co"),
+        ("huggingface", json!({"huggingface_base_url": "https://mine.example"}), "mine.example"),
+        ("databricks", json!({"databricks_workspace": "dbc-1"}), "dbc-1.cloud.databricks.com"),
+        (
+            "oracle",
+            json!({"oracle_region": "us-chicago-1", "oracle_compartment_id": "ocid1.compartment.oc1..a"}),
+            "inference.generativeai.us-chicago-1.oci.oraclecloud.com",
+        ),
+        ("bedrock-mantle", aws, "bedrock-mantle.eu-west-1.api.aws"),
+        ("sagemaker", sagemaker, "runtime.sagemaker.eu-west-1.amazonaws.com"),
+    ] {
+        let body = json!({"name": family, "ai_provider_id": family, "key": "k-0123456789", "configurations": settings});
+        let made = admin.post("/integrations", body).await.expect(200);
+        let id = IntegrationId(text(&made["id"]).parse().expect("an id"));
+        let snapshot = house.app.live.snapshot();
+        let upstream = snapshot.upstream(id).expect("in force");
+        assert_eq!(upstream.base.as_ref().map(|base| base.host.as_str()), Some(host), "{family}");
+        let read = admin.get(&format!("/integrations/{}", text(&made["slug"]))).await.expect(200);
+        for (name, value) in settings.as_object().expect("an object") {
+            let shown = if name == "aws_secret_access_key" { json!("****6789") } else { value.clone() };
+            assert_eq!(read["configurations"][name], shown, "{family} {name}");
+        }
+    }
+    for (family, settings, says) in [
+        ("workers-ai", json!({}), "configurations.workers_ai_account_id is required"),
+        (
+            "workers-ai",
+            json!({"workers_ai_account_id": "a/b"}),
+            "configurations.workers_ai_account_id must be of 1..128",
+        ),
+        ("cortex", json!({"snowflake_account": "a_b"}), "configurations.snowflake_account must be of 1..128"),
+        ("databricks", json!({"databricks_workspace": "https://x"}), "configurations.databricks_workspace must be"),
+        ("databricks", json!({"databricks_workspace": "x.example"}), "configurations.databricks_workspace must be a"),
+        ("byteplus", json!({"byteplus_region": ""}), "configurations.byteplus_region must be of 1..128"),
+        ("byteplus", json!({"snowflake_account": "a"}), "configurations.snowflake_account has no meaning for"),
+        (
+            "oracle",
+            json!({"oracle_region": "x", "oracle_compartment_id": "c"}),
+            "oracle_compartment_id must be an OCID",
+        ),
+        ("huggingface", json!({"huggingface_base_url": "http://10.0.0.1"}), "huggingface_base_url is a private"),
+        (
+            "sagemaker",
+            json!({"aws_region": "x", "amzn_sagemaker_session_id": "a\nb"}),
+            "amzn_sagemaker_session_id must be of",
+        ),
+        ("sagemaker", json!({"amzn_sagemaker_session_id": 3}), "amzn_sagemaker_session_id must be a string"),
+        ("sagemaker", json!({"aws_region": "x", "aws_bedrock_model": "m"}), "aws_bedrock_model has no meaning for"),
+    ] {
+        let body = json!({"name": family, "ai_provider_id": family, "key": "k", "configurations": settings});
+        let said = admin.post("/integrations", body).await.refused(400, "AB01");
+        assert!(said.contains(says), "{family}: {said}");
+    }
 }
 
 #[tokio::test]

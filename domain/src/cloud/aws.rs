@@ -1,4 +1,4 @@
-//! AWS Bedrock: regions to addresses, kinds of authentication to credentials that sign.
+//! AWS: regions to addresses, kinds of authentication to credentials that sign.
 
 use super::sign_in::{AwsKeys, AwsRole, SignIn, Signing};
 use super::{Settings, Wrong};
@@ -50,6 +50,16 @@ pub(super) fn runtime_url(settings: &Settings) -> Result<String, Wrong> {
     url("bedrock-runtime", settings)
 }
 
+/// Bedrock's open models, by the APIs of those who made APIs
+/// (<https://docs.aws.amazon.com/bedrock/latest/userguide/bedrock-mantle.html>).
+pub(super) fn mantle_url(settings: &Settings) -> Result<String, Wrong> {
+    Ok(format!("https://bedrock-mantle.{}.api.aws", settings.needed("aws_region")?))
+}
+
+pub(super) fn sagemaker_url(settings: &Settings) -> Result<String, Wrong> {
+    url("runtime.sagemaker", settings)
+}
+
 /// Where models are listed.
 pub(super) fn control_url(settings: &Settings) -> Result<String, Wrong> {
     url("bedrock", settings)
@@ -96,6 +106,7 @@ pub(super) fn sign_in(settings: &Settings, has_key: bool) -> Result<Option<SignI
     })
 }
 
-pub(super) fn signing(settings: &Settings) -> Result<Signing, Wrong> {
-    Ok(Signing { region: settings.needed("aws_region")?.to_owned(), service: "bedrock" })
+pub(super) fn signing(family: &str, settings: &Settings) -> Result<Signing, Wrong> {
+    let service = if family == "sagemaker" { "sagemaker" } else { "bedrock" };
+    Ok(Signing { region: settings.needed("aws_region")?.to_owned(), service })
 }

@@ -89,7 +89,7 @@ pub fn keys() -> Vec<String> {
 }
 
 /// Settings of providers that cannot be given in a config yet, by the start of their names.
-static CLOUD: &[&str] = &["azure_", "aws_", "vertex_", "resource_name", "deployment_id", "api_version", "workers_ai_"];
+static CLOUD: &[&str] = &["azure_", "aws_", "vertex_", "resource_name", "deployment_id", "api_version"];
 
 /// Provider settings that ride on headers.
 static HEADERS: &[(&str, &str)] = &[

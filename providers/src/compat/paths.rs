@@ -11,9 +11,11 @@ pub(super) fn endpoint(row: &Row, operation: Operation) -> Option<Cow<'static, s
     if !operation.facts().passed_to_all && !row.serves.has(listed) {
         return None;
     }
+    if let Some(listed) = row.listed.filter(|_| operation == Operation::ListModels) {
+        return Some(listed.into());
+    }
     Some(match row.quirk {
         _ if operation == Operation::Proxy => "".into(),
-        Some(Quirk::ModelInPath) => format!("/models/{{model}}/v1{}", operation.facts().base).into(),
         Some(Quirk::TenantInPath) => {
             format!("/{{user}}/deployments/v2/llms/{{model}}/v1{}", operation.facts().base).into()
         }
@@ -24,12 +26,14 @@ pub(super) fn endpoint(row: &Row, operation: Operation) -> Option<Cow<'static, s
 
 /// The path of this call, when it is not the endpoint's.
 pub(super) fn of(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
+    let version = call.settings.get("oracle_api_version").filter(|_| row.has(Quirk::Compartment));
+    let endpoint = call.settings.get("databricks_serving_endpoint_name").filter(|_| row.has(Quirk::Endpoints));
     let mut path = match (row.quirk, call.operation) {
         (_, operation) if operation.keeps_its_path() || operation.facts().about_kept_response => {
-            [row.prefix, call.tail].concat()
+            [&prefix(row, version), call.tail].concat()
         }
-        (Some(Quirk::ModelInPath), operation) => {
-            format!("/models/{}/v1{}", model_path(call)?, operation.facts().base)
+        (_, Operation::ChatCompletions | Operation::Completions | Operation::Embeddings) if endpoint.is_some() => {
+            [row.prefix, "/", endpoint.unwrap_or_default(), "/invocations"].concat()
         }
         (Some(Quirk::TenantInPath), operation) => {
             let user = serde_json::from_slice::<Tenant>(call.body).ok().and_then(|t| t.user);
@@ -38,14 +42,23 @@ pub(super) fn of(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
                 user.ok_or_else(|| refused("user", "names the tenant at this provider: letters, digits, `-` and `_`"))?;
             format!("/{user}/deployments/v2/llms/{}/v1{}", base_model(model_path(call)?).0, operation.facts().base)
         }
-        _ if call.query.is_none() => return Ok(None),
-        (_, operation) => [row.prefix, operation.facts().base].concat(),
+        _ if call.query.is_none() && version.is_none() => return Ok(None),
+        (_, Operation::ListModels) if row.listed.is_some() => row.listed.unwrap_or_default().to_owned(),
+        (_, operation) => [&prefix(row, version), operation.facts().base].concat(),
     };
     if let Some(query) = call.query {
         path.push('?');
         path.push_str(query);
     }
     Ok(Some(path))
+}
+
+/// Oracle's begins with the version of its API.
+fn prefix(row: &Row, version: Option<&str>) -> Cow<'static, str> {
+    match (version, row.prefix.split_once("/actions")) {
+        (Some(version), Some((_, rest))) => format!("/{version}/actions{rest}").into(),
+        _ => row.prefix.into(),
+    }
 }
 
 #[derive(serde::Deserialize)]

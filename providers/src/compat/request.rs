@@ -7,6 +7,7 @@ use crate::edit::{self, Edit, Member};
 use crate::model;
 use bytes::Bytes;
 use gateway_domain::{Fault, Operation};
+use http::{HeaderName, HeaderValue};
 use memchr::memmem;
 use std::borrow::Cow;
 
@@ -16,7 +17,16 @@ pub(super) fn outgoing(row: &Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
     let path = paths::of(row, call)?;
     let mut adjusted = Vec::new();
     let body = body(row, call, &mut adjusted)?;
-    Ok(Outgoing { path, headers: Vec::new(), body, adjusted })
+    Ok(Outgoing { path, headers: headers(row, call), body, adjusted })
+}
+
+/// Oracle's client library names the compartment twice, in an older and a newer header
+/// (<https://github.com/oracle-samples/oci-openai>).
+fn headers(row: &Row, call: &Call<'_>) -> Vec<(HeaderName, HeaderValue)> {
+    let compartment = call.settings.get("oracle_compartment_id").filter(|_| row.has(Quirk::Compartment));
+    let value = compartment.and_then(|id| HeaderValue::from_str(id).ok());
+    let names = ["compartmentid", "opc-compartment-id"].map(HeaderName::from_static);
+    value.map_or_else(Vec::new, |value| names.into_iter().map(|name| (name, value.clone())).collect())
 }
 
 fn body(row: &Row, call: &Call<'_>, adjusted: &mut Vec<&'static str>) -> Result<Pieces, Fault> {

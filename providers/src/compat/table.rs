@@ -1,5 +1,6 @@
 //! The rows, one for each family. What a provider's own pages say beside the usual is noted where it counts.
-//! Families with a templated host or a signature of their own (Azure, AWS, Vertex, Oracle, …) are no rows.
+//! Where an address is made of settings, `domain/src/cloud/hosts.rs` makes it. Families with dialects or signatures of
+//! their own (Azure, AWS, Vertex, …) are no rows.
 
 use super::{Quirk, Row, Serves, StreamUsage};
 use crate::model_place::Naming;
@@ -13,7 +14,10 @@ use gateway_domain::catalog::AuthStyle;
 use std::sync::LazyLock;
 
 /// OpenRouter shows these beside the traffic of whoever sends them.
-pub(super) const IDENTITY: &[(&str, &str)] = &[("http-referer", "https://gateway.invalid"), ("x-title", "Gateway")];
+const IDENTITY: &[(&str, &str)] = &[("http-referer", "https://gateway.invalid"), ("x-title", "Gateway")];
+
+/// <https://docs.github.com/en/rest/models/inference>
+const GITHUB: &[(&str, &str)] = &[("accept", "application/vnd.github+json"), ("x-github-api-version", "2022-11-28")];
 
 const CHAT: Serves = Serves::of(&[ChatCompletions, ListModels]);
 const CMPL: Serves = Serves::of(&[Completions]);
@@ -122,6 +126,21 @@ impl Row {
         self
     }
 
+    const fn sends(mut self, headers: &'static [(&'static str, &'static str)]) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    const fn lists_at(mut self, path: &'static str) -> Self {
+        self.listed = Some(path);
+        self
+    }
+
+    const fn natively(mut self, auth: AuthStyle) -> Self {
+        self.native_auth = Some(auth);
+        self
+    }
+
     const fn open(mut self) -> Self {
         self.info.auth = AuthStyle::None;
         self
@@ -137,17 +156,17 @@ pub(crate) static ROWS: &[&Row] = &[
     &MOCK,
     &full("openai", "OpenAI", "https://api.openai.com/v1",
           &[CMPL, EMB, IMG, IMG_EDIT, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE]).knows_developer(),
-    // The inference servers behind it take OpenAI's stream_options.
-    &plain("huggingface", "Hugging Face", "https://api-inference.huggingface.co", &[CMPL])
-        .asked().quirk(Quirk::ModelInPath).naming(Naming::Behind("models", &["v1"])).only(&[ChatCompletions, Completions]),
+    // The inference servers behind its router take OpenAI's stream_options.
+    &Row { serves: CHAT.and(CMPL).and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
+           ..hosted("huggingface", "Hugging Face", Bearer) }.below("/v1").naming(Naming::Behind("models", &["v1", "pipeline"])),
     &plain("anyscale", "Anyscale", "https://api.endpoints.anyscale.com/v1", &[CMPL, EMB]),
     &proxied("palm", "Google PaLM (legacy)", "https://generativelanguage.googleapis.com/v1beta3", Header("x-goog-api-key"))
         .naming(Naming::Google),
-    &plain("together-ai", "Together AI", "https://api.together.xyz", &[CMPL, EMB]).below("/v1"),
+    &plain("together-ai", "Together AI", "https://api.together.ai", &[CMPL, EMB, IMG, TTS, STT, STT_TR, FILES, BATCH]).below("/v1"),
     &plain("perplexity-ai", "Perplexity AI", "https://api.perplexity.ai", &[]),
     // Answers 422 `extra_forbidden`; the last chunk of its streams has the usage anyway.
     // Its own SDK lists what it takes.
-    &plain("mistral-ai", "Mistral AI", "https://api.mistral.ai/v1", &[EMB]).refuses_options()
+    &plain("mistral-ai", "Mistral AI", "https://api.mistral.ai/v1", &[EMB, STT, RESP, FILES]).refuses_options()
         .lacks(&["logit_bias", "user", "store", "verbosity", "safety_identifier", "prompt_cache_retention"])
         .renames(&[("seed", "random_seed")]),
     &plain("deepinfra", "DeepInfra", "https://api.deepinfra.com/v1/openai", &[]).asked(),
@@ -157,29 +176,36 @@ pub(crate) static ROWS: &[&Row] = &[
     &proxied("nomic", "Nomic", "https://api-atlas.nomic.ai/v1", Bearer),
     &Row { serves: CHAT.and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("ollama", "Ollama", AuthStyle::None) }.below("/v1"),
-    &proxied("ai21", "AI21", "https://api.ai21.com/studio/v1", Bearer).naming(Naming::First),
-    &full("groq", "Groq", "https://api.groq.com/openai/v1", &[STT, STT_TR, TTS, RESP])
+    // Older models have paths of their own, which pass through.
+    &plain("ai21", "AI21", "https://api.ai21.com/studio/v1", &[]).naming(Naming::First).only(&[ChatCompletions])
+        .lacks(&["frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "seed"]),
+    &full("groq", "Groq", "https://api.groq.com/openai/v1", &[EMB, STT, STT_TR, TTS, RESP, FILES, BATCH])
         .lacks(&["logit_bias", "logprobs", "top_logprobs"]),
     &proxied("segmind", "Segmind", "https://api.segmind.com/v1", Header("x-api-key")).naming(Naming::First),
     &full("jina", "Jina AI", "https://api.jina.ai/v1", &[]).only(&[Embeddings]),
     &plain("fireworks-ai", "Fireworks AI", "https://api.fireworks.ai/inference/v1", &[CMPL, EMB]),
-    &proxied("reka-ai", "Reka AI", "https://api.reka.ai", Header("x-api-key")),
-    &plain("moonshot", "Moonshot AI", "https://api.moonshot.cn", &[]).below("/v1"),
-    &full("openrouter", "OpenRouter", "https://openrouter.ai/api", &[RESP]).below("/v1").quirk(Quirk::Identity),
+    &plain("reka-ai", "Reka AI", "https://api.reka.ai", &[]).below("/v1").natively(Header("x-api-key")),
+    // Who has a key of China's platform gives `https://api.moonshot.cn` as custom host.
+    &plain("moonshot", "Moonshot AI", "https://api.moonshot.ai", &[]).below("/v1"),
+    &full("openrouter", "OpenRouter", "https://openrouter.ai/api", &[RESP]).below("/v1").sends(IDENTITY),
     &plain("lingyi", "01.AI (Lingyi)", "https://api.lingyiwanwu.com", &[]).below("/v1"),
-    &plain("zhipu", "Zhipu AI", "https://open.bigmodel.cn/api/paas/v4", &[EMB]),
+    &plain("zhipu", "Zhipu AI", "https://open.bigmodel.cn/api/paas/v4", &[EMB, IMG]),
     &plain("novita-ai", "Novita AI", "https://api.novita.ai/v3/openai", &[CMPL]).below("/v1").asked(),
     &plain("monsterapi", "Monster API", "https://llm.monsterapi.ai/v1", &[]),
     &plain("deepseek", "DeepSeek", "https://api.deepseek.com", &[]).below("/v1").asked(),
     &plain("predibase", "Predibase", "https://serving.app.predibase.com", &[])
         .quirk(Quirk::TenantInPath).naming(Naming::Behind("llms", &["v1", "generate", "generate_stream"])).only(&[ChatCompletions]),
     // Chat templates of models know no `developer`. A server that was started without a key takes any.
-    &Row { serves: CHAT.and(CMPL).and(EMB).and(STT), stream_usage: StreamUsage::Asked,
+    &Row { serves: CHAT.and(CMPL).and(EMB).and(STT).and(STT_TR), stream_usage: StreamUsage::Asked,
            ..hosted("vllm", "vLLM", Bearer) }.below("/v1"),
-    &hosted("triton", "NVIDIA Triton", AuthStyle::None)
+    // Its front end for OpenAI's clients: <https://docs.nvidia.com/deeplearning/triton-inference-server/>.
+    &Row { serves: CHAT.and(CMPL), stream_usage: StreamUsage::Asked, old_limit: true,
+           ..hosted("triton", "NVIDIA Triton", AuthStyle::None) }.below("/v1")
         .naming(Naming::Behind("models", &["versions", "infer", "generate", "generate_stream"])),
     &full("voyage", "Voyage AI", "https://api.voyageai.com/v1", &[]).only(&[Embeddings]),
-    &full("github", "GitHub Models", "https://models.inference.ai.azure.com", &[CMPL, EMB]),
+    // Calls for an organisation go to a custom host, `https://models.github.ai/orgs/<organisation>`.
+    &full("github", "GitHub Models", "https://models.github.ai", &[CMPL, EMB]).below("/inference")
+        .sends(GITHUB).lists_at("/catalog/models"),
     &plain("deepbricks", "DeepBricks", "https://api.deepbricks.ai/v1", &[IMG]),
     &plain("siliconflow", "SiliconFlow", "https://api.siliconflow.cn/v1", &[EMB, IMG]),
     &plain("cerebras", "Cerebras", "https://api.cerebras.ai/v1", &[]).asked().new_limit(),
@@ -187,9 +213,9 @@ pub(crate) static ROWS: &[&Row] = &[
     &plain("sambanova", "SambaNova", "https://api.sambanova.ai", &[]).below("/v1").asked(),
     &plain("lemonfox-ai", "Lemonfox", "https://api.lemonfox.ai/v1", &[IMG, STT]),
     &full("upstage", "Upstage", "https://api.upstage.ai/v1/solar", &[EMB]),
-    &full("lambda", "Lambda", "https://api.lambdalabs.com/v1", &[CMPL]),
+    &full("lambda", "Lambda", "https://api.lambda.ai/v1", &[CMPL]),
     &full("dashscope", "Alibaba DashScope", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", &[EMB]).old_limit(),
-    &full("x-ai", "xAI", "https://api.x.ai/v1", &[CMPL, EMB, RESP]),
+    &full("x-ai", "xAI", "https://api.x.ai/v1", &[CMPL, EMB, RESP, IMG, FILES, LIVE]),
     &hosted("qdrant", "Qdrant", BearerIn("api-key")),
     &full("nebius", "Nebius", "https://api.studio.nebius.ai/v1", &[EMB, CMPL]),
     &full("recraft-ai", "Recraft AI", "https://external.api.recraft.ai/v1", &[]).only(&[ImagesGenerate]),
@@ -200,7 +226,8 @@ pub(crate) static ROWS: &[&Row] = &[
     &full("kluster-ai", "kluster.ai", "https://api.kluster.ai/v1", &[EMB, FILES, BATCH]),
     &plain("nscale", "nScale", "https://inference.api.nscale.com/v1", &[IMG]),
     &full("hyperbolic", "Hyperbolic", "https://api.hyperbolic.xyz", &[]).below("/v1"),
-    &proxied("bytez", "Bytez", "https://api.bytez.com", Scheme("Key")).naming(Naming::Behind("v2", &["openai"])),
+    &full("bytez", "Bytez", "https://api.bytez.com", &[CMPL, RESP]).below("/models/v2/openai/v1").natively(Scheme("Key"))
+        .quirk(Quirk::VendorKey).naming(Naming::Behind("v2", &["openai"])),
     &full("featherless-ai", "Featherless AI", "https://api.featherless.ai/v1", &[CMPL]),
     &full("krutrim", "Krutrim", "https://cloud.olakrutrim.com/v1", &[]),
     &plain("302ai", "302.AI", "https://api.302.ai", &[]).below("/v1").knows_developer(),
@@ -213,7 +240,28 @@ pub(crate) static ROWS: &[&Row] = &[
     &full("z-ai", "Z.ai", "https://api.z.ai/api/paas/v4", &[]).old_limit(),
     &full("iointelligence", "io.net Intelligence", "https://api.intelligence.io.solutions/api/v1", &[EMB, RESP]),
     &full("aibadgr", "AI Badgr", "https://aibadgr.com/api/v1", &[]),
-    &full("ovhcloud", "OVHcloud AI Endpoints", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", &[]).knows_developer(),
+    &full("ovhcloud", "OVHcloud AI Endpoints", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", &[STT]).knows_developer(),
+    // Claude's own Messages lie below `/api/v2/cortex/v1/messages`, and pass through.
+    &Row { serves: Serves::of(&[ChatCompletions]), stream_usage: StreamUsage::Asked,
+           ..hosted("cortex", "Snowflake Cortex", AuthStyle::Snowflake) }.below("/api/v2/cortex/v1"),
+    &Row { serves: Serves::of(&[ChatCompletions, Embeddings, Responses]), stream_usage: StreamUsage::Asked, old_limit: true,
+           ..hosted("workers-ai", "Cloudflare Workers AI", Bearer) }.below("/v1")
+        .naming(Naming::Behind("run", &[])),
+    &Row { serves: Serves::of(&[ChatCompletions, Responses]), stream_usage: StreamUsage::Asked,
+           ..hosted("oracle", "Oracle OCI Generative AI", Bearer) }.below("/20231130/actions/v1")
+        .quirk(Quirk::Compartment),
+    &Row { serves: Serves::of(&[ChatCompletions, Completions, Embeddings, Responses]), stream_usage: StreamUsage::Asked,
+           old_limit: true, ..hosted("databricks", "Databricks", Bearer) }.below("/serving-endpoints")
+        .quirk(Quirk::Endpoints).naming(Naming::Invoked("serving-endpoints")),
+    &Row { serves: Serves::of(&[ChatCompletions, Embeddings, ImagesGenerate]), stream_usage: StreamUsage::Asked,
+           old_limit: true, ..hosted("byteplus", "BytePlus ModelArk", Bearer) },
+    // Messages lie below `/anthropic`, and pass through. China's platform is `https://api.minimaxi.com`.
+    &plain("minimax", "MiniMax", "https://api.minimax.io", &[]).below("/v1").asked().quirk(Quirk::BaseResp),
+    // Reached at whatever address their users give: where they are for all is not established.
+    &hosted("lightning-ai", "Lightning AI", Bearer),
+    &hosted("ember-cloud", "Ember Cloud", Bearer),
+    &hosted("deepgram", "Deepgram", Scheme("Token")),
+    &hosted("scenario-ai", "Scenario", Scheme("Basic")),
 ];
 
 /// A row by its slug.

@@ -15,10 +15,10 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("openai", "https://api.openai.com/v1", "/chat/completions", Bearer),
     ("anthropic", "https://api.anthropic.com/v1", "/messages", Header("x-api-key")),
     ("cohere", "https://api.cohere.ai", "/v2/chat", Bearer),
-    ("huggingface", "https://api-inference.huggingface.co", "/models/{model}/v1/chat/completions", Bearer),
+    ("huggingface", "", "/v1/chat/completions", Bearer),
     ("anyscale", "https://api.endpoints.anyscale.com/v1", "/chat/completions", Bearer),
     ("palm", "https://generativelanguage.googleapis.com/v1beta3", "", Header("x-goog-api-key")),
-    ("together-ai", "https://api.together.xyz", "/v1/chat/completions", Bearer),
+    ("together-ai", "https://api.together.ai", "/v1/chat/completions", Bearer),
     (
         "google",
         "https://generativelanguage.googleapis.com",
@@ -39,13 +39,13 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("stability-ai", "https://api.stability.ai", "", Bearer),
     ("nomic", "https://api-atlas.nomic.ai/v1", "", Bearer),
     ("ollama", "", "/v1/chat/completions", AuthStyle::None),
-    ("ai21", "https://api.ai21.com/studio/v1", "", Bearer),
+    ("ai21", "https://api.ai21.com/studio/v1", "/chat/completions", Bearer),
     ("groq", "https://api.groq.com/openai/v1", "/chat/completions", Bearer),
     ("segmind", "https://api.segmind.com/v1", "", Header("x-api-key")),
     ("jina", "https://api.jina.ai/v1", "", Bearer),
     ("fireworks-ai", "https://api.fireworks.ai/inference/v1", "/chat/completions", Bearer),
-    ("reka-ai", "https://api.reka.ai", "", Header("x-api-key")),
-    ("moonshot", "https://api.moonshot.cn", "/v1/chat/completions", Bearer),
+    ("reka-ai", "https://api.reka.ai", "/v1/chat/completions", Bearer),
+    ("moonshot", "https://api.moonshot.ai", "/v1/chat/completions", Bearer),
     ("openrouter", "https://openrouter.ai/api", "/v1/chat/completions", Bearer),
     ("lingyi", "https://api.lingyiwanwu.com", "/v1/chat/completions", Bearer),
     ("zhipu", "https://open.bigmodel.cn/api/paas/v4", "/chat/completions", Bearer),
@@ -54,9 +54,9 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("deepseek", "https://api.deepseek.com", "/v1/chat/completions", Bearer),
     ("predibase", "https://serving.app.predibase.com", "/{user}/deployments/v2/llms/{model}/v1/chat/completions", Bearer),
     ("vllm", "", "/v1/chat/completions", Bearer),
-    ("triton", "", "", AuthStyle::None),
+    ("triton", "", "/v1/chat/completions", AuthStyle::None),
     ("voyage", "https://api.voyageai.com/v1", "", Bearer),
-    ("github", "https://models.inference.ai.azure.com", "/chat/completions", Bearer),
+    ("github", "https://models.github.ai", "/inference/chat/completions", Bearer),
     ("deepbricks", "https://api.deepbricks.ai/v1", "/chat/completions", Bearer),
     ("siliconflow", "https://api.siliconflow.cn/v1", "/chat/completions", Bearer),
     ("cerebras", "https://api.cerebras.ai/v1", "/chat/completions", Bearer),
@@ -64,7 +64,7 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("sambanova", "https://api.sambanova.ai", "/v1/chat/completions", Bearer),
     ("lemonfox-ai", "https://api.lemonfox.ai/v1", "/chat/completions", Bearer),
     ("upstage", "https://api.upstage.ai/v1/solar", "/chat/completions", Bearer),
-    ("lambda", "https://api.lambdalabs.com/v1", "/chat/completions", Bearer),
+    ("lambda", "https://api.lambda.ai/v1", "/chat/completions", Bearer),
     ("dashscope", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "/chat/completions", Bearer),
     ("x-ai", "https://api.x.ai/v1", "/chat/completions", Bearer),
     ("qdrant", "", "", BearerIn("api-key")),
@@ -76,7 +76,7 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("kluster-ai", "https://api.kluster.ai/v1", "/chat/completions", Bearer),
     ("nscale", "https://inference.api.nscale.com/v1", "/chat/completions", Bearer),
     ("hyperbolic", "https://api.hyperbolic.xyz", "/v1/chat/completions", Bearer),
-    ("bytez", "https://api.bytez.com", "", Scheme("Key")),
+    ("bytez", "https://api.bytez.com", "/models/v2/openai/v1/chat/completions", Bearer),
     ("featherless-ai", "https://api.featherless.ai/v1", "/chat/completions", Bearer),
     ("krutrim", "https://cloud.olakrutrim.com/v1", "/chat/completions", Bearer),
     ("302ai", "https://api.302.ai", "/v1/chat/completions", Bearer),
@@ -92,6 +92,18 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("azure-ai", "", "/chat/completions", Bearer),
     ("aibadgr", "https://aibadgr.com/api/v1", "/chat/completions", Bearer),
     ("ovhcloud", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", "/chat/completions", Bearer),
+    ("cortex", "", "/api/v2/cortex/v1/chat/completions", AuthStyle::Snowflake),
+    ("workers-ai", "", "/v1/chat/completions", Bearer),
+    ("oracle", "", "/20231130/actions/v1/chat/completions", Bearer),
+    ("databricks", "", "/serving-endpoints/chat/completions", Bearer),
+    ("byteplus", "", "/chat/completions", Bearer),
+    ("minimax", "https://api.minimax.io", "/v1/chat/completions", Bearer),
+    ("bedrock-mantle", "", "/v1/chat/completions", Bearer),
+    ("sagemaker", "", "/endpoints/{model}/openai/v1/chat/completions", Bearer),
+    ("lightning-ai", "", "", Bearer),
+    ("ember-cloud", "", "", Bearer),
+    ("deepgram", "", "", Scheme("Token")),
+    ("scenario-ai", "", "", Scheme("Basic")),
 ];
 
 #[test]
@@ -125,6 +137,18 @@ fn operations_are_served_or_not() {
         ("together-ai", Operation::Rerank, Some("/v1/rerank")),
         ("together-ai", Operation::Responses, Some("/v1/chat/completions")),
         ("jina", Operation::Responses, None),
+        ("github", Operation::ListModels, Some("/catalog/models")),
+        ("x-ai", Operation::ImagesGenerate, Some("/images/generations")),
+        ("x-ai", Operation::CreateBatch, None),
+        ("groq", Operation::CreateBatch, Some("/batches")),
+        ("groq", Operation::Embeddings, Some("/embeddings")),
+        ("mistral-ai", Operation::Responses, Some("/responses")),
+        ("mistral-ai", Operation::Transcription, Some("/audio/transcriptions")),
+        ("together-ai", Operation::Speech, Some("/v1/audio/speech")),
+        ("voyage", Operation::Rerank, Some("/rerank")),
+        ("workers-ai", Operation::Embeddings, Some("/v1/embeddings")),
+        ("byteplus", Operation::ImagesGenerate, Some("/images/generations")),
+        ("triton", Operation::Completions, Some("/v1/completions")),
         ("groq", Operation::Responses, Some("/responses")),
         ("openai", Operation::Transcription, Some("/audio/transcriptions")),
         ("openai", Operation::Moderations, Some("/moderations")),
@@ -177,15 +201,15 @@ fn asked(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool)
 fn nothing_leaves_its_place_in_a_path() {
     for model in ["..", "a/../b", "/a", "a/", "a//b", "a?b", "a#b", "a%2fb", "a b", "a\\b", "a\r\nb", "", "é", "..:x"]
     {
-        let refusal = asked("huggingface", r#"{"messages":[]}"#, Some(model), false).expect_err(model);
+        let refusal = asked("predibase", r#"{"user":"u"}"#, Some(model), false).expect_err(model);
         assert_eq!((refusal.status(), refusal.param()), (400, Some("model")), "{model}");
     }
     for user in [r#"{"user":"a/b"}"#, r#"{"user":".."}"#, r#"{"user":""}"#, r#"{"user":3}"#, "{}"] {
         let refusal = asked("predibase", user, Some("m"), false).expect_err(user);
         assert_eq!(refusal.param(), Some("user"), "{user}");
     }
-    let out = asked("huggingface", r#"{"messages":[]}"#, Some("org/model.v1:fast"), false).expect("fits");
-    assert_eq!(out.path.as_deref(), Some("/models/org/model.v1:fast/v1/chat/completions"));
+    let out = asked("predibase", r#"{"user":"u"}"#, Some("org/model.v1:fast"), false).expect("fits");
+    assert_eq!(out.path.as_deref(), Some("/u/deployments/v2/llms/org/model.v1/v1/chat/completions"));
 }
 
 /// Columns of the table that change a body, on every row that serves chat.
@@ -204,6 +228,30 @@ fn columns_do_what_they_say() {
         serde_json::from_str::<serde_json::Value>(&body).unwrap_or_else(|e| panic!("{slug}: {e}: {body}"));
     }
     assert!(row("nobody").is_none());
+}
+
+/// A path that a family has beside OpenAI's may want the credential in another place.
+#[test]
+fn paths_of_a_familys_own_have_their_own_credential() {
+    for (slug, tail, expected) in [
+        ("bytez", None, Bearer),
+        ("bytez", Some("/models/v2/openai/v1/chat/completions"), Bearer),
+        ("bytez", Some("/models/v2/openai-community/gpt2"), Scheme("Key")),
+        ("reka-ai", None, Bearer),
+        ("reka-ai", Some("/v1/models"), Bearer),
+        ("reka-ai", Some("/chat"), Header("x-api-key")),
+        ("openai", Some("/anything"), Bearer),
+    ] {
+        assert_eq!(adapter(slug).expect("known").auth(tail), expected, "{slug} {tail:?}");
+    }
+}
+
+#[test]
+fn a_vendors_key_goes_only_where_calls_are_passed_on() {
+    for info in catalog().providers() {
+        let takes = adapter(info.slug).expect("known").takes_header("provider-key", None);
+        assert_eq!(takes, info.slug == "bytez", "{}", info.slug);
+    }
 }
 
 #[test]

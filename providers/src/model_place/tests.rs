@@ -82,6 +82,15 @@ fn each_family_is_read_where_it_reads() {
         ("ai21", "/j2-ultra/complete", named("j2-ultra")),
         ("ai21", "/chat/completions", Body),
         ("meshy", "/text-to-3d", Unknown),
+        ("databricks", "/serving-endpoints/dear/invocations", named("dear")),
+        ("databricks", "/serving-endpoints/chat/completions", Body),
+        ("databricks", "/api/2.0/serving-endpoints", Unknown),
+        ("sagemaker", "/endpoints/dear/invocations", named("dear")),
+        ("sagemaker", "/endpoints/dear/invocations-response-stream", named("dear")),
+        ("sagemaker", "/endpoints/dear/openai/v1/chat/completions", named("dear")),
+        ("sagemaker", "/endpoints/dear", Unknown),
+        ("workers-ai", "/run/@cf/meta/llama-3-8b", named("@cf/meta/llama-3-8b")),
+        ("workers-ai", "/v1/chat/completions", Body),
     ] {
         assert_eq!(place(slug, address), expected, "{slug} {address}");
     }

@@ -179,7 +179,7 @@ def check_responses_structured(slug):
     equal(client().responses.parse(model=named(slug), input="which trip", text_format=Trip, store=False).output_parsed, Trip(city="mock", days=1))
 
 
-@over("story-claude", "story-gemini", "story-cohere", "story-mistral")
+@over("story-claude", "story-gemini", "story-cohere")
 def check_what_a_response_refers_to_names_the_way_out(slug):
     asked = [{"type": "item_reference", "id": "msg_1"}, {"role": "user", "content": "hello"}]
     error = raises(openai.BadRequestError, lambda: client().responses.create(model=named(slug), input=asked))

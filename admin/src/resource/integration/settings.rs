@@ -17,23 +17,8 @@ use std::collections::BTreeMap;
 const MAX_SECRET: usize = 16 * 1024;
 const MAX_HEADERS: usize = 50;
 
-/// Settings of provider families whose sign-in is not built yet, and of the seams they wait for.
-static LATER: &[&str] = &[
-    "workers_ai_account_id",
-    "amzn_sagemaker_custom_attributes",
-    "amzn_sagemaker_target_model",
-    "amzn_sagemaker_target_variant",
-    "amzn_sagemaker_target_container_hostname",
-    "amzn_sagemaker_inference_id",
-    "amzn_sagemaker_enable_explanations",
-    "amzn_sagemaker_inference_component",
-    "amzn_sagemaker_session_id",
-    "amzn_sagemaker_model_name",
-    "huggingface_base_url",
-    "snowflake_account",
-    "anthropic_inspect_stream_for_overloaded_error",
-    "byteplus_region",
-];
+/// Settings of seams that are not built yet.
+static LATER: &[&str] = &["anthropic_inspect_stream_for_overloaded_error"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

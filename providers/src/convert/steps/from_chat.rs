@@ -90,6 +90,9 @@ struct Part<'a> {
     /// Mistral's reasoning: text parts inside a part.
     #[serde(borrow)]
     thinking: Option<Vec<Part<'a>>>,
+    /// Databricks': the same under another name.
+    #[serde(borrow)]
+    summary: Option<Vec<Part<'a>>>,
     #[serde(borrow)]
     refusal: Option<Text<'a>>,
 }
@@ -238,7 +241,7 @@ impl ChatReader {
             return;
         }
         for part in read::<Vec<Part<'a>>>(raw.get().as_bytes()).into_iter().flatten() {
-            for thought in part.thinking.into_iter().flatten().filter_map(|t| t.text) {
+            for thought in part.thinking.into_iter().chain(part.summary).flatten().filter_map(|t| t.text) {
                 self.say(Saying::Reasoning, thought.0, steps);
             }
             if let Some(text) = part.text {
