@@ -3,11 +3,14 @@
 
 mod background;
 mod compiled;
+#[cfg(test)]
+mod fixture;
 mod guarded;
 mod hosts;
 mod key_sets;
 mod notes;
 mod outside;
+mod room;
 mod signing;
 mod streams;
 mod trials;
@@ -17,6 +20,7 @@ pub(crate) use compiled::ConfigGuards;
 pub(crate) use guarded::TargetGuards;
 pub(crate) use notes::{HookNotes, OutputVerdict};
 pub(crate) use outside::{Moderator, Outside};
+pub(crate) use room::{HeldRoom, Room};
 pub(crate) use streams::{HeldEvents, StreamJudge, transcribed};
 pub(crate) use trials::Trials;
 
@@ -28,7 +32,7 @@ use futures_util::stream::FuturesUnordered;
 use gateway_domain::Fault;
 use gateway_domain::config::Config;
 use gateway_domain::snapshot::{Org, SavedGuardrail};
-use gateway_guardrails::{Guardrail, Judged, Pending, Run, Subject};
+use gateway_guardrails::{Direction, Guardrail, Judged, Pending, Run, Subject};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -43,7 +47,8 @@ pub(crate) struct Guardrails {
 impl Guardrails {
     /// `runtime`: where work is done that no client waits for.
     pub(crate) fn new(outside: Outside, runtime: Handle) -> Self {
-        let (compiled, background) = (CompiledGuards::new(runtime.clone()), BesideRunner::new(runtime));
+        let compiled = CompiledGuards::new(runtime.clone(), outside.trusted.clone());
+        let background = BesideRunner::new(runtime);
         Self { compiled, outside: Arc::new(outside), background }
     }
 
@@ -73,11 +78,16 @@ impl Guardrails {
     /// Judges beside the request, whatever becomes of it; `None`: there is nothing to judge, or too much of it.
     pub(crate) fn judge_beside(
         &self,
-        guardrails: &[Arc<Guardrail>],
+        guarded: &TargetGuards,
+        side: Direction,
         subject: Subject,
-        moderator: Option<Arc<Moderator>>,
     ) -> Option<BesideHooks> {
-        self.background.judge(&self.outside, guardrails, (subject, moderator))
+        let guardrails = if side == Direction::Input { &guarded.input } else { &guarded.output };
+        let guardrails: Vec<_> = guardrails.iter().filter(|g| g.actions().is_async).cloned().collect();
+        if guardrails.is_empty() {
+            return None;
+        }
+        self.background.judge(&self.outside, guardrails, guarded, subject)
     }
 
     /// Sends a record when what is judged beside its request is known.

@@ -100,7 +100,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let ports = AppPorts { tokens: issuers.clone(), standings: accounts.clone(), door: door.clone() };
     let app = boot::app(&booted, process.clone(), ports, &settings);
     let calling = Calling::new(&settings, &booted, &metrics, &control)?;
-    let trials = Arc::new(Trials::new(calling.guardrails.clone(), booted.live.clone()));
+    let trials = Arc::new(Trials::new(calling.guardrails.clone(), booted.live.clone(), limits.clone()));
     let app =
         gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), trials: Some(trials), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
@@ -125,6 +125,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let names = Arc::new(ReplyNames::new(&aliases(&settings)));
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
+    let guardrails = calling.guardrails.clone();
     let gateway = Gateway {
         names,
         settings: proxy,
@@ -141,7 +142,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         control: control_plane(&settings, router, &control)?,
         flight: flight.clone(),
     };
-    let last = LastWord { accounts, runtime: control.handle().clone() };
+    let last = LastWord { accounts, guardrails, runtime: control.handle().clone() };
     let seats = proxy_port::seats(&settings, descriptors, &metrics)?;
     let listening = proxy_port::listen(&settings, upgrade)?;
     let ports = (stop_admin, listening.clone());

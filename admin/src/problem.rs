@@ -116,6 +116,11 @@ pub(crate) fn bad_guardrail(problems: &[gateway_guardrails::Problem]) -> Problem
     Problem { errors: errors.clone(), ..bad("guardrail", format_args!("is invalid: {}", errors.join("; "))) }
 }
 
+/// A limit on requests is reached.
+pub(crate) fn limited(message: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "AB04", message)
+}
+
 /// The same may be done a moment later.
 pub(crate) fn busy(message: &str) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AB04", message)

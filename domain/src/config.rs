@@ -45,6 +45,11 @@ pub fn compile(config: &Value, context: &Context<'_>) -> Result<Config, Vec<Prob
 /// Visits each credential (`api_key` of any target, secret settings of a cloud, what checks of guardrails sign in with) in
 /// a config document, to seal, open or mask it. A credential file that is given as an object becomes its text.
 pub fn visit_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
+    visit_called_secrets(config, &mut |secret, _| visit(secret));
+}
+
+/// The same, each with the addresses that it is sent to, as far as the check that it belongs to says so.
+pub fn visit_called_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String, &[String])) {
     let Value::Object(map) = config else { return };
     for (key, value) in map.iter_mut() {
         let key = canonical(key);
@@ -53,9 +58,9 @@ pub fn visit_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
             *value = Value::String(value.to_string());
         }
         match value {
-            Value::String(text) if secret => visit(text),
+            Value::String(text) if secret => visit(text, &[]),
             Value::Array(_) if HookKey::parse(&key).is_some() => hooks::visit_hook_secrets(value, visit),
-            Value::Array(targets) if key == "targets" => targets.iter_mut().for_each(|t| visit_secrets(t, visit)),
+            Value::Array(targets) if key == "targets" => targets.iter_mut().for_each(|t| visit_called_secrets(t, visit)),
             _ => {}
         }
     }

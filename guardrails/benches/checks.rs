@@ -4,6 +4,7 @@
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a program for developers")]
 
 use gateway_domain::Timestamp;
+use gateway_domain::egress::Trusted;
 use gateway_guardrails::definition::{self, Setup};
 use gateway_guardrails::{
     Content, Direction, Facts, Guardrail, HookResults, Run, Shape, Subject, Timing, with_results,
@@ -44,7 +45,7 @@ fn checks() -> Vec<(&'static str, Value)> {
 fn compiled(id: &str, parameters: &Value) -> Arc<Guardrail> {
     let none = |_: &str| None;
     let checks = json!([{"id": id, "parameters": parameters}]);
-    Arc::new(definition::saved("g", &checks, &json!({}), &Setup { credentials: &none }).expect("a sound guardrail"))
+    Arc::new(definition::saved("g", &checks, &json!({}), &Setup { credentials: &none, trusted: &Trusted::default() }).expect("a sound guardrail"))
 }
 
 /// One judgement as the proxy has it: content from bytes, verdict, results in the answer.

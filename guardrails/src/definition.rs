@@ -12,6 +12,7 @@ use crate::parameters::Parameters;
 use crate::partners;
 use crate::problem::{Problem, Problems};
 use gateway_domain::config::hooks::{HookKey, HookList, HookSide};
+use gateway_domain::egress::Trusted;
 use members::Members;
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};
@@ -25,10 +26,12 @@ const LONGEST_ID: usize = 255;
 /// Lists of words become automata, and schemas trees: so many bytes for each byte of text.
 const WEIGHT_OF_TEXT: usize = 16;
 
-/// What compiling needs to know of the organisation whose guardrail it is.
+/// What compiling needs to know of the organisation whose guardrail it is, and of the gateway.
 pub struct Setup<'a> {
     /// The saved credentials of a partner, by the namespace of its checks in lower case.
     pub credentials: &'a dyn Fn(&str) -> Option<Map<String, Value>>,
+    /// Hosts of private networks that checks may call.
+    pub trusted: &'a Trusted,
 }
 
 impl fmt::Debug for Setup<'_> {
@@ -364,7 +367,7 @@ impl<'a> Compiler<'a> {
             self.problem(&full, "parameters", format!("must have at most {most} bytes"));
             return None;
         }
-        let p = Parameters::new(&full, parameters, &self.problems);
+        let p = Parameters::new(&full, parameters, &self.problems, self.setup.trusted);
         let is_jwt = full.eq_ignore_ascii_case("default.jwt");
         let fail_on_error = p.flag("failOnError", is_jwt) | p.flag("fail_on_error", false);
         let before = self.problems.borrow().len();

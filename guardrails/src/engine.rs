@@ -163,11 +163,11 @@ impl Run {
     }
 
     /// The verdict on an answer that is longer than what is held: each check that wanted it whole fails.
-    pub fn hold_limit(guardrails: &[Arc<Guardrail>], subject: Subject, now: Timestamp) -> Judged {
-        let hooks: Vec<Arc<Guardrail>> = guardrails.iter().filter(|g| !g.actions.is_async).cloned().collect();
+    pub fn hold_limit(guardrails: &[Arc<Guardrail>], subject: Subject, timing: Timing, now: Timestamp) -> Judged {
+        let hooks = guardrails.iter().filter(|g| g.actions.is_async == (timing == Timing::Async)).cloned();
         let mut run = Self {
-            timing: Timing::Sync,
-            hooks: hooks.into_iter().map(|g| HookRun::new(g, now)).collect(),
+            timing,
+            hooks: hooks.map(|g| HookRun::new(g, now)).collect(),
             units: Vec::new(),
             chain: subject.content.clone(),
             subject,

@@ -4,6 +4,7 @@ use crate::definition::{self, Setup};
 use crate::outside::{Answer, Ask, Outgoing};
 use crate::{Content, Direction, Facts, Guardrail, HookResult, HookRunResult, Judged, Run, Shape, Subject, Timing};
 use gateway_domain::Timestamp;
+use gateway_domain::egress::Trusted;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ pub(crate) const NOW: Timestamp = Timestamp(1_795_310_136_008_000);
 
 pub(crate) fn compile(checks: &Value, actions: &Value) -> Result<Guardrail, Vec<crate::Problem>> {
     let none = |_: &str| None;
-    definition::saved("g", checks, actions, &Setup { credentials: &none })
+    definition::saved("g", checks, actions, &Setup { credentials: &none, trusted: &Trusted::default() })
 }
 
 pub(crate) fn guardrail(checks: &Value, actions: &Value) -> Arc<Guardrail> {

@@ -3,6 +3,7 @@
 
 use crate::pattern::{Flags, Pattern};
 use crate::problem::Problems;
+use gateway_domain::egress::{Trusted, check_custom_host};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -42,11 +43,17 @@ pub(crate) struct Parameters<'v> {
     prefix: String,
     asked: RefCell<BTreeSet<&'static str>>,
     problems: &'v RefCell<Problems>,
+    trusted: &'v Trusted,
 }
 
 impl<'v> Parameters<'v> {
-    pub(crate) fn new(check: &'v str, map: &'v Map<String, Value>, problems: &'v RefCell<Problems>) -> Self {
-        Self { check, map, prefix: String::new(), asked: RefCell::default(), problems }
+    pub(crate) fn new(
+        check: &'v str,
+        map: &'v Map<String, Value>,
+        problems: &'v RefCell<Problems>,
+        trusted: &'v Trusted,
+    ) -> Self {
+        Self { check, map, prefix: String::new(), asked: RefCell::default(), problems, trusted }
     }
 
     pub(crate) fn problem(&self, field: &str, message: impl Into<String>) {
@@ -185,6 +192,7 @@ impl<'v> Parameters<'v> {
                 prefix: format!("{}{key}.", self.prefix),
                 asked: RefCell::default(),
                 problems: self.problems,
+                trusted: self.trusted,
             }),
             _ => {
                 self.problem(key, "must be an object");
@@ -203,13 +211,19 @@ impl<'v> Parameters<'v> {
         }
     }
 
-    /// An address of somebody else's service, checked for its form. Where it leads is checked when it is dialled.
+    /// Hosts of private networks that checks may call all the same.
+    pub(crate) const fn trusted(&self) -> &'v Trusted {
+        self.trusted
+    }
+
+    /// An address of somebody else's service, checked as far as that can be done without looking its name up: where the
+    /// name leads is checked when it is dialled.
     pub(crate) fn address(&self, key: &'static str) -> Option<String> {
         let text = self.required_text(key);
         if text.is_empty() {
             return None;
         }
-        match checked_url(text) {
+        match checked_address(text, self.trusted) {
             Ok(()) => Some(text.to_owned()),
             Err(message) => {
                 self.problem(key, message);
@@ -300,8 +314,24 @@ fn is_of_the_connection(name: &str) -> bool {
         || name.starts_with("proxy-")
 }
 
+/// An address that may be asked: its form, and its host as far as that can be told without looking it up.
+pub(crate) fn checked_address(text: &str, trusted: &Trusted) -> Result<(), &'static str> {
+    checked_url(text)?;
+    // As it is written, and as it is read when it is called: what one spells the other might not see.
+    let (scheme, rest) = text.split_once("://").ok_or("must be an address")?;
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    check_custom_host(&format!("{}://{authority}", scheme.to_ascii_lowercase()), trusted)?;
+    let Ok(url) = url::Url::parse(text) else { return Err("must be an address") };
+    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    check_custom_host(&format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default()), trusted).map(drop)
+}
+
 /// The form of an address that may be asked: a host, no credentials, no fragment.
 pub(crate) fn checked_url(text: &str) -> Result<(), &'static str> {
+    // Readers differ in what they make of these, so that one would check another host than the other calls.
+    if text.bytes().any(|b| b.is_ascii_control() || matches!(b, b' ' | b'\\')) {
+        return Err("must not contain control characters, blanks or backslashes");
+    }
     let Ok(url) = url::Url::parse(text) else { return Err("must be an address that begins with https:// or http://") };
     if !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with https:// or http://");

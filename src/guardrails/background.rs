@@ -1,25 +1,33 @@
 //! Guardrails that decide nothing: they run beside or behind a request, and what they say is for its record alone. So many
 //! may be under way; what is more is shed and counted, and no request is harmed.
 
-use super::{HookNotes, Moderator, Outside, drive};
+use super::{HookNotes, Outside, TargetGuards, drive};
 use crate::clock;
 use crate::writer::Records;
 use gateway_domain::record::LogRecord;
 use gateway_guardrails::{Direction, Guardrail, HookResult, Run, Subject, Timing};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 /// Requests' guardrails that are under way at once.
 const MOST: usize = 1_000;
+/// What the last records may take to be sent once nothing is waited for any more.
+const LAST_RECORDS: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct BesideRunner {
     seats: Arc<Semaphore>,
     shed: AtomicU64,
     runtime: Handle,
+    /// Records that wait for what is said beside their requests.
+    waiting: Arc<AtomicUsize>,
+    /// The process ends: nothing is waited for any more.
+    ends: watch::Sender<bool>,
+    lost: Arc<AtomicU64>,
 }
 
 /// What is judged beside one request, in one direction.
@@ -31,7 +39,30 @@ pub(crate) struct BesideHooks {
 
 impl BesideRunner {
     pub(super) fn new(runtime: Handle) -> Self {
-        Self { seats: Arc::new(Semaphore::new(MOST)), shed: AtomicU64::new(0), runtime }
+        Self {
+            seats: Arc::new(Semaphore::new(MOST)),
+            shed: AtomicU64::new(0),
+            runtime,
+            waiting: Arc::default(),
+            ends: watch::Sender::new(false),
+            lost: Arc::default(),
+        }
+    }
+
+    /// Records that wait for what is said beside their requests.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Sends the records that still wait without what was not said yet, from a thread outside the runtime; gives how many
+    /// judgements were lost.
+    pub(crate) fn give_up(&self) -> u64 {
+        self.ends.send_replace(true);
+        let until = Instant::now() + LAST_RECORDS;
+        while self.waiting() > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.lost.load(Ordering::Relaxed)
     }
 
     pub(super) fn shed(&self) -> u64 {
@@ -45,22 +76,23 @@ impl BesideRunner {
     pub(super) fn judge(
         &self,
         outside: &Arc<Outside>,
-        guardrails: &[Arc<Guardrail>],
-        (subject, moderator): (Subject, Option<Arc<Moderator>>),
+        guardrails: Vec<Arc<Guardrail>>,
+        guarded: &TargetGuards,
+        subject: Subject,
     ) -> Option<BesideHooks> {
-        let guardrails: Vec<_> = guardrails.iter().filter(|g| g.actions().is_async).cloned().collect();
-        if guardrails.is_empty() {
-            return None;
-        }
-        let Ok(seat) = self.seats.clone().try_acquire_owned() else {
+        let mut room = guarded.room.open();
+        let bytes = subject.content.body().len() + subject.request.as_ref().map_or(0, |request| request.body().len());
+        let seat = self.seats.clone().try_acquire_owned().ok().filter(|_| room.spare(bytes));
+        let Some(seat) = seat else {
             self.shed.fetch_add(1, Ordering::Relaxed);
             return None;
         };
         let (direction, outside) = (subject.content.direction(), outside.clone());
+        let moderator = guarded.moderator.clone();
         let results = self.runtime.spawn(async move {
             let run = Run::begin(&guardrails, subject, Timing::Async, clock::now());
             let judged = drive(&outside, run, moderator.as_deref()).await;
-            drop(seat);
+            drop((seat, room));
             judged.results
         });
         Some(BesideHooks { direction, results })
@@ -69,15 +101,46 @@ impl BesideRunner {
     /// Sends the record with what was said beside its request, as soon as that is known.
     pub(crate) fn send(&self, record: Box<LogRecord>, mut notes: Box<HookNotes>, records: &Records) {
         let mut unsent = Unsent { record: Some(record), records: records.clone() };
+        let waits = WaitingRecord::new(&self.waiting);
+        let (mut ends, lost) = (self.ends.subscribe(), self.lost.clone());
         self.runtime.spawn(async move {
-            for BesideHooks { direction, results } in std::mem::take(&mut notes.beside) {
-                let Ok(results) = results.await else { continue };
-                notes.add(direction, results);
+            for BesideHooks { direction, mut results } in std::mem::take(&mut notes.beside) {
+                let said = tokio::select! {
+                    biased;
+                    said = &mut results => said.ok(),
+                    _ = ends.wait_for(|ends| *ends) => None,
+                };
+                match said {
+                    Some(results) => notes.add(direction, results),
+                    None => {
+                        results.abort();
+                        lost.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
             }
             if let Some(record) = &mut unsent.record {
                 record.hooks = notes.told();
             }
+            // Whoever waits for this finds the record sent.
+            drop(unsent);
+            drop(waits);
         });
+    }
+}
+
+/// Counts a record that waits, until dropped.
+struct WaitingRecord(Arc<AtomicUsize>);
+
+impl WaitingRecord {
+    fn new(waiting: &Arc<AtomicUsize>) -> Self {
+        waiting.fetch_add(1, Ordering::AcqRel);
+        Self(waiting.clone())
+    }
+}
+
+impl Drop for WaitingRecord {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

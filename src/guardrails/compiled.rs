@@ -4,6 +4,7 @@
 
 use gateway_domain::config::Config;
 use gateway_domain::config::hooks::HookSet;
+use gateway_domain::egress::Trusted;
 use gateway_domain::id::GuardrailId;
 use gateway_domain::snapshot::{Org, SavedGuardrail};
 use gateway_domain::{Fault, FaultKind, OrgId};
@@ -88,6 +89,7 @@ pub(super) struct CompiledGuards {
     shed: AtomicU64,
     /// Where threads are that serve nobody.
     runtime: Handle,
+    trusted: Arc<Trusted>,
 }
 
 /// Counts one that waits, until dropped.
@@ -100,7 +102,7 @@ impl Drop for WaitsToCompile<'_> {
 }
 
 impl CompiledGuards {
-    pub(super) fn new(runtime: Handle) -> Self {
+    pub(super) fn new(runtime: Handle, trusted: Arc<Trusted>) -> Self {
         Self {
             kept: Cache::with_weighter(EXPECTED, MOST_BYTES, GuardWeight),
             at_once: Arc::new(Semaphore::new(AT_ONCE)),
@@ -108,6 +110,7 @@ impl CompiledGuards {
             compilations: AtomicU64::new(0),
             shed: AtomicU64::new(0),
             runtime,
+            trusted,
         }
     }
 
@@ -137,8 +140,12 @@ impl CompiledGuards {
     ) -> Result<Arc<ConfigGuards>, Fault> {
         let (fingerprint, partners) = (config.fingerprint(), org.partners_generation());
         let name = GuardName::Config { fingerprint, org: org.id, partners };
-        let (config, org) = (config.clone(), org.clone());
-        let compile = move || lists(&config.hooks, if inline { INLINE_BYTES } else { SAVED_BYTES }, &org);
+        let (config, org, trusted) = (config.clone(), org.clone(), self.trusted.clone());
+        let most = if inline { INLINE_BYTES } else { SAVED_BYTES };
+        let compile = move || {
+            let credentials = |namespace: &str| signed_in(&org, namespace);
+            lists(&config.hooks, most, &Setup { credentials: &credentials, trusted: &trusted })
+        };
         match self.find(name, compile).await? {
             KeptGuards::Config(guards) => Ok(guards),
             KeptGuards::Refused(lines) => {
@@ -152,10 +159,10 @@ impl CompiledGuards {
     /// A saved guardrail. One that no longer compiles lets nothing through.
     pub(super) async fn of_saved(&self, saved: &Arc<SavedGuardrail>, org: &Arc<Org>) -> Result<Arc<Guardrail>, Fault> {
         let name = GuardName::Saved { id: saved.id, revision: saved.revision, partners: org.partners_generation() };
-        let (meant, org) = (saved.clone(), org.clone());
+        let (meant, org, trusted) = (saved.clone(), org.clone(), self.trusted.clone());
         let compile = move || {
             let credentials = |namespace: &str| signed_in(&org, namespace);
-            let setup = Setup { credentials: &credentials };
+            let setup = Setup { credentials: &credentials, trusted: &trusted };
             let null = Value::Null;
             let member = |key: &str| meant.definition.get(key).unwrap_or(&null);
             match definition::saved(&meant.slug, member("checks"), member("actions"), &setup) {
@@ -224,16 +231,14 @@ fn signed_in(org: &Org, namespace: &str) -> Option<Map<String, Value>> {
     org.partners().get(namespace).map(|saved| saved.plain())
 }
 
-fn lists(sets: &[HookSet], most: usize, org: &Org) -> (KeptGuards, usize) {
-    let credentials = |namespace: &str| signed_in(org, namespace);
-    let setup = Setup { credentials: &credentials };
+fn lists(sets: &[HookSet], most: usize, setup: &Setup<'_>) -> (KeptGuards, usize) {
     let (mut out, mut problems, mut bytes) = (Vec::with_capacity(sets.len()), Vec::new(), 0);
     for set in sets {
         let (mut entries, mut hash) = (Vec::new(), Sha256::new());
         for list in &set.lists {
             hash.update(list.key.name());
             hash.update(list.value.to_string());
-            match definition::of_config(list, &setup) {
+            match definition::of_config(list, setup) {
                 Ok(found) => entries.extend(found),
                 Err(found) => problems.extend(found.iter().map(|p| format!("path: {}, message: {p}", list.path))),
             }
@@ -323,7 +328,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_text_is_compiled_once_for_an_organisation() {
-        let compiled = CompiledGuards::new(Handle::current());
+        let compiled = CompiledGuards::new(Handle::current(), Arc::default());
         let config = config(&json!([{"contains": {"words": ["x"], "operator": "none"}}, "pg-1"]));
         let first = compiled.of_config(&config, true, &org(1)).await.expect("sound");
         let again = compiled.of_config(&config, true, &org(1)).await.expect("sound");
@@ -335,7 +340,7 @@ mod tests {
 
     #[tokio::test]
     async fn refusals_name_check_and_parameter_and_are_kept() {
-        let compiled = CompiledGuards::new(Handle::current());
+        let compiled = CompiledGuards::new(Handle::current(), Arc::default());
         let config = config(&json!([{"contains": {}}, {"nonsense": {}}]));
         for _ in 0..2 {
             let refused = compiled.of_config(&config, true, &org(1)).await.expect_err("bad");
@@ -349,7 +354,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_config_holds_no_more_patterns_than_it_may() {
-        let compiled = CompiledGuards::new(Handle::current());
+        let compiled = CompiledGuards::new(Handle::current(), Arc::default());
         let pattern = json!({"id": "regexMatch", "rule": ".{500}", "not": true});
         let one: Map<String, Value> = (0..12).map(|n| (format!("p{n}"), pattern.clone())).collect();
         let many = config(&Value::Array(vec![Value::Object(one); 20]));

@@ -1,6 +1,7 @@
 //! The guardrails of one target for one request, with all that their checks may know of it.
 
 use super::Moderator;
+use super::room::Room;
 use gateway_guardrails::{Content, Direction, Facts, Guardrail, Shape, Subject};
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub(crate) struct TargetGuards {
     pub(crate) request_is_transformed: bool,
     /// For checks that a model of the workspace's own answers.
     pub(crate) moderator: Option<Arc<Moderator>>,
+    /// For what is held until it was judged.
+    pub(crate) room: Arc<dyn Room>,
 }
 
 impl TargetGuards {

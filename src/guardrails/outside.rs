@@ -25,7 +25,7 @@ const USUAL_REPLY: usize = 4 << 10;
 pub(crate) struct Outside {
     dialer: Arc<Dialer>,
     pub(super) credentials: Arc<Credentials>,
-    trusted: Arc<Trusted>,
+    pub(super) trusted: Arc<Trusted>,
     hosts: Hosts,
     key_sets: KeySets,
 }

@@ -1,11 +1,14 @@
 //! Answers that are judged while they stream: events go in as they came, and come out when what they carry was judged,
 //! in their order and with what was taken out of them gone. Knows neither provider nor client; whoever feeds it does.
 
+mod held;
 mod transcript;
 
+pub(crate) use held::{HeldEvents, transcribed};
 pub(crate) use transcript::Transcript;
 
-use super::{Outside, TargetGuards, drive};
+use super::room::GrowingRoom;
+use super::{Guardrails, HookNotes, Outside, TargetGuards, drive};
 use crate::clock;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -49,6 +52,8 @@ pub(crate) struct StreamJudge {
     told: Vec<(TextLane, String)>,
     /// Kept only where something is judged as a whole.
     transcript: Option<Transcript>,
+    /// For what is kept of the answer, and for calls that are not whole.
+    room: GrowingRoom,
     out: BytesMut,
     /// What ends the answer; it leaves when all was judged.
     last: BytesMut,
@@ -98,6 +103,7 @@ impl StreamJudge {
             call_bytes: 0,
             told: Vec::new(),
             transcript: wants_whole.then(Transcript::default),
+            room: GrowingRoom::new(&guarded.room),
             out: BytesMut::new(),
             last: BytesMut::new(),
             shows_results,
@@ -224,12 +230,19 @@ impl StreamJudge {
         self.said.as_ref()
     }
 
-    pub(crate) fn guardrails(&self) -> &[Arc<Guardrail>] {
-        &self.guarded.output
+    /// Has the answer judged beside its request, for its record, where a guardrail is to.
+    pub(crate) fn judge_beside(&self, guardrails: &Guardrails, notes: &mut HookNotes) {
+        let output = &self.guarded.output;
+        let Some(whole) = self.whole().filter(|_| output.iter().any(|g| g.actions().is_async)) else { return };
+        if self.transcript.as_ref().is_some_and(Transcript::is_too_long) {
+            let said = Run::hold_limit(output, whole, Timing::Async, clock::now());
+            return notes.add(Direction::Output, said.results);
+        }
+        notes.beside.extend(guardrails.judge_beside(&self.guarded, Direction::Output, whole));
     }
 
     /// What of the answer can be judged as a whole, where something is.
-    pub(crate) fn whole(&self) -> Option<Subject> {
+    fn whole(&self) -> Option<Subject> {
         let body = self.transcript.as_ref()?.body(self.guarded.shape);
         Some(self.guarded.answering(body, self.guarded.shape))
     }
@@ -253,6 +266,11 @@ impl StreamJudge {
             if let Some(transcript) = &mut self.transcript {
                 transcript.add(text.lane, &text.text);
             }
+        }
+        if let Some(transcript) = self.transcript.as_mut().filter(|t| !t.is_too_long())
+            && !self.room.holds(transcript.bytes() + self.call_bytes)
+        {
+            transcript.give_up();
         }
         let arguments = vec![None; event.texts.len()];
         let waiting = HeldEvent { event, arguments, judged: heard };
@@ -292,9 +310,13 @@ impl StreamJudge {
         self.calls.push(waiting);
         if self.open_calls.is_empty() {
             self.settle_calls();
-        } else if self.call_bytes > MOST_HOLD {
+        } else if self.call_bytes > MOST_HOLD || !self.room.holds(self.kept_bytes() + self.call_bytes) {
             self.fail_all("HoldLimit", "A call of a tool is longer than what can be held to be judged");
         }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.transcript.as_ref().filter(|t| !t.is_too_long()).map_or(0, Transcript::bytes)
     }
 
     /// Judges the calls that are held, and lets them on: one that is changed in one piece.
@@ -416,7 +438,7 @@ impl StreamJudge {
         let Some(whole) = self.whole().filter(|_| !after.is_empty()) else { return self.close(None) };
         let now = clock::now();
         if self.transcript.as_ref().is_some_and(Transcript::is_too_long) {
-            let said = Run::hold_limit(&after, whole, now);
+            let said = Run::hold_limit(&after, whole, Timing::Sync, now);
             return self.close(Some(said));
         }
         let run = Run::begin(&after, whole, Timing::Sync, now);
@@ -473,94 +495,5 @@ fn lane(lane: TextLane) -> LaneId {
     LaneId { choice: lane.choice, kind, part: lane.part }
 }
 
-/// Events of an answer that is held whole.
-#[derive(Debug)]
-pub(crate) struct HeldEvents {
-    tap: Tap,
-    events: Vec<TappedEvent>,
-    bytes: usize,
-    transcript: Transcript,
-    is_unreadable: bool,
-}
-
-impl HeldEvents {
-    pub(crate) fn new(operation: Operation) -> Option<Self> {
-        let (events, transcript) = (Vec::new(), Transcript::default());
-        Some(Self { tap: Tap::new(operation)?, events, bytes: 0, transcript, is_unreadable: false })
-    }
-
-    /// False: it is longer than what is held.
-    pub(crate) fn push(&mut self, events: &Bytes) -> bool {
-        self.bytes += events.len();
-        match self.tap.read(events) {
-            Ok(tapped) => {
-                for event in tapped {
-                    for text in &event.texts {
-                        if !text.is_echo || !self.transcript.has(text.lane) {
-                            self.transcript.add(text.lane, &text.text);
-                        }
-                    }
-                    self.events.push(event);
-                }
-            }
-            Err(_) => {
-                self.is_unreadable = true;
-                self.events.push(TappedEvent::unknown(events.clone()));
-            }
-        }
-        self.bytes <= MOST_HOLD
-    }
-
-    /// Bytes that are held.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The answer as a whole, to be judged. What could not be read is judged as what nobody can read.
-    pub(crate) fn whole(&self, guarded: &TargetGuards) -> Subject {
-        let mut subject = guarded.answering(self.transcript.body(guarded.shape), guarded.shape);
-        if self.is_unreadable {
-            subject.content = Content::new(Bytes::from_static(b"?"), guarded.shape, Direction::Output);
-        }
-        subject
-    }
-
-    /// The same events as they came; where texts were changed, each with its whole new text in its first piece.
-    pub(crate) fn release(self, rewritten: Option<&Content>) -> Bytes {
-        let changed = rewritten.map(|content| self.transcript.read_back(content.body())).unwrap_or_default();
-        let mut out = BytesMut::with_capacity(self.bytes);
-        let mut begun: Vec<TextLane> = Vec::new();
-        for event in self.events {
-            let mut is_emptied = false;
-            let mut texts: Vec<Option<String>> = Vec::with_capacity(event.texts.len());
-            for text in &event.texts {
-                let whole = changed.iter().find(|(lane, _)| *lane == text.lane).map(|(_, whole)| whole.clone());
-                texts.push(match whole {
-                    Some(_) if !text.is_echo && begun.contains(&text.lane) => {
-                        is_emptied |= !text.text.is_empty();
-                        Some(String::new())
-                    }
-                    Some(whole) if !text.text.is_empty() || text.is_echo => {
-                        begun.push(text.lane);
-                        Some(whole)
-                    }
-                    _ => None,
-                });
-            }
-            let says = (0..texts.len())
-                .any(|at| texts[at].as_ref().map_or(!event.texts[at].text.is_empty(), |text| !text.is_empty()));
-            if is_emptied && !says && !event.says_more {
-                continue;
-            }
-            out.extend_from_slice(&event.with_texts(texts.iter().map(Option::as_deref)));
-        }
-        out.freeze()
-    }
-}
-
-/// The texts of a whole event stream as one answer; `None`: nobody can read it.
-pub(crate) fn transcribed(operation: Operation, events: &Bytes, guarded: &TargetGuards) -> Option<Bytes> {
-    let mut held = HeldEvents::new(operation)?;
-    held.push(events);
-    (!held.is_unreadable).then(|| held.transcript.body(guarded.shape))
-}
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,16 @@
-//! A saved guardrail tried on something that an admin brings, without a call to a model. So many run at a time.
+//! A saved guardrail tried on something that an admin brings, without a call to a model. So many run at a time, and each
+//! counts as a request of its key.
 
 use super::Guardrails;
 use crate::clock;
-use crate::live::Live;
-use gateway_domain::ports::{Fut, GuardrailTrial, GuardrailTrials, Live as _, TrialError, TrialSubject};
+use crate::live::{Live, World};
+use gateway_domain::counters::{Answer, Counters};
+use gateway_domain::ports::{Fut, GuardrailTrial, GuardrailTrials, Holder, TrialError, TrialSubject};
 use gateway_guardrails::{Content, Direction, Facts, Run, Shape, Subject, Timing};
+use gateway_policies::{Estimate, Stage, Subject as Caller, Wants};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 const AT_ONCE: usize = 32;
@@ -14,21 +18,61 @@ const AT_ONCE: usize = 32;
 pub(crate) struct Trials {
     guardrails: Arc<Guardrails>,
     live: Arc<Live>,
+    counters: Arc<dyn Counters>,
     seats: Semaphore,
 }
 
 impl Trials {
-    pub(crate) fn new(guardrails: Arc<Guardrails>, live: Arc<Live>) -> Self {
-        Self { guardrails, live, seats: Semaphore::new(AT_ONCE) }
+    pub(crate) fn new(guardrails: Arc<Guardrails>, live: Arc<Live>, counters: Arc<dyn Counters>) -> Self {
+        Self { guardrails, live, counters, seats: Semaphore::new(AT_ONCE) }
+    }
+
+    /// Asks the limits on requests of whoever tries it, as a call to a model would. It uses no tokens.
+    async fn admit(&self, trial: &GuardrailTrial, world: &World) -> Result<(), TrialError> {
+        let (mut wants, now) = (Wants::default(), clock::now());
+        let metadata: Vec<_> = trial.metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let index = world.limits(trial.workspace);
+        if let Some(index) = index {
+            wants.gather(index, Stage::Caller, &asking(trial, &metadata), now);
+        }
+        if let Some(key) = world.snapshot.key_by_id(trial.key)
+            && let Some(limits) = &key.limits
+        {
+            wants.bind(Stage::Caller, (Holder::Key(key.id), "API key", &key.name), limits, now);
+        }
+        if let Some(workspace) = world.snapshot.workspace(trial.workspace)
+            && let Some(limits) = &workspace.limits
+        {
+            wants.bind(Stage::Caller, (Holder::Workspace(workspace.id), "workspace", &workspace.name), limits, now);
+        }
+        wants.only_requests();
+        if wants.is_empty() {
+            return Ok(());
+        }
+        let verdict = match self.counters.reserve(wants.asks(), now, Duration::ZERO) {
+            Answer::Now(verdict) => verdict,
+            Answer::Later(verdict) => verdict.await,
+        };
+        match verdict {
+            Ok(()) => {
+                wants.granted(Stage::Caller, &self.counters, Estimate::default()).count();
+                Ok(())
+            }
+            Err(refusal) => {
+                let denied = wants.denied(index.map(|index| &**index), refusal, now);
+                Err(TrialError::Limited(denied.map_or_else(|| "a limit is reached".to_owned(), |d| d.to_string())))
+            }
+        }
     }
 
     async fn one(&self, trial: &GuardrailTrial) -> Result<Value, TrialError> {
         let _seat = self.seats.try_acquire().map_err(|_| TrialError::Busy)?;
         let unfit = |why: &str| TrialError::Unfit(why.to_owned());
-        let snapshot = self.live.snapshot();
-        let org = snapshot.org(trial.org).ok_or_else(|| unfit("belongs to no organisation"))?;
+        let world = self.live.world().clone();
+        let org = world.snapshot.org(trial.org).ok_or_else(|| unfit("belongs to no organisation"))?;
         let guardrail = self.guardrails.of_saved(&trial.guardrail, org).await;
         let guardrail = guardrail.map_err(|fault| unfit(fault.message()))?;
+        self.admit(trial, &world).await?;
         let timing = if guardrail.actions().is_async { Timing::Async } else { Timing::Sync };
         let run = Run::begin(&[guardrail], subject(trial), timing, clock::now());
         let judged = self.guardrails.drive(run, None).await;
@@ -40,6 +84,24 @@ impl Trials {
 impl GuardrailTrials for Trials {
     fn run<'a>(&'a self, trial: &'a GuardrailTrial) -> Fut<'a, Result<Value, TrialError>> {
         Box::pin(self.one(trial))
+    }
+}
+
+/// Whoever tries it, as policies see callers.
+fn asking<'a>(trial: &'a GuardrailTrial, metadata: &'a [(String, String)]) -> Caller<'a> {
+    Caller {
+        api_key: Some(trial.key),
+        workspace: trial.workspace,
+        metadata,
+        virtual_key: None,
+        provider: None,
+        config: None,
+        prompt: None,
+        model: None,
+        endpoint_type: "guardrail",
+        mcp_server: None,
+        mcp_tool: None,
+        unread: false,
     }
 }
 

@@ -208,9 +208,7 @@ impl<'a> Exchange<'a> {
     /// What was said of a stream on its way down.
     fn note_stream(&self, judge: StreamJudge, attempt: &mut Attempt, record: &mut LogRecord) {
         let Some(notes) = &mut attempt.info.hooks else { return };
-        if let Some(whole) = judge.whole() {
-            notes.beside.extend(self.parts.guardrails.judge_beside(judge.guardrails(), whole, None));
-        }
+        judge.judge_beside(&self.parts.guardrails, notes);
         let is_cut = judge.stopped().is_some();
         if let Some(said) = judge.into_said() {
             notes.note_stream(&said, is_cut);

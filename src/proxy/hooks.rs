@@ -1,11 +1,12 @@
 //! Which guardrails stand before a target and behind it for one request: those of its config, then the defaults of its
 //! workspace, then those of its organisation, each once. Judges nothing, and knows no answer.
 
+use super::body::{Budget, Permit};
 use super::headers::suffix_of;
 use super::request::{DefaultGuardrail, Request};
 use super::routing::Routing;
 use super::target::Aim;
-use crate::guardrails::{Guardrails, Moderator, TargetGuards};
+use crate::guardrails::{Guardrails, HeldRoom, Moderator, Room, TargetGuards};
 use gateway_domain::catalog::AuthStyle;
 use gateway_domain::config::Leaf;
 use gateway_domain::snapshot::SavedGuardrail;
@@ -14,6 +15,7 @@ use gateway_guardrails::definition::Entry;
 use gateway_guardrails::{Facts, Guardrail, Shape};
 use http::{HeaderMap, HeaderValue};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Nothing is judged here: the one question that a request without guardrails pays for.
 pub(crate) fn is_unguarded(request: &Request, leaf: &Leaf) -> bool {
@@ -31,11 +33,37 @@ pub(crate) struct GuardSearch<'a> {
     pub(crate) client: &'a HeaderMap,
     /// Prefixes of the gateway's own headers.
     pub(crate) aliases: &'a [String],
+    pub(crate) budget: &'a Arc<Budget>,
+}
+
+/// What guardrails hold of a request counts with its bodies, for its key.
+#[derive(Debug)]
+struct RoomOfKey {
+    budget: Arc<Budget>,
+    key: Uuid,
+}
+
+impl Room for RoomOfKey {
+    fn open(&self) -> Box<dyn HeldRoom> {
+        let mut permit = Permit::new(&self.budget);
+        permit.charge(self.key);
+        Box::new(permit)
+    }
+}
+
+impl HeldRoom for Permit {
+    fn grow_to(&mut self, total: usize) -> bool {
+        Self::grow_to(self, total).is_ok()
+    }
+
+    fn spare(&mut self, total: usize) -> bool {
+        Self::spare(self, total)
+    }
 }
 
 /// What the target that is aimed at is guarded by; `None`: by nothing that judges on this route.
 pub(crate) async fn guarded(search: GuardSearch<'_>) -> Result<Option<Box<TargetGuards>>, Fault> {
-    let GuardSearch { guardrails, request, routing, leaf, aim, client, aliases } = search;
+    let GuardSearch { guardrails, request, routing, leaf, aim, client, aliases, budget } = search;
     let mut chosen = ChosenGuards { guardrails, request, routing, digest: Vec::new() };
     let defaults = request.tenant.guardrails.as_deref();
     let input = chosen.of(leaf.hooks.input, defaults.map(|d| &d.input[..])).await?;
@@ -55,6 +83,7 @@ pub(crate) async fn guarded(search: GuardSearch<'_>) -> Result<Option<Box<Target
         facts: Arc::new(facts(request, aim, client, aliases)),
         request: None,
         request_is_transformed: false,
+        room: Arc::new(RoomOfKey { budget: budget.clone(), key: request.tenant.key.id.0 }),
     })))
 }
 

@@ -2,6 +2,7 @@
 
 use super::boot::Booted;
 use crate::accounts::{Accounts, Alerts, node_id};
+use crate::guardrails::Guardrails;
 use crate::settings::Settings;
 use gateway_admin::App;
 use gateway_domain::counters::Counters;
@@ -52,10 +53,24 @@ pub(super) fn start(
 /// What was counted to the end, for the next process.
 pub(super) struct LastWord {
     pub(super) accounts: Arc<Accounts>,
+    pub(super) guardrails: Arc<Guardrails>,
     pub(super) runtime: Handle,
 }
 
 impl LastWord {
+    /// Records that wait for guardrails which run beside their requests.
+    pub(super) fn awaited(&self) -> usize {
+        self.guardrails.background().waiting()
+    }
+
+    /// Has them sent as they are.
+    pub(super) fn await_no_more(&self) {
+        let lost = self.guardrails.background().give_up();
+        if lost > 0 {
+            tracing::warn!(lost, "asynchronous guardrails were not waited for any longer; records lack their results");
+        }
+    }
+
     /// From a thread outside the runtime.
     pub(super) fn say(&self) {
         let said = async { tokio::time::timeout(LAST_WORD, self.accounts.flush()).await };

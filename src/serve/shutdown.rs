@@ -96,12 +96,16 @@ impl Drain {
         self.flight.count() + self.stop_admin.under_way()
     }
 
+    fn is_idle(&self) -> bool {
+        self.under_way() + self.counts.awaited() == 0
+    }
+
     /// Waits for what is in flight and ends the process: Pingora's main thread sleeps its whole grace period,
     /// however idle the process is.
     fn leave_when_idle(&self) -> ! {
         std::thread::sleep(if self.upgrading.load(Ordering::Acquire) { SETTLE_UPGRADE } else { SETTLE });
         let until = Instant::now() + self.timeout;
-        while self.under_way() > 0 && Instant::now() < until {
+        while !self.is_idle() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(20));
         }
         let left = self.under_way();
@@ -111,6 +115,7 @@ impl Drain {
         self.stop_admin.stop();
         self.presence.leave();
         self.limits.flush();
+        self.counts.await_no_more();
         self.writer.lock().stop(LAST_SHIPMENTS);
         self.counts.say();
         if let Some(otlp) = &self.otlp {

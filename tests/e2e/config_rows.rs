@@ -302,7 +302,7 @@ const RULES: &[(&str, Rows)] = &[
     ),
 ];
 
-fn is_there(test: &str) -> bool {
+pub(crate) fn is_there(test: &str) -> bool {
     let (file, name) = test.split_once("::").unwrap_or_else(|| panic!("{test} names no test"));
     let root = env!("CARGO_MANIFEST_DIR");
     let path = if file.contains('/') { format!("{root}/{file}") } else { format!("{root}/tests/e2e/{file}.rs") };

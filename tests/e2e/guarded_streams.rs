@@ -5,7 +5,7 @@ use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, hel
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn guarded(upstream: &Upstream, guardrails: Value) -> Value {
+pub(crate) fn guarded(upstream: &Upstream, guardrails: Value) -> Value {
     with(target(upstream), Value::Object([("output_guardrails".to_owned(), guardrails)].into_iter().collect()))
 }
 
@@ -21,11 +21,11 @@ fn deny() -> Value {
     json!({ "deny": true })
 }
 
-fn asks() -> Value {
+pub(crate) fn asks() -> Value {
     with(hello(), json!({ "stream": true }))
 }
 
-async fn says(texts: &[&str]) -> Upstream {
+pub(crate) async fn says(texts: &[&str]) -> Upstream {
     let stream = reply::stream(texts);
     Upstream::replying(move |_| stream.clone()).await
 }
@@ -56,7 +56,7 @@ async fn ask(gateway: &Gateway, config: &Value) -> Answer {
     gateway.chat().config(config).json(&asks()).send().await
 }
 
-fn is_done(answer: &Answer) -> bool {
+pub(crate) fn is_done(answer: &Answer) -> bool {
     answer.text().contains("[DONE]")
 }
 

@@ -53,11 +53,19 @@ mod faults;
 #[cfg(test)]
 mod first_request;
 #[cfg(test)]
+mod forbidden;
+#[cfg(test)]
 mod framing;
 #[cfg(test)]
 mod guarded_streams;
 #[cfg(test)]
+mod guardrail_addresses;
+#[cfg(test)]
+mod guardrail_cases;
+#[cfg(test)]
 mod guardrail_defaults;
+#[cfg(test)]
+mod guardrail_rows;
 #[cfg(test)]
 mod guardrails;
 #[cfg(test)]
@@ -96,6 +104,8 @@ mod no_answers;
 mod open_connections;
 #[cfg(test)]
 mod otlp;
+#[cfg(test)]
+mod outside_checks;
 #[cfg(test)]
 mod params;
 #[cfg(test)]

@@ -223,7 +223,7 @@ fn check_runs(slug: &str, doc: &GuardrailDocument, org: &Org, around: &Around<'_
     let open = |sealed: &str| around.app.vault.open(sealed).map_err(|_| "cannot be opened".to_owned());
     let checks = doc.opened(&open).map_err(|why| bad("checks", why))?;
     let credentials = |namespace: &str| credentials_of(org, namespace);
-    let setup = Setup { credentials: &credentials };
+    let setup = Setup { credentials: &credentials, trusted: &around.app.trusted };
     definition::saved(slug, &checks, &doc.actions, &setup).map(|_| ()).map_err(|problems| bad_guardrail(&problems))
 }
 

@@ -119,7 +119,7 @@ impl Resource for Plugin {
 
 fn refuse_broken(row: &Row<Plugin>, after: &Around<'_>) -> Result<(), Problem> {
     let org = after.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
-    let mut broken = broken_with(&after.snapshot, org, &row.doc.partner);
+    let mut broken = broken_with(&after.snapshot, org, &row.doc.partner, &after.app.trusted);
     if broken.is_empty() {
         return Ok(());
     }
@@ -161,7 +161,7 @@ fn set(doc: &mut Plugin, field: &CredentialField, text: String, call: &Call) -> 
     }
     let path = format!("credentials.{}", field.name);
     if !field.is_secret {
-        field.check(&text).map_err(|rule| bad(&path, rule))?;
+        field.check(&text, &call.app.trusted).map_err(|rule| bad(&path, rule))?;
         doc.fields.insert(field.name.to_owned(), text);
         return Ok(());
     }
@@ -170,7 +170,7 @@ fn set(doc: &mut Plugin, field: &CredentialField, text: String, call: &Call) -> 
         let same = stored.is_some_and(|plain| mask(plain.expose()) == text);
         return if same { Ok(()) } else { Err(bad(&path, "is a masked value that stands for no stored one")) };
     }
-    field.check(&text).map_err(|rule| bad(&path, rule))?;
+    field.check(&text, &call.app.trusted).map_err(|rule| bad(&path, rule))?;
     doc.secrets.insert(field.name.to_owned(), call.app.vault.seal(&text));
     Ok(())
 }

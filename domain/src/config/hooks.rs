@@ -88,24 +88,52 @@ impl LeafHooks {
     }
 }
 
-/// Visits each text of a list of hooks that is kept as a secret: credentials of partners and headers of webhooks.
-pub(super) fn visit_hook_secrets(value: &mut Value, visit: &mut dyn FnMut(&mut String)) {
+/// Parameters of checks that hold an address; what stands behind its question mark often lets callers in.
+pub const ADDRESSES: &[&str] = &["webhookURL", "logURL", "jwksUri", "introspectEndpoint"];
+
+/// Visits each text of a list of hooks that is kept as a secret: credentials of partners, headers of webhooks, and the
+/// queries of addresses.
+pub(super) fn visit_hook_secrets(value: &mut Value, visit: &mut dyn FnMut(&mut String, &[String])) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| visit_hook_secrets(item, visit)),
         Value::Object(map) => {
+            let called = called(map);
+            let visit_here = &mut |text: &mut String| visit(text, &called);
             for (key, value) in map.iter_mut() {
                 match (key.as_str(), &mut *value) {
                     ("credentials" | "headers", Value::Object(inner)) => inner.values_mut().for_each(|value| {
                         if let Value::String(text) = value {
-                            visit(text);
+                            visit_here(text);
                         }
                     }),
                     // Headers may come as their JSON text.
-                    ("headers", Value::String(text)) => visit(text),
-                    _ => visit_hook_secrets(value, visit),
+                    ("headers", Value::String(text)) => visit_here(text),
+                    (name, Value::String(text)) if ADDRESSES.contains(&name) => visit_query(text, visit_here),
+                    _ => {}
+                }
+            }
+            for (key, value) in map.iter_mut() {
+                if !matches!((key.as_str(), &*value), ("credentials" | "headers", Value::Object(_))) {
+                    visit_hook_secrets(value, visit);
                 }
             }
         }
         _ => {}
     }
+}
+
+/// Whom a check calls, as far as it says so itself.
+fn called(parameters: &serde_json::Map<String, Value>) -> Vec<String> {
+    let text = |name: &&str| parameters.get(*name).and_then(Value::as_str);
+    let addresses = ADDRESSES.iter().filter_map(|name| text(name)?.split('?').next());
+    let credentials = parameters.get("credentials").and_then(Value::as_object);
+    let bases = credentials.into_iter().flatten().filter_map(|(_, value)| value.as_str());
+    addresses.chain(bases.filter(|text| text.starts_with("https://"))).map(str::to_owned).collect()
+}
+
+fn visit_query(address: &mut String, visit: &mut dyn FnMut(&mut String)) {
+    let Some((base, query)) = address.split_once('?').filter(|(_, query)| !query.is_empty()) else { return };
+    let (base, mut query) = (base.to_owned(), query.to_owned());
+    visit(&mut query);
+    *address = format!("{base}?{query}");
 }

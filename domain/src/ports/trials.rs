@@ -2,7 +2,7 @@
 //! guardrails.
 
 use super::Fut;
-use crate::id::{OrgId, WorkspaceId};
+use crate::id::{KeyId, OrgId, WorkspaceId};
 use crate::snapshot::SavedGuardrail;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -41,6 +41,8 @@ pub struct GuardrailTrial {
     pub org: OrgId,
     /// Whose credentials, trusted hosts and providers count.
     pub workspace: WorkspaceId,
+    /// Who asks: it counts as a request of this key.
+    pub key: KeyId,
     pub guardrail: Arc<SavedGuardrail>,
     pub subject: TrialSubject,
     pub metadata: BTreeMap<String, String>,
@@ -54,6 +56,8 @@ pub enum TrialError {
     Unfit(String),
     /// As many as may run at a time are running.
     Busy,
+    /// A limit on requests is reached: of the key, of its workspace, or a policy's. As a whole sentence.
+    Limited(String),
 }
 
 pub trait GuardrailTrials: Send + Sync {

@@ -3,7 +3,7 @@
 
 use super::Made;
 use crate::Direction;
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
+use crate::check::{Case, CheckError, Judge, Outcome, Step, Streaming};
 use crate::content::{Content, Rewrite, Selection};
 use crate::outside::{Answer, Ask, Outgoing, REPLY, REPLY_WITH_BODY, Sign};
 use crate::parameters::Parameters;
@@ -159,10 +159,15 @@ fn payload(case: &Case<'_>) -> Vec<u8> {
 }
 
 #[derive(Debug)]
-struct Webhook(Hook);
+struct Webhook {
+    hook: Hook,
+    /// It says that parts of an answer are enough for its verdict: what it refuses, no further text would heal.
+    streams: bool,
+}
 
 pub(super) fn webhook(p: &Parameters<'_>) -> Made {
-    Some(Box::new(Webhook(Hook::read(p, "webhookURL")?)))
+    let streams = p.flag("streams", false);
+    Some(Box::new(Webhook { hook: Hook::read(p, "webhookURL")?, streams }))
 }
 
 #[derive(Deserialize)]
@@ -185,8 +190,8 @@ struct Side {
 
 impl Webhook {
     fn data(&self, verdict: bool, reply: Option<&Value>, explanation: &str) -> Value {
-        json!({"verdict": verdict, "explanation": explanation, "webhookUrl": self.0.shown_url(),
-            "responseData": reply, "requestContext": {"timeout": self.0.timeout_ms}})
+        json!({"verdict": verdict, "explanation": explanation, "webhookUrl": self.hook.shown_url(),
+            "responseData": reply, "requestContext": {"timeout": self.hook.timeout_ms}})
     }
 
     fn error(&self, name: &str, message: String, reply: Option<&Value>) -> Step {
@@ -222,7 +227,7 @@ impl Webhook {
 
 impl Judge for Webhook {
     fn judge(&self, case: &Case<'_>) -> Step {
-        Step::Ask(vec![self.0.outgoing(case, REPLY_WITH_BODY)])
+        Step::Ask(vec![self.hook.outgoing(case, REPLY_WITH_BODY)])
     }
 
     fn read(&self, case: &Case<'_>, answers: &[Answer]) -> Step {
@@ -239,6 +244,15 @@ impl Judge for Webhook {
 
     fn rewrites(&self) -> bool {
         true
+    }
+
+    /// It is told of the whole body; in a stream, of its parts.
+    fn selection(&self) -> Selection {
+        Selection::TEXT_AND_TOOL
+    }
+
+    fn streaming(&self) -> Option<Streaming> {
+        self.streams.then_some(Streaming::Outside)
     }
 }
 

@@ -3,14 +3,19 @@
 use super::{Entry, Setup, raw_hooks, shorthand};
 use crate::fixture::compile;
 use crate::{Direction, HookType, Problem, StreamMode, stream_mode};
+use gateway_domain::egress::Trusted;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 fn none(_: &str) -> Option<Map<String, Value>> {
     None
 }
 
-const SETUP: Setup<'static> = Setup { credentials: &none };
+static NOBODY: LazyLock<Trusted> = LazyLock::new(Trusted::default);
+
+fn setup() -> Setup<'static> {
+    Setup { credentials: &none, trusted: &NOBODY }
+}
 
 /// A check as it is written, and how the problem begins.
 type Refusal = (Value, &'static str);
@@ -292,7 +297,7 @@ fn raw_hooks_are_read_in_both_casings() {
         {"id": "my-slug"},
         {"id": "h", "checks": [{"id": "default.notNull"}], "deny": true, "onFail": {"feedback": {"value": -1}}, "softDeny200": true},
         {"type": "mutator", "checks": [{"id": "addPrefix", "parameters": {"prefix": "p"}}], "sequential": true}]);
-    let entries = raw_hooks(&list, Direction::Input, &SETUP).unwrap();
+    let entries = raw_hooks(&list, Direction::Input, &setup()).unwrap();
     assert!(matches!(&entries[0], Entry::Saved(slug) if slug == "my-slug"));
     let second = inline(&entries[1]);
     assert!(
@@ -308,9 +313,9 @@ fn raw_hooks_are_read_in_both_casings() {
             && third.hook_type() == HookType::Mutator
             && third.actions().sequential
     );
-    let problems = raw_hooks(&json!([{"id": "a", "deny": true, "DENY": true}]), Direction::Input, &SETUP);
+    let problems = raw_hooks(&json!([{"id": "a", "deny": true, "DENY": true}]), Direction::Input, &setup());
     assert!(problems.is_err());
-    assert!(raw_hooks(&json!(vec![json!({"id": "a"}); 21]), Direction::Input, &SETUP).is_err());
+    assert!(raw_hooks(&json!(vec![json!({"id": "a"}); 21]), Direction::Input, &setup()).is_err());
 }
 
 #[test]
@@ -319,7 +324,7 @@ fn the_short_form_is_slugs_and_checks() {
         "default.contains": {"words": ["a"], "operator": "none"}, "wordCount": {"maxWords": 5, "is_enabled": false},
         "other": {"id": "default.notNull"}, "deny": true, "async": false, "onSuccess": {"feedback": {"value": 1}},
         "guardrail_version_id": "v", "stream": "hold"}, {"id": "saved-one"}]);
-    let entries = shorthand(&list, Direction::Output, HookType::Guardrail, &SETUP).unwrap();
+    let entries = shorthand(&list, Direction::Output, HookType::Guardrail, &setup()).unwrap();
     assert!(matches!(&entries[0], Entry::Saved(slug) if slug == "my-slug"));
     assert!(matches!(&entries[2], Entry::Saved(slug) if slug == "saved-one"));
     let guardrail = inline(&entries[1]);
@@ -328,7 +333,7 @@ fn the_short_form_is_slugs_and_checks() {
     assert!(guardrail.actions().deny && guardrail.id().starts_with("output_guardrail_"));
     assert_eq!(guardrail.stream_mode(), StreamMode::Hold);
     let mutators =
-        shorthand(&json!([{"addPrefix": {"prefix": "p"}}]), Direction::Input, HookType::Mutator, &SETUP).unwrap();
+        shorthand(&json!([{"addPrefix": {"prefix": "p"}}]), Direction::Input, HookType::Mutator, &setup()).unwrap();
     assert_eq!(inline(&mutators[0]).hook_type(), HookType::Mutator);
     for (list, expected) in [
         (json!({}), "must be a list"),
@@ -341,7 +346,7 @@ fn the_short_form_is_slugs_and_checks() {
             "check `contains`: `is_enabled` must be true or false",
         ),
     ] {
-        let problems = shorthand(&list, Direction::Input, HookType::Guardrail, &SETUP).expect_err(expected);
+        let problems = shorthand(&list, Direction::Input, HookType::Guardrail, &setup()).expect_err(expected);
         assert_eq!(problems[0].to_string(), expected);
     }
 }

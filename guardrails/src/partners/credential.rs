@@ -2,7 +2,8 @@
 
 use super::row::ROWS;
 use super::services::SERVICES;
-use crate::parameters::{Parameters, checked_url};
+use crate::parameters::{Parameters, checked_address};
+use gateway_domain::egress::Trusted;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -44,8 +45,8 @@ impl CredentialField {
         Self { name, is_secret: spec == "secret", is_required, form, default }
     }
 
-    /// The rule that a value of it breaks.
-    pub fn check(&self, value: &str) -> Result<(), &'static str> {
+    /// The rule that a value of it breaks. `trusted`: hosts of private networks that may be called.
+    pub fn check(&self, value: &str, trusted: &Trusted) -> Result<(), &'static str> {
         let is_label = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         match self.form {
             Form::Text if value.len() > 16 * 1024 => Err("must have at most 16384 bytes"),
@@ -57,12 +58,15 @@ impl CredentialField {
                 let (host, port) = value.split_once(':').map_or((value, None), |(h, p)| (h, Some(p)));
                 let is_name = !host.is_empty() && host.len() <= 253 && host.chars().all(|c| is_label(c) || c == '.');
                 let is_port = port.is_none_or(|p| p.parse::<u16>().is_ok_and(|p| p > 0));
-                if is_name && is_port { Ok(()) } else { Err("must be the name of a host") }
+                if !is_name || !is_port {
+                    return Err("must be the name of a host");
+                }
+                checked_address(&format!("https://{value}"), trusted)
             }
             Form::Mode if matches!(value, "apiKey" | "entra") => Ok(()),
             Form::Mode => Err("must be one of: apiKey, entra (the machine's own identity is lent to no check)"),
             Form::Url if !value.starts_with("https://") => Err("must begin with https://"),
-            Form::Url => match checked_url(value) {
+            Form::Url => match checked_address(value, trusted) {
                 Ok(()) if value.contains('?') => Err("must not contain a query"),
                 other => other,
             },
@@ -135,7 +139,7 @@ impl Credentials {
                     p.problem(&path, "is required: save it for the organisation, or give it here")
                 }
                 None => {}
-                Some(value) => match field.check(&value) {
+                Some(value) => match field.check(&value, p.trusted()) {
                     Ok(()) => {
                         out.insert(name, value.trim_end_matches('/').to_owned());
                     }

@@ -189,7 +189,8 @@ fn services_that_fail_are_errors() {
 fn saved_credentials_are_used_and_own_ones_come_first() {
     let saved = json!({"apiKey": "saved", "domain": "saved.example"}).as_object().cloned();
     let lookup = |namespace: &str| if namespace == "pangea" { saved.clone() } else { None };
-    let setup = crate::definition::Setup { credentials: &lookup };
+    let trusted = gateway_domain::egress::Trusted::default();
+    let setup = crate::definition::Setup { credentials: &lookup, trusted: &trusted };
     for (own, key, host) in
         [(json!({}), "Bearer saved", "saved.example"), (json!({"apiKey": "own"}), "Bearer own", "saved.example")]
     {

@@ -1,7 +1,7 @@
 //! Holds the events of one stream until what they carry was judged, and lets them go in the order in which they came.
 //! Events are opaque; the caller says which texts they carry, and puts other texts in their places.
 
-use super::judge_tool_call;
+use super::{content_of_call, judge_tool_call};
 use super::lane::{CheckAt, Failed, How, Judging, Lane, Plan};
 use crate::Direction;
 use crate::check::{Case, CheckError, Facts, Outcome, Step, Streaming};
@@ -31,6 +31,8 @@ pub struct LaneId {
 pub enum LaneKind {
     Text,
     Reasoning,
+    /// Arguments of one call, whole: of these only what asks outside is told here.
+    Call,
 }
 
 /// Text that an event carries.
@@ -75,6 +77,8 @@ pub struct WindowAsk {
 struct Held<E> {
     event: E,
     pieces: Vec<HeldPiece>,
+    /// Calls that are asked about before it may leave, by their lanes.
+    calls: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -112,9 +116,12 @@ pub struct Guard<E> {
     request: Option<Content>,
     text: Plan,
     reasoning: Plan,
+    call: Plan,
     lanes: Vec<Lane>,
     ids: Vec<LaneId>,
     queue: VecDeque<Held<E>>,
+    /// Lanes of calls that the next event waits for.
+    calls: Vec<usize>,
     asked: Vec<Asked>,
     next_id: usize,
     standings: Vec<Vec<Standing>>,
@@ -136,16 +143,19 @@ impl<E> Guard<E> {
             return None;
         }
         let standings = guardrails.iter().map(|g| vec![Standing::default(); g.checks().len()]).collect();
-        let (text, reasoning) = (plan_of(&guardrails, Scan::Text), plan_of(&guardrails, Scan::Reasoning));
+        let plan = |scan| plan_of(&guardrails, scan);
+        let (text, reasoning, call) = (plan(Scan::Text), plan(Scan::Reasoning), plan(Scan::Tool).asking());
         Some(Self {
             guardrails,
             facts,
             request,
             text,
             reasoning,
+            call,
             lanes: Vec::new(),
             ids: Vec::new(),
             queue: VecDeque::new(),
+            calls: Vec::new(),
             asked: Vec::new(),
             next_id: 0,
             standings,
@@ -169,7 +179,8 @@ impl<E> Guard<E> {
             held.push(HeldPiece { lane, number, had_text: !piece.text.is_empty() });
             self.note(failed, now);
         }
-        self.queue.push_back(Held { event, pieces: held });
+        let calls = std::mem::take(&mut self.calls);
+        self.queue.push_back(Held { event, pieces: held, calls });
     }
 
     /// A text is whole: finish reason, end of its block.
@@ -196,7 +207,8 @@ impl<E> Guard<E> {
             return out;
         }
         while let Some(first) = self.queue.front() {
-            if !first.pieces.iter().all(|p| self.lanes[p.lane].is_ready(p.number)) {
+            let is_asked = first.calls.iter().all(|lane| self.lanes[*lane].is_ready(0));
+            if !is_asked || !first.pieces.iter().all(|p| self.lanes[p.lane].is_ready(p.number)) {
                 break;
             }
             let Some(held) = self.queue.pop_front() else { break };
@@ -205,6 +217,9 @@ impl<E> Guard<E> {
             let is_touched = taken.iter().any(|t| t.is_touched);
             let texts: Vec<String> = taken.into_iter().map(|t| t.text).collect();
             let is_emptied = had_text && texts.iter().all(String::is_empty);
+            for lane in held.calls {
+                self.lanes[lane].take();
+            }
             out.push(Released { event: held.event, texts, is_touched, is_emptied });
         }
         out
@@ -220,7 +235,8 @@ impl<E> Guard<E> {
         self.fail_all(&CheckError::closed(name, message), now);
     }
 
-    /// Judges the arguments of a call that is whole; gives them as they may go on.
+    /// Judges the arguments of a call that is whole; gives them as they may go on. Checks that ask outside are told of
+    /// them whole, and the event that is pushed next waits for their answers.
     pub fn judge_call(&mut self, arguments: &str, now: Timestamp) -> String {
         let judged = judge_tool_call(&self.guardrails, arguments);
         for guardrail in judged.failed {
@@ -228,7 +244,23 @@ impl<E> Guard<E> {
             let check = checks.iter().position(|check| check.takes(Scan::Tool)).unwrap_or(0);
             self.note(vec![Failed { at: CheckAt { guardrail, check }, error: None }], now);
         }
+        self.ask_of_call(arguments, now);
         judged.arguments
+    }
+
+    fn ask_of_call(&mut self, arguments: &str, now: Timestamp) {
+        let says = |content: &Content| content.parts().iter().any(|part| !part.text.trim().is_empty());
+        if self.call.beside.is_empty() || self.stop.is_some() || !says(&content_of_call(arguments)) {
+            return;
+        }
+        let part = u32::try_from(self.lanes.len()).unwrap_or(u32::MAX);
+        let Some(lane) = self.lane(LaneId { choice: 0, kind: LaneKind::Call, part }) else {
+            return self.fail_all(&CheckError::closed("LaneLimit", "The answer has too many texts"), now);
+        };
+        let (_, mut failed) = self.lanes[lane].push(arguments, millis(now));
+        failed.extend(self.lanes[lane].end(millis(now)));
+        self.note(failed, now);
+        self.calls.push(lane);
     }
 
     /// A guardrail that denies has failed: what waits is dropped.
@@ -254,11 +286,10 @@ impl<E> Guard<E> {
         }
         for lane in 0..self.lanes.len() {
             for window in self.lanes[lane].windows(millis(now)) {
-                let body = format!(
-                    "{{\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{}}}}}]}}",
-                    quoted(&window.text)
-                );
-                let content = Content::new(body.into(), Shape::Chat, Direction::Output);
+                let content = match self.ids[lane].kind {
+                    LaneKind::Call => content_of_call(&window.text),
+                    LaneKind::Text | LaneKind::Reasoning => content_of_text(&window.text),
+                };
                 let check = Arc::clone(&self.guardrails[window.at.guardrail].checks()[window.at.check]);
                 let asked = Asked { id: self.next_id, lane, at: window.at, content, check, began: now };
                 self.next_id += 1;
@@ -319,6 +350,7 @@ impl<E> Guard<E> {
             let plan = match id.kind {
                 LaneKind::Text => &self.text,
                 LaneKind::Reasoning => &self.reasoning,
+                LaneKind::Call => &self.call,
             };
             self.lanes.push(Lane::new(plan));
             return Some(self.lanes.len() - 1);
@@ -332,6 +364,11 @@ impl<E> Guard<E> {
         let is_open = outcome.error.as_ref().is_some_and(|e| !e.closes && !asked.check.fail_on_error);
         if outcome.error.is_some() {
             standing.error.clone_from(&outcome.error);
+        }
+        if outcome.verdict && outcome.rewrite.is_some() {
+            // Windows overlap, and what came before has left.
+            let error = CheckError::closed("UnchangeableBody", "A part of an answer that streams is not changed");
+            return self.note(vec![Failed { at: asked.at, error: Some(error) }], now);
         }
         if outcome.verdict || is_open {
             let failed = self.lanes[asked.lane].passed(asked.at, millis(now));
@@ -372,6 +409,13 @@ impl<E> Guard<E> {
             }
         }
     }
+}
+
+/// An answer that says nothing but this.
+fn content_of_text(text: &str) -> Content {
+    let body =
+        format!("{{\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{}}}}}]}}", quoted(text));
+    Content::new(body.into(), Shape::Chat, Direction::Output)
 }
 
 fn millis(now: Timestamp) -> i64 {

@@ -26,6 +26,14 @@ pub(super) struct Plan {
     pub(super) chain: Vec<Judging>,
 }
 
+impl Plan {
+    /// What of it asks outside, each for itself.
+    pub(super) fn asking(self) -> Self {
+        let all = self.beside.into_iter().chain(self.chain);
+        Self { beside: all.filter(|j| matches!(j.how, How::Outside)).collect(), chain: Vec::new(), ..self }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Judging {
     pub(super) at: CheckAt,

@@ -5,7 +5,7 @@ use crate::content::Selection;
 use crate::engine::Verdict;
 use crate::fixture::{NOW, completion, facts, guardrail, hook, judge, outgoing, reply, subject};
 use crate::outside::{Answer, Failure, FailureKind};
-use crate::{Guardrail, Run};
+use crate::{Guardrail, Run, Timing};
 use gateway_domain::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ fn held_answers_leave_as_they_came_or_fail() {
     assert_eq!((hold.push(4, 1), hold.release()), (Err(HoldLimit), vec![]));
     let wants = |deny: bool| check("contains", json!({"words": ["ok"]}), json!({"deny": deny}));
     for (deny, verdict) in [(true, Verdict::Deny), (false, Verdict::Soft)] {
-        let judged = Run::hold_limit(&[wants(deny)], subject(completion(&["o"])), NOW);
+        let judged = Run::hold_limit(&[wants(deny)], subject(completion(&["o"])), Timing::Sync, NOW);
         let found = &hook(&judged, 0).checks[0];
         assert_eq!((judged.verdict, found.error.as_ref().unwrap().name.as_str()), (verdict, "HoldLimit"));
     }
@@ -339,6 +339,45 @@ fn outside_checks_cut_on_failure_and_on_errors_that_close() {
         guard.answer(asks[0].id, &answers, NOW);
         assert_eq!(guard.stop().is_some(), stopped);
         assert_eq!(guard.take().len(), usize::from(!stopped));
+    }
+}
+
+/// The event that comes next waits for what is said of a call, and all behind it; what passed leaves in order.
+#[test]
+fn calls_are_told_outside_whole_and_hold_what_follows() {
+    for detected in [false, true] {
+        let mut guard = start(&[outside(json!({"deny": true}))]);
+        assert_eq!(guard.judge_call("{\"n\":1}", NOW), "{\"n\":1}");
+        assert!(guard.take_asks(NOW).is_empty(), "numbers are no text");
+        guard.judge_call("{\"a\":\"one\",\"b\":[\"two\"]}", NOW);
+        guard.push(0, Vec::new(), NOW);
+        guard.push(1, Vec::new(), NOW);
+        assert!(guard.take().is_empty());
+        let asks = guard.take_asks(NOW);
+        let body: Value = serde_json::from_slice(&outgoing(&asks[0].asks[0]).body).unwrap();
+        assert_eq!((asks.len(), &body["text"]), (1, &json!("one\ntwo")));
+        guard.answer(asks[0].id, &verdict(detected), NOW);
+        assert_eq!(guard.stop().is_some(), detected);
+        let left: Vec<usize> = guard.take().iter().map(|released| released.event).collect();
+        assert_eq!(left, if detected { vec![] } else { vec![0, 1] });
+        assert!(!guard.is_full());
+    }
+}
+
+#[test]
+fn bounds_and_cases_hold_in_calls_too() {
+    let tools = |id: &str, mut parameters: Value| {
+        parameters["scan"] = json!(["tool"]);
+        [check(id, parameters, json!({"deny": true}))]
+    };
+    for (rules, fails) in [
+        (tools("wordCount", json!({"maxWords": 2})), true),
+        (tools("wordCount", json!({"maxWords": 3})), false),
+        (tools("alllowercase", json!({})), true),
+        (tools("alluppercase", json!({})), true),
+    ] {
+        let judged = judge_tool_call(&rules, "{\"a\":\"one Two\",\"b\":\"three\"}");
+        assert_eq!(judged.failed, if fails { vec![0] } else { vec![] }, "{rules:?}");
     }
 }
 

@@ -15,9 +15,9 @@ pub struct ToolCallJudged {
 }
 
 /// Judges and rewrites the arguments of one call with the checks that judge as text flows. String values are texts;
-/// arguments that are no JSON are one text. Checks that ask outside judge the whole answer, and are not run here.
+/// arguments that are no JSON are one text. Checks that ask outside are asked elsewhere.
 pub fn judge_tool_call(guardrails: &[Arc<Guardrail>], arguments: &str) -> ToolCallJudged {
-    let original = content_of(arguments);
+    let original = content_of_call(arguments);
     let mut current = original.clone();
     let mut failed = Vec::new();
     for (number, guardrail) in guardrails.iter().enumerate() {
@@ -34,7 +34,11 @@ pub fn judge_tool_call(guardrails: &[Arc<Guardrail>], arguments: &str) -> ToolCa
                     }
                     Err(_) => true,
                 },
-                _ => false,
+                Some(Streaming::AtMost { unit, most }) => {
+                    texts(&original).map(|text| crate::checks::count(unit, text)).sum::<u64>() > most
+                }
+                Some(Streaming::Cased { upper }) => !texts(&original).all(|text| crate::checks::is_cased(text, upper)),
+                Some(Streaming::Outside) | None => false,
             };
             if fails && !failed.contains(&number) {
                 failed.push(number);
@@ -45,7 +49,7 @@ pub fn judge_tool_call(guardrails: &[Arc<Guardrail>], arguments: &str) -> ToolCa
 }
 
 /// An answer that holds nothing but the call.
-fn content_of(arguments: &str) -> Content {
+pub(super) fn content_of_call(arguments: &str) -> Content {
     let body = format!(
         "{{\"choices\":[{{\"message\":{{\"tool_calls\":[{{\"function\":{{\"arguments\":{}}}}}]}}}}]}}",
         quoted(arguments)

@@ -28,12 +28,22 @@ impl Transcript {
     pub(super) fn add(&mut self, lane: TextLane, text: &str) {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.is_too_long() {
+            self.lanes = Vec::new();
             return;
         }
         match self.lanes.iter_mut().find(|(known, _)| *known == lane) {
             Some((_, whole)) => whole.push_str(text),
             None => self.lanes.push((lane, text.to_owned())),
         }
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// There is no room for more: it is not judged as a whole.
+    pub(super) fn give_up(&mut self) {
+        (self.bytes, self.lanes) = (usize::MAX, Vec::new());
     }
 
     pub(super) const fn is_too_long(&self) -> bool {

@@ -82,6 +82,7 @@ impl<'a> Turn<'a, '_> {
             aim,
             client: &self.client.view().req_header().headers,
             aliases: &gate.parts.delivery.settings.header_alias,
+            budget: &gate.parts.delivery.budget,
         };
         let found = hooks::guarded(search).await;
         let mut guarded = match found {
@@ -142,7 +143,7 @@ impl<'a> Turn<'a, '_> {
             attempt.info.limits = caller.standings();
         }
         if let (Some(notes), Some(beside)) =
-            (&mut attempt.info.hooks, guardrails.judge_beside(&guarded.input, subject, guarded.moderator.clone()))
+            (&mut attempt.info.hooks, guardrails.judge_beside(guarded, Direction::Input, subject))
         {
             notes.beside.push(beside);
         }
@@ -263,7 +264,7 @@ impl<'a> Turn<'a, '_> {
     }
 
     fn judge_beside(&self, guarded: &TargetGuards, subject: Subject, attempt: &mut Attempt) {
-        let beside = self.gate.parts.guardrails.judge_beside(&guarded.output, subject, guarded.moderator.clone());
+        let beside = self.gate.parts.guardrails.judge_beside(guarded, Direction::Output, subject);
         if let (Some(notes), Some(beside)) = (&mut attempt.info.hooks, beside) {
             notes.beside.push(beside);
         }

@@ -13,7 +13,7 @@ const MOST_BYTES: usize = 32 << 20;
 pub(super) fn problems(config: &Config, workspace: &Workspace, around: &Around<'_>) -> Vec<Broken> {
     let org = around.snapshot.org(workspace.org);
     let credentials = |partner: &str| org.and_then(|org| org.partners().get(partner)).map(|saved| saved.plain());
-    let setup = Setup { credentials: &credentials };
+    let setup = Setup { credentials: &credentials, trusted: &around.app.trusted };
     let (mut out, mut bytes) = (Vec::new(), 0);
     for list in config.hooks.iter().flat_map(|set| &set.lists) {
         let broken = |list: &HookList, message: String| Broken { path: list.path.clone(), message };

@@ -2,7 +2,7 @@
 //! back stands for the credential it was made from.
 
 use crate::problem::{Problem, bad};
-use gateway_domain::config::visit_secrets;
+use gateway_domain::config::{visit_called_secrets, visit_secrets};
 use gateway_domain::ports::Vault;
 use gateway_domain::secret::{MASK, Secret, mask};
 use serde_json::Value;
@@ -11,11 +11,14 @@ use serde_json::Value;
 pub(super) fn seal(mut config: Value, before: Option<&Value>, vault: &dyn Vault) -> Result<Value, Problem> {
     let stored = before.map(sealed).unwrap_or_default();
     let mut outcome = Ok(());
-    let mut at = 0;
+    let (mut at, mut kept) = (0, Vec::new());
     visit_secrets(&mut config, &mut |secret| {
         if secret.starts_with(MASK) {
             match meant(&stored, at, secret, vault) {
-                Some(kept) => *secret = kept,
+                Some(meant) => {
+                    *secret = meant;
+                    kept.push(at);
+                }
                 None => {
                     outcome = Err(bad(
                         "config",
@@ -28,7 +31,39 @@ pub(super) fn seal(mut config: Value, before: Option<&Value>, vault: &dyn Vault)
         }
         at += 1;
     });
-    outcome.map(|()| config)
+    outcome?;
+    if kept.is_empty() {
+        return Ok(config);
+    }
+    // Whoever may change where a check sends its secrets could have them sent to himself.
+    let (now, then) = (sent(&config, vault), before.map(|before| sent(before, vault)).unwrap_or_default());
+    let moved = |at: &usize| now.get(*at).is_none_or(|secret| !then.contains(secret));
+    if kept.iter().any(moved) {
+        let told = "holds a masked secret of a check that now calls another address: give the secret itself";
+        return Err(bad("config", told));
+    }
+    Ok(config)
+}
+
+/// A secret, and whom it is sent to.
+#[derive(PartialEq, Eq)]
+struct SentSecret {
+    plain: Secret<String>,
+    to: Vec<String>,
+}
+
+fn sent(config: &Value, vault: &dyn Vault) -> Vec<SentSecret> {
+    let mut config = config.clone();
+    visit_secrets(&mut config, &mut |secret| {
+        if let Ok(plain) = vault.open(secret) {
+            plain.expose().clone_into(secret);
+        }
+    });
+    let mut found = Vec::new();
+    visit_called_secrets(&mut config, &mut |secret, to| {
+        found.push(SentSecret { plain: Secret::new(secret.clone()), to: to.to_vec() });
+    });
+    found
 }
 
 /// The stored credential that a mask means: the one in the same place, or else the only one that looks so.
@@ -103,6 +138,30 @@ mod tests {
         let shown = masked(&stored, &Reversed);
         assert_eq!(shown["targets"][0]["api_key"], "****0001");
         assert_eq!(seal(shown, Some(&stored), &Reversed).expect("kept"), stored);
+    }
+
+    #[test]
+    fn a_mask_within_a_check_goes_nowhere_else() {
+        let hooked = |url: &str, token: &str| {
+            json!({"provider": "openai", "input_guardrails": [
+                {"default.webhook": {"webhookURL": url, "headers": {"authorization": token}}}]})
+        };
+        let stored = seal(hooked("https://a.example/x?sig=0123456789abcdef", A), None, &Reversed).expect("sealed");
+        let shown = masked(&stored, &Reversed);
+        let check = &shown["input_guardrails"][0]["default.webhook"];
+        assert_eq!(check["webhookURL"], "https://a.example/x?****cdef");
+        assert!(!stored.to_string().contains("0123456789abcdef"), "{stored}");
+        assert_eq!(seal(shown, Some(&stored), &Reversed).expect("kept"), stored);
+        for url in ["https://thief.example/x?****cdef", "https://thief.example/x", "https://a.example/y?****cdef"] {
+            let refused = seal(hooked(url, "****0001"), Some(&stored), &Reversed).expect_err(url);
+            assert!(refused.message.contains("calls another address"), "{url}: {}", refused.message);
+        }
+        let partner = |base: &str, key: &str| {
+            json!({"input_guardrails": [{"lakera.guard": {"credentials": {"apiBase": base, "apiKey": key}}}]})
+        };
+        let stored = seal(partner("https://a.example/lakera", A), None, &Reversed).expect("sealed");
+        assert!(seal(masked(&stored, &Reversed), Some(&stored), &Reversed).is_ok());
+        assert!(seal(partner("https://thief.example/lakera", "****0001"), Some(&stored), &Reversed).is_err());
     }
 
     #[test]

@@ -3,15 +3,13 @@
 //! as long as it is for the same service.
 
 use crate::problem::{Problem, bad};
+use gateway_domain::config::hooks::ADDRESSES;
 use gateway_domain::ports::Vault;
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::secret::{MASK, mask};
 use gateway_guardrails::partners::{CredentialField, credential_fields};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-
-/// Parameters that hold an address; what stands behind its question mark often lets callers in.
-const ADDRESSES: &[&str] = &["webhookURL", "logURL", "jwksUri", "introspectEndpoint"];
 
 /// Checks with masks where secrets stood.
 pub(super) struct SealedChecks {

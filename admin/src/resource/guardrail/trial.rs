@@ -1,7 +1,7 @@
 //! A saved guardrail tried on a text, a request or an answer, without a call to a model. What runs it is elsewhere;
 //! where nothing does, that is said.
 
-use crate::problem::{Problem, bad, busy, missing, not_built};
+use crate::problem::{Problem, bad, busy, limited, missing, not_built};
 use crate::resource::Resource as _;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::metadata;
@@ -67,10 +67,12 @@ async fn run(call: Call) -> Result<Reply, Problem> {
     let (metadata, subject) = (metadata.into_iter().collect(), asked.subject()?);
     let trials = call.app.trials.as_ref().ok_or_else(|| not_built(call.method.as_str(), call.route.path))?;
     let trace_id = call.request_id;
-    let trial = GuardrailTrial { org: call.actor.org, workspace: home, guardrail, subject, metadata, trace_id };
+    let (org, key) = (call.actor.org, call.actor.key);
+    let trial = GuardrailTrial { org, workspace: home, key, guardrail, subject, metadata, trace_id };
     let result = trials.run(&trial).await;
     result.map(Reply::json).map_err(|error| match error {
         TrialError::Unfit(why) => bad("guardrail", why),
+        TrialError::Limited(why) => limited(why),
         TrialError::Busy => busy("too many guardrails run at the moment, try again"),
     })
 }

@@ -6,6 +6,7 @@ use crate::problem::{Problem, bad};
 use crate::resource::Row;
 use gateway_domain::config::Config;
 use gateway_domain::config::hooks::HookList;
+use gateway_domain::egress::Trusted;
 use gateway_domain::resource::guardrail::{DefaultGuardrails, GuardrailDocument};
 use gateway_domain::snapshot::{Org, SavedGuardrail, Snapshot, Workspace};
 use gateway_guardrails::MOST_GUARDRAILS;
@@ -99,9 +100,9 @@ fn unknown(field: &str, name: &str) -> Problem {
 }
 
 /// What names a check of this partner and cannot run as the snapshot is.
-pub(crate) fn broken_with(snapshot: &Snapshot, org: &Org, partner: &str) -> Vec<String> {
+pub(crate) fn broken_with(snapshot: &Snapshot, org: &Org, partner: &str, trusted: &Trusted) -> Vec<String> {
     let credentials = |namespace: &str| credentials_of(org, namespace);
-    let setup = Setup { credentials: &credentials };
+    let setup = Setup { credentials: &credentials, trusted };
     let prefix = format!("\"{partner}.").to_ascii_lowercase();
     // Ids of checks stand in quotes, wherever they stand.
     let names = |value: &Value| value.to_string().to_ascii_lowercase().contains(&prefix);

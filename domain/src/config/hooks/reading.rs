@@ -25,7 +25,7 @@ impl Compiler<'_> {
                 }
                 let mut value = value.clone();
                 let mut closed = false;
-                visit_hook_secrets(&mut value, &mut |text| match (self.context.open)(text) {
+                visit_hook_secrets(&mut value, &mut |text, _| match (self.context.open)(text) {
                     Some(opened) => *text = opened.expose().clone(),
                     None => closed = true,
                 });

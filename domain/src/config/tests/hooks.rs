@@ -47,9 +47,23 @@ fn without_lists_there_is_nothing_to_ask() {
     assert!(c.hooks.is_empty() && c.leaves().all(|leaf| leaf.hooks.is_empty()));
 }
 
+/// What a target without guardrails carries of those of others: nothing, and two numbers of its own.
+#[test]
+fn ten_thousand_configs_with_guardrails_leave_the_others_without() {
+    let guarded = |n: usize| {
+        let check = json!([{"contains": {"words": [format!("word{n}")], "operator": "none"}, "deny": true}]);
+        valid(json!({"provider": "openai", "input_guardrails": check}))
+    };
+    let all: Vec<_> = (0..10_000).map(guarded).collect();
+    let plain = valid(json!({"provider": "openai"}));
+    assert!(plain.hooks.is_empty() && plain.leaves().all(|leaf| leaf.hooks.is_empty()));
+    assert!(all.iter().all(|c| c.hooks.len() == 1 && c.leaves().all(|leaf| leaf.hooks.input == Some(0))));
+    assert!(size_of::<crate::config::hooks::LeafHooks>() <= 4 * size_of::<usize>());
+}
+
 #[test]
 fn parameters_keep_their_casing_and_their_credentials_are_opened() {
-    let list = json!([{"webhook": {"webhookURL": "https://x.example", "headers": {"X-Key": "sealed"}},
+    let list = json!([{"webhook": {"webhookURL": "https://x.example/a?sealed", "headers": {"X-Key": "sealed"}},
                        "pangea.textGuard": {"credentials": {"apiKey": "sealed"}}}]);
     let opens = |s: &str| (s == "sealed").then(|| Secret::new("open".to_owned()));
     let (trusted, known) = (Trusted::default(), |_: &str| true);
@@ -58,12 +72,12 @@ fn parameters_keep_their_casing_and_their_credentials_are_opened() {
     let held = &c.hooks[0].lists[0].value;
     assert_eq!(held[0]["webhook"]["headers"]["X-Key"], "open");
     assert_eq!(held[0]["pangea.textGuard"]["credentials"]["apiKey"], "open");
-    assert_eq!(held[0]["webhook"]["webhookURL"], "https://x.example");
+    assert_eq!(held[0]["webhook"]["webhookURL"], "https://x.example/a?open");
     let closed = json!({"input_guardrails": [{"webhook": {"headers": {"x-key": "other"}}}]});
     let problems = compile(&closed, &context).expect_err("another master key");
     assert_eq!(problems[0].path, "input_guardrails");
     let mut document = json!({"targets": [{"inputGuardrails": list}]});
     let mut found = Vec::new();
     visit_secrets(&mut document, &mut |text| found.push(text.clone()));
-    assert_eq!(found, ["sealed", "sealed"], "each is sealed at rest and masked when shown");
+    assert_eq!(found, ["sealed", "sealed", "sealed"], "each is sealed at rest and masked when shown");
 }

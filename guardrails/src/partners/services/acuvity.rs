@@ -6,7 +6,7 @@ use crate::check::{Case, CheckError, Judge, Outcome, Step};
 use crate::checks::selection;
 use crate::content::{Rewrite, Selection};
 use crate::outside::{Answer, Ask, Outgoing, REPLY, Sign};
-use crate::parameters::{Parameters, checked_url};
+use crate::parameters::{Parameters, checked_address};
 use crate::partners::Credentials;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -74,7 +74,7 @@ pub(super) fn make(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<
     let timeout_ms = p.number("timeout", 5_000, 1..=60_000) as u32;
     let selection = selection(p, Selection::TEXT_AND_TOOL);
     let base = credentials.get("apexUrl").map(ToOwned::to_owned).or_else(|| apex_url(credentials.get("apiKey")?));
-    let Some(base) = base.filter(|b| b.starts_with("https://") && checked_url(b).is_ok()) else {
+    let Some(base) = base.filter(|b| b.starts_with("https://") && checked_address(b, p.trusted()).is_ok()) else {
         if credentials.get("apiKey").is_some() {
             p.problem("credentials.apiKey", "must be a token that names an address, or `apexUrl` must be given");
         }

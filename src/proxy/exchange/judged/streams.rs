@@ -80,8 +80,8 @@ impl Turn<'_, '_> {
                 None => {}
             }
         }
-        if let Some(whole) = judge.whole().filter(|_| is_over) {
-            self.judge_beside(guarded, whole, attempt);
+        if let Some(notes) = attempt.info.hooks.as_mut().filter(|_| is_over) {
+            judge.judge_beside(&self.gate.parts.guardrails, notes);
         }
         let judge = (!is_over).then_some(judge);
         let Translated { response, translator, .. } = source;
@@ -105,6 +105,7 @@ impl Turn<'_, '_> {
         let BegunStream { head, response, translator, held, ended, .. } = *stream;
         let mut source = Translated { response, translator, dialect: route.dialect, aborted: false, judge: None };
         let mut permit = Permit::new(&self.gate.parts.delivery.budget);
+        permit.charge(self.gate.request.tenant.key.id.0);
         let leader = attempt.leader.take();
         let collect = collect(&mut source, events, (held, ended), &mut permit);
         let collected = self.in_time(leader.as_ref(), collect).await;
@@ -127,7 +128,7 @@ impl Turn<'_, '_> {
                 Err(fault) => return Ok(Outcome::Fault(fault)),
             }
         } else {
-            Run::hold_limit(&guarded.output, subject, clock::now())
+            Run::hold_limit(&guarded.output, subject, Timing::Sync, clock::now())
         };
         if said.verdict == Verdict::Deny {
             return Ok(self.deny_stream(guarded, (resolved, Some(said)), source, attempt).await);

@@ -1,0 +1,67 @@
+//! What tests of this room share: guardrails from JSON, a target that they guard, and calls that lead nowhere.
+
+use super::room::{HeldRoom, Room};
+use super::{Outside, TargetGuards};
+use crate::upstream::{Credentials, Dialer, Dns, Places};
+use gateway_domain::egress::Trusted;
+use gateway_guardrails::definition::{self, Setup};
+use gateway_guardrails::{Facts, Guardrail, Shape};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// Room without end.
+#[derive(Debug)]
+struct Roomy;
+
+impl Room for Roomy {
+    fn open(&self) -> Box<dyn HeldRoom> {
+        Box::new(Self)
+    }
+}
+
+impl HeldRoom for Roomy {
+    fn grow_to(&mut self, _: usize) -> bool {
+        true
+    }
+    fn spare(&mut self, _: usize) -> bool {
+        true
+    }
+}
+
+pub(super) fn guardrail(checks: &Value, actions: &Value) -> Arc<Guardrail> {
+    let (none, trusted) = (|_: &str| None, Trusted::default());
+    let setup = Setup { credentials: &none, trusted: &trusted };
+    Arc::new(definition::saved("g", checks, actions, &setup).unwrap_or_else(|e| panic!("{checks}: {e:?}")))
+}
+
+/// Within a runtime.
+pub(super) fn outside() -> Arc<Outside> {
+    let (trusted, handle) = (Arc::<Trusted>::default(), Handle::current());
+    let dialer = Dialer::new(Dns::new(trusted.clone(), handle.clone()), Duration::from_secs(1), None);
+    let places = Places {
+        google_metadata: String::new(),
+        azure_metadata: String::new(),
+        azure_identity: None,
+        azure_authority: String::new(),
+        azure_token_file: None,
+        aws: crate::settings::aws::platform(),
+    };
+    let outbound = crate::outbound::Outbound::new(trusted.clone()).expect("a client");
+    Arc::new(Outside::new(Arc::new(dialer), Arc::new(Credentials::new(outbound, places, handle)), trusted))
+}
+
+pub(super) fn guarded(output: Vec<Arc<Guardrail>>, shape: Shape) -> Arc<TargetGuards> {
+    Arc::new(TargetGuards {
+        input: Vec::new(),
+        output,
+        digest: Vec::new(),
+        shape,
+        facts: Arc::new(Facts::default()),
+        request: None,
+        request_is_transformed: false,
+        moderator: None,
+        room: Arc::new(Roomy),
+    })
+}
