@@ -45,7 +45,10 @@ fn checks() -> Vec<(&'static str, Value)> {
 fn compiled(id: &str, parameters: &Value) -> Arc<Guardrail> {
     let none = |_: &str| None;
     let checks = json!([{"id": id, "parameters": parameters}]);
-    Arc::new(definition::saved("g", &checks, &json!({}), &Setup { credentials: &none, trusted: &Trusted::default() }).expect("a sound guardrail"))
+    Arc::new(
+        definition::saved("g", &checks, &json!({}), &Setup { credentials: &none, trusted: &Trusted::default() })
+            .expect("a sound guardrail"),
+    )
 }
 
 /// One judgement as the proxy has it: content from bytes, verdict, results in the answer.

@@ -96,7 +96,8 @@ fn every_address_of_a_partner_is_in_the_table() {
             // A secret or a text takes both, a base address the first, the name of a host the second.
             let takes = |value: &str| field.check(value, &none).is_ok();
             let is_address = takes("https://hooks.example.com") != takes("hooks.example.com");
-            let of = |known: &AddressField| known.check.split('.').next() == Some(namespace) && known.name == field.name;
+            let of =
+                |known: &AddressField| known.check.split('.').next() == Some(namespace) && known.name == field.name;
             assert_eq!(is_address, known.iter().any(of), "{} of {namespace}", field.name);
         }
     }
@@ -229,7 +230,8 @@ async fn addresses_that_clients_write_are_called_no_more_freely() {
     let written: Vec<&str> = hosts().filter(inside).collect();
     for host in &written {
         let began = std::time::Instant::now();
-        let config = json!({ "provider": "mock", "input_guardrails": [{ "default.inlineImageUrls": {}, "deny": true }] });
+        let config =
+            json!({ "provider": "mock", "input_guardrails": [{ "default.inlineImageUrls": {}, "deny": true }] });
         let answer = gateway.chat().config(&config).json(&image(host)).send().await;
         let told = &answer.json()["hook_results"]["before_request_hooks"][0]["checks"][0];
         assert!(told["error"].is_object(), "{host}: {told}");

@@ -56,8 +56,25 @@ async fn a_denial_has_its_fields_in_their_order() {
     assert!(denied.starts_with(start), "{denied}");
     let mut from = 0;
     for field in [
-        "verdict", "id", "transformed", "checks", "data", "verdict", "id", "execution_time", "transformed", "created_at",
-        "log", "fail_on_error", "feedback", "execution_time", "async", "type", "created_at", "deny", "after_request_hooks",
+        "verdict",
+        "id",
+        "transformed",
+        "checks",
+        "data",
+        "verdict",
+        "id",
+        "execution_time",
+        "transformed",
+        "created_at",
+        "log",
+        "fail_on_error",
+        "feedback",
+        "execution_time",
+        "async",
+        "type",
+        "created_at",
+        "deny",
+        "after_request_hooks",
     ] {
         let hooks = &denied[start.find("before_request_hooks").expect("there") + from..];
         let at = hooks.find(&format!("\"{field}\":")).unwrap_or_else(|| panic!("{field} is not next: {hooks}"));
@@ -168,7 +185,10 @@ async fn webhook_and_log_are_told_nothing_of_the_client_but_what_they_name() {
         let is_webhook = seen.header("x-own").is_some();
         assert_eq!(seen.header("x-team").is_some(), is_webhook, "{all}");
     }
-    assert!(upstream.only().header("authorization").is_some_and(|v| v.contains(CANARY)), "the key was there to be told");
+    assert!(
+        upstream.only().header("authorization").is_some_and(|v| v.contains(CANARY)),
+        "the key was there to be told"
+    );
 }
 
 #[tokio::test]

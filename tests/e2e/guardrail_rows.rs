@@ -110,7 +110,11 @@ const CASES: &[GuardrailCase] = &[
             "guardrails::what_is_wrong_is_refused_by_check_and_parameter",
         ],
     ),
-    GuardrailCase(36, "the second of two choices", &["guardrail_cases::each_choice_and_each_call_of_an_answer_is_judged"]),
+    GuardrailCase(
+        36,
+        "the second of two choices",
+        &["guardrail_cases::each_choice_and_each_call_of_an_answer_is_judged"],
+    ),
     GuardrailCase(37, "arguments of a call", &["guardrail_cases::each_choice_and_each_call_of_an_answer_is_judged"]),
     GuardrailCase(
         38,
@@ -131,10 +135,7 @@ const CASES: &[GuardrailCase] = &[
     GuardrailCase(
         40,
         "rewrites keep the shape of embeddings, Messages and images",
-        &[
-            "guardrail_cases::what_is_rewritten_keeps_its_shape",
-            "guardrails::rewrites_go_up_and_down_and_none_is_lost",
-        ],
+        &["guardrail_cases::what_is_rewritten_keeps_its_shape", "guardrails::rewrites_go_up_and_down_and_none_is_lost"],
     ),
     GuardrailCase(
         41,
@@ -183,7 +184,11 @@ const CASES: &[GuardrailCase] = &[
         &["tests/sdks.rs::sdks_meet_guardrails", "guarded_streams::each_dialect_is_cut_and_redacted_in_its_own_words"],
     ),
     GuardrailCase(49, "a cut is billed and recorded", &["guarded_streams::a_cut_is_billed_recorded_and_ends_the_call"]),
-    GuardrailCase(50, "a split call is redacted in one piece", &["guarded_streams::calls_of_tools_are_held_to_their_end"]),
+    GuardrailCase(
+        50,
+        "a split call is redacted in one piece",
+        &["guarded_streams::calls_of_tools_are_held_to_their_end"],
+    ),
     GuardrailCase(
         51,
         "an outside check slower than the stream",
@@ -233,7 +238,11 @@ const CASES: &[GuardrailCase] = &[
         "a stream fails softly before and behind its head",
         &["guarded_streams::a_soft_failure_is_told_before_the_head_and_recorded_behind_it"],
     ),
-    GuardrailCase(58, "one that holds holds for all", &["guarded_streams::a_held_answer_falls_back_and_a_denied_one_is_clean"]),
+    GuardrailCase(
+        58,
+        "one that holds holds for all",
+        &["guarded_streams::a_held_answer_falls_back_and_a_denied_one_is_clean"],
+    ),
     GuardrailCase(59, "more than is held", &["guarded_streams::more_than_is_held_fails_the_check"]),
     GuardrailCase(
         60,
@@ -248,6 +257,8 @@ fn every_case_has_its_tests() {
     assert_eq!(numbers, (1..=60).collect::<Vec<u8>>(), "each once, in order");
     for GuardrailCase(number, told, tests) in CASES {
         assert!(!tests.is_empty(), "case {number} ({told}) has no test");
-        tests.iter().for_each(|test| assert!(is_there(test), "case {number} ({told}) names {test}, which is not there"));
+        tests
+            .iter()
+            .for_each(|test| assert!(is_there(test), "case {number} ({told}) names {test}, which is not there"));
     }
 }

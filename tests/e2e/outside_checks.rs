@@ -55,7 +55,10 @@ async fn windows_are_judged_outside_in_their_order_and_all_of_the_text_arrives()
         assert!(after.starts_with(&overlap), "{before} / {after}");
     }
     let payload = asked[0].json();
-    assert_eq!((&payload["eventType"], &payload["request"]["isStreamingRequest"]), (&json!("afterRequestHook"), &json!(true)));
+    assert_eq!(
+        (&payload["eventType"], &payload["request"]["isStreamingRequest"]),
+        (&json!("afterRequestHook"), &json!(true))
+    );
 }
 
 #[tokio::test]
@@ -110,7 +113,11 @@ fn lies() -> Vec<(&'static str, Vec<u8>, Option<&'static str>)> {
         ("a number", typed("application/json", "{\"verdict\":1}"), None),
         ("a list", typed("application/json", "[true]"), None),
         ("a failure", reply::json(500, &json!({ "verdict": true })), Some("HttpError")),
-        ("a huge one", reply::whole(200, &[("content-type", "application/json")], vec![b' '; 9 << 20]), Some("ReplyTooLong")),
+        (
+            "a huge one",
+            reply::whole(200, &[("content-type", "application/json")], vec![b' '; 9 << 20]),
+            Some("ReplyTooLong"),
+        ),
     ]
 }
 
@@ -157,10 +164,7 @@ async fn services_that_are_dead_or_silent_end_with_their_time() {
     let gateway = Gateway::start().await;
     let upstream = says(&["fine ", "and ", "well"]).await;
     let nobody = crate::harness::ports::Port::reserve();
-    let silent = Upstream::scripted(|mut peer| async move {
-        while peer.request().await.is_some() {}
-    })
-    .await;
+    let silent = Upstream::scripted(|mut peer| async move { while peer.request().await.is_some() {} }).await;
     for url in [format!("http://{}/", nobody.address), silent.url()] {
         for mode in [json!({ "mode": "window", "max_wait_ms": 50 }), json!("hold"), json!("after")] {
             for fails in [false, true] {
@@ -244,17 +248,20 @@ async fn arguments_of_calls_are_told_outside_whole_before_they_leave() {
     assert!(is_done(&answer) && answer.text().contains("{\\\"to\\\":\\\"bo"), "{}", answer.text());
     let told: Vec<String> = fine.seen().iter().map(|seen| seen.text()).collect();
     let call = |arguments: &str| {
-        let of = |body: &String| serde_json::from_str::<Value>(body).ok()?["response"]["json"]["choices"][0]["message"]
-            ["tool_calls"][0]["function"]["arguments"].as_str().map(|told| told == arguments);
+        let of = |body: &String| {
+            serde_json::from_str::<Value>(body).ok()?["response"]["json"]["choices"][0]["message"]
+            ["tool_calls"][0]["function"]["arguments"].as_str().map(|told| told == arguments)
+        };
         told.iter().any(|body| of(body) == Some(true))
     };
     assert!(call("{\"to\":\"bob\"}") && call("{\"text\":\"a s\\u0065cret\"}"), "{told:?}");
 
     // Spelt as it is written, which the service has to read.
     let service = Upstream::replying(|seen| {
-        let arguments = seen.json()["response"]["json"]["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
-            .as_str()
-            .map(|arguments| serde_json::from_str::<Value>(arguments).expect("JSON").to_string());
+        let arguments =
+            seen.json()["response"]["json"]["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
+                .as_str()
+                .map(|arguments| serde_json::from_str::<Value>(arguments).expect("JSON").to_string());
         reply::json(200, &json!({ "verdict": !arguments.is_some_and(|text| text.contains("secret")) }))
     })
     .await;

@@ -1,8 +1,8 @@
 //! Holds the events of one stream until what they carry was judged, and lets them go in the order in which they came.
 //! Events are opaque; the caller says which texts they carry, and puts other texts in their places.
 
-use super::{content_of_call, judge_tool_call};
 use super::lane::{CheckAt, Failed, How, Judging, Lane, Plan};
+use super::{content_of_call, judge_tool_call};
 use crate::Direction;
 use crate::check::{Case, CheckError, Facts, Outcome, Step, Streaming};
 use crate::content::{Content, Scan, Shape, quoted};
@@ -413,8 +413,10 @@ impl<E> Guard<E> {
 
 /// An answer that says nothing but this.
 fn content_of_text(text: &str) -> Content {
-    let body =
-        format!("{{\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{}}}}}]}}", quoted(text));
+    let body = format!(
+        "{{\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{}}}}}]}}",
+        quoted(text)
+    );
     Content::new(body.into(), Shape::Chat, Direction::Output)
 }
 

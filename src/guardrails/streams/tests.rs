@@ -54,7 +54,10 @@ fn event(name: Option<&str>, data: &Value) -> String {
 fn chunks(texts: &[String]) -> Vec<u8> {
     let chunk = |delta: Value, finish: Value| {
         let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
-        event(None, &json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}))
+        event(
+            None,
+            &json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}),
+        )
     };
     let mut out = chunk(json!({"role": "assistant", "content": ""}), Value::Null);
     texts.iter().for_each(|text| out += &chunk(json!({"content": text}), Value::Null));
@@ -153,9 +156,7 @@ fn converse(texts: &[String]) -> Vec<u8> {
 fn response(texts: &[String]) -> Vec<u8> {
     let whole: String = texts.concat();
     let part = json!({"type": "output_text", "text": whole, "annotations": []});
-    let item = |status: &str, content: Value| {
-        json!({"id": "i", "type": "message", "status": status, "role": "assistant", "content": content})
-    };
+    let item = |status: &str, content: Value| json!({"id": "i", "type": "message", "status": status, "role": "assistant", "content": content});
     let place = |mut more: Value| {
         (more["item_id"], more["output_index"], more["content_index"]) = ("i".into(), 0.into(), 0.into());
         more
@@ -281,7 +282,11 @@ async fn what_is_forbidden_leaves_in_no_dialect_however_its_bytes_are_cut() {
             assert!(left.is_stopped, "{name} cut at {at}: {}", left.events);
             let said = said(&left.events);
             assert!("well, a ".starts_with(&said), "{name} cut at {at}: {said}");
-            assert!(!left.events.contains("sec") && !left.events.contains("ret "), "{name} cut at {at}: {}", left.events);
+            assert!(
+                !left.events.contains("sec") && !left.events.contains("ret "),
+                "{name} cut at {at}: {}",
+                left.events
+            );
         }
     }
 }

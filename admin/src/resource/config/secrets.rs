@@ -156,9 +156,7 @@ mod tests {
             let refused = seal(hooked(url, "****0001"), Some(&stored), &Reversed).expect_err(url);
             assert!(refused.message.contains("calls another address"), "{url}: {}", refused.message);
         }
-        let partner = |base: &str, key: &str| {
-            json!({"input_guardrails": [{"lakera.guard": {"credentials": {"apiBase": base, "apiKey": key}}}]})
-        };
+        let partner = |base: &str, key: &str| json!({"input_guardrails": [{"lakera.guard": {"credentials": {"apiBase": base, "apiKey": key}}}]});
         let stored = seal(partner("https://a.example/lakera", A), None, &Reversed).expect("sealed");
         assert!(seal(masked(&stored, &Reversed), Some(&stored), &Reversed).is_ok());
         assert!(seal(partner("https://thief.example/lakera", "****0001"), Some(&stored), &Reversed).is_err());
