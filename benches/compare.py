@@ -77,14 +77,13 @@ def prepare(rig):
     os.chdir(os.path.dirname(here))
     about = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version=1"], check=True, capture_output=True)
     target = json.loads(about.stdout)["target_directory"]
-    if not rig.load:
-        build("--release", "-p", "load")
     packages = [(rig.gateway, "gateway", GATEWAYS), (rig.bare, "bare-proxy", {"bare"})]
     wanted = [p for given, p, whose in packages if not given and whose & set(rig.contenders.split(","))]
+    wanted += [] if rig.load else ["load"]
     if wanted:
-        # Together, so that both link the same build of the framework.
+        # Together, so that all link the same build of the framework, and none is built twice.
         build("--profile", rig.profile, *(word for package in wanted for word in ("-p", package, "--bin", package)))
-    rig.load = rig.load or f"{target}/release/load"
+    rig.load = rig.load or f"{target}/{rig.profile}/load"
     rig.gateway = rig.gateway or f"{target}/{rig.profile}/gateway"
     rig.bare = rig.bare or f"{target}/{rig.profile}/bare-proxy"
     rig.out = os.path.join(target, "bench")
