@@ -60,7 +60,9 @@ pub fn visit_called_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut Strin
         match value {
             Value::String(text) if secret => visit(text, &[]),
             Value::Array(_) if HookKey::parse(&key).is_some() => hooks::visit_hook_secrets(value, visit),
-            Value::Array(targets) if key == "targets" => targets.iter_mut().for_each(|t| visit_called_secrets(t, visit)),
+            Value::Array(targets) if key == "targets" => {
+                targets.iter_mut().for_each(|t| visit_called_secrets(t, visit))
+            }
             _ => {}
         }
     }

@@ -282,7 +282,7 @@ mod tests {
 
     fn config(guardrails: &Value) -> Arc<Config> {
         let (known, open) = (|_: &str| true, |text: &str| Some(Secret::new(text.to_owned())));
-        let trusted = gateway_domain::egress::Trusted::default();
+        let trusted = Trusted::default();
         let context = Context { known_provider: &known, trusted: &trusted, open: &open, saved: false };
         let config = json!({"provider": "openai", "input_guardrails": guardrails});
         Arc::new(gateway_domain::config::compile(&config, &context).expect("a config"))
@@ -319,7 +319,7 @@ mod tests {
             updated_at: Timestamp(0),
             deleted_at: None,
         };
-        let trusted = gateway_domain::egress::Trusted::default();
+        let trusted = Trusted::default();
         let build = Build { catalog: gateway_providers::catalog(), vault: &NoVault, trusted: &trusted };
         let (snapshot, problems) = Snapshot::default().apply(&Changes { revision: 1, rows: vec![row] }, &build);
         assert!(problems.is_empty(), "{problems:?}");

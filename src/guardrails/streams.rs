@@ -17,9 +17,7 @@ use futures_util::stream::FuturesUnordered;
 use gateway_domain::Operation;
 use gateway_guardrails::outside::Answer;
 use gateway_guardrails::stream::{Guard, LaneId, LaneKind, MOST_HOLD, Piece, Released};
-use gateway_guardrails::{
-    Content, Direction, Guardrail, HookResults, Judged, Run, StreamMode, Subject, Timing, Verdict,
-};
+use gateway_guardrails::{Direction, Guardrail, HookResults, Judged, Run, StreamMode, Subject, Timing, Verdict};
 use gateway_providers::tap::{Tap, TappedEvent, TextKind, TextLane};
 use std::sync::Arc;
 use std::time::Duration;

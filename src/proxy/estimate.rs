@@ -19,10 +19,28 @@ pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator
     if content.unread && content.bytes.is_empty() {
         return Some(Estimate { prompt: 0, output: None });
     }
-    let bounds = Bounds::read(&content.bytes);
+    // It is asked for the caller and for each target, mostly of the body as it came.
+    let reckoned = match std::ptr::eq(&*content.bytes, &*request.content.bytes) {
+        true => *request.reckoned.get_or_init(|| Reckoned::of(&content.bytes)),
+        false => Reckoned::of(&content.bytes),
+    };
     let most = leaves.filter_map(Bounds::overridden).max();
-    let output = if facts.uses == Uses::PromptAndAnswer { most.or_else(|| bounds.output()) } else { Some(0) };
-    Some(Estimate { prompt: tokens::estimate(&content.bytes), output })
+    let output = if facts.uses == Uses::PromptAndAnswer { most.or(reckoned.output) } else { Some(0) };
+    Some(Estimate { prompt: reckoned.prompt, output })
+}
+
+/// What a body says by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reckoned {
+    prompt: u64,
+    /// The most tokens of an answer, where it bounds them.
+    output: Option<u64>,
+}
+
+impl Reckoned {
+    fn of(body: &[u8]) -> Self {
+        Self { prompt: tokens::estimate(body), output: Bounds::read(body).output() }
+    }
 }
 
 /// The fields by which the dialects bound an answer.

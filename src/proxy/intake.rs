@@ -25,7 +25,7 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use pingora::proxy::Session;
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use uuid::Uuid;
 
@@ -134,6 +134,7 @@ pub(crate) fn receive(
         metadata,
         credential: credential.map(|c| Secret::new(c.to_owned())),
         content: Content::default(),
+        reckoned: OnceLock::new(),
         untouched_model: None,
         upload: None,
         auth_us,

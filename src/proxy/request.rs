@@ -1,5 +1,6 @@
 //! One request as intake leaves it: who asks, for what, with which body. Not changed afterwards.
 
+use super::estimate::Reckoned;
 use super::headers::GatewayHeaders;
 use super::record::CapturePolicy;
 use crate::live::World;
@@ -11,8 +12,8 @@ use gateway_domain::{Dialect, Operation, Secret, Timestamp};
 use http::{HeaderValue, Method};
 use std::net::IpAddr;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The caller and everything that is decided by who it is; holds the one snapshot of the request.
@@ -192,6 +193,8 @@ pub(crate) struct Request {
     /// The upstream credential that came with the request.
     pub(crate) credential: Option<Secret<String>>,
     pub(crate) content: Content,
+    /// What that content may use, once somebody asked.
+    pub(super) reckoned: OnceLock<Reckoned>,
     /// Of a call that goes up as it came; else the body says it.
     pub(crate) untouched_model: Option<AskedModel>,
     /// Its body is not held, but streams up.

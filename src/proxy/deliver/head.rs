@@ -1,6 +1,8 @@
 //! Heads of answers: what is copied from upstream, and the gateway's own headers beside it, under every
 //! prefix that clients know. Sends nothing.
 
+mod form;
+
 use crate::guardrails::HookNotes;
 use crate::proxy::client::SmallAnswer;
 use crate::proxy::headers::{PREFIX, suffix_of};
@@ -8,8 +10,9 @@ use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::Request;
 use crate::upstream::http1::ResponseHead;
 use bytes::{BufMut, Bytes, BytesMut};
-use gateway_domain::counters::Standings;
-use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
+use form::{BARE_LIMITS, Choice, Figure, Forms, KINDS, Kind, LimitNames, Marks, Slot};
+use gateway_domain::counters::{Standing, Standings};
+use gateway_domain::{Dialect, Fault, FaultKind};
 use http::response::Parts as RespParts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use pingora::http::ResponseHeader;
@@ -32,26 +35,13 @@ pub(crate) struct ReplyNames {
     exception: Names,
     /// Of requests and of tokens: limit, remaining, reset.
     limits: [[Names; 3]; 2],
+    forms: Forms,
     /// Prefixes beside the usual one.
     aliases: Vec<String>,
 }
 
-/// What clients of the providers look at, told where the provider does not.
-static BARE_LIMITS: [[HeaderName; 3]; 2] = [
-    [
-        HeaderName::from_static("x-ratelimit-limit-requests"),
-        HeaderName::from_static("x-ratelimit-remaining-requests"),
-        HeaderName::from_static("x-ratelimit-reset-requests"),
-    ],
-    [
-        HeaderName::from_static("x-ratelimit-limit-tokens"),
-        HeaderName::from_static("x-ratelimit-remaining-tokens"),
-        HeaderName::from_static("x-ratelimit-reset-tokens"),
-    ],
-];
-
-/// What an answer has room for without growing.
-const MOST_HEADERS: usize = 24;
+/// What the head of an answer of the gateway's own has room for without growing.
+const FEW_HEADERS: usize = 6;
 /// Official SDKs wait no longer than this because they are told to; they would repeat sooner, for nothing.
 const LONGEST_SDK_WAIT_MS: u64 = 60_000;
 
@@ -78,6 +68,19 @@ impl ReplyNames {
             exception: names("gateway-exception"),
             limits: ["requests", "tokens"]
                 .map(|kind| ["limit", "remaining", "reset"].map(|what| names(&format!("ratelimit-{what}-{kind}")))),
+            forms: Forms::new(),
+        }
+    }
+
+    fn of(&self, slot: Slot) -> &Names {
+        match slot {
+            Slot::TraceId => &self.trace_id,
+            Slot::Retries => &self.retries,
+            Slot::OptionIndex => &self.option_index,
+            Slot::Provider => &self.provider,
+            Slot::CacheStatus => &self.cache_status,
+            Slot::Processing => &self.processing,
+            Slot::Limit(kind, figure) | Slot::BareLimit(kind, figure) => &self.limits[kind as usize][figure as usize],
         }
     }
 }
@@ -88,7 +91,7 @@ fn empty_head() -> ResponseHeader {
 
 /// A head without names' casing (cheaper to write), never failing for a valid status.
 pub(crate) fn bare_head(status: u16) -> Box<ResponseHeader> {
-    Box::new(ResponseHeader::build_no_case(status, Some(MOST_HEADERS)).unwrap_or_else(|_| empty_head()))
+    Box::new(ResponseHeader::build_no_case(status, Some(FEW_HEADERS)).unwrap_or_else(|_| empty_head()))
 }
 
 /// Edits the map itself: Pingora's setters parse and copy each name anew, which names made at start do not need.
@@ -104,7 +107,7 @@ fn edit(head: &mut ResponseHeader, with: impl FnOnce(&mut HeaderMap)) {
 pub(crate) fn copy_head(from: &ResponseHead, remade: bool) -> Box<ResponseHeader> {
     let mut parts = RespParts::from(empty_head());
     parts.status = StatusCode::from_u16(from.status()).unwrap_or(StatusCode::BAD_GATEWAY);
-    parts.headers.reserve(MOST_HEADERS);
+    parts.headers.reserve(from.headers().len());
     for (name, value) in from.headers() {
         // Another address of the provider's is none of the gateway's.
         let is_foreign = name.as_str() == "alt-svc" || name.as_str().starts_with(PREFIX);
@@ -190,11 +193,9 @@ pub(crate) fn announce(names: &ReplyNames, head: &mut ResponseHeader, request: &
 
 /// The gateway's own headers on an answer of a target.
 pub(crate) fn decorate(names: &ReplyNames, head: &mut ResponseHeader, request: &Request, info: &AttemptInfo) {
-    let mut values = Values::new();
     edit(head, |headers| {
         drop_own(names, headers);
-        put_limits(names, headers, &mut values, info.limits, request.now());
-        mark(names, headers, &mut values, request, info);
+        mark(names, headers, Told { request, info: Some(info), limits: info.limits });
     });
     if head.status.as_u16() == 246 {
         let named = head.set_reason_phrase(Some("Hooks failed"));
@@ -202,22 +203,86 @@ pub(crate) fn decorate(names: &ReplyNames, head: &mut ResponseHeader, request: &
     }
 }
 
-fn mark(names: &ReplyNames, head: &mut HeaderMap, values: &mut Values, request: &Request, info: &AttemptInfo) {
-    put(head, &names.trace_id, request.trace_value.clone());
-    put(head, &names.retries, values.number(info.retries));
-    put(head, &names.option_index, values.text(&info.option_index));
-    if !info.provider.is_empty() {
-        put(head, &names.provider, HeaderValue::from_static(info.provider));
+/// What the gateway's own headers tell.
+#[derive(Clone, Copy)]
+struct Told<'a> {
+    request: &'a Request,
+    /// `None`: no target had its turn.
+    info: Option<&'a AttemptInfo>,
+    /// How the tightest limits stand.
+    limits: Standings,
+}
+
+impl Told<'_> {
+    /// Of a request that was denied the cache was not asked.
+    fn marks(&self) -> Marks {
+        let Some(info) = self.info else { return Marks::TraceId };
+        let has_cache = !info.hooks.as_deref().is_some_and(HookNotes::is_input_denied);
+        Marks::Call { has_provider: !info.provider.is_empty(), has_cache }
     }
-    let hooks = info.hooks.as_deref();
-    // Of a request that was denied the cache was not asked.
-    if !hooks.is_some_and(HookNotes::is_input_denied) {
-        put(head, &names.cache_status, HeaderValue::from_static(info.cache.name()));
+
+    fn standing(&self, kind: Kind) -> Option<Standing> {
+        match kind {
+            Kind::Requests => self.limits.requests,
+            Kind::Tokens => self.limits.tokens,
+        }
     }
-    if let Some(verdicts) = hooks.and_then(HookNotes::header) {
+
+    /// Limits stand under the gateway's names, and under the bare ones where the provider told none of its own. `reset` is
+    /// whole seconds, and as providers spell it a duration (`6m0s`).
+    fn value(&self, slot: Slot, values: &mut Values) -> HeaderValue {
+        let none = || HeaderValue::from_static("");
+        match (slot, self.info) {
+            (Slot::TraceId, _) => self.request.trace_value.clone(),
+            (Slot::Retries, Some(info)) => values.number(info.retries),
+            (Slot::OptionIndex, Some(info)) => values.text(&info.option_index),
+            (Slot::Provider, Some(info)) => HeaderValue::from_static(info.provider),
+            (Slot::CacheStatus, Some(info)) => HeaderValue::from_static(info.cache.name()),
+            (Slot::Processing, Some(info)) => values.number(info.own_work_us(self.request)),
+            (Slot::Limit(kind, figure), _) => self.figure(kind, figure).map_or_else(none, |n| values.number(n)),
+            (Slot::BareLimit(kind, Figure::Reset), _) => {
+                self.figure(kind, Figure::Reset).map_or_else(none, |n| values.duration(n))
+            }
+            (Slot::BareLimit(kind, figure), _) => self.figure(kind, figure).map_or_else(none, |n| values.number(n)),
+            (_, None) => none(),
+        }
+    }
+
+    fn figure(&self, kind: Kind, figure: Figure) -> Option<u64> {
+        let standing = self.standing(kind)?;
+        let left = || standing.reset_at.0.saturating_sub(self.request.now().0).max(0).unsigned_abs();
+        Some(match figure {
+            Figure::Limit => standing.limit,
+            Figure::Remaining => standing.remaining,
+            Figure::Reset => left().div_ceil(1_000_000),
+        })
+    }
+}
+
+/// The gateway's own headers, and behind them what is in `head` already.
+fn mark(names: &ReplyNames, head: &mut HeaderMap, told: Told<'_>) {
+    let limits = KINDS.map(|kind| match told.standing(kind) {
+        None => LimitNames::None,
+        Some(_) if head.contains_key(&BARE_LIMITS[kind as usize][0]) => LimitNames::Own,
+        Some(_) => LimitNames::OwnAndBare,
+    });
+    let mut values = Values::new();
+    let choice = Choice { marks: told.marks(), limits };
+    let own = names.forms.fill(choice, |slot| names.of(slot), |slot| told.value(slot, &mut values));
+    let theirs = std::mem::replace(head, own);
+    let mut last = None;
+    for (name, value) in theirs {
+        last = name.or(last);
+        let Some(name) = &last else { continue };
+        // Half a limit of the provider's would contradict the gateway's.
+        if !is_retold(name, limits) {
+            head.append(name, value);
+        }
+    }
+    let Some(info) = told.info else { return };
+    if let Some(verdicts) = info.hooks.as_deref().and_then(HookNotes::header) {
         put(head, &names.guardrails, values.text(&verdicts));
     }
-    put(head, &names.processing, values.number(info.own_work_us(request)));
     if !info.adjusted.is_empty() {
         put(head, &names.adjusted, values.text(&info.adjusted.join(",")));
     }
@@ -226,24 +291,11 @@ fn mark(names: &ReplyNames, head: &mut HeaderMap, values: &mut Values, request: 
     }
 }
 
-/// How the tightest limits stand: under the gateway's names, and under the bare ones where the provider told none
-/// of its own. `reset` is whole seconds, and as providers spell it a duration (`6m0s`).
-fn put_limits(names: &ReplyNames, head: &mut HeaderMap, values: &mut Values, standings: Standings, now: Timestamp) {
-    for (kind, standing) in [standings.requests, standings.tokens].into_iter().enumerate() {
-        let Some(standing) = standing else { continue };
-        let seconds = standing.reset_at.0.saturating_sub(now.0).max(0).unsigned_abs().div_ceil(1_000_000);
-        let [limit, remaining, reset] = [standing.limit, standing.remaining, seconds].map(|n| values.number(n));
-        let [limit_names, remaining_names, reset_names] = &names.limits[kind];
-        put(head, limit_names, limit.clone());
-        put(head, remaining_names, remaining.clone());
-        put(head, reset_names, reset);
-        if head.contains_key(&BARE_LIMITS[kind][0]) {
-            continue;
-        }
-        for (name, value) in BARE_LIMITS[kind].iter().zip([limit, remaining, values.duration(seconds)]) {
-            head.insert(name, value);
-        }
-    }
+/// The gateway says this by the same name.
+fn is_retold(name: &HeaderName, limits: [LimitNames; 2]) -> bool {
+    let retold =
+        |kind: &Kind| limits[*kind as usize] == LimitNames::OwnAndBare && BARE_LIMITS[*kind as usize].contains(name);
+    name.as_str().starts_with("x-ratelimit-") && KINDS.iter().any(retold)
 }
 
 pub(crate) fn fault_head(
@@ -253,11 +305,8 @@ pub(crate) fn fault_head(
     info: &AttemptInfo,
 ) -> Box<ResponseHeader> {
     let mut head = plain_fault_head(names, fault);
-    let mut values = Values::new();
-    edit(&mut head, |headers| {
-        put_limits(names, headers, &mut values, info.limits.tighter(fault.limits()), request.now());
-        mark(names, headers, &mut values, request, info);
-    });
+    let limits = info.limits.tighter(fault.limits());
+    edit(&mut head, |headers| mark(names, headers, Told { request, info: Some(info), limits }));
     head
 }
 
@@ -285,10 +334,7 @@ fn plain_fault_head(names: &ReplyNames, fault: &Fault) -> Box<ResponseHeader> {
 pub(crate) fn refusal(names: &ReplyNames, fault: &Fault, dialect: Dialect, request: Option<&Request>) -> SmallAnswer {
     let mut head = plain_fault_head(names, fault);
     if let Some(request) = request {
-        edit(&mut head, |headers| {
-            put(headers, &names.trace_id, request.trace_value.clone());
-            put_limits(names, headers, &mut Values::new(), fault.limits(), request.now());
-        });
+        edit(&mut head, |headers| mark(names, headers, Told { request, info: None, limits: fault.limits() }));
     }
     SmallAnswer { head, body: fault.body(dialect).into() }
 }
