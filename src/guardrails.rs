@@ -6,7 +6,6 @@ mod compiled;
 #[cfg(test)]
 mod fixture;
 mod guarded;
-mod hosts;
 mod key_sets;
 mod notes;
 mod outside;
@@ -19,7 +18,7 @@ pub(crate) use background::BesideHooks;
 pub(crate) use compiled::ConfigGuards;
 pub(crate) use guarded::TargetGuards;
 pub(crate) use notes::{HookNotes, OutputVerdict};
-pub(crate) use outside::{Moderator, Outside};
+pub(crate) use outside::{Moderator, OutsideAnswers};
 pub(crate) use room::{HeldRoom, Room};
 pub(crate) use streams::{HeldEvents, StreamJudge, transcribed};
 pub(crate) use trials::Trials;
@@ -31,6 +30,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use gateway_domain::Fault;
 use gateway_domain::config::Config;
+use gateway_domain::egress::Trusted;
 use gateway_domain::snapshot::{Org, SavedGuardrail};
 use gateway_guardrails::{Direction, Guardrail, Judged, Pending, Run, Subject};
 use std::sync::Arc;
@@ -40,14 +40,14 @@ use tokio::runtime::Handle;
 #[derive(Debug)]
 pub(crate) struct Guardrails {
     compiled: CompiledGuards,
-    outside: Arc<Outside>,
+    outside: Arc<OutsideAnswers>,
     background: BesideRunner,
 }
 
 impl Guardrails {
     /// `runtime`: where work is done that no client waits for.
-    pub(crate) fn new(outside: Outside, runtime: Handle) -> Self {
-        let compiled = CompiledGuards::new(runtime.clone(), outside.trusted.clone());
+    pub(crate) fn new(outside: OutsideAnswers, trusted: Arc<Trusted>, runtime: Handle) -> Self {
+        let compiled = CompiledGuards::new(runtime.clone(), trusted);
         let background = BesideRunner::new(runtime);
         Self { compiled, outside: Arc::new(outside), background }
     }
@@ -71,7 +71,7 @@ impl Guardrails {
         drive(&self.outside, run, moderator).await
     }
 
-    pub(crate) const fn outside(&self) -> &Arc<Outside> {
+    pub(crate) const fn outside(&self) -> &Arc<OutsideAnswers> {
         &self.outside
     }
 
@@ -118,7 +118,7 @@ impl Guardrails {
     }
 }
 
-async fn drive(outside: &Outside, mut run: Run, moderator: Option<&Moderator>) -> Judged {
+async fn drive(outside: &OutsideAnswers, mut run: Run, moderator: Option<&Moderator>) -> Judged {
     let mut flying = FuturesUnordered::new();
     while !run.is_done() {
         for Pending { id, ask, .. } in run.take_asks() {

@@ -21,7 +21,7 @@ use crate::cache::AnswerCache;
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
 use crate::flight::Flight;
-use crate::guardrails::{Guardrails, Outside, Trials};
+use crate::guardrails::{Guardrails, OutsideAnswers, Trials};
 use crate::issuers::{self, Issuers};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -37,7 +37,7 @@ use crate::proxy::{
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
 use crate::telemetry;
-use crate::upstream::{Credentials, Dialer, Dns, InProcess, Places, idle};
+use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, idle};
 use crate::writer::{Records, Way, Writer};
 use accounts::LastWord;
 use boot::{AppPorts, Booted};
@@ -96,10 +96,10 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     if let Some(exporter) = exporter {
         exporter.start(control.handle(), process.clone());
     }
-    let issuers = follow_issuers(&control, &booted)?;
+    let calling = Calling::new(&settings, &booted, &metrics, &control)?;
+    let issuers = follow_issuers(&control, &booted, &calling.dialer);
     let ports = AppPorts { tokens: issuers.clone(), standings: accounts.clone(), door: door.clone() };
     let app = boot::app(&booted, process.clone(), ports, &settings);
-    let calling = Calling::new(&settings, &booted, &metrics, &control)?;
     let trials = Arc::new(Trials::new(calling.guardrails.clone(), booted.live.clone(), limits.clone()));
     let app =
         gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), trials: Some(trials), ..app };
@@ -166,8 +166,9 @@ impl Calling {
         let dialer = Arc::new(dialer);
         let credentials = Credentials::new(outbound(booted)?, places(settings), control.handle().clone());
         let credentials = Arc::new(credentials);
-        let outside = Outside::new(dialer.clone(), credentials.clone(), booted.trusted.clone());
-        let guardrails = Arc::new(Guardrails::new(outside, control.handle().clone()));
+        let calls = CheckedCalls::new(dialer.clone(), booted.trusted.clone(), AfterErrors::Rest);
+        let outside = OutsideAnswers::new(Arc::new(calls), credentials.clone());
+        let guardrails = Arc::new(Guardrails::new(outside, booted.trusted.clone(), control.handle().clone()));
         watch_guardrails(metrics, &guardrails).map_err(|e| format!("metrics cannot be set up: {e}"))?;
         let unpriced = UnpricedCalls::new(metrics.clone());
         Ok(Self { dns, dialer, credentials, guardrails, unpriced })
@@ -316,8 +317,9 @@ fn places(settings: &Settings) -> Places {
     }
 }
 
-fn follow_issuers(control: &Runtime, booted: &Booted) -> Result<Arc<Issuers>, String> {
-    Ok(issuers::start(control.handle(), booted.live.clone(), outbound(booted)?))
+fn follow_issuers(control: &Runtime, booted: &Booted, dialer: &Arc<Dialer>) -> Arc<Issuers> {
+    let calls = CheckedCalls::new(dialer.clone(), booted.trusted.clone(), AfterErrors::GoOn);
+    issuers::start(control.handle(), booted.live.clone(), Arc::new(calls))
 }
 
 /// The built-in provider `mock` answers in this process; no DNS knows its host.

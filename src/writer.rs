@@ -10,7 +10,7 @@ use crate::metrics::{Loss, Metrics};
 use crate::otlp::Otlp;
 use crate::parts::{Parts, Trouble};
 use gateway_domain::NanoUsd;
-use gateway_domain::ports::{Ledger, LogStore};
+use gateway_domain::ports::{Ledger, RecordAppend};
 use gateway_domain::price::{PriceBook, PriceQuery, price};
 use gateway_domain::record::{CacheStatus, LogRecord, Position};
 use gateway_domain::stranger::TurnedAway;
@@ -55,7 +55,7 @@ impl Records {
 pub(crate) struct Way {
     pub(crate) journal: Journal,
     pub(crate) shipper: Shipper,
-    pub(crate) store: Arc<dyn LogStore>,
+    pub(crate) store: Arc<dyn RecordAppend>,
     /// Counts what was recorded, for good.
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) runtime: Handle,

@@ -6,7 +6,8 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    ConfigStore, Directory, Doorkeeper, GuardrailTrials, History, Live, LogStore, Roster, Standings, Tokens, Vault,
+    ConfigStore, Directory, Doorkeeper, GuardrailTrials, History, Live, RecordQuery, Repricing, Roster, Standings,
+    Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
@@ -122,7 +123,8 @@ pub struct App {
     pub store: Arc<dyn ConfigStore>,
     pub directory: Arc<dyn Directory>,
     pub history: Arc<dyn History>,
-    pub logs: Arc<dyn LogStore>,
+    pub logs: Arc<dyn RecordQuery>,
+    pub repricing: Arc<dyn Repricing>,
     pub roster: Arc<dyn Roster>,
     /// Older request logs are not shown. 0 shows all.
     pub log_retention_days: u64,

@@ -35,7 +35,7 @@ const MOST_SHOWN: usize = 1_000;
 
 async fn unpriced(call: Call) -> Result<Reply, Problem> {
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
-    let mut groups = call.app.logs.unpriced().await?;
+    let mut groups = call.app.repricing.unpriced().await?;
     groups.retain(|g| g.org == call.actor.org && named.is_none_or(|workspace| workspace == g.workspace));
     groups.sort_by(|a, b| (&a.provider, &a.model, &a.virtual_key).cmp(&(&b.provider, &b.model, &b.virtual_key)));
     let view = |g: &Unpriced| {

@@ -7,6 +7,7 @@ mod config;
 mod doorkeeper;
 mod jobs;
 mod nodes;
+mod outside;
 mod records;
 mod standings;
 mod tokens;
@@ -23,7 +24,8 @@ pub use jobs::{
     Enqueued, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob,
 };
 pub use nodes::Roster;
-pub use records::{Ledger, LogStore};
+pub use outside::{Outside, OutsideCall, OutsideError, OutsideReply};
+pub use records::{Ledger, LogStore, RecordAppend, RecordQuery, Repricing, Retention};
 pub use standings::{Entity, EntityQuery, Holder, Standings, Which};
 pub use tokens::Tokens;
 pub use trials::{GuardrailTrial, GuardrailTrials, TrialError, TrialSubject};

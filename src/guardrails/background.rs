@@ -1,7 +1,7 @@
 //! Guardrails that decide nothing: they run beside or behind a request, and what they say is for its record alone. So many
 //! may be under way; what is more is shed and counted, and no request is harmed.
 
-use super::{HookNotes, Outside, TargetGuards, drive};
+use super::{HookNotes, OutsideAnswers, TargetGuards, drive};
 use crate::clock;
 use crate::writer::Records;
 use gateway_domain::record::LogRecord;
@@ -75,7 +75,7 @@ impl BesideRunner {
 
     pub(super) fn judge(
         &self,
-        outside: &Arc<Outside>,
+        outside: &Arc<OutsideAnswers>,
         guardrails: Vec<Arc<Guardrail>>,
         guarded: &TargetGuards,
         subject: Subject,

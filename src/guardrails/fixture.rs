@@ -1,8 +1,8 @@
 //! What tests of this room share: guardrails from JSON, a target that they guard, and calls that lead nowhere.
 
 use super::room::{HeldRoom, Room};
-use super::{Outside, TargetGuards};
-use crate::upstream::{Credentials, Dialer, Dns, Places};
+use super::{OutsideAnswers, TargetGuards};
+use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, Places};
 use gateway_domain::egress::Trusted;
 use gateway_guardrails::definition::{self, Setup};
 use gateway_guardrails::{Facts, Guardrail, Shape};
@@ -37,7 +37,7 @@ pub(super) fn guardrail(checks: &Value, actions: &Value) -> Arc<Guardrail> {
 }
 
 /// Within a runtime.
-pub(super) fn outside() -> Arc<Outside> {
+pub(super) fn outside() -> Arc<OutsideAnswers> {
     let (trusted, handle) = (Arc::<Trusted>::default(), Handle::current());
     let dialer = Dialer::new(Dns::new(trusted.clone(), handle.clone()), Duration::from_secs(1), None);
     let places = Places {
@@ -49,7 +49,8 @@ pub(super) fn outside() -> Arc<Outside> {
         aws: crate::settings::aws::platform(),
     };
     let outbound = crate::outbound::Outbound::new(trusted.clone()).expect("a client");
-    Arc::new(Outside::new(Arc::new(dialer), Arc::new(Credentials::new(outbound, places, handle)), trusted))
+    let calls = CheckedCalls::new(Arc::new(dialer), trusted, AfterErrors::Rest);
+    Arc::new(OutsideAnswers::new(Arc::new(calls), Arc::new(Credentials::new(outbound, places, handle))))
 }
 
 pub(super) fn guarded(output: Vec<Arc<Guardrail>>, shape: Shape) -> Arc<TargetGuards> {

@@ -1,35 +1,31 @@
 //! Signatures and tokens that calls of clouds' own checks want. The machine's own identity is lent to nobody here: who
 //! writes a guardrail is a tenant.
 
-use crate::upstream::http1::RequestHead;
 use crate::upstream::{Credentials, Pass, later};
 use gateway_domain::Secret;
 use gateway_domain::cloud::{Assertion, AwsKeys, AwsRole, ClientCredentials, Endpoint, Grant, SignIn, Signing};
+use gateway_domain::ports::OutsideCall;
 use gateway_guardrails::outside::Sign;
 use gateway_guardrails::partners::Credentials as PartnerCredentials;
 use gateway_providers::{Pieces, sigv4};
 use http::header;
 use std::sync::Arc;
+use url::Url;
 
 /// Adds what the call is still to be signed with; the error holds no secret.
-pub(super) async fn sign(
-    clouds: &Credentials,
-    sign: &Sign,
-    head: &mut RequestHead,
-    body: &Pieces,
-) -> Result<(), String> {
+pub(super) async fn sign(clouds: &Credentials, sign: &Sign, call: &mut OutsideCall) -> Result<(), String> {
     match sign {
         Sign::Nothing => Ok(()),
         Sign::Aws { region, service, credentials } => {
             let pass = token(clouds, aws(region, credentials)?).await?;
             let Pass::Keys(keys, ahead) = pass else { return Err("The sign-in led to no keys".to_owned()) };
             let signing = Signing { region: region.clone(), service };
-            signed(head, body, &keys, (&signing, ahead))
+            signed(call, &keys, (&signing, ahead))
         }
         Sign::Azure { scope, credentials } => {
             let pass = token(clouds, entra(scope, credentials)?).await?;
             let Pass::Header(value) = pass else { return Err("The sign-in led to no token".to_owned()) };
-            head.set(header::AUTHORIZATION, value);
+            call.headers.push((header::AUTHORIZATION, value));
             Ok(())
         }
     }
@@ -66,18 +62,16 @@ fn entra(scope: &str, credentials: &PartnerCredentials) -> Result<SignIn, String
     }))
 }
 
-fn signed(
-    head: &mut RequestHead,
-    body: &Pieces,
-    keys: &AwsKeys,
-    (signing, ahead): (&Signing, i64),
-) -> Result<(), String> {
-    let host = head.get(&header::HOST).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
-    let covered = head.headers().filter(|(name, _)| sigv4::covers(name.as_str()));
+fn signed(call: &mut OutsideCall, keys: &AwsKeys, (signing, ahead): (&Signing, i64)) -> Result<(), String> {
+    let url = Url::parse(&call.url).map_err(|_| "The address cannot be read".to_owned())?;
+    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    let host = format!("{}{port}", url.host_str().unwrap_or_default());
+    let target = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+    let covered = call.headers.iter().filter(|(name, _)| sigv4::covers(name.as_str()));
     let headers = covered.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
-    let (method, target) = (head.method().as_str(), head.path());
-    let unsigned = sigv4::Unsigned { method, target, host: &host, headers, body };
+    let body = Pieces::One(call.body.clone());
+    let unsigned = sigv4::Unsigned { method: call.method.as_str(), target: &target, host: &host, headers, body: &body };
     let made = sigv4::headers(unsigned, keys, signing, later(ahead)).map_err(|why| why.to_string())?;
-    made.into_iter().for_each(|(name, value)| head.set(name, value));
+    call.headers.extend(made);
     Ok(())
 }

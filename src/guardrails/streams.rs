@@ -8,7 +8,7 @@ pub(crate) use held::{HeldEvents, transcribed};
 pub(crate) use transcript::Transcript;
 
 use super::room::GrowingRoom;
-use super::{Guardrails, HookNotes, Outside, TargetGuards, drive};
+use super::{Guardrails, HookNotes, OutsideAnswers, TargetGuards, drive};
 use crate::clock;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -38,7 +38,7 @@ type AskedWindow = BoxFuture<'static, (usize, Vec<Answer>)>;
 pub(crate) struct StreamJudge {
     tap: Tap,
     guarded: Arc<TargetGuards>,
-    outside: Arc<Outside>,
+    outside: Arc<OutsideAnswers>,
     /// Of the guardrails that judge as the text flows.
     guard: Option<Box<Guard<HeldEvent>>>,
     asked: FuturesUnordered<AskedWindow>,
@@ -84,7 +84,7 @@ impl StreamJudge {
     pub(crate) fn new(
         operation: Operation,
         guarded: &Arc<TargetGuards>,
-        outside: &Arc<Outside>,
+        outside: &Arc<OutsideAnswers>,
         shows_results: bool,
     ) -> Option<Self> {
         let guard =

@@ -3,8 +3,8 @@
 
 use super::{Ask, IssuerKeys, Issuers, Sets};
 use crate::live::Live;
-use crate::outbound::{Outbound, send};
-use gateway_domain::ports::{Live as _, Revision};
+use bytes::Bytes;
+use gateway_domain::ports::{Live as _, Outside, OutsideCall, Revision};
 use gateway_domain::token::KeySet;
 use http::{HeaderValue, Method, header};
 use serde::Deserialize;
@@ -57,17 +57,17 @@ type Fetched = (Arc<str>, Result<IssuerKeys, String>);
 struct Fetcher {
     issuers: Arc<Issuers>,
     live: Arc<Live>,
-    outbound: Outbound,
+    outside: Arc<dyn Outside>,
     revision: Option<Revision>,
     sources: HashMap<Arc<str>, Source>,
     flying: JoinSet<Fetched>,
 }
 
-pub(crate) fn start(runtime: &Handle, live: Arc<Live>, outbound: Outbound) -> Arc<Issuers> {
+pub(crate) fn start(runtime: &Handle, live: Arc<Live>, outside: Arc<dyn Outside>) -> Arc<Issuers> {
     let (issuers, mut asked) = Issuers::new();
     let issuers = Arc::new(issuers);
     let (sources, flying) = (HashMap::new(), JoinSet::new());
-    let mut fetcher = Fetcher { issuers: issuers.clone(), live, outbound, revision: None, sources, flying };
+    let mut fetcher = Fetcher { issuers: issuers.clone(), live, outside, revision: None, sources, flying };
     runtime.spawn(async move {
         loop {
             fetcher.look();
@@ -129,9 +129,9 @@ impl Fetcher {
             if source.asked.len() > BURST {
                 source.asked.pop_front();
             }
-            let (outbound, uri) = (self.outbound.clone(), uri.clone());
+            let (outside, uri) = (self.outside.clone(), uri.clone());
             self.flying.spawn(async move {
-                let fetched = fetch(&outbound, &uri).await;
+                let fetched = fetch(&*outside, &uri).await;
                 (uri, fetched)
             });
         }
@@ -169,6 +169,9 @@ impl Fetcher {
 
 /// Where issuers tell of themselves (OpenID Connect Discovery 1.0, section 4).
 const DISCOVERY: &str = "/.well-known/openid-configuration";
+/// One document, which is small by nature: more is somebody's mistake or malice.
+const WHOLE: Duration = Duration::from_secs(15);
+const MOST_BYTES: usize = 1 << 20;
 /// Documents that are looked for, from the nearest folder of the key set up.
 const MOST_LOOKS: usize = 5;
 /// For all of them together.
@@ -181,26 +184,26 @@ struct Discovered {
 }
 
 /// The keys, and what the issuer calls itself. The address may be that of the discovery document.
-async fn fetch(outbound: &Outbound, uri: &str) -> Result<IssuerKeys, String> {
+async fn fetch(outside: &dyn Outside, uri: &str) -> Result<IssuerKeys, String> {
     if uri.ends_with(DISCOVERY) {
-        let found: Discovered = serde_json::from_value(get(outbound, uri).await?)
+        let found: Discovered = serde_json::from_value(get(outside, uri).await?)
             .map_err(|e| format!("its answer is no discovery document: {e}"))?;
-        let keys = keys(outbound, &found.jwks_uri).await?;
+        let keys = keys(outside, &found.jwks_uri).await?;
         return Ok(IssuerKeys { keys, issuer: named(found.issuer) });
     }
-    let looked = tokio::time::timeout(LOOKING, issuer(outbound, uri));
-    let (keys, issuer) = tokio::join!(keys(outbound, uri), looked);
+    let looked = tokio::time::timeout(LOOKING, issuer(outside, uri));
+    let (keys, issuer) = tokio::join!(keys(outside, uri), looked);
     Ok(IssuerKeys { keys: keys?, issuer: issuer.ok().flatten() })
 }
 
-async fn keys(outbound: &Outbound, uri: &str) -> Result<KeySet, String> {
-    KeySet::parse(&get(outbound, uri).await?).map_err(|why| format!("its answer {why}"))
+async fn keys(outside: &dyn Outside, uri: &str) -> Result<KeySet, String> {
+    KeySet::parse(&get(outside, uri).await?).map_err(|why| format!("its answer {why}"))
 }
 
 /// As its discovery document has it, which lies in a folder above the key set and names that very set.
-async fn issuer(outbound: &Outbound, uri: &str) -> Option<String> {
+async fn issuer(outside: &dyn Outside, uri: &str) -> Option<String> {
     for address in discovery_addresses(uri) {
-        let Ok(answer) = get(outbound, &address).await else { continue };
+        let Ok(answer) = get(outside, &address).await else { continue };
         let Ok(found) = serde_json::from_value::<Discovered>(answer) else { continue };
         if found.jwks_uri == uri {
             return named(found.issuer);
@@ -228,10 +231,20 @@ fn discovery_addresses(uri: &str) -> Vec<String> {
     found
 }
 
-async fn get(outbound: &Outbound, uri: &str) -> Result<Value, String> {
-    let request = outbound.request(Method::GET, uri).map_err(|e| e.to_string())?;
-    let request = request.header(header::ACCEPT, HeaderValue::from_static("application/json"));
-    let answer = send(request).await.map_err(|e| e.to_string())?;
+async fn get(outside: &dyn Outside, uri: &str) -> Result<Value, String> {
+    let call = OutsideCall {
+        method: Method::GET,
+        url: uri.to_owned(),
+        headers: vec![
+            (header::ACCEPT, HeaderValue::from_static("application/json")),
+            (header::USER_AGENT, HeaderValue::from_static(concat!("gateway/", env!("CARGO_PKG_VERSION")))),
+        ],
+        body: Bytes::new(),
+        within: WHOLE,
+        most_reply: MOST_BYTES,
+        redirects: 0,
+    };
+    let answer = outside.call(call).await.map_err(|e| e.to_string())?;
     if answer.status != 200 {
         return Err(format!("it answered {}", answer.status));
     }

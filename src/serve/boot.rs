@@ -173,6 +173,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         directory: Arc::new(booted.database.clone()),
         history: Arc::new(booted.database.clone()),
         logs: booted.logs.clone(),
+        repricing: booted.logs.clone(),
         roster: Arc::new(booted.database.clone()),
         log_retention_days: settings.log_retention_days,
         hears_alerts: settings.alert_webhook.is_some(),

@@ -3,7 +3,7 @@
 
 use crate::metrics::{Loss, Metrics};
 use crate::parts::Trouble;
-use gateway_domain::ports::{LogStore, StoreError};
+use gateway_domain::ports::{RecordAppend, StoreError};
 use gateway_domain::record::LogRecord;
 use gateway_store::journal::{Shipment, Shipper};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const TRIES: u32 = 8;
 
 pub(super) struct Shipping {
     shipper: Shipper,
-    store: Arc<dyn LogStore>,
+    store: Arc<dyn RecordAppend>,
     runtime: Handle,
     metrics: Metrics,
     /// Set while the store takes nothing.
@@ -33,7 +33,7 @@ pub(super) struct Shipping {
 impl Shipping {
     pub(super) fn new(
         shipper: Shipper,
-        store: Arc<dyn LogStore>,
+        store: Arc<dyn RecordAppend>,
         runtime: Handle,
         metrics: Metrics,
         away: Trouble,

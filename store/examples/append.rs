@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "its output is the result")]
 
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
-use gateway_domain::ports::LogStore;
+use gateway_domain::ports::RecordAppend;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::{DayFiles, Options};

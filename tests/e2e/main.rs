@@ -160,8 +160,9 @@ mod tokens;
 #[cfg(test)]
 mod turned_away;
 #[cfg(test)]
-mod upload_clocks;
+mod upgrade;
 #[cfg(test)]
+mod upload_clocks;
 mod uploads;
 #[cfg(test)]
 mod workspaces;

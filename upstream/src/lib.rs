@@ -7,10 +7,12 @@ mod dial;
 mod dns;
 pub mod http1;
 pub mod outbound;
+mod outside;
 mod peer;
 mod pool;
 
 pub use credential::{Credentials, Pass, Places, Platform, later};
 pub use dial::{DialError, Dialer, InProcess, Origin};
 pub use dns::Dns;
+pub use outside::{AfterErrors, CheckedCalls};
 pub use pool::{idle, sweep};

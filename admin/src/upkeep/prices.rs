@@ -11,10 +11,10 @@ use gateway_domain::time::Timestamp;
 /// first cost stands.
 pub async fn reprice(app: &App) -> Result<u64, StoreError> {
     let mut priced = 0;
-    for group in app.logs.unpriced().await? {
+    for group in app.repricing.unpriced().await? {
         let mut after = None;
         loop {
-            let page = app.logs.unpriced_of(&group, after).await?;
+            let page = app.repricing.unpriced_of(&group, after).await?;
             let Some(last) = page.last() else { break };
             after = Some((last.created_at, last.id));
             let snapshot = app.live.snapshot();
@@ -26,7 +26,7 @@ pub async fn reprice(app: &App) -> Result<u64, StoreError> {
                 .iter()
                 .filter_map(|r| Some(Costed { id: r.id, created_at: r.created_at, cost: cost(r)? }))
                 .collect();
-            app.logs.set_costs(&costs).await?;
+            app.repricing.set_costs(&costs).await?;
             priced += costs.len() as u64;
             if costs.is_empty() && card(&snapshot, &group, last.created_at).is_none() {
                 // Nobody knows it still; what is younger may be of another price, but not of none.

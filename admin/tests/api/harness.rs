@@ -150,6 +150,7 @@ pub(crate) struct House {
     pub(crate) counters: Arc<Counters>,
     /// Of the database; `None` for a file.
     server_url: Option<String>,
+    records: Arc<dyn LogStore>,
     folder: Arc<TempDir>,
     router: Router,
 }
@@ -200,6 +201,7 @@ impl House {
             directory: store.clone(),
             history: store.clone(),
             logs: logs.clone(),
+            repricing: logs.clone(),
             log_retention_days: 90,
             hears_alerts: true,
             live,
@@ -220,7 +222,7 @@ impl House {
             clock: now,
             random: system_random,
         };
-        Self { router: router(app.clone()), app, database, process, counters, server_url, folder }
+        Self { router: router(app.clone()), app, database, process, counters, server_url, records: logs, folder }
     }
 
     pub(crate) async fn bootstrap(&self, admin: Option<&str>, service: Option<&str>) -> Option<Bootstrapped> {
@@ -357,7 +359,7 @@ impl House {
     }
 
     pub(crate) fn logs(&self) -> &dyn LogStore {
-        &*self.app.logs
+        &*self.records
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {

@@ -1,4 +1,4 @@
-//! Records of calls: kept by a log store, which admins ask, and counted by a ledger in the order of the journal.
+//! Records of calls: kept by a log store, a port for each who asks it, and counted by a ledger in the order of the journal.
 
 use super::{Fut, StoreError};
 use crate::id::WorkspaceId;
@@ -6,16 +6,21 @@ use crate::record::{Costed, LogQuery, LogRecord, Page, Position, Unpriced};
 use crate::time::Timestamp;
 use uuid::Uuid;
 
-/// Records and what is kept of messages beside them, for a while.
-pub trait LogStore: Send + Sync {
+/// Takes records, and what is kept of messages beside them: for whoever ships them.
+pub trait RecordAppend: Send + Sync {
     /// Idempotent by record id.
     fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>>;
+}
+
+/// Shows records: for admins.
+pub trait RecordQuery: Send + Sync {
     fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>>;
     /// `workspace`, when given, must own the record.
     fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>>;
-    /// Drops whole days (UTC) that ended before these times: what is kept of messages, and the records themselves.
-    /// Returns how many files or partitions went.
-    fn expire(&self, bodies: Timestamp, records: Timestamp) -> Fut<'_, Result<u64, StoreError>>;
+}
+
+/// Gives records their cost when its price came later.
+pub trait Repricing: Send + Sync {
     /// What the records that have usage and no cost have in common.
     fn unpriced(&self) -> Fut<'_, Result<Vec<Unpriced>, StoreError>>;
     /// Those records themselves, oldest first, at most a thousand behind the given one.
@@ -27,6 +32,18 @@ pub trait LogStore: Send + Sync {
     /// Of records that have a cost by now, the first one stands.
     fn set_costs<'a>(&'a self, costs: &'a [Costed]) -> Fut<'a, Result<(), StoreError>>;
 }
+
+/// Lets go of records that were kept long enough.
+pub trait Retention: Send + Sync {
+    /// Drops whole days (UTC) that ended before these times: what is kept of messages, and the records themselves.
+    /// Returns how many files or partitions went.
+    fn expire(&self, bodies: Timestamp, records: Timestamp) -> Fut<'_, Result<u64, StoreError>>;
+}
+
+/// A backend of records: all that is asked of one. Whoever asks takes the part that it needs.
+pub trait LogStore: RecordAppend + RecordQuery + Repricing + Retention {}
+
+impl<S: RecordAppend + RecordQuery + Repricing + Retention> LogStore for S {}
 
 /// Counts what was recorded, in the journal's order: usage that must survive the process.
 pub trait Ledger: Send + Sync {

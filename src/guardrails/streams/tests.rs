@@ -205,7 +205,7 @@ struct Left {
 }
 
 struct Stage {
-    outside: Arc<Outside>,
+    outside: Arc<OutsideAnswers>,
     settings: Settings,
 }
 

@@ -12,7 +12,7 @@ use crate::session::{Lease, failure};
 use crate::url::DatabaseUrl;
 use gateway_domain::Timestamp;
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::ports::{Fut, LogStore, StoreError};
+use gateway_domain::ports::{Fut, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
 use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -241,7 +241,7 @@ impl DayFiles {
     }
 }
 
-impl LogStore for DayFiles {
+impl RecordAppend for DayFiles {
     fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>> {
         Box::pin(async move {
             for (day, records) in by_day(batch) {
@@ -255,7 +255,9 @@ impl LogStore for DayFiles {
             Ok(())
         })
     }
+}
 
+impl RecordQuery for DayFiles {
     fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>> {
         Box::pin(self.page(query))
     }
@@ -263,14 +265,18 @@ impl LogStore for DayFiles {
     fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>> {
         Box::pin(self.find(id, workspace))
     }
+}
 
+impl Retention for DayFiles {
     fn expire(&self, bodies: Timestamp, records: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             let bodies = self.drop_before(Table::Bodies, bodies).await?;
             Ok(bodies + self.drop_before(Table::Records, records).await?)
         })
     }
+}
 
+impl Repricing for DayFiles {
     fn unpriced(&self) -> Fut<'_, Result<Vec<Unpriced>, StoreError>> {
         Box::pin(async move {
             let mut groups = HashSet::new();

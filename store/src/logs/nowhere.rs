@@ -2,7 +2,7 @@
 
 use gateway_domain::Timestamp;
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::ports::{Fut, LogStore, StoreError};
+use gateway_domain::ports::{Fut, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
 use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
 use std::sync::atomic::{AtomicU64, Ordering};
 use uuid::Uuid;
@@ -11,12 +11,14 @@ use uuid::Uuid;
 #[derive(Debug, Default)]
 pub struct Nowhere(AtomicU64);
 
-impl LogStore for Nowhere {
+impl RecordAppend for Nowhere {
     fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>> {
         self.0.fetch_add(batch.len() as u64, Ordering::Relaxed);
         Box::pin(async { Ok(()) })
     }
+}
 
+impl RecordQuery for Nowhere {
     fn query<'a>(&'a self, _: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>> {
         let total = self.0.load(Ordering::Relaxed);
         Box::pin(async move { Ok(Page::of(total)) })
@@ -25,11 +27,15 @@ impl LogStore for Nowhere {
     fn get(&self, _: Uuid, _: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>> {
         Box::pin(async { Ok(None) })
     }
+}
 
+impl Retention for Nowhere {
     fn expire(&self, _: Timestamp, _: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
         Box::pin(async { Ok(0) })
     }
+}
 
+impl Repricing for Nowhere {
     fn unpriced(&self) -> Fut<'_, Result<Vec<Unpriced>, StoreError>> {
         Box::pin(async { Ok(Vec::new()) })
     }

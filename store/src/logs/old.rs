@@ -5,7 +5,7 @@ use super::columns::{COLUMNS, Kind, decode};
 use crate::database::{Database, Side};
 use crate::filter::Filter;
 use crate::session::failure;
-use gateway_domain::ports::{LogStore, StoreError};
+use gateway_domain::ports::{RecordAppend, StoreError};
 use std::sync::LazyLock;
 use tokio::time::timeout;
 
@@ -26,7 +26,7 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
 impl Database {
     /// Moves what the old table of this database holds; returns how many records that were. Stopped at any moment,
     /// the next call goes on: a record is there before it is taken away here.
-    pub async fn move_old_records(&self, into: &dyn LogStore) -> Result<u64, StoreError> {
+    pub async fn move_old_records(&self, into: &dyn RecordAppend) -> Result<u64, StoreError> {
         let mut moved = 0;
         loop {
             let (sql, values) = Filter::default().slice(&SELECT, "created_at, id", 0, PAGE);

@@ -12,7 +12,7 @@ use crate::database::{Database, Side};
 use crate::session::{Lease, Session, failure};
 use gateway_domain::Timestamp;
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::ports::{Fut, LogStore, StoreError};
+use gateway_domain::ports::{Fut, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
 use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
 use parking_lot::Mutex;
 use sqlx::Error;
@@ -168,7 +168,7 @@ fn partition(table: Table, day: Day) -> String {
     )
 }
 
-impl LogStore for Partitions {
+impl RecordAppend for Partitions {
     fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let stored = self.put(batch).await;
@@ -180,7 +180,9 @@ impl LogStore for Partitions {
             self.put(batch).await
         })
     }
+}
 
+impl RecordQuery for Partitions {
     fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>> {
         Box::pin(self.page(query))
     }
@@ -188,7 +190,9 @@ impl LogStore for Partitions {
     fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>> {
         Box::pin(self.find(id, workspace))
     }
+}
 
+impl Retention for Partitions {
     fn expire(&self, bodies: Timestamp, records: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             self.shape().await?;
@@ -196,7 +200,9 @@ impl LogStore for Partitions {
             Ok(bodies + self.drop_before(Table::Records, records).await?)
         })
     }
+}
 
+impl Repricing for Partitions {
     fn unpriced(&self) -> Fut<'_, Result<Vec<Unpriced>, StoreError>> {
         Box::pin(async move {
             self.shape().await?;

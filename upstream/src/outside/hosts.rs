@@ -1,6 +1,7 @@
-//! How the services stand that checks ask: how many calls of each are under way, and which of them rest after a row of
+//! How the services stand that are called: how many calls of each are under way, and which of them rest after a row of
 //! errors, so that a dead one costs requests nothing but its name. Bounded in hosts; one that is forgotten begins anew.
 
+use super::AfterErrors;
 use ahash::AHashMap;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -22,8 +23,11 @@ struct HostStanding {
 
 type HostTable = Arc<Mutex<AHashMap<Box<str>, HostStanding>>>;
 
-#[derive(Debug, Default)]
-pub(super) struct Hosts(HostTable);
+#[derive(Debug)]
+pub(super) struct Hosts {
+    table: HostTable,
+    after_errors: AfterErrors,
+}
 
 /// Why a host is not asked now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +41,16 @@ pub(super) enum NotNow {
 pub(super) struct HostCall {
     table: HostTable,
     host: Box<str>,
+    after_errors: AfterErrors,
 }
 
 impl Hosts {
+    pub(super) fn new(after_errors: AfterErrors) -> Self {
+        Self { table: HostTable::default(), after_errors }
+    }
+
     pub(super) fn enter(&self, host: &str, now: Instant) -> Result<HostCall, NotNow> {
-        let mut table = self.0.lock();
+        let mut table = self.table.lock();
         if table.len() >= MOST_HOSTS && !table.contains_key(host) {
             table.retain(|_, standing| standing.calls > 0 || standing.rests_until.is_some_and(|until| until > now));
             if table.len() >= MOST_HOSTS {
@@ -56,7 +65,7 @@ impl Hosts {
             return Err(NotNow::Busy);
         }
         standing.calls += 1;
-        Ok(HostCall { table: self.0.clone(), host: host.into() })
+        Ok(HostCall { table: self.table.clone(), host: host.into(), after_errors: self.after_errors })
     }
 }
 
@@ -69,8 +78,8 @@ impl HostCall {
             (standing.errors, standing.rests_until) = (0, None);
             return;
         }
-        standing.errors += 1;
-        if standing.errors >= ERRORS {
+        standing.errors = standing.errors.saturating_add(1);
+        if standing.errors >= ERRORS && self.after_errors == AfterErrors::Rest {
             (standing.errors, standing.rests_until) = (0, Some(now + REST));
         }
     }
@@ -91,7 +100,7 @@ mod tests {
 
     #[test]
     fn five_errors_in_a_row_rest_a_host() {
-        let (hosts, now) = (Hosts::default(), Instant::now());
+        let (hosts, now) = (Hosts::new(AfterErrors::Rest), Instant::now());
         let fail = |answered: bool| hosts.enter("a:443", now).expect("awake").note(answered, now);
         for answered in [false, false, false, false, true, false, false, false, false] {
             fail(answered);
@@ -104,8 +113,17 @@ mod tests {
     }
 
     #[test]
+    fn whoever_has_a_pace_of_its_own_asks_on() {
+        let (hosts, now) = (Hosts::new(AfterErrors::GoOn), Instant::now());
+        for _ in 0..ERRORS * 2 {
+            hosts.enter("a:443", now).expect("awake").note(false, now);
+        }
+        assert!(hosts.enter("a:443", now).is_ok());
+    }
+
+    #[test]
     fn calls_under_way_are_bounded_for_each_host() {
-        let (hosts, now) = (Hosts::default(), Instant::now());
+        let (hosts, now) = (Hosts::new(AfterErrors::Rest), Instant::now());
         let mut calls: Vec<HostCall> = (0..MOST_CALLS).map(|_| hosts.enter("a", now).expect("room")).collect();
         assert_eq!(hosts.enter("a", now).err(), Some(NotNow::Busy));
         calls.pop();
@@ -114,10 +132,10 @@ mod tests {
 
     #[test]
     fn hosts_are_bounded() {
-        let (hosts, now) = (Hosts::default(), Instant::now());
+        let (hosts, now) = (Hosts::new(AfterErrors::Rest), Instant::now());
         for n in 0..MOST_HOSTS * 2 {
             assert!(hosts.enter(&n.to_string(), now).is_ok());
         }
-        assert!(hosts.0.lock().len() <= MOST_HOSTS);
+        assert!(hosts.table.lock().len() <= MOST_HOSTS);
     }
 }
