@@ -2,6 +2,7 @@
 //! an adapter only says what must go upstream and what the client must see of what came back.
 
 use crate::model_place::{self, ModelPlace, Untouched};
+use crate::raw;
 use crate::tokens::{self, Said};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
@@ -21,8 +22,6 @@ pub struct Call<'a> {
     /// Path below `/v1` as the client sent it, and its query without `?`.
     pub tail: &'a str,
     pub query: Option<&'a str>,
-    /// `/proxy/…` or an unknown path: nothing is translated, parsed or added.
-    pub raw: bool,
     /// The complete body after the config's own changes; empty when there is none.
     pub body: &'a Bytes,
     /// The model to ask for, `@slug/` already taken off.
@@ -227,6 +226,18 @@ pub trait Adapter: Send + Sync {
     /// Other names by which this provider is asked for the same model, so that a model is switched off by any of them.
     fn spellings(&self, _model: &str, _settings: &Settings) -> Vec<String> {
         Vec::new()
+    }
+    /// A call that nothing may touch, as it goes up; [`Raw`](crate::Raw) asks, and for these three nobody else does.
+    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        Ok(raw::request(call))
+    }
+    /// What can be read of a whole answer to such a call, beside its way.
+    fn overheard(&self, call: &Call<'_>, body: &Bytes) -> Reply {
+        raw::response(call, body)
+    }
+    /// The same of an answer in pieces.
+    fn overheard_stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
+        Box::new(raw::Relay::new(call))
     }
     /// A whole 2xx body. `Err` when it is not what the provider's dialect allows (502).
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure>;

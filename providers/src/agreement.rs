@@ -112,7 +112,6 @@ fn call<'a>(operation: Operation, body: &'a Bytes, strict: bool, settings: &'a S
         method: &Method::POST,
         tail,
         query: None,
-        raw: false,
         body,
         model: Some("m"),
         model_span: None,

@@ -56,7 +56,6 @@ impl Adapter for Anthropic {
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
-            _ if call.raw => Ok(raw::request(call)),
             Operation::ChatCompletions | Operation::Responses => {
                 let asked = chat_request::asked(call, Room::Full)?;
                 let mut made = from_chat::request(&asked.call(call))?;
@@ -75,7 +74,6 @@ impl Adapter for Anthropic {
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match call.operation {
-            _ if call.raw => Ok(raw::response(call, body)),
             Operation::ChatCompletions | Operation::Responses => chat::response(self.info.slug, call, body),
             Operation::ListModels => models::response(body),
             _ => native::response(self.info.slug, call, body),
@@ -84,7 +82,6 @@ impl Adapter for Anthropic {
 
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
         match call.dialect {
-            _ if call.raw => raw::failure(status, body),
             Dialect::Anthropic => native::failure(self.info.slug, status, body),
             Dialect::OpenAi | Dialect::Google => match Trouble::read(body) {
                 Some(trouble) => trouble.tell(self.info.slug, status, Dialect::OpenAi),
@@ -95,7 +92,6 @@ impl Adapter for Anthropic {
 
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         match call.operation {
-            _ if call.raw => Box::new(raw::Relay::new(call)),
             Operation::ChatCompletions | Operation::Responses => chat::stream(self.info.slug, call),
             Operation::Messages => native::stream(self.info.slug),
             _ => Box::new(raw::Relay::new(call)),

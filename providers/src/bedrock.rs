@@ -22,7 +22,7 @@ use crate::convert::steps::from_converse::ConverseReader;
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::wire::converse::Answer;
 use crate::wire::read;
-use crate::{failure, promised_json, raw, translate};
+use crate::{failure, promised_json, translate};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
@@ -67,9 +67,6 @@ impl Adapter for Bedrock {
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        if call.raw {
-            return Ok(raw::request(call));
-        }
         if call.operation == Operation::ListModels {
             let path = call.query.map(|query| format!("/foundation-models?{query}"));
             return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() });
@@ -100,6 +97,14 @@ impl Adapter for Bedrock {
         }
     }
 
+    fn overheard(&self, call: &Call<'_>, body: &Bytes) -> Reply {
+        overheard::response(call, body)
+    }
+
+    fn overheard_stream(&self, _call: &Call<'_>) -> Box<dyn StreamTranslator> {
+        Box::new(overheard::Overheard::new())
+    }
+
     fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
         model_place::bedrock(call)
     }
@@ -113,7 +118,6 @@ impl Adapter for Bedrock {
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match call.operation {
-            _ if call.raw => Ok(overheard::response(call, body)),
             Operation::ListModels => models::response(SLUG, body),
             Operation::Embeddings => embeddings::response(SLUG, call, maker(call), body),
             Operation::CountTokens => counted(call, body),
@@ -123,9 +127,6 @@ impl Adapter for Bedrock {
     }
 
     fn failed(&self, call: &Call<'_>, status: u16, head: &HeaderMap, body: &Bytes) -> Failure {
-        if call.raw {
-            return raw::failure(status, body);
-        }
         let kind = head.get("x-amzn-errortype").and_then(|v| v.to_str().ok());
         match trouble::of_body(kind, body) {
             Some(trouble) => trouble.tell(SLUG, status, call.dialect),
@@ -139,7 +140,6 @@ impl Adapter for Bedrock {
 
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         match call.operation {
-            _ if call.raw => Box::new(overheard::Overheard::new()),
             _ if is_native(call) => Box::new(Unwrapped::new(SLUG, call.dialect)),
             _ => Box::new(FrameStream::new(call, SLUG, ConverseReader::new(call.model))),
         }

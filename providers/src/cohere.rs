@@ -54,7 +54,6 @@ impl Adapter for Cohere {
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
-            _ if call.raw => Ok(raw::request(call)),
             Operation::ListModels => Ok(outgoing(Vec::new(), Vec::new())),
             Operation::Rerank => {
                 let body = model::replaced(call, model::changed(call, call.model)?, "")?;
@@ -75,7 +74,6 @@ impl Adapter for Cohere {
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match call.operation {
-            _ if call.raw => Ok(raw::response(call, body)),
             Operation::Rerank => Ok(raw::response(call, body)),
             Operation::ListModels => models(body),
             Operation::Embeddings => embeddings::response(SLUG, call, body),
@@ -85,16 +83,12 @@ impl Adapter for Cohere {
 
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
         match Trouble::read(body) {
-            _ if call.raw => raw::failure(status, body),
             Some(trouble) => trouble.tell(SLUG, status, call.dialect),
             None => without_json(SLUG, status, body, call.dialect),
         }
     }
 
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
-        if call.raw {
-            return Box::new(raw::Relay::new(call));
-        }
         Box::new(Stream::new(call, SLUG, CohereReader::new(call.model)))
     }
 }

@@ -185,7 +185,6 @@ impl Adapter for &'static Row {
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
-            _ if call.raw => Ok(raw::request(call)),
             operation if self.adapts(operation) => {
                 let asked = chat::asked(call, Room::Plain)?;
                 let mut out = request::outgoing(self, &asked.call(call))?;
@@ -203,13 +202,11 @@ impl Adapter for &'static Row {
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         if self.has(Quirk::BaseResp)
-            && !call.raw
             && let Some(trouble) = base_resp::trouble(body)
         {
             return Err(trouble.tell(self.info.slug, trouble.status(), call.dialect));
         }
         match call.operation {
-            _ if call.raw => Ok(raw::response(call, body)),
             operation if self.adapts(operation) => reply::adapted(self.info.slug, call, body),
             Operation::Messages | Operation::CountTokens => native::response(self.info.slug, call, body),
             _ => reply::openai_reply(self.info.slug, call, body),
@@ -218,7 +215,6 @@ impl Adapter for &'static Row {
 
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
         match call.dialect {
-            _ if call.raw => raw::failure(status, body),
             Dialect::Anthropic => native::failure(self.info.slug, status, body),
             Dialect::OpenAi | Dialect::Google => reply::openai_failure(self.info.slug, status, body),
         }
@@ -227,7 +223,6 @@ impl Adapter for &'static Row {
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         let slug = self.info.slug;
         match call.operation {
-            _ if call.raw => Box::new(raw::Relay::new(call)),
             operation if self.adapts(operation) && self.has(Quirk::BaseResp) => {
                 Box::new(Stream::new(call, slug, base_resp::Checked(ChatReader::default())))
             }

@@ -54,7 +54,6 @@ impl Adapter for Gemini {
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
-            _ if call.raw => Ok(versioned(raw::request(call))),
             Operation::ListModels => {
                 let path = call.query.map(|query| format!("/v1beta/models?{query}"));
                 Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
@@ -77,6 +76,10 @@ impl Adapter for Gemini {
         }
     }
 
+    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        Ok(versioned(raw::request(call)))
+    }
+
     fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
         model_place::google(call)
     }
@@ -87,7 +90,6 @@ impl Adapter for Gemini {
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match call.operation {
-            _ if call.raw => Ok(raw::response(call, body)),
             Operation::ListModels => models::response(SLUG, body),
             Operation::Embeddings => embeddings::response(SLUG, call, body),
             Operation::CountTokens => chat::counted(SLUG, call, body),
@@ -96,11 +98,11 @@ impl Adapter for Gemini {
     }
 
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
-        if call.raw { raw::failure(status, body) } else { failure(SLUG, status, body, call.dialect) }
+        failure(SLUG, status, body, call.dialect)
     }
 
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
-        if call.raw { Box::new(raw::Relay::new(call)) } else { chat::stream(SLUG, call) }
+        chat::stream(SLUG, call)
     }
 }
 

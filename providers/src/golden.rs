@@ -14,7 +14,7 @@
 mod replay;
 
 use crate::adapter::{Adapter, Call, Outgoing};
-use crate::{adapter, compat, edit, registry};
+use crate::{Raw, adapter, compat, edit, registry};
 use bytes::Bytes;
 use gateway_domain::catalog::AuthStyle;
 use gateway_domain::cloud::{Settings, base_url, setting};
@@ -110,6 +110,13 @@ impl Case {
         })
     }
 
+    /// As the route table has it, which is asked above the adapters.
+    fn is_raw(&self) -> bool {
+        let method: Method = self.asked.method.parse().expect("method");
+        let path = self.asked.path.split('?').next().unwrap_or_default();
+        route(&method, path).expect("below /v1").raw
+    }
+
     fn with_call<T>(&self, then: impl FnOnce(&Call<'_>) -> T) -> T {
         let method: Method = self.asked.method.parse().expect("method");
         let (path, query) = self.asked.path.split_once('?').map_or((&*self.asked.path, None), |(p, q)| (p, Some(q)));
@@ -123,7 +130,6 @@ impl Case {
             method: &method,
             tail: routed.tail,
             query,
-            raw: routed.raw,
             body: &self.body,
             model: self.asked.model.as_deref(),
             model_span,
@@ -139,12 +145,12 @@ impl Case {
 }
 
 /// Method, address, headers in order, body: as it would go over the wire.
-fn request_text(adapter: &dyn Adapter, call: &Call<'_>, out: &Outgoing) -> String {
+fn request_text(case: &Case, adapter: &dyn Adapter, call: &Call<'_>, out: &Outgoing) -> String {
     let info = adapter.info();
     let endpoint = adapter.endpoint(call.operation, call.dialect).expect("served");
     let mut headers: Vec<String> = endpoint.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     headers.extend(out.headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))));
-    headers.extend(match adapter.auth(call.raw.then_some(call.tail)) {
+    headers.extend(match adapter.auth(case.is_raw().then_some(call.tail)) {
         AuthStyle::Bearer | AuthStyle::Snowflake => Some("authorization: Bearer <key>".to_owned()),
         AuthStyle::Header(name) => Some(format!("{name}: <key>")),
         AuthStyle::Scheme(scheme) => Some(format!("authorization: {scheme} <key>")),
@@ -198,10 +204,12 @@ fn usage_text(usage: Option<Usage>, rest: Value) -> String {
 fn outcome(case: &Case) -> Vec<(String, String)> {
     let adapter = adapter(&case.provider).unwrap_or_else(|| panic!("no provider {}", case.provider));
     let adapter = adapter.at(&case.settings).unwrap_or(adapter);
+    let raw = Raw(adapter);
+    let adapter = if case.is_raw() { &raw } else { adapter };
     case.with_call(|call| {
         let mut files = Vec::new();
         match adapter.request(call) {
-            Ok(out) => files.push(("upstream.http".to_owned(), request_text(adapter, call, &out))),
+            Ok(out) => files.push(("upstream.http".to_owned(), request_text(case, adapter, call, &out))),
             Err(fault) => {
                 files.push(("refused.json".to_owned(), refusal(&fault)));
                 return files;

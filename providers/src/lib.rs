@@ -36,5 +36,6 @@ mod wire;
 pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
 pub use answer::{in_band, made_events};
 pub use model_place::{ModelPlace, Untouched};
+pub use raw::Raw;
 pub use registry::{adapter, catalog};
 pub use translate::streamed;

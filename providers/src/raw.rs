@@ -1,20 +1,87 @@
 //! Calls that nothing may touch: `/proxy/…`, unknown paths, and streams of operations without a grammar.
-//! Bytes pass at once, whatever they are; usage is picked up from JSON that happens to carry it.
+//! Bytes pass at once, whatever they are; usage is picked up from JSON that happens to carry it. Whether a call is of this
+//! kind is known above the adapters, and told by asking [`Raw`] in place of the adapter.
 
-use crate::adapter::{Call, Ending, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
+use crate::adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
 use crate::failure::Trouble;
+use crate::model_place::{ModelPlace, Untouched};
 use crate::passthrough::Seen;
 use crate::sse;
 use crate::wire::usage::{AnthropicUsage, GeminiUsage, OpenAiUsage, served, told};
 use crate::wire::{Text, read};
 use bytes::{Bytes, BytesMut};
-use gateway_domain::{Dialect, Usage};
+use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::cloud::Settings;
+use gateway_domain::{Dialect, Fault, Operation, Usage};
 use memchr::{memchr, memmem};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// A longer line is not looked into.
 const MAX_LINE: usize = 1 << 20;
+
+/// A provider as it is called where nothing may be touched: who it is stays, and what is said passes.
+#[derive(Clone, Copy)]
+pub struct Raw<'a>(pub &'a dyn Adapter);
+
+impl std::fmt::Debug for Raw<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Raw").field(&self.0.info().slug).finish()
+    }
+}
+
+impl Adapter for Raw<'_> {
+    fn info(&self) -> &'static ProviderInfo {
+        self.0.info()
+    }
+
+    /// Served in any case: the path is the client's.
+    fn endpoint(&self, operation: Operation, dialect: Dialect) -> Option<Endpoint> {
+        let known = self.0.endpoint(operation, dialect);
+        known.or(Some(Endpoint { path: "".into(), headers: &[] }))
+    }
+
+    fn auth(&self, tail: Option<&str>) -> AuthStyle {
+        self.0.auth(tail)
+    }
+
+    fn takes_header(&self, name: &str, model: Option<&str>) -> bool {
+        self.0.takes_header(name, model)
+    }
+
+    fn translates(&self, _operation: Operation, _dialect: Dialect) -> bool {
+        false
+    }
+
+    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        self.0.untouched(call)
+    }
+
+    /// The same path, whether the body is held or streams by.
+    fn relayed(&self, call: &Call<'_>) -> Result<Option<String>, Fault> {
+        Ok(self.0.untouched(call)?.path)
+    }
+
+    fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
+        self.0.model_place(call)
+    }
+
+    fn spellings(&self, model: &str, settings: &Settings) -> Vec<String> {
+        self.0.spellings(model, settings)
+    }
+
+    fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+        Ok(self.0.overheard(call, body))
+    }
+
+    fn failure(&self, _call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
+        failure(status, body)
+    }
+
+    fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
+        self.0.overheard_stream(call)
+    }
+}
 
 pub(crate) fn request(call: &Call<'_>) -> Outgoing {
     let path = match call.query {
@@ -48,7 +115,7 @@ pub(crate) fn response(call: &Call<'_>, body: &Bytes) -> Reply {
     Reply { body: body.clone(), usage: meter.usage(), model: meter.model }
 }
 
-pub(crate) fn failure(status: u16, body: &Bytes) -> Failure {
+fn failure(status: u16, body: &Bytes) -> Failure {
     let said = Trouble::read(body).unwrap_or_else(|| Trouble::new(String::from_utf8_lossy(body)));
     said.verbatim(status, body.clone())
 }

@@ -55,9 +55,6 @@ impl Adapter for SageMaker {
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        if call.raw {
-            return Ok(Outgoing { headers: headers(call.settings), ..raw::request(call) });
-        }
         let name = endpoint(call)?;
         // What the container calls its model need not be what the endpoint is called; an empty name means whichever it has.
         let inner = call.settings.get("amzn_sagemaker_model_name").unwrap_or_default();
@@ -65,6 +62,10 @@ impl Adapter for SageMaker {
         let query = call.query.map(|query| format!("?{query}")).unwrap_or_default();
         let path = format!("/endpoints/{name}/openai/v1/chat/completions{query}");
         Ok(Outgoing { path: Some(path), headers: headers(call.settings), ..out })
+    }
+
+    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        Ok(Outgoing { headers: headers(call.settings), ..raw::request(call) })
     }
 
     fn relayed(&self, call: &Call<'_>) -> Result<Option<String>, Fault> {

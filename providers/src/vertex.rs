@@ -10,7 +10,7 @@ use crate::convert::chat::{self as chat_request, Room};
 use crate::convert::messages::from_chat;
 use crate::gemini::{self, Made};
 use crate::model_place::{self, ModelPlace, Untouched};
-use crate::{edit, model, promised_json, raw};
+use crate::{edit, model, promised_json};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
@@ -71,9 +71,6 @@ impl Adapter for Vertex {
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        if call.raw {
-            return Ok(raw::request(call));
-        }
         if call.operation == Operation::ListModels {
             let path = call.query.map(|query| format!("/v1beta1/publishers/google/models?{query}"));
             return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() });
@@ -107,9 +104,6 @@ impl Adapter for Vertex {
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
-        if call.raw {
-            return Ok(raw::response(call, body));
-        }
         match (publisher(call), call.operation) {
             (_, Operation::ListModels) => gemini::models::response(SLUG, body),
             (_, Operation::Embeddings) => gemini::embeddings::response(SLUG, call, body),
@@ -126,7 +120,6 @@ impl Adapter for Vertex {
     /// Errors of the platform come before a publisher is asked, and have Google's form whatever the model.
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
         match publisher(call) {
-            _ if call.raw => raw::failure(status, body),
             Publisher::Anthropic
                 if call.dialect == Dialect::Anthropic && gemini::trouble(body).is_none_or(|t| t.code.is_null()) =>
             {
@@ -138,7 +131,6 @@ impl Adapter for Vertex {
 
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         match (publisher(call), call.operation) {
-            _ if call.raw => Box::new(raw::Relay::new(call)),
             (Publisher::Google, _) => gemini::chat::stream(SLUG, call),
             (Publisher::Anthropic, Operation::Messages) => anthropic::native::stream(SLUG),
             (Publisher::Anthropic, _) => anthropic::chat::stream(SLUG, call),

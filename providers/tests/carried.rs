@@ -123,7 +123,6 @@ fn outcome(slug: &str, more: &Value, mark: &str) -> String {
         method: &Method::POST,
         tail: "/chat/completions",
         query: None,
-        raw: false,
         body: &body,
         model: Some(model(slug)),
         model_span: None,

@@ -87,7 +87,6 @@ fn with_call<T>(
             method: &Method::POST,
             tail,
             query: None,
-            raw: false,
             body: &body,
             model: Some(model),
             model_span: None,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gateway_domain::cloud::Settings;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Fault, FaultKind, Operation};
-use gateway_providers::{Call, Endpoint, Outgoing, Pieces};
+use gateway_providers::{Adapter, Call, Endpoint, Outgoing, Pieces, Raw};
 use http::HeaderMap;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,7 +28,6 @@ impl Resolved<'_> {
     pub(crate) fn call<'b>(&'b self, request: &'b Request) -> Call<'b> {
         let content = &*self.content;
         Call {
-            raw: request.route.raw,
             body: &content.bytes,
             model: self.aim.model.as_deref(),
             model_span: content.model_span.clone(),
@@ -96,9 +95,10 @@ impl Prepared {
     ) -> Result<Self, Fault> {
         let (route, aim) = (&request.route, &resolved.aim);
         let operation = route.asked();
-        let endpoint = match aim.adapter.endpoint(operation, route.dialect) {
+        let raw = Raw(aim.adapter);
+        let adapter: &dyn Adapter = if route.raw { &raw } else { aim.adapter };
+        let endpoint = match adapter.endpoint(operation, route.dialect) {
             Some(endpoint) => endpoint,
-            None if route.raw => Endpoint { path: "".into(), headers: &[] },
             None if request.upload == Some(Framing::WebSocket) && operation == Operation::Realtime => {
                 Endpoint { path: route.tail().to_owned().into(), headers: &[] }
             }
@@ -106,11 +106,11 @@ impl Prepared {
         };
         let out = match request.upload {
             None => {
-                let out = aim.adapter.request(&resolved.call(request))?;
+                let out = adapter.request(&resolved.call(request))?;
                 resolved.check_adjusted(request, &out.adjusted)?;
                 out
             }
-            Some(_) => unread(request, aim, &endpoint)?,
+            Some(_) => unread(request, (adapter, aim), &endpoint)?,
         };
         let mut head = head::build(request, resolved.leaf, aim, &endpoint, &out, client, aliases)?;
         if let Some(framing) = request.upload {
@@ -123,13 +123,12 @@ impl Prepared {
 }
 
 /// What goes up unread is led by its path alone.
-fn unread(request: &Request, aim: &Aim, endpoint: &Endpoint) -> Result<Outgoing, Fault> {
+fn unread(request: &Request, (adapter, aim): (&dyn Adapter, &Aim), endpoint: &Endpoint) -> Result<Outgoing, Fault> {
     let route = &request.route;
-    let call = Call { raw: route.raw, model: aim.model.as_deref(), settings: &aim.settings, ..raw_call(request) };
-    let bare = if route.raw { route.tail() } else { &endpoint.path };
-    let path = aim.adapter.relayed(&call)?.unwrap_or_else(|| match &route.query {
-        Some(query) => format!("{bare}?{query}"),
-        None => bare.to_owned(),
+    let call = Call { model: aim.model.as_deref(), settings: &aim.settings, ..raw_call(request) };
+    let path = adapter.relayed(&call)?.unwrap_or_else(|| match &route.query {
+        Some(query) => format!("{}?{query}", endpoint.path),
+        None => endpoint.path.to_string(),
     });
     Ok(Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
 }
@@ -143,7 +142,6 @@ pub(crate) fn raw_call(request: &Request) -> Call<'_> {
         method: &request.method,
         tail: route.tail(),
         query: route.query.as_deref(),
-        raw: true,
         body: &request.content.bytes,
         model: None,
         model_span: None,

@@ -103,7 +103,6 @@ impl Case {
             method: &Method::POST,
             tail: routed.tail,
             query: None,
-            raw: routed.raw,
             body: &self.body,
             model: self.model.as_deref(),
             model_span: model,

@@ -95,7 +95,6 @@ fn call<'a>(body: &'a Bytes, strict: bool) -> Call<'a> {
         method: &Method::POST,
         tail: "/chat/completions",
         query: None,
-        raw: false,
         body,
         model: None,
         model_span: None,

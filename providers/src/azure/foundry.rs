@@ -86,13 +86,16 @@ fn version<'a>(call: &'a Call<'_>) -> Option<&'a str> {
 }
 
 fn path(call: &Call<'_>) -> String {
-    let set = foundry_path(call.settings);
     let tail = match call.operation {
-        _ if call.raw => call.tail,
         operation if operation.keeps_its_path() => call.tail,
         operation if operation.facts().about_kept_response => call.tail,
         operation => operation.facts().base,
     };
+    path_to(call, tail)
+}
+
+fn path_to(call: &Call<'_>, tail: &str) -> String {
+    let set = foundry_path(call.settings);
     let version = version(call);
     let prefix = match set {
         _ if is_aside(call.operation) && !is_openais(call.settings) => "/openai/v1",
@@ -109,7 +112,7 @@ fn path(call: &Call<'_>) -> String {
 
 /// `model` in a path-less tail: a client of Messages or Responses is served by way of chat.
 fn by_chat<'c>(row: &'static Row, call: &Call<'c>) -> Call<'c> {
-    let adapted = !call.raw && row.translates(call.operation, call.dialect);
+    let adapted = row.translates(call.operation, call.dialect);
     Call { operation: if adapted { ChatCompletions } else { call.operation }, ..call.clone() }
 }
 
@@ -142,6 +145,10 @@ impl Adapter for AzureAi {
         inference(if call.settings.get("azure_extra_params") == Some("error") { &STRICT } else { &INFERENCE }, call)
     }
 
+    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        Ok(untouched(call))
+    }
+
     fn relayed(&self, call: &Call<'_>) -> Result<Option<String>, Fault> {
         Ok(Some(path(call)))
     }
@@ -163,11 +170,12 @@ impl Adapter for AzureAi {
     }
 }
 
+fn untouched(call: &Call<'_>) -> Outgoing {
+    Outgoing { path: Some(path_to(call, call.tail)), ..raw::request(call) }
+}
+
 fn inference(row: &'static Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
     let path = Some(path(&by_chat(row, call)));
-    if call.raw {
-        return Ok(Outgoing { path, ..raw::request(call) });
-    }
     let mut out = row.request(&Call { query: None, ..call.clone() })?;
     if !is_openais(call.settings) && !is_aside(call.operation) {
         out.headers.extend(header("extra-parameters", call.settings.get("azure_extra_params").unwrap_or("drop")));
@@ -192,6 +200,10 @@ impl Adapter for OpenAis {
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         inference(&OPENAI, call)
+    }
+
+    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        Ok(untouched(call))
     }
 
     fn relayed(&self, call: &Call<'_>) -> Result<Option<String>, Fault> {
@@ -219,6 +231,7 @@ impl Adapter for OpenAis {
 fn claude_path(call: &Call<'_>, below: &str) -> String {
     let set = foundry_path(call.settings);
     let set = set.strip_suffix("/messages").unwrap_or(set);
+    let below = below.strip_prefix("/v1").unwrap_or(below);
     [set.strip_suffix("/v1").unwrap_or(set), "/v1", below].concat()
 }
 
@@ -240,7 +253,13 @@ impl Adapter for Claude {
         let out = self.api.request(call)?;
         let fixed = self.api.endpoint(call.operation, call.dialect).map(|endpoint| endpoint.path);
         let below = out.path.as_deref().or(fixed.as_deref()).unwrap_or_default();
-        let path = Some(claude_path(call, below.strip_prefix("/v1").unwrap_or(below)));
+        let path = Some(claude_path(call, below));
+        Ok(Outgoing { path, ..out })
+    }
+
+    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        let out = raw::request(call);
+        let path = Some(claude_path(call, out.path.as_deref().unwrap_or_default()));
         Ok(Outgoing { path, ..out })
     }
 

@@ -120,16 +120,17 @@ impl Adapter for AzureOpenAi {
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        if call.raw {
-            return Ok(Outgoing { path: Some(raw_path(call)), ..raw::request(call) });
-        }
         let target = Target::of(call)?;
         let named = Call { model: target.deployment, query: None, ..call.clone() };
         Ok(Outgoing { path: Some(target.path), ..target.row.request(&named)? })
     }
 
+    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        Ok(Outgoing { path: Some(raw_path(call)), ..raw::request(call) })
+    }
+
     fn relayed(&self, call: &Call<'_>) -> Result<Option<String>, Fault> {
-        if call.raw { Ok(Some(raw_path(call))) } else { Target::of(call).map(|target| Some(target.path)) }
+        Target::of(call).map(|target| Some(target.path))
     }
 
     fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {

@@ -5,7 +5,6 @@ use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, 
 use crate::anthropic::{Anthropic, VERSION};
 use crate::compat::{Row, Serves};
 use crate::convert::converse::maker::Maker;
-use crate::raw;
 use crate::wire::read;
 use bytes::Bytes;
 use gateway_domain::Operation::{ChatCompletions, CountTokens, ListModels, Messages, Proxy, Responses};
@@ -78,7 +77,6 @@ impl Adapter for Mantle {
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
-            _ if call.raw => Ok(raw::request(call)),
             ListModels => {
                 let path = call.query.map(|query| format!("/v1/models?{query}"));
                 Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })

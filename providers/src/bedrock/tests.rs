@@ -80,7 +80,6 @@ fn call<'a>(body: &'a Bytes, operation: Operation, stream: bool) -> Call<'a> {
         method: &Method::POST,
         tail: "/chat/completions",
         query: None,
-        raw: false,
         body,
         model: Some("us.amazon.nova-pro-v1:0"),
         model_span: None,

@@ -182,7 +182,6 @@ fn asked(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool)
         method: &Method::POST,
         tail: "/chat/completions",
         query: None,
-        raw: false,
         body: &body,
         model,
         model_span: span,

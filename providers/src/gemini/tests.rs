@@ -50,7 +50,6 @@ fn call<'a>(body: &'a Bytes, stream: bool) -> Call<'a> {
         method: &Method::POST,
         tail: "/chat/completions",
         query: None,
-        raw: false,
         body,
         model: Some("gemini-2.5-flash"),
         model_span: None,

@@ -1,20 +1,22 @@
 //! Streams passed on: what is hidden, what counts as content, what breaks.
 
-use crate::adapter;
 use crate::adapter::{Call, Failure, Progress, StreamTranslator};
+use crate::{Raw, adapter};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Operation};
 use http::Method;
 
 fn stream(slug: &str, operation: Operation, wants_usage: bool) -> Box<dyn StreamTranslator> {
     let anthropic = matches!(operation, Operation::Messages);
-    adapter(slug).expect("known").stream(&Call {
+    let adapter = adapter(slug).expect("known");
+    let raw = Raw(adapter);
+    let adapter = if operation == Operation::Proxy { &raw } else { adapter };
+    adapter.stream(&Call {
         operation,
         dialect: if anthropic { Dialect::Anthropic } else { Dialect::OpenAi },
         method: &Method::POST,
         tail: "",
         query: None,
-        raw: operation == Operation::Proxy,
         body: &Bytes::new(),
         model: None,
         model_span: None,

@@ -226,7 +226,6 @@ impl Stage {
             method: &Method::POST,
             tail: routed.tail,
             query: None,
-            raw: false,
             body: &body,
             model: Some(spoken.model),
             model_span: None,

@@ -9,7 +9,7 @@ use crate::upstream::http1::ResponseHead;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Usage;
 use gateway_providers::frames::MEDIA_TYPE;
-use gateway_providers::{Adapter, StreamTranslator};
+use gateway_providers::{Adapter as _, Raw, StreamTranslator};
 use http::header;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const MOST_FREE: usize = 64 * 1024;
 pub(crate) enum Meter {
     Stream(Box<dyn StreamTranslator>),
     Whole {
-        adapter: &'static dyn Adapter,
+        adapter: Raw<'static>,
         seen: BytesMut,
         held: Option<Permit>,
     },
@@ -32,12 +32,7 @@ pub(crate) enum Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(
-        adapter: &'static dyn Adapter,
-        request: &Request,
-        head: &ResponseHead,
-        budget: &Arc<Budget>,
-    ) -> Self {
+    pub(crate) fn new(adapter: Raw<'static>, request: &Request, head: &ResponseHead, budget: &Arc<Budget>) -> Self {
         let headers = head.headers();
         let plain = !headers.contains_key(header::CONTENT_ENCODING);
         let media = headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();

@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 use gateway_domain::record::mask;
 use gateway_domain::{AnswerForm, Fault, FaultKind};
 use gateway_providers::frames::MEDIA_TYPE;
-use gateway_providers::{Progress, streamed};
+use gateway_providers::{Adapter as _, Progress, Raw, streamed};
 use http::header;
 use pingora::http::ResponseHeader;
 use std::time::{Duration, Instant};
@@ -99,7 +99,7 @@ impl Reader<'_> {
     }
 
     fn pass(&self, response: Response) -> Outcome {
-        let meter = Meter::new(self.resolved.aim.adapter, self.request, response.head(), &self.delivery.budget);
+        let meter = Meter::new(Raw(self.resolved.aim.adapter), self.request, response.head(), &self.delivery.budget);
         Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None, status: None }))
     }
 
@@ -118,7 +118,7 @@ impl Reader<'_> {
         };
         let head = copy_head(response.head(), false);
         response.release(self.delivery.settings.upstream_pool_size);
-        let reply = self.resolved.aim.adapter.response(&raw_call(self.request), &body).ok();
+        let reply = Raw(self.resolved.aim.adapter).response(&raw_call(self.request), &body).ok();
         let (usage, model) = reply.map_or((None, None), |reply| (reply.usage, reply.model));
         let original = body.clone();
         Outcome::Whole(Box::new(WholeAnswer { usage, model, original, held, ..WholeAnswer::new(head, body) }))

@@ -14,7 +14,6 @@ fn request(body: &[u8]) -> Result<super::Translated, Fault> {
         method: &Method::POST,
         tail: "/chat/completions",
         query: None,
-        raw: false,
         body: &body,
         model: None,
         model_span: None,
