@@ -78,8 +78,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let control = control_runtime()?;
     let metrics = telemetry::metrics(&settings)?;
     let booted = control.block_on(boot::boot(&settings))?;
-    let flight = Flight::default();
-    let parts = Parts::default();
+    let (flight, parts) = (Flight::default(), Parts::default());
     let database = booted.database.clone();
     parts.add(move || gateway_admin::Part::new("database", serde_json::json!({})).troubled(database.trouble()));
     let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics, &parts)?.unzip();
