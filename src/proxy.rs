@@ -145,12 +145,12 @@ impl ProxyHttp for Gateway {
             Ok(ticket) => ctx.flight = Some(ticket),
             Err(fault) => return self.refuse(session, ctx, fault.into()).await,
         }
-        ctx.held.charge(request.tenant.key.id.0);
+        ctx.held.charge(request.caller.tenant.key.id.0);
         match self.shield.caller(&request) {
             Ok(seat) => ctx.seat = seat,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
-        match intake::choose_way(session, &request.route) {
+        match intake::choose_way(session, &request.ask.route) {
             Ok(Way::Exchange) => self.exchange(session, ctx, request).await,
             Ok(Way::Relay) => self.relay(session, ctx, request).await,
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
@@ -196,18 +196,18 @@ impl ProxyHttp for Gateway {
 
 impl Gateway {
     async fn exchange(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
-        match intake::read_content(self, session, &request.route, &mut ctx.held).await {
-            Ok(content) => request.content = content,
+        match intake::read_content(self, session, &request.ask.route, &mut ctx.held).await {
+            Ok(content) => request.ask.content = content,
             Err(BodyError::Gone(e)) => return Err(e.into_down()),
             Err(BodyError::Invalid(fault, bytes)) => {
-                request.content.bytes = bytes;
+                request.ask.content.bytes = bytes;
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
             Err(BodyError::Refused(fault)) => {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
         }
-        let parse_us = request.look().saturating_sub(request.content.waited_us);
+        let parse_us = request.look().saturating_sub(request.ask.content.waited_us);
         let routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
@@ -230,10 +230,10 @@ impl Gateway {
 
     /// A body that streams up, or a connection that becomes another.
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
-        request.content.unread = true;
+        request.ask.content.unread = true;
         let upgrade = intake::is_websocket(session);
         let downstream = &mut session.downstream_session;
-        request.upload = Some(if upgrade { Framing::WebSocket } else { framing(downstream) });
+        request.ask.upload = Some(if upgrade { Framing::WebSocket } else { framing(downstream) });
         let routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
@@ -247,18 +247,18 @@ impl Gateway {
 
     /// Config and plan.
     async fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
-        let chosen = routing::choose(self, &request.tenant, &request.headers).await?;
+        let chosen = routing::choose(self, &request.caller.tenant, &request.ask.headers).await?;
         let mut routing = routing::plan(self, chosen, request).await?;
         if !routing.plan.config().hooks.is_empty() {
             routing.guards = Some(Box::pin(self.guards(&routing, request)).await?);
         }
-        request.untouched_model = request.is_untouched().then(|| target::untouched_model(&routing, request));
+        request.ask.untouched_model = request.is_untouched().then(|| target::untouched_model(&routing, request));
         Ok(routing)
     }
 
     /// The guardrails that the config names. What is wrong with one is told before any target has its turn.
     async fn guards(&self, routing: &routing::Routing, request: &Request) -> Result<Arc<ConfigGuards>, Fault> {
-        let (config, tenant) = (routing.plan.config(), &request.tenant);
+        let (config, tenant) = (routing.plan.config(), &request.caller.tenant);
         let guards = self.calls.guardrails.of_config(config, routing.inline, &tenant.org).await?;
         let is_known = |name: &str| tenant.world.snapshot.guardrail(&tenant.workspace, name).is_some();
         let unknown = guards.saved().find(|name| !is_known(name)).map(hooks::unknown);
@@ -292,7 +292,7 @@ impl Gateway {
         let sent = client::answer_early(session, answer).await;
         if let Some(request) = request {
             let mut record = record::refused(&request, &fault, if sent.is_ok() { length } else { 0 });
-            let mut capture = BodyCapture::new(request.keep, &self.budget);
+            let mut capture = BodyCapture::new(request.caller.keep, &self.budget);
             capture.sent_if_wanted(|| fault.body(dialect).into());
             let (settings, budget) = (&*self.settings, &self.budget);
             RecordBodies { settings, budget, session, request: &request, sent: None, rewritten: None }

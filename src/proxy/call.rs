@@ -33,8 +33,8 @@ impl Resolved<'_> {
             model_span: content.model_span.clone(),
             stream: content.stream,
             wants_usage: content.wants_usage,
-            strict: self.leaf.strict.unwrap_or(true) && request.headers.strict != Some(false),
-            dice: u64::from_le_bytes(last_eight(request.trace.as_bytes())),
+            strict: self.leaf.strict.unwrap_or(true) && request.ask.headers.strict != Some(false),
+            dice: u64::from_le_bytes(last_eight(request.caller.trace.as_bytes())),
             origin: self.aim.origin,
             settings: &self.aim.settings,
             ..raw_call(request)
@@ -43,7 +43,7 @@ impl Resolved<'_> {
 
     /// Strict compliance that somebody asked for, and not just what is so by default.
     fn is_held_to_openai(&self, request: &Request) -> bool {
-        match request.headers.strict {
+        match request.ask.headers.strict {
             None => self.leaf.strict == Some(true),
             Some(strict) => strict && self.leaf.strict != Some(false),
         }
@@ -57,7 +57,7 @@ impl Resolved<'_> {
             return Err(refused(self.provider(), field, why));
         }
         match adjusted {
-            [first, ..] if request.headers.unadjusted => {
+            [first, ..] if request.ask.headers.unadjusted => {
                 let all = adjusted.join(", ");
                 let why = format!("would not arrive as asked ({all}), which x-gateway-adjusted-params: refuse forbids");
                 Err(refused(self.provider(), first, &why))
@@ -93,18 +93,18 @@ impl Prepared {
         client: &HeaderMap,
         aliases: &[String],
     ) -> Result<Self, Fault> {
-        let (route, aim) = (&request.route, &resolved.aim);
+        let (route, aim) = (&request.ask.route, &resolved.aim);
         let operation = route.asked();
         let raw = Raw(aim.adapter);
         let adapter: &dyn Adapter = if route.raw { &raw } else { aim.adapter };
         let endpoint = match adapter.endpoint(operation, route.dialect) {
             Some(endpoint) => endpoint,
-            None if request.upload == Some(Framing::WebSocket) && operation == Operation::Realtime => {
+            None if request.ask.upload == Some(Framing::WebSocket) && operation == Operation::Realtime => {
                 Endpoint { path: route.tail().to_owned().into(), headers: &[] }
             }
             None => return Err(unsupported(operation, resolved.provider())),
         };
-        let out = match request.upload {
+        let out = match request.ask.upload {
             None => {
                 let out = adapter.request(&resolved.call(request))?;
                 resolved.check_adjusted(request, &out.adjusted)?;
@@ -113,9 +113,9 @@ impl Prepared {
             Some(_) => unread(request, (adapter, aim), &endpoint)?,
         };
         let mut head = head::build(request, resolved.leaf, aim, &endpoint, &out, client, aliases)?;
-        if let Some(framing) = request.upload {
+        if let Some(framing) = request.ask.upload {
             head.set_framing(framing);
-        } else if !out.body.is_empty() || matches!(request.method, http::Method::POST | http::Method::PUT) {
+        } else if !out.body.is_empty() || matches!(request.ask.method, http::Method::POST | http::Method::PUT) {
             head.set_framing(Framing::Length(out.body.len()));
         }
         Ok(Self { head, out })
@@ -124,7 +124,7 @@ impl Prepared {
 
 /// What goes up unread is led by its path alone.
 fn unread(request: &Request, (adapter, aim): (&dyn Adapter, &Aim), endpoint: &Endpoint) -> Result<Outgoing, Fault> {
-    let route = &request.route;
+    let route = &request.ask.route;
     let call = Call { model: aim.model.as_deref(), settings: &aim.settings, ..raw_call(request) };
     let path = adapter.relayed(&call)?.unwrap_or_else(|| match &route.query {
         Some(query) => format!("{}?{query}", endpoint.path),
@@ -135,20 +135,20 @@ fn unread(request: &Request, (adapter, aim): (&dyn Adapter, &Aim), endpoint: &En
 
 /// A call that nothing may touch, as an adapter reads its answer.
 pub(crate) fn raw_call(request: &Request) -> Call<'_> {
-    let route = &request.route;
+    let route = &request.ask.route;
     Call {
         operation: route.asked(),
         dialect: route.dialect,
-        method: &request.method,
+        method: &request.ask.method,
         tail: route.tail(),
         query: route.query.as_deref(),
-        body: &request.content.bytes,
+        body: &request.ask.content.bytes,
         model: None,
         model_span: None,
-        stream: request.content.stream,
+        stream: request.ask.content.stream,
         wants_usage: true,
         strict: false,
-        now_ms: request.at.micros() / 1000,
+        now_ms: request.caller.at.micros() / 1000,
         dice: 0,
         origin: 0,
         settings: Settings::none(),

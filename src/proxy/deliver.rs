@@ -63,7 +63,7 @@ impl DeliveryParts {
     /// When the time of a whole request is over.
     pub(crate) fn deadline(&self, request: &Request) -> Option<Deadline> {
         let told = self.settings.total_timeout?;
-        Some(Deadline { at: request.started.checked_add(told)?, told })
+        Some(Deadline { at: request.caller.started.checked_add(told)?, told })
     }
 }
 
@@ -107,7 +107,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
     async fn fault(&mut self, fault: &Fault) -> Delivered {
         self.record.fault = Some(fault.kind().row().label);
         let head = fault_head(&self.parts.names, self.request, fault, self.info);
-        let body = Bytes::from(fault.body(self.request.route.dialect));
+        let body = Bytes::from(fault.body(self.request.ask.route.dialect));
         self.capture.sent(&body);
         self.record.response_bytes = body.len() as u64;
         self.client.whole(head, body).await
@@ -156,7 +156,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// What guardrails said, as the last key of an answer in JSON. What passes through is not touched.
     fn with_results(&self, head: &ResponseHeader, body: Bytes) -> Bytes {
-        let Some(hooks) = self.info.hooks.as_ref().filter(|_| !self.request.route.raw) else { return body };
+        let Some(hooks) = self.info.hooks.as_ref().filter(|_| !self.request.ask.route.raw) else { return body };
         let media = head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase());
         let told = matches!(head.status.as_u16(), 200 | 246 | 446) && media.is_some_and(|media| is_json(&media));
         if told { gateway_guardrails::with_results(&body, &hooks.results) } else { body }
@@ -173,7 +173,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         *self.capture = capture;
         self.decorate(&mut head);
         response.without_idle_clock();
-        let (settings, dialect) = (&self.parts.settings, self.request.route.dialect);
+        let (settings, dialect) = (&self.parts.settings, self.request.ask.route.dialect);
         let deadline = self.parts.deadline(self.request);
         let leader = self.leader.take();
         let mut pump = Pump {
@@ -222,7 +222,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         } else {
             drop(response);
         }
-        self.record.usage = usage_of(ending, self.request.content.bytes.clone()).await;
+        self.record.usage = usage_of(ending, self.request.ask.content.bytes.clone()).await;
         left.map_or(Ok(()), Err)
     }
 
@@ -348,7 +348,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
     async fn followed(mut self, begun: &AnswerHead, follower: Follower) -> Delivered {
         let mut head = head_of(begun.status, &begun.content_type);
         self.decorate(&mut head);
-        let route = &self.request.route;
+        let route = &self.request.ask.route;
         // What passes through is answered as the provider answers, and nothing is said beside it.
         let events = begun.stream && !route.raw && begun.content_type.starts_with("text/event-stream");
         let settings = &self.parts.settings;
@@ -385,7 +385,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// What is no stream, for a client that has its 200 and comments: an error in-band.
     async fn late(&mut self, outcome: Outcome) -> Delivered {
-        let dialect = self.request.route.dialect;
+        let dialect = self.request.ask.route.dialect;
         let failure = match outcome {
             Outcome::Fault(fault) => {
                 self.record.fault = Some(fault.kind().row().label);
@@ -416,7 +416,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
                 in_dialect(dialect, "The provider answered a call for a stream with something else")
             }
         };
-        let told = in_band(self.request.route.operation, &failure);
+        let told = in_band(self.request.ask.route.operation, &failure);
         self.capture.sent(&told);
         self.record.response_bytes += told.len() as u64;
         self.client.piece(Some(told), true).await

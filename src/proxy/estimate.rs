@@ -11,8 +11,8 @@ use serde::de::IgnoredAny;
 
 /// `None`: a call that uses neither tokens nor money by its nature, such as a look at a file.
 pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator<Item = &'a Leaf>) -> Option<Estimate> {
-    let facts = request.route.operation.facts();
-    let looks = matches!(request.method, http::Method::GET | http::Method::DELETE);
+    let facts = request.ask.route.operation.facts();
+    let looks = matches!(request.ask.method, http::Method::GET | http::Method::DELETE);
     if facts.uses == Uses::Nothing || (looks && !facts.opens_session) {
         return None;
     }
@@ -20,8 +20,8 @@ pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator
         return Some(Estimate { prompt: 0, output: None });
     }
     // It is asked for the caller and for each target, mostly of the body as it came.
-    let reckoned = match std::ptr::eq(&*content.bytes, &*request.content.bytes) {
-        true => *request.reckoned.get_or_init(|| Reckoned::of(&content.bytes)),
+    let reckoned = match std::ptr::eq(&*content.bytes, &*request.ask.content.bytes) {
+        true => *request.ask.reckoned.get_or_init(|| Reckoned::of(&content.bytes)),
         false => Reckoned::of(&content.bytes),
     };
     let most = leaves.filter_map(Bounds::overridden).max();

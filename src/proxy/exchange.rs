@@ -169,7 +169,7 @@ impl<'a> Exchange<'a> {
         let target = std::mem::take(&mut attempt.reservation);
         record.charges = Holds { caller: self.admission.take(), target, lost: self.lost }.settle(499, None);
         record::abandoned(&mut record, self.request);
-        let capture = BodyCapture::new(self.request.keep, &self.parts.delivery.budget);
+        let capture = BodyCapture::new(self.request.caller.keep, &self.parts.delivery.budget);
         self.bodies(&attempt).answered(&mut record, capture);
         self.records.push_noted(record, attempt.info.hooks.take());
     }
@@ -223,7 +223,7 @@ impl<'a> Exchange<'a> {
         mut record: Box<LogRecord>,
     ) -> Result<(), ClientLeft> {
         let streamed = matches!(outcome, Outcome::Stream(_));
-        let mut capture = BodyCapture::new(self.request.keep, &self.parts.delivery.budget);
+        let mut capture = BodyCapture::new(self.request.caller.keep, &self.parts.delivery.budget);
         let target = std::mem::take(&mut attempt.reservation);
         let mut holds = Holds { caller: self.admission.take(), target, lost: self.lost };
         let mut judge = None;
@@ -248,7 +248,7 @@ impl<'a> Exchange<'a> {
         }
         let late = attempt.info.late_prices.as_ref();
         if let Some(card) = late.and_then(|prices| prices.of(record.response_model.as_deref())) {
-            holds.price_at(card.clone(), self.request.at);
+            holds.price_at(card.clone(), self.request.caller.at);
             record.card = Some(card);
         }
         // What the cache answers was paid for by another.
@@ -282,9 +282,9 @@ impl<'a> Exchange<'a> {
 
 /// Comments before a stream's first content, for a client that asks for them.
 fn early_keepalive(parts: &DeliveryParts, request: &Request) -> Option<EarlyKeepalive> {
-    let route = &request.route;
+    let route = &request.ask.route;
     let streams = route.operation.facts().answer == AnswerForm::JsonOrEvents;
-    let wanted = request.headers.early_keepalive && request.content.stream && streams && !route.raw;
+    let wanted = request.ask.headers.early_keepalive && request.ask.content.stream && streams && !route.raw;
     let every = parts.settings.stream_keepalive.filter(|_| wanted)?;
     let mut head = deliver::bare_head(200);
     let told = head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

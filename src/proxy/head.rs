@@ -107,10 +107,10 @@ pub(crate) fn build(
     client: &HeaderMap,
     aliases: &[String],
 ) -> Result<HeadPlan, Fault> {
-    let fixed = !request.route.raw && out.path.is_none() && leaf.custom_host.is_none();
+    let fixed = !request.ask.route.raw && out.path.is_none() && leaf.custom_host.is_none();
     let mut head = match &aim.credential {
         Credential::Managed(upstream) if fixed => {
-            let key = (upstream.generation, request.route.operation, request.route.dialect);
+            let key = (upstream.generation, request.ask.route.operation, request.ask.route.dialect);
             prepared(key, request, aim, endpoint)?
         }
         _ => {
@@ -122,7 +122,7 @@ pub(crate) fn build(
         }
     };
     out.headers.iter().for_each(|(name, value)| head.set(name.clone(), value.clone()));
-    let set = &request.headers.provider_headers;
+    let set = &request.ask.headers.provider_headers;
     let unset = leaf.provider_headers.iter().filter(|(name, _)| set.iter().all(|(n, _)| n != name));
     for (name, value) in set.iter().chain(unset) {
         if aim.adapter.takes_header(name, aim.model.as_deref()) && !is_fixed(aim, name) {
@@ -130,7 +130,7 @@ pub(crate) fn build(
         }
     }
     let of_the_hop = of_connection(client);
-    let listed = request.headers.forward_headers.as_ref().unwrap_or(&leaf.forward_headers);
+    let listed = request.ask.headers.forward_headers.as_ref().unwrap_or(&leaf.forward_headers);
     for name in listed.iter() {
         let own = suffix_of(name, aliases).is_some_and(|s| !matches!(s, "trace-id" | "span-id"));
         let own = own || of_the_hop.iter().any(|hop| hop.as_str() == &**name);
@@ -144,7 +144,7 @@ pub(crate) fn build(
         let saved = matches!(aim.credential, Credential::Managed(_));
         let own = matches!(auth(request, aim), AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == name.as_str());
         let credential_place = credential_place || own;
-        if !credential_place || (!saved && request.headers.api_key.is_some()) {
+        if !credential_place || (!saved && request.ask.headers.api_key.is_some()) {
             head.set(HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, value.clone());
         }
     }
@@ -153,7 +153,7 @@ pub(crate) fn build(
 
 /// The client's own headers go along.
 const fn passes(request: &Request) -> bool {
-    request.route.raw || request.upload.is_some()
+    request.ask.route.raw || request.ask.upload.is_some()
 }
 
 /// Made once per thread and state of the integration.
@@ -181,7 +181,7 @@ fn is_key(request: &Request, value: &HeaderValue) -> bool {
     // Shorter ones are no keys, and need not be hashed.
     let known = |word: &str| {
         let long = word.len() >= SHORTEST_KEY;
-        long && (looks_minted(word) || request.tenant.world.snapshot.key(&KeyHash::of(word)).is_some())
+        long && (looks_minted(word) || request.caller.tenant.world.snapshot.key(&KeyHash::of(word)).is_some())
     };
     let apart = |c: char| c.is_whitespace() || matches!(c, '=' | ',' | ';' | ':' | '"' | '\'' | '&' | '?');
     value.to_str().is_ok_and(|v| known(v.trim()) || v.split(apart).any(known))
@@ -191,12 +191,12 @@ fn is_key(request: &Request, value: &HeaderValue) -> bool {
 fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Result<RequestHead, Fault> {
     let whole = format!("{}{path}", aim.base.path);
     let whole = if whole.is_empty() { "/" } else { &whole };
-    let mut head = RequestHead::new(request.method.clone(), whole)
+    let mut head = RequestHead::new(request.ask.method.clone(), whole)
         .map_err(|_| Fault::new(FaultKind::BadHeader, "The path cannot be sent upstream").on("path"))?;
     head.set(header::HOST, value(&aim.base.authority())?);
     if !passes(request) {
         head.set(header::ACCEPT, HeaderValue::from_static("*/*"));
-        if request.method != Method::GET {
+        if request.ask.method != Method::GET {
             head.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
     }
@@ -215,7 +215,7 @@ fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Res
 
 /// How the provider wants the credential of this call.
 fn auth(request: &Request, aim: &Aim) -> AuthStyle {
-    aim.adapter.auth(request.route.raw.then(|| request.route.tail()))
+    aim.adapter.auth(request.ask.route.raw.then(|| request.ask.route.tail()))
 }
 
 /// Puts the credential where the provider wants it.

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 /// Nothing is judged here: the one question that a request without guardrails pays for.
 pub(crate) fn is_unguarded(request: &Request, leaf: &Leaf) -> bool {
-    request.tenant.guardrails.is_none() && leaf.hooks.is_empty()
+    request.caller.tenant.guardrails.is_none() && leaf.hooks.is_empty()
 }
 
 /// All that is looked at to say what guards a target.
@@ -65,7 +65,7 @@ impl HeldRoom for Permit {
 pub(crate) async fn guarded(search: GuardSearch<'_>) -> Result<Option<Box<TargetGuards>>, Fault> {
     let GuardSearch { guardrails, request, routing, leaf, aim, client, aliases, budget } = search;
     let mut chosen = ChosenGuards { guardrails, request, routing, digest: Vec::new() };
-    let defaults = request.tenant.guardrails.as_deref();
+    let defaults = request.caller.tenant.guardrails.as_deref();
     let input = chosen.of(leaf.hooks.input, defaults.map(|d| &d.input[..])).await?;
     chosen.digest.clear();
     let output = chosen.of(leaf.hooks.output, defaults.map(|d| &d.output[..])).await?;
@@ -83,7 +83,7 @@ pub(crate) async fn guarded(search: GuardSearch<'_>) -> Result<Option<Box<Target
         facts: Arc::new(facts(request, aim, client, aliases)),
         request: None,
         request_is_transformed: false,
-        room: Arc::new(RoomOfKey { budget: budget.clone(), key: request.tenant.key.id.0 }),
+        room: Arc::new(RoomOfKey { budget: budget.clone(), key: request.caller.tenant.key.id.0 }),
     })))
 }
 
@@ -93,12 +93,12 @@ fn is_moderation(check: &str) -> bool {
 
 /// The first managed provider of the workspace that serves moderations and is signed in to by a key.
 fn moderator(request: &Request) -> Option<Moderator> {
-    let tenant = &request.tenant;
+    let tenant = &request.caller.tenant;
     let mut providers: Vec<_> = tenant.workspace.providers().collect();
     providers.sort_by(|a, b| a.slug.cmp(&b.slug));
     providers.into_iter().find_map(|provider| {
         let upstream = tenant.world.snapshot.upstream(provider.integration)?;
-        let is_usable = provider.active && provider.expires_at.is_none_or(|end| end > request.at);
+        let is_usable = provider.active && provider.expires_at.is_none_or(|end| end > request.caller.at);
         if !is_usable || !upstream.open_to(tenant.workspace.id) || upstream.grant.is_some() {
             return None;
         }
@@ -136,7 +136,7 @@ impl ChosenGuards<'_> {
                 match entry {
                     Entry::Inline(guardrail) => out.push(guardrail.clone()),
                     Entry::Saved(name) => {
-                        let tenant = &self.request.tenant;
+                        let tenant = &self.request.caller.tenant;
                         let saved = tenant.world.snapshot.guardrail(&tenant.workspace, name);
                         self.add(saved.ok_or_else(|| unknown(name))?, &mut out).await?;
                     }
@@ -152,7 +152,7 @@ impl ChosenGuards<'_> {
 
     /// Each saved one once, however often it is named.
     async fn add(&mut self, saved: &Arc<SavedGuardrail>, out: &mut Vec<Arc<Guardrail>>) -> Result<(), Fault> {
-        let guardrail = self.guardrails.of_saved(saved, &self.request.tenant.org).await?;
+        let guardrail = self.guardrails.of_saved(saved, &self.request.caller.tenant.org).await?;
         if !out.iter().any(|known| Arc::ptr_eq(known, &guardrail)) {
             self.digest.extend_from_slice(saved.id.0.as_bytes());
             self.digest.extend_from_slice(&saved.revision.to_le_bytes());
@@ -170,11 +170,11 @@ pub(crate) fn unknown(name: &str) -> Fault {
 
 /// How the request's body is laid out, as far as guardrails look into it.
 fn shape(request: &Request) -> Shape {
-    if request.upload.is_some() || request.content.bytes.is_empty() {
+    if request.ask.upload.is_some() || request.ask.content.bytes.is_empty() {
         return Shape::Opaque;
     }
-    match request.route.operation {
-        _ if request.route.raw => Shape::Unknown,
+    match request.ask.route.operation {
+        _ if request.ask.route.raw => Shape::Unknown,
         Operation::ChatCompletions => Shape::Chat,
         Operation::Completions => Shape::Completions,
         Operation::Embeddings => Shape::Embeddings,
@@ -190,14 +190,14 @@ fn facts(request: &Request, aim: &Aim, client: &HeaderMap, aliases: &[String]) -
     let own: Vec<_> = headers.keys().filter(|name| is_own(name.as_str(), aliases)).cloned().collect();
     own.iter().for_each(|name| drop(headers.remove(name)));
     Facts {
-        request_type: request.route.operation.name().to_owned(),
-        streams: request.content.stream,
+        request_type: request.ask.route.operation.name().to_owned(),
+        streams: request.ask.content.stream,
         provider: aim.adapter.info().slug.to_owned(),
         model: aim.model.as_deref().unwrap_or_default().to_owned(),
-        asked_model: request.content.model.as_deref().unwrap_or_default().to_owned(),
-        metadata: request.metadata.clone(),
+        asked_model: request.ask.content.model.as_deref().unwrap_or_default().to_owned(),
+        metadata: request.caller.metadata.clone(),
         headers,
-        trace_id: request.trace.to_string(),
+        trace_id: request.caller.trace.to_string(),
     }
 }
 

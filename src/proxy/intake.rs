@@ -5,7 +5,7 @@ use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
 use super::headers::{GatewayHeaders, suffix_of};
 use super::record::CapturePolicy;
-use super::request::{Content, LastLook, Request, Route, Tenant, TenantGuardrails, Waited};
+use super::request::{AskedFor, Caller, Content, LastLook, Request, Route, Tenant, TenantGuardrails, Waited};
 use super::{tenants, trace};
 use crate::live::{Live, World};
 use bytes::Bytes;
@@ -121,30 +121,34 @@ pub(crate) fn receive(
     let span = trace::of(&headers, &trace, gateway.settings.traced);
     let metadata = merge_metadata(&tenant, &headers);
     let request = Box::new(Request {
-        started,
-        at,
-        looked: LastLook::default(),
-        tenant,
-        headers,
-        method: head.method.clone(),
-        route,
-        trace_value: HeaderValue::from_str(&trace).unwrap_or_else(|_| HeaderValue::from_static("?")),
-        trace,
-        client_ip,
-        metadata,
-        credential: credential.map(|c| Secret::new(c.to_owned())),
-        content: Content::default(),
-        reckoned: OnceLock::new(),
-        untouched_model: None,
-        upload: None,
-        auth_us,
-        waited: Waited::default(),
-        keep,
-        span,
+        caller: Caller {
+            tenant,
+            client_ip,
+            started,
+            at,
+            looked: LastLook::default(),
+            auth_us,
+            waited: Waited::default(),
+            trace_value: HeaderValue::from_str(&trace).unwrap_or_else(|_| HeaderValue::from_static("?")),
+            trace,
+            span,
+            metadata,
+            keep,
+        },
+        ask: AskedFor {
+            method: head.method.clone(),
+            route,
+            headers,
+            credential: credential.map(|c| Secret::new(c.to_owned())),
+            content: Content::default(),
+            reckoned: OnceLock::new(),
+            untouched_model: None,
+            upload: None,
+        },
     });
     let refusal = bad_header.or_else(|| permit(&request)).or_else(|| unknown_route(&request));
     let refusal = refusal.or_else(|| saved_only(gateway, &request));
-    let refusal = refusal.or_else(|| request.headers.not_built.clone());
+    let refusal = refusal.or_else(|| request.ask.headers.not_built.clone());
     match refusal {
         Some(fault) => Err(Refused::of(fault, request)),
         None => Ok(request),
@@ -294,8 +298,8 @@ fn scopes(tenant: &Tenant) -> Scopes {
 
 /// The scope that routes of the data plane ask for.
 fn permit(request: &Request) -> Option<Fault> {
-    let scopes = scopes(&request.tenant);
-    let listing = request.route.asked() == Operation::ListModels
+    let scopes = scopes(&request.caller.tenant);
+    let listing = request.ask.route.asked() == Operation::ListModels
         && (scopes.has(Scope::MODELS_LIST) || scopes.has(Scope::VIRTUAL_KEYS_LIST));
     if listing || scopes.has(Scope::COMPLETIONS_WRITE) {
         return None;
@@ -305,17 +309,17 @@ fn permit(request: &Request) -> Option<Fault> {
 
 /// A path that is nothing but the provider's, where the organisation wants none of those.
 fn unknown_route(request: &Request) -> Option<Fault> {
-    let unknown = request.route.operation == Operation::Proxy && request.tenant.org.known_routes_only;
+    let unknown = request.ask.route.operation == Operation::Proxy && request.caller.tenant.org.known_routes_only;
     let told = "Not Found: the organisation has opened known routes only (known_routes_only)";
     unknown.then(|| Fault::new(FaultKind::UnknownRoute, told))
 }
 
 /// Saved-only mode: of several violations the first in this order is told.
 fn saved_only(gateway: &Gateway, request: &Request) -> Option<Fault> {
-    if !gateway.settings.block_inline_config && !request.tenant.org.block_inline_config {
+    if !gateway.settings.block_inline_config && !request.caller.tenant.org.block_inline_config {
         return None;
     }
-    let headers = &request.headers;
+    let headers = &request.ask.headers;
     let inline_config = headers.config.as_ref().is_some_and(|c| c.as_bytes().trim_ascii_start().starts_with(b"{"));
     let inline_provider = headers.provider.as_deref().is_some_and(|p| !p.starts_with('@'));
     let (code, field, what) = if inline_config {

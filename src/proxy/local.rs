@@ -67,11 +67,12 @@ async fn answer(session: &mut Session, status: u16, media: &'static str, body: B
 
 /// The catalogue is listed when it is asked for, or when nothing names a provider to ask.
 fn lists_models(request: &Request) -> bool {
-    request.route.asked() == Operation::ListModels && (request.headers.integrated_models || names_nobody(request))
+    request.ask.route.asked() == Operation::ListModels
+        && (request.ask.headers.integrated_models || names_nobody(request))
 }
 
 fn names_nobody(request: &Request) -> bool {
-    let headers = &request.headers;
+    let headers = &request.ask.headers;
     headers.config.is_none() && headers.provider.is_none() && headers.virtual_key.is_none()
 }
 
@@ -87,8 +88,8 @@ pub(crate) fn catalogued(request: &Request, routing: &Routing) -> Option<Result<
 
 /// The id of the one model that is asked about: the rest of the path, slashes too.
 fn single(request: &Request) -> Option<String> {
-    let id = request.route.path.strip_prefix("/v1/models/").filter(|id| !id.is_empty())?;
-    (request.method == Method::GET).then(|| decoded(id).into_owned())
+    let id = request.ask.route.path.strip_prefix("/v1/models/").filter(|id| !id.is_empty())?;
+    (request.ask.method == Method::GET).then(|| decoded(id).into_owned())
 }
 
 /// Tells what the catalogue said.

@@ -69,13 +69,13 @@ pub(crate) fn of(
     attempt: u32,
 ) -> Box<LogRecord> {
     let info = tried.map(|t| t.info);
-    let tenant = &request.tenant;
+    let tenant = &request.caller.tenant;
     let asked = request.asked_model();
     let total_us = request.elapsed_us();
     Box::new(LogRecord {
-        id: ids::next(request.at),
-        created_at: request.at.plus_micros(i64::try_from(total_us).unwrap_or(0)),
-        trace_id: request.trace.clone(),
+        id: ids::next(request.caller.at),
+        created_at: request.caller.at.plus_micros(i64::try_from(total_us).unwrap_or(0)),
+        trace_id: request.caller.trace.clone(),
         attempt,
         last: false,
         org: tenant.org.id,
@@ -91,12 +91,12 @@ pub(crate) fn of(
         provider: SmolStr::new_static(info.map_or("", |f| f.provider)),
         model: info.and_then(|f| f.model.as_ref()).or(asked).map(short).unwrap_or_default(),
         response_model: None,
-        operation: request.route.operation.name(),
-        method: request.method.as_str().into(),
-        path: short(&request.route.path),
+        operation: request.ask.route.operation.name(),
+        method: request.ask.method.as_str().into(),
+        path: short(&request.ask.route.path),
         status: tried.map_or(0, |t| t.status),
         fault: tried.and_then(|t| t.fault),
-        stream: info.map_or(request.content.stream, |f| f.stream),
+        stream: info.map_or(request.ask.content.stream, |f| f.stream),
         retries: info.map_or(0, |f| f.retries),
         option_index: info.map(|f| short(&f.option_index)).unwrap_or_default(),
         strategy: routing.map_or("", |r| r.plan.config().strategy()),
@@ -110,14 +110,14 @@ pub(crate) fn of(
             gateway_us: info.map_or(total_us, |f| f.own_work_us(request)),
         },
         steps: *steps,
-        request_bytes: info.map_or(request.content.bytes.len() as u64, |f| f.request_bytes),
+        request_bytes: info.map_or(request.ask.content.bytes.len() as u64, |f| f.request_bytes),
         response_bytes: 0,
-        client_ip: request.client_ip,
-        metadata: metadata(&request.metadata),
+        client_ip: request.caller.client_ip,
+        metadata: metadata(&request.caller.metadata),
         adjusted: info.filter(|f| !f.adjusted.is_empty()).map(|f| f.adjusted.join(",").into()).unwrap_or_default(),
         cache: info.map_or(CacheStatus::Disabled, |f| f.cache),
-        trace: request.span.clone(),
-        client: request.headers.client.clone(),
+        trace: request.caller.span.clone(),
+        client: request.ask.headers.client.clone(),
         charges: Vec::new(),
         bodies: None,
         hooks: info.and_then(|f| f.hooks.as_ref()?.told()),
@@ -161,5 +161,6 @@ pub(crate) fn finish(record: &mut LogRecord, request: &Request) {
     record.last = true;
     record.steps.after_us = record.timings.gateway_us.saturating_sub(record.steps.before_us);
     record.timings.total_us = request.look();
-    record.created_at = Timestamp(request.at.0.saturating_add(i64::try_from(record.timings.total_us).unwrap_or(0)));
+    record.created_at =
+        Timestamp(request.caller.at.0.saturating_add(i64::try_from(record.timings.total_us).unwrap_or(0)));
 }

@@ -112,44 +112,44 @@ pub(crate) struct Content {
 impl Request {
     /// The model as policies and records see it until a target says more.
     pub(crate) fn asked_model(&self) -> Option<&Arc<str>> {
-        self.untouched_model.as_ref().map_or(self.content.model.as_ref(), |asked| asked.name.as_ref())
+        self.ask.untouched_model.as_ref().map_or(self.ask.content.model.as_ref(), |asked| asked.name.as_ref())
     }
 
     /// Nobody can say which model is asked for: it may be any.
     pub(crate) fn model_is_unread(&self) -> bool {
-        self.untouched_model.as_ref().map_or(self.content.unread, |asked| asked.unread)
+        self.ask.untouched_model.as_ref().map_or(self.ask.content.unread, |asked| asked.unread)
     }
 
     /// Its key's config cannot be overridden by what the request says.
     pub(crate) fn is_held_to_config(&self) -> bool {
-        self.tenant.key.defaults.as_ref().is_some_and(|defaults| !defaults.allow_config_override)
+        self.caller.tenant.key.defaults.as_ref().is_some_and(|defaults| !defaults.allow_config_override)
     }
 
     /// Goes up as it came: what a config sets of the body counts for nothing.
     pub(crate) const fn is_untouched(&self) -> bool {
-        self.route.raw || self.content.unread
+        self.ask.route.raw || self.ask.content.unread
     }
 
     /// Looks at the clock, for all that happens in this step: whoever may have waited looks again.
     pub(crate) fn look(&self) -> u64 {
-        let us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.looked.0.store(us, Ordering::Relaxed);
+        let us = u64::try_from(self.caller.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.caller.looked.0.store(us, Ordering::Relaxed);
         us
     }
 
     /// Microseconds from when the request's head was read until the clock was last looked at.
     pub(crate) fn elapsed_us(&self) -> u64 {
-        self.looked.0.load(Ordering::Relaxed)
+        self.caller.looked.0.load(Ordering::Relaxed)
     }
 
     /// What is known of the time it took when its plan is made.
     pub(crate) fn steps(&self) -> Steps {
-        Steps { auth_us: self.auth_us, body_us: self.content.waited_us, ..Steps::default() }
+        Steps { auth_us: self.caller.auth_us, body_us: self.ask.content.waited_us, ..Steps::default() }
     }
 
     /// The time of this step, by the request's own clock: limits are counted when they are taken, not at intake.
     pub(crate) fn now(&self) -> Timestamp {
-        self.at.plus_micros(i64::try_from(self.elapsed_us()).unwrap_or(0))
+        self.caller.at.plus_micros(i64::try_from(self.elapsed_us()).unwrap_or(0))
     }
 }
 
@@ -175,21 +175,34 @@ impl Waited {
     }
 }
 
+/// Who asks, and all that goes with it whatever is asked: calls that are no inference need this and nothing else.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct Caller {
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) client_ip: Option<IpAddr>,
     pub(crate) started: Instant,
     pub(crate) at: Timestamp,
     pub(crate) looked: LastLook,
-    pub(crate) tenant: Arc<Tenant>,
-    pub(crate) headers: GatewayHeaders,
-    pub(crate) method: Method,
-    pub(crate) route: Route,
+    /// Microseconds until it was known who asks.
+    pub(crate) auth_us: u64,
+    /// For what nodes share.
+    pub(crate) waited: Waited,
     pub(crate) trace: Arc<str>,
     /// The same, ready for the answer's head.
     pub(crate) trace_value: HeaderValue,
-    pub(crate) client_ip: Option<IpAddr>,
-    /// Workspace over key over request .
+    /// `None` when the call belongs to no trace but its own.
+    pub(crate) span: Option<Arc<Trace>>,
+    /// Workspace over key over request.
     pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) keep: CapturePolicy,
+}
+
+/// What is asked: route, headers and content.
+#[derive(Debug)]
+pub(crate) struct AskedFor {
+    pub(crate) method: Method,
+    pub(crate) route: Route,
+    pub(crate) headers: GatewayHeaders,
     /// The upstream credential that came with the request.
     pub(crate) credential: Option<Secret<String>>,
     pub(crate) content: Content,
@@ -199,11 +212,10 @@ pub(crate) struct Request {
     pub(crate) untouched_model: Option<AskedModel>,
     /// Its body is not held, but streams up.
     pub(crate) upload: Option<crate::upstream::http1::Framing>,
-    /// Microseconds until it was known who asks.
-    pub(crate) auth_us: u64,
-    /// For what nodes share.
-    pub(crate) waited: Waited,
-    pub(crate) keep: CapturePolicy,
-    /// `None` when the call belongs to no trace but its own.
-    pub(crate) span: Option<Arc<Trace>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) caller: Caller,
+    pub(crate) ask: AskedFor,
 }

@@ -129,11 +129,11 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
     let breakers = gateway.breakers.of(&chosen, request);
     let Chosen { config, inline, name, saved } = chosen;
     for (key, value) in &config.metadata {
-        if !request.metadata.iter().any(|(have, _)| have == key) {
-            request.metadata.push((key.clone(), value.clone()));
+        if !request.caller.metadata.iter().any(|(have, _)| have == key) {
+            request.caller.metadata.push((key.clone(), value.clone()));
         }
     }
-    request.headers.integrated_models |= config.fetch_integrated_models;
+    request.ask.headers.integrated_models |= config.fetch_integrated_models;
     let view = gateway.sticks.view();
     let read = OnceLock::new();
     let asked = Asked { request, config: &config, read: &read, breakers: breakers.as_deref() };
@@ -148,8 +148,8 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
 
 /// A key that is held to its config lets a request say nothing that a config says, but for fields of the body.
 fn refuse_overrides(request: &Request) -> Result<(), Fault> {
-    let headers = &request.headers;
-    let slug = request.content.model.as_deref().is_some_and(|model| split_model(model).is_some());
+    let headers = &request.ask.headers;
+    let slug = request.ask.content.model.as_deref().is_some_and(|model| split_model(model).is_some());
     let said = [
         (headers.provider.is_some(), "x-gateway-provider"),
         (headers.virtual_key.is_some(), "x-gateway-virtual-key"),
@@ -214,8 +214,8 @@ impl Routing {
                 return;
             }
             told.extend(untold.drawn.iter().map(|drawn| drawn.key));
-            let (now_ms, waited) = (request.now().micros() / 1000, request.waited.so_far());
-            if !request.waited.during(self.sticks.agree(&untold.drawn, now_ms, waited)).await {
+            let (now_ms, waited) = (request.now().micros() / 1000, request.caller.waited.so_far());
+            if !request.caller.waited.during(self.sticks.agree(&untold.drawn, now_ms, waited)).await {
                 return;
             }
             self.again(request, untold.after);
@@ -254,7 +254,7 @@ impl Asked<'_> {
     /// Hands on all that a choice for this request goes by.
     fn choose<T>(&self, sticks: &View<'_>, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
         let now_ms = self.request.now().micros() / 1000;
-        let tenant = self.request.tenant.workspace.id.0;
+        let tenant = self.request.caller.tenant.workspace.id.0;
         then(&mut Asks {
             dice: &mut ids::dice,
             now_ms,
@@ -268,16 +268,16 @@ impl Asked<'_> {
 
 impl Look for Asked<'_> {
     fn metadata(&self, key: &str) -> Option<&str> {
-        self.request.metadata.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+        self.request.caller.metadata.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
     fn param(&self, key: &str) -> Option<&Value> {
         let place = self.config.params.iter().position(|name| **name == *key)?;
-        let read = self.read.get_or_init(|| params::read(&self.request.content.bytes, &self.config.params));
+        let read = self.read.get_or_init(|| params::read(&self.request.ask.content.bytes, &self.config.params));
         read.get(place)?.as_ref()
     }
 
     fn pathname(&self) -> &str {
-        &self.request.route.path
+        &self.request.ask.route.path
     }
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// The request's content as this target gets it. Raw calls and empty bodies are never touched.
 pub(crate) fn content<'a>(request: &'a Request, leaf: &Leaf) -> Result<Cow<'a, Content>, Fault> {
-    let content = &request.content;
-    if !changes(leaf, content) || request.route.raw || content.bytes.is_empty() {
+    let content = &request.ask.content;
+    if !changes(leaf, content) || request.ask.route.raw || content.bytes.is_empty() {
         return Ok(Cow::Borrowed(content));
     }
     finished(request, leaf, filled(request, leaf)?)
@@ -21,8 +21,8 @@ pub(crate) fn content<'a>(request: &'a Request, leaf: &Leaf) -> Result<Cow<'a, C
 
 /// The body with what the config fills in and sets, before anything is taken out of it.
 pub(crate) fn filled(request: &Request, leaf: &Leaf) -> Result<Bytes, Fault> {
-    let content = &request.content;
-    let is_kept = request.route.raw || content.bytes.is_empty() || !changes(leaf, content);
+    let content = &request.ask.content;
+    let is_kept = request.ask.route.raw || content.bytes.is_empty() || !changes(leaf, content);
     if is_kept || (leaf.defaults.is_empty() && leaf.overrides.is_empty()) {
         return Ok(content.bytes.clone());
     }
@@ -31,9 +31,9 @@ pub(crate) fn filled(request: &Request, leaf: &Leaf) -> Result<Bytes, Fault> {
 
 /// What is left of a filled body once the config has taken out what it drops.
 pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> Result<Cow<'a, Content>, Fault> {
-    let content = &request.content;
+    let content = &request.ask.content;
     let is_same = bytes.as_ptr() == content.bytes.as_ptr() && bytes.len() == content.bytes.len();
-    if request.route.raw || content.bytes.is_empty() || (is_same && leaf.drops.is_empty()) {
+    if request.ask.route.raw || content.bytes.is_empty() || (is_same && leaf.drops.is_empty()) {
         return Ok(Cow::Borrowed(content));
     }
     let mut bytes = bytes;
@@ -41,7 +41,7 @@ pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> R
         bytes = remove(&bytes, leaf.drops.iter().map(|path| &**path)).map_err(no_object)?;
     }
     // Model or stream may have changed, and what is new is held to the same bounds.
-    let found = peek(request.route.operation, &bytes).map_err(|f| {
+    let found = peek(request.ask.route.operation, &bytes).map_err(|f| {
         let message = format!("With the parameters of the config, {}", f.message());
         Fault::new(FaultKind::BadConfig, message).on(f.param().unwrap_or("override_params"))
     })?;

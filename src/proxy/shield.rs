@@ -136,7 +136,7 @@ impl Shield {
 
     /// A place for a call of this key, where the key has a bound.
     pub(crate) fn caller(&self, request: &Request) -> Result<Option<Seat>, Fault> {
-        let key = &request.tenant.key;
+        let key = &request.caller.tenant.key;
         let Some(most) = key.max_parallel else { return Ok(None) };
         self.seat(key.id.0, most, || format!("API key \"{}\"", key.name)).map(Some)
     }

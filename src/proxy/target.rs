@@ -47,8 +47,8 @@ impl Aim {
             Credential::Managed(upstream) => Some(upstream.clone()),
             Credential::None | Credential::Own(_) => None,
         };
-        let (org, settings) = (request.tenant.org.clone(), self.settings.clone());
-        TargetPrices { provider: self.adapter.info().slug, upstream, org, settings, at: request.at }
+        let (org, settings) = (request.caller.tenant.org.clone(), self.settings.clone());
+        TargetPrices { provider: self.adapter.info().slug, upstream, org, settings, at: request.caller.at }
     }
 }
 
@@ -112,10 +112,10 @@ fn choose<'a>(leaf: &'a Leaf, request: &Request) -> Result<Cow<'a, ProviderRef>,
     if !passthrough && !matches!(leaf.provider, ProviderRef::FromRequest) {
         return Ok(Cow::Borrowed(&leaf.provider));
     }
-    if let Some(slug) = &request.headers.virtual_key {
+    if let Some(slug) = &request.ask.headers.virtual_key {
         return Ok(Cow::Owned(ProviderRef::Managed(slug.clone())));
     }
-    if let Some(name) = request.headers.provider.as_ref().filter(|n| !passthrough || n.starts_with('@')) {
+    if let Some(name) = request.ask.headers.provider.as_ref().filter(|n| !passthrough || n.starts_with('@')) {
         return Ok(Cow::Owned(match name.strip_prefix('@') {
             Some(slug) => ProviderRef::Managed(slug.into()),
             None => ProviderRef::Family { slug: name.clone(), key: None },
@@ -123,7 +123,7 @@ fn choose<'a>(leaf: &'a Leaf, request: &Request) -> Result<Cow<'a, ProviderRef>,
     }
     // What asks to be passed through is led by the request alone.
     let set = leaf.model.as_deref().filter(|_| !passthrough);
-    let model = set.or(request.content.model.as_deref()).or(leaf.default_model.as_deref());
+    let model = set.or(request.ask.content.model.as_deref()).or(leaf.default_model.as_deref());
     match model.and_then(split_model) {
         Some((slug, _)) => Ok(Cow::Owned(ProviderRef::Managed(slug.into()))),
         None if passthrough => {
@@ -135,7 +135,7 @@ fn choose<'a>(leaf: &'a Leaf, request: &Request) -> Result<Cow<'a, ProviderRef>,
 }
 
 fn no_provider(request: &Request) -> Fault {
-    let message = if request.headers.config.is_some() {
+    let message = if request.ask.headers.config.is_some() {
         "The config names no provider: give `provider` or `targets` in it, x-gateway-provider, or a model written @slug/model"
     } else {
         "Either x-gateway-config or x-gateway-provider header is required (or a model written @slug/model)"
@@ -145,8 +145,8 @@ fn no_provider(request: &Request) -> Fault {
 
 pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
     let mut aim = aim(leaf, inline, request)?;
-    let own = leaf.custom_host.is_some() || request.headers.custom_host.is_some();
-    if request.route.asked() == Operation::ListModels && !own {
+    let own = leaf.custom_host.is_some() || request.ask.headers.custom_host.is_some();
+    if request.ask.route.asked() == Operation::ListModels && !own {
         relist(&mut aim);
     }
     Ok(aim)
@@ -169,8 +169,8 @@ fn aim(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
         ProviderRef::Family { slug, key } => {
             // Settings of a saved config may hold a secret as well as its key does.
             let saved = !inline && (key.is_some() || !leaf.settings.is_empty());
-            match request.headers.settings.first_binding() {
-                _ if saved && request.headers.custom_host.is_some() => Err(foreign_host()),
+            match request.ask.headers.settings.first_binding() {
+                _ if saved && request.ask.headers.custom_host.is_some() => Err(foreign_host()),
                 Some(name) if saved => Err(foreign_setting(name)),
                 _ => family(slug, key.clone(), leaf, request),
             }
@@ -180,10 +180,10 @@ fn aim(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
 }
 
 fn managed(slug: &Arc<str>, leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
-    let tenant = &request.tenant;
+    let tenant = &request.caller.tenant;
     let unknown = || Fault::new(FaultKind::NoProvider, format!("No provider @{slug} in this workspace")).on("provider");
     let provider = tenant.workspace.provider(slug).ok_or_else(unknown)?;
-    if !provider.active || provider.expires_at.is_some_and(|t| t <= request.at) {
+    if !provider.active || provider.expires_at.is_some_and(|t| t <= request.caller.at) {
         return Err(Fault::new(FaultKind::NoProvider, format!("Provider @{slug} has expired or is not active")));
     }
     let upstream = tenant.world.snapshot.upstream(provider.integration).ok_or_else(unknown)?.clone();
@@ -193,10 +193,10 @@ fn managed(slug: &Arc<str>, leaf: &Leaf, inline: bool, request: &Request) -> Res
             format!("The integration of @{slug} is not open to this workspace"),
         ));
     }
-    if request.headers.custom_host.is_some() || (inline && leaf.custom_host.is_some()) {
+    if request.ask.headers.custom_host.is_some() || (inline && leaf.custom_host.is_some()) {
         return Err(foreign_host());
     }
-    if let Some(name) = request.headers.settings.first_binding() {
+    if let Some(name) = request.ask.headers.settings.first_binding() {
         return Err(foreign_setting(name));
     }
     let settings = with_free(&upstream.settings, request);
@@ -242,14 +242,14 @@ fn permit_model(
         return Ok(());
     }
     let fault = |message: String| Err(Fault::new(FaultKind::NoProvider, message).on("model"));
-    if request.content.model_respelled && models.are_switched() {
+    if request.ask.content.model_respelled && models.are_switched() {
         let why = "where models are switched on and off, no field but `model` may be spelled like it";
         return fault(format!(
             "The body has a field that is `model` but for its case: on the integration {slug}, {why}"
         ));
     }
     // What a batch asks for stands in its file.
-    match model.filter(|_| !request.route.operation.facts().models_in_file) {
+    match model.filter(|_| !request.ask.route.operation.facts().models_in_file) {
         Some(model) => {
             let others = adapter.spellings(model, settings);
             if models.allow_by(std::iter::once(model).chain(others.iter().map(String::as_str))) {
@@ -267,11 +267,11 @@ fn permit_model(
 /// The model to ask a provider for. What goes up as it came asks for what it says itself, in the provider's own way,
 /// whatever the config would set.
 fn asked(adapter: &dyn Adapter, settings: &Settings, leaf: &Leaf, request: &Request) -> Option<Arc<str>> {
-    let body = request.content.model.as_ref();
+    let body = request.ask.content.model.as_ref();
     if !request.is_untouched() {
         return leaf.model.as_ref().or(body).or(leaf.default_model.as_ref()).cloned();
     }
-    let call = Untouched { tail: request.route.tail(), query: request.route.query.as_deref(), settings };
+    let call = Untouched { tail: request.ask.route.tail(), query: request.ask.route.query.as_deref(), settings };
     match adapter.model_place(&call) {
         ModelPlace::Named(model) => Some(model.into()),
         ModelPlace::Body => body.cloned(),
@@ -291,16 +291,16 @@ pub(crate) fn untouched_model(routing: &Routing, request: &Request) -> AskedMode
         }
         found = Some(model);
     }
-    let name = found.unwrap_or_else(|| request.content.model.clone());
-    AskedModel { unread: name.is_none() && request.content.unread, name }
+    let name = found.unwrap_or_else(|| request.ask.content.model.clone());
+    AskedModel { unread: name.is_none() && request.ask.content.unread, name }
 }
 
 /// The family that a leaf leads to, with its settings; `None` where it leads nowhere.
 fn spoken_to(leaf: &Leaf, request: &Request) -> Option<(&'static dyn Adapter, Arc<Settings>)> {
     let (slug, settings) = match &*choose(leaf, request).ok()? {
         ProviderRef::Managed(slug) => {
-            let provider = request.tenant.workspace.provider(slug)?;
-            let upstream = request.tenant.world.snapshot.upstream(provider.integration)?;
+            let provider = request.caller.tenant.workspace.provider(slug)?;
+            let upstream = request.caller.tenant.world.snapshot.upstream(provider.integration)?;
             (upstream.provider.slug.to_owned(), with_free(&upstream.settings, request))
         }
         ProviderRef::Family { slug, .. } => (slug.to_string(), with_free(&leaf.settings, request)),
@@ -311,9 +311,9 @@ fn spoken_to(leaf: &Leaf, request: &Request) -> Option<(&'static dyn Adapter, Ar
 
 /// Reading and deleting what already is names no model; everything else may, in a body that was not understood.
 fn could_name_one(request: &Request) -> bool {
-    let facts = request.route.operation.facts();
-    let reads = matches!(request.method, http::Method::GET | http::Method::DELETE) || facts.about_kept_response;
-    !reads || request.content.unread || facts.opens_session
+    let facts = request.ask.route.operation.facts();
+    let reads = matches!(request.ask.method, http::Method::GET | http::Method::DELETE) || facts.about_kept_response;
+    !reads || request.ask.content.unread || facts.opens_session
 }
 
 /// Where families are that have one address for all: read once.
@@ -325,7 +325,7 @@ static HOMES: LazyLock<AHashMap<&'static str, Arc<BaseUrl>>> = LazyLock::new(|| 
 fn family(slug: &str, key: Option<Secret<String>>, leaf: &Leaf, request: &Request) -> Result<Aim, Fault> {
     let settings = with_free(&leaf.settings, request);
     let adapter = adapter(slug, &settings)?;
-    let host = request.headers.custom_host.clone().or_else(|| leaf.custom_host.clone());
+    let host = request.ask.headers.custom_host.clone().or_else(|| leaf.custom_host.clone());
     let wrong = |wrong: Wrong| Fault::new(FaultKind::BadHeader, wrong.to_string()).on(wrong.field);
     let parsed = |url: &str| {
         let base = BaseUrl::parse(url).map(Arc::new);
@@ -342,7 +342,7 @@ fn family(slug: &str, key: Option<Secret<String>>, leaf: &Leaf, request: &Reques
             None => return Err(no_host(slug)),
         },
     };
-    let credential = key.or_else(|| request.credential.clone()).map_or(Credential::None, Credential::Own);
+    let credential = key.or_else(|| request.ask.credential.clone()).map_or(Credential::None, Credential::Own);
     let grant = cloud::grant(slug, &settings, matches!(credential, Credential::Own(_)), false).map_err(wrong)?;
     let origin = match (&grant, &credential) {
         (Some(grant), _) => number(&grant.id),
@@ -369,7 +369,11 @@ fn adapter(slug: &str, settings: &Settings) -> Result<&'static dyn Adapter, Faul
 
 /// What a request may say beside a saved credential, over what is saved with it.
 fn with_free(saved: &Arc<Settings>, request: &Request) -> Arc<Settings> {
-    if request.headers.settings.is_empty() { saved.clone() } else { Arc::new(request.headers.settings.over(saved)) }
+    if request.ask.headers.settings.is_empty() {
+        saved.clone()
+    } else {
+        Arc::new(request.ask.headers.settings.over(saved))
+    }
 }
 
 fn no_host(slug: &str) -> Fault {

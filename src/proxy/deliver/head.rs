@@ -188,7 +188,7 @@ impl Values {
 
 /// What of the gateway's own headers is known before any target has answered.
 pub(crate) fn announce(names: &ReplyNames, head: &mut ResponseHeader, request: &Request) {
-    edit(head, |headers| put(headers, &names.trace_id, request.trace_value.clone()));
+    edit(head, |headers| put(headers, &names.trace_id, request.caller.trace_value.clone()));
 }
 
 /// The gateway's own headers on an answer of a target.
@@ -233,7 +233,7 @@ impl Told<'_> {
     fn value(&self, slot: Slot, values: &mut Values) -> HeaderValue {
         let none = || HeaderValue::from_static("");
         match (slot, self.info) {
-            (Slot::TraceId, _) => self.request.trace_value.clone(),
+            (Slot::TraceId, _) => self.request.caller.trace_value.clone(),
             (Slot::Retries, Some(info)) => values.number(info.retries),
             (Slot::OptionIndex, Some(info)) => values.text(&info.option_index),
             (Slot::Provider, Some(info)) => HeaderValue::from_static(info.provider),

@@ -39,7 +39,7 @@ impl Meter {
         if !plain || !(200..300).contains(&head.status()) {
             Self::Blind
         } else if media.starts_with(b"text/event-stream") || media.starts_with(MEDIA_TYPE.as_bytes()) {
-            Self::Stream(Accounted::new(adapter.stream(&raw_call(request)), budget, request.route.dialect))
+            Self::Stream(Accounted::new(adapter.stream(&raw_call(request)), budget, request.ask.route.dialect))
         } else if media.starts_with(b"application/json") {
             Self::Whole { adapter, seen: BytesMut::new(), held: None }
         } else {

@@ -18,21 +18,21 @@ use gateway_policies::{Estimate, Hold, Stage, Subject, Used, Wants};
 fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
     let set = routing.plan.config().sets_model && !request.is_untouched();
     let (model, unread) = match aim {
-        Some(aim) => (aim.model.as_deref(), request.content.unread),
+        Some(aim) => (aim.model.as_deref(), request.ask.content.unread),
         // A model that the config sets counts from the target on; until then nobody knows which it will be.
         None if set => (None, true),
         None => (request.asked_model().map(|model| &**model), request.model_is_unread()),
     };
     Subject {
-        api_key: Some(request.tenant.key.id),
-        workspace: request.tenant.workspace.id,
-        metadata: &request.metadata,
+        api_key: Some(request.caller.tenant.key.id),
+        workspace: request.caller.tenant.workspace.id,
+        metadata: &request.caller.metadata,
         virtual_key: aim.map(|a| &*a.virtual_key).filter(|v| !v.is_empty()),
         provider: aim.map(|a| a.adapter.info().slug),
         config: Some(&*routing.config).filter(|c| !c.is_empty()),
         prompt: None,
         model,
-        endpoint_type: request.route.operation.name(),
+        endpoint_type: request.ask.route.operation.name(),
         mcp_server: None,
         mcp_tool: None,
         unread,
@@ -74,10 +74,10 @@ impl Gate<'_> {
     async fn caller(self) -> Result<Hold, Fault> {
         let Self { request, routing, .. } = self;
         let (mut wants, now) = (Wants::default(), request.now());
-        if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
+        if let Some(index) = request.caller.tenant.world.limits(request.caller.tenant.workspace.id) {
             wants.gather(index, Stage::Caller, &subject(request, routing, None), now);
         }
-        let tenant = &request.tenant;
+        let tenant = &request.caller.tenant;
         if let Some(limits) = &tenant.key.limits {
             let whose = (Holder::Key(tenant.key.id), "API key", &tenant.key.name);
             wants.bind(Stage::Caller, whose, limits, now);
@@ -94,7 +94,7 @@ impl Gate<'_> {
             return Ok(Hold::default());
         }
         let leaves = routing.plan.config().leaves().map(|leaf| &**leaf);
-        let estimated = measure(&mut wants, || estimate::of(request, &request.content, leaves), None);
+        let estimated = measure(&mut wants, || estimate::of(request, &request.ask.content, leaves), None);
         self.reserve(Stage::Caller, wants, estimated).await
     }
 
@@ -106,7 +106,7 @@ impl Gate<'_> {
         let slot = self.slot(aim)?;
         let (mut wants, now) = (Wants::default(), request.now());
         wants.charge(caller);
-        if let Some(index) = request.tenant.world.limits(request.tenant.workspace.id) {
+        if let Some(index) = request.caller.tenant.world.limits(request.caller.tenant.workspace.id) {
             wants.gather(index, Stage::Target, &subject(request, routing, Some(aim)), now);
         }
         bind_target(&mut wants, request, aim, now);
@@ -118,7 +118,7 @@ impl Gate<'_> {
         if card.is_none() && wants.are_of_money() {
             self.parts.unpriced.saw(aim.adapter.info().slug, aim.model.as_deref());
         }
-        let rate = card.map(|card| HeldRate { card, at: request.at });
+        let rate = card.map(|card| HeldRate { card, at: request.caller.at });
         let estimated = measure(&mut wants, || estimate::of(request, &resolved.content, leaves), rate.as_ref());
         let hold = self.reserve(Stage::Target, wants, estimated).await?;
         Ok(Reservation { hold, rate, spent: Used::default(), _slot: slot })
@@ -126,7 +126,7 @@ impl Gate<'_> {
 
     /// A place among the calls that the managed provider takes at once.
     fn slot(self, aim: &Aim) -> Result<Option<Seat>, Fault> {
-        let provider = self.request.tenant.workspace.provider(&aim.virtual_key);
+        let provider = self.request.caller.tenant.workspace.provider(&aim.virtual_key);
         let managed = provider.filter(|_| matches!(aim.credential, Credential::Managed(_)));
         managed.map_or(Ok(None), |provider| self.parts.shield.target(provider))
     }
@@ -134,14 +134,14 @@ impl Gate<'_> {
     async fn reserve(self, stage: Stage, mut wants: Wants, estimated: Estimate) -> Result<Hold, Fault> {
         let (request, now) = (self.request, self.request.now());
         let counters = &self.parts.counters;
-        let verdict = match counters.reserve(wants.asks(), now, request.waited.so_far()) {
+        let verdict = match counters.reserve(wants.asks(), now, request.caller.waited.so_far()) {
             Answer::Now(verdict) => verdict,
-            Answer::Later(verdict) => request.waited.during(verdict).await,
+            Answer::Later(verdict) => request.caller.waited.during(verdict).await,
         };
         match verdict {
             Ok(()) => Ok(wants.granted(stage, counters, estimated)),
             Err(refusal) => {
-                let index = request.tenant.world.limits(request.tenant.workspace.id);
+                let index = request.caller.tenant.world.limits(request.caller.tenant.workspace.id);
                 let denied = wants.denied(index.map(|i| &**i), refusal, now);
                 Err(denied.map_or_else(|| Fault::new(FaultKind::Internal, "A limit refused unnamed"), |d| d.fault()))
             }
@@ -165,7 +165,7 @@ fn measure(wants: &mut Wants, estimate: impl FnOnce() -> Option<Estimate>, rate:
 /// Limits of the managed provider and of the integration behind it, for all workspaces and for this one.
 fn bind_target(wants: &mut Wants, request: &Request, aim: &Aim, now: Timestamp) {
     let Credential::Managed(upstream) = &aim.credential else { return };
-    let workspace = &request.tenant.workspace;
+    let workspace = &request.caller.tenant.workspace;
     if let Some(provider) = workspace.provider(&aim.virtual_key)
         && let Some(limits) = &provider.limits
     {

@@ -84,7 +84,8 @@ impl<'a> Turn<'a, '_> {
             Err(fault) => return Ok(Outcome::Fault(fault)),
         };
         let info = &mut attempt.info;
-        info.is_clients_host = request.headers.custom_host.is_some() || (routing.inline && leaf.custom_host.is_some());
+        info.is_clients_host =
+            request.ask.headers.custom_host.is_some() || (routing.inline && leaf.custom_host.is_some());
         info.provider = aim.adapter.info().slug;
         info.virtual_key = aim.virtual_key.clone();
         info.model = aim.model.clone();
@@ -188,7 +189,9 @@ impl<'a> Turn<'a, '_> {
     ) -> Result<Outcome, ClientLeft> {
         let request = self.gate.request;
         // What passes through untouched keeps what the client says of its trace.
-        if let Some(trace) = request.span.as_deref().filter(|_| !request.route.raw && request.upload.is_none()) {
+        if let Some(trace) =
+            request.caller.span.as_deref().filter(|_| !request.ask.route.raw && request.ask.upload.is_none())
+        {
             prepared.head.trace(trace, attempt.number);
         }
         attempt.info.adjusted.clone_from(&prepared.out.adjusted);
@@ -197,7 +200,7 @@ impl<'a> Turn<'a, '_> {
         let mut tries = TargetTries { turn: self, resolved, prepared: &prepared, attempt };
         let called = retries::run(&mut tries, &resolved.leaf.retry, &mut retries).await;
         attempt.info.retries = retries;
-        if request.keep != CapturePolicy::Nothing && request.upload.is_none() {
+        if request.caller.keep != CapturePolicy::Nothing && request.ask.upload.is_none() {
             let scheme = if resolved.aim.base.tls { "https" } else { "http" };
             attempt.sent = Some(Box::new(Sent { scheme, head: prepared.head, body: prepared.out.body }));
         }
@@ -252,7 +255,7 @@ impl<'a> Turn<'a, '_> {
     /// When one try has to be over; `None`: it may take as long as it likes.
     fn limit(&self, resolved: &Resolved<'_>) -> Option<Deadline> {
         let request = self.gate.request;
-        let (own, set) = (request.headers.request_timeout_ms, resolved.leaf.timeout_ms);
+        let (own, set) = (request.ask.headers.request_timeout_ms, resolved.leaf.timeout_ms);
         let shorter = own.zip(set).filter(|_| request.is_held_to_config()).map(|(own, set)| own.min(set));
         let timeout = shorter.or(own).or(set).map(Duration::from_millis);
         let own = timeout.and_then(|told| Some(Deadline { at: Instant::now().checked_add(told)?, told }));
@@ -331,7 +334,7 @@ impl TargetCall<'_> {
             None => (Cow::Borrowed(&prepared.head), None),
             // Boxed, as a token is fetched once for many calls.
             Some(grant) => match Box::pin(parts.credentials.token(grant)).await {
-                Ok(Pass::Keys(..)) if request.upload.is_some() => {
+                Ok(Pass::Keys(..)) if request.ask.upload.is_some() => {
                     let why = "What streams up cannot be signed: use an API key, or send JSON";
                     return Outcome::Fault(Fault::new(FaultKind::Unsupported, why));
                 }
@@ -358,8 +361,8 @@ impl TargetCall<'_> {
 
 /// Tokens are counted here for a provider that answers prompts and has no way to count them.
 fn counts_here(request: &Request, resolved: &Resolved<'_>) -> bool {
-    let has = |operation| resolved.aim.adapter.endpoint(operation, request.route.dialect).is_some();
-    request.route.asked() == Operation::CountTokens && !has(Operation::CountTokens) && has(Operation::Messages)
+    let has = |operation| resolved.aim.adapter.endpoint(operation, request.ask.route.dialect).is_some();
+    request.ask.route.asked() == Operation::CountTokens && !has(Operation::CountTokens) && has(Operation::Messages)
 }
 
 /// An estimate, and called so: the provider's own tokenizer is not at hand.

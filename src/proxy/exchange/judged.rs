@@ -94,7 +94,7 @@ impl<'a> Turn<'a, '_> {
             Ok(filled) => filled,
             Err(fault) => return Ok(Err(Outcome::Fault(fault))),
         };
-        let with_data = request.keep != CapturePolicy::Nothing;
+        let with_data = request.caller.keep != CapturePolicy::Nothing;
         attempt.info.hooks = Some(Box::new(HookNotes { with_data, ..HookNotes::default() }));
         let texts = Texts::new(filled.clone(), guarded.shape, Direction::Input);
         let said = match self.ask_of_request(&guarded, &texts, attempt).await? {
@@ -106,7 +106,7 @@ impl<'a> Turn<'a, '_> {
             notes.note_input(&said);
         }
         if said.verdict == Verdict::Deny {
-            return Ok(Err(self.denied(&guarded, said.soft_deny_200, request.content.stream)));
+            return Ok(Err(self.denied(&guarded, said.soft_deny_200, request.ask.content.stream)));
         }
         let texts = said.rewritten.clone().unwrap_or(texts);
         if said.rewritten.is_some() {
@@ -230,7 +230,7 @@ impl<'a> Turn<'a, '_> {
         mut answer: Box<WholeAnswer>,
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
-        let operation = self.gate.request.route.operation;
+        let operation = self.gate.request.ask.route.operation;
         // Events that pass through are judged by the texts in them; where nobody can read them they are judged as they are.
         let events = is_events(&answer).then(|| transcribed(operation, &answer.body, guarded)).flatten();
         let subject = guarded.answering(events.unwrap_or_else(|| answer.body.clone()), guarded.shape);
@@ -273,7 +273,7 @@ impl<'a> Turn<'a, '_> {
     /// A whole answer to a client that asked for a stream.
     fn as_asked(&self, resolved: &Resolved<'_>, mut answer: Box<WholeAnswer>) -> Outcome {
         let request = self.gate.request;
-        if !resolved.content.stream || !hooks::answers_in_events(request.route.operation) || request.route.raw {
+        if !resolved.content.stream || !hooks::answers_in_events(request.ask.route.operation) || request.ask.route.raw {
             return Outcome::Whole(answer);
         }
         let call = resolved.call(request);
@@ -294,17 +294,17 @@ impl<'a> Turn<'a, '_> {
             shape: guarded.shape,
             model: &guarded.facts.model,
             id: &guarded.facts.trace_id,
-            created_secs: request.at.micros().div_euclid(1_000_000),
+            created_secs: request.caller.at.micros().div_euclid(1_000_000),
         };
         let none = HookResults::default();
         let body = if soft { soft_denial(mine, &none) } else { None };
         let mut answer = match body {
-            None => Box::new(WholeAnswer::new(bare_head(DENIED), denial(request.route.dialect, &none))),
+            None => Box::new(WholeAnswer::new(bare_head(DENIED), denial(request.ask.route.dialect, &none))),
             Some(body) => Box::new(WholeAnswer::new(bare_head(200), body)),
         };
         set_type(&mut answer, "application/json");
         if answer.status() == 200 && stream {
-            answer.body = gateway_providers::made_events(request.route.operation, &answer.body);
+            answer.body = gateway_providers::made_events(request.ask.route.operation, &answer.body);
             set_type(&mut answer, "text/event-stream");
         }
         Outcome::Whole(answer)
@@ -372,7 +372,7 @@ pub(super) fn told_ahead(outcome: Outcome, resolved: &Resolved<'_>, request: &Re
     let Outcome::Stream(mut stream) = outcome else { return outcome };
     let results = attempt.info.hooks.as_ref().and_then(|hooks| hooks.results_ahead());
     let (Some(results), false) = (results, resolved.call(request).strict) else { return Outcome::Stream(stream) };
-    let event = Tap::new(request.route.operation).map(|tap| tap.aside(&results)).unwrap_or_default();
+    let event = Tap::new(request.ask.route.operation).map(|tap| tap.aside(&results)).unwrap_or_default();
     stream.held = [event, stream.held].concat().into();
     Outcome::Stream(stream)
 }

@@ -47,17 +47,17 @@ impl Lookup<'_> {
     pub(crate) fn is_wanted(request: &Request, leaf: &Leaf) -> bool {
         let asked = leaf.cache.is_some_and(|cache| cache.mode == CacheMode::Simple);
         asked
-            && request.headers.debug != Some(false)
-            && request.method == Method::POST
-            && !request.content.unread
+            && request.ask.headers.debug != Some(false)
+            && request.ask.method == Method::POST
+            && !request.ask.content.unread
             && cacheable(request)
     }
 
     pub(crate) async fn run(self, key: Key) -> CacheLookup {
         let Self { cache, request, leaf, limit } = self;
-        let most = request.tenant.org.cache_max_age_s;
+        let most = request.caller.tenant.org.cache_max_age_s;
         let keep = Duration::from_secs(leaf.cache.map_or(0, |cache| cache.keep(most)).into());
-        let fresh = request.headers.cache_refresh;
+        let fresh = request.ask.headers.cache_refresh;
         let follower = match cache.find(key, keep, fresh, request.now()).await {
             Found::Hit(entry) => return CacheLookup::answered(Outcome::Cached(entry), CacheStatus::Hit),
             Found::Leader(leader) => {
@@ -96,8 +96,8 @@ async fn join(mut follower: Follower) -> Option<CacheLookup> {
 
 /// Calls whose answer depends on nothing but the request.
 fn cacheable(request: &Request) -> bool {
-    match request.route.asked() {
-        Operation::Proxy => !request.route.tail().split('/').any(makes_something),
+    match request.ask.route.asked() {
+        Operation::Proxy => !request.ask.route.tail().split('/').any(makes_something),
         asked => asked.facts().cacheable,
     }
 }
@@ -123,7 +123,7 @@ fn makes_something(segment: &str) -> bool {
 /// Never shared across tenants or credentials; beside the body that goes up, everything that shapes what comes
 /// down. Signatures and dates are left out: they are made anew for each call from what is already in.
 pub(crate) fn key(request: &Request, resolved: &Resolved<'_>, prepared: &Prepared) -> Key {
-    let (tenant, route, aim) = (&request.tenant, &request.route, &resolved.aim);
+    let (tenant, route, aim) = (&request.caller.tenant, &request.ask.route, &resolved.aim);
     let call = resolved.call(request);
     let mut key = KeyBuilder::new();
     key.part(tenant.org.id.0.as_bytes()).part(tenant.workspace.id.0.as_bytes());
@@ -144,7 +144,7 @@ pub(crate) fn key(request: &Request, resolved: &Resolved<'_>, prepared: &Prepare
         key.part(name.as_bytes()).part(value);
     }
     key.pieces(prepared.out.body.iter().map(|piece| &piece[..]));
-    let mut metadata: Vec<_> = request.metadata.iter().collect();
+    let mut metadata: Vec<_> = request.caller.metadata.iter().collect();
     metadata.sort();
     key.count(metadata.len());
     for (name, value) in metadata {
@@ -152,7 +152,7 @@ pub(crate) fn key(request: &Request, resolved: &Resolved<'_>, prepared: &Prepare
     }
     // What judges answers changes them, or keeps them back.
     key.part(resolved.guarded.as_ref().map(|guarded| &guarded.digest[..]).unwrap_or_default());
-    key.part(request.headers.cache_namespace.as_deref().unwrap_or_default().as_bytes());
+    key.part(request.ask.headers.cache_namespace.as_deref().unwrap_or_default().as_bytes());
     key.finish()
 }
 

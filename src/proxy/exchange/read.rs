@@ -36,8 +36,8 @@ const MOST_FREE: usize = 64 * 1024;
 /// wherever it leads, or a number that HTTP does not have.
 fn no_answer(status: u16, request: &Request) -> Option<String> {
     // That nothing has changed is an answer to who looks again, and to nobody else.
-    let looks = status == 304 && request.method != http::Method::POST;
-    let redirect = (300..400).contains(&status) && !looks && !request.route.raw;
+    let looks = status == 304 && request.ask.method != http::Method::POST;
+    let redirect = (300..400).contains(&status) && !looks && !request.ask.route.raw;
     match status {
         _ if redirect => Some(format!("The provider answered with a redirect ({status}), which is not followed")),
         600.. => Some(format!("The provider answered with the status {status}, which HTTP does not have")),
@@ -58,20 +58,20 @@ pub(crate) struct Reader<'a> {
 impl Reader<'_> {
     pub(crate) async fn read(self, response: Response) -> Outcome {
         let status = response.status();
-        let route = &self.request.route;
+        let route = &self.request.ask.route;
         let headers = response.head().headers();
         let translated = self.resolved.aim.adapter.translates(route.operation, route.dialect);
         if let Some(why) = no_answer(status, self.request) {
             return broken(&why);
         }
         // Only what is asked for by POST has to have an answer.
-        let bodyless = matches!(status, 204 | 304) && self.request.method != http::Method::POST;
+        let bodyless = matches!(status, 204 | 304) && self.request.ask.method != http::Method::POST;
         let media = headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
         let has_text = is_json(&media) || media.starts_with(b"text/event-stream");
         if route.raw && has_text && self.is_judged(status) {
             return Box::pin(self.held(response)).await;
         }
-        if route.raw || self.request.upload.is_some() || (bodyless && !translated) {
+        if route.raw || self.request.ask.upload.is_some() || (bodyless && !translated) {
             return self.pass(response);
         }
         let encoding = Encoding::of(headers);
@@ -106,7 +106,7 @@ impl Reader<'_> {
     /// Guardrails decide on this answer.
     fn is_judged(&self, status: u16) -> bool {
         let guarded = self.resolved.guarded.as_deref();
-        status == 200 && self.request.upload.is_none() && guarded.is_some_and(TargetGuards::decides_on_answers)
+        status == 200 && self.request.ask.upload.is_none() && guarded.is_some_and(TargetGuards::decides_on_answers)
     }
 
     /// What passes through, held until it was judged. Not a byte of it is changed.
@@ -152,7 +152,7 @@ impl Reader<'_> {
                     let (mut head, mut told) = (head, reply.body);
                     // One that is judged is made a stream when that is done.
                     let streams = self.resolved.content.stream && self.resolved.guarded.is_none();
-                    if streams && answers_in_events(self.request.route.operation) {
+                    if streams && answers_in_events(self.request.ask.route.operation) {
                         let Some(events) = streamed(&call, adapter.info().slug, &told) else {
                             return broken("The provider answered a call for a stream with something else");
                         };
@@ -252,7 +252,7 @@ impl Reader<'_> {
         debug_assert!(told.is_ok(), "a constant header");
         let until = Instant::now() + self.delivery.settings.stream_hold;
         let translator = self.resolved.aim.adapter.stream(&self.resolved.call(self.request));
-        let dialect = self.request.route.dialect;
+        let dialect = self.request.ask.route.dialect;
         let translator = match packing {
             Some(packing) => UnpackedStream::over(translator, packing, dialect),
             None => translator,
@@ -263,7 +263,7 @@ impl Reader<'_> {
             source,
             head,
             pieces: Pieces::default(),
-            capture: BodyCapture::new(self.request.keep, &self.delivery.budget),
+            capture: BodyCapture::new(self.request.caller.keep, &self.delivery.budget),
         };
         loop {
             let left = until.saturating_duration_since(Instant::now());

@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 /// What the catalogue answers.
 pub(super) fn list(request: &Request, routing: &Routing) -> Result<Value, Fault> {
-    let listing = Listing::read(request.route.query.as_deref())?;
+    let listing = Listing::read(request.ask.route.query.as_deref())?;
     let named = named(request, routing);
     let mut items = Vec::new();
     for (provider, upstream) in usable(request) {
         if named.as_ref().is_none_or(|named| named.contains(&&*provider.slug)) {
-            items.extend(models(provider, upstream, request.at));
+            items.extend(models(provider, upstream, request.caller.at));
         }
     }
     Ok(listing.page(items))
@@ -32,9 +32,10 @@ pub(super) fn list(request: &Request, routing: &Routing) -> Result<Value, Fault>
 /// One model, where the id names a provider of the workspace. `None`: what the path asks for is a provider's own business.
 pub(super) fn one(request: &Request, id: &str) -> Option<Result<Value, Fault>> {
     let (slug, model) = split_model(id)?;
-    request.tenant.workspace.provider(slug)?;
+    request.caller.tenant.workspace.provider(slug)?;
     let found = usable(request).find(|(provider, _)| &*provider.slug == slug);
-    let item = found.and_then(|(provider, upstream)| models(provider, upstream, request.at).find(|i| i.model == model));
+    let item =
+        found.and_then(|(provider, upstream)| models(provider, upstream, request.caller.at).find(|i| i.model == model));
     Some(item.map(|item| item.value()).ok_or_else(|| unknown(id)))
 }
 
@@ -48,7 +49,7 @@ pub(super) fn unknown(id: &str) -> Fault {
 /// The providers that a config or the headers name; `None` where nothing narrows the catalogue: nothing names one, or
 /// something is passed through to a provider that the workspace does not manage.
 fn named<'a>(request: &'a Request, routing: &'a Routing) -> Option<Vec<&'a str>> {
-    let headers = &request.headers;
+    let headers = &request.ask.headers;
     let header = headers.provider.as_deref();
     let mut slugs: Vec<&str> = headers.virtual_key.as_deref().into_iter().collect();
     match header.map(|name| name.strip_prefix('@')) {
@@ -68,10 +69,10 @@ fn named<'a>(request: &'a Request, routing: &'a Routing) -> Option<Vec<&'a str>>
 
 /// Providers that this workspace can call now, with what stands behind them.
 fn usable(request: &Request) -> impl Iterator<Item = (&Arc<ManagedProvider>, &Arc<Upstream>)> {
-    let tenant = &request.tenant;
+    let tenant = &request.caller.tenant;
     tenant.workspace.providers().filter_map(|provider| {
         let upstream = tenant.world.snapshot.upstream(provider.integration)?;
-        let usable = provider.active && provider.expires_at.is_none_or(|t| t > request.at);
+        let usable = provider.active && provider.expires_at.is_none_or(|t| t > request.caller.at);
         (usable && upstream.open_to(tenant.workspace.id)).then_some((provider, upstream))
     })
 }

@@ -44,7 +44,7 @@ pub(crate) struct AttemptInfo {
 impl AttemptInfo {
     /// Microseconds that the gateway itself took so far: without waiting for providers and for the client's body.
     pub(crate) fn own_work_us(&self, request: &Request) -> u64 {
-        let waited = self.upstream + self.paused + self.earlier + Duration::from_micros(request.content.waited_us);
+        let waited = self.upstream + self.paused + self.earlier + Duration::from_micros(request.ask.content.waited_us);
         request.elapsed_us().saturating_sub(micros(waited))
     }
 

@@ -150,7 +150,7 @@ pub(crate) struct RecordBodies<'a> {
 impl RecordBodies<'_> {
     /// For the target whose answer the client got, or would have got.
     pub(crate) fn answered(&self, record: &mut LogRecord, capture: BodyCapture) {
-        if !self.request.keep.wants(record) {
+        if !self.request.caller.keep.wants(record) {
             return;
         }
         let written = self.session.response_written();
@@ -167,7 +167,7 @@ impl RecordBodies<'_> {
 
     /// For a target that was left for the next one.
     pub(crate) fn left(&self, record: &mut LogRecord, received: Option<Received<'_>>) {
-        if !self.request.keep.wants(record) {
+        if !self.request.caller.keep.wants(record) {
             return;
         }
         let received = received.map(|answer| Message {
@@ -189,8 +189,8 @@ impl RecordBodies<'_> {
         let client = &self.session.req_header().headers;
         let mut bodies = Box::new(Bodies {
             request: Message {
-                method: request.method.as_str().to_owned(),
-                url: mask::url(&request.route.path, request.route.query.as_deref()),
+                method: request.ask.method.as_str().to_owned(),
+                url: mask::url(&request.ask.route.path, request.ask.route.query.as_deref()),
                 headers: self.headers(client),
                 body: self.asked(),
                 ..Message::default()
@@ -210,7 +210,7 @@ impl RecordBodies<'_> {
 
     /// A relayed body went past unseen.
     fn asked(&self) -> Body {
-        let content = &self.request.content;
+        let content = &self.request.ask.content;
         if let Some(rewritten) = self.rewritten {
             return Body::of(rewritten);
         }
@@ -239,7 +239,7 @@ impl RecordBodies<'_> {
 
     fn headers<'h>(&self, headers: impl IntoIterator<Item = HeaderLine<'h>>) -> Vec<(String, String)> {
         let settings = self.settings;
-        let sensitive = self.request.headers.sensitive.as_deref().unwrap_or_default();
+        let sensitive = self.request.ask.headers.sensitive.as_deref().unwrap_or_default();
         let shown = |(name, value): HeaderLine<'h>| {
             let own = suffix_of(name.as_str(), &settings.header_alias);
             let value = if value.is_sensitive() {

@@ -54,7 +54,7 @@ impl BreakerStates {
         let set = match chosen.saved {
             Some(saved) => find(&self.saved, saved.id, &chosen.config),
             None => {
-                let owner = (request.tenant.workspace.id, chosen.config.fingerprint());
+                let owner = (request.caller.tenant.workspace.id, chosen.config.fingerprint());
                 find(&self.inline, owner, &chosen.config)
             }
         };

@@ -50,7 +50,7 @@ impl Turn<'_, '_> {
         stream: Box<BegunStream>,
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
-        let route = &self.gate.request.route;
+        let route = &self.gate.request.ask.route;
         let shows_results = !resolved.call(self.gate.request).strict;
         let outside = self.gate.parts.guardrails.outside();
         let Some(judge) = StreamJudge::new(route.operation, guarded, outside, shows_results) else {
@@ -98,14 +98,14 @@ impl Turn<'_, '_> {
         stream: Box<BegunStream>,
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
-        let route = &self.gate.request.route;
+        let route = &self.gate.request.ask.route;
         let Some(events) = HeldEvents::new(route.operation) else {
             return Ok(broken("The provider's stream cannot be judged"));
         };
         let BegunStream { head, response, translator, held, ended, .. } = *stream;
         let mut source = Translated { response, translator, dialect: route.dialect, aborted: false, judge: None };
         let mut permit = Permit::new(&self.gate.parts.delivery.budget);
-        permit.charge(self.gate.request.tenant.key.id.0);
+        permit.charge(self.gate.request.caller.tenant.key.id.0);
         let leader = attempt.leader.take();
         let collect = collect(&mut source, events, (held, ended), &mut permit);
         let collected = self.in_time(leader.as_ref(), collect).await;
@@ -146,7 +146,7 @@ impl Turn<'_, '_> {
 
     /// What the record keeps begins with what leaves: what was read before may never do so.
     fn capture(&self, held: &Bytes) -> BodyCapture {
-        let mut capture = BodyCapture::new(self.gate.request.keep, &self.gate.parts.delivery.budget);
+        let mut capture = BodyCapture::new(self.gate.request.caller.keep, &self.gate.parts.delivery.budget);
         capture.sent(held);
         capture
     }
@@ -170,7 +170,7 @@ impl Turn<'_, '_> {
         let model = ending.model.clone();
         // The upstream is let go before anything is counted.
         drop(source);
-        let usage = usage_of(ending, self.gate.request.content.bytes.clone()).await;
+        let usage = usage_of(ending, self.gate.request.ask.content.bytes.clone()).await;
         let mut denied = self.denied(guarded, soft, resolved.content.stream);
         if let Outcome::Whole(answer) = &mut denied {
             (answer.usage, answer.model) = (usage, model);
