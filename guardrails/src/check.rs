@@ -213,6 +213,12 @@ pub(crate) trait Finder: Debug + Send + Sync {
     /// that cannot be said.
     fn held(&self, text: &str, overlap: usize) -> usize;
 
+    /// Whether every match begins in what is held, so that nothing that was let go can be part of one. Never where
+    /// `held` is bounded by an overlap that is shorter than what may be found.
+    fn holds_all(&self, _overlap: usize) -> bool {
+        false
+    }
+
     /// Whether a text that holds a match holds one whatever follows.
     fn settles(&self) -> bool {
         false

@@ -8,7 +8,7 @@ mod lane;
 mod redactor;
 mod tool_call;
 
-pub use guard::{Guard, LaneId, LaneKind, Piece, Released, Stop, WindowAsk};
+pub use guard::{Guard, LaneId, LaneKind, Piece, Released, Stop, WaitingText, WindowAsk};
 pub use hold::{Hold, HoldLimit, MOST_HOLD};
 use tool_call::content_of_call;
 pub use tool_call::{ToolCallJudged, judge_tool_call};

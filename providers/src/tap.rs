@@ -1,15 +1,19 @@
 //! Listens to a stream as its client will read it: which texts each event carries, and where in its bytes they stand, so
 //! that they can be judged before the event leaves, and changed without touching another byte. What is heard is what is
-//! sent, whichever provider said it and through whichever translation it came. Knows no rule about texts.
+//! sent, whichever provider said it and through whichever translation it came. An event that is like the one before it,
+//! but for its text, is not read anew. Knows no rule about texts.
 
+mod alike;
 mod chat;
 mod json;
 mod messages;
 mod responses;
 
 use crate::sse;
+use alike::{Alike, Vary};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Operation;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Which text of an answer it is.
@@ -63,6 +67,8 @@ pub struct TappedEvent {
     pub is_call: bool,
     /// Values that are about the text as it was: probabilities and offsets. With what stands in their place.
     about: Vec<(Range<usize>, &'static str)>,
+    /// Values that differ from event to event and say nothing.
+    varies: Vec<(Range<usize>, Vary)>,
 }
 
 impl TappedEvent {
@@ -113,44 +119,90 @@ enum TapDialect {
     Responses(responses::TappedResponses),
 }
 
+/// Shapes of events that come again and again: one for each choice and kind of text.
+const MOST_ALIKE: usize = 4;
+
 #[derive(Debug)]
-pub struct Tap(TapDialect);
+pub struct Tap {
+    dialect: TapDialect,
+    /// The last that fitted comes first.
+    alike: Vec<Alike>,
+}
+
+/// What stands next in a stream.
+#[derive(Debug)]
+pub enum Heard<'e> {
+    /// A piece of one text and nothing else: an event like one before it.
+    Text(HeardText<'e>),
+    Event(TappedEvent),
+}
+
+#[derive(Debug)]
+pub struct HeardText<'e> {
+    pub lane: TextLane,
+    pub text: Cow<'e, str>,
+    /// Where its event stands.
+    pub event: Range<usize>,
+}
 
 impl Tap {
     /// For the clients of an operation whose answers stream; `None`: nobody knows how they read them.
     pub fn new(operation: Operation) -> Option<Self> {
-        match operation {
-            Operation::ChatCompletions | Operation::Completions => {
-                Some(Self(TapDialect::Chat(chat::TappedChunks::default())))
+        let dialect = match operation {
+            Operation::ChatCompletions | Operation::Completions => TapDialect::Chat(chat::TappedChunks::default()),
+            Operation::Messages => TapDialect::Messages(messages::TappedMessages::default()),
+            Operation::Responses => TapDialect::Responses(responses::TappedResponses::default()),
+            _ => return None,
+        };
+        Some(Self { dialect, alike: Vec::new() })
+    }
+
+    /// The event at `at` of whole events, as a translator gives them, and where the next one begins.
+    pub fn next<'e>(&mut self, events: &'e Bytes, at: usize) -> Result<(Heard<'e>, usize), Untappable> {
+        let rest = &events[at..];
+        for place in 0..self.alike.len() {
+            let Some(fit) = self.alike[place].fit(rest) else { continue };
+            if let (Some(number), TapDialect::Responses(responses)) = (fit.number, &mut self.dialect) {
+                responses.counted(number);
             }
-            Operation::Messages => Some(Self(TapDialect::Messages(messages::TappedMessages::default()))),
-            Operation::Responses => Some(Self(TapDialect::Responses(responses::TappedResponses::default()))),
-            _ => None,
+            let end = at + fit.length;
+            self.alike[..=place].rotate_right(1);
+            return Ok((Heard::Text(HeardText { lane: fit.lane, text: fit.text, event: at..end }), end));
         }
+        let length = sse::event_len(rest).unwrap_or(rest.len());
+        let event = self.one(events.slice(at..at + length))?;
+        if let Some(alike) = Alike::of(&event) {
+            self.alike.truncate(MOST_ALIKE - 1);
+            self.alike.insert(0, alike);
+        }
+        Ok((Heard::Event(event), at + length))
+    }
+
+    /// An event that was heard as a text before, with its places.
+    pub fn read_again(&mut self, event: Bytes) -> Result<TappedEvent, Untappable> {
+        self.one(event)
     }
 
     /// Takes whole events, as a translator gives them.
     pub fn read(&mut self, events: &Bytes) -> Result<Vec<TappedEvent>, Untappable> {
-        let mut out = Vec::new();
-        for event in sse::events(events) {
-            let bytes = events.slice_ref(event);
-            let Some(data) = sse::data(event) else {
-                out.push(TappedEvent { bytes, is_aside: true, ..TappedEvent::default() });
-                continue;
-            };
-            // Data of several lines is written in one, so that every text has one place.
-            let bytes = match &data {
-                std::borrow::Cow::Borrowed(_) => bytes,
-                std::borrow::Cow::Owned(data) => sse::event(name(event).as_deref(), data),
-            };
-            out.push(self.event(bytes)?);
-        }
-        Ok(out)
+        sse::events(events).map(|event| self.one(events.slice_ref(event))).collect()
+    }
+
+    fn one(&mut self, bytes: Bytes) -> Result<TappedEvent, Untappable> {
+        let Some(data) = sse::data(&bytes) else {
+            return Ok(TappedEvent { bytes, is_aside: true, ..TappedEvent::default() });
+        };
+        // Data of several lines is written in one, so that every text has one place.
+        let bytes = match data {
+            Cow::Borrowed(_) => bytes,
+            Cow::Owned(data) => sse::event(name(&bytes).as_deref(), &data),
+        };
+        self.event(bytes)
     }
 
     fn event(&mut self, bytes: Bytes) -> Result<TappedEvent, Untappable> {
         let whole = bytes.clone();
-        let Some(std::borrow::Cow::Borrowed(data)) = sse::data(&whole) else { return Err(Untappable) };
+        let Some(Cow::Borrowed(data)) = sse::data(&whole) else { return Err(Untappable) };
         let data = std::str::from_utf8(data).map_err(|_| Untappable)?;
         if data.trim().is_empty() {
             return Ok(TappedEvent { bytes, is_aside: true, ..TappedEvent::default() });
@@ -162,7 +214,7 @@ impl Tap {
             return Ok(tapped);
         }
         let places = json::EventPlaces { start: whole.as_ptr() as usize };
-        match &mut self.0 {
+        match &mut self.dialect {
             TapDialect::Chat(chunks) => chunks.read(data, places, &mut tapped),
             TapDialect::Messages(events) => events.read(data, places, &mut tapped),
             TapDialect::Responses(events) => events.read(data, places, &mut tapped),
@@ -173,7 +225,7 @@ impl Tap {
 
     /// Ends the answer as one that a filter has stopped, behind all that went down.
     pub fn refuse(&mut self) -> Bytes {
-        match &mut self.0 {
+        match &mut self.dialect {
             TapDialect::Chat(chunks) => chunks.refuse(),
             TapDialect::Messages(events) => events.refuse(),
             TapDialect::Responses(events) => events.refuse(),
@@ -182,7 +234,7 @@ impl Tap {
 
     /// An event of the gateway's own, which clients that asked for extras read.
     pub fn aside(&self, json: &str) -> Bytes {
-        let name = if matches!(self.0, TapDialect::Chat(_)) { None } else { Some("hook_results") };
+        let name = if matches!(self.dialect, TapDialect::Chat(_)) { None } else { Some("hook_results") };
         sse::event(name, json.as_bytes())
     }
 }

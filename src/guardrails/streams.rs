@@ -14,13 +14,24 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use gateway_domain::Operation;
+use gateway_domain::{Operation, Timestamp};
 use gateway_guardrails::outside::Answer;
 use gateway_guardrails::stream::{Guard, LaneId, LaneKind, MOST_HOLD, Piece, Released};
 use gateway_guardrails::{Direction, Guardrail, HookResults, Judged, Run, StreamMode, Subject, Timing, Verdict};
-use gateway_providers::tap::{Tap, TappedEvent, TextKind, TextLane};
+use gateway_providers::tap::{Heard, HeardText, Tap, TappedEvent, TextKind, TextLane};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// An event that waits for its text to be judged.
+#[derive(Debug)]
+enum QueuedEvent {
+    /// Of one text, like many others: it is read only where something else is to stand in its place.
+    Text {
+        bytes: Bytes,
+        lane: TextLane,
+    },
+    Event(HeldEvent),
+}
 
 /// An event on its way, with what becomes of the arguments of calls in it.
 #[derive(Debug)]
@@ -40,14 +51,18 @@ pub(crate) struct StreamJudge {
     guarded: Arc<TargetGuards>,
     outside: Arc<OutsideAnswers>,
     /// Of the guardrails that judge as the text flows.
-    guard: Option<Box<Guard<HeldEvent>>>,
+    guard: Option<Box<Guard<QueuedEvent>>>,
     asked: FuturesUnordered<AskedWindow>,
     /// Events since a call was opened, and the calls that are open.
     calls: Vec<HeldEvent>,
     open_calls: Vec<TextLane>,
     call_bytes: usize,
-    /// Texts of which pieces came, and what of them has left.
+    /// Texts of which pieces came, and what of them has left where it is told once more, whole.
     told: Vec<(TextLane, String)>,
+    told_bytes: usize,
+    tells_twice: bool,
+    /// There was no room for it: what is told once more goes down as it came.
+    is_told_lost: bool,
     /// Kept only where something is judged as a whole.
     transcript: Option<Transcript>,
     /// For what is kept of the answer, and for calls that are not whole.
@@ -100,6 +115,9 @@ impl StreamJudge {
             open_calls: Vec::new(),
             call_bytes: 0,
             told: Vec::new(),
+            told_bytes: 0,
+            tells_twice: operation == Operation::Responses,
+            is_told_lost: false,
             transcript: wants_whole.then(Transcript::default),
             room: GrowingRoom::new(&guarded.room),
             out: BytesMut::new(),
@@ -119,11 +137,68 @@ impl StreamJudge {
         if self.stop.is_some() || events.is_empty() {
             return;
         }
-        match self.tap.read(events) {
-            Ok(events) => events.into_iter().for_each(|event| self.take(event)),
-            Err(_) => self.fail_all("UnreadableEvent", "An event of the answer cannot be read"),
+        let (mut at, now) = (0, clock::now());
+        while at < events.len() {
+            match self.tap.next(events, at) {
+                Ok((Heard::Text(heard), end)) => {
+                    self.hear(&heard, events, now);
+                    at = end;
+                }
+                Ok((Heard::Event(event), end)) => {
+                    self.take(event);
+                    at = end;
+                }
+                Err(_) => {
+                    self.fail_all("UnreadableEvent", "An event of the answer cannot be read");
+                    break;
+                }
+            }
         }
         self.flow();
+    }
+
+    /// A piece of one text, in an event like others: it leaves as it is, or waits unread.
+    fn hear(&mut self, heard: &HeardText<'_>, events: &Bytes, now: Timestamp) {
+        if !self.calls.is_empty() {
+            if let Ok(event) = self.tap.read_again(events.slice(heard.event.clone())) {
+                self.take(event);
+            }
+            return;
+        }
+        self.keep(heard.lane, &heard.text);
+        let waits = self.guard.as_mut().and_then(|guard| guard.hear(lane(heard.lane), &heard.text, now));
+        match (waits, &mut self.guard) {
+            (Some(text), Some(guard)) => {
+                let bytes = events.slice(heard.event.clone());
+                guard.queue(QueuedEvent::Text { bytes, lane: heard.lane }, text);
+            }
+            _ => {
+                self.has_text_left |= self.guard.is_none() || !heard.text.is_empty();
+                self.out.extend_from_slice(&events[heard.event.clone()]);
+                self.tell(heard.lane, &heard.text);
+            }
+        }
+    }
+
+    /// Notes a piece of text that came.
+    fn keep(&mut self, lane: TextLane, text: &str) {
+        if !text.is_empty() && !self.has_heard(lane) {
+            self.told.push((lane, String::new()));
+        }
+        let Some(transcript) = &mut self.transcript else { return };
+        transcript.add(lane, text);
+        if !transcript.is_too_long() && !self.room.holds(transcript.bytes() + self.call_bytes + self.told_bytes) {
+            transcript.give_up();
+        }
+    }
+
+    /// Notes a piece of text that leaves.
+    fn tell(&mut self, lane: TextLane, text: &str) {
+        let Some((_, told)) = self.told.iter_mut().find(|(known, _)| *known == lane && self.tells_twice) else {
+            return;
+        };
+        told.push_str(text);
+        self.told_bytes += text.len();
     }
 
     /// Nothing comes any more.
@@ -258,17 +333,7 @@ impl StreamJudge {
     fn take(&mut self, event: TappedEvent) {
         let heard: Vec<bool> = event.texts.iter().map(|text| !text.is_echo || !self.has_heard(text.lane)).collect();
         for (text, _) in event.texts.iter().zip(&heard).filter(|(text, heard)| **heard && !text.text.is_empty()) {
-            if !self.has_heard(text.lane) {
-                self.told.push((text.lane, String::new()));
-            }
-            if let Some(transcript) = &mut self.transcript {
-                transcript.add(text.lane, &text.text);
-            }
-        }
-        if let Some(transcript) = self.transcript.as_mut().filter(|t| !t.is_too_long())
-            && !self.room.holds(transcript.bytes() + self.call_bytes)
-        {
-            transcript.give_up();
+            self.keep(text.lane, &text.text);
         }
         let arguments = vec![None; event.texts.len()];
         let waiting = HeldEvent { event, arguments, judged: heard };
@@ -314,7 +379,7 @@ impl StreamJudge {
     }
 
     fn kept_bytes(&self) -> usize {
-        self.transcript.as_ref().filter(|t| !t.is_too_long()).map_or(0, Transcript::bytes)
+        self.told_bytes + self.transcript.as_ref().filter(|t| !t.is_too_long()).map_or(0, Transcript::bytes)
     }
 
     /// Judges the calls that are held, and lets them on: one that is changed in one piece.
@@ -364,7 +429,7 @@ impl StreamJudge {
         let pieces: Vec<Piece> =
             pieces.map(|(text, _)| Piece { lane: lane(text.lane), text: text.text.clone() }).collect();
         let closed = waiting.event.closed.clone();
-        guard.push(waiting, pieces, now);
+        guard.push(QueuedEvent::Event(waiting), pieces, now);
         for closed in closed {
             for (known, _) in &self.told {
                 let same_choice = closed.choice.is_none_or(|choice| choice == known.choice);
@@ -391,6 +456,15 @@ impl StreamJudge {
         for released in guard.take() {
             self.release(released);
         }
+        // What is told once more has to be there then.
+        if self.told_bytes > 0 && self.stop.is_none() && !self.room.holds(self.kept_bytes() + self.call_bytes) {
+            (self.told_bytes, self.tells_twice, self.is_told_lost) = (0, false, true);
+            self.told.iter_mut().for_each(|(_, told)| *told = String::new());
+            if let Some(guard) = &mut self.guard {
+                guard.fail("HoldLimit", "The answer is longer than what can be held to be judged", clock::now());
+            }
+            return self.flow();
+        }
         if self.stop.is_some() && self.said.is_none() {
             // What has not left does not leave.
             self.asked = FuturesUnordered::new();
@@ -398,20 +472,37 @@ impl StreamJudge {
         }
     }
 
-    fn release(&mut self, released: Released<HeldEvent>) {
-        let HeldEvent { event, arguments, judged } = released.event;
-        let mut pieces = released.texts.into_iter();
+    fn release(&mut self, released: Released<QueuedEvent>) {
+        let held = match released.event {
+            QueuedEvent::Event(held) => held,
+            QueuedEvent::Text { bytes, lane } if !released.is_touched => {
+                let text = released.texts.first().map_or("", String::as_str);
+                self.has_text_left |= !text.is_empty();
+                self.out.extend_from_slice(&bytes);
+                return self.tell(lane, text);
+            }
+            QueuedEvent::Text { bytes, .. } => {
+                // It was like one that was read, so that it can be.
+                let Ok(event) = self.tap.read_again(bytes) else { return };
+                HeldEvent { event, arguments: vec![None], judged: vec![true] }
+            }
+        };
+        self.release_read(held, released.texts);
+    }
+
+    fn release_read(&mut self, held: HeldEvent, texts: Vec<String>) {
+        let HeldEvent { event, arguments, judged } = held;
+        let mut pieces = texts.into_iter();
         let mut texts: Vec<Option<String>> = Vec::with_capacity(event.texts.len());
         for ((tapped, heard), arguments) in event.texts.iter().zip(&judged).zip(arguments) {
             texts.push(match (heard, tapped.lane.kind) {
                 (true, TextKind::Tool) => arguments,
                 (true, _) => {
                     let text = pieces.next().unwrap_or_default();
-                    if let Some((_, told)) = self.told.iter_mut().find(|(lane, _)| *lane == tapped.lane) {
-                        told.push_str(&text);
-                    }
+                    self.tell(tapped.lane, &text);
                     Some(text)
                 }
+                (false, _) if self.is_told_lost => None,
                 (false, _) => self.told.iter().find(|(lane, _)| *lane == tapped.lane).map(|(_, told)| told.clone()),
             });
         }

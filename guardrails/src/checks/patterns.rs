@@ -48,6 +48,10 @@ impl Finder for PatternFinder {
         .min(text.len())
     }
 
+    fn holds_all(&self, overlap: usize) -> bool {
+        matches!(self.pattern.reach(), Reach::Within(reach) if reach.saturating_sub(1) <= overlap)
+    }
+
     fn settles(&self) -> bool {
         self.pattern.is_plain()
     }

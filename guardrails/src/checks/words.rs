@@ -22,6 +22,39 @@ pub(crate) struct WordFinder {
     /// The same, in the order of their bytes.
     sorted: Vec<String>,
     longest: usize,
+    starts: Starts,
+}
+
+/// Bytes that words begin with, one and two of them: most places of a text are none.
+#[derive(Debug)]
+struct Starts {
+    first: [bool; 256],
+    /// A bit for each pair.
+    pairs: Box<[u64; 1024]>,
+}
+
+impl Starts {
+    fn of(words: &[String]) -> Self {
+        let mut starts = Self { first: [false; 256], pairs: Box::new([0; 1024]) };
+        for word in words.iter().map(String::as_bytes).filter(|word| word.len() > 1) {
+            starts.first[usize::from(word[0])] = true;
+            let pair = usize::from(u16::from_be_bytes([word[0], word[1]]));
+            starts.pairs[pair / 64] |= 1 << (pair % 64);
+        }
+        starts
+    }
+
+    /// Whether a word that goes on may begin so; false is certain.
+    fn may_begin(&self, start: &[u8]) -> bool {
+        match start {
+            [] => false,
+            [one] => self.first[usize::from(*one)],
+            [one, two, ..] => {
+                let pair = usize::from(u16::from_be_bytes([*one, *two]));
+                self.pairs[pair / 64] & (1 << (pair % 64)) != 0
+            }
+        }
+    }
 }
 
 impl WordFinder {
@@ -34,11 +67,15 @@ impl WordFinder {
         let mut sorted = words.clone();
         sorted.sort_unstable();
         let longest = words.iter().map(String::len).max().unwrap_or(0);
-        Ok(Self { automaton, words, sorted, longest })
+        let starts = Starts::of(&words);
+        Ok(Self { automaton, words, sorted, longest, starts })
     }
 
     /// Whether a word begins with this and goes on.
     fn begins_a_word(&self, start: &[u8]) -> bool {
+        if !self.starts.may_begin(start) {
+            return false;
+        }
         let at = self.sorted.partition_point(|w| w.as_bytes() <= start);
         self.sorted.get(at).is_some_and(|w| w.as_bytes().starts_with(start))
     }
@@ -59,6 +96,10 @@ impl Finder for WordFinder {
         let bytes = text.as_bytes();
         let most = self.longest.saturating_sub(1).min(bytes.len());
         (bytes.len() - most..bytes.len()).find(|at| self.begins_a_word(&bytes[*at..])).map_or(0, |at| bytes.len() - at)
+    }
+
+    fn holds_all(&self, _overlap: usize) -> bool {
+        true
     }
 
     fn settles(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Holds the events of one stream until what they carry was judged, and lets them go in the order in which they came.
 //! Events are opaque; the caller says which texts they carry, and puts other texts in their places.
 
-use super::lane::{CheckAt, Failed, How, Judging, Lane, Plan};
+use super::lane::{CheckAt, Failed, How, Judging, Lane, Plan, PushedPiece};
 use super::{content_of_call, judge_tool_call};
 use crate::Direction;
 use crate::check::{Case, CheckError, Facts, Outcome, Step, Streaming};
@@ -53,6 +53,10 @@ pub struct Released<E> {
     /// It carried text and carries none any more; it may be dropped if it says nothing else.
     pub is_emptied: bool,
 }
+
+/// A text that waits, whose event is to be queued.
+#[derive(Debug)]
+pub struct WaitingText(HeldPiece);
 
 /// Why nothing more leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,6 +185,40 @@ impl<E> Guard<E> {
         }
         let calls = std::mem::take(&mut self.calls);
         self.queue.push_back(Held { event, pieces: held, calls });
+    }
+
+    /// Judges the only text of an event. `None`: nothing waits, and it may leave at once as it is. Else it is to be queued.
+    pub fn hear(&mut self, lane: LaneId, text: &str, now: Timestamp) -> Option<WaitingText> {
+        let had_text = !text.is_empty();
+        // Nothing leaves any more.
+        let never = || Some(WaitingText(HeldPiece { lane: 0, number: usize::MAX, had_text }));
+        if self.stop.is_some() {
+            return never();
+        }
+        let Some(at) = self.lane(lane) else {
+            self.fail_all(&CheckError::closed("LaneLimit", "The answer has too many texts"), now);
+            return never();
+        };
+        let pushed = match self.queue.is_empty() && self.calls.is_empty() {
+            true => self.lanes[at].pass(text, millis(now)),
+            false => {
+                let (number, failed) = self.lanes[at].push(text, millis(now));
+                Some(PushedPiece { number, failed })
+            }
+        };
+        let PushedPiece { number, failed } = pushed?;
+        if !failed.is_empty() {
+            self.note(failed, now);
+        }
+        Some(WaitingText(HeldPiece { lane: at, number, had_text }))
+    }
+
+    /// Holds an event for a text that waits.
+    pub fn queue(&mut self, event: E, text: WaitingText) {
+        if self.stop.is_none() {
+            let calls = std::mem::take(&mut self.calls);
+            self.queue.push_back(Held { event, pieces: vec![text.0], calls });
+        }
     }
 
     /// A text is whole: finish reason, end of its block.

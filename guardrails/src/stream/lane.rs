@@ -128,42 +128,43 @@ impl Stage {
             return Ok(if text.is_empty() { Vec::new() } else { vec![Decision::Pass(text.len())] });
         }
         match (&mut self.work, &self.judging.how) {
-            (Work::Scan(scanner), how) => {
+            (Work::Scan(scanner), How::Redact(_)) => {
                 scanner.push(text);
-                let forbids = matches!(how, How::Forbid(_));
-                let limit = |_| Some(CheckError::from(crate::pattern::StepLimit));
-                let breaks = !text.is_empty() && forbids && scanner.matches_nothing().unwrap_or(false);
-                let decided = scanner.decide(is_end).map_err(|e| Failed { at: self.judging.at, error: limit(e) })?;
-                if breaks || (forbids && decided.iter().any(|d| matches!(d, Decision::Hit { .. }))) {
-                    return Err(self.fail(None));
-                }
-                Ok(decided)
+                scanner.decide(is_end).map_err(|limit| Failed { at: self.judging.at, error: Some(limit.into()) })
+            }
+            _ => {
+                let passed = self.feed_judge(text, is_end, now_ms)?;
+                Ok(if passed == 0 { Vec::new() } else { vec![Decision::Pass(passed)] })
+            }
+        }
+    }
+
+    /// The same of one that changes nothing: how many bytes pass now.
+    fn feed_judge(&mut self, text: &str, is_end: bool, now_ms: i64) -> Result<usize, Failed> {
+        if self.is_off {
+            return Ok(text.len());
+        }
+        let passes = match (&mut self.work, &self.judging.how) {
+            (Work::Scan(scanner), _) => {
+                let limit = |limit| Failed { at: self.judging.at, error: Some(CheckError::from(limit)) };
+                return scanner.forbid(text, is_end).map_err(limit)?.ok_or_else(|| self.fail(None));
             }
             (Work::Count(counting), How::AtMost { unit, most }) => {
                 counting.add(*unit, text);
-                if counting.count > *most { Err(self.fail(None)) } else { Ok(all_of(text)) }
+                counting.count <= *most
             }
-            (Work::Look, How::Cased { upper }) => {
-                if crate::checks::is_cased(text, *upper) {
-                    Ok(all_of(text))
-                } else {
-                    Err(self.fail(None))
-                }
-            }
+            (Work::Look, How::Cased { upper }) => crate::checks::is_cased(text, *upper),
             (Work::Ask(asking), _) => {
                 asking.text.push_str(text);
                 if !text.is_empty() {
                     asking.since_ms.get_or_insert(now_ms);
                 }
-                Ok(Vec::new())
+                return Ok(0);
             }
-            _ => Ok(all_of(text)),
-        }
+            _ => true,
+        };
+        if passes { Ok(text.len()) } else { Err(self.fail(None)) }
     }
-}
-
-fn all_of(text: &str) -> Vec<Decision> {
-    if text.is_empty() { Vec::new() } else { vec![Decision::Pass(text.len())] }
 }
 
 impl Counting {
@@ -209,6 +210,12 @@ pub(super) struct Window {
     pub(super) text: String,
 }
 
+/// A piece that waits, and what failed on it.
+pub(super) struct PushedPiece {
+    pub(super) number: usize,
+    pub(super) failed: Vec<Failed>,
+}
+
 /// What takes the place of a piece.
 pub(super) struct Taken {
     pub(super) text: String,
@@ -236,16 +243,38 @@ impl Lane {
         let range = self.came..self.came + text.len();
         self.came = range.end;
         self.pieces.push_back(Came { range: range.clone(), out: String::new(), is_touched: false });
-        let mut failed = Vec::new();
-        for stage in &mut self.beside {
-            match stage.feed(text, false, now_ms) {
-                Ok(decided) => stage.cursor += passed(&decided),
-                Err(failure) => failed.push(failure),
-            }
-        }
+        let mut failed = self.feed_beside(text, false, now_ms);
         let stretch = Stretch { origin: range.start, text: text.to_owned(), is_replacement: false };
         self.flow(0, vec![stretch], false, now_ms, &mut failed);
         (self.first + self.pieces.len() - 1, failed)
+    }
+
+    /// The same where nothing waits and nothing is rewritten: `None`, the piece has passed and is taken already.
+    pub(super) fn pass(&mut self, text: &str, now_ms: i64) -> Option<PushedPiece> {
+        if !self.chain.is_empty() || !self.pieces.is_empty() {
+            let (number, failed) = self.push(text, now_ms);
+            return Some(PushedPiece { number, failed });
+        }
+        let range = self.came..self.came + text.len();
+        self.came = range.end;
+        let failed = self.feed_beside(text, false, now_ms);
+        if failed.is_empty() && self.progress() == self.came {
+            self.first += 1;
+            return None;
+        }
+        self.pieces.push_back(Came { range, out: text.to_owned(), is_touched: false });
+        Some(PushedPiece { number: self.first, failed })
+    }
+
+    fn feed_beside(&mut self, text: &str, is_end: bool, now_ms: i64) -> Vec<Failed> {
+        let mut failed = Vec::new();
+        for stage in &mut self.beside {
+            match stage.feed_judge(text, is_end, now_ms) {
+                Ok(passed) => stage.cursor += passed,
+                Err(failure) => failed.push(failure),
+            }
+        }
+        failed
     }
 
     /// The text is whole: what still waits is decided.
@@ -254,13 +283,7 @@ impl Lane {
             return Vec::new();
         }
         self.is_ended = true;
-        let mut failed = Vec::new();
-        for stage in &mut self.beside {
-            match stage.feed("", true, now_ms) {
-                Ok(decided) => stage.cursor += passed(&decided),
-                Err(failure) => failed.push(failure),
-            }
-        }
+        let mut failed = self.feed_beside("", true, now_ms);
         self.flow(0, Vec::new(), true, now_ms, &mut failed);
         failed
     }
@@ -429,15 +452,6 @@ impl Lane {
         }
         failed
     }
-}
-
-fn passed(decided: &[Decision]) -> usize {
-    decided
-        .iter()
-        .map(|d| match d {
-            Decision::Pass(bytes) | Decision::Hit { bytes, .. } => *bytes,
-        })
-        .sum()
 }
 
 /// Takes what was decided from what waits; a match leaves its replacement where it began.

@@ -22,6 +22,10 @@ pub(super) struct Scanner {
     finder: Arc<dyn Finder>,
     overlap: usize,
     forbids: bool,
+    /// A match of nothing is one too: what forbids such a pattern is broken by any text.
+    finds_nothing: bool,
+    /// What was let go need not be looked at again.
+    holds_all: bool,
     /// Decided text that matches may still look back at, then what is undecided.
     buffer: String,
     undecided: usize,
@@ -33,8 +37,10 @@ pub(super) struct Scanner {
 impl Scanner {
     /// `forbids`: that there is a match is all that matters, not how far it goes.
     pub(super) fn new(finder: Arc<dyn Finder>, overlap: usize, forbids: bool) -> Self {
-        let buffer = String::new();
-        Self { finder, overlap, forbids, buffer, undecided: 0, seen: Seen::default(), wait_until: 0 }
+        let finds_nothing = forbids && finder.find("", 0).is_ok_and(|found| found.is_some());
+        let (holds_all, buffer) = (finder.holds_all(overlap), String::new());
+        let seen = Seen::default();
+        Self { finder, overlap, forbids, finds_nothing, holds_all, buffer, undecided: 0, seen, wait_until: 0 }
     }
 
     pub(super) fn push(&mut self, text: &str) {
@@ -53,8 +59,27 @@ impl Scanner {
     /// Decides what can be decided; at the end of the text, everything.
     pub(super) fn decide(&mut self, is_end: bool) -> Result<Vec<Decision>, StepLimit> {
         let mut out = Vec::new();
+        self.decide_each(is_end, &mut |decision| out.push(decision))?;
+        Ok(out)
+    }
+
+    /// Takes text that is forbidden something: how many bytes pass now; `None`: it was found.
+    pub(super) fn forbid(&mut self, text: &str, is_end: bool) -> Result<Option<usize>, StepLimit> {
+        self.push(text);
+        if self.finds_nothing && !text.is_empty() {
+            return Ok(None);
+        }
+        let (mut passed, mut is_hit) = (0, false);
+        self.decide_each(is_end, &mut |decision| match decision {
+            Decision::Pass(bytes) => passed += bytes,
+            Decision::Hit { .. } => is_hit = true,
+        })?;
+        Ok((!is_hit).then_some(passed))
+    }
+
+    fn decide_each(&mut self, is_end: bool, out: &mut impl FnMut(Decision)) -> Result<(), StepLimit> {
         if !is_end && self.buffer.len() < self.wait_until {
-            return Ok(out);
+            return Ok(());
         }
         self.wait_until = 0;
         let held = if is_end { 0 } else { self.finder.held(&self.buffer[self.undecided..], self.overlap_bytes()) };
@@ -82,23 +107,26 @@ impl Scanner {
                 continue;
             }
             if self.forbids {
-                out.push(Decision::Hit { bytes: 0, replacement: String::new() });
-                return Ok(out);
+                out(Decision::Hit { bytes: 0, replacement: String::new() });
+                return Ok(());
             }
-            self.pass(found.start, &mut out);
+            self.pass(found.start, out);
             let replacement = self.finder.replacement(&self.buffer, found.clone(), &mut self.seen);
-            out.push(Decision::Hit { bytes: found.len(), replacement });
+            out(Decision::Hit { bytes: found.len(), replacement });
             self.undecided = found.end;
             seek = found.end;
             limit = limit.max(self.undecided);
         }
-        self.pass(limit, &mut out);
+        self.pass(limit, out);
         self.forget();
-        Ok(out)
+        Ok(())
     }
 
     /// Where a match that is longer than the overlap may have begun: part of it may have left, the rest must not.
     fn looked_back(&self) -> usize {
+        if self.holds_all {
+            return self.undecided;
+        }
         let mut from = self.undecided.saturating_sub(self.reach_back());
         while !self.buffer.is_char_boundary(from) {
             from -= 1;
@@ -110,9 +138,9 @@ impl Scanner {
         self.overlap.max(1) * 4
     }
 
-    fn pass(&mut self, to: usize, out: &mut Vec<Decision>) {
+    fn pass(&mut self, to: usize, out: &mut impl FnMut(Decision)) {
         if to > self.undecided {
-            out.push(Decision::Pass(to - self.undecided));
+            out(Decision::Pass(to - self.undecided));
             self.undecided = to;
         }
     }
@@ -130,10 +158,5 @@ impl Scanner {
             self.undecided -= cut;
             self.wait_until = self.wait_until.saturating_sub(cut);
         }
-    }
-
-    /// Whether a match of nothing is one too: what forbids a pattern is broken by it.
-    pub(super) fn matches_nothing(&self) -> Result<bool, StepLimit> {
-        Ok(self.finder.find("", 0)?.is_some())
     }
 }

@@ -1,7 +1,7 @@
 //! Chunks of chat and text completions.
 
 use super::json::{EventPlaces, JsonObject, elements, text};
-use super::{Closed, TappedEvent, TappedText, TextKind, TextLane};
+use super::{Closed, TappedEvent, TappedText, TextKind, TextLane, Vary};
 use crate::sse;
 use crate::wire::speaks;
 use bytes::{Bytes, BytesMut};
@@ -37,6 +37,9 @@ impl TappedChunks {
         }
         let mut has_choices = false;
         for (key, value) in chunk.members() {
+            if key == "obfuscation" {
+                tapped.varies.push((places.of(value), Vary::Padding));
+            }
             if key != "choices" {
                 tapped.says_more |= matches!(key, "usage" | "error") && speaks(Some(value));
                 continue;

@@ -1,7 +1,7 @@
 //! Events of OpenAI's Responses: texts come piece by piece, and once more whole when they, their item and the response end.
 
 use super::json::{EventPlaces, JsonObject, elements, text};
-use super::{Closed, TappedEvent, TappedText, TextKind, TextLane};
+use super::{Closed, TappedEvent, TappedText, TextKind, TextLane, Vary};
 use crate::sse;
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -29,6 +29,13 @@ impl TappedResponses {
     pub(super) fn read(&mut self, data: &str, places: EventPlaces, tapped: &mut TappedEvent) -> Option<()> {
         let event = JsonObject::parse(data)?;
         self.sequence = event.number("sequence_number").map_or(self.sequence, |n| u64::from(n) + 1);
+        for (key, value) in event.members() {
+            match key {
+                "obfuscation" => tapped.varies.push((places.of(value), Vary::Padding)),
+                "sequence_number" => tapped.varies.push((places.of(value), Vary::Number)),
+                _ => {}
+            }
+        }
         let kind = event.text("type").unwrap_or_default();
         let item = event.number("output_index").unwrap_or(0) * PARTS;
         let part = event.number("content_index").or_else(|| event.number("summary_index")).unwrap_or(0);
@@ -95,6 +102,11 @@ impl TappedResponses {
             tapped.closed.push(Closed { choice: Some(0), part: Some(place) });
         }
         Some(())
+    }
+
+    /// An event of this number has gone by.
+    pub(super) fn counted(&mut self, number: u64) {
+        self.sequence = number + 1;
     }
 
     pub(super) fn refuse(&mut self) -> Bytes {

@@ -135,3 +135,107 @@ fn a_refusal_ends_each_dialect() {
         assert!(told.iter().all(|t| text.contains(t)), "{operation:?}: {text}");
     }
 }
+
+/// All that is heard of events, one after another: what fits the last is told from what was read.
+fn listened(operation: Operation, events: &str) -> Vec<(bool, String, usize)> {
+    let (mut tap, bytes) = (Tap::new(operation).expect("a dialect"), Bytes::copy_from_slice(events.as_bytes()));
+    let (mut at, mut out) = (0, Vec::new());
+    while at < bytes.len() {
+        let (heard, end) = tap.next(&bytes, at).expect("events");
+        let text = |event: &TappedEvent| event.texts.iter().map(|t| t.text.as_str()).collect::<String>();
+        out.push(match &heard {
+            Heard::Text(heard) => {
+                let again = tap.read_again(bytes.slice(heard.event.clone())).expect("an event");
+                assert_eq!((text(&again).as_str(), again.texts[0].lane), (&*heard.text, heard.lane));
+                assert_eq!((heard.event.clone(), again.texts.len()), (at..end, 1));
+                (true, heard.text.clone().into_owned(), end - at)
+            }
+            Heard::Event(event) => (false, text(event), end - at),
+        });
+        at = end;
+    }
+    out
+}
+
+#[test]
+fn events_that_differ_in_their_text_alone_are_not_read_again() {
+    let chunk = |text: &str, more: &str| {
+        format!("data: {{\"id\":\"c\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{text}}}}}]{more}}}\n\n")
+    };
+    let pad = |pad: &str| format!(",\"obfuscation\":\"{pad}\"");
+    let stream = [
+        chunk("\"one\"", &pad("abc")),
+        chunk("\"\"", &pad("")),
+        chunk("\"t\\\"w\\u00f6\\n\"", &pad("x")),
+        chunk("\"drei – 🦀\"", &pad("yz")),
+        // Not alike: another value, another text beside it, an escape in what says nothing, no text at all.
+        chunk("null", &pad("x")),
+        chunk("\"a\",\"refusal\":\"b\"", &pad("x")),
+        chunk("\"c\"", &pad("\\u0061")),
+        chunk("\"d\"", ",\"usage\":null"),
+        chunk("\"e\"", ",\"usage\":null"),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let heard = listened(Operation::ChatCompletions, &stream.concat());
+    let told: Vec<(bool, &str)> = heard.iter().map(|(fits, text, _)| (*fits, text.as_str())).collect();
+    let expected = [
+        (false, "one"),
+        (true, ""),
+        (true, "t\"wö\n"),
+        (true, "drei – 🦀"),
+        (false, ""),
+        (false, "ab"),
+        (false, "c"),
+        (false, "d"),
+        (true, "e"),
+        (false, ""),
+    ];
+    assert_eq!(told, expected);
+    assert!(heard.iter().zip(&stream).all(|((.., length), event)| *length == event.len()));
+}
+
+#[test]
+fn choices_and_dialects_each_have_their_like() {
+    let chunk = |index: u32, text: &str| {
+        format!("data: {{\"choices\":[{{\"index\":{index},\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
+    };
+    let two = [chunk(0, "a"), chunk(1, "b"), chunk(0, "c"), chunk(1, "d")].concat();
+    let fits = |heard: Vec<(bool, String, usize)>| heard.into_iter().map(|(fits, ..)| fits).collect::<Vec<_>>();
+    assert_eq!(fits(listened(Operation::ChatCompletions, &two)), [false, false, true, true]);
+    let delta = |number: u32, text: &str| {
+        let event = "{\"type\":\"response.output_text.delta\",\"item_id\":\"i\",\"output_index\":0,\"content_index\":0";
+        format!("event: x\ndata: {event},\"delta\":\"{text}\",\"sequence_number\":{number},\"logprobs\":[]}}\n\n")
+    };
+    let numbered = [delta(9, "a"), delta(10, "b"), delta(1_000, "c")].concat();
+    assert_eq!(fits(listened(Operation::Responses, &numbered)), [false, true, true]);
+    let mut tap = Tap::new(Operation::Responses).expect("a dialect");
+    let bytes = Bytes::from(numbered);
+    let mut at = 0;
+    while at < bytes.len() {
+        at = tap.next(&bytes, at).expect("events").1;
+    }
+    assert!(String::from_utf8_lossy(&tap.refuse()).contains("\"sequence_number\":1001"));
+    let block = |text: &str| {
+        format!(
+            "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":0,\
+             \"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}}}\n\n"
+        )
+    };
+    let blocks = [
+        block("a"),
+        block("b"),
+        block("c").replace("text_delta", "signature_delta").replace("text\":", "signature\":"),
+    ];
+    assert_eq!(fits(listened(Operation::Messages, &blocks.concat())), [false, true, false]);
+}
+
+#[test]
+fn what_is_no_json_fits_nothing() {
+    let chunk = |text: &str| format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
+    for text in ["a\tb", "a\\x", "a\u{1}b", "a\nb"] {
+        let events = Bytes::from([chunk("fine"), chunk(text)].concat());
+        let mut tap = Tap::new(Operation::ChatCompletions).expect("a dialect");
+        let (_, at) = tap.next(&events, 0).expect("an event");
+        assert!(tap.next(&events, at).is_err(), "{text:?}");
+    }
+}
