@@ -15,7 +15,7 @@ import time
 
 from compare import KINDS, add_build_options, prepare
 from rig import gate
-from rig.contenders import AllRecorded, Bare, RecordsOff, RecordsOn, Upstream
+from rig.contenders import AllRecorded, Bare, Guarded, RecordsOff, RecordsOn, Upstream
 from rig.processes import stop_all
 from rig.profile import Profile
 
@@ -36,6 +36,8 @@ class Case:
 CASES = [Case("plain", RecordsOn), Case("stream", RecordsOn, stream=True), Case("all limits", AllRecorded),
          Case("records off", RecordsOff)]
 YARDSTICKS = [Case("plain", Bare), Case("stream", Bare, stream=True)]
+# What a window may cost: times the stream without.
+WINDOW = 1.10
 
 
 def settings():
@@ -49,10 +51,11 @@ def settings():
     parser.add_argument("--stream", action="store_true", help="streams instead of plain answers")
     parser.add_argument("--check", action="store_true", help="fail when a case of instructions.toml grew, or is over its bound")
     parser.add_argument("--rebase", action="store_true", help="measure these cases and re-write instructions.toml")
+    parser.add_argument("--guarded", action="store_true", help="fail when a stream in a window of fifty words costs too much")
     add_build_options(parser)
     rig = parser.parse_args()
     rig.threads = 1
-    if rig.check or rig.rebase:
+    if rig.check or rig.rebase or rig.guarded:
         # The profile that tests are run in too: link-time optimisation would cost this check minutes.
         rig.contenders, rig.profile = "bare,gateway", "release"
     return rig
@@ -146,6 +149,22 @@ def check(rig):
                  "in its own commit and says why; a bound stays.")
 
 
+def guarded(rig):
+    """A stream with a guardrail in `window` against the same without."""
+    Upstream(rig)
+    cases = measure(rig, [Case("stream", RecordsOn, stream=True), Case("guarded", Guarded, stream=True)])
+    stop_all()
+    before, after = cases["stream"], cases["guarded"]
+    ratio = after.instructions / before.instructions
+    print(f"stream: {before.instructions:,.0f} instructions, with fifty words in a window: {after.instructions:,.0f}, "
+          f"{ratio - 1:+.1%}; details in {rig.dir}")
+    grew = {name: count - before.functions.get(name, 0) for name, count in after.functions.items()}
+    for name, more in sorted(grew.items(), key=lambda item: -item[1])[:rig.functions or gate.SHOWN]:
+        print(f"{more:+10,.0f}  {name}")
+    if ratio > WINDOW:
+        sys.exit(f"Broken: a window costs {ratio - 1:.1%}, and may cost {WINDOW - 1:.0%}.")
+
+
 def table(rig):
     Upstream(rig)
     print("| | user instructions per request | of which by thread |\n|---|---:|---|")
@@ -170,7 +189,10 @@ def main():
     os.environ |= HONEST
     rig.wrap = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "--fair-sched=yes",
                 f"--callgrind-out-file={rig.dir}/callgrind.out.%p"]
-    check(rig) if rig.check or rig.rebase else table(rig)
+    if rig.guarded:
+        guarded(rig)
+    else:
+        check(rig) if rig.check or rig.rebase else table(rig)
 
 
 if __name__ == "__main__":

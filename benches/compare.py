@@ -21,7 +21,7 @@ from rig.table import add_ttft, ratio, table
 WARM_UP_SECONDS = 1.0
 KINDS = {"nginx": Nginx, "bare": Bare, "gateway": Gateway, "on": RecordsOn, "off": RecordsOff,
          "unlimited": Unlimited, "limited": InProcess, "limited-all": AllInProcess, "redis": OnRedis, "redis-all": AllOnRedis,
-         "redis-tokens": TokensOnRedis, "redis-cost": CostOnRedis}
+         "redis-tokens": TokensOnRedis, "redis-cost": CostOnRedis, "guarded": Guarded}
 GATEWAYS = set(KINDS) - {"nginx", "bare"}
 WORKER_BOUND = 0.8  # of bare Pingora's CPU per request, on c1pin
 

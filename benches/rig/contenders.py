@@ -133,6 +133,7 @@ class Gateway(Contender):
     log_store = None  # where records go, when not with the configuration
     limits = ("requests",)  # what policies hold it to
     redis = None      # where nodes share limits
+    more = {}         # keys of its config beside the usual ones
 
     def __init__(self, rig):
         super().__init__()
@@ -169,7 +170,7 @@ class Gateway(Contender):
                     "unit": {"requests": "rpm", "tokens": "tpm"}[what], "value": 1_000_000_000,
                     "conditions": [{"key": "workspace_id", "value": "*"}]})
         config = self._create("configs", {
-            "name": "bench", "config": {"provider": "@bench", "retry": {"attempts": 1}}})
+            "name": "bench", "config": {"provider": "@bench", "retry": {"attempts": 1}} | self.more})
         return config["slug"]
 
     def _create(self, what, body):
@@ -243,6 +244,21 @@ class RecordsOn(Gateway):
 
     name = "records on"
     log_store = "null:"
+
+
+# In as many letters as texts begin with: the ends of most pieces might begin one of them, and wait for the next piece.
+FORBIDDEN = """abattoir ammunition backdoor ballistic blackmail bribery carjack cartel confidential contraband counterfeit
+credential cyanide deepfake detonator embezzle espionage exploit explosive extort fentanyl forgery fraudulent grenade
+hijack homicide hostage identity insider jailbreak keylogger kidnap launder malware massacre narcotic nerve-agent overdose
+passphrase password phishing piracy poison ransom sabotage smuggle spyware steganography terror trafficking""".split()
+
+
+class Guarded(RecordsOn):
+    """A guardrail of fifty words judges the answers, those that stream in windows."""
+
+    name = "guarded"
+    more = {"output_guardrails": [{"default.contains": {"words": FORBIDDEN, "operator": "none"}, "deny": True,
+                                   "stream": "window"}]}
 
 
 class AllRecorded(RecordsOn):

@@ -26,11 +26,17 @@ use std::time::Duration;
 #[derive(Debug)]
 enum QueuedEvent {
     /// Of one text, like many others: it is read only where something else is to stand in its place.
-    Text {
-        bytes: Bytes,
-        lane: TextLane,
-    },
+    Text(QueuedText),
     Event(HeldEvent),
+}
+
+#[derive(Debug)]
+struct QueuedText {
+    bytes: Bytes,
+    lane: TextLane,
+    says: bool,
+    /// Kept where it is told once more.
+    text: String,
 }
 
 /// An event on its way, with what becomes of the arguments of calls in it.
@@ -170,7 +176,9 @@ impl StreamJudge {
         match (waits, &mut self.guard) {
             (Some(text), Some(guard)) => {
                 let bytes = events.slice(heard.event.clone());
-                guard.queue(QueuedEvent::Text { bytes, lane: heard.lane }, text);
+                let (says, kept) = (!heard.text.is_empty(), if self.tells_twice { &*heard.text } else { "" });
+                let queued = QueuedText { bytes, lane: heard.lane, says, text: kept.to_owned() };
+                guard.queue(QueuedEvent::Text(queued), text);
             }
             _ => {
                 self.has_text_left |= self.guard.is_none() || !heard.text.is_empty();
@@ -475,13 +483,12 @@ impl StreamJudge {
     fn release(&mut self, released: Released<QueuedEvent>) {
         let held = match released.event {
             QueuedEvent::Event(held) => held,
-            QueuedEvent::Text { bytes, lane } if !released.is_touched => {
-                let text = released.texts.first().map_or("", String::as_str);
-                self.has_text_left |= !text.is_empty();
-                self.out.extend_from_slice(&bytes);
-                return self.tell(lane, text);
+            QueuedEvent::Text(queued) if !released.is_touched => {
+                self.has_text_left |= queued.says;
+                self.out.extend_from_slice(&queued.bytes);
+                return self.tell(queued.lane, &queued.text);
             }
-            QueuedEvent::Text { bytes, .. } => {
+            QueuedEvent::Text(QueuedText { bytes, .. }) => {
                 // It was like one that was read, so that it can be.
                 let Ok(event) = self.tap.read_again(bytes) else { return };
                 HeldEvent { event, arguments: vec![None], judged: vec![true] }

@@ -46,7 +46,7 @@ pub struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released<E> {
     pub event: E,
-    /// In the order of the event's pieces: what it carries now.
+    /// In the order of the event's pieces: what it carries now. Empty where it was heard, and its text is as it came.
     pub texts: Vec<String>,
     /// Some text differs from what came.
     pub is_touched: bool,
@@ -80,7 +80,7 @@ pub struct WindowAsk {
 #[derive(Debug)]
 struct Held<E> {
     event: E,
-    pieces: Vec<HeldPiece>,
+    pieces: HeldPieces,
     /// Calls that are asked about before it may leave, by their lanes.
     calls: Vec<usize>,
 }
@@ -91,6 +91,22 @@ struct HeldPiece {
     lane: usize,
     number: usize,
     had_text: bool,
+}
+
+/// Most events have one.
+#[derive(Debug)]
+enum HeldPieces {
+    One(HeldPiece),
+    Many(Vec<HeldPiece>),
+}
+
+impl HeldPieces {
+    fn as_slice(&self) -> &[HeldPiece] {
+        match self {
+            Self::One(piece) => std::slice::from_ref(piece),
+            Self::Many(pieces) => pieces,
+        }
+    }
 }
 
 /// A window that was asked about.
@@ -184,7 +200,7 @@ impl<E> Guard<E> {
             self.note(failed, now);
         }
         let calls = std::mem::take(&mut self.calls);
-        self.queue.push_back(Held { event, pieces: held, calls });
+        self.queue.push_back(Held { event, pieces: HeldPieces::Many(held), calls });
     }
 
     /// Judges the only text of an event. `None`: nothing waits, and it may leave at once as it is. Else it is to be queued.
@@ -199,14 +215,8 @@ impl<E> Guard<E> {
             self.fail_all(&CheckError::closed("LaneLimit", "The answer has too many texts"), now);
             return never();
         };
-        let pushed = match self.queue.is_empty() && self.calls.is_empty() {
-            true => self.lanes[at].pass(text, millis(now)),
-            false => {
-                let (number, failed) = self.lanes[at].push(text, millis(now));
-                Some(PushedPiece { number, failed })
-            }
-        };
-        let PushedPiece { number, failed } = pushed?;
+        let is_first = self.queue.is_empty() && self.calls.is_empty();
+        let PushedPiece { number, failed } = self.lanes[at].pass(text, is_first, millis(now))?;
         if !failed.is_empty() {
             self.note(failed, now);
         }
@@ -217,7 +227,7 @@ impl<E> Guard<E> {
     pub fn queue(&mut self, event: E, text: WaitingText) {
         if self.stop.is_none() {
             let calls = std::mem::take(&mut self.calls);
-            self.queue.push_back(Held { event, pieces: vec![text.0], calls });
+            self.queue.push_back(Held { event, pieces: HeldPieces::One(text.0), calls });
         }
     }
 
@@ -246,18 +256,21 @@ impl<E> Guard<E> {
         }
         while let Some(first) = self.queue.front() {
             let is_asked = first.calls.iter().all(|lane| self.lanes[*lane].is_ready(0));
-            if !is_asked || !first.pieces.iter().all(|p| self.lanes[p.lane].is_ready(p.number)) {
+            if !is_asked || !first.pieces.as_slice().iter().all(|p| self.lanes[p.lane].is_ready(p.number)) {
                 break;
             }
             let Some(held) = self.queue.pop_front() else { break };
-            let had_text = held.pieces.iter().any(|p| p.had_text);
-            let taken: Vec<_> = held.pieces.iter().map(|p| self.lanes[p.lane].take()).collect();
-            let is_touched = taken.iter().any(|t| t.is_touched);
-            let texts: Vec<String> = taken.into_iter().map(|t| t.text).collect();
-            let is_emptied = had_text && texts.iter().all(String::is_empty);
             for lane in held.calls {
                 self.lanes[lane].take();
             }
+            let had_text = held.pieces.as_slice().iter().any(|p| p.had_text);
+            let (mut texts, mut is_touched) = (Vec::new(), false);
+            for piece in held.pieces.as_slice() {
+                let taken = self.lanes[piece.lane].take();
+                is_touched |= taken.is_touched;
+                texts.extend(taken.text);
+            }
+            let is_emptied = had_text && !texts.is_empty() && texts.iter().all(String::is_empty);
             out.push(Released { event: held.event, texts, is_touched, is_emptied });
         }
         out

@@ -186,7 +186,8 @@ impl Counting {
 #[derive(Clone, Debug)]
 struct Came {
     range: Range<usize>,
-    out: String,
+    /// What takes its place; `None`: nothing is rewritten here, and it stays as it came.
+    out: Option<String>,
     is_touched: bool,
 }
 
@@ -216,9 +217,9 @@ pub(super) struct PushedPiece {
     pub(super) failed: Vec<Failed>,
 }
 
-/// What takes the place of a piece.
+/// What takes the place of a piece; `None`: it stays as it came.
 pub(super) struct Taken {
-    pub(super) text: String,
+    pub(super) text: Option<String>,
     pub(super) is_touched: bool,
 }
 
@@ -242,28 +243,29 @@ impl Lane {
     pub(super) fn push(&mut self, text: &str, now_ms: i64) -> (usize, Vec<Failed>) {
         let range = self.came..self.came + text.len();
         self.came = range.end;
-        self.pieces.push_back(Came { range: range.clone(), out: String::new(), is_touched: false });
+        self.pieces.push_back(Came { range: range.clone(), out: Some(String::new()), is_touched: false });
         let mut failed = self.feed_beside(text, false, now_ms);
         let stretch = Stretch { origin: range.start, text: text.to_owned(), is_replacement: false };
         self.flow(0, vec![stretch], false, now_ms, &mut failed);
         (self.first + self.pieces.len() - 1, failed)
     }
 
-    /// The same where nothing waits and nothing is rewritten: `None`, the piece has passed and is taken already.
-    pub(super) fn pass(&mut self, text: &str, now_ms: i64) -> Option<PushedPiece> {
-        if !self.chain.is_empty() || !self.pieces.is_empty() {
+    /// The same, and of what nothing rewrites no copy is made. `None`: nothing waits here nor, as the caller says, before
+    /// it, so that the piece has passed and is taken already.
+    pub(super) fn pass(&mut self, text: &str, is_first: bool, now_ms: i64) -> Option<PushedPiece> {
+        if !self.chain.is_empty() {
             let (number, failed) = self.push(text, now_ms);
             return Some(PushedPiece { number, failed });
         }
         let range = self.came..self.came + text.len();
         self.came = range.end;
         let failed = self.feed_beside(text, false, now_ms);
-        if failed.is_empty() && self.progress() == self.came {
+        if is_first && self.pieces.is_empty() && failed.is_empty() && self.progress() == self.came {
             self.first += 1;
             return None;
         }
-        self.pieces.push_back(Came { range, out: text.to_owned(), is_touched: false });
-        Some(PushedPiece { number: self.first, failed })
+        self.pieces.push_back(Came { range, out: None, is_touched: false });
+        Some(PushedPiece { number: self.first + self.pieces.len() - 1, failed })
     }
 
     fn feed_beside(&mut self, text: &str, is_end: bool, now_ms: i64) -> Vec<Failed> {
@@ -319,13 +321,14 @@ impl Lane {
             if piece.range.end <= at {
                 continue;
             }
+            let out = piece.out.get_or_insert_default();
             if stretch.is_replacement {
-                piece.out.push_str(rest);
+                out.push_str(rest);
                 piece.is_touched = true;
                 return;
             }
             let share = rest.len().min(piece.range.end - at);
-            piece.out.push_str(&rest[..share]);
+            out.push_str(&rest[..share]);
             (at, rest) = (at + share, &rest[share..]);
             if rest.is_empty() {
                 return;
@@ -348,10 +351,10 @@ impl Lane {
 
     /// What takes the place of the first piece that was not taken.
     pub(super) fn take(&mut self) -> Taken {
-        let Some(piece) = self.pieces.pop_front() else { return Taken { text: String::new(), is_touched: false } };
+        let Some(piece) = self.pieces.pop_front() else { return Taken { text: None, is_touched: false } };
         self.first += 1;
-        let is_touched = piece.is_touched || piece.out.len() != piece.range.len();
-        Taken { text: piece.out, is_touched }
+        let differs = piece.out.as_ref().is_some_and(|out| out.len() != piece.range.len());
+        Taken { text: piece.out, is_touched: piece.is_touched || differs }
     }
 
     /// Bytes that wait.
