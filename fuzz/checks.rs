@@ -31,6 +31,8 @@ const WAYS: &[(&str, Operation)] = &[
     ("cohere", Operation::ChatCompletions),
     ("cohere", Operation::Messages),
     ("cohere", Operation::Responses),
+    ("perplexity-ai", Operation::ChatCompletions),
+    ("perplexity-ai", Operation::Messages),
 ];
 /// And through those that read frames: Converse for all clients, InvokeModel, and what is only overheard.
 const FRAMED: &[(&str, Operation)] = &[

@@ -141,7 +141,7 @@ fn agree(slug: &str, operation: Operation, made: &Made) {
     let (body, settings) = (Bytes::from_static(br#"{"model":"m","input":"Hi","messages":[]}"#), Settings::default());
     let call = call(operation, &body, made.strict, &settings);
     let mut made = made.clone();
-    if operation != Operation::ChatCompletions || matches!(slug, "anthropic" | "cohere") {
+    if operation != Operation::ChatCompletions || matches!(slug, "anthropic" | "cohere" | "perplexity-ai") {
         made.choices.truncate(1);
     }
     let (whole, events) = families::written(slug, &made);
@@ -157,10 +157,10 @@ proptest! {
 
     #[test]
     fn streams_say_what_whole_answers_say(made in made()) {
-        for slug in ["anthropic", "google", "cohere"] {
+        for slug in ["anthropic", "google", "cohere", "perplexity-ai"] {
             agree(slug, Operation::ChatCompletions, &made);
         }
-        for slug in ["deepseek", "mistral-ai", "openrouter", "google", "cohere"] {
+        for slug in ["deepseek", "mistral-ai", "openrouter", "google", "cohere", "perplexity-ai"] {
             agree(slug, Operation::Messages, &made);
         }
         for slug in ["deepseek", "anthropic", "google", "cohere"] {

@@ -89,6 +89,8 @@ pub(crate) enum Step<'a> {
         reason: Cow<'a, str>,
         standard: &'static str,
     },
+    /// What a search of the provider's own found, as it tells it; only clients of chat know a place for it.
+    Sources(Vec<Box<RawValue>>),
     /// The answer is whole: the dialect of the provider said so.
     End {
         usage: Option<Usage>,
@@ -111,7 +113,9 @@ impl Step<'_> {
     /// Whether it commits the answer: anything but its opening and things a client may not see.
     pub(crate) fn begins(&self) -> bool {
         match self {
-            Self::Open { .. } | Self::Choice(_) | Self::Aside { .. } | Self::Logprobs { .. } => false,
+            Self::Open { .. } | Self::Choice(_) | Self::Aside { .. } | Self::Logprobs { .. } | Self::Sources(_) => {
+                false
+            }
             Self::Text { text, .. } | Self::Reasoning { text, .. } | Self::Refusal { text, .. } => !text.is_empty(),
             Self::ToolOpen { .. } | Self::ToolArguments { .. } | Self::Finish { .. } | Self::End { .. } => true,
         }
@@ -254,4 +258,11 @@ fn write_json(out: &mut BytesMut, value: &impl Serialize) {
     if let Err(e) = serde_json::to_writer(out.writer(), value) {
         debug_assert!(false, "{e}");
     }
+}
+
+/// Where Perplexity's chat names its sources: their addresses, and what is known of each.
+fn sources(results: &[Box<RawValue>]) -> serde_json::Value {
+    let all: Vec<serde_json::Value> = results.iter().filter_map(|raw| serde_json::from_str(raw.get()).ok()).collect();
+    let citations: Vec<&serde_json::Value> = all.iter().map(|found| &found["url"]).collect();
+    json!({ "citations": citations, "search_results": all })
 }

@@ -7,17 +7,20 @@ mod paths;
 mod reply;
 mod request;
 mod responses;
+mod responses_only;
 pub(crate) mod scan;
 mod table;
 
 pub(crate) use paths::safe;
 pub(crate) use reply::without_json;
+pub(crate) use responses_only::answer as answer_by_responses;
 pub(crate) use table::{ROWS, row};
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator, VENDOR_KEY};
 use crate::anthropic::native;
 use crate::convert::chat::{self, Room};
 use crate::convert::steps::from_chat::ChatReader;
+use crate::convert::steps::from_responses::ResponsesReader;
 use crate::model_place::{ModelPlace, Naming, Untouched};
 use crate::passthrough::Passthrough;
 use crate::raw;
@@ -79,6 +82,8 @@ pub(crate) enum Quirk {
     Endpoints,
     /// Passes calls on to other vendors, with a key of the caller's in a header.
     VendorKey,
+    /// Some of its models serve Responses and no chat.
+    ResponsesOnly,
     /// The version of its API stands in its paths, the compartment in headers.
     Compartment,
 }
@@ -128,6 +133,16 @@ impl Row {
         }
     }
 
+    /// For a family whose adapter is its own, and that speaks OpenAI's dialect in places.
+    pub(crate) const fn at(
+        slug: &'static str,
+        name: &'static str,
+        base_url: Option<&'static str>,
+        auth: AuthStyle,
+    ) -> Self {
+        Self::new(slug, name, base_url, auth)
+    }
+
     /// For a family with a host of its own making that speaks OpenAI's chat in places.
     pub(crate) const fn speaking_chat(slug: &'static str, name: &'static str, auth: AuthStyle) -> Self {
         let mut row = Self::new(slug, name, None, auth);
@@ -138,6 +153,12 @@ impl Row {
 
     fn has(&self, quirk: Quirk) -> bool {
         self.quirk == Some(quirk)
+    }
+
+    /// Whether a client of chat or of Messages asks for a model that serves Responses only.
+    fn by_responses(&self, call: &Call<'_>) -> bool {
+        let asks = matches!(call.operation, Operation::ChatCompletions | Operation::Messages);
+        self.has(Quirk::ResponsesOnly) && asks && call.model.is_some_and(responses_only::is_one)
     }
 
     /// Whether the operation is served by way of chat.
@@ -185,6 +206,7 @@ impl Adapter for &'static Row {
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
+            _ if self.by_responses(call) => responses_only::request(self, call),
             operation if self.adapts(operation) => {
                 let asked = chat::asked(call, Room::Plain)?;
                 let mut out = request::outgoing(self, &asked.call(call))?;
@@ -207,6 +229,7 @@ impl Adapter for &'static Row {
             return Err(trouble.tell(self.info.slug, trouble.status(), call.dialect));
         }
         match call.operation {
+            _ if self.by_responses(call) => responses_only::answer(self.info.slug, call, body),
             operation if self.adapts(operation) => reply::adapted(self.info.slug, call, body),
             Operation::Messages | Operation::CountTokens => native::response(self.info.slug, call, body),
             _ => reply::openai_reply(self.info.slug, call, body),
@@ -223,6 +246,7 @@ impl Adapter for &'static Row {
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         let slug = self.info.slug;
         match call.operation {
+            _ if self.by_responses(call) => Box::new(Stream::new(call, slug, ResponsesReader::new(slug))),
             operation if self.adapts(operation) && self.has(Quirk::BaseResp) => {
                 Box::new(Stream::new(call, slug, base_resp::Checked(ChatReader::default())))
             }

@@ -9,4 +9,5 @@ pub(crate) mod earlier;
 pub(crate) mod gemini;
 pub(crate) mod media;
 pub(crate) mod messages;
+pub(crate) mod responses;
 pub(crate) mod steps;

@@ -21,6 +21,7 @@ mod model;
 mod model_place;
 mod opaque;
 mod passthrough;
+mod perplexity;
 mod promised_json;
 mod raw;
 mod registry;

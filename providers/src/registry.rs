@@ -8,13 +8,14 @@ use crate::bedrock::mantle::Mantle;
 use crate::cohere::Cohere;
 use crate::compat;
 use crate::gemini::Gemini;
+use crate::perplexity::Perplexity;
 use crate::sagemaker::SageMaker;
 use crate::vertex::Vertex;
 use gateway_domain::catalog::{Catalog, ProviderInfo};
 
 /// Providers that are no row.
 pub(crate) static OWN: &[&dyn Adapter] =
-    &[&Anthropic::HOME, &AzureAi, &AzureOpenAi, &Bedrock, &Cohere, &Gemini, &Mantle, &SageMaker, &Vertex];
+    &[&Anthropic::HOME, &AzureAi, &AzureOpenAi, &Bedrock, &Cohere, &Gemini, &Mantle, &Perplexity, &SageMaker, &Vertex];
 
 /// The adapter of a provider family.
 pub fn adapter(slug: &str) -> Option<&'static dyn Adapter> {

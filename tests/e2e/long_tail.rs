@@ -3,7 +3,7 @@
 
 use crate::clouds::{bare, hello, integration};
 use crate::harness::call::Call;
-use crate::harness::{Gateway, Seen, Upstream, WORKSPACE_KEY, gateway::target, reply};
+use crate::harness::{Gateway, Seen, Upstream, WORKSPACE_KEY, eventually, gateway::target, reply};
 use serde_json::{Value, json};
 
 fn ask(gateway: &Gateway, provider: &str) -> Call {
@@ -328,4 +328,83 @@ async fn byteplus_is_called_in_its_region() {
     assert_eq!(sent(&up).target, "/api/v3/chat/completions");
     let shown: Value = gateway.admin().get("/integrations/cloud-i").await.expect(200).json();
     assert_eq!(shown["configurations"]["byteplus_region"], "eu-west");
+}
+
+fn response(model: &str, usage: &Value) -> Value {
+    let text = json!([{ "type": "output_text", "text": "Hello", "annotations": [] }]);
+    let found = json!([{ "id": 1, "url": "https://example.com/a", "title": "A", "snippet": "" }]);
+    json!({ "id": "resp_1", "object": "response", "model": model, "status": "completed", "usage": usage, "output": [
+        { "type": "search_results", "results": found },
+        { "type": "message", "id": "m", "role": "assistant", "content": text } ] })
+}
+
+/// A server of Responses and of nothing else.
+async fn serving_responses(usage: Value) -> Upstream {
+    Upstream::replying(move |seen| {
+        if !seen.target.ends_with("/responses") {
+            return reply::error(404, &[]);
+        }
+        let asked = seen.json();
+        let model = asked["model"].as_str().unwrap_or_default().to_owned();
+        if asked["stream"] != true {
+            return reply::json(200, &response(&model, &usage));
+        }
+        let events = [
+            json!({ "type": "response.created", "response": { "id": "resp_1", "model": model } }),
+            json!({ "type": "response.output_text.delta", "output_index": 1, "content_index": 0, "delta": "Hel" }),
+            json!({ "type": "response.output_text.delta", "output_index": 1, "content_index": 0, "delta": "lo" }),
+            json!({ "type": "response.completed", "response": response(&model, &usage) }),
+        ];
+        let events: Vec<Vec<u8>> = events.iter().map(|event| reply::chunk(format!("data: {event}\n\n"))).collect();
+        [reply::STREAM.to_vec(), events.concat(), reply::LAST_CHUNK.to_vec()].concat()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn models_without_chat_are_reached_by_responses() {
+    let usage = json!({ "input_tokens": 4, "output_tokens": 2, "total_tokens": 6 });
+    let (gateway, up) = (Gateway::start().await, serving_responses(usage).await);
+    integration(&gateway, "openai", Some("sk-openai"), json!({ "custom_host": up.url() })).await;
+    for stream in [false, true] {
+        let mut body = hello("gpt-5-codex");
+        body["stream"] = stream.into();
+        let answer = ask(&gateway, "@cloud").json(&body).send().await.expect(200);
+        assert_eq!(answer.said(), "Hello");
+        assert!(!stream || answer.text().ends_with("data: [DONE]\n\n"), "{}", answer.text());
+        let seen = sent(&up);
+        assert_eq!(seen.json()["input"][0]["content"], "Hi");
+        assert_eq!((&seen.json()["store"], seen.header("authorization")), (&json!(false), Some("Bearer sk-openai")));
+    }
+    let message = json!({ "model": "gpt-5-codex", "max_tokens": 9, "messages": [{ "role": "user", "content": "Hi" }] });
+    let call = gateway.post("/v1/messages").key(WORKSPACE_KEY).provider("@cloud").json(&message);
+    assert_eq!(call.send().await.expect(200).json()["content"][0]["text"], "Hello");
+    // Others have a chat, which this server has not.
+    ask(&gateway, "@cloud").json(&hello("gpt-5")).send().await.expect(404);
+}
+
+#[tokio::test]
+async fn perplexity_is_asked_by_responses_and_its_own_figure_is_the_cost() {
+    let usage = json!({ "input_tokens": 4, "output_tokens": 2, "total_tokens": 6,
+                        "cost": { "currency": "USD", "input_cost": 0.001, "output_cost": 0.001, "total_cost": 0.0125 } });
+    let (gateway, up) = (Gateway::start().await, serving_responses(usage).await);
+    integration(&gateway, "perplexity-ai", Some("pplx-key"), json!({ "custom_host": bare(&up) })).await;
+    for stream in [false, true] {
+        let mut body = hello("sonar-pro");
+        body["stream"] = stream.into();
+        let trace = format!("perplexity-{stream}");
+        let call = ask(&gateway, "@cloud").header("x-gateway-trace-id", &trace).json(&body);
+        let answer = call.send().await.expect(200);
+        assert_eq!(answer.said(), "Hello");
+        let text = answer.text();
+        assert!(text.contains(r#""citations":["https://example.com/a"]"#) && text.contains("search_results"), "{text}");
+        let seen = sent(&up);
+        assert_eq!((&seen.json()["model"], &seen.json()["preset"]), (&json!("perplexity/sonar"), &json!("fast")));
+        assert_eq!(seen.target, "/v1/responses");
+        let record = eventually("the record", || async {
+            let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
+            list["data"].get(0).cloned()
+        });
+        assert_eq!(record.await["metrics"]["cost"], 1.25);
+    }
 }

@@ -8,6 +8,7 @@ pub(super) fn written(slug: &str, made: &Made) -> (Value, String) {
         "anthropic" => anthropic(made),
         "google" => google(made),
         "cohere" => cohere(made),
+        "perplexity-ai" => responses(made),
         slug => openai(slug, made),
     }
 }
@@ -83,6 +84,52 @@ fn openai(slug: &str, made: &Made) -> (Value, String) {
     events.push_str("data: [DONE]\n\n");
     let mut whole = shared("chat.completion");
     (whole["choices"], whole["usage"]) = (json!(choices), usage);
+    (whole, events)
+}
+
+fn responses(made: &Made) -> (Value, String) {
+    let said = &made.choices[0];
+    let (mut output, mut events) = (Vec::new(), String::new());
+    let mut tell = |kind: &str, fields: Value| events.push_str(&named(fields, kind));
+    tell(
+        "response.created",
+        json!({ "response": { "id": "r", "model": "m-1", "output": [], "status": "in_progress" } }),
+    );
+    let spoken = [("reasoning", &said.thought), ("message", &said.text)];
+    for (kind, text) in spoken.into_iter().filter_map(|(kind, text)| Some((kind, text.as_ref()?))) {
+        let at = output.len();
+        let (delta, item) = if kind == "reasoning" {
+            let summary = json!([{ "type": "summary_text", "text": text }]);
+            ("response.reasoning_summary_text.delta", json!({ "type": kind, "id": "i", "summary": summary }))
+        } else {
+            let content = json!([{ "type": "output_text", "text": text, "annotations": [] }]);
+            ("response.output_text.delta", json!({ "type": kind, "role": "assistant", "id": "i", "content": content }))
+        };
+        made.cut(text).iter().for_each(|piece| tell(delta, json!({ "output_index": at, "delta": piece })));
+        tell("response.output_item.done", json!({ "output_index": at, "item": item }));
+        output.push(item);
+    }
+    for called in &said.calls {
+        let at = output.len();
+        let arguments = called.arguments.to_string();
+        let call = |arguments: &str| json!({ "type": "function_call", "id": "i", "call_id": called.id, "name": called.name, "arguments": arguments });
+        tell("response.output_item.added", json!({ "output_index": at, "item": call("") }));
+        for piece in made.cut(&arguments) {
+            tell("response.function_call_arguments.delta", json!({ "output_index": at, "delta": piece }));
+        }
+        tell("response.output_item.done", json!({ "output_index": at, "item": call(&arguments) }));
+        output.push(call(&arguments));
+    }
+    let (status, why) = match said.end {
+        End::Length => ("incomplete", json!({ "reason": "max_output_tokens" })),
+        End::Filter => ("incomplete", json!({ "reason": "content_filter" })),
+        End::Stop => ("completed", Value::Null),
+    };
+    let usage =
+        json!({ "input_tokens": made.input, "output_tokens": made.output, "total_tokens": made.input + made.output });
+    let whole = json!({ "id": "r", "object": "response", "model": "m-1", "output": output, "status": status,
+                        "incomplete_details": why, "usage": usage });
+    tell(&format!("response.{status}"), json!({ "response": whole }));
     (whole, events)
 }
 

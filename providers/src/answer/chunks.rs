@@ -1,6 +1,6 @@
 //! Writes steps as chunks of a chat completion stream. What all chunks of a stream share is made once.
 
-use super::{Aside, Frame, Step, write_json};
+use super::{Aside, Frame, Step, sources, write_json};
 use crate::opaque::Kind;
 use crate::wire::usage::ChatUsage;
 use bytes::BytesMut;
@@ -20,6 +20,8 @@ pub(crate) struct ChunkWriter {
     begun: Vec<u64>,
     /// The end of a choice, held back since the last one carries the usage.
     finish: Option<(u64, String)>,
+    /// Go with the last end.
+    sources: Option<serde_json::Value>,
 }
 
 #[derive(Default, Serialize)]
@@ -101,7 +103,7 @@ struct Function<'a> {
 
 impl ChunkWriter {
     pub(super) fn new(frame: Frame) -> Self {
-        Self { frame, head: Vec::new(), choice: 0, begun: Vec::new(), finish: None }
+        Self { frame, head: Vec::new(), choice: 0, begun: Vec::new(), finish: None, sources: None }
     }
 
     pub(super) fn write(&mut self, step: &Step<'_>, out: &mut BytesMut) {
@@ -142,6 +144,7 @@ impl ChunkWriter {
                 let reason = if self.frame.strict { (*standard).to_owned() } else { reason.to_string() };
                 self.finish = Some((self.choice, reason));
             }
+            Step::Sources(results) => self.sources = Some(sources(results)),
             Step::End { usage } => self.end(usage.as_ref(), out),
         }
     }
@@ -219,6 +222,14 @@ impl ChunkWriter {
         out.extend_from_slice(b"{},\"logprobs\":null,\"finish_reason\":");
         write_json(out, &reason);
         out.extend_from_slice(b"}]");
+        if let Some(sources) = self.sources.take().and_then(|told| told.as_object().cloned()) {
+            for (key, value) in &sources {
+                out.extend_from_slice(b",\"");
+                out.extend_from_slice(key.as_bytes());
+                out.extend_from_slice(b"\":");
+                write_json(out, value);
+            }
+        }
         self.usage(usage, out);
     }
 

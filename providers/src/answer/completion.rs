@@ -1,7 +1,7 @@
 //! Collects steps into a whole chat completion.
 
 use super::chunks::extra;
-use super::{Aside, Frame, Step};
+use super::{Aside, Frame, Step, sources};
 use crate::opaque::Kind;
 use crate::wire::usage::ChatUsage;
 use bytes::Bytes;
@@ -18,6 +18,7 @@ pub(crate) struct Completion {
     choices: BTreeMap<u64, Collected>,
     choice: u64,
     usage: Option<Usage>,
+    sources: Option<Value>,
 }
 
 /// One choice.
@@ -58,6 +59,8 @@ struct Written<'a> {
     choices: Vec<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<ChatUsage>,
+    #[serde(flatten)]
+    sources: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
@@ -91,7 +94,7 @@ struct Message<'a> {
 
 impl Completion {
     pub(super) fn new(frame: Frame) -> Self {
-        Self { frame, id: None, model: None, choices: BTreeMap::new(), choice: 0, usage: None }
+        Self { frame, id: None, model: None, choices: BTreeMap::new(), choice: 0, usage: None, sources: None }
     }
 
     pub(super) fn take(&mut self, step: &Step<'_>) {
@@ -133,6 +136,7 @@ impl Completion {
             Step::Finish { reason, standard } => {
                 said.finish = Some(if frame.strict { (*standard).to_owned() } else { reason.to_string() });
             }
+            Step::Sources(results) => self.sources = Some(sources(results)),
             Step::End { usage } => self.usage = *usage,
         }
     }
@@ -148,6 +152,7 @@ impl Completion {
             provider: self.frame.provider,
             choices: self.choices.iter().map(|(index, said)| said.written(*index, self.frame)).collect(),
             usage: self.usage.map(|usage| ChatUsage::new(&usage, self.frame.strict)),
+            sources: self.sources.as_ref(),
         };
         serde_json::to_vec(&written).unwrap_or_default().into()
     }

@@ -90,7 +90,7 @@ impl<S: Sink> Writer<S> {
             self.start(None, None);
         }
         match step {
-            Step::Open { .. } | Step::Choice(_) | Step::Logprobs { .. } => {}
+            Step::Open { .. } | Step::Choice(_) | Step::Logprobs { .. } | Step::Sources(_) => {}
             Step::Text { block, text } | Step::Refusal { block, text } => {
                 self.refused |= matches!(step, Step::Refusal { .. });
                 self.enter(Open::Text(*block), || json!({ "type": "text", "text": "" }));

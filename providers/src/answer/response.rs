@@ -80,7 +80,7 @@ impl Writer {
             self.start(None);
         }
         match step {
-            Step::Open { .. } | Step::Choice(_) => {}
+            Step::Open { .. } | Step::Choice(_) | Step::Sources(_) => {}
             Step::Text { block, text } => self.say(*block, text, false),
             Step::Refusal { block, text } => self.say(*block, text, true),
             Step::Logprobs { block, content } => self.logprobs(*block, content),

@@ -155,7 +155,7 @@ pub(super) static MOCK: Row =
 pub(crate) static ROWS: &[&Row] = &[
     &MOCK,
     &full("openai", "OpenAI", "https://api.openai.com/v1",
-          &[CMPL, EMB, IMG, IMG_EDIT, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE]).knows_developer(),
+          &[CMPL, EMB, IMG, IMG_EDIT, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE]).knows_developer().quirk(Quirk::ResponsesOnly),
     // The inference servers behind its router take OpenAI's stream_options.
     &Row { serves: CHAT.and(CMPL).and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("huggingface", "Hugging Face", Bearer) }.below("/v1").naming(Naming::Behind("models", &["v1", "pipeline"])),
@@ -163,7 +163,6 @@ pub(crate) static ROWS: &[&Row] = &[
     &proxied("palm", "Google PaLM (legacy)", "https://generativelanguage.googleapis.com/v1beta3", Header("x-goog-api-key"))
         .naming(Naming::Google),
     &plain("together-ai", "Together AI", "https://api.together.ai", &[CMPL, EMB, IMG, TTS, STT, STT_TR, FILES, BATCH]).below("/v1"),
-    &plain("perplexity-ai", "Perplexity AI", "https://api.perplexity.ai", &[]),
     // Answers 422 `extra_forbidden`; the last chunk of its streams has the usage anyway.
     // Its own SDK lists what it takes.
     &plain("mistral-ai", "Mistral AI", "https://api.mistral.ai/v1", &[EMB, STT, RESP, FILES]).refuses_options()

@@ -32,7 +32,7 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
         Bearer,
     ),
     ("bedrock", "", "/model/{model}/converse", Bearer),
-    ("perplexity-ai", "https://api.perplexity.ai", "/chat/completions", Bearer),
+    ("perplexity-ai", "https://api.perplexity.ai", "/v1/responses", Bearer),
     ("mistral-ai", "https://api.mistral.ai/v1", "/chat/completions", Bearer),
     ("deepinfra", "https://api.deepinfra.com/v1/openai", "/chat/completions", Bearer),
     ("ncompass", "https://api.ncompass.tech/v1", "/chat/completions", Bearer),

@@ -65,13 +65,13 @@ impl Adjusted {
 }
 
 /// A 400 that names the field.
-pub(super) fn refused(field: impl Into<String>, why: impl std::fmt::Display) -> Fault {
+pub(crate) fn refused(field: impl Into<String>, why: impl std::fmt::Display) -> Fault {
     let field = field.into();
     Fault::new(FaultKind::Refused, format!("{field} {why}")).on(field)
 }
 
 /// A chat request, or the parts of one that `T` names.
-pub(super) fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Fault> {
+pub(crate) fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Fault> {
     serde_json::from_slice(body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no chat completion request: {e}")))
 }
@@ -103,7 +103,7 @@ pub(super) fn refuse_untranslatable(ask: &chat::Request<'_>, provider: &str) -> 
 }
 
 /// Fields that would change the answer, and that the provider has nothing for.
-pub(super) fn refuse_spoken(fields: &[(&str, Option<&RawValue>)], provider: &str) -> Result<(), Fault> {
+pub(crate) fn refuse_spoken(fields: &[(&str, Option<&RawValue>)], provider: &str) -> Result<(), Fault> {
     match fields.iter().find(|(_, raw)| speaks(*raw)) {
         Some((name, _)) => Err(refused(*name, format_args!("has no counterpart at {provider}"))),
         None => Ok(()),

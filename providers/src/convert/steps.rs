@@ -5,3 +5,4 @@ pub(crate) mod from_cohere;
 pub(crate) mod from_converse;
 pub(crate) mod from_gemini;
 pub(crate) mod from_messages;
+pub(crate) mod from_responses;

@@ -271,5 +271,8 @@ pub(crate) struct ResponseFormat<'a> {
 #[derive(Deserialize)]
 pub(crate) struct JsonSchema<'a> {
     #[serde(borrow)]
+    pub(crate) name: Option<Text<'a>>,
+    pub(crate) strict: Option<bool>,
+    #[serde(borrow)]
     pub(crate) schema: Option<&'a RawValue>,
 }

@@ -54,10 +54,10 @@ pub(crate) struct OpenAiUsage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Details {
-    #[serde(deserialize_with = "count")]
+    #[serde(deserialize_with = "count", alias = "cache_read_input_tokens")]
     cached_tokens: Option<u64>,
     /// Written to a cache.
-    #[serde(deserialize_with = "count")]
+    #[serde(deserialize_with = "count", alias = "cache_creation_input_tokens")]
     cache_write_tokens: Option<u64>,
     #[serde(deserialize_with = "count")]
     audio_tokens: Option<u64>,
@@ -81,8 +81,8 @@ impl Details {
         }
         let details = into.insert(Self::default());
         at.object(|key, at| match key {
-            "cached_tokens" => skim_count(&mut details.cached_tokens, at),
-            "cache_write_tokens" => skim_count(&mut details.cache_write_tokens, at),
+            "cached_tokens" | "cache_read_input_tokens" => skim_count(&mut details.cached_tokens, at),
+            "cache_write_tokens" | "cache_creation_input_tokens" => skim_count(&mut details.cache_write_tokens, at),
             "audio_tokens" => skim_count(&mut details.audio_tokens, at),
             "reasoning_tokens" => skim_count(&mut details.reasoning_tokens, at),
             "image_tokens" => skim_count(&mut details.image_tokens, at),

@@ -299,7 +299,7 @@ impl ChatReader {
 }
 
 /// A citation in the form that the writers know, from an annotation of a web search.
-fn citation(annotation: &RawValue) -> Option<Box<RawValue>> {
+pub(super) fn citation(annotation: &RawValue) -> Option<Box<RawValue>> {
     let annotation: Value = serde_json::from_str(annotation.get()).ok()?;
     let cited = annotation.get("url_citation").unwrap_or(&annotation);
     let url = cited["url"].as_str()?;
