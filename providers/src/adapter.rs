@@ -241,6 +241,10 @@ pub trait Adapter: Send + Sync {
     }
     /// A whole 2xx body. `Err` when it is not what the provider's dialect allows (502).
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure>;
+    /// The media type of an answer that is no JSON once it is translated.
+    fn media(&self, _call: &Call<'_>) -> Option<&'static str> {
+        None
+    }
     /// A non-2xx answer. Its head matters where a provider says there what went wrong.
     fn failed(&self, call: &Call<'_>, status: u16, _head: &HeaderMap, body: &Bytes) -> Failure {
         self.failure(call, status, body)

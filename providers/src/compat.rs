@@ -12,7 +12,7 @@ pub(crate) mod scan;
 mod table;
 
 pub(crate) use paths::safe;
-pub(crate) use reply::without_json;
+pub(crate) use reply::{openai_reply, without_json};
 pub(crate) use responses_only::answer as answer_by_responses;
 pub(crate) use table::{ROWS, row};
 
@@ -24,6 +24,7 @@ use crate::convert::steps::from_responses::ResponsesReader;
 use crate::model_place::{ModelPlace, Naming, Untouched};
 use crate::passthrough::Passthrough;
 use crate::raw;
+use crate::shapes::Shape;
 use crate::translate::Stream;
 use bytes::Bytes;
 use chunks::ChunkGrammar;
@@ -112,6 +113,8 @@ pub(crate) struct Row {
     pub(crate) listed: Option<&'static str>,
     /// How it wants its credential on paths that are none of OpenAI's.
     pub(crate) native_auth: Option<AuthStyle>,
+    /// What it serves in a shape of its own.
+    pub(crate) shapes: &'static [(Operation, &'static dyn Shape)],
 }
 
 impl Row {
@@ -130,6 +133,7 @@ impl Row {
             headers: &[],
             listed: None,
             native_auth: None,
+            shapes: &[],
         }
     }
 
@@ -149,6 +153,10 @@ impl Row {
         row.serves = Serves::of(&[Operation::ChatCompletions]);
         row.stream_usage = StreamUsage::Asked;
         row
+    }
+
+    fn shape(&self, operation: Operation) -> Option<&'static dyn Shape> {
+        self.shapes.iter().find(|(known, _)| *known == operation).map(|(_, shape)| *shape)
     }
 
     fn has(&self, quirk: Quirk) -> bool {
@@ -193,6 +201,9 @@ impl Adapter for &'static Row {
 
     fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
         let headers = if operation == Operation::Proxy { &[] } else { self.headers };
+        if let Some(shape) = self.shape(operation) {
+            return Some(Endpoint { path: shape.path().into(), headers });
+        }
         let operation = if self.adapts(operation) { Operation::ChatCompletions } else { operation };
         match operation {
             Operation::Messages | Operation::CountTokens if self.has(Quirk::Messages) => native::endpoint(operation),
@@ -201,10 +212,17 @@ impl Adapter for &'static Row {
     }
 
     fn translates(&self, operation: Operation, _dialect: Dialect) -> bool {
-        self.adapts(operation)
+        self.adapts(operation) || self.shape(operation).is_some()
+    }
+
+    fn media(&self, call: &Call<'_>) -> Option<&'static str> {
+        self.shape(call.operation)?.media(call)
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        if let Some(shape) = self.shape(call.operation) {
+            return shape.request(call);
+        }
         match call.operation {
             _ if self.by_responses(call) => responses_only::request(self, call),
             operation if self.adapts(operation) => {
@@ -228,11 +246,14 @@ impl Adapter for &'static Row {
         {
             return Err(trouble.tell(self.info.slug, trouble.status(), call.dialect));
         }
+        if let Some(shape) = self.shape(call.operation) {
+            return shape.response(self.info.slug, call, body);
+        }
         match call.operation {
             _ if self.by_responses(call) => responses_only::answer(self.info.slug, call, body),
             operation if self.adapts(operation) => reply::adapted(self.info.slug, call, body),
             Operation::Messages | Operation::CountTokens => native::response(self.info.slug, call, body),
-            _ => reply::openai_reply(self.info.slug, call, body),
+            _ => openai_reply(self.info.slug, call, body),
         }
     }
 

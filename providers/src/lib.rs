@@ -26,6 +26,7 @@ mod promised_json;
 mod raw;
 mod registry;
 mod sagemaker;
+mod shapes;
 pub mod sigv4;
 mod sse;
 pub mod tap;

@@ -36,6 +36,8 @@ pub(crate) enum Naming {
     Invoked(&'static str),
     /// The first segment is the model.
     First,
+    /// All of the path is.
+    Whole,
     /// In a field of its own that is not `model`.
     Elsewhere,
 }
@@ -58,6 +60,8 @@ impl Naming {
             },
             Self::First if speaks_openai(&parts) => openai(call),
             Self::First => parts.into_iter().next().map_or(ModelPlace::Unknown, ModelPlace::Named),
+            Self::Whole if parts.is_empty() => ModelPlace::Unknown,
+            Self::Whole => ModelPlace::Named(parts.join("/")),
             Self::Elsewhere => ModelPlace::Unknown,
         }
     }

@@ -408,3 +408,70 @@ async fn perplexity_is_asked_by_responses_and_its_own_figure_is_the_cost() {
         assert_eq!(record.await["metrics"]["cost"], 1.25);
     }
 }
+
+/// Pictures and sound are billed by what they are counted in: 4 cents for a picture, 0.01 for a character.
+#[tokio::test]
+async fn pictures_and_sound_of_other_shapes_are_made_and_billed() {
+    let up = Upstream::replying(|seen| {
+        let artifact = json!({ "base64": "QUFB", "finishReason": "SUCCESS", "seed": 1 });
+        match seen.target.as_str() {
+            "/v1/t2a_v2" => reply::json(
+                200,
+                &json!({ "data": { "audio": "fff34400", "status": 2 }, "extra_info": { "usage_characters": 20 },
+                         "base_resp": { "status_code": 0, "status_msg": "success" } }),
+            ),
+            "/v2beta/stable-image/generate/core" => {
+                reply::json(200, &json!({ "image": "QUFB", "finish_reason": "SUCCESS" }))
+            }
+            _ => reply::json(200, &json!({ "artifacts": [artifact, artifact] })),
+        }
+    })
+    .await;
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let price = |model: &str, price: Value| {
+        json!({ "models": [{ "slug": model, "enabled": true, "pricing_config": {
+            "type": "static", "pay_as_you_go": price } }] })
+    };
+    let spent = async |trace: &str| {
+        let found = eventually("the record", || async {
+            let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
+            list["data"].get(0).cloned()
+        });
+        found.await["metrics"]["cost"].clone()
+    };
+    integration(&gateway, "stability-ai", Some("sk-stability"), json!({ "custom_host": bare(&up) })).await;
+    let pictures = json!({ "image": { "default": { "default": { "price": 4.0 } } } });
+    admin.put("/integrations/cloud-i/models", &price("sdxl", pictures.clone())).await.expect(200);
+    let ask = |path: &str, trace: &str| {
+        gateway.post(path).key(WORKSPACE_KEY).provider("@cloud").header("x-gateway-trace-id", trace)
+    };
+    let body = json!({ "model": "sdxl", "prompt": "a cat", "n": 2, "size": "1024x1024" });
+    let told = ask("/v1/images/generations", "engine").json(&body).send().await.expect(200).json();
+    assert_eq!(told["data"], json!([{ "b64_json": "QUFB" }, { "b64_json": "QUFB" }]));
+    assert_eq!(sent(&up).target, "/v1/generation/sdxl/text-to-image");
+    assert_eq!(spent("engine").await, 8.0);
+    // The newer models take a form, and say so in the head.
+    admin.put("/integrations/cloud-i/models", &price("core", pictures)).await.expect(200);
+    let body = json!({ "model": "core", "prompt": "a cat", "size": "1024x1024", "seed": 3 });
+    ask("/v1/images/generations", "form").json(&body).send().await.expect(200);
+    let (seen, text) = (sent(&up), sent(&up).text());
+    let media = seen.header("content-type").expect("a type");
+    let boundary = media.strip_prefix("multipart/form-data; boundary=").expect("a form");
+    assert_eq!((text.matches(boundary).count(), seen.header("accept")), (4, Some("application/json")), "{text}");
+    assert!(text.contains("name=\"aspect_ratio\"\r\n\r\n1:1\r\n") && text.contains("name=\"seed\"\r\n\r\n3\r\n"));
+    assert_eq!(spent("form").await, 4.0);
+
+    let body = json!({ "name": "sound", "slug": "sound-i", "ai_provider_id": "minimax", "key": "k",
+                       "create_default_provider": false, "configurations": { "custom_host": bare(&up) } });
+    admin.post("/integrations", &body).await.expect(200);
+    let provider = json!({ "name": "sound", "slug": "sound", "integration_id": "sound-i" });
+    admin.post("/providers", &provider).await.expect(200);
+    let characters = json!({ "additional_units": { "character": { "price": 0.01 } } });
+    admin.put("/integrations/sound-i/models", &price("speech-2.8-hd", characters)).await.expect(200);
+    let body = json!({ "model": "speech-2.8-hd", "input": "Hello.", "voice": "v" });
+    let call = ask("/v1/audio/speech", "sound").provider("@sound").json(&body);
+    let sound = call.send().await.expect(200);
+    assert_eq!((sound.header("content-type"), &sound.body[..]), (Some("audio/mpeg"), &[0xff, 0xf3, 0x44, 0x00][..]));
+    assert_eq!(spent("sound").await, 0.2);
+}

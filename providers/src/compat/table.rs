@@ -4,6 +4,7 @@
 
 use super::{Quirk, Row, Serves, StreamUsage};
 use crate::model_place::Naming;
+use crate::shapes::{self, Shape};
 use AuthStyle::{Bearer, BearerIn, Header, Scheme};
 use ahash::AHashMap;
 use gateway_domain::Operation::{
@@ -136,6 +137,11 @@ impl Row {
         self
     }
 
+    const fn shaped(mut self, shapes: &'static [(Operation, &'static dyn Shape)]) -> Self {
+        self.shapes = shapes;
+        self
+    }
+
     const fn natively(mut self, auth: AuthStyle) -> Self {
         self.native_auth = Some(auth);
         self
@@ -162,7 +168,8 @@ pub(crate) static ROWS: &[&Row] = &[
     &plain("anyscale", "Anyscale", "https://api.endpoints.anyscale.com/v1", &[CMPL, EMB]),
     &proxied("palm", "Google PaLM (legacy)", "https://generativelanguage.googleapis.com/v1beta3", Header("x-goog-api-key"))
         .naming(Naming::Google),
-    &plain("together-ai", "Together AI", "https://api.together.ai", &[CMPL, EMB, IMG, TTS, STT, STT_TR, FILES, BATCH]).below("/v1"),
+    &plain("together-ai", "Together AI", "https://api.together.ai", &[CMPL, EMB, IMG, TTS, STT, STT_TR, FILES, BATCH]).below("/v1")
+        .shaped(&[(ImagesGenerate, &shapes::TOGETHER)]),
     // Answers 422 `extra_forbidden`; the last chunk of its streams has the usage anyway.
     // Its own SDK lists what it takes.
     &plain("mistral-ai", "Mistral AI", "https://api.mistral.ai/v1", &[EMB, STT, RESP, FILES]).refuses_options()
@@ -171,8 +178,9 @@ pub(crate) static ROWS: &[&Row] = &[
     &plain("deepinfra", "DeepInfra", "https://api.deepinfra.com/v1/openai", &[]).asked(),
     &plain("ncompass", "nCompass", "https://api.ncompass.tech/v1", &[]),
     &proxied("stability-ai", "Stability AI", "https://api.stability.ai", Bearer)
-        .naming(Naming::Behind("generation", &["text-to-image", "image-to-image"])),
-    &proxied("nomic", "Nomic", "https://api-atlas.nomic.ai/v1", Bearer),
+        .naming(Naming::Behind("generation", &["text-to-image", "image-to-image"]))
+        .shaped(&[(ImagesGenerate, &shapes::STABILITY)]),
+    &proxied("nomic", "Nomic", "https://api-atlas.nomic.ai/v1", Bearer).shaped(&[(Embeddings, &shapes::NOMIC)]),
     &Row { serves: CHAT.and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("ollama", "Ollama", AuthStyle::None) }.below("/v1"),
     // Older models have paths of their own, which pass through.
@@ -180,13 +188,16 @@ pub(crate) static ROWS: &[&Row] = &[
         .lacks(&["frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "seed"]),
     &full("groq", "Groq", "https://api.groq.com/openai/v1", &[EMB, STT, STT_TR, TTS, RESP, FILES, BATCH])
         .lacks(&["logit_bias", "logprobs", "top_logprobs"]),
-    &proxied("segmind", "Segmind", "https://api.segmind.com/v1", Header("x-api-key")).naming(Naming::First),
+    &proxied("segmind", "Segmind", "https://api.segmind.com/v1", Header("x-api-key")).naming(Naming::First)
+        .shaped(&[(ImagesGenerate, &shapes::SEGMIND)]),
     &full("jina", "Jina AI", "https://api.jina.ai/v1", &[]).only(&[Embeddings]),
-    &plain("fireworks-ai", "Fireworks AI", "https://api.fireworks.ai/inference/v1", &[CMPL, EMB]),
+    &plain("fireworks-ai", "Fireworks AI", "https://api.fireworks.ai/inference/v1", &[CMPL, EMB])
+        .shaped(&[(ImagesGenerate, &shapes::FIREWORKS)]),
     &plain("reka-ai", "Reka AI", "https://api.reka.ai", &[]).below("/v1").natively(Header("x-api-key")),
     // Who has a key of China's platform gives `https://api.moonshot.cn` as custom host.
     &plain("moonshot", "Moonshot AI", "https://api.moonshot.ai", &[]).below("/v1"),
-    &full("openrouter", "OpenRouter", "https://openrouter.ai/api", &[RESP]).below("/v1").sends(IDENTITY),
+    &full("openrouter", "OpenRouter", "https://openrouter.ai/api", &[RESP]).below("/v1").sends(IDENTITY)
+        .shaped(&[(ImagesGenerate, &shapes::OPENROUTER)]),
     &plain("lingyi", "01.AI (Lingyi)", "https://api.lingyiwanwu.com", &[]).below("/v1"),
     &plain("zhipu", "Zhipu AI", "https://open.bigmodel.cn/api/paas/v4", &[EMB, IMG]),
     &plain("novita-ai", "Novita AI", "https://api.novita.ai/v3/openai", &[CMPL]).below("/v1").asked(),
@@ -206,14 +217,16 @@ pub(crate) static ROWS: &[&Row] = &[
     &full("github", "GitHub Models", "https://models.github.ai", &[CMPL, EMB]).below("/inference")
         .sends(GITHUB).lists_at("/catalog/models"),
     &plain("deepbricks", "DeepBricks", "https://api.deepbricks.ai/v1", &[IMG]),
-    &plain("siliconflow", "SiliconFlow", "https://api.siliconflow.cn/v1", &[EMB, IMG]),
+    &plain("siliconflow", "SiliconFlow", "https://api.siliconflow.cn/v1", &[EMB])
+        .shaped(&[(ImagesGenerate, &shapes::SILICONFLOW)]),
     &plain("cerebras", "Cerebras", "https://api.cerebras.ai/v1", &[]).asked().new_limit(),
     &full("inference-net", "Inference.net", "https://api.inference.net/v1", &[]),
     &plain("sambanova", "SambaNova", "https://api.sambanova.ai", &[]).below("/v1").asked(),
     &plain("lemonfox-ai", "Lemonfox", "https://api.lemonfox.ai/v1", &[IMG, STT]),
     &full("upstage", "Upstage", "https://api.upstage.ai/v1/solar", &[EMB]),
     &full("lambda", "Lambda", "https://api.lambda.ai/v1", &[CMPL]),
-    &full("dashscope", "Alibaba DashScope", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", &[EMB]).old_limit(),
+    &full("dashscope", "Alibaba DashScope", "https://dashscope-intl.aliyuncs.com", &[EMB]).below("/compatible-mode/v1").old_limit()
+        .shaped(&[(ImagesGenerate, &shapes::DASHSCOPE)]),
     &full("x-ai", "xAI", "https://api.x.ai/v1", &[CMPL, EMB, RESP, IMG, FILES, LIVE]),
     &hosted("qdrant", "Qdrant", BearerIn("api-key")),
     &full("nebius", "Nebius", "https://api.studio.nebius.ai/v1", &[EMB, CMPL]),
@@ -224,7 +237,11 @@ pub(crate) static ROWS: &[&Row] = &[
     &plain("lepton", "Lepton", "https://api.lepton.ai", &[CMPL, STT]).below("/api/v1").knows_developer(),
     &full("kluster-ai", "kluster.ai", "https://api.kluster.ai/v1", &[EMB, FILES, BATCH]),
     &plain("nscale", "nScale", "https://inference.api.nscale.com/v1", &[IMG]),
-    &full("hyperbolic", "Hyperbolic", "https://api.hyperbolic.xyz", &[]).below("/v1"),
+    &full("hyperbolic", "Hyperbolic", "https://api.hyperbolic.xyz", &[]).below("/v1")
+        .shaped(&[(ImagesGenerate, &shapes::HYPERBOLIC)]),
+    // Jobs that take long have a queue of their own, `https://queue.fal.run`, as custom host.
+    &proxied("fal-ai", "fal", "https://fal.run", Scheme("Key")).naming(Naming::Whole)
+        .shaped(&[(ImagesGenerate, &shapes::FAL)]),
     &full("bytez", "Bytez", "https://api.bytez.com", &[CMPL, RESP]).below("/models/v2/openai/v1").natively(Scheme("Key"))
         .quirk(Quirk::VendorKey).naming(Naming::Behind("v2", &["openai"])),
     &full("featherless-ai", "Featherless AI", "https://api.featherless.ai/v1", &[CMPL]),
@@ -245,7 +262,7 @@ pub(crate) static ROWS: &[&Row] = &[
            ..hosted("cortex", "Snowflake Cortex", AuthStyle::Snowflake) }.below("/api/v2/cortex/v1"),
     &Row { serves: Serves::of(&[ChatCompletions, Embeddings, Responses]), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("workers-ai", "Cloudflare Workers AI", Bearer) }.below("/v1")
-        .naming(Naming::Behind("run", &[])),
+        .naming(Naming::Behind("run", &[])).shaped(&[(ImagesGenerate, &shapes::WORKERS_AI)]),
     &Row { serves: Serves::of(&[ChatCompletions, Responses]), stream_usage: StreamUsage::Asked,
            ..hosted("oracle", "Oracle OCI Generative AI", Bearer) }.below("/20231130/actions/v1")
         .quirk(Quirk::Compartment),
@@ -255,7 +272,8 @@ pub(crate) static ROWS: &[&Row] = &[
     &Row { serves: Serves::of(&[ChatCompletions, Embeddings, ImagesGenerate]), stream_usage: StreamUsage::Asked,
            old_limit: true, ..hosted("byteplus", "BytePlus ModelArk", Bearer) },
     // Messages lie below `/anthropic`, and pass through. China's platform is `https://api.minimaxi.com`.
-    &plain("minimax", "MiniMax", "https://api.minimax.io", &[]).below("/v1").asked().quirk(Quirk::BaseResp),
+    &plain("minimax", "MiniMax", "https://api.minimax.io", &[]).below("/v1").asked().quirk(Quirk::BaseResp)
+        .shaped(&[(Speech, &shapes::MINIMAX)]),
     // Reached at whatever address their users give: where they are for all is not established.
     &hosted("lightning-ai", "Lightning AI", Bearer),
     &hosted("ember-cloud", "Ember Cloud", Bearer),

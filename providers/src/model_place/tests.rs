@@ -89,6 +89,8 @@ fn each_family_is_read_where_it_reads() {
         ("sagemaker", "/endpoints/dear/invocations-response-stream", named("dear")),
         ("sagemaker", "/endpoints/dear/openai/v1/chat/completions", named("dear")),
         ("sagemaker", "/endpoints/dear", Unknown),
+        ("fal-ai", "/fal-ai/flux/dev", named("fal-ai/flux/dev")),
+        ("fal-ai", "/", Unknown),
         ("workers-ai", "/run/@cf/meta/llama-3-8b", named("@cf/meta/llama-3-8b")),
         ("workers-ai", "/v1/chat/completions", Body),
     ] {

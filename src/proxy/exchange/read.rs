@@ -150,6 +150,10 @@ impl Reader<'_> {
                 Ok(reply) => {
                     let (usage, model) = (reply.usage, reply.model);
                     let (mut head, mut told) = (head, reply.body);
+                    if let Some(media) = adapter.media(&call) {
+                        let set = head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static(media));
+                        debug_assert!(set.is_ok(), "a constant header");
+                    }
                     // One that is judged is made a stream when that is done.
                     let streams = self.resolved.content.stream && self.resolved.guarded.is_none();
                     if streams && answers_in_events(self.request.ask.route.operation) {

@@ -1,0 +1,45 @@
+//! Operations that a provider serves in a shape of its own, one value each: what goes up, and what comes back in OpenAI's
+//! form. Only whole answers have shapes; chat, which streams, has dialects.
+
+mod nomic;
+mod object;
+mod pictures;
+mod speech;
+
+pub(crate) use nomic::NOMIC;
+pub(crate) use pictures::{
+    DASHSCOPE, FAL, FIREWORKS, HYPERBOLIC, OPENROUTER, SEGMIND, SILICONFLOW, STABILITY, TOGETHER, WORKERS_AI,
+};
+pub(crate) use speech::MINIMAX;
+
+use crate::adapter::{Call, Failure, Outgoing, Reply};
+use gateway_domain::{Fault, FaultKind};
+
+/// One operation of one provider.
+pub(crate) trait Shape: Sync + std::fmt::Debug {
+    /// As a template where the model decides; below the base URL.
+    fn path(&self) -> &'static str;
+    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault>;
+    fn response(&self, slug: &'static str, call: &Call<'_>, body: &bytes::Bytes) -> Result<Reply, Failure>;
+    /// Of an answer that is no JSON once it is translated.
+    fn media(&self, _call: &Call<'_>) -> Option<&'static str> {
+        None
+    }
+}
+
+/// A 400 that names the field.
+fn refused(field: &'static str, rule: impl std::fmt::Display) -> Fault {
+    Fault::new(FaultKind::Refused, format!("{field} {rule}")).on(field)
+}
+
+/// The model of a call whose path it stands in.
+fn in_path<'c>(call: &Call<'c>) -> Result<&'c str, Fault> {
+    let model = call.model.ok_or_else(|| refused("model", "is needed: it is part of this provider's path"))?;
+    // `@cf/…` of Cloudflare's is a path like any other.
+    let bare = model.strip_prefix('@').unwrap_or(model);
+    if crate::compat::safe(bare) {
+        Ok(model)
+    } else {
+        Err(refused("model", "does not fit into a path: only letters, digits, `-`, `_`, `.`, `:` and single `/`"))
+    }
+}
