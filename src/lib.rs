@@ -1,27 +1,27 @@
 //! The gateway's program as a library: the command line, the settings, the service on the proxy port and the wiring of
 //! everything below. What starts it is `main.rs`; whoever builds on it calls [`run`], and nothing else is to be seen.
 
-mod accounts;
 mod cache;
 mod cli;
 mod clock;
 mod connections;
-mod flight;
 mod guardrails;
+mod health;
 mod ids;
+mod in_flight;
 mod issuers;
 mod limits;
-mod live;
 mod metrics;
 mod otlp;
-mod parts;
 mod peers;
 mod proxy;
+mod runtime_config;
 mod serve;
 mod settings;
 mod strangers;
 mod telemetry;
 mod units;
+mod usage_checkpoint;
 mod writer;
 
 // Under the names that the modules of the program know them by.

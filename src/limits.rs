@@ -3,7 +3,7 @@
 //! what is counted by while Redis is out of reach. Knows no policy.
 
 mod figures;
-mod settler;
+mod settle_queue;
 mod shared;
 
 pub(crate) use figures::Figures;
@@ -14,7 +14,7 @@ use crate::peers::{Peers, Place};
 use figures::{By, Counts};
 use gateway_admin::Counting;
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Answer, Ask, Cause, Change, Counters, FailMode, Keep, Refusal, Take};
+use gateway_domain::counters::{Answer, Cause, Change, CounterOp, Counters, FailMode, Keep, Refusal, Take};
 use gateway_policies::Ledger;
 use gateway_store::{RedisFailure, Verdict};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Limits {
     }
 
     /// By the process's own counters. A node among several keeps to its share of what they do not share.
-    fn near(&self, asks: &mut [Ask], now: Timestamp) -> Result<(), Refusal> {
+    fn near(&self, asks: &mut [CounterOp], now: Timestamp) -> Result<(), Refusal> {
         let place = self.peers.place();
         if place.count == 1 {
             return self.ledger.admit(asks, now);
@@ -90,12 +90,12 @@ impl Limits {
     }
 
     /// Redis is out of reach: as each limit says.
-    fn fall_back(&self, shared: &Shared, asks: &mut [Ask], now: Timestamp) -> Result<(), Refusal> {
+    fn fall_back(&self, shared: &Shared, asks: &mut [CounterOp], now: Timestamp) -> Result<(), Refusal> {
         if let Some(at) = asks.iter().position(|ask| ask.fail == FailMode::Closed) {
             self.counts.decided(By::Closed);
             return Err(Refusal { at, cause: Cause::Away, taken: 0 });
         }
-        let (places, mut near): (Vec<usize>, Vec<Ask>) =
+        let (places, mut near): (Vec<usize>, Vec<CounterOp>) =
             asks.iter().copied().enumerate().filter(|(_, ask)| ask.fail == FailMode::Local).unzip();
         self.counts.decided(if near.is_empty() { By::Open } else { By::Local });
         self.near(&mut near, now).map_err(|refusal| Refusal { at: places[refusal.at], ..refusal })?;
@@ -111,7 +111,12 @@ impl Limits {
         Ok(())
     }
 
-    async fn far(&self, shared: &Shared, asks: &mut [Ask], (now, left): (Timestamp, Duration)) -> Result<(), Refusal> {
+    async fn far(
+        &self,
+        shared: &Shared,
+        asks: &mut [CounterOp],
+        (now, left): (Timestamp, Duration),
+    ) -> Result<(), Refusal> {
         let began = Instant::now();
         let told = shared.reserve(asks, now, left).await;
         let took = began.elapsed();
@@ -143,7 +148,7 @@ impl Limits {
 }
 
 impl Counters for Limits {
-    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp, waited: Duration) -> Answer<'a> {
+    fn reserve<'a>(&'a self, asks: &'a mut [CounterOp], now: Timestamp, waited: Duration) -> Answer<'a> {
         let Some(shared) = &self.shared else { return Answer::Now(self.near(asks, now)) };
         let left = shared.deadline().saturating_sub(waited);
         if shared.is_open(now) && !left.is_zero() {
@@ -177,7 +182,7 @@ const fn share(place: Place, limit: u64, keep: Keep) -> u64 {
 }
 
 /// What was granted here, as Redis is told of it.
-fn taken(ask: &Ask) -> Option<Change> {
+fn taken(ask: &CounterOp) -> Option<Change> {
     let change = Change::of(ask);
     match ask.take {
         Take::Now => Some(Change { used: i64::try_from(ask.amount).unwrap_or(i64::MAX), ..change }),

@@ -8,9 +8,9 @@ mod spans;
 pub(crate) use spans::{operation, provider};
 
 use crate::clock;
+use crate::health::{Degraded, HealthComponents};
 use crate::metrics::Metrics;
 use crate::outbound::{Outbound, OutboundError, send};
-use crate::parts::{Parts, Trouble};
 use crate::serve::Process;
 use gateway_admin::Part;
 use gateway_domain::record::LogRecord;
@@ -96,7 +96,7 @@ struct Fates {
     dropped: AtomicU64,
     exported: AtomicU64,
     /// Set while the collector takes nothing.
-    away: Trouble,
+    away: Degraded,
 }
 
 impl Fates {
@@ -146,7 +146,7 @@ impl Otlp {
     }
 
     /// Shows how this does on the status page.
-    pub(crate) fn tell(&self, parts: &Parts) {
+    pub(crate) fn tell(&self, parts: &HealthComponents) {
         let (queue, fates) = (self.queue.downgrade(), self.fates.clone());
         parts.add(move || {
             let waiting = queue.upgrade().map_or(0, |q| q.max_capacity() - q.capacity());

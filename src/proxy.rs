@@ -1,5 +1,6 @@
 //! The data plane as Pingora sees it. Each phase is one or two calls, named for what they do: intake, plan, exchange.
 
+mod admission_guard;
 mod body;
 mod call;
 mod client;
@@ -14,18 +15,19 @@ mod hooks;
 mod http1_head;
 mod intake;
 mod local;
+mod reckoned;
 mod record;
 mod request;
 mod routing;
 mod settings;
 mod shape;
-mod shield;
 mod sticky;
 mod target;
 mod tenants;
 mod trace;
 mod unpack;
 
+pub(crate) use admission_guard::{AdmissionGuard, Bounds};
 pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
 pub(crate) use cors::CorsOrigins;
@@ -34,15 +36,14 @@ pub(crate) use exchange::{CallParts, UnpricedCalls};
 pub(crate) use intake::known_key;
 pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;
-pub(crate) use shield::{Bounds, Shield};
 pub(crate) use sticky::Assignments;
 
 use crate::clock;
 use crate::connections;
-use crate::flight::{Flight, Ticket};
 use crate::guardrails::ConfigGuards;
+use crate::in_flight::{InFlight, InFlightGuard};
 use crate::issuers::Issuers;
-use crate::live::Live;
+use crate::runtime_config::ConfigHandle;
 use crate::upstream::http1::Framing;
 use crate::writer::Records;
 use async_trait::async_trait;
@@ -66,7 +67,7 @@ use std::time::Instant;
 /// The proxy: one value, shared by all workers and their connections.
 pub(crate) struct Gateway {
     pub(crate) settings: Arc<ProxySettings>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<ConfigHandle>,
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) calls: CallParts,
     pub(crate) budget: Arc<Budget>,
@@ -75,10 +76,10 @@ pub(crate) struct Gateway {
     pub(crate) inline: Arc<InlineConfigs>,
     pub(crate) breakers: Arc<BreakerStates>,
     pub(crate) sticks: Arc<Assignments>,
-    pub(crate) shield: Arc<Shield>,
+    pub(crate) shield: Arc<AdmissionGuard>,
     pub(crate) door: Arc<dyn Doorkeeper>,
     pub(crate) control: ControlPlane,
-    pub(crate) flight: Flight,
+    pub(crate) flight: InFlight,
 }
 
 /// What one request gathers on its way; filled phase by phase.
@@ -88,9 +89,9 @@ pub(crate) struct Ctx {
     held: Permit,
     records: PendingRecords,
     /// Of a key that has a bound, until the request is over.
-    seat: Option<shield::Seat>,
+    seat: Option<admission_guard::ConcurrencySlot>,
     /// Of a request whose key is known.
-    flight: Option<Ticket>,
+    flight: Option<InFlightGuard>,
 }
 
 #[async_trait]

@@ -1,45 +1,44 @@
 //! Wiring: settings to stores, stores to snapshot, snapshot to proxy and admin port. The one place that chooses
 //! backends, and the order in which a process comes up and goes down.
 
-mod accounts;
 mod admin_body;
 mod admin_port;
 mod admin_pulse;
 mod boot;
+mod heartbeat;
 mod leftovers;
 mod log_upkeep;
-mod presence;
 mod process;
 mod proxy_port;
 mod redis;
 mod shutdown;
 mod upkeep;
+mod usage_checkpoint;
 mod watcher;
 
-use crate::accounts::Accounts;
 use crate::cache::AnswerCache;
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
-use crate::flight::Flight;
 use crate::guardrails::{Guardrails, OutsideAnswers, Trials};
+use crate::health::HealthComponents;
+use crate::in_flight::InFlight;
 use crate::issuers::{self, Issuers};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::mock::{MockArgs, serve_connection};
 use crate::otlp::Otlp;
 use crate::outbound::Outbound;
-use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{
-    Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, DeliveryParts, Gateway, InlineConfigs,
-    ProxySettings, ReplyNames, Shield, UnpricedCalls, known_key,
+    AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, DeliveryParts, Gateway,
+    InlineConfigs, ProxySettings, ReplyNames, UnpricedCalls, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, idle};
+use crate::usage_checkpoint::UsageCheckpoint;
 use crate::writer::{Records, Way, Writer};
-use accounts::LastWord;
 use boot::{AppPorts, Booted};
 use gateway_domain::Secret;
 use gateway_domain::counters::Counters;
@@ -56,6 +55,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::Receiver;
+use usage_checkpoint::FinalFlush;
 
 /// The control plane, the watcher and the stores run here, apart from the proxy's workers.
 fn control_runtime() -> Result<Runtime, String> {
@@ -78,7 +78,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let control = control_runtime()?;
     let metrics = telemetry::metrics(&settings)?;
     let booted = control.block_on(boot::boot(&settings))?;
-    let (flight, parts) = (Flight::default(), Parts::default());
+    let (flight, parts) = (InFlight::default(), HealthComponents::default());
     let database = booted.database.clone();
     parts.add(move || gateway_admin::Part::new("database", serde_json::json!({})).troubled(database.trouble()));
     let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics, &parts)?.unzip();
@@ -110,12 +110,12 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         upkeep::start(control.handle(), app.clone(), booted.database.clone(), booted.leftovers(&metrics)?);
     }
     strangers::keep_rows(control.handle(), app.clone(), rows);
-    accounts::start(&accounts, &app, &booted, &settings, control.handle())?;
+    usage_checkpoint::start(&accounts, &app, &booted, &settings, control.handle())?;
     LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, &settings).start(control.handle());
     let router = gateway_admin::router(app);
     let stop_admin = start_admin(&settings, &booted, descriptors, &control, &router)?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
-    let presence = presence::start(control.handle(), &booted, settings.role, peers.clone());
+    let presence = heartbeat::start(control.handle(), &booted, settings.role, peers.clone());
     let inline = Arc::new(InlineConfigs::new(booted.trusted.clone(), control.handle().clone()));
     watch(&metrics, &calling.dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
@@ -141,7 +141,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         control: control_plane(&settings, router, &control)?,
         flight: flight.clone(),
     };
-    let last = LastWord { accounts, guardrails, runtime: control.handle().clone() };
+    let last = FinalFlush { accounts, guardrails, runtime: control.handle().clone() };
     let seats = proxy_port::seats(&settings, descriptors, &metrics)?;
     let listening = proxy_port::listen(&settings, upgrade)?;
     let ports = (stop_admin, listening.clone());
@@ -176,7 +176,7 @@ impl Calling {
     fn parts(
         self,
         counters: Arc<dyn Counters>,
-        shield: Arc<Shield>,
+        shield: Arc<AdmissionGuard>,
         cache: Arc<AnswerCache>,
         delivery: DeliveryParts,
     ) -> CallParts {
@@ -224,10 +224,10 @@ fn start_admin(
     admin_port::start(control, settings.admin_listen, router.clone(), rules)
 }
 
-fn shield(settings: &Settings, metrics: &Metrics, peers: Peers) -> Result<Arc<Shield>, prometheus::Error> {
+fn shield(settings: &Settings, metrics: &Metrics, peers: Peers) -> Result<Arc<AdmissionGuard>, prometheus::Error> {
     let most = |n: u64| isize::try_from(n).unwrap_or(isize::MAX);
     let bounds = Bounds { unknown_keys: most(settings.unknown_key_rate), requests: most(settings.address_rate) };
-    let shield = Arc::new(Shield::new(bounds, peers));
+    let shield = Arc::new(AdmissionGuard::new(bounds, peers));
     let (floods, crowds) = (shield.clone(), shield.clone());
     metrics.watch("gateway_shed_floods", "Requests refused as too many from one address", move || floods.flooded())?;
     metrics.watch("gateway_shed_parallel", "Calls refused as too many at once", move || crowds.crowded())?;
@@ -263,7 +263,7 @@ fn watch(metrics: &Metrics, dns: &Dns, inline: &Arc<InlineConfigs>) -> Result<()
 struct Recording {
     records: Records,
     writer: Writer,
-    accounts: Arc<Accounts>,
+    accounts: Arc<UsageCheckpoint>,
     door: Arc<Strangers>,
     /// Callers that wait for their row of the audit trail.
     rows: Receiver<TurnedAway>,
@@ -272,7 +272,7 @@ struct Recording {
 fn start_writer(
     settings: &Settings,
     booted: &Booted,
-    (metrics, parts): (&Metrics, &Parts),
+    (metrics, parts): (&Metrics, &HealthComponents),
     (control, otlp): (&Runtime, Option<Otlp>),
     (ledger, limits): (&Arc<Ledger>, &Arc<Limits>),
 ) -> Result<Recording, String> {
@@ -282,7 +282,7 @@ fn start_writer(
     let opened = Journal::open(&dir, settings.journal_max.0 as u64);
     let (journal, shipper) = opened.map_err(|e| format!("journal {}: {e}", dir.display()))?;
     let counts = (ledger.clone(), limits.clone() as Arc<dyn Counters>);
-    let accounts = accounts::open(booted, settings, counts, &journal, control)?;
+    let accounts = usage_checkpoint::open(booted, settings, counts, &journal, control)?;
     let way = Way {
         journal,
         shipper,

@@ -1,10 +1,10 @@
 //! Diagnostics on standard error, and what is made of the settings of metrics and traces. Standard output belongs to
 //! the access log and to what a command prints.
 
+use crate::health::HealthComponents;
 use crate::metrics::{Metrics, Shape, labels};
 use crate::otlp::{self, Exporter, Otlp, Target};
 use crate::outbound::Outbound;
-use crate::parts::Parts;
 use crate::settings::{LogFormat, Settings};
 use gateway_domain::egress::Trusted;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -74,7 +74,7 @@ pub(crate) fn otlp(
     settings: &Settings,
     trusted: &Arc<Trusted>,
     metrics: &Metrics,
-    parts: &Parts,
+    parts: &HealthComponents,
 ) -> Result<Option<(Otlp, Exporter)>, String> {
     let Some(endpoint) = &settings.otlp_endpoint else { return Ok(None) };
     let given =

@@ -6,9 +6,9 @@ mod access;
 mod shipping;
 mod standing;
 
+use crate::health::{Degraded, HealthComponents};
 use crate::metrics::{Loss, Metrics};
 use crate::otlp::Otlp;
-use crate::parts::{Parts, Trouble};
 use gateway_domain::NanoUsd;
 use gateway_domain::ports::{Ledger, RecordAppend};
 use gateway_domain::price::{PriceBook, PriceQuery, price};
@@ -60,7 +60,7 @@ pub(crate) struct Way {
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
     pub(crate) runtime: Handle,
     pub(crate) metrics: Metrics,
-    pub(crate) parts: Parts,
+    pub(crate) parts: HealthComponents,
     pub(crate) access_log: bool,
     /// Callers that were not let in, for the access log.
     pub(crate) strangers: Option<Receiver<TurnedAway>>,
@@ -92,7 +92,7 @@ struct Work {
     /// Where each record of the batch lies.
     after: Vec<Position>,
     /// Set while the disk takes no records.
-    shedding: Trouble,
+    shedding: Degraded,
 }
 
 impl Writer {
@@ -106,7 +106,7 @@ impl Writer {
             move || queue.upgrade().map_or(0, |q: Sender<Box<LogRecord>>| (q.max_capacity() - q.capacity()) as u64);
         let help = "Records that wait for the writer, 65,536 at most";
         metrics.watch("gateway_records_queue_depth", help, depth).map_err(std::io::Error::other)?;
-        let (shedding, away) = (Trouble::default(), Trouble::default());
+        let (shedding, away) = (Degraded::default(), Degraded::default());
         standing::tell(&parts, &metrics, &shedding, &away);
         let shipping = Shipping::new(shipper, store, runtime, metrics.clone(), away, ends);
         let shipping = std::thread::Builder::new().name("record-shipper".into()).spawn(move || shipping.run())?;

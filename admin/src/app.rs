@@ -6,8 +6,8 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    ConfigStore, Directory, Doorkeeper, GuardrailTrials, History, Live, RecordQuery, Repricing, Roster, Standings,
-    Tokens, Vault,
+    ConfigStore, Directory, Doorkeeper, GuardrailTrials, History, Live, NodeRegistry, RecordQuery, Repricing,
+    Standings, Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
@@ -125,7 +125,7 @@ pub struct App {
     pub history: Arc<dyn History>,
     pub logs: Arc<dyn RecordQuery>,
     pub repricing: Arc<dyn Repricing>,
-    pub roster: Arc<dyn Roster>,
+    pub roster: Arc<dyn NodeRegistry>,
     /// Older request logs are not shown. 0 shows all.
     pub log_retention_days: u64,
     pub live: Arc<dyn Live>,

@@ -2,7 +2,7 @@
 //! lost theirs. Both are local acts of the operator, not of an actor.
 
 use crate::app::App;
-use crate::change::{Around, commit};
+use crate::change::{WriteView, commit};
 use crate::grant;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::Row;
@@ -61,7 +61,7 @@ pub async fn bootstrap(
     }
     let first = First::new(app, admin_key, workspace_key)?;
     let mut late = false;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         if !around.snapshot.is_empty() {
             late = true;
             return Err(conflict("set up already"));
@@ -86,7 +86,7 @@ pub async fn new_admin_key(app: &App) -> Result<Secret<String>, BootstrapError> 
     let org = named.ok_or_else(|| BootstrapError::Refused("there is no organisation yet".to_owned()))?.id;
     let text = mint(KeyKind::OrganisationService.tag(), &app.bytes());
     let row = key(app, org, None, KeyKind::OrganisationService, "New admin key", &text);
-    let decide = |_: &Around<'_>| {
+    let decide = |_: &WriteView<'_>| {
         let stored = row.stored()?;
         let audit = vec![told(app, &stored)];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })

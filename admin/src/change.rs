@@ -19,13 +19,13 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// Everything that is committed when a write decides: what the writer knew and what others wrote since.
-pub(crate) struct Around<'a> {
+pub(crate) struct WriteView<'a> {
     pub(crate) app: &'a App,
     pub(crate) snapshot: Snapshot,
     changes: &'a Changes,
 }
 
-impl Around<'_> {
+impl WriteView<'_> {
     /// What somebody else made of a row since it was read in this version.
     pub(crate) fn since(&self, kind: Kind, id: Uuid, version: i64) -> Option<&Stored> {
         let newer = |r: &&Stored| r.kind == kind.name() && r.id == id && r.version > version;
@@ -72,11 +72,11 @@ impl Around<'_> {
 /// of the snapshot taken before any row was read.
 pub(crate) async fn commit<F>(app: &App, seen: Revision, decide: F) -> Result<Revision, Problem>
 where
-    F: FnOnce(&Around<'_>) -> Result<Batch, Problem> + Send,
+    F: FnOnce(&WriteView<'_>) -> Result<Batch, Problem> + Send,
 {
     let checked = move |changes: &Changes| {
         let (snapshot, _) = app.live.snapshot().apply(changes, &app.build());
-        let around = Around { app, snapshot, changes };
+        let around = WriteView { app, snapshot, changes };
         let batch = decide(&around)?;
         around.plus(&batch.rows)?;
         Ok(batch)

@@ -4,7 +4,7 @@
 use crate::app::Setting;
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
-use gateway_domain::node::Sighting;
+use gateway_domain::node::SeenNode;
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ async fn settings(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(json!({"object": "list", "total": data.len(), "data": data})))
 }
 
-fn view(seen: &Sighting) -> Value {
+fn view(seen: &SeenNode) -> Value {
     json!({
         "object": "node",
         "id": seen.node.id,

@@ -3,12 +3,12 @@
 //! The day this file would ask which kind it holds, that resource writes its own handler.
 
 pub(crate) mod api_key;
-mod carry;
 pub(crate) mod config;
 pub(crate) mod exclusion;
 pub(crate) mod guardrail;
 pub(crate) mod integration;
 pub(crate) mod invite;
+mod keep_unknown;
 mod limits;
 pub(crate) mod member;
 pub(crate) mod organisation;
@@ -22,9 +22,9 @@ pub(crate) mod user;
 pub(crate) mod virtual_key;
 pub(crate) mod workspace;
 
-pub(crate) use row::{Draft, Resource, Row, Slug};
+pub(crate) use row::{NewRow, Resource, Row, Slug};
 
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::Body;
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
@@ -72,7 +72,7 @@ pub(crate) async fn update<R: Resource>(call: Call) -> Result<Reply, Problem> {
 pub(crate) async fn delete<R: Resource>(call: Call) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Delete).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let row = around.newest(row)?;
         R::check_unused(&row, around)?;
         let gone = row.tombstone(call.now)?;
@@ -127,7 +127,7 @@ pub(crate) async fn told<R: Resource>(rows: &[Row<R>], call: &Call) -> Result<Ve
 }
 
 /// The tombstone of a row that goes along with another.
-pub(crate) fn bury(row: Stored, now: Timestamp) -> Result<Stored, Problem> {
+pub(crate) fn tombstone(row: Stored, now: Timestamp) -> Result<Stored, Problem> {
     match Kind::parse(&row.kind) {
         Some(Kind::Integration) => Row::<Integration>::read(&row)?.tombstone(now),
         Some(Kind::ApiKey) => Row::<ApiKey>::read(&row)?.tombstone(now),
@@ -137,7 +137,7 @@ pub(crate) fn bury(row: Stored, now: Timestamp) -> Result<Stored, Problem> {
 }
 
 /// Reads a new row from a body, and says what the audit trail keeps of that body.
-pub(crate) fn draft<R: Resource>(call: &Call, mut body: Body) -> Result<(Draft<R>, Map<String, Value>), Problem> {
+pub(crate) fn draft<R: Resource>(call: &Call, mut body: Body) -> Result<(NewRow<R>, Map<String, Value>), Problem> {
     let mut told = body.0.clone();
     R::mask(&mut told);
     let snapshot = call.snapshot();
@@ -170,12 +170,12 @@ pub(crate) async fn insert<R: Resource>(call: &Call, body: Body) -> Result<(Row<
 pub(crate) async fn insert_with<R, F>(call: &Call, body: Body, along: F) -> Result<(Row<R>, Revision), Problem>
 where
     R: Resource,
-    F: FnOnce(&Row<R>, &Around<'_>) -> Result<Vec<Stored>, Problem> + Send,
+    F: FnOnce(&Row<R>, &WriteView<'_>) -> Result<Vec<Stored>, Problem> + Send,
 {
     let seen = call.snapshot().revision;
     let (mut draft, told) = draft::<R>(call, body)?;
     draft.settle(call).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         draft.enter(around)?;
         let (stored, versions) = (draft.row.stored()?, draft.row.version(call.actor.key.0)?);
         let mut rows = vec![stored];
@@ -198,7 +198,7 @@ pub(crate) async fn edit<R: Resource>(call: &Call, body: Body) -> Result<(Row<R>
 pub(crate) async fn edit_with<R, F>(call: &Call, mut body: Body, along: F) -> Result<(Row<R>, Revision), Problem>
 where
     R: Resource,
-    F: FnOnce(&Row<R>, &Around<'_>) -> Result<Vec<Stored>, Problem> + Send,
+    F: FnOnce(&Row<R>, &WriteView<'_>) -> Result<Vec<Stored>, Problem> + Send,
 {
     let seen = call.snapshot().revision;
     let mut told = body.0.clone();
@@ -210,7 +210,7 @@ where
     body.refuse_later("", R::LATER)?;
     let input = body.read()?;
     let mut done = None;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         let before = row.doc.version_id();
         R::patch(&mut row, input, call)?;

@@ -69,7 +69,7 @@ pub struct Slot {
     pub began: Timestamp,
 }
 
-/// What becomes of the amount that an [`Ask`] names.
+/// What becomes of the amount that a [`CounterOp`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// Is used at once: a request is a request.
@@ -138,7 +138,7 @@ impl FailMode {
 
 /// What a call wants of one limit. The last three fields are filled by whoever grants it.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct CounterOp {
     pub slot: Slot,
     /// First moment after the window. `Timestamp(i64::MAX)`: a budget that never starts anew by itself. A change of the
     /// budget may move it while the slot stays the same; the newest word counts.
@@ -161,7 +161,7 @@ pub struct Ask {
     pub fresh: bool,
 }
 
-impl Ask {
+impl CounterOp {
     /// When a call that is refused now will fit, if nothing more is used until then: what is beyond the limit begins the
     /// next windows, each of which repays as much as the limit is.
     pub fn fits_at(&self, taken: u64) -> Timestamp {
@@ -253,13 +253,13 @@ pub struct Refusal {
 
 /// A limit as the caller may be told it (`x-gateway-ratelimit-{limit,remaining,reset}-…`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct LimitStatus {
     pub limit: u64,
     pub remaining: u64,
     pub reset_at: Timestamp,
 }
 
-impl Standing {
+impl LimitStatus {
     /// Of two limits the one that will be met first: fewer left, then longer to wait.
     #[must_use]
     pub fn tighter(self, other: Self) -> Self {
@@ -271,15 +271,15 @@ impl Standing {
 /// The tightest rate limits of each kind; budgets are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standings {
-    pub requests: Option<Standing>,
-    pub tokens: Option<Standing>,
+    pub requests: Option<LimitStatus>,
+    pub tokens: Option<LimitStatus>,
 }
 
 impl Standings {
-    pub fn of<'a>(rates: impl Iterator<Item = &'a Ask>) -> Self {
+    pub fn of<'a>(rates: impl Iterator<Item = &'a CounterOp>) -> Self {
         let mut standings = Self::default();
         for ask in rates {
-            let standing = Standing { limit: ask.limit, remaining: ask.left, reset_at: ask.ends };
+            let standing = LimitStatus { limit: ask.limit, remaining: ask.left, reset_at: ask.ends };
             standings = standings.tighter(match ask.measured {
                 Measured::Requests => Self { requests: Some(standing), tokens: None },
                 Measured::Tokens => Self { requests: None, tokens: Some(standing) },
@@ -291,7 +291,7 @@ impl Standings {
 
     #[must_use]
     pub fn tighter(self, other: Self) -> Self {
-        let pick = |a: Option<Standing>, b: Option<Standing>| match (a, b) {
+        let pick = |a: Option<LimitStatus>, b: Option<LimitStatus>| match (a, b) {
             (Some(a), Some(b)) => Some(a.tighter(b)),
             (a, b) => a.or(b),
         };
@@ -323,7 +323,7 @@ pub struct Change {
 
 impl Change {
     /// One that changes nothing yet.
-    pub const fn of(ask: &Ask) -> Self {
+    pub const fn of(ask: &CounterOp) -> Self {
         Self {
             slot: ask.slot,
             ends: ask.ends,
@@ -338,7 +338,7 @@ impl Change {
     }
 
     /// What was granted, as it is given back whole.
-    pub fn given_back(ask: &Ask) -> Option<Self> {
+    pub fn given_back(ask: &CounterOp) -> Option<Self> {
         match ask.take {
             Take::Now => Some(Self { used: -i64::try_from(ask.amount).unwrap_or(i64::MAX), ..Self::of(ask) }),
             Take::Hold => Some(Self { back: ask.amount, ..Self::of(ask) }),
@@ -377,7 +377,7 @@ impl fmt::Debug for Answer<'_> {
 pub trait Counters: Send + Sync {
     /// All asks of a stage, sorted by slot and each slot once: every amount is taken, or none is. `waited`: how long
     /// this call has waited for what nodes share before; all its waits together have one deadline.
-    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp, waited: Duration) -> Answer<'a>;
+    fn reserve<'a>(&'a self, asks: &'a mut [CounterOp], now: Timestamp, waited: Duration) -> Answer<'a>;
     /// Never waits and cannot fail: a backend over the network queues it.
     fn settle(&self, changes: &[Change]);
 }

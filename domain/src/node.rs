@@ -20,7 +20,7 @@ pub struct Node {
 
 /// A node as the others see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
+pub struct SeenNode {
     pub node: Node,
     /// By the store's clock, so that nodes need not agree on the time.
     pub seen_at: Timestamp,
@@ -30,7 +30,7 @@ pub struct Sighting {
     pub lag: Revision,
 }
 
-impl Sighting {
+impl SeenNode {
     pub const fn is_live(&self) -> bool {
         self.silent_micros < ALIVE_MICROS
     }

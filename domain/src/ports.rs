@@ -23,7 +23,7 @@ pub use doorkeeper::Doorkeeper;
 pub use jobs::{
     Enqueued, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob,
 };
-pub use nodes::Roster;
+pub use nodes::NodeRegistry;
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideReply};
 pub use records::{Ledger, LogStore, RecordAppend, RecordQuery, Repricing, Retention};
 pub use standings::{Entity, EntityQuery, Holder, Standings, Which};

@@ -3,18 +3,18 @@
 
 use crate::meter::{self, Meter};
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Ask, CounterKey, Slot};
+use gateway_domain::counters::{CounterKey, CounterOp, Slot};
 use gateway_domain::ports::Holder;
 use gateway_domain::resource::budget::{Budget, Spend, Week};
 use gateway_domain::resource::limits::RateLimit;
 use gateway_domain::resource::policy::{Measure, Unit};
 use uuid::Uuid;
 
-pub(crate) fn ask(holder: Holder, limit: &RateLimit, now: Timestamp, tag: u32) -> Ask {
+pub(crate) fn ask(holder: Holder, limit: &RateLimit, now: Timestamp, tag: u32) -> CounterOp {
     Meter::of_limit(limit).ask(counter(holder, limit), now, tag)
 }
 
-pub(crate) fn budget_ask(holder: Holder, budget: &Budget, now: Timestamp, tag: u32) -> Ask {
+pub(crate) fn budget_ask(holder: Holder, budget: &Budget, now: Timestamp, tag: u32) -> CounterOp {
     Meter::of_budget(budget, Week::Sunday).ask(budget_counter(holder, budget.spend), now, tag)
 }
 

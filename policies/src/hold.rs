@@ -2,9 +2,9 @@
 //! from, whatever the clock says when it ends.
 
 use crate::meter::Kind;
+use crate::reservation_request::{Estimate, Owners, Price};
 use crate::verdict::Name;
-use crate::wants::{Estimate, Owners, Price};
-use gateway_domain::counters::{Ask, Change, Charge, Counters, Keep, Measured, Standings, Take};
+use gateway_domain::counters::{Change, Charge, CounterOp, Counters, Keep, Measured, Standings, Take};
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Used {
 #[derive(Default)]
 pub struct Hold {
     /// `amount` of each is what it holds, or would.
-    asks: Vec<Ask>,
+    asks: Vec<CounterOp>,
     /// Costs that the target's stage has to take, and the names that their tags mean.
     costs: Costs,
     owners: Owners,
@@ -33,7 +33,7 @@ pub struct Hold {
     standings: Standings,
 }
 
-type Costs = (Vec<Ask>, Vec<(Name, Kind)>);
+type Costs = (Vec<CounterOp>, Vec<(Name, Kind)>);
 
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,7 +43,7 @@ impl fmt::Debug for Hold {
 
 impl Hold {
     pub(crate) fn new(
-        (asks, costs, owners): (Vec<Ask>, Costs, Owners),
+        (asks, costs, owners): (Vec<CounterOp>, Costs, Owners),
         counters: &Arc<dyn Counters>,
         estimate: Estimate,
         standings: Standings,
@@ -55,7 +55,7 @@ impl Hold {
         self.asks.is_empty() && self.costs.0.is_empty()
     }
 
-    pub(crate) fn costs(&self) -> (&[Ask], &Owners, &[(Name, Kind)]) {
+    pub(crate) fn costs(&self) -> (&[CounterOp], &Owners, &[(Name, Kind)]) {
         (&self.costs.0, &self.owners, &self.costs.1)
     }
 
@@ -115,9 +115,9 @@ impl Hold {
         counters.settle(&changes);
     }
 
-    fn end(&mut self, used: impl Fn(&Ask) -> u64) -> Vec<Charge> {
+    fn end(&mut self, used: impl Fn(&CounterOp) -> u64) -> Vec<Charge> {
         let Some(counters) = self.counters.take() else { return Vec::new() };
-        let settled = |ask: &Ask| {
+        let settled = |ask: &CounterOp| {
             let back = match ask.take {
                 Take::Now => return None,
                 Take::Hold => ask.amount,
@@ -133,7 +133,7 @@ impl Hold {
         lasting.map(|ask| self.charge(ask, used(ask))).filter(|charge| charge.used > 0).collect()
     }
 
-    fn charge(&self, ask: &Ask, used: u64) -> Charge {
+    fn charge(&self, ask: &CounterOp, used: u64) -> Charge {
         let owner = self.owners.iter().find(|(key, _)| *key == ask.slot.key).map(|(_, owner)| owner.clone());
         Charge { slot: ask.slot, ends: ask.ends, measured: ask.measured, keep: ask.keep, used, owner }
     }

@@ -6,7 +6,9 @@
 mod shard;
 
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Answer, Ask, Cause, Change, CounterKey, Counters, Keep, Measured, Refusal, Slot, Take};
+use gateway_domain::counters::{
+    Answer, Cause, Change, CounterKey, CounterOp, Counters, Keep, Measured, Refusal, Slot, Take,
+};
 use parking_lot::Mutex;
 use shard::Shard;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,7 +130,7 @@ impl Ledger {
     }
 
     /// Takes what was granted elsewhere, whatever is left here.
-    pub fn mirror(&self, asks: &[Ask]) {
+    pub fn mirror(&self, asks: &[CounterOp]) {
         for ask in asks.iter().filter(|a| !only_looks(a)) {
             let mut shard = self.shards[shard_of(ask.slot.key)].0.lock();
             if shard.has_room(ask.slot, self.room) {
@@ -147,7 +149,7 @@ impl Ledger {
     /// Locks the shard of the first ask, looks, and goes on to the next shard with the lock held: at the far end
     /// every counter of this call is locked, and the verdict holds for all of them. All threads lock in the same
     /// order, since asks are sorted. A call of one limit locks one shard and allocates nothing.
-    fn take(&self, asks: &mut [Ask], start: usize, now: Timestamp, worst: Option<Worst>) -> Result<(), Worst> {
+    fn take(&self, asks: &mut [CounterOp], start: usize, now: Timestamp, worst: Option<Worst>) -> Result<(), Worst> {
         let Some(first) = asks.first() else { return worst.map_or(Ok(()), Err) };
         let at = shard_of(first.slot.key);
         let (here, rest) = asks.split_at_mut(asks.partition_point(|a| shard_of(a.slot.key) <= at));
@@ -167,7 +169,7 @@ impl Ledger {
 
 impl Ledger {
     /// [`Counters::reserve`], which nothing here makes wait.
-    pub fn admit(&self, asks: &mut [Ask], now: Timestamp) -> Result<(), Refusal> {
+    pub fn admit(&self, asks: &mut [CounterOp], now: Timestamp) -> Result<(), Refusal> {
         debug_assert!(asks.is_sorted_by(|a, b| a.slot < b.slot), "sorted, each slot once");
         let verdict = self.take(asks, 0, now, None).map_err(|worst| worst.refusal);
         if verdict.is_err_and(|r| r.cause == Cause::Full) {
@@ -178,7 +180,7 @@ impl Ledger {
 }
 
 impl Counters for Ledger {
-    fn reserve<'a>(&'a self, asks: &'a mut [Ask], now: Timestamp, _: Duration) -> Answer<'a> {
+    fn reserve<'a>(&'a self, asks: &'a mut [CounterOp], now: Timestamp, _: Duration) -> Answer<'a> {
         Answer::Now(self.admit(asks, now))
     }
 
@@ -214,6 +216,6 @@ const fn shard_of(key: CounterKey) -> usize {
 }
 
 /// Nothing of it is taken, so it needs no counter.
-const fn only_looks(ask: &Ask) -> bool {
+const fn only_looks(ask: &CounterOp) -> bool {
     matches!(ask.take, Take::Look)
 }

@@ -3,7 +3,7 @@
 //! argument, and counters stand behind the port `gateway_domain::counters::Counters`.
 //!
 //! An [`Index`] is made with each snapshot and never changes; the [`Ledger`] outlives snapshots and holds nothing
-//! but numbers. A call gathers its [`Wants`] in two [`Stage`]s, since some policies ask about the target and the
+//! but numbers. A call gathers its [`ReservationRequest`] in two [`Stage`]s, since some policies ask about the target and the
 //! target is chosen late; what it is granted is a [`Hold`], settled when the call is over.
 
 mod bound;
@@ -13,20 +13,20 @@ mod hold;
 mod index;
 mod ledger;
 mod meter;
+mod reservation_request;
 mod rule;
 mod subject;
 mod verdict;
-mod wants;
 mod window;
 
 pub use bound::slot_of;
 pub use hold::{Hold, Used};
 pub use index::Index;
 pub use ledger::{Delta, Ledger, Total};
+pub use reservation_request::{Estimate, Price, ReservationRequest};
 pub use rule::Stage;
 pub use subject::Subject;
 pub use verdict::{Denied, Name};
-pub use wants::{Estimate, Price, Wants};
 
 #[cfg(test)]
 mod tests;

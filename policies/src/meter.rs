@@ -3,7 +3,7 @@
 
 use crate::window::{Span, Window};
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Ask, CounterKey, FailMode, Keep, Measured, Slot, Take};
+use gateway_domain::counters::{CounterKey, CounterOp, FailMode, Keep, Measured, Slot, Take};
 use gateway_domain::resource::budget::{Budget, Spend, Week};
 use gateway_domain::resource::limits::RateLimit;
 use gateway_domain::resource::policy::{ASSUMED_OUTPUT, Enforcement, Measure, RateLimitPolicy, Unit, UsageLimitPolicy};
@@ -89,13 +89,13 @@ impl Meter {
     }
 
     /// Of requests the amount is known; of the rest it is filled in by whoever knows the call.
-    pub(crate) fn ask(&self, key: CounterKey, now: Timestamp, tag: u32) -> Ask {
+    pub(crate) fn ask(&self, key: CounterKey, now: Timestamp, tag: u32) -> CounterOp {
         let Span { began, ends } = self.stretch.span(now);
         let (amount, take) = match self.measured {
             Measured::Requests => (1, Take::Now),
             Measured::Tokens | Measured::Cost => (0, if self.precheck { Take::Look } else { Take::Hold }),
         };
-        Ask {
+        CounterOp {
             slot: Slot { key, began },
             ends,
             limit: self.limit,

@@ -2,7 +2,7 @@
 //! Knows nothing of matching.
 
 use crate::meter::Kind;
-use gateway_domain::counters::{Ask, Cause, Measured, Refusal, Standing, Standings};
+use gateway_domain::counters::{Cause, CounterOp, LimitStatus, Measured, Refusal, Standings};
 use gateway_domain::resource::budget::{Amount, Spend};
 use gateway_domain::resource::policy::Unit;
 use gateway_domain::{Fault, FaultKind, Timestamp};
@@ -50,7 +50,7 @@ pub struct Denied {
 }
 
 impl Denied {
-    pub(crate) fn new(ask: &Ask, name: Name, kind: Kind, refusal: Refusal, now: Timestamp) -> Self {
+    pub(crate) fn new(ask: &CounterOp, name: Name, kind: Kind, refusal: Refusal, now: Timestamp) -> Self {
         let reset_at = match refusal.cause {
             Cause::Limit => ask.fits_at(refusal.taken),
             Cause::Full | Cause::Away => ask.ends.min(now.plus_micros(FULL_RETRY_MICROS)),
@@ -74,7 +74,7 @@ impl Denied {
             return Standings::default();
         }
         let remaining = self.limit.saturating_sub(self.taken);
-        let standing = Some(Standing { limit: self.limit, remaining, reset_at: self.reset_at });
+        let standing = Some(LimitStatus { limit: self.limit, remaining, reset_at: self.reset_at });
         match self.measured {
             Measured::Requests => Standings { requests: standing, tokens: None },
             Measured::Tokens => Standings { requests: None, tokens: standing },

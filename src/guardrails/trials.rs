@@ -3,11 +3,11 @@
 
 use super::Guardrails;
 use crate::clock;
-use crate::live::{Live, World};
+use crate::runtime_config::{ConfigHandle, RuntimeConfig};
 use gateway_domain::counters::{Answer, Counters};
 use gateway_domain::ports::{Fut, GuardrailTrial, GuardrailTrials, Holder, TrialError, TrialSubject};
 use gateway_guardrails::{Content, Direction, Facts, Run, Shape, Subject, Timing};
-use gateway_policies::{Estimate, Stage, Subject as Caller, Wants};
+use gateway_policies::{Estimate, ReservationRequest, Stage, Subject as Caller};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +17,19 @@ const AT_ONCE: usize = 32;
 
 pub(crate) struct Trials {
     guardrails: Arc<Guardrails>,
-    live: Arc<Live>,
+    live: Arc<ConfigHandle>,
     counters: Arc<dyn Counters>,
     seats: Semaphore,
 }
 
 impl Trials {
-    pub(crate) fn new(guardrails: Arc<Guardrails>, live: Arc<Live>, counters: Arc<dyn Counters>) -> Self {
+    pub(crate) fn new(guardrails: Arc<Guardrails>, live: Arc<ConfigHandle>, counters: Arc<dyn Counters>) -> Self {
         Self { guardrails, live, counters, seats: Semaphore::new(AT_ONCE) }
     }
 
     /// Asks the limits on requests of whoever tries it, as a call to a model would. It uses no tokens.
-    async fn admit(&self, trial: &GuardrailTrial, world: &World) -> Result<(), TrialError> {
-        let (mut wants, now) = (Wants::default(), clock::now());
+    async fn admit(&self, trial: &GuardrailTrial, world: &RuntimeConfig) -> Result<(), TrialError> {
+        let (mut wants, now) = (ReservationRequest::default(), clock::now());
         let metadata: Vec<_> = trial.metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let index = world.limits(trial.workspace);
         if let Some(index) = index {
@@ -68,7 +68,7 @@ impl Trials {
     async fn one(&self, trial: &GuardrailTrial) -> Result<Value, TrialError> {
         let _seat = self.seats.try_acquire().map_err(|_| TrialError::Busy)?;
         let unfit = |why: &str| TrialError::Unfit(why.to_owned());
-        let world = self.live.world().clone();
+        let world = self.live.current().clone();
         let org = world.snapshot.org(trial.org).ok_or_else(|| unfit("belongs to no organisation"))?;
         let guardrail = self.guardrails.of_saved(&trial.guardrail, org).await;
         let guardrail = guardrail.map_err(|fault| unfit(fault.message()))?;

@@ -2,7 +2,7 @@
 //! minutes, and when a token names a key that nobody knows, at a bounded rate per address.
 
 use super::{Ask, IssuerKeys, Issuers, Sets};
-use crate::live::Live;
+use crate::runtime_config::ConfigHandle;
 use bytes::Bytes;
 use gateway_domain::ports::{Live as _, Outside, OutsideCall, Revision};
 use gateway_domain::token::KeySet;
@@ -56,14 +56,14 @@ type Fetched = (Arc<str>, Result<IssuerKeys, String>);
 
 struct Fetcher {
     issuers: Arc<Issuers>,
-    live: Arc<Live>,
+    live: Arc<ConfigHandle>,
     outside: Arc<dyn Outside>,
     revision: Option<Revision>,
     sources: HashMap<Arc<str>, Source>,
     flying: JoinSet<Fetched>,
 }
 
-pub(crate) fn start(runtime: &Handle, live: Arc<Live>, outside: Arc<dyn Outside>) -> Arc<Issuers> {
+pub(crate) fn start(runtime: &Handle, live: Arc<ConfigHandle>, outside: Arc<dyn Outside>) -> Arc<Issuers> {
     let (issuers, mut asked) = Issuers::new();
     let issuers = Arc::new(issuers);
     let (sources, flying) = (HashMap::new(), JoinSet::new());

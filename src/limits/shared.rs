@@ -2,10 +2,10 @@
 //! of what is settled beside it. Not what to do while it is closed.
 
 use super::figures::Counts;
-use super::settler::{Flush, Settler};
+use super::settle_queue::{Flush, SettleQueue};
 use crate::clock;
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Ask, Change};
+use gateway_domain::counters::{Change, CounterOp};
 use gateway_policies::Ledger;
 use gateway_store::{Redis, RedisCounters, RedisFailure, Verdict};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Shared {
         let link = Arc::new(Link { redis, counters, counts: Arc::default(), joined, left, ready });
         let (queue, waiting) = mpsc::channel(MOST_WAITING);
         let (flushes, flushed) = mpsc::channel(1);
-        runtime.spawn(Settler::new(link.clone(), ledger, waiting, flushed).run());
+        runtime.spawn(SettleQueue::new(link.clone(), ledger, waiting, flushed).run());
         let outbox = Arc::new(Outbox { queue, counts: link.counts.clone() });
         Self { link, outbox, flushes, paused_until: AtomicI64::new(0), runtime: runtime.clone() }
     }
@@ -109,7 +109,7 @@ impl Shared {
     /// `left`: the time that the call may still wait.
     pub(super) async fn reserve(
         &self,
-        asks: &mut [Ask],
+        asks: &mut [CounterOp],
         now: Timestamp,
         left: Duration,
     ) -> Result<Verdict, RedisFailure> {

@@ -10,12 +10,12 @@ mod read;
 mod retries;
 mod unpriced;
 
+use super::admission_guard::AdmissionGuard;
 use super::client::{Client, ClientLeft, EarlyKeepalive, linger};
 use super::deliver::{self, Delivery, DeliveryParts, Outcome};
 use super::record::{self, BodyCapture, PendingRecords, Received, RecordBodies, Tried};
 use super::request::Request;
 use super::routing::Routing;
-use super::shield::Shield;
 use crate::cache::AnswerCache;
 use crate::guardrails::{Guardrails, HookNotes, StreamJudge};
 use crate::upstream::{Credentials, Dialer};
@@ -37,7 +37,7 @@ pub(crate) struct CallParts {
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) guardrails: Arc<Guardrails>,
     pub(crate) counters: Arc<dyn Counters>,
-    pub(crate) shield: Arc<Shield>,
+    pub(crate) shield: Arc<AdmissionGuard>,
     pub(crate) cache: Arc<AnswerCache>,
     pub(crate) unpriced: UnpricedCalls,
     pub(crate) delivery: DeliveryParts,

@@ -7,7 +7,7 @@ use super::headers::{GatewayHeaders, suffix_of};
 use super::record::CapturePolicy;
 use super::request::{AskedFor, Caller, Content, LastLook, Request, Route, Tenant, TenantGuardrails, Waited};
 use super::{tenants, trace};
-use crate::live::{Live, World};
+use crate::runtime_config::{ConfigHandle, RuntimeConfig};
 use bytes::Bytes;
 use gateway_domain::bounds::peek;
 use gateway_domain::id::UserId;
@@ -217,9 +217,9 @@ pub(super) fn standing(gateway: &Gateway, session: &Session) -> Result<Option<Uu
 }
 
 /// The key of a request by its id, where it is one of ours and no token.
-pub(crate) fn known_key(live: &Live, headers: &HeaderMap, aliases: &[String]) -> Option<Uuid> {
+pub(crate) fn known_key(live: &ConfigHandle, headers: &HeaderMap, aliases: &[String]) -> Option<Uuid> {
     let (text, _) = credentials(headers, aliases).ok()?;
-    live.world().snapshot.key(&KeyHash::of(text)).map(|key| key.id.0)
+    live.current().snapshot.key(&KeyHash::of(text)).map(|key| key.id.0)
 }
 
 fn unauthenticated(message: &'static str) -> Fault {
@@ -232,7 +232,7 @@ fn is_gateway_key(tenant: &Tenant, text: &str) -> bool {
 }
 
 fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timestamp) -> Result<Arc<Tenant>, Refused> {
-    let world = gateway.live.world();
+    let world = gateway.live.current();
     let hash = KeyHash::of(text);
     let in_force = |key: &Key| {
         let why = match key.expires_at {
@@ -271,7 +271,7 @@ fn unknown_key() -> Fault {
     unauthenticated("The gateway key is not valid")
 }
 
-fn tenant(world: &Arc<World>, key: Arc<Key>) -> Result<Tenant, Refused> {
+fn tenant(world: &Arc<RuntimeConfig>, key: Arc<Key>) -> Result<Tenant, Refused> {
     let workspace = match (key.kind, key.workspace) {
         (KeyKind::WorkspaceService | KeyKind::WorkspaceUser, Some(id)) => id,
         _ => {

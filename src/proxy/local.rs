@@ -9,7 +9,7 @@ use super::record::PendingRecords;
 use super::request::Request;
 use super::routing::Routing;
 use super::{Gateway, control, json_bytes, record};
-use crate::flight::Ticket;
+use crate::in_flight::InFlightGuard;
 use bytes::Bytes;
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
@@ -44,7 +44,7 @@ pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::
 
 impl Gateway {
     /// A place among the requests that are served at once (`--max-connections`).
-    pub(super) fn enter(&self) -> Result<Ticket, Fault> {
+    pub(super) fn enter(&self) -> Result<InFlightGuard, Fault> {
         let (ticket, full) = (self.flight.board(), self.settings.max_connections);
         if full > 0 && self.flight.count() > full {
             let fault = Fault::new(FaultKind::Busy, "The gateway serves as many requests as it may");

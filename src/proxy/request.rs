@@ -1,9 +1,9 @@
 //! One request as intake leaves it: who asks, for what, with which body. Not changed afterwards.
 
-use super::estimate::Reckoned;
 use super::headers::GatewayHeaders;
+use super::reckoned::Reckoned;
 use super::record::CapturePolicy;
-use crate::live::World;
+use crate::runtime_config::RuntimeConfig;
 use bytes::Bytes;
 use gateway_domain::operation::Body;
 use gateway_domain::record::{Steps, Trace};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// The caller and everything that is decided by who it is; holds the one snapshot of the request.
 #[derive(Debug)]
 pub(crate) struct Tenant {
-    pub(crate) world: Arc<World>,
+    pub(crate) world: Arc<RuntimeConfig>,
     pub(crate) key: Arc<Key>,
     pub(crate) org: Arc<Org>,
     pub(crate) workspace: Arc<Workspace>,

@@ -3,7 +3,7 @@
 //! to their counts. Knows nothing of how a caller is found.
 
 use super::request::Tenant;
-use crate::live::World;
+use crate::runtime_config::RuntimeConfig;
 use ahash::AHashMap;
 use gateway_domain::keys::KeyHash;
 use std::cell::RefCell;
@@ -15,12 +15,12 @@ const MOST: usize = 1_024;
 #[derive(Default)]
 struct Served {
     /// What was true in another world is not asked for again.
-    world: Option<Arc<World>>,
+    world: Option<Arc<RuntimeConfig>>,
     tenants: AHashMap<KeyHash, Arc<Tenant>>,
 }
 
 impl Served {
-    fn is_of(&self, world: &Arc<World>) -> bool {
+    fn is_of(&self, world: &Arc<RuntimeConfig>) -> bool {
         self.world.as_ref().is_some_and(|known| Arc::ptr_eq(known, world))
     }
 }
@@ -29,11 +29,11 @@ thread_local! {
     static SERVED: RefCell<Served> = RefCell::default();
 }
 
-pub(super) fn find(world: &Arc<World>, key: &KeyHash) -> Option<Arc<Tenant>> {
+pub(super) fn find(world: &Arc<RuntimeConfig>, key: &KeyHash) -> Option<Arc<Tenant>> {
     SERVED.with_borrow(|served| served.tenants.get(key).filter(|_| served.is_of(world)).cloned())
 }
 
-pub(super) fn keep(world: &Arc<World>, key: KeyHash, tenant: &Arc<Tenant>) {
+pub(super) fn keep(world: &Arc<RuntimeConfig>, key: KeyHash, tenant: &Arc<Tenant>) {
     SERVED.with_borrow_mut(|served| {
         if !served.is_of(world) || served.tenants.len() >= MOST {
             served.tenants.clear();

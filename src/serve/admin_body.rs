@@ -1,7 +1,7 @@
 //! Bodies on the admin port: a request's comes in time or not at all, and an answer is under way until it is over. Who
 //! sends a body counts as under way only when its key is known, or when all of it is here.
 
-use crate::flight::{Flight, Ticket};
+use crate::in_flight::{InFlight, InFlightGuard};
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::response::Response;
@@ -20,12 +20,12 @@ use tokio::time::Sleep;
 /// A request's place among those under way, once it has one.
 #[derive(Clone, Debug)]
 pub(super) struct Ticketed {
-    flight: Flight,
-    ticket: Arc<Mutex<Option<Ticket>>>,
+    flight: InFlight,
+    ticket: Arc<Mutex<Option<InFlightGuard>>>,
 }
 
 impl Ticketed {
-    pub(super) fn new(flight: &Flight, known: bool) -> Self {
+    pub(super) fn new(flight: &InFlight, known: bool) -> Self {
         let ticket = known.then(|| flight.board());
         Self { flight: flight.clone(), ticket: Arc::new(Mutex::new(ticket)) }
     }

@@ -6,7 +6,7 @@
 use super::admin_body::{self, Ticketed};
 use super::admin_pulse::{Heard, Pulse};
 use crate::connections::Clocks;
-use crate::flight::Flight;
+use crate::in_flight::InFlight;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -51,7 +51,7 @@ pub(crate) struct Rules {
 #[derive(Clone, Debug)]
 pub(crate) struct StopAdmin {
     stop: Arc<watch::Sender<bool>>,
-    flight: Flight,
+    flight: InFlight,
 }
 
 impl StopAdmin {
@@ -77,7 +77,7 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 struct Port {
     router: Router,
     rules: Rules,
-    flight: Flight,
+    flight: InFlight,
     runtime: Handle,
     stopped: watch::Receiver<bool>,
 }
@@ -86,7 +86,7 @@ pub(crate) fn start(control: &Runtime, address: SocketAddr, router: Router, rule
     let _in_runtime = control.enter();
     let listener = bind(address).map_err(|e| format!("--admin-listen {address}: cannot listen: {e}"))?;
     let (stop, stopped) = watch::channel(false);
-    let stop = StopAdmin { stop: Arc::new(stop), flight: Flight::default() };
+    let stop = StopAdmin { stop: Arc::new(stop), flight: InFlight::default() };
     let (flight, runtime) = (stop.flight.clone(), control.handle().clone());
     control.spawn(accept(listener, Arc::new(Port { router, rules, flight, runtime, stopped })));
     Ok(stop)

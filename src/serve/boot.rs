@@ -3,12 +3,12 @@
 use super::aliases;
 use super::leftovers::Leftovers;
 use super::process::Process;
-use crate::accounts::Accounts;
 use crate::issuers::Issuers;
-use crate::live::Live;
 use crate::metrics::{Metrics, Shape};
+use crate::runtime_config::ConfigHandle;
 use crate::settings::Settings;
 use crate::strangers::Strangers;
+use crate::usage_checkpoint::UsageCheckpoint;
 use gateway_admin::{App, Quotas, Status};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub(crate) struct Booted {
     pub(crate) store: Arc<dyn ConfigStore>,
     pub(crate) logs: Arc<dyn LogStore>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<ConfigHandle>,
     pub(crate) trusted: Arc<Trusted>,
     /// The sealed rows on disk, for a start without the database; SQLite needs none.
     pub(crate) last_good: Option<Arc<LastGood>>,
@@ -82,7 +82,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
     let url = url(settings)?;
     let key = MasterKey::from_file(&master_key_file(settings)).map_err(|e| format!("--master-key-file: {e}"))?;
     let vault: Arc<dyn Vault> = Arc::new(SealingVault::new(&key));
-    let live = Arc::new(Live::new(gateway_providers::catalog(), vault.clone(), trusted.clone()));
+    let live = Arc::new(ConfigHandle::new(gateway_providers::catalog(), vault.clone(), trusted.clone()));
     let last_good = if url.is_sqlite() {
         None
     } else {
@@ -269,7 +269,7 @@ fn master_key_file(settings: &Settings) -> PathBuf {
 pub(crate) async fn new_admin_key(settings: &Settings) -> Result<String, String> {
     let booted = boot(settings).await?;
     let nobody = Arc::new(Process::detached(booted.live.clone())?);
-    let nothing = Arc::new(Accounts::detached(booted.database.clone()));
+    let nothing = Arc::new(UsageCheckpoint::detached(booted.database.clone()));
     let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
     let (unheard, _) = Strangers::new(&metrics, false).map_err(|e| e.to_string())?;
     let ports = AppPorts { tokens: Arc::new(Issuers::detached()), standings: nothing, door: unheard };

@@ -1,13 +1,13 @@
 //! What the process says of itself: readiness, version, metrics.
 
 use crate::clock;
-use crate::flight::Flight;
+use crate::health::HealthComponents;
+use crate::in_flight::InFlight;
 use crate::limits::Limits;
-use crate::live::Live;
 use crate::metrics::{Circuit, Metrics, Readings, Shape};
-use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::proxy::{Assignments, BreakerStates, Budget};
+use crate::runtime_config::ConfigHandle;
 use gateway_admin::{Counting, Part, Status};
 use gateway_domain::config::breaker::State;
 use gateway_domain::ports::Live as _;
@@ -20,14 +20,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Process {
-    live: Arc<Live>,
+    live: Arc<ConfigHandle>,
     metrics: Metrics,
-    flight: Flight,
+    flight: InFlight,
     budget: Arc<Budget>,
     limits: Arc<Limits>,
     sticks: Arc<Assignments>,
     breakers: Arc<BreakerStates>,
-    parts: Parts,
+    parts: HealthComponents,
     ready: AtomicBool,
     draining: AtomicBool,
     stale: AtomicBool,
@@ -35,9 +35,9 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn new(
-        live: Arc<Live>,
+        live: Arc<ConfigHandle>,
         metrics: Metrics,
-        flight: Flight,
+        flight: InFlight,
         budget: Arc<Budget>,
         limits: Arc<Limits>,
     ) -> Self {
@@ -50,7 +50,7 @@ impl Process {
             limits,
             sticks: Arc::default(),
             breakers: Arc::default(),
-            parts: Parts::default(),
+            parts: HealthComponents::default(),
             ready: off(),
             draining: off(),
             stale: off(),
@@ -59,7 +59,7 @@ impl Process {
 
     /// Further parts that the status page tells of.
     #[must_use]
-    pub(crate) fn with_parts(mut self, parts: Parts) -> Self {
+    pub(crate) fn with_parts(mut self, parts: HealthComponents) -> Self {
         self.parts = parts;
         self
     }
@@ -77,10 +77,10 @@ impl Process {
     }
 
     /// For commands that serve nothing but need an [`gateway_admin::App`].
-    pub(crate) fn detached(live: Arc<Live>) -> Result<Self, String> {
+    pub(crate) fn detached(live: Arc<ConfigHandle>) -> Result<Self, String> {
         let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
         let limits = Limits::alone(Arc::new(Ledger::default()), Peers::default());
-        Ok(Self::new(live, metrics, Flight::default(), Budget::new(0, 0), Arc::new(limits)))
+        Ok(Self::new(live, metrics, InFlight::default(), Budget::new(0, 0), Arc::new(limits)))
     }
 
     /// Listeners are being opened and a snapshot is held.

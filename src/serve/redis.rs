@@ -1,12 +1,12 @@
 //! The process's connection to Redis, and what stands on it. Without `--redis-url` both do without.
 
-use crate::accounts;
 use crate::cache::{self, AnswerCache};
+use crate::health::HealthComponents;
 use crate::limits::{self, Limits, Shared};
 use crate::metrics::Metrics;
-use crate::parts::Parts;
 use crate::peers::Peers;
 use crate::settings::Settings;
+use crate::usage_checkpoint;
 use gateway_admin::Part;
 use gateway_policies::Ledger;
 use gateway_store::{Redis, RedisUrl};
@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 pub(super) fn connect(
     settings: &Settings,
     metrics: &Metrics,
-    parts: &Parts,
+    parts: &HealthComponents,
     control: &Runtime,
 ) -> Result<Option<Redis>, String> {
     let Some(url) = &settings.redis_url else { return Ok(None) };
@@ -50,7 +50,7 @@ pub(super) fn limits(
     let limits = match redis {
         None => Limits::alone(ledger, peers),
         Some(redis) => {
-            let site = accounts::node_id(&settings.data_dir)?;
+            let site = usage_checkpoint::node_id(&settings.data_dir)?;
             let site = site.parse().map_err(|_| "node.id: is not an id; remove it".to_owned())?;
             let shared = Shared::start(redis, site, ledger.clone(), control.handle());
             Limits::sharing(ledger, peers, shared)

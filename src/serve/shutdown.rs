@@ -2,12 +2,12 @@
 //! flight finish, and the process leaves as soon as none is, or after `--drain-timeout`. SIGQUIT hands the
 //! listeners to a process started with `--upgrade` first. SIGINT leaves at once.
 
-use super::accounts::LastWord;
 use super::admin_port::StopAdmin;
-use super::presence::Presence;
+use super::heartbeat::Heartbeat;
 use super::process::Process;
+use super::usage_checkpoint::FinalFlush;
 use crate::connections::Listening;
-use crate::flight::Flight;
+use crate::in_flight::InFlight;
 use crate::limits::Limits;
 use crate::otlp::Otlp;
 use crate::settings::{Role, Settings};
@@ -39,16 +39,16 @@ const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Everything that must happen before the process may end.
 pub(crate) struct Drain {
-    flight: Flight,
+    flight: InFlight,
     process: Arc<Process>,
     writer: Mutex<Writer>,
     otlp: Option<Otlp>,
     limits: Arc<Limits>,
-    counts: LastWord,
+    counts: FinalFlush,
     stop_admin: StopAdmin,
     /// Of the proxy port; role `admin` has none.
     listening: Option<Arc<Listening>>,
-    presence: Presence,
+    presence: Heartbeat,
     delay: Duration,
     timeout: Duration,
     upgrade_sock: PathBuf,
@@ -59,11 +59,11 @@ pub(crate) struct Drain {
 
 impl Drain {
     pub(crate) fn new(
-        flight: Flight,
+        flight: InFlight,
         process: Arc<Process>,
-        (writer, otlp, limits, counts): (Writer, Option<Otlp>, Arc<Limits>, LastWord),
+        (writer, otlp, limits, counts): (Writer, Option<Otlp>, Arc<Limits>, FinalFlush),
         (stop_admin, listening): (StopAdmin, Option<Arc<Listening>>),
-        presence: Presence,
+        presence: Heartbeat,
         settings: &Settings,
     ) -> Self {
         Self {

@@ -75,7 +75,7 @@ async fn keep(last_good: Option<&LastGood>, rows: Option<Changes>) {
 
 async fn follow(
     store: &dyn ConfigStore,
-    live: &crate::live::Live,
+    live: &crate::runtime_config::ConfigHandle,
     seen: Revision,
 ) -> Result<Changed, gateway_domain::ports::StoreError> {
     let changes = store.since(seen).await?;

@@ -1,8 +1,8 @@
 //! From the journal to the store, in order. A store that is slow or away makes the journal wait, not the gateway;
 //! a record that the store refuses for good is singled out, so that it holds up no other.
 
+use crate::health::Degraded;
 use crate::metrics::{Loss, Metrics};
-use crate::parts::Trouble;
 use gateway_domain::ports::{RecordAppend, StoreError};
 use gateway_domain::record::LogRecord;
 use gateway_store::journal::{Shipment, Shipper};
@@ -25,7 +25,7 @@ pub(super) struct Shipping {
     runtime: Handle,
     metrics: Metrics,
     /// Set while the store takes nothing.
-    away: Trouble,
+    away: Degraded,
     /// Set when the process ends: nothing is tried after it.
     ends: watch::Receiver<Option<Instant>>,
 }
@@ -36,7 +36,7 @@ impl Shipping {
         store: Arc<dyn RecordAppend>,
         runtime: Handle,
         metrics: Metrics,
-        away: Trouble,
+        away: Degraded,
         ends: watch::Receiver<Option<Instant>>,
     ) -> Self {
         Self { shipper, store, runtime, metrics, away, ends }

@@ -1,8 +1,8 @@
 //! How the way of records does, for the status page: what lies in the journal, and whether the store keeps up.
 
 use crate::clock;
+use crate::health::{Degraded, HealthComponents};
 use crate::metrics::Metrics;
-use crate::parts::{Parts, Trouble};
 use gateway_admin::Part;
 use gateway_store::journal::Depth;
 use serde_json::json;
@@ -10,7 +10,7 @@ use serde_json::json;
 /// Of the journal's bound, in percent: from here on an operator has to act before records go.
 const NEARLY_FULL: u64 = 90;
 
-pub(super) fn tell(parts: &Parts, metrics: &Metrics, shedding: &Trouble, away: &Trouble) {
+pub(super) fn tell(parts: &HealthComponents, metrics: &Metrics, shedding: &Degraded, away: &Degraded) {
     let (counts, shedding, behind) = (metrics.clone(), shedding.clone(), away.clone());
     parts.add(move || {
         let depth = counts.journal();

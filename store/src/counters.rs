@@ -12,7 +12,7 @@ mod script;
 use crate::redis::{Redis, RedisFailure, Words};
 use ::redis::Cmd;
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Ask, Cause, Change, CounterKey, Keep, Refusal, Slot, Take};
+use gateway_domain::counters::{Cause, Change, CounterKey, CounterOp, Keep, Refusal, Slot, Take};
 use script::{JOIN, Script};
 use std::time::Duration;
 use uuid::Uuid;
@@ -129,7 +129,7 @@ impl RedisCounters {
     /// never turns out: then requests stay counted, and holds end with their window.
     pub async fn reserve(
         &self,
-        asks: &mut [Ask],
+        asks: &mut [CounterOp],
         (now, time): (Timestamp, Duration),
         late: impl FnOnce() + Send + 'static,
     ) -> Result<Verdict, RedisFailure> {
@@ -144,7 +144,7 @@ impl RedisCounters {
         }
     }
 
-    fn ask_for(&self, asks: &[Ask], now: Timestamp, call: &mut dyn Words) {
+    fn ask_for(&self, asks: &[CounterOp], now: Timestamp, call: &mut dyn Words) {
         self.reserve.call(call, 1 + asks.len() * 2, 2 + asks.len() * 7);
         call.word(self.member.as_bytes());
         asks.iter().for_each(|ask| keys(call, ask.slot));
@@ -199,7 +199,7 @@ impl RedisCounters {
 const GRANTED: i64 = 1;
 const STRANGER: i64 = -1;
 
-fn read(asks: &mut [Ask], told: &[i64]) -> Result<Verdict, RedisFailure> {
+fn read(asks: &mut [CounterOp], told: &[i64]) -> Result<Verdict, RedisFailure> {
     let unreadable = || RedisFailure::Refused("the script answered something else".into());
     match told {
         [STRANGER] => Ok(Verdict::Stranger),

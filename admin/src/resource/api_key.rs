@@ -4,10 +4,10 @@
 pub(crate) mod rotation;
 
 use super::limits::{self, LimitsEdit, Sent, Shape};
-use super::{Draft, Resource, Row, Slug, collect, delete, draft, everything, get, told, update, views};
+use super::{NewRow, Resource, Row, Slug, collect, delete, draft, everything, get, told, update, views};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::grant;
 use crate::input::{Edit, Flag, Paging, Whole};
 use crate::problem::{Problem, bad, forbidden, missing};
@@ -193,7 +193,7 @@ impl Resource for ApiKey {
     type Patch = Patch;
 
     /// Without its secret: hash and mask are put in by [`create`], the only place that sees it.
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_future(input.expires_at, call.now)?;
         let mut defaults = KeyDefaults::default();
@@ -228,7 +228,7 @@ impl Resource for ApiKey {
         rotation::merge(&mut doc, input.rotation_policy, enforced, call.now)?;
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name;
-        Ok(Draft { row, slug: Slug::None })
+        Ok(NewRow { row, slug: Slug::None })
     }
 
     fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
@@ -259,7 +259,7 @@ impl Resource for ApiKey {
         rotation::merge(&mut row.doc, input.rotation_policy, enforced, call.now)
     }
 
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         check_person(row, around)?;
         check_bounds(row)?;
         let Some(name) = &row.doc.defaults.config_id else { return Ok(()) };
@@ -360,7 +360,7 @@ fn check_bounds(row: &Row<ApiKey>) -> Result<(), Problem> {
 }
 
 /// A key of somebody may no more than that person, who must be of this workspace.
-fn check_person(row: &Row<ApiKey>, around: &Around<'_>) -> Result<(), Problem> {
+fn check_person(row: &Row<ApiKey>, around: &WriteView<'_>) -> Result<(), Problem> {
     let (Some(user), Some(home)) = (row.doc.user_id, row.workspace) else { return Ok(()) };
     let workspace = around.workspace(Some(home))?;
     let standing = around.snapshot.standing(UserId(user), workspace);
@@ -380,7 +380,7 @@ fn check_person(row: &Row<ApiKey>, around: &Around<'_>) -> Result<(), Problem> {
 /// A key for a new user, with its secret.
 pub(crate) fn for_user(
     app: &App,
-    around: &Around<'_>,
+    around: &WriteView<'_>,
     workspace: &Workspace,
     user: UserId,
     scopes: Scopes,
@@ -484,7 +484,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let key = mint(kind.tag(), &call.app.bytes());
     new.row.doc.hash = KeyHash::of(&key).to_string();
     new.row.doc.masked = mask(&key);
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         new.enter(around)?;
         let stored = new.row.stored()?;
         let audit = vec![audit(&call, Action::Create, &stored, &request)];

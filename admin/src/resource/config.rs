@@ -6,8 +6,8 @@ mod hooks;
 mod secrets;
 mod versions;
 
-use super::{Draft, Resource, Row, Slug, delete, edit_with, get, insert_with, list};
-use crate::change::Around;
+use super::{NewRow, Resource, Row, Slug, delete, edit_with, get, insert_with, list};
+use crate::change::WriteView;
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad, bad_config, conflict};
 use crate::route::{Call, PAGES, Reply, Route, authed};
@@ -74,7 +74,7 @@ impl Resource for SavedConfig {
     type Create = Create;
     type Patch = Patch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let config = secrets::seal(document(input.config)?, None, &*call.app.vault)?;
         let author = Some(call.actor.key.0);
@@ -82,7 +82,7 @@ impl Resource for SavedConfig {
         let doc = Self { config, is_default, version_id: call.app.id(), updated_by: author, rest: Map::new() };
         let mut row = Row::fresh(&call.app, call.actor.org, home, author, doc);
         row.name = input.name;
-        Ok(Draft { row, slug: Slug::Derived(format!("pc-{}", call.app.tail::<8>())) })
+        Ok(NewRow { row, slug: Slug::Derived(format!("pc-{}", call.app.tail::<8>())) })
     }
 
     fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
@@ -105,7 +105,7 @@ impl Resource for SavedConfig {
     }
 
     /// Compiles the document and follows every `@slug` and guardrail, so that all problems come in one answer.
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let workspace = around.workspace(row.workspace)?;
         let (held, most) = (workspace.configs().len(), around.app.quotas.configs);
         if row.is_new() && held >= most {
@@ -127,7 +127,7 @@ impl Resource for SavedConfig {
         if problems.is_empty() { Ok(()) } else { Err(bad_config(&problems)) }
     }
 
-    fn check_unused(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let id = row.id.to_string();
         let meant = |name: &str| name == row.slug || name == id;
         let defaults = around
@@ -232,7 +232,7 @@ impl Place {
         Ok(Self(found.as_ref().map(Row::read).transpose()?))
     }
 
-    fn leave(self, new: &Row<SavedConfig>, around: &Around<'_>, call: &Call) -> Result<Vec<Stored>, Problem> {
+    fn leave(self, new: &Row<SavedConfig>, around: &WriteView<'_>, call: &Call) -> Result<Vec<Stored>, Problem> {
         let holder = around.workspace(new.workspace)?.default_config().map(|c| c.id);
         let Some(holder) = holder.filter(|h| new.doc.is_default && *h != ConfigId(new.id)) else {
             return Ok(Vec::new());
@@ -248,7 +248,7 @@ impl Place {
 async fn create(call: Call) -> Result<Reply, Problem> {
     let body = call.body()?;
     let place = Place::of(&call, &body).await?;
-    let along = |row: &Row<SavedConfig>, around: &Around<'_>| place.leave(row, around, &call);
+    let along = |row: &Row<SavedConfig>, around: &WriteView<'_>| place.leave(row, around, &call);
     let (row, revision) = insert_with(&call, body, along).await?;
     Ok(Reply::json(SavedConfig::created(&row)).at(revision))
 }
@@ -256,7 +256,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
 async fn update(call: Call) -> Result<Reply, Problem> {
     let body = call.body()?;
     let place = Place::of(&call, &body).await?;
-    let along = |row: &Row<SavedConfig>, around: &Around<'_>| place.leave(row, around, &call);
+    let along = |row: &Row<SavedConfig>, around: &WriteView<'_>| place.leave(row, around, &call);
     let (row, revision) = edit_with(&call, body, along).await?;
     Ok(Reply::json(SavedConfig::updated(&row)).at(revision))
 }

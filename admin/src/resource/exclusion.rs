@@ -1,7 +1,7 @@
 //! Which workspaces are free of the guardrails that the organisation gives to all, by direction.
 
 use super::{Row, check_organisation, collect, everything};
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict, missing};
 use crate::route::{Call, Reply, Route, authed};
@@ -116,7 +116,7 @@ async fn update(call: Call, side: ExclusionSide) -> Result<Reply, Problem> {
     let change: ExclusionChange = body.read()?;
     let wanted = wanted(&change, &call, side)?;
     let rows = rows(&call, wanted.keys().copied()).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut batch = Batch::default();
         for row in rows {
             let mut row = around.newest(row)?;

@@ -8,9 +8,9 @@ mod versions;
 
 pub(crate) use usage::{KnownGuardrails, broken_with};
 
-use super::{Draft, Resource, Row, Slug, create, delete, everything, get, update};
+use super::{NewRow, Resource, Row, Slug, create, delete, everything, get, update};
 use crate::actor::Actor;
-use crate::change::{Action, Around};
+use crate::change::{Action, WriteView};
 use crate::input::Edit;
 use crate::problem::{Problem, bad, bad_guardrail, conflict, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
@@ -88,7 +88,7 @@ impl Resource for GuardrailDocument {
     type Create = NewGuardrail;
     type Patch = GuardrailPatch;
 
-    fn create(input: NewGuardrail, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: NewGuardrail, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_size(&input.checks, &input.actions)?;
         let sealed = secrets::seal(input.checks, None, &*call.app.vault)?;
@@ -103,7 +103,7 @@ impl Resource for GuardrailDocument {
         };
         let mut row = Row::fresh(&call.app, call.actor.org, home, author, doc);
         row.name = input.name;
-        Ok(Draft { row, slug: Slug::Derived(format!("pg-{}", call.app.tail::<8>())) })
+        Ok(NewRow { row, slug: Slug::Derived(format!("pg-{}", call.app.tail::<8>())) })
     }
 
     fn patch(row: &mut Row<Self>, input: GuardrailPatch, call: &Call) -> Result<(), Problem> {
@@ -134,7 +134,7 @@ impl Resource for GuardrailDocument {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let org = around.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
         check_runs(&row.slug, &row.doc, org, around)?;
         if row.status == "archived" {
@@ -154,7 +154,7 @@ impl Resource for GuardrailDocument {
         Ok(())
     }
 
-    fn check_unused(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let mut users = usage::users(row, &around.snapshot);
         if users.is_empty() {
             return Ok(());
@@ -219,7 +219,7 @@ fn some_actions(actions: Value) -> Value {
 }
 
 /// Compiles it as the data plane will; every broken rule names its check and parameter.
-fn check_runs(slug: &str, doc: &GuardrailDocument, org: &Org, around: &Around<'_>) -> Result<(), Problem> {
+fn check_runs(slug: &str, doc: &GuardrailDocument, org: &Org, around: &WriteView<'_>) -> Result<(), Problem> {
     let open = |sealed: &str| around.app.vault.open(sealed).map_err(|_| "cannot be opened".to_owned());
     let checks = doc.opened(&open).map_err(|why| bad("checks", why))?;
     let credentials = |namespace: &str| credentials_of(org, namespace);

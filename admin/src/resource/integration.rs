@@ -7,9 +7,9 @@ pub(super) mod pricing;
 pub(super) mod settings;
 
 use super::provider::{AUTO, slug_of, tagged};
-use super::{Draft, Resource, Row, Slug, collect, draft, everything, get, locate, update};
+use super::{NewRow, Resource, Row, Slug, collect, draft, everything, get, locate, update};
 use crate::actor::Actor;
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::config;
@@ -104,7 +104,7 @@ impl Resource for Integration {
     type Create = Create;
     type Patch = Patch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let (sealed_key, masked_key) = settings::credential(input.key, None, call)?.unzip();
         let mut doc = Self {
@@ -125,7 +125,7 @@ impl Resource for Integration {
         let slug =
             Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "integration")));
         row.name = input.name;
-        Ok(Draft { row, slug })
+        Ok(NewRow { row, slug })
     }
 
     fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
@@ -152,7 +152,7 @@ impl Resource for Integration {
         settings::check_family(&row.doc, call)
     }
 
-    fn check(_row: &Row<Self>, _around: &Around<'_>) -> Result<(), Problem> {
+    fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())
     }
 
@@ -242,7 +242,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     if let Some(provider) = &mut along {
         provider.settle(&call).await?;
     }
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         new.enter(around)?;
         let mut rows = vec![new.row.stored()?];
         if let Some(provider) = &mut along {
@@ -276,7 +276,7 @@ impl Wanted {
         Ok(Self { make, slug })
     }
 
-    fn provider(self, call: &Call, of: &Row<Integration>) -> Result<Option<Draft<Provider>>, Problem> {
+    fn provider(self, call: &Call, of: &Row<Integration>) -> Result<Option<NewRow<Provider>>, Problem> {
         if !self.make {
             return Ok(None);
         }
@@ -294,7 +294,7 @@ impl Wanted {
         let mut row = Row::fresh(&call.app, of.org, Some(home), Some(call.actor.key.0), doc);
         row.name.clone_from(&of.name);
         let slug = self.slug.unwrap_or_else(|| Slug::Derived(of.slug.clone()));
-        Ok(Some(Draft { row, slug }))
+        Ok(Some(NewRow { row, slug }))
     }
 }
 
@@ -302,7 +302,7 @@ async fn delete(call: Call) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<Integration>(&call, call.query.text("workspace_id"), Action::Delete).await?;
     let auto = made_along(&call, &row).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let row = around.newest(row)?;
         let mut rows = Vec::new();
         for provider in providers_of(&row, around, &auto)? {
@@ -334,7 +334,7 @@ async fn made_along(call: &Call, row: &Row<Integration>) -> Result<Vec<Row<Provi
 /// in the way.
 fn providers_of(
     row: &Row<Integration>,
-    around: &Around<'_>,
+    around: &WriteView<'_>,
     auto: &[Row<Provider>],
 ) -> Result<Vec<Row<Provider>>, Problem> {
     let (mut along, mut blocking) = (Vec::new(), Vec::new());

@@ -4,8 +4,8 @@
 mod acceptance;
 
 use super::user::sift;
-use super::{Draft, Resource, Row, collect, everything, get, locate};
-use crate::change::{Action, Around, audit, commit};
+use super::{NewRow, Resource, Row, collect, everything, get, locate};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::grant;
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
 use crate::route::{Call, Place, Reply, Route, authed, guest};
@@ -96,7 +96,7 @@ impl Resource for Invite {
     type Create = Create;
     type Patch = Patch;
 
-    fn create(_input: Create, _home: Option<WorkspaceId>, _call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(_input: Create, _home: Option<WorkspaceId>, _call: &Call) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
@@ -104,7 +104,7 @@ impl Resource for Invite {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let taken = around.snapshot.people().any(|p| p.org == row.org && *p.email == *row.doc.email);
         if taken {
             return Err(conflict("this address belongs to a user of the organisation already"));
@@ -215,7 +215,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let mut row = read(body.read()?, &call)?;
     let secret = renew(&mut row, &call);
     let others = pending_for(&call, &row.doc.email).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let meanwhile = |r: &gateway_domain::resource::Stored| r.kind == Kind::Invite.name() && r.name == row.name;
         let twin = around
             .now(others, meanwhile)
@@ -253,7 +253,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
 async fn cancel(call: Call) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<Invite>(&call, None, Action::Delete).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         if row.status != PENDING {
             return Err(conflict(format!("the invite is {} already", row.status)));
@@ -272,7 +272,7 @@ async fn resend(call: Call) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<Invite>(&call, None, Action::Update).await?;
     let mut made = None;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         if row.status != PENDING {
             return Err(conflict(format!("the invite is {} already", row.status)));

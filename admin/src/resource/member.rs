@@ -2,8 +2,8 @@
 //! takes the keys that they have there along.
 
 use super::user::{UserKeys, keys_of};
-use super::{Draft, Resource, Row, bury, collect, everything};
-use crate::change::{Action, Around, audit, commit};
+use super::{NewRow, Resource, Row, collect, everything, tombstone};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{UserId, WorkspaceId};
@@ -16,12 +16,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// The workspace that a path below it names, as far as this actor knows it.
-struct Where {
+struct ParentWorkspace {
     id: WorkspaceId,
     seen: Revision,
 }
 
-impl Where {
+impl ParentWorkspace {
     fn of(call: &Call) -> Result<Self, Problem> {
         let snapshot = call.snapshot();
         let named = call.actor.named(&snapshot, Some(call.var("id")))?;
@@ -80,7 +80,7 @@ impl Resource for Member {
     type Create = Patch;
     type Patch = Patch;
 
-    fn create(_input: Patch, _home: Option<WorkspaceId>, _call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(_input: Patch, _home: Option<WorkspaceId>, _call: &Call) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
@@ -89,7 +89,7 @@ impl Resource for Member {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let known = around.snapshot.person(row.doc.user_id).is_some_and(|p| p.org == row.org);
         if known { Ok(()) } else { Err(bad("users", format_args!("names {}, which is no user", row.doc.user_id))) }
     }
@@ -124,7 +124,7 @@ impl Resource for Member {
 /// A new membership; the user must be one of the organisation's.
 pub(crate) fn member_of(
     call: &Call,
-    around: &Around<'_>,
+    around: &WriteView<'_>,
     workspace: WorkspaceId,
     user: UserId,
     role: WorkspaceRole,
@@ -147,7 +147,7 @@ pub(super) async fn views_of(call: &Call, workspace: WorkspaceId) -> Result<Vec<
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {
-    let here = Where::of(&call)?;
+    let here = ParentWorkspace::of(&call)?;
     let paging = call.query.paging()?;
     let role = call.query.one_of("role", &["admin", "manager", "member"])?;
     let email = call.query.text("email").map(str::to_lowercase);
@@ -162,7 +162,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
 }
 
 async fn add(call: Call) -> Result<Reply, Problem> {
-    let here = Where::of(&call)?;
+    let here = ParentWorkspace::of(&call)?;
     let body = call.body()?;
     let told = body.0.clone();
     let added: Added = body.read()?;
@@ -170,7 +170,7 @@ async fn add(call: Call) -> Result<Reply, Problem> {
     if added.users.is_empty() || added.users.len() > 1000 {
         return Err(bad("users", "must hold 1..1000 items"));
     }
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let workspace = around.workspace(Some(here.id))?;
         let mut rows = Vec::new();
         for (i, seat) in added.users.iter().enumerate() {
@@ -201,18 +201,18 @@ async fn find(call: &Call, workspace: WorkspaceId) -> Result<Row<Member>, Proble
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
-    let here = Where::of(&call)?;
+    let here = ParentWorkspace::of(&call)?;
     let row = find(&call, here.id).await?;
     Ok(Reply::json(Member::view(&row, &call)))
 }
 
 async fn change(call: Call) -> Result<Reply, Problem> {
-    let here = Where::of(&call)?;
+    let here = ParentWorkspace::of(&call)?;
     let row = find(&call, here.id).await?;
     let body = call.body()?;
     let told = body.0.clone();
     let input: Patch = body.read()?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         allow_role(&call, row.doc.role)?;
         allow_role(&call, input.role)?;
@@ -228,12 +228,12 @@ async fn change(call: Call) -> Result<Reply, Problem> {
 }
 
 async fn remove(call: Call) -> Result<Reply, Problem> {
-    let here = Where::of(&call)?;
+    let here = ParentWorkspace::of(&call)?;
     call.body()?;
     let row = find(&call, here.id).await?;
     let user = row.doc.user_id;
     let read = keys_of(&call, user).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let row = around.newest(row)?;
         allow_role(&call, row.doc.role)?;
         // Who runs the organisation belongs everywhere, also without a seat.
@@ -241,7 +241,7 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
         let keys = UserKeys { user, kept: |w| stays || w != here.id };
         let mut gone = vec![row.tombstone(call.now)?];
         for key in keys.to_end(around, read) {
-            gone.push(bury(key, call.now)?);
+            gone.push(tombstone(key, call.now)?);
         }
         let audit = gone.iter().map(|row| audit(&call, Action::Delete, row, &Map::new())).collect();
         Ok(Batch { rows: gone, audit, ..Batch::default() })

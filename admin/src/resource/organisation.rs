@@ -4,8 +4,8 @@
 mod defaults;
 
 use super::integration::pricing;
-use super::{Draft, Resource, Row};
-use crate::change::{Action, Around, audit, commit};
+use super::{NewRow, Resource, Row};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply, Route, authed};
@@ -76,7 +76,7 @@ impl Resource for Organisation {
     type Create = Patch;
     type Patch = Patch;
 
-    fn create(_input: Patch, _home: Option<WorkspaceId>, _call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(_input: Patch, _home: Option<WorkspaceId>, _call: &Call) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
@@ -156,7 +156,7 @@ impl Resource for Organisation {
         check_rules(&row.doc)
     }
 
-    fn check(_row: &Row<Self>, _around: &Around<'_>) -> Result<(), Problem> {
+    fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())
     }
 
@@ -308,7 +308,7 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     let body = call.body()?;
     let told = body.0.clone();
     let input: Patch = body.read()?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         Organisation::patch(&mut row, input, &call)?;
         row.touch(call.now);

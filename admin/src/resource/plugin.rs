@@ -1,8 +1,8 @@
 //! Credentials of the services whose checks guardrails use: one set for each partner of the organisation. Secrets are
 //! sealed and masked; a change that would stop a guardrail from running is refused.
 
-use super::{Draft, Resource, Row, Slug, delete, everything, get, insert, update, views};
-use crate::change::Around;
+use super::{NewRow, Resource, Row, Slug, delete, everything, get, insert, update, views};
+use crate::change::WriteView;
 use crate::input::Edit;
 use crate::problem::{Problem, bad, conflict, missing};
 use crate::resource::guardrail::broken_with;
@@ -60,14 +60,14 @@ impl Resource for Plugin {
     type Create = NewPlugin;
     type Patch = PluginPatch;
 
-    fn create(input: NewPlugin, _home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: NewPlugin, _home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         let partner = input.partner.to_ascii_lowercase();
         let mut doc =
             Self { partner: partner.clone(), fields: BTreeMap::new(), secrets: BTreeMap::new(), rest: Map::new() };
         merge(&mut doc, input.credentials, call)?;
         let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
         row.name.clone_from(&partner);
-        Ok(Draft { row, slug: Slug::Given(partner) })
+        Ok(NewRow { row, slug: Slug::Given(partner) })
     }
 
     fn patch(row: &mut Row<Self>, input: PluginPatch, call: &Call) -> Result<(), Problem> {
@@ -79,11 +79,11 @@ impl Resource for Plugin {
     }
 
     /// What ran with the credentials before runs with these.
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         if row.is_new() { Ok(()) } else { refuse_broken(row, &around.plus(&[row.stored()?])?) }
     }
 
-    fn check_unused(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         refuse_broken(row, &around.plus(&[row.clone().tombstone(row.updated_at)?])?)
     }
 
@@ -117,7 +117,7 @@ impl Resource for Plugin {
     }
 }
 
-fn refuse_broken(row: &Row<Plugin>, after: &Around<'_>) -> Result<(), Problem> {
+fn refuse_broken(row: &Row<Plugin>, after: &WriteView<'_>) -> Result<(), Problem> {
     let org = after.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
     let mut broken = broken_with(&after.snapshot, org, &row.doc.partner, &after.app.trusted);
     if broken.is_empty() {

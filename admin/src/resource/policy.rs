@@ -4,7 +4,7 @@
 use super::{Resource, Row, collect, edit, everything, locate};
 use crate::actor::Actor;
 use crate::app::Counting;
-use crate::change::{Action, Around};
+use crate::change::{Action, WriteView};
 use crate::input::{Body, Edit, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
@@ -85,7 +85,7 @@ pub(super) fn set_holding(
 }
 
 /// What insists on being counted exactly cannot be saved where nothing can.
-pub(super) fn check_fail_mode(status: &str, mode: FailMode, around: &Around<'_>) -> Result<(), Problem> {
+pub(super) fn check_fail_mode(status: &str, mode: FailMode, around: &WriteView<'_>) -> Result<(), Problem> {
     let insists = mode == FailMode::Closed && status == "active";
     if insists && around.app.status.counting() == Counting::Divided {
         let rule = "cannot be closed while several nodes run without --redis-url: their counts are not exact";

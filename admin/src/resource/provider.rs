@@ -1,8 +1,8 @@
 //! Managed providers: what a workspace calls `@slug`. Each borrows credential and host of an integration.
 
 use super::limits::{self, LimitsEdit, Sent, Shape};
-use super::{Draft, Resource, Row, Slug, create, delete, get, list, update};
-use crate::change::Around;
+use super::{NewRow, Resource, Row, Slug, create, delete, get, list, update};
+use crate::change::WriteView;
 use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::config;
@@ -103,7 +103,7 @@ impl Resource for Provider {
     type Create = Create;
     type Patch = Patch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_future(input.expires_at, call.now)?;
         let integration_id = integration(call, home, &input.integration_id)?;
@@ -117,7 +117,7 @@ impl Resource for Provider {
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let slug = Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "provider")));
         row.name = input.name;
-        Ok(Draft { row, slug })
+        Ok(NewRow { row, slug })
     }
 
     fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
@@ -138,13 +138,13 @@ impl Resource for Provider {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         // One that was shut out since can still be renamed and limited.
         let found = around.snapshot.upstream(row.doc.integration_id).filter(|u| !row.is_new() || usable(u, row));
         found.map(|_| ()).ok_or_else(|| no_integration(&row.doc.integration_id.to_string()))
     }
 
-    fn check_unused(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let users = config::naming(around.workspace(row.workspace)?, &row.slug, &row.id.to_string());
         if users.is_empty() {
             return Ok(());

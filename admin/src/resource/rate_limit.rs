@@ -2,8 +2,8 @@
 
 use super::policy::{self, CREATE, DELETE, GivenCondition, GivenGroup, LIST, READ, UPDATE};
 use super::provider::slug_of;
-use super::{Draft, Resource, Row, Slug, create, update};
-use crate::change::Around;
+use super::{NewRow, Resource, Row, Slug, create, update};
+use crate::change::WriteView;
 use crate::input::{Edit, Whole};
 use crate::problem::Problem;
 use crate::route::{Call, HERE, Reply, Route, authed};
@@ -109,7 +109,7 @@ impl Resource for RateLimitPolicy {
     type Create = Create;
     type Patch = Patch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         if let Some(name) = &input.name {
             check_name("name", name)?;
         }
@@ -129,7 +129,7 @@ impl Resource for RateLimitPolicy {
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name.unwrap_or_default();
         let slug = slug_of(&row.name, &format!("rate-limit-{}", call.app.tail::<6>()));
-        Ok(Draft { row, slug: Slug::Derived(slug) })
+        Ok(NewRow { row, slug: Slug::Derived(slug) })
     }
 
     fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
@@ -154,7 +154,7 @@ impl Resource for RateLimitPolicy {
         policy::set_status(row, input.status)
     }
 
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         row.doc.check()?;
         policy::check_fail_mode(&row.status, row.doc.fail_mode, around)
     }

@@ -1,9 +1,9 @@
 //! What every kind of resource says of itself, a stored row of it with its document read, and a new one on its way in.
 
-use super::carry::carry;
+use super::keep_unknown::keep_unknown;
 use crate::actor::Actor;
 use crate::app::App;
-use crate::change::{Action, Around};
+use crate::change::{Action, WriteView};
 use crate::problem::{Problem, bad, conflict, internal, missing};
 use crate::route::Call;
 use gateway_domain::id::{OrgId, WorkspaceId};
@@ -33,12 +33,12 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
     type Patch: DeserializeOwned + Send;
 
     /// From a new body: every rule that needs no look at other rows.
-    fn create(input: Self::Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem>;
+    fn create(input: Self::Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem>;
     fn patch(row: &mut Row<Self>, input: Self::Patch, call: &Call) -> Result<(), Problem>;
     /// Everything that the row refers to exists and may be referred to.
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem>;
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem>;
     /// Nothing refers to the row any more; what does is named.
-    fn check_unused(_row: &Row<Self>, _around: &Around<'_>) -> Result<(), Problem> {
+    fn check_unused(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())
     }
     /// The only way out: secrets are masked here.
@@ -181,7 +181,7 @@ impl<R: Resource> Row<R> {
         if let Some(before) = &self.before {
             let raw: Value = serde_json::from_str(before).map_err(internal)?;
             let known: R = serde_json::from_str(before).map_err(internal)?;
-            carry(&raw, &serde_json::to_value(known).map_err(internal)?, &mut doc);
+            keep_unknown(&raw, &serde_json::to_value(known).map_err(internal)?, &mut doc);
         }
         Ok(doc.to_string())
     }
@@ -232,7 +232,7 @@ impl<R: Resource> Row<R> {
     }
 }
 
-impl Around<'_> {
+impl WriteView<'_> {
     /// The row as it is now: someone may have changed or deleted it since it was read.
     pub(crate) fn newest<R: Resource>(&self, row: Row<R>) -> Result<Row<R>, Problem> {
         match self.since(R::KIND, row.id, row.version) {
@@ -267,12 +267,12 @@ impl Slug {
 
 /// A new row whose slug is not settled yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft<R> {
+pub(crate) struct NewRow<R> {
     pub(crate) row: Row<R>,
     pub(crate) slug: Slug,
 }
 
-impl<R: Resource> Draft<R> {
+impl<R: Resource> NewRow<R> {
     /// Where its slug must be the only one.
     fn shelf(&self) -> Option<Option<WorkspaceId>> {
         if R::SHARED { None } else { Some(self.row.workspace) }
@@ -301,7 +301,7 @@ impl<R: Resource> Draft<R> {
     }
 
     /// Inside the transaction: the slug once more, by what others wrote meanwhile, then the references.
-    pub(crate) fn enter(&mut self, around: &Around<'_>) -> Result<(), Problem> {
+    pub(crate) fn enter(&mut self, around: &WriteView<'_>) -> Result<(), Problem> {
         let slug = self.row.slug.clone();
         let taken = !slug.is_empty() && around.took(R::KIND, self.row.org, self.shelf(), &slug);
         self.take(slug, taken, || around.app.tail::<6>())?;

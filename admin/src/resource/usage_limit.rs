@@ -4,8 +4,8 @@
 use super::limits::{self, BudgetEdit};
 use super::policy::{self, CREATE, DELETE, GivenCondition, GivenGroup, LIST, READ, UPDATE};
 use super::provider::slug_of;
-use super::{Draft, Resource, Row, Slug, create, edit, locate};
-use crate::change::{Action, Around, audit, commit};
+use super::{NewRow, Resource, Row, Slug, create, edit, locate};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Edit, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
@@ -130,7 +130,7 @@ impl Resource for UsageLimitPolicy {
     type Create = Create;
     type Patch = Patch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         if let Some(name) = &input.name {
             check_name("name", name)?;
         }
@@ -156,7 +156,7 @@ impl Resource for UsageLimitPolicy {
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name.unwrap_or_default();
         let slug = slug_of(&row.name, &format!("usage-limit-{}", call.app.tail::<6>()));
-        Ok(Draft { row, slug: Slug::Derived(slug) })
+        Ok(NewRow { row, slug: Slug::Derived(slug) })
     }
 
     fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
@@ -189,7 +189,7 @@ impl Resource for UsageLimitPolicy {
         policy::set_status(row, input.status)
     }
 
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         row.doc.check()?;
         policy::check_fail_mode(&row.status, row.doc.fail_mode, around)
     }

@@ -1,9 +1,9 @@
 //! Users of the organisation. They come by invite; what their keys may do is bounded by their role, and their
 //! keys end with them. An owner is neither made, changed nor deleted here.
 
-use super::{Draft, Resource, Row, bury, collect, everything, locate};
+use super::{NewRow, Resource, Row, collect, everything, locate, tombstone};
 use crate::actor::Actor;
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::Query;
 use crate::problem::{Problem, bad, forbidden, missing};
 use crate::route::{Call, Reply, Route, authed};
@@ -49,7 +49,7 @@ impl Resource for User {
     type Create = Patch;
     type Patch = Patch;
 
-    fn create(_input: Patch, _home: Option<WorkspaceId>, _call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(_input: Patch, _home: Option<WorkspaceId>, _call: &Call) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
@@ -61,7 +61,7 @@ impl Resource for User {
         Ok(())
     }
 
-    fn check(_row: &Row<Self>, _around: &Around<'_>) -> Result<(), Problem> {
+    fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())
     }
 
@@ -100,7 +100,7 @@ pub(crate) struct UserKeys<F> {
 
 impl<F: Fn(WorkspaceId) -> bool> UserKeys<F> {
     /// `read`: the user's keys as they were before the write.
-    pub(crate) fn to_end(&self, around: &Around<'_>, read: Vec<Stored>) -> Vec<Stored> {
+    pub(crate) fn to_end(&self, around: &WriteView<'_>, read: Vec<Stored>) -> Vec<Stored> {
         let theirs = |r: &Stored| {
             let key = (r.kind == Kind::ApiKey.name()).then(|| Row::<ApiKey>::read(r));
             key.is_some_and(|key| key.is_ok_and(|k| k.doc.user_id == Some(self.user.0)))
@@ -150,7 +150,7 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     let user = UserId(row.id);
     let read = keys_of(&call, user).await?;
     let mut done = None;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         User::patch(&mut row, input, &call)?;
         row.touch(call.now);
@@ -159,7 +159,7 @@ async fn change(call: Call) -> Result<Reply, Problem> {
         let seated = |w| around.snapshot.workspace(w).is_some_and(|w| w.members().contains_key(&user));
         let keys = UserKeys { user, kept: |w| row.doc.role != OrgRole::Member || seated(w) };
         for key in keys.to_end(around, read) {
-            let gone = bury(key, call.now)?;
+            let gone = tombstone(key, call.now)?;
             audits.push(audit(&call, Action::Delete, &gone, &Map::new()));
             rows.push(gone);
         }
@@ -179,14 +179,14 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
     let query = ResourceQuery { name: Some(name.clone()), ..everything::<Member>(&call, None) };
     let seats = call.app.directory.list(&query).await?.rows;
     let read = keys_of(&call, user).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let row = around.newest(row)?;
         User::allow(&row, &call.actor, Action::Delete)?;
         let mut gone = vec![row.tombstone(call.now)?];
         let seats = around.now(seats, |r| r.kind == Kind::Member.name() && r.name == name);
         let keys = UserKeys { user, kept: |_| false };
         for row in seats.into_iter().chain(keys.to_end(around, read)) {
-            gone.push(bury(row, call.now)?);
+            gone.push(tombstone(row, call.now)?);
         }
         let audit = gone.iter().map(|row| audit(&call, Action::Delete, row, &Map::new())).collect();
         Ok(Batch { rows: gone, audit, ..Batch::default() })

@@ -5,8 +5,8 @@ mod azure;
 
 use super::integration::{self, settings};
 use super::provider::{self, slug_of};
-use super::{Draft, Resource, Row, Slug, collect, everything, limits, locate};
-use crate::change::{Action, Around, audit, commit};
+use super::{NewRow, Resource, Row, Slug, collect, everything, limits, locate};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Body, Edit};
 use crate::problem::{Problem, bad, conflict};
 use crate::route::{Call, HERE, PAGES, Reply, Route, authed};
@@ -141,7 +141,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     integration.row.doc.rest.insert(MARK.into(), json!(provider.row.id));
     integration.settle(&call).await?;
     provider.settle(&call).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         integration.enter(around)?;
         let mut rows = vec![integration.row.stored()?];
         provider.enter(&around.plus(&rows)?)?;
@@ -155,7 +155,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
 }
 
 /// The integration that holds the credential.
-fn behind(given: &mut Create, home: WorkspaceId, call: &Call) -> Result<Draft<Integration>, Problem> {
+fn behind(given: &mut Create, home: WorkspaceId, call: &Call) -> Result<NewRow<Integration>, Problem> {
     if call.app.catalog.provider(&given.provider).is_none() {
         return Err(bad("provider", "is not a known provider"));
     }
@@ -173,7 +173,7 @@ fn behind(given: &mut Create, home: WorkspaceId, call: &Call) -> Result<Draft<In
     Integration::create(input, Some(home), call).map_err(azure::in_old_words)
 }
 
-fn before(given: Create, home: WorkspaceId, of: &Row<Integration>, call: &Call) -> Result<Draft<Provider>, Problem> {
+fn before(given: Create, home: WorkspaceId, of: &Row<Integration>, call: &Call) -> Result<NewRow<Provider>, Problem> {
     let slug = Slug::Derived(slug_of(&given.name, "virtual-key"));
     let mut fields = Map::new();
     fields.insert("name".into(), given.name.into());
@@ -184,7 +184,7 @@ fn before(given: Create, home: WorkspaceId, of: &Row<Integration>, call: &Call) 
     fields.insert("usage_limits".into(), given.usage_limits.unwrap_or_default());
     let input: provider::Create = Body(fields).read()?;
     let draft = Provider::create(input, Some(home), call)?;
-    Ok(Draft { slug, ..draft })
+    Ok(NewRow { slug, ..draft })
 }
 
 /// The integration of a virtual key, if it was made with it.
@@ -235,7 +235,7 @@ async fn update(call: Call) -> Result<Reply, Problem> {
     ])?;
     let settings = if settings.is_empty() { Edit::Keep } else { Edit::Set(Value::Object(settings)) };
     let credential: integration::Patch = fields([("key", given.key), ("configurations", settings)])?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         Provider::patch(&mut row, input, &call)?;
         Provider::check(&row, around)?;
@@ -278,7 +278,7 @@ async fn delete(call: Call) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<Provider>(&call, call.query.text("workspace_id"), Action::Delete).await?;
     let behind = own(&call, &row).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let row = around.newest(row)?;
         Provider::check_unused(&row, around)?;
         let mut gone = Vec::new();

@@ -7,9 +7,9 @@ use super::limits::{self, LimitsEdit, Sent, Shape};
 use super::member::{self, member_of};
 use super::organisation::{period, switches};
 use super::provider::slug_of;
-use super::{Draft, Resource, Row, Slug, collect, draft, everything, guardrail, locate, told, update};
+use super::{NewRow, Resource, Row, Slug, collect, draft, everything, guardrail, locate, told, update};
 use crate::actor::Actor;
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad, missing};
 use crate::resource::api_key::check_metadata;
@@ -120,7 +120,7 @@ impl Resource for Workspace {
     type Create = Create;
     type Patch = Patch;
 
-    fn create(input: Create, _home: Option<WorkspaceId>, call: &Call) -> Result<Draft<Self>, Problem> {
+    fn create(input: Create, _home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), Self::default());
         row.doc.icon = input.icon.map_or(Ok(None), icon)?;
@@ -135,7 +135,7 @@ impl Resource for Workspace {
         }
         let slug = Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "workspace")));
         row.name = input.name;
-        Ok(Draft { row, slug })
+        Ok(NewRow { row, slug })
     }
 
     fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
@@ -177,7 +177,7 @@ impl Resource for Workspace {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &Around<'_>) -> Result<(), Problem> {
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         if let Some(config) = row.doc.defaults.user_api_key_config {
             let here = around.snapshot.workspace(WorkspaceId(row.id));
             if here.is_none_or(|w| w.config(&config.to_string()).is_none()) {
@@ -344,7 +344,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let users = users(&mut body)?;
     let (mut new, request) = draft::<Workspace>(&call, body)?;
     new.settle(&call).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         new.enter(around)?;
         let mut rows = vec![new.row.stored()?];
         for user in &users {

@@ -2,7 +2,7 @@
 
 use crate::harness::{House, text};
 use gateway_domain::node::Node;
-use gateway_domain::ports::Roster;
+use gateway_domain::ports::NodeRegistry;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -7,7 +7,7 @@ use gateway_domain::Timestamp;
 use gateway_domain::counters::{Answer, Counters};
 use gateway_domain::id::{KeyId, PolicyId, WorkspaceId};
 use gateway_domain::snapshot::Policy;
-use gateway_policies::{Estimate, Hold, Index, Ledger, Stage, Subject, Used, Wants};
+use gateway_policies::{Estimate, Hold, Index, Ledger, ReservationRequest, Stage, Subject, Used};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -104,7 +104,7 @@ fn subject(metadata: &[(String, String)]) -> Subject<'_> {
 
 /// All that a call does with its limits at the caller's stage.
 fn decide(index: &Index, ledger: &Arc<dyn Counters>, subject: &Subject<'_>) -> usize {
-    let mut wants = Wants::default();
+    let mut wants = ReservationRequest::default();
     wants.gather(index, Stage::Caller, subject, NOW);
     if wants.is_empty() {
         return 0;

@@ -2,7 +2,7 @@
 
 use super::{Delta, Total, only_looks};
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Ask, Cause, Change, CounterKey, Keep, Slot, Take};
+use gateway_domain::counters::{Cause, Change, CounterKey, CounterOp, Keep, Slot, Take};
 use std::collections::HashMap;
 
 /// How long an ended window is kept for those who read the clock before it ended and come late.
@@ -83,7 +83,13 @@ impl Shard {
     }
 
     /// `coming`: how many of this call may begin a counter here.
-    pub(super) fn refuses(&mut self, ask: &Ask, coming: usize, room: usize, now: Timestamp) -> Option<(Cause, u64)> {
+    pub(super) fn refuses(
+        &mut self,
+        ask: &CounterOp,
+        coming: usize,
+        room: usize,
+        now: Timestamp,
+    ) -> Option<(Cause, u64)> {
         let taken = match self.accounts.get(&ask.slot) {
             Some(account) => account.used.saturating_add(account.held),
             None => {
@@ -111,7 +117,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn count(&mut self, ask: &mut Ask) {
+    pub(super) fn count(&mut self, ask: &mut CounterOp) {
         if only_looks(ask) {
             let taken = self.accounts.get(&ask.slot).map_or(0, |a| a.used.saturating_add(a.held));
             ask.left = ask.limit.saturating_sub(taken);

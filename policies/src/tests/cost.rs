@@ -2,7 +2,7 @@
 
 use super::fixture::{KEY, NOW, index, pairs, requests, subject};
 use crate::condition::EVALUATIONS;
-use crate::{Stage, Subject, Wants};
+use crate::{ReservationRequest, Stage, Subject};
 use serde_json::{Value, json};
 
 /// Conditions looked at and policies found, among `n` policies made by `rule` from their number.
@@ -11,7 +11,7 @@ fn cost(n: usize, rule: &dyn Fn(usize) -> (Value, Vec<&'static str>), call: &Sub
     let index = index(&rules);
     EVALUATIONS.set(0);
     let found = [Stage::Caller, Stage::Target].map(|stage| {
-        let mut wants = Wants::default();
+        let mut wants = ReservationRequest::default();
         wants.gather(&index, stage, call, NOW);
         wants.asks().len()
     });

@@ -1,6 +1,6 @@
 //! Policies from JSON, and a call in whose attributes a test changes what it is about.
 
-use crate::{Denied, Estimate, Hold, Index, Ledger, Stage, Subject, Wants};
+use crate::{Denied, Estimate, Hold, Index, Ledger, ReservationRequest, Stage, Subject};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::Counters;
 use gateway_domain::id::{KeyId, PolicyId, WorkspaceId};
@@ -79,7 +79,7 @@ pub(super) fn seconds(n: i64) -> Timestamp {
 
 /// Slugs of the policies that a call is held to.
 pub(super) fn found(index: &Index, stage: Stage, subject: &Subject<'_>) -> Vec<String> {
-    let mut wants = Wants::default();
+    let mut wants = ReservationRequest::default();
     wants.gather(index, stage, subject, NOW);
     wants.asks().iter().map(|a| index.rule(a.tag).unwrap().source.names().1.to_string()).collect()
 }
@@ -111,7 +111,7 @@ impl Engine {
         estimate: Estimate,
         now: Timestamp,
     ) -> Result<Hold, Denied> {
-        let mut wants = Wants::default();
+        let mut wants = ReservationRequest::default();
         wants.gather(index, stage, subject, now);
         wants.measure(&estimate, None);
         let verdict = self.ledger.admit(wants.asks(), now);

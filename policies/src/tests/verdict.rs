@@ -4,7 +4,7 @@ use super::fixture::{Engine, NOW, index, pairs, requests, seconds, subject};
 use crate::{Hold, Subject};
 use gateway_domain::FaultKind;
 use gateway_domain::counters::Cause;
-use gateway_domain::counters::Standing;
+use gateway_domain::counters::LimitStatus;
 use serde_json::json;
 
 #[test]
@@ -22,7 +22,7 @@ fn the_tightest_limit_is_shown() {
     let engine = Engine::default();
     let all = json!([{"key": "api_key", "value": "*"}]);
     let index = index(&[requests("rpd", 100, &all, &[]), requests("rpm", 3, &all, &[]), requests("rph", 3, &all, &[])]);
-    let standing = |left| Standing { limit: 3, remaining: left, reset_at: "2026-11-18T11:00:00Z".parse().unwrap() };
+    let standing = |left| LimitStatus { limit: 3, remaining: left, reset_at: "2026-11-18T11:00:00Z".parse().unwrap() };
     let at = "2026-11-18T10:20:30Z".parse().unwrap();
     for left in [2, 1, 0] {
         let hold = engine.caller(&index, &subject(), at).unwrap();
@@ -34,7 +34,7 @@ fn the_tightest_limit_is_shown() {
     assert_eq!(denied.name.to_string(), "policy \"Policy 3\" (policy-3)", "the one to wait for longest");
     let later = "2026-11-18T11:00:00Z".parse().unwrap();
     let hold = engine.caller(&index, &subject(), later).unwrap();
-    let tightest = Standing { reset_at: "2026-11-18T12:00:00Z".parse().unwrap(), ..standing(2) };
+    let tightest = LimitStatus { reset_at: "2026-11-18T12:00:00Z".parse().unwrap(), ..standing(2) };
     assert_eq!(hold.standings().requests, Some(tightest));
     hold.count();
 }

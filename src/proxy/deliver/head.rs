@@ -11,7 +11,7 @@ use crate::proxy::request::Request;
 use crate::upstream::http1::ResponseHead;
 use bytes::{BufMut, Bytes, BytesMut};
 use form::{BARE_LIMITS, Choice, Figure, Forms, KINDS, Kind, LimitNames, Marks, Slot};
-use gateway_domain::counters::{Standing, Standings};
+use gateway_domain::counters::{LimitStatus, Standings};
 use gateway_domain::{Dialect, Fault, FaultKind};
 use http::response::Parts as RespParts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -221,7 +221,7 @@ impl Told<'_> {
         Marks::Call { has_provider: !info.provider.is_empty(), has_cache }
     }
 
-    fn standing(&self, kind: Kind) -> Option<Standing> {
+    fn standing(&self, kind: Kind) -> Option<LimitStatus> {
         match kind {
             Kind::Requests => self.limits.requests,
             Kind::Tokens => self.limits.tokens,

@@ -2,18 +2,18 @@
 //! becomes of what they held.
 
 use super::CallParts;
+use crate::proxy::admission_guard::ConcurrencySlot;
 use crate::proxy::call::Resolved;
 use crate::proxy::deliver::Growth;
 use crate::proxy::estimate;
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
-use crate::proxy::shield::Seat;
 use crate::proxy::target::{Aim, Credential};
 use gateway_domain::counters::{Answer, Charge, Standings};
 use gateway_domain::ports::Holder;
 use gateway_domain::price::{PriceCard, price};
 use gateway_domain::{Fault, FaultKind, Timestamp, Usage};
-use gateway_policies::{Estimate, Hold, Stage, Subject, Used, Wants};
+use gateway_policies::{Estimate, Hold, ReservationRequest, Stage, Subject, Used};
 
 fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
     let set = routing.plan.config().sets_model && !request.is_untouched();
@@ -73,7 +73,7 @@ impl Gate<'_> {
     /// Every limit that does not depend on the target, all or nothing.
     async fn caller(self) -> Result<Hold, Fault> {
         let Self { request, routing, .. } = self;
-        let (mut wants, now) = (Wants::default(), request.now());
+        let (mut wants, now) = (ReservationRequest::default(), request.now());
         if let Some(index) = request.caller.tenant.world.limits(request.caller.tenant.workspace.id) {
             wants.gather(index, Stage::Caller, &subject(request, routing, None), now);
         }
@@ -104,7 +104,7 @@ impl Gate<'_> {
         let Self { request, routing, .. } = self;
         let aim = &resolved.aim;
         let slot = self.slot(aim)?;
-        let (mut wants, now) = (Wants::default(), request.now());
+        let (mut wants, now) = (ReservationRequest::default(), request.now());
         wants.charge(caller);
         if let Some(index) = request.caller.tenant.world.limits(request.caller.tenant.workspace.id) {
             wants.gather(index, Stage::Target, &subject(request, routing, Some(aim)), now);
@@ -125,13 +125,13 @@ impl Gate<'_> {
     }
 
     /// A place among the calls that the managed provider takes at once.
-    fn slot(self, aim: &Aim) -> Result<Option<Seat>, Fault> {
+    fn slot(self, aim: &Aim) -> Result<Option<ConcurrencySlot>, Fault> {
         let provider = self.request.caller.tenant.workspace.provider(&aim.virtual_key);
         let managed = provider.filter(|_| matches!(aim.credential, Credential::Managed(_)));
         managed.map_or(Ok(None), |provider| self.parts.shield.target(provider))
     }
 
-    async fn reserve(self, stage: Stage, mut wants: Wants, estimated: Estimate) -> Result<Hold, Fault> {
+    async fn reserve(self, stage: Stage, mut wants: ReservationRequest, estimated: Estimate) -> Result<Hold, Fault> {
         let (request, now) = (self.request, self.request.now());
         let counters = &self.parts.counters;
         let verdict = match counters.reserve(wants.asks(), now, request.caller.waited.so_far()) {
@@ -150,7 +150,11 @@ impl Gate<'_> {
 }
 
 /// Tells limits on tokens and money how much the call may use.
-fn measure(wants: &mut Wants, estimate: impl FnOnce() -> Option<Estimate>, rate: Option<&HeldRate>) -> Estimate {
+fn measure(
+    wants: &mut ReservationRequest,
+    estimate: impl FnOnce() -> Option<Estimate>,
+    rate: Option<&HeldRate>,
+) -> Estimate {
     if !wants.are_metered() {
         return Estimate::default();
     }
@@ -163,7 +167,7 @@ fn measure(wants: &mut Wants, estimate: impl FnOnce() -> Option<Estimate>, rate:
 }
 
 /// Limits of the managed provider and of the integration behind it, for all workspaces and for this one.
-fn bind_target(wants: &mut Wants, request: &Request, aim: &Aim, now: Timestamp) {
+fn bind_target(wants: &mut ReservationRequest, request: &Request, aim: &Aim, now: Timestamp) {
     let Credential::Managed(upstream) = &aim.credential else { return };
     let workspace = &request.caller.tenant.workspace;
     if let Some(provider) = workspace.provider(&aim.virtual_key)
@@ -221,7 +225,7 @@ pub(crate) struct Reservation {
     rate: Option<HeldRate>,
     /// By answers of this target that guardrails kept from the client, before it was asked again.
     spent: Used,
-    _slot: Option<Seat>,
+    _slot: Option<ConcurrencySlot>,
 }
 
 impl Reservation {

@@ -3,7 +3,7 @@
 
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{
-    Answer, Ask, Cause, Change, CounterKey, Counters, FailMode, Keep, Measured, Refusal, Slot, Take,
+    Answer, Cause, Change, CounterKey, CounterOp, Counters, FailMode, Keep, Measured, Refusal, Slot, Take,
 };
 use gateway_policies::Ledger;
 use gateway_store::{Redis, RedisCounters, RedisFailure, RedisUrl, Seed, Verdict};
@@ -25,9 +25,9 @@ fn slot(name: u64, now: Timestamp) -> Slot {
     Slot { key: CounterKey(name << 56, name), began: Timestamp(now.0.div_euclid(MINUTE) * MINUTE) }
 }
 
-pub(crate) fn ask(name: u64, limit: u64, amount: u64, take: Take, now: Timestamp) -> Ask {
+pub(crate) fn ask(name: u64, limit: u64, amount: u64, take: Take, now: Timestamp) -> CounterOp {
     let slot = slot(name, now);
-    Ask {
+    CounterOp {
         slot,
         ends: Timestamp(slot.began.0 + MINUTE),
         limit,
@@ -44,8 +44,8 @@ pub(crate) fn ask(name: u64, limit: u64, amount: u64, take: Take, now: Timestamp
     }
 }
 
-fn change(of: &Ask, back: u64, more: u64, used: i64) -> Change {
-    let Ask { slot, ends, limit, measured, keep, .. } = *of;
+fn change(of: &CounterOp, back: u64, more: u64, used: i64) -> Change {
+    let CounterOp { slot, ends, limit, measured, keep, .. } = *of;
     Change { slot, ends, limit, measured, keep, back, more, used, owes: true }
 }
 
@@ -59,7 +59,7 @@ impl Dice {
     }
 }
 
-fn now(ledger: &Ledger, asks: &mut [Ask], at: Timestamp) -> Result<(), Refusal> {
+fn now(ledger: &Ledger, asks: &mut [CounterOp], at: Timestamp) -> Result<(), Refusal> {
     match ledger.reserve(asks, at, Duration::ZERO) {
         Answer::Now(verdict) => verdict,
         Answer::Later(_) => panic!("the ledger answers at once"),
@@ -70,7 +70,7 @@ fn node(redis: &Redis) -> RedisCounters {
     RedisCounters::new(redis.clone(), Uuid::now_v7(), Uuid::now_v7())
 }
 
-pub(crate) async fn take(node: &RedisCounters, asks: &mut [Ask], at: Timestamp) -> Verdict {
+pub(crate) async fn take(node: &RedisCounters, asks: &mut [CounterOp], at: Timestamp) -> Verdict {
     node.reserve(asks, (at, PATIENT), || {}).await.unwrap()
 }
 
@@ -114,7 +114,7 @@ async fn redis_and_the_ledger_agree_on_every_story() {
     let server = Server::start();
     with_nodes(&server, 1, |nodes| async move {
         let (ledger, redis, mut dice) = (Ledger::new(1 << 16), &nodes[0], Dice(7));
-        let (mut at, mut held): (Timestamp, Vec<(Ask, u64)>) = (Timestamp(START), Vec::new());
+        let (mut at, mut held): (Timestamp, Vec<(CounterOp, u64)>) = (Timestamp(START), Vec::new());
         for step in 0..3000 {
             at = Timestamp(at.0 + i64::try_from(dice.below(4)).unwrap() * 1_000_000);
             if dice.below(3) == 0 && !held.is_empty() {
@@ -133,7 +133,7 @@ async fn redis_and_the_ledger_agree_on_every_story() {
                 let take = [Take::Now, Take::Hold, Take::Look][usize::try_from(dice.below(3)).unwrap()];
                 ask(*name, 20 + name * 7, 1 + dice.below(30), take, at)
             });
-            let mut ours: Vec<Ask> = wanted.collect();
+            let mut ours: Vec<CounterOp> = wanted.collect();
             let mut theirs = ours.clone();
             let expected = now(&ledger, &mut ours, at);
             let got = take(redis, &mut theirs, at).await;
@@ -204,7 +204,7 @@ async fn in_cluster_mode_all_limits_of_a_stage_are_one_call() {
         at_redis(&url, async |redis| {
             let (node, at) = (node(&redis), Timestamp(START));
             assert!(!node.join().await.unwrap());
-            let mut asks: Vec<Ask> = (1..6).map(|n| ask(name(n), 9, n, Take::Hold, at)).collect();
+            let mut asks: Vec<CounterOp> = (1..6).map(|n| ask(name(n), 9, n, Take::Hold, at)).collect();
             node.seed(&[seed(&asks[0], 3, 0)], at).await.unwrap();
             node.enter().await.unwrap();
             assert_eq!(take(&node, &mut asks, at).await, Verdict::Granted);
@@ -214,7 +214,7 @@ async fn in_cluster_mode_all_limits_of_a_stage_are_one_call() {
             let used: Vec<Change> = asks.iter().map(|ask| change(ask, ask.amount, 0, 1)).collect();
             assert_eq!(node.settle(&used, 1, at).await.unwrap(), Some(vec![0; 5]));
             node.renew_lease().await.unwrap();
-            let mut look: Vec<Ask> = (1..6).map(|n| ask(name(n), 9, 0, Take::Look, at)).collect();
+            let mut look: Vec<CounterOp> = (1..6).map(|n| ask(name(n), 9, 0, Take::Look, at)).collect();
             assert_eq!(take(&node, &mut look, at).await, Verdict::Granted);
             assert_eq!(look.iter().map(|ask| ask.left).collect::<Vec<_>>(), [5, 8, 8, 8, 8]);
         })
@@ -222,7 +222,7 @@ async fn in_cluster_mode_all_limits_of_a_stage_are_one_call() {
     }
 }
 
-fn seed(of: &Ask, used: u64, held: u64) -> Seed {
+fn seed(of: &CounterOp, used: u64, held: u64) -> Seed {
     Seed { slot: of.slot, ends: of.ends, keep: of.keep, used, held }
 }
 
@@ -287,7 +287,7 @@ async fn of_what_a_node_tells_the_part_that_is_missing_counts() {
         };
         let before = begin().await;
         let kept = ask(1, 100, 4, Take::Now, at);
-        let short = Ask { keep: Keep::Memory, ..ask(2, 100, 4, Take::Now, at) };
+        let short = CounterOp { keep: Keep::Memory, ..ask(2, 100, 4, Take::Now, at) };
         assert_eq!(take(&before, &mut [kept, short], at).await, Verdict::Granted);
         let used = [change(&kept, 0, 0, 6), change(&short, 0, 0, 6)];
         before.settle(&used, 1, at).await.unwrap().expect("joined");
@@ -311,7 +311,7 @@ async fn a_count_that_every_node_knows_is_told_by_all_and_counted_once() {
     let server = Server::start();
     with_nodes(&server, 2, |nodes| async move {
         let at = Timestamp(START);
-        let mut budget = [Ask { keep: Keep::Shared, ends: Timestamp(i64::MAX), ..ask(1, 20, 1, Take::Hold, at) }];
+        let mut budget = [CounterOp { keep: Keep::Shared, ends: Timestamp(i64::MAX), ..ask(1, 20, 1, Take::Hold, at) }];
         for (node, known) in nodes.iter().zip([12, 15]) {
             node.seed(&[seed(&budget[0], known, 0)], at).await.unwrap();
         }

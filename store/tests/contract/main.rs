@@ -14,10 +14,10 @@ mod lanes;
 mod log_days;
 mod logs;
 mod migrations;
+mod node_registry;
 mod outage;
 mod redis;
 mod reseal;
-mod roster;
 mod tls;
 
 use gateway_domain::Timestamp;

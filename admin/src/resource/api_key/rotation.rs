@@ -4,7 +4,7 @@
 
 use super::ROTATE;
 use crate::app::App;
-use crate::change::{Action, Around, Origin, audit, commit};
+use crate::change::{Action, Origin, WriteView, audit, commit};
 use crate::input::{Edit, Whole};
 use crate::problem::{Problem, bad, conflict, forbidden, internal};
 use crate::resource::{Resource as _, Row, locate};
@@ -191,7 +191,7 @@ pub(super) async fn rotate(call: Call) -> Result<Reply, Problem> {
         check_transition("key_transition_period_ms", ms)?;
     }
     let mut done = None;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         ApiKey::allow(&row, &call.actor, Action::Rotate)?;
         // Who rotates a key holds its secret, and with it all that the key may do.
@@ -244,7 +244,7 @@ pub(crate) async fn advance(app: &App, key: KeyId) -> Result<(), Problem> {
     let Some(stored) = found else { return Ok(()) };
     let row: Row<ApiKey> = Row::read(&stored)?;
     let mut idle = false;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let now = app.now();
         let mut row = around.newest(row)?;
         let action = step(app, &mut row, now);

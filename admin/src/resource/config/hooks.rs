@@ -1,6 +1,6 @@
 //! Guardrails inside a config document: compiled to see that they can be, and followed to what they name.
 
-use crate::change::Around;
+use crate::change::WriteView;
 use gateway_domain::config::hooks::HookList;
 use gateway_domain::config::{Config, Problem as Broken};
 use gateway_domain::snapshot::Workspace;
@@ -10,7 +10,7 @@ use gateway_guardrails::definition::{self, Entry, Setup};
 const MOST_BYTES: usize = 32 << 20;
 
 /// All that is wrong with them, at the places of their lists.
-pub(super) fn problems(config: &Config, workspace: &Workspace, around: &Around<'_>) -> Vec<Broken> {
+pub(super) fn problems(config: &Config, workspace: &Workspace, around: &WriteView<'_>) -> Vec<Broken> {
     let org = around.snapshot.org(workspace.org);
     let credentials = |partner: &str| org.and_then(|org| org.partners().get(partner)).map(|saved| saved.plain());
     let setup = Setup { credentials: &credentials, trusted: &around.app.trusted };

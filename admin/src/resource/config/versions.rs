@@ -2,7 +2,7 @@
 //! a new version, held to the same checks as any other; nothing of the history is lost.
 
 use super::{READ, UPDATE, document, secrets};
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::problem::{Problem, bad, internal, missing};
 use crate::resource::{Resource as _, Row, locate};
 use crate::route::{Call, Reply, Route, authed};
@@ -157,7 +157,7 @@ async fn back(call: Call) -> Result<Reply, Problem> {
     let found = pick(&versions, &name).ok_or_else(|| bad("version", "names no version of this config"))?;
     let config = document(read(found)?.config)?;
     let mut done = None;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         row.doc.config = config;
         row.doc.version_id = call.app.id();

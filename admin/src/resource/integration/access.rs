@@ -2,12 +2,12 @@
 //! otherwise, or none but those. Who is let in gets a managed provider along, unless told not to.
 
 use super::{READ, UPDATE};
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};
 use crate::resource::limits::{self, LimitsEdit, Sent, Shape};
 use crate::resource::provider::AUTO;
-use crate::resource::{Draft, Row, Slug, locate};
+use crate::resource::{NewRow, Row, Slug, locate};
 use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, Holder};
@@ -156,7 +156,7 @@ async fn set(call: Call) -> Result<Reply, Problem> {
         along.extend(provider(&call, &snapshot, &row, change).await?);
     }
     let resets: Vec<Holder> = resets(&row, &changes, global.as_ref());
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         if given.override_existing_workspace_access.is_some_and(|f| f.0) {
             row.doc.access.workspaces.clear();
@@ -218,7 +218,7 @@ async fn provider(
     snapshot: &Snapshot,
     of: &Row<Integration>,
     change: &Change,
-) -> Result<Option<Draft<Provider>>, Problem> {
+) -> Result<Option<NewRow<Provider>>, Problem> {
     let Some(slug) = &change.provider else { return Ok(None) };
     let borrows = |w: &gateway_domain::snapshot::Workspace| w.providers().any(|p| p.integration.0 == of.id);
     if snapshot.workspace(change.workspace).is_none_or(|w| borrows(w)) {
@@ -237,7 +237,7 @@ async fn provider(
     let mut row = Row::fresh(&call.app, of.org, Some(change.workspace), Some(call.actor.key.0), doc);
     row.name.clone_from(&of.name);
     let slug = Slug::given("default_provider_slug", slug.clone())?.unwrap_or_else(|| Slug::Derived(of.slug.clone()));
-    let mut draft = Draft { row, slug };
+    let mut draft = NewRow { row, slug };
     draft.settle(call).await?;
     Ok(Some(draft))
 }

@@ -2,7 +2,7 @@
 //! is allowed until something is switched off, or until only what is switched on shall be.
 
 use super::{READ, UPDATE, pricing, settings};
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};
 use crate::resource::{Row, locate};
@@ -212,7 +212,7 @@ where
 {
     let mut told = call.body()?.0;
     settings::blank_models(&mut told);
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         edit(&mut row)?;
         row.touch(call.now);

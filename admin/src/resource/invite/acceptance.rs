@@ -1,6 +1,6 @@
 //! The other end of an invite: whoever brings its secret becomes the user that it names, once.
 
-use crate::change::{Action, Around, Origin, commit};
+use crate::change::{Action, Origin, WriteView, commit};
 use crate::input::Body;
 use crate::problem::{Problem, bad, missing};
 use crate::resource::{Resource, Row, api_key};
@@ -60,7 +60,7 @@ pub(super) async fn accept(visit: Visit) -> Result<Reply, Problem> {
     let token = Token::read(&input.token).ok_or_else(|| bad("token", "is not the token of an invite"))?;
     let row = find(&visit, &token).await?;
     let mut welcome = Welcome::default();
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let row = around.newest(row)?;
         if !opens(&row, &token, &visit) {
             return Err(refused());
@@ -85,7 +85,7 @@ impl Welcome {
         mut invite: Row<Invite>,
         input: &Accept,
         visit: &Visit,
-        around: &Around<'_>,
+        around: &WriteView<'_>,
     ) -> Result<Batch, Problem> {
         let app = &visit.app;
         let user = User {

@@ -1,7 +1,7 @@
 //! Guardrails that judge every request of every workspace of the organisation, save those that are excluded.
 
 use super::own;
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::Edit;
 use crate::problem::{Problem, missing};
 use crate::resource::check_organisation;
@@ -54,7 +54,7 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     let told = body.0.clone();
     check_organisation(&call, &mut body)?;
     let patch: DefaultsBody = body.read()?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         let org = around.snapshot.org(call.actor.org).ok_or_else(|| missing("organisation"))?;
         let known = KnownGuardrails { org, workspace: None };

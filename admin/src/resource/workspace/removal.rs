@@ -1,9 +1,9 @@
 //! The end of a workspace and of everything in it, in one write.
 
-use crate::change::{Action, Around, audit, commit};
+use crate::change::{Action, WriteView, audit, commit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict};
-use crate::resource::{bury, locate};
+use crate::resource::{locate, tombstone};
 use crate::route::{Call, Reply};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, ResourceQuery};
@@ -42,7 +42,7 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
     }
     let id = WorkspaceId(row.id);
     let read = inside(&call, id).await?;
-    let decide = |around: &Around<'_>| {
+    let decide = |around: &WriteView<'_>| {
         let row = around.newest(row)?;
         if around.snapshot.org(row.org).is_some_and(|o| o.default_workspace == id) {
             return Err(conflict("the default workspace of the organisation cannot be deleted"));
@@ -51,7 +51,7 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
         if !asked.force_delete.0 {
             refuse_full(&rows)?;
         }
-        let mut gone = rows.into_iter().map(|r| bury(r, call.now)).collect::<Result<Vec<_>, _>>()?;
+        let mut gone = rows.into_iter().map(|r| tombstone(r, call.now)).collect::<Result<Vec<_>, _>>()?;
         gone.push(row.tombstone(call.now)?);
         let audit = gone.iter().map(|row| audit(&call, Action::Delete, row, &Map::new())).collect();
         Ok(Batch { rows: gone, audit, ..Batch::default() })

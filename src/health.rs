@@ -10,9 +10,9 @@ type Tell = Box<dyn Fn() -> Part + Send + Sync>;
 
 /// Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Parts(Arc<Mutex<Vec<Tell>>>);
+pub(crate) struct HealthComponents(Arc<Mutex<Vec<Tell>>>);
 
-impl Parts {
+impl HealthComponents {
     /// `tell` is called each time somebody looks, and must not wait.
     pub(crate) fn add(&self, tell: impl Fn() -> Part + Send + Sync + 'static) {
         self.0.lock().push(Box::new(tell));
@@ -24,17 +24,17 @@ impl Parts {
     }
 }
 
-impl fmt::Debug for Parts {
+impl fmt::Debug for HealthComponents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parts({})", self.0.lock().len())
+        write!(f, "HealthComponents({})", self.0.lock().len())
     }
 }
 
 /// Why a part does less than it should, as that part says; nothing while it does well.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trouble(Arc<Mutex<Option<String>>>);
+pub(crate) struct Degraded(Arc<Mutex<Option<String>>>);
 
-impl Trouble {
+impl Degraded {
     pub(crate) fn set(&self, why: Option<String>) {
         *self.0.lock() = why;
     }

@@ -31,7 +31,7 @@ const MOST: usize = 1 << 18;
 /// Windows told in one script call.
 const SEEDS: usize = 200;
 
-pub(super) struct Settler {
+pub(super) struct SettleQueue {
     link: Arc<Link>,
     ledger: Arc<Ledger>,
     queue: mpsc::Receiver<Change>,
@@ -45,7 +45,7 @@ pub(super) struct Settler {
     told: bool,
 }
 
-impl Settler {
+impl SettleQueue {
     pub(super) fn new(
         link: Arc<Link>,
         ledger: Arc<Ledger>,

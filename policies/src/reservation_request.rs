@@ -9,7 +9,7 @@ use crate::rule::Stage;
 use crate::subject::Subject;
 use crate::verdict::{Denied, Name};
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Ask, CounterKey, Counters, Keep, Measured, Owner, Refusal, Standings, Take};
+use gateway_domain::counters::{CounterKey, CounterOp, Counters, Keep, Measured, Owner, Refusal, Standings, Take};
 use gateway_domain::ports::Holder;
 use gateway_domain::resource::limits::Limits;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// What an ask has to hold of it. Without a price that is nothing of a cost.
-    pub(crate) fn amount(&self, ask: &Ask, price: Option<Price<'_>>) -> u64 {
+    pub(crate) fn amount(&self, ask: &CounterOp, price: Option<Price<'_>>) -> u64 {
         let output = self.output.unwrap_or(ask.assume);
         match ask.measured {
             Measured::Requests => ask.amount,
@@ -40,9 +40,9 @@ pub type Price<'a> = &'a dyn Fn(u64, u64) -> Option<u64>;
 
 /// Empty for most calls, and then costs nothing.
 #[derive(Debug, Default)]
-pub struct Wants {
-    asks: Vec<Ask>,
-    costs: Vec<Ask>,
+pub struct ReservationRequest {
+    asks: Vec<CounterOp>,
+    costs: Vec<CounterOp>,
     /// Whose limits were asked beside the policies', by the number in an ask's tag.
     bounds: Vec<(Name, Kind)>,
     /// Whose the budgets among them are, by their counters.
@@ -55,7 +55,7 @@ pub(crate) type Owners = Vec<(CounterKey, Arc<Owner>)>;
 /// Marks the asks that are no policy's.
 const BOUND: u32 = 1 << 31;
 
-impl Wants {
+impl ReservationRequest {
     /// Every policy of this stage that matches. Costs at the caller's stage are only looked at: what they will be
     /// is known at a target's price, see [`Self::charge`].
     pub fn gather(&mut self, index: &Index, stage: Stage, subject: &Subject<'_>, now: Timestamp) {
@@ -93,7 +93,7 @@ impl Wants {
         tag
     }
 
-    fn add(&mut self, stage: Stage, mut ask: Ask) {
+    fn add(&mut self, stage: Stage, mut ask: CounterOp) {
         if stage == Stage::Caller && ask.measured == Measured::Cost {
             self.costs.push(ask);
             ask.take = Take::Look;
@@ -139,7 +139,7 @@ impl Wants {
 
     /// Ready for [`Counters::reserve`]: sorted, each slot once. One policy may have been found twice, under a
     /// model's name and its prefix for instance.
-    pub fn asks(&mut self) -> &mut [Ask] {
+    pub fn asks(&mut self) -> &mut [CounterOp] {
         self.asks.sort_unstable_by_key(|a| a.slot);
         self.asks.dedup_by_key(|a| a.slot);
         &mut self.asks

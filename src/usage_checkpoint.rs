@@ -31,7 +31,7 @@ const CATCH_UP: Duration = Duration::from_millis(500);
 /// Counters that ended are of use to nobody; the margin is for clocks.
 const ENDED_MICROS: i64 = 86_400 * 1_000_000;
 
-pub(crate) struct Accounts {
+pub(crate) struct UsageCheckpoint {
     database: Database,
     /// What this process counts by, or knows beside what a shared backend counts.
     ledger: Arc<Ledger>,
@@ -111,7 +111,7 @@ impl Pending {
     }
 }
 
-impl ports::Ledger for Accounts {
+impl ports::Ledger for UsageCheckpoint {
     fn settle(&self, records: &[LogRecord], after: &[Position]) {
         let mut pending = self.pending.lock();
         for (record, after) in records.iter().zip(after) {
@@ -134,7 +134,7 @@ impl ports::Ledger for Accounts {
     }
 }
 
-impl Accounts {
+impl UsageCheckpoint {
     /// `segments`: of the journal in `dir`, those that ended processes left behind.
     pub(crate) fn new(
         database: Database,

@@ -1,9 +1,9 @@
 //! Sets up what keeps the counts of limits over restarts.
 
 use super::boot::Booted;
-use crate::accounts::{Accounts, Alerts, node_id};
 use crate::guardrails::Guardrails;
 use crate::settings::Settings;
+use crate::usage_checkpoint::{Alerts, UsageCheckpoint, node_id};
 use gateway_admin::App;
 use gateway_domain::counters::Counters;
 use gateway_policies::Ledger;
@@ -21,10 +21,10 @@ pub(super) fn open(
     (ledger, counters): (Arc<Ledger>, Arc<dyn Counters>),
     journal: &Journal,
     control: &Runtime,
-) -> Result<Arc<Accounts>, String> {
+) -> Result<Arc<UsageCheckpoint>, String> {
     let node = node_id(&settings.data_dir)?;
     let left = (settings.data_dir.join("journal"), journal.segments());
-    let accounts = Arc::new(Accounts::new(booted.database.clone(), (ledger, counters), node, left));
+    let accounts = Arc::new(UsageCheckpoint::new(booted.database.clone(), (ledger, counters), node, left));
     if !booted.away {
         control.block_on(accounts.recover_soon());
     }
@@ -32,7 +32,7 @@ pub(super) fn open(
 }
 
 pub(super) fn start(
-    accounts: &Arc<Accounts>,
+    accounts: &Arc<UsageCheckpoint>,
     app: &App,
     booted: &Booted,
     settings: &Settings,
@@ -51,13 +51,13 @@ pub(super) fn start(
 }
 
 /// What was counted to the end, for the next process.
-pub(super) struct LastWord {
-    pub(super) accounts: Arc<Accounts>,
+pub(super) struct FinalFlush {
+    pub(super) accounts: Arc<UsageCheckpoint>,
     pub(super) guardrails: Arc<Guardrails>,
     pub(super) runtime: Handle,
 }
 
-impl LastWord {
+impl FinalFlush {
     /// Records that wait for guardrails which run beside their requests.
     pub(super) fn awaited(&self) -> usize {
         self.guardrails.background().waiting()

@@ -3,8 +3,8 @@
 
 use super::is_budget;
 use crate::clock;
-use crate::live::Live;
 use crate::outbound::{self, Outbound};
+use crate::runtime_config::ConfigHandle;
 use gateway_admin::{Alert, App};
 use gateway_domain::counters::Measured;
 use gateway_domain::ports::{Holder, Live as _, StoreError};
@@ -22,7 +22,7 @@ const PAUSES: [u64; 4] = [1, 5, 30, 120];
 
 pub(crate) struct Alerts {
     pub(crate) app: App,
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<ConfigHandle>,
     /// Where the operator wants to hear of them.
     pub(crate) webhook: Option<(String, Outbound)>,
     pub(crate) runtime: Handle,

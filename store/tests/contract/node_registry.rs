@@ -3,7 +3,7 @@
 use crate::{House, id, on_every_engine, put, row};
 use gateway_domain::Timestamp;
 use gateway_domain::node::Node;
-use gateway_domain::ports::{ConfigStore, Roster};
+use gateway_domain::ports::{ConfigStore, NodeRegistry};
 
 on_every_engine!(nodes_are_seen_with_their_lag, beats_change_no_configuration);
 

@@ -1,7 +1,7 @@
 //! What was used of budgets, as admins see it and set it back: the database's counts, with what this process counted
 //! a moment ago.
 
-use super::Accounts;
+use super::UsageCheckpoint;
 use crate::clock;
 use gateway_domain::counters::{Change, Keep};
 use gateway_domain::ports::{Entity, EntityQuery, Fut, Holder, Standings, StoreError, Which};
@@ -11,7 +11,7 @@ use gateway_policies::slot_of;
 use gateway_store::{Count, Part};
 use std::collections::HashMap;
 
-impl Standings for Accounts {
+impl Standings for UsageCheckpoint {
     fn entities<'a>(&'a self, query: &'a EntityQuery) -> Fut<'a, Result<Page<Entity>, StoreError>> {
         Box::pin(async {
             self.flush().await?;
@@ -60,7 +60,7 @@ impl Standings for Accounts {
     }
 }
 
-impl Accounts {
+impl UsageCheckpoint {
     /// What this process counted is newer than what the database knows, as long as it counts by itself.
     fn used(&self, count: &Count) -> u64 {
         self.ledger.level(count.slot).map_or(count.used.max(0).unsigned_abs(), |(used, _)| used)

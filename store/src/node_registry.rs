@@ -4,8 +4,8 @@
 use crate::database::{Database, Side};
 use crate::session::Row;
 use crate::work::now;
-use gateway_domain::node::{Node, Sighting};
-use gateway_domain::ports::{Fut, Roster, StoreError};
+use gateway_domain::node::{Node, SeenNode};
+use gateway_domain::ports::{Fut, NodeRegistry, StoreError};
 use sqlx::Error;
 use uuid::Uuid;
 
@@ -20,7 +20,7 @@ const LEAVE: &str = "DELETE FROM node WHERE id = $1";
 const ALL: &str = "SELECT n.id, n.role, n.version, n.revision, n.started_at, n.seen_at, m.revision \
     FROM node n, meta m WHERE m.id = 1 ORDER BY n.started_at, n.id";
 
-impl Roster for Database {
+impl NodeRegistry for Database {
     fn beat<'a>(&'a self, node: &'a Node) -> Fut<'a, Result<(), StoreError>> {
         let beat = self.on(Side::Write, async move |mut session| {
             let now = now(&mut session).await?;
@@ -49,7 +49,7 @@ impl Roster for Database {
         Box::pin(self.on(Side::Write, async move |mut session| session.run(LEAVE, vec![id.into()]).await))
     }
 
-    fn nodes(&self) -> Fut<'_, Result<Vec<Sighting>, StoreError>> {
+    fn nodes(&self) -> Fut<'_, Result<Vec<SeenNode>, StoreError>> {
         Box::pin(self.on(Side::Read, async move |mut session| {
             let now = now(&mut session).await?;
             session.fetch(ALL, vec![], |row| sighting(row, now)).await
@@ -57,7 +57,7 @@ impl Roster for Database {
     }
 }
 
-fn sighting(row: &Row, now: i64) -> Result<Sighting, Error> {
+fn sighting(row: &Row, now: i64) -> Result<SeenNode, Error> {
     let mut columns = row.columns();
     let node = Node {
         id: columns.uuid()?,
@@ -68,5 +68,5 @@ fn sighting(row: &Row, now: i64) -> Result<Sighting, Error> {
     };
     let seen_at = columns.time()?;
     let lag = columns.int()?.saturating_sub(node.revision).max(0);
-    Ok(Sighting { node, seen_at, silent_micros: now.saturating_sub(seen_at.micros()).max(0), lag })
+    Ok(SeenNode { node, seen_at, silent_micros: now.saturating_sub(seen_at.micros()).max(0), lag })
 }

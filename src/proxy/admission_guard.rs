@@ -32,11 +32,11 @@ pub(crate) struct Bounds {
     pub(crate) requests: isize,
 }
 
-pub(crate) struct Shield {
+pub(crate) struct AdmissionGuard {
     bounds: Bounds,
     unknown_keys: Rate,
     requests: Rate,
-    rooms: Arc<Rooms>,
+    rooms: Arc<ConcurrencyLimits>,
     /// A bound is divided among the nodes: no node knows what the others have under way.
     peers: Peers,
     flooded: AtomicU64,
@@ -45,23 +45,23 @@ pub(crate) struct Shield {
 
 /// Calls under way, of those that have a bound.
 #[derive(Debug)]
-struct Rooms([Mutex<HashMap<Uuid, u32>>; SHARDS]);
+struct ConcurrencyLimits([Mutex<HashMap<Uuid, u32>>; SHARDS]);
 
 /// One call's place, free again when this is dropped: however the call ends.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    rooms: Arc<Rooms>,
+pub(crate) struct ConcurrencySlot {
+    rooms: Arc<ConcurrencyLimits>,
     id: Uuid,
 }
 
-impl Rooms {
+impl ConcurrencyLimits {
     fn shard(&self, id: Uuid) -> &Mutex<HashMap<Uuid, u32>> {
         // The last byte of an id is random.
         &self.0[usize::from(id.as_bytes()[15]) % SHARDS]
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConcurrencySlot {
     fn drop(&mut self) {
         let mut room = self.rooms.shard(self.id).lock();
         if let Some(taken) = room.get_mut(&self.id) {
@@ -81,14 +81,14 @@ fn network(address: Option<IpAddr>) -> Option<IpAddr> {
     })
 }
 
-impl Shield {
+impl AdmissionGuard {
     pub(crate) fn new(bounds: Bounds, peers: Peers) -> Self {
         let rate = || Rate::new(Duration::from_secs(1));
         Self {
             bounds,
             unknown_keys: rate(),
             requests: rate(),
-            rooms: Arc::new(Rooms(std::array::from_fn(|_| Mutex::default()))),
+            rooms: Arc::new(ConcurrencyLimits(std::array::from_fn(|_| Mutex::default()))),
             peers,
             flooded: AtomicU64::new(0),
             crowded: AtomicU64::new(0),
@@ -120,13 +120,13 @@ impl Shield {
     }
 
     /// `what` is told to the caller.
-    fn seat(&self, id: Uuid, most: NonZeroU32, what: impl FnOnce() -> String) -> Result<Seat, Fault> {
+    fn seat(&self, id: Uuid, most: NonZeroU32, what: impl FnOnce() -> String) -> Result<ConcurrencySlot, Fault> {
         let share = self.peers.place().share(most.get().into());
         let mut room = self.rooms.shard(id).lock();
         let taken = room.entry(id).or_default();
         if u64::from(*taken) < share {
             *taken += 1;
-            return Ok(Seat { rooms: self.rooms.clone(), id });
+            return Ok(ConcurrencySlot { rooms: self.rooms.clone(), id });
         }
         drop(room);
         self.crowded.fetch_add(1, Ordering::Relaxed);
@@ -135,14 +135,14 @@ impl Shield {
     }
 
     /// A place for a call of this key, where the key has a bound.
-    pub(crate) fn caller(&self, request: &Request) -> Result<Option<Seat>, Fault> {
+    pub(crate) fn caller(&self, request: &Request) -> Result<Option<ConcurrencySlot>, Fault> {
         let key = &request.caller.tenant.key;
         let Some(most) = key.max_parallel else { return Ok(None) };
         self.seat(key.id.0, most, || format!("API key \"{}\"", key.name)).map(Some)
     }
 
     /// The same of a managed provider.
-    pub(crate) fn target(&self, provider: &ManagedProvider) -> Result<Option<Seat>, Fault> {
+    pub(crate) fn target(&self, provider: &ManagedProvider) -> Result<Option<ConcurrencySlot>, Fault> {
         let Some(most) = provider.max_parallel else { return Ok(None) };
         self.seat(provider.id.0, most, || format!("provider \"{}\"", provider.slug)).map(Some)
     }

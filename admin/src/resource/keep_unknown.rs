@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 /// Puts into `new` what `raw` has beyond `known`, wherever the place still is. `known` is `raw` read and written by
 /// this version, `new` the same after changes. What is in `new` already wins.
-pub(super) fn carry(raw: &Value, known: &Value, new: &mut Value) {
+pub(super) fn keep_unknown(raw: &Value, known: &Value, new: &mut Value) {
     match (raw, known) {
         (Value::Object(raw), Value::Object(known)) => {
             if let Value::Object(new) = new {
@@ -28,7 +28,7 @@ pub(super) fn carry(raw: &Value, known: &Value, new: &mut Value) {
 fn carry_fields(raw: &Map<String, Value>, known: &Map<String, Value>, new: &mut Map<String, Value>) {
     for (name, raw) in raw {
         match (known.get(name), new.get_mut(name)) {
-            (Some(known), Some(new)) => carry(raw, known, new),
+            (Some(known), Some(new)) => keep_unknown(raw, known, new),
             (None, None) => {
                 new.insert(name.clone(), raw.clone());
             }
@@ -76,7 +76,7 @@ mod tests {
             (json!({"n": null}), json!({}), json!({"n": 1}), json!({"n": 1})),
         ] {
             let mut made = new.clone();
-            carry(&raw, &known, &mut made);
+            keep_unknown(&raw, &known, &mut made);
             assert_eq!(made, want, "{raw} {known} {new}");
         }
     }

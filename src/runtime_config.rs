@@ -37,12 +37,12 @@ impl Indexed {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct RuntimeConfig {
     pub(crate) snapshot: Arc<Snapshot>,
     limits: HashMap<WorkspaceId, Indexed>,
 }
 
-impl World {
+impl RuntimeConfig {
     /// `None`: the workspace has no policy.
     pub(crate) fn limits(&self, workspace: WorkspaceId) -> Option<&Arc<Index>> {
         self.limits.get(&workspace).map(|i| &i.index)
@@ -55,8 +55,8 @@ impl World {
     }
 }
 
-pub(crate) struct Live {
-    world: ArcSwap<World>,
+pub(crate) struct ConfigHandle {
+    current: ArcSwap<RuntimeConfig>,
     /// One change at a time; readers never touch it.
     writing: Mutex<()>,
     catalog: &'static dyn Catalog,
@@ -64,37 +64,37 @@ pub(crate) struct Live {
     trusted: Arc<Trusted>,
 }
 
-impl std::fmt::Debug for Live {
+impl std::fmt::Debug for ConfigHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Live").field("revision", &self.world.load().snapshot.revision).finish_non_exhaustive()
+        f.debug_struct("ConfigHandle").field("revision", &self.current.load().snapshot.revision).finish_non_exhaustive()
     }
 }
 
-impl Live {
+impl ConfigHandle {
     pub(crate) fn new(catalog: &'static dyn Catalog, vault: Arc<dyn Vault>, trusted: Arc<Trusted>) -> Self {
-        Self { world: ArcSwap::default(), writing: Mutex::new(()), catalog, vault, trusted }
+        Self { current: ArcSwap::default(), writing: Mutex::new(()), catalog, vault, trusted }
     }
 
-    pub(crate) fn world(&self) -> Guard<Arc<World>> {
-        self.world.load()
+    pub(crate) fn current(&self) -> Guard<Arc<RuntimeConfig>> {
+        self.current.load()
     }
 }
 
-impl ports::Live for Live {
+impl ports::Live for ConfigHandle {
     fn snapshot(&self) -> Arc<Snapshot> {
-        self.world.load().snapshot.clone()
+        self.current.load().snapshot.clone()
     }
 
     fn publish(&self, changes: &Changes) -> Vec<RowProblem> {
         let _one = self.writing.lock();
-        let current = self.world.load_full();
+        let current = self.current.load_full();
         // Changes come without gaps, so what ends before this snapshot is already in it.
         if changes.revision <= current.snapshot.revision {
             return Vec::new();
         }
         let build = Build { catalog: self.catalog, vault: &*self.vault, trusted: &self.trusted };
         let (snapshot, problems) = current.snapshot.apply(changes, &build);
-        self.world.store(Arc::new(current.next(snapshot)));
+        self.current.store(Arc::new(current.next(snapshot)));
         problems
     }
 }

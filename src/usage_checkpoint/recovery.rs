@@ -1,7 +1,7 @@
 //! Counters after a start: totals from the database, then the charges of records that the journal holds beyond them.
 //! Segments of a process that still lives (an upgrade) are its own: what it puts into the database is heard of.
 
-use super::{Accounts, Pending, delta};
+use super::{Pending, UsageCheckpoint, delta};
 use crate::clock;
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::Position;
@@ -30,7 +30,7 @@ pub(crate) fn node_id(data_dir: &Path) -> Result<String, String> {
     Ok(id)
 }
 
-impl Accounts {
+impl UsageCheckpoint {
     /// At start, before anything is served.
     pub(crate) async fn recover_soon(&self) {
         let outcome = tokio::time::timeout(PATIENCE, self.recover()).await;
@@ -64,7 +64,7 @@ impl Accounts {
     }
 }
 
-impl Accounts {
+impl UsageCheckpoint {
     fn go_on(&self, replayed: Pending) {
         let mut pending = self.pending.lock();
         replayed.parts.into_values().for_each(|part| pending.add(part));

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Flight(Arc<AtomicUsize>);
+pub(crate) struct InFlight(Arc<AtomicUsize>);
 
 /// Counts as one request until dropped.
 #[derive(Debug)]
-pub(crate) struct Ticket(Arc<AtomicUsize>);
+pub(crate) struct InFlightGuard(Arc<AtomicUsize>);
 
-impl Flight {
-    pub(crate) fn board(&self) -> Ticket {
+impl InFlight {
+    pub(crate) fn board(&self) -> InFlightGuard {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Ticket(self.0.clone())
+        InFlightGuard(self.0.clone())
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -22,7 +22,7 @@ impl Flight {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);
     }

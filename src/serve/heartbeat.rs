@@ -6,8 +6,8 @@ use crate::clock;
 use crate::ids;
 use crate::peers::Peers;
 use crate::settings::Role;
-use gateway_domain::node::{Node, Sighting};
-use gateway_domain::ports::{Live as _, Roster, StoreError};
+use gateway_domain::node::{Node, SeenNode};
+use gateway_domain::ports::{Live as _, NodeRegistry, StoreError};
 use gateway_store::Database;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const BEAT: Duration = Duration::from_secs(3);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// This process in the roster, until it says goodbye.
-pub(crate) struct Presence {
+pub(crate) struct Heartbeat {
     runtime: Handle,
     database: Database,
     id: uuid::Uuid,
@@ -27,14 +27,14 @@ pub(crate) struct Presence {
     gone: Arc<Mutex<bool>>,
 }
 
-pub(crate) fn start(runtime: &Handle, booted: &Booted, role: Role, peers: Peers) -> Presence {
+pub(crate) fn start(runtime: &Handle, booted: &Booted, role: Role, peers: Peers) -> Heartbeat {
     let started_at = clock::now();
     let id = ids::next(started_at);
     let (database, live) = (booted.database.clone(), booted.live.clone());
     let role = role.name().to_owned();
     let node = Node { id, role, version: env!("CARGO_PKG_VERSION").to_owned(), revision: 0, started_at };
     let gone = Arc::new(Mutex::new(false));
-    let presence = Presence { runtime: runtime.clone(), database: database.clone(), id, gone: gone.clone() };
+    let presence = Heartbeat { runtime: runtime.clone(), database: database.clone(), id, gone: gone.clone() };
     runtime.spawn(async move {
         loop {
             let is_gone = gone.lock().await;
@@ -57,12 +57,12 @@ pub(crate) fn start(runtime: &Handle, booted: &Booted, role: Role, peers: Peers)
     presence
 }
 
-async fn look(database: &Database, node: &Node) -> Result<Vec<Sighting>, StoreError> {
+async fn look(database: &Database, node: &Node) -> Result<Vec<SeenNode>, StoreError> {
     database.beat(node).await?;
     database.nodes().await
 }
 
-impl Presence {
+impl Heartbeat {
     /// A node that is gone for good need not be waited for. From a thread outside the runtime. A beat on its way is heard
     /// out: behind the farewell it would put the node back.
     pub(crate) fn leave(&self) {
