@@ -12,7 +12,7 @@ mod response;
 pub use made::made_events;
 
 use crate::adapter::{Call, Failure};
-use crate::failure::Trouble;
+use crate::failure::ProviderError;
 use crate::opaque::{self, Kind};
 use bytes::{Bytes, BytesMut};
 use chunks::ChunkWriter;
@@ -39,7 +39,7 @@ struct Frame {
 /// In the order of a stream: `Open`, then for each choice what it says and its `Finish`, then `End`. Blocks are
 /// numbered as the provider likes: a new number is a new block, and what belongs to one comes together.
 #[derive(Debug)]
-pub(crate) enum Step<'a> {
+pub(crate) enum ResponseEvent<'a> {
     /// The answer has an author; comes first.
     Open {
         id: Option<Cow<'a, str>>,
@@ -109,7 +109,7 @@ pub(crate) enum Aside<'a> {
     Input(Cow<'a, str>),
 }
 
-impl Step<'_> {
+impl ResponseEvent<'_> {
     /// Whether it commits the answer: anything but its opening and things a client may not see.
     pub(crate) fn begins(&self) -> bool {
         match self {
@@ -175,7 +175,7 @@ impl Writer {
         }
     }
 
-    pub(crate) fn write(&mut self, step: &Step<'_>, out: &mut BytesMut) {
+    pub(crate) fn write(&mut self, step: &ResponseEvent<'_>, out: &mut BytesMut) {
         match self {
             Self::Chat(chunks) => chunks.write(step, out),
             Self::Messages(events) => {
@@ -207,7 +207,7 @@ pub fn in_band(operation: Operation, failure: &Failure) -> Bytes {
     match operation {
         Operation::Messages => crate::sse::event(Some("error"), &failure.body),
         Operation::Responses => {
-            let t = Trouble::read(&failure.body).unwrap_or_default();
+            let t = ProviderError::read(&failure.body).unwrap_or_default();
             let code = t.code.as_str().map(str::to_owned).or(t.kind).unwrap_or_else(|| "server_error".to_owned());
             let body = json!({
                 "type": "error", "code": code, "message": t.message, "param": t.param, "sequence_number": 0,
@@ -235,7 +235,7 @@ impl Whole {
         }
     }
 
-    pub(crate) fn take(&mut self, step: &Step<'_>) {
+    pub(crate) fn take(&mut self, step: &ResponseEvent<'_>) {
         match self {
             Self::Chat(completion) => completion.take(step),
             Self::Messages(message) => message.take(step),

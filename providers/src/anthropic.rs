@@ -7,9 +7,9 @@ pub(crate) mod native;
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
 use crate::compat::without_json;
-use crate::convert::chat::{self as chat_request, Room};
+use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::messages::from_chat;
-use crate::failure::Trouble;
+use crate::failure::ProviderError;
 use crate::promised_json;
 use crate::raw;
 use bytes::Bytes;
@@ -57,7 +57,7 @@ impl Adapter for Anthropic {
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
             Operation::ChatCompletions | Operation::Responses => {
-                let asked = chat_request::asked(call, Room::Full)?;
+                let asked = chat_request::asked(call, ChatForm::Extended)?;
                 let mut made = from_chat::request(&asked.call(call))?;
                 promised_json::name_as_asked(call, &mut made.adjusted);
                 made.adjusted.extend(asked.adjusted);
@@ -83,7 +83,7 @@ impl Adapter for Anthropic {
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
         match call.dialect {
             Dialect::Anthropic => native::failure(self.info.slug, status, body),
-            Dialect::OpenAi | Dialect::Google => match Trouble::read(body) {
+            Dialect::OpenAi | Dialect::Google => match ProviderError::read(body) {
                 Some(trouble) => trouble.tell(self.info.slug, status, Dialect::OpenAi),
                 None => without_json(self.info.slug, status, body, Dialect::OpenAi),
             },

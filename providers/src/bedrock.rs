@@ -15,7 +15,7 @@ use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, 
 use crate::anthropic;
 use crate::compat::without_json;
 use crate::convert::asked::Translated;
-use crate::convert::chat::{self as chat_request, Room};
+use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::converse::from_chat::{self, Wish};
 use crate::convert::converse::maker::Maker;
 use crate::convert::steps::from_converse::ConverseReader;
@@ -166,7 +166,7 @@ fn converse(
     maker: Maker<'_>,
     make: fn(Wish<'_>) -> Result<Translated, Fault>,
 ) -> Result<Translated, Fault> {
-    let asked = chat_request::asked(call, Room::Full)?;
+    let asked = chat_request::asked(call, ChatForm::Extended)?;
     let mut made = make(Wish { body: &asked.body, original: call.body, maker, origin: call.origin })?;
     promised_json::name_as_asked(call, &mut made.adjusted);
     made.adjusted.extend(asked.adjusted);

@@ -5,11 +5,11 @@ mod embeddings;
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
 use crate::compat::without_json;
-use crate::convert::chat::{self, Room};
+use crate::convert::chat::{self, ChatForm};
 use crate::convert::cohere::from_chat;
 use crate::convert::steps::from_cohere::CohereReader;
-use crate::failure::{self, Trouble};
-use crate::translate::{self, Bad, Stream};
+use crate::failure::{self, ProviderError};
+use crate::translate::{self, EventError, Stream};
 use crate::wire::cohere::Answer;
 use crate::wire::{Text, read};
 use crate::{model, raw};
@@ -64,7 +64,7 @@ impl Adapter for Cohere {
                 Ok(outgoing(body, adjusted))
             }
             _ => {
-                let asked = chat::asked(call, Room::Full)?;
+                let asked = chat::asked(call, ChatForm::Extended)?;
                 let mut made = from_chat::request(&asked.body, named(call)?, call.stream)?;
                 made.adjusted.extend(asked.adjusted);
                 Ok(outgoing(made.body, made.adjusted))
@@ -82,7 +82,7 @@ impl Adapter for Cohere {
     }
 
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
-        match Trouble::read(body) {
+        match ProviderError::read(body) {
             Some(trouble) => trouble.tell(SLUG, status, call.dialect),
             None => without_json(SLUG, status, body, call.dialect),
         }
@@ -102,7 +102,7 @@ fn named<'c>(call: &Call<'c>) -> Result<&'c str, Fault> {
 }
 
 fn answer(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
-    let unreadable = || match Trouble::read(body).filter(|t| !t.message.starts_with('{')) {
+    let unreadable = || match ProviderError::read(body).filter(|t| !t.message.starts_with('{')) {
         Some(trouble) => trouble.tell(SLUG, trouble.status(), call.dialect),
         None => failure::unreadable(SLUG, "the answer", body, call.dialect),
     };
@@ -110,8 +110,8 @@ fn answer(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let (mut reader, mut steps) = (CohereReader::new(call.model), Vec::with_capacity(8));
     match reader.whole(answer, &mut steps) {
         Ok(()) => Ok(translate::whole(call, SLUG, &reader, &steps)),
-        Err(Bad::Trouble(trouble)) => Err(trouble.tell(SLUG, trouble.status(), call.dialect)),
-        Err(Bad::Unreadable) => Err(unreadable()),
+        Err(EventError::ProviderError(trouble)) => Err(trouble.tell(SLUG, trouble.status(), call.dialect)),
+        Err(EventError::Unreadable) => Err(unreadable()),
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) use table::{ROWS, row};
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator, VENDOR_KEY};
 use crate::anthropic::native;
-use crate::convert::chat::{self, Room};
+use crate::convert::chat::{self, ChatForm};
 use crate::convert::steps::from_chat::ChatReader;
 use crate::convert::steps::from_responses::ResponsesReader;
 use crate::model_place::{ModelPlace, Naming, Untouched};
@@ -226,7 +226,7 @@ impl Adapter for &'static Row {
         match call.operation {
             _ if self.by_responses(call) => responses_only::request(self, call),
             operation if self.adapts(operation) => {
-                let asked = chat::asked(call, Room::Plain)?;
+                let asked = chat::asked(call, ChatForm::OpenAi)?;
                 let mut out = request::outgoing(self, &asked.call(call))?;
                 out.adjusted.extend(asked.adjusted);
                 Ok(out)

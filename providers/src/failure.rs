@@ -11,14 +11,14 @@ const MAX_MESSAGE: usize = 1000;
 
 /// An upstream error, understood.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Trouble {
+pub(crate) struct ProviderError {
     pub(crate) message: String,
     pub(crate) kind: Option<String>,
     pub(crate) param: Value,
     pub(crate) code: Value,
 }
 
-impl Trouble {
+impl ProviderError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
@@ -107,20 +107,23 @@ pub(crate) fn unreadable(slug: &str, what: &str, body: &[u8], dialect: Dialect) 
         "" => format!("{what} is empty"),
         shown => format!("{what} is not what its API allows: {shown}"),
     };
-    Trouble { kind: Some("api_error".to_owned()), ..Trouble::new(message) }.tell(slug, 502, dialect)
+    ProviderError { kind: Some("api_error".to_owned()), ..ProviderError::new(message) }.tell(slug, 502, dialect)
 }
 
 /// An answer that was to be JSON; it was paid for all the same.
 pub(crate) fn no_json(slug: &str, usage: Option<Usage>, dialect: Dialect) -> Failure {
     let kind = Some("api_error".to_owned());
-    let trouble = Trouble { kind, ..Trouble::new("the model did not answer with the JSON object that was asked for") };
+    let trouble = ProviderError {
+        kind,
+        ..ProviderError::new("the model did not answer with the JSON object that was asked for")
+    };
     Failure { usage: usage.map(Box::new), ..trouble.tell(slug, 502, dialect) }
 }
 
 /// A stream that would have to be held for ever.
 pub(crate) fn oversized(slug: &str, dialect: Dialect) -> Failure {
     let kind = Some("api_error".to_owned());
-    Trouble { kind, ..Trouble::new("an event of the stream is above 8 MiB") }.tell(slug, 502, dialect)
+    ProviderError { kind, ..ProviderError::new("an event of the stream is above 8 MiB") }.tell(slug, 502, dialect)
 }
 
 /// What the error types of OpenAI's and Anthropic's APIs stand for.
@@ -183,8 +186,8 @@ fn without_secrets(message: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Trouble {
-        Trouble::read(body.as_bytes()).expect("JSON")
+    fn read(body: &str) -> ProviderError {
+        ProviderError::read(body.as_bytes()).expect("JSON")
     }
 
     #[test]
@@ -210,8 +213,8 @@ mod tests {
             ("prompt: is required; seed: is negative", Some("bad_request"))
         );
         assert_eq!(read(r#"{"errors":[],"message":"plain"}"#).message, "plain");
-        assert_eq!(Trouble::read(b"<html>"), None);
-        assert_eq!(Trouble::read(b"[]"), None);
+        assert_eq!(ProviderError::read(b"<html>"), None);
+        assert_eq!(ProviderError::read(b"[]"), None);
     }
 
     #[test]
@@ -225,14 +228,17 @@ mod tests {
 
     #[test]
     fn keys_stay_out_of_records() {
-        let t = Trouble::new("Incorrect API key provided: sk-abcdefghijklmnop. See the page.");
+        let t = ProviderError::new("Incorrect API key provided: sk-abcdefghijklmnop. See the page.");
         assert_eq!(t.tell("x", 401, Dialect::OpenAi).message, "Incorrect API key provided: *** See the page.");
-        assert_eq!(Trouble::new("é".repeat(2000)).tell("x", 400, Dialect::OpenAi).message.chars().count(), MAX_MESSAGE);
+        assert_eq!(
+            ProviderError::new("é".repeat(2000)).tell("x", 400, Dialect::OpenAi).message.chars().count(),
+            MAX_MESSAGE
+        );
     }
 
     #[test]
     fn told_in_either_dialect() {
-        let f = Trouble::new("no").tell("groq", 429, Dialect::OpenAi);
+        let f = ProviderError::new("no").tell("groq", 429, Dialect::OpenAi);
         let body: Value = serde_json::from_slice(&f.body).expect("JSON");
         assert_eq!(
             body,

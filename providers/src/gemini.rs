@@ -7,7 +7,7 @@ pub(crate) mod models;
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
 use crate::compat::without_json;
-use crate::failure::Trouble;
+use crate::failure::ProviderError;
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
 use bytes::Bytes;
@@ -147,21 +147,21 @@ fn resource(model: &str) -> String {
 
 /// Google's error, in the object that all its APIs share, or in an array of one as the stream without events has it
 /// (<https://google.aip.dev/193>).
-pub(crate) fn trouble(body: &[u8]) -> Option<Trouble> {
+pub(crate) fn trouble(body: &[u8]) -> Option<ProviderError> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let value = value.get(0).unwrap_or(&value);
     let error = value.get("error")?;
     let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
-    Some(Trouble {
+    Some(ProviderError {
         message: text("message").or_else(|| error.as_str().map(str::to_owned)).unwrap_or_else(|| error.to_string()),
         kind: text("status"),
         code: error.get("code").cloned().unwrap_or_default(),
-        ..Trouble::default()
+        ..ProviderError::default()
     })
 }
 
 pub(crate) fn failure(slug: &str, status: u16, body: &[u8], dialect: Dialect) -> Failure {
-    match trouble(body).or_else(|| Trouble::read(body)) {
+    match trouble(body).or_else(|| ProviderError::read(body)) {
         Some(trouble) => trouble.tell(slug, status, dialect),
         None => without_json(slug, status, body, dialect),
     }

@@ -6,7 +6,7 @@ use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, 
 use crate::compat::{Row, Serves, answer_by_responses};
 use crate::convert::asked::{self, refused};
 use crate::convert::chat::{self as chat_request};
-use crate::convert::responses::from_chat::{self, Asking, Room};
+use crate::convert::responses::from_chat::{self, Asking, ChatForm};
 use crate::convert::steps::from_responses::ResponsesReader;
 use crate::translate::Stream;
 use crate::wire::tree::Tree;
@@ -28,7 +28,7 @@ static OPEN: Row = Row {
     ..Row::at(SLUG, NAME, Some("https://api.perplexity.ai"), AuthStyle::Bearer)
 };
 
-const ROOM: Room = Room { provider: "Perplexity", tuning: false, files: false, text: false };
+const ROOM: ChatForm = ChatForm { provider: "Perplexity", tuning: false, files: false, text: false };
 
 pub(crate) struct Perplexity;
 
@@ -133,7 +133,7 @@ struct Options<'a> {
 }
 
 fn by_responses(call: &Call<'_>) -> Result<Outgoing, Fault> {
-    let asked = chat_request::asked(call, chat_request::Room::Full)?;
+    let asked = chat_request::asked(call, chat_request::ChatForm::Extended)?;
     let ask: chat::Request<'_> = asked::parsed(&asked.body)?;
     let own: Own<'_> = asked::parsed(&asked.body)?;
     for (field, wanted) in

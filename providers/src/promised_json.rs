@@ -3,7 +3,7 @@
 //! there though told otherwise, is taken off. Knows steps, and no provider.
 
 use crate::adapter::Call;
-use crate::answer::Step;
+use crate::answer::ResponseEvent;
 use crate::wire::{Text, read};
 use gateway_domain::Operation;
 use memchr::memmem;
@@ -85,9 +85,9 @@ impl PromisedJson {
     }
 
     /// The text that goes out before this step, and for steps of text in its place.
-    pub(crate) fn before(&mut self, step: &Step<'_>) -> Result<Option<Step<'static>>, NoJson> {
+    pub(crate) fn before(&mut self, step: &ResponseEvent<'_>) -> Result<Option<ResponseEvent<'static>>, NoJson> {
         match step {
-            Step::Text { block, text } => {
+            ResponseEvent::Text { block, text } => {
                 self.block = *block;
                 self.text.push_str(text);
                 if self.text.len() > MOST {
@@ -95,9 +95,9 @@ impl PromisedJson {
                 }
                 Ok(if self.may_be_fenced() { None } else { self.rest() })
             }
-            Step::Finish { standard: "stop", .. } => self.whole(),
+            ResponseEvent::Finish { standard: "stop", .. } => self.whole(),
             // What was cut off, refused, or is a call of a tool is not the object that was promised.
-            Step::Finish { .. } => Ok(self.rest()),
+            ResponseEvent::Finish { .. } => Ok(self.rest()),
             _ => Ok(None),
         }
     }
@@ -108,13 +108,13 @@ impl PromisedJson {
         self.passed == 0 && (FENCE.starts_with(text) || text.starts_with(FENCE))
     }
 
-    fn rest(&mut self) -> Option<Step<'static>> {
+    fn rest(&mut self) -> Option<ResponseEvent<'static>> {
         let rest = self.text.get(self.passed..).filter(|rest| !rest.is_empty())?.to_owned();
         self.passed = self.text.len();
-        Some(Step::Text { block: self.block, text: rest.into() })
+        Some(ResponseEvent::Text { block: self.block, text: rest.into() })
     }
 
-    fn whole(&mut self) -> Result<Option<Step<'static>>, NoJson> {
+    fn whole(&mut self) -> Result<Option<ResponseEvent<'static>>, NoJson> {
         let inner = unfenced(&self.text);
         if !inner.starts_with('{') || serde_json::from_str::<IgnoredAny>(inner).is_err() {
             return Err(NoJson);
@@ -123,7 +123,7 @@ impl PromisedJson {
             return Ok(self.rest());
         }
         self.passed = self.text.len();
-        Ok(Some(Step::Text { block: self.block, text: inner.to_owned().into() }))
+        Ok(Some(ResponseEvent::Text { block: self.block, text: inner.to_owned().into() }))
     }
 }
 
@@ -141,10 +141,11 @@ mod tests {
     /// What goes out of these pieces of text, if it is what was promised.
     fn passed(pieces: &[&str], reason: &'static str) -> Result<String, NoJson> {
         let (mut promised, mut out) = (PromisedJson::default(), String::new());
-        let steps = pieces.iter().map(|text| Step::Text { block: 0, text: (*text).into() });
-        let steps: Vec<Step<'_>> = steps.chain([Step::Finish { reason: "end".into(), standard: reason }]).collect();
+        let steps = pieces.iter().map(|text| ResponseEvent::Text { block: 0, text: (*text).into() });
+        let steps: Vec<ResponseEvent<'_>> =
+            steps.chain([ResponseEvent::Finish { reason: "end".into(), standard: reason }]).collect();
         for step in &steps {
-            if let Some(Step::Text { text, .. }) = promised.before(step)? {
+            if let Some(ResponseEvent::Text { text, .. }) = promised.before(step)? {
                 out.push_str(&text);
             }
         }
@@ -178,9 +179,9 @@ mod tests {
     #[test]
     fn what_needs_no_holding_goes_out_at_once() {
         let mut promised = PromisedJson::default();
-        let mut take = |text: &'static str| promised.before(&Step::Text { block: 0, text: text.into() });
+        let mut take = |text: &'static str| promised.before(&ResponseEvent::Text { block: 0, text: text.into() });
         let first = take(" {").expect("no end yet");
-        assert!(matches!(first, Some(Step::Text { text, .. }) if text == " {"));
+        assert!(matches!(first, Some(ResponseEvent::Text { text, .. }) if text == " {"));
         assert!(take("\"a\":1}").is_ok_and(|step| step.is_some()));
     }
 }

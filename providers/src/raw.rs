@@ -3,7 +3,7 @@
 //! kind is known above the adapters, and told by asking [`Raw`] in place of the adapter.
 
 use crate::adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
-use crate::failure::Trouble;
+use crate::failure::ProviderError;
 use crate::model_place::{ModelPlace, Untouched};
 use crate::passthrough::Seen;
 use crate::sse;
@@ -116,7 +116,7 @@ pub(crate) fn response(call: &Call<'_>, body: &Bytes) -> Reply {
 }
 
 fn failure(status: u16, body: &Bytes) -> Failure {
-    let said = Trouble::read(body).unwrap_or_else(|| Trouble::new(String::from_utf8_lossy(body)));
+    let said = ProviderError::read(body).unwrap_or_else(|| ProviderError::new(String::from_utf8_lossy(body)));
     said.verbatim(status, body.clone())
 }
 

@@ -2,10 +2,10 @@
 //! that makes steps of its events; the rest (framing, errors, progress, the client's dialect) is the same for all.
 
 use crate::adapter::{Call, Ending, Failure, Progress, Reply, StreamTranslator};
-use crate::answer::{Step, Whole, Writer};
+use crate::answer::{ResponseEvent, Whole, Writer};
 use crate::convert::steps::from_chat::ChatReader;
 use crate::convert::steps::from_messages::MessageReader;
-use crate::failure::{self, Trouble};
+use crate::failure::{self, ProviderError};
 use crate::passthrough::Seen;
 use crate::promised_json::{NoJson, PromisedJson};
 use crate::sse::{self, Framer};
@@ -17,32 +17,32 @@ use serde::de::IgnoredAny;
 
 /// What stands in the way of an event.
 #[derive(Debug)]
-pub(crate) enum Bad {
+pub(crate) enum EventError {
     /// The provider says that it failed.
-    Trouble(Box<Trouble>),
+    ProviderError(Box<ProviderError>),
     /// It is not what the provider's API allows.
     Unreadable,
 }
 
-impl Bad {
-    pub(crate) fn trouble(trouble: Trouble) -> Self {
-        Self::Trouble(Box::new(trouble))
+impl EventError {
+    pub(crate) fn trouble(trouble: ProviderError) -> Self {
+        Self::ProviderError(Box::new(trouble))
     }
 }
 
 /// Reads the events of one answer. Knows nothing of clients.
 pub(crate) trait Reader: Send {
     /// Adds the steps that one event's data stands for; events that mean nothing add none.
-    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad>;
+    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError>;
 
     /// The same of an event whose name stands beside its data.
-    fn named<'a>(&mut self, _name: &str, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    fn named<'a>(&mut self, _name: &str, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         self.event(data, steps)
     }
 
     /// The upstream's body is over. A dialect without an end mark says here whether the answer was whole, with
-    /// [`Step::End`]; one with a mark has nothing to add.
-    fn close(&mut self, _steps: &mut Vec<Step<'static>>) {}
+    /// [`ResponseEvent::End`]; one with a mark has nothing to add.
+    fn close(&mut self, _steps: &mut Vec<ResponseEvent<'static>>) {}
 
     /// The counts so far.
     fn usage(&self) -> Option<Usage>;
@@ -87,7 +87,7 @@ impl Flow {
         self.seen.progress == Progress::Complete
     }
 
-    pub(crate) fn write(&mut self, steps: &[Step<'_>], out: &mut BytesMut) -> Result<(), NoJson> {
+    pub(crate) fn write(&mut self, steps: &[ResponseEvent<'_>], out: &mut BytesMut) -> Result<(), NoJson> {
         for step in steps {
             // After the end nothing can be said any more.
             if self.complete() {
@@ -100,7 +100,7 @@ impl Flow {
                 if let Some(text) = promised.before(step)? {
                     self.put(&text, out);
                 }
-                if matches!(step, Step::Text { .. }) {
+                if matches!(step, ResponseEvent::Text { .. }) {
                     continue;
                 }
             }
@@ -109,11 +109,11 @@ impl Flow {
         Ok(())
     }
 
-    fn put(&mut self, step: &Step<'_>, out: &mut BytesMut) {
+    fn put(&mut self, step: &ResponseEvent<'_>, out: &mut BytesMut) {
         if step.begins() {
             self.seen.begin();
         }
-        if matches!(step, Step::End { .. }) {
+        if matches!(step, ResponseEvent::End { .. }) {
             self.seen.progress = Progress::Complete;
         }
         self.writer.write(step, out);
@@ -125,10 +125,10 @@ impl Flow {
     }
 
     /// What the client must know of an event that is none.
-    pub(crate) fn failure(&self, bad: Bad, data: &[u8]) -> Failure {
+    pub(crate) fn failure(&self, bad: EventError, data: &[u8]) -> Failure {
         match bad {
-            Bad::Trouble(trouble) => trouble.tell(self.slug, trouble.status(), self.dialect),
-            Bad::Unreadable => failure::unreadable(self.slug, "an event of the stream", data, self.dialect),
+            EventError::ProviderError(trouble) => trouble.tell(self.slug, trouble.status(), self.dialect),
+            EventError::Unreadable => failure::unreadable(self.slug, "an event of the stream", data, self.dialect),
         }
     }
 
@@ -275,7 +275,7 @@ pub(crate) fn whole_as_promised(
     call: &Call<'_>,
     slug: &'static str,
     reader: &impl Reader,
-    steps: &[Step<'_>],
+    steps: &[ResponseEvent<'_>],
 ) -> Result<Reply, Failure> {
     let Some(mut promised) = PromisedJson::of(call) else { return Ok(whole(call, slug, reader, steps)) };
     let mut collected = Whole::new(call, slug);
@@ -284,7 +284,7 @@ pub(crate) fn whole_as_promised(
             Ok(text) => text.iter().for_each(|text| collected.take(text)),
             Err(NoJson) => return Err(failure::no_json(slug, reader.usage(), call.dialect)),
         }
-        if !matches!(step, Step::Text { .. }) {
+        if !matches!(step, ResponseEvent::Text { .. }) {
             collected.take(step);
         }
     }
@@ -292,7 +292,7 @@ pub(crate) fn whole_as_promised(
 }
 
 /// A whole answer from the steps that it stands for.
-pub(crate) fn whole(call: &Call<'_>, slug: &'static str, reader: &impl Reader, steps: &[Step<'_>]) -> Reply {
+pub(crate) fn whole(call: &Call<'_>, slug: &'static str, reader: &impl Reader, steps: &[ResponseEvent<'_>]) -> Reply {
     let mut whole = Whole::new(call, slug);
     steps.iter().for_each(|step| whole.take(step));
     Reply { body: whole.write(), usage: reader.usage(), model: reader.model().map(str::to_owned) }

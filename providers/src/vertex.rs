@@ -6,7 +6,7 @@ mod place;
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
 use crate::anthropic;
 use crate::compat::{Row, StreamUsage};
-use crate::convert::chat::{self as chat_request, Room};
+use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::messages::from_chat;
 use crate::gemini::{self, Made};
 use crate::model_place::{self, ModelPlace, Untouched};
@@ -165,7 +165,7 @@ fn claude(call: &Call<'_>, place: &Place<'_>) -> Result<Outgoing, Fault> {
     let (body, adjusted) = match call.operation {
         Operation::Messages | Operation::CountTokens => (call.body.clone(), Vec::new()),
         _ => {
-            let asked = chat_request::asked(call, Room::Full)?;
+            let asked = chat_request::asked(call, ChatForm::Extended)?;
             let asked_call = Call { model: Some(&place.name), ..asked.call(call) };
             let mut made = from_chat::request(&asked_call)?;
             promised_json::name_as_asked(call, &mut made.adjusted);

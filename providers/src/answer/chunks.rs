@@ -1,6 +1,6 @@
 //! Writes steps as chunks of a chat completion stream. What all chunks of a stream share is made once.
 
-use super::{Aside, Frame, Step, sources, write_json};
+use super::{Aside, Frame, ResponseEvent, sources, write_json};
 use crate::opaque::Kind;
 use crate::wire::usage::ChatUsage;
 use bytes::BytesMut;
@@ -106,46 +106,46 @@ impl ChunkWriter {
         Self { frame, head: Vec::new(), choice: 0, begun: Vec::new(), finish: None, sources: None }
     }
 
-    pub(super) fn write(&mut self, step: &Step<'_>, out: &mut BytesMut) {
-        if let Step::Open { id, model } = step {
+    pub(super) fn write(&mut self, step: &ResponseEvent<'_>, out: &mut BytesMut) {
+        if let ResponseEvent::Open { id, model } = step {
             return self.open(id.as_deref(), model.as_deref(), out);
         }
         if self.head.is_empty() {
             self.open(None, None, out);
         }
         match step {
-            Step::Open { .. } => {}
-            Step::Choice(choice) => self.choose(*choice, out),
-            Step::Text { block, text } => {
+            ResponseEvent::Open { .. } => {}
+            ResponseEvent::Choice(choice) => self.choose(*choice, out),
+            ResponseEvent::Text { block, text } => {
                 let content_blocks = self.piece(*block, Piece::Text { kind: "text", text });
                 self.delta(&Delta { content: Some(text), content_blocks, ..Delta::default() }, out);
             }
-            Step::Refusal { text, .. } => self.delta(&Delta { refusal: Some(text), ..Delta::default() }, out),
-            Step::Logprobs { content, .. } => self.logprobs(content, out),
-            Step::Reasoning { block, text } => {
+            ResponseEvent::Refusal { text, .. } => self.delta(&Delta { refusal: Some(text), ..Delta::default() }, out),
+            ResponseEvent::Logprobs { content, .. } => self.logprobs(content, out),
+            ResponseEvent::Reasoning { block, text } => {
                 let content_blocks = self.piece(*block, Piece::Thinking { kind: "thinking", thinking: text });
                 self.delta(&Delta { reasoning_content: Some(text), content_blocks, ..Delta::default() }, out);
             }
-            Step::Aside { block, aside } => self.aside(*block, aside, out),
-            Step::ToolOpen { call, id, name, signature } => {
+            ResponseEvent::Aside { block, aside } => self.aside(*block, aside, out),
+            ResponseEvent::ToolOpen { call, id, name, signature } => {
                 let function = Function { name: Some(name), arguments: "" };
                 let extra_content = signature.as_deref().filter(|_| !self.frame.strict);
                 let extra_content = extra_content.map(|s| extra(&self.frame, s));
                 let call = ToolCall { index: *call, id: Some(id), kind: Some("function"), function, extra_content };
                 self.delta(&ToolCalls { tool_calls: [call] }, out);
             }
-            Step::ToolArguments { call, fragment } => {
+            ResponseEvent::ToolArguments { call, fragment } => {
                 let function = Function { name: None, arguments: fragment };
                 let call = ToolCall { index: *call, id: None, kind: None, function, extra_content: None };
                 self.delta(&ToolCalls { tool_calls: [call] }, out);
             }
-            Step::Finish { reason, standard } => {
+            ResponseEvent::Finish { reason, standard } => {
                 self.finish(None, out);
                 let reason = if self.frame.strict { (*standard).to_owned() } else { reason.to_string() };
                 self.finish = Some((self.choice, reason));
             }
-            Step::Sources(results) => self.sources = Some(sources(results)),
-            Step::End { usage } => self.end(usage.as_ref(), out),
+            ResponseEvent::Sources(results) => self.sources = Some(sources(results)),
+            ResponseEvent::End { usage } => self.end(usage.as_ref(), out),
         }
     }
 

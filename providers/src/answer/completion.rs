@@ -1,7 +1,7 @@
 //! Collects steps into a whole chat completion.
 
 use super::chunks::extra;
-use super::{Aside, Frame, Step, sources};
+use super::{Aside, Frame, ResponseEvent, sources};
 use crate::opaque::Kind;
 use crate::wire::usage::ChatUsage;
 use bytes::Bytes;
@@ -97,47 +97,47 @@ impl Completion {
         Self { frame, id: None, model: None, choices: BTreeMap::new(), choice: 0, usage: None, sources: None }
     }
 
-    pub(super) fn take(&mut self, step: &Step<'_>) {
+    pub(super) fn take(&mut self, step: &ResponseEvent<'_>) {
         let frame = self.frame;
         let said = self.choices.entry(self.choice).or_default();
         match step {
-            Step::Open { id, model } => {
+            ResponseEvent::Open { id, model } => {
                 self.id = id.as_deref().map(str::to_owned);
                 self.model = model.as_deref().map(str::to_owned);
             }
-            Step::Choice(choice) => {
+            ResponseEvent::Choice(choice) => {
                 self.choice = *choice;
                 self.choices.entry(*choice).or_default();
             }
-            Step::Text { block, text } => {
+            ResponseEvent::Text { block, text } => {
                 said.text.push_str(text);
                 said.extend(frame, *block, "text", ("text", text));
             }
-            Step::Refusal { text, .. } => said.refusal.push_str(text),
-            Step::Logprobs { content, .. } => {
+            ResponseEvent::Refusal { text, .. } => said.refusal.push_str(text),
+            ResponseEvent::Logprobs { content, .. } => {
                 said.logprobs.extend(serde_json::from_str::<Vec<Box<RawValue>>>(content.get()).unwrap_or_default());
             }
-            Step::Reasoning { block, text } => {
+            ResponseEvent::Reasoning { block, text } => {
                 said.reasoning.push_str(text);
                 said.extend(frame, *block, "thinking", ("thinking", text));
             }
-            Step::Aside { block, aside } => said.aside(frame, *block, aside),
-            Step::ToolOpen { id, name, signature, .. } => {
+            ResponseEvent::Aside { block, aside } => said.aside(frame, *block, aside),
+            ResponseEvent::ToolOpen { id, name, signature, .. } => {
                 let function = Function { name: name.to_string(), arguments: String::new() };
                 let extra_content = signature.as_deref().filter(|_| !frame.strict).map(|s| extra(&frame, s));
                 said.calls.push(Call { id: id.to_string(), kind: "function", function, extra_content });
             }
-            Step::ToolArguments { call, fragment } => {
+            ResponseEvent::ToolArguments { call, fragment } => {
                 let call = usize::try_from(*call).ok().and_then(|call| said.calls.get_mut(call));
                 if let Some(call) = call {
                     call.function.arguments.push_str(fragment);
                 }
             }
-            Step::Finish { reason, standard } => {
+            ResponseEvent::Finish { reason, standard } => {
                 said.finish = Some(if frame.strict { (*standard).to_owned() } else { reason.to_string() });
             }
-            Step::Sources(results) => self.sources = Some(sources(results)),
-            Step::End { usage } => self.usage = *usage,
+            ResponseEvent::Sources(results) => self.sources = Some(sources(results)),
+            ResponseEvent::End { usage } => self.usage = *usage,
         }
     }
 

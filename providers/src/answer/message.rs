@@ -1,7 +1,7 @@
 //! Writes steps as Anthropic's message: one block open at a time, in order. Events of a stream and a whole message are
 //! two sinks of the same blocks.
 
-use super::{Aside, Frame, Step, write_json};
+use super::{Aside, Frame, ResponseEvent, write_json};
 use crate::opaque::Kind;
 use crate::wire::usage::MessageUsage;
 use bytes::{Bytes, BytesMut};
@@ -82,29 +82,32 @@ impl<S: Sink> Writer<S> {
         }
     }
 
-    pub(super) fn take(&mut self, step: &Step<'_>) {
-        if let Step::Open { id, model } = step {
+    pub(super) fn take(&mut self, step: &ResponseEvent<'_>) {
+        if let ResponseEvent::Open { id, model } = step {
             return self.start(id.as_deref(), model.as_deref());
         }
         if !self.started {
             self.start(None, None);
         }
         match step {
-            Step::Open { .. } | Step::Choice(_) | Step::Logprobs { .. } | Step::Sources(_) => {}
-            Step::Text { block, text } | Step::Refusal { block, text } => {
-                self.refused |= matches!(step, Step::Refusal { .. });
+            ResponseEvent::Open { .. }
+            | ResponseEvent::Choice(_)
+            | ResponseEvent::Logprobs { .. }
+            | ResponseEvent::Sources(_) => {}
+            ResponseEvent::Text { block, text } | ResponseEvent::Refusal { block, text } => {
+                self.refused |= matches!(step, ResponseEvent::Refusal { .. });
                 self.enter(Open::Text(*block), || json!({ "type": "text", "text": "" }));
                 self.delta(Delta::TextDelta { text });
             }
-            Step::Reasoning { block, text } => {
+            ResponseEvent::Reasoning { block, text } => {
                 self.think(*block);
                 self.delta(Delta::ThinkingDelta { thinking: text });
             }
-            Step::Aside { block, aside } => self.aside(*block, aside),
-            Step::ToolOpen { call, id, name, signature } => self.call(*call, id, name, signature.as_deref()),
-            Step::ToolArguments { call, fragment } => self.argue(*call, fragment),
-            Step::Finish { reason, standard } => self.reason = Some(stop_reason(reason, standard).to_owned()),
-            Step::End { usage } => self.end(usage.as_ref()),
+            ResponseEvent::Aside { block, aside } => self.aside(*block, aside),
+            ResponseEvent::ToolOpen { call, id, name, signature } => self.call(*call, id, name, signature.as_deref()),
+            ResponseEvent::ToolArguments { call, fragment } => self.argue(*call, fragment),
+            ResponseEvent::Finish { reason, standard } => self.reason = Some(stop_reason(reason, standard).to_owned()),
+            ResponseEvent::End { usage } => self.end(usage.as_ref()),
         }
     }
 

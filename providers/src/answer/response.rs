@@ -4,9 +4,9 @@
 mod echo;
 mod items;
 
-use super::{Aside, Frame, Step, write_json};
+use super::{Aside, Frame, ResponseEvent, write_json};
 use crate::adapter::Failure;
-use crate::failure::Trouble;
+use crate::failure::ProviderError;
 use crate::opaque::Kind;
 use crate::wire::usage::ResponseUsage;
 use bytes::{Bytes, BytesMut};
@@ -72,24 +72,24 @@ impl Writer {
         self.response().to_string().into()
     }
 
-    pub(super) fn take(&mut self, step: &Step<'_>) {
-        if let Step::Open { model, .. } = step {
+    pub(super) fn take(&mut self, step: &ResponseEvent<'_>) {
+        if let ResponseEvent::Open { model, .. } = step {
             return self.start(model.as_deref());
         }
         if !self.started {
             self.start(None);
         }
         match step {
-            Step::Open { .. } | Step::Choice(_) | Step::Sources(_) => {}
-            Step::Text { block, text } => self.say(*block, text, false),
-            Step::Refusal { block, text } => self.say(*block, text, true),
-            Step::Logprobs { block, content } => self.logprobs(*block, content),
-            Step::Reasoning { block, text } => self.reason(*block, text),
-            Step::Aside { block, aside } => self.aside(*block, aside),
-            Step::ToolOpen { call, id, name, signature } => self.call(*call, id, name, signature.as_deref()),
-            Step::ToolArguments { call, fragment } => self.argue(*call, fragment),
-            Step::Finish { standard, .. } => self.finish(standard),
-            Step::End { usage } => self.end(*usage),
+            ResponseEvent::Open { .. } | ResponseEvent::Choice(_) | ResponseEvent::Sources(_) => {}
+            ResponseEvent::Text { block, text } => self.say(*block, text, false),
+            ResponseEvent::Refusal { block, text } => self.say(*block, text, true),
+            ResponseEvent::Logprobs { block, content } => self.logprobs(*block, content),
+            ResponseEvent::Reasoning { block, text } => self.reason(*block, text),
+            ResponseEvent::Aside { block, aside } => self.aside(*block, aside),
+            ResponseEvent::ToolOpen { call, id, name, signature } => self.call(*call, id, name, signature.as_deref()),
+            ResponseEvent::ToolArguments { call, fragment } => self.argue(*call, fragment),
+            ResponseEvent::Finish { standard, .. } => self.finish(standard),
+            ResponseEvent::End { usage } => self.end(*usage),
         }
     }
 
@@ -352,7 +352,7 @@ impl Writer {
         if !self.started {
             self.start(None);
         }
-        let t = Trouble::read(&failure.body).unwrap_or_default();
+        let t = ProviderError::read(&failure.body).unwrap_or_default();
         let code = t.code.as_str().map(str::to_owned).or(t.kind).unwrap_or_else(|| "server_error".to_owned());
         self.event("error", json!({ "code": code, "message": t.message, "param": t.param }));
         self.status = Some("failed");

@@ -2,7 +2,7 @@
 
 use crate::adapter::{Call, Failure, Reply, StreamTranslator};
 use crate::convert::steps::from_messages::MessageReader;
-use crate::failure::{self, Trouble};
+use crate::failure::{self, ProviderError};
 use crate::promised_json::PromisedJson;
 use crate::translate::{self, Stream};
 use crate::wire::messages::Message;
@@ -24,7 +24,7 @@ struct Shape<'a> {
 pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let shape = read::<Shape<'_>>(body);
     if shape.as_ref().is_some_and(|s| s.error.is_some()) {
-        let trouble = Trouble::read(body).unwrap_or_default();
+        let trouble = ProviderError::read(body).unwrap_or_default();
         return Err(trouble.tell(slug, trouble.status(), call.dialect));
     }
     let message = shape.filter(|s| s._content.is_some()).and_then(|_| read::<Message<'_>>(body));

@@ -5,7 +5,7 @@ use super::VERSION;
 use crate::adapter::{Call, Endpoint, Failure, Outgoing, Progress, Reply, StreamTranslator};
 use crate::compat::scan::string_after;
 use crate::compat::without_json;
-use crate::failure::{self, Trouble};
+use crate::failure::{self, ProviderError};
 use crate::model;
 use crate::passthrough::{Grammar, Passthrough, Seen, Verdict};
 use crate::sse;
@@ -51,7 +51,7 @@ pub(crate) fn response(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Repl
     let answer = read::<Answer<'_>>(body).filter(|_| body.trim_ascii_start().starts_with(b"{"));
     let answer = answer.ok_or_else(|| failure::unreadable(slug, "the answer", body, Dialect::Anthropic))?;
     if answer.error.is_some() {
-        let trouble = Trouble::read(body).unwrap_or_default();
+        let trouble = ProviderError::read(body).unwrap_or_default();
         return Err(trouble.verbatim(trouble.status(), body.clone()));
     }
     let usage = answer.usage.filter(|_| call.operation == Operation::Messages).and_then(|u| u.split());
@@ -66,7 +66,7 @@ pub(crate) fn failure(slug: &str, status: u16, body: &Bytes) -> Failure {
         #[serde(rename = "error")]
         _error: IgnoredAny,
     }
-    match Trouble::read(body) {
+    match ProviderError::read(body) {
         Some(trouble) if read::<Shape>(body).is_some_and(|s| s.kind == "error") => {
             trouble.verbatim(status, body.clone())
         }
@@ -134,7 +134,7 @@ impl MessagesGrammar {
             "message_stop" if seen.failed.is_some() => return Verdict::Hide,
             "message_stop" => seen.progress = Progress::Complete,
             "error" => {
-                let trouble = Trouble::read(data).unwrap_or_default();
+                let trouble = ProviderError::read(data).unwrap_or_default();
                 return Verdict::Fail(trouble.verbatim(trouble.status(), Bytes::copy_from_slice(data)));
             }
             _ => {}

@@ -8,7 +8,7 @@ use crate::failure;
 use crate::frames::{Broken, Frame, Frames, Kind};
 use crate::promised_json::{NoJson, PromisedJson};
 use crate::sse;
-use crate::translate::{Bad, Flow, Reader};
+use crate::translate::{EventError, Flow, Reader};
 use crate::wire::{Text, read};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -41,7 +41,7 @@ impl<R: Reader> FrameStream<R> {
         let mut steps = Vec::with_capacity(4);
         let outcome = match frame.kind {
             Kind::Event => self.reader.named(&frame.name, &frame.payload, &mut steps),
-            Kind::Exception | Kind::Error => Err(Bad::trouble(of_frame(frame))),
+            Kind::Exception | Kind::Error => Err(EventError::trouble(of_frame(frame))),
         };
         let written = self.flow.write(&steps, out);
         outcome.map_err(|bad| self.flow.failure(bad, &frame.payload))?;

@@ -1,6 +1,6 @@
 //! Errors of AWS: a message in the body, the type in a header or beside it, and exceptions inside streams.
 
-use crate::failure::Trouble;
+use crate::failure::ProviderError;
 use crate::frames::{Frame, Kind};
 use serde_json::Value;
 
@@ -8,27 +8,27 @@ use serde_json::Value;
 const SECRETS: &str = "The Canonical String";
 
 /// `kind` is the header `x-amzn-errortype`, `ValidationException:http://…`.
-pub(super) fn of_body(kind: Option<&str>, body: &[u8]) -> Option<Trouble> {
+pub(super) fn of_body(kind: Option<&str>, body: &[u8]) -> Option<ProviderError> {
     let Value::Object(said) = serde_json::from_slice(body).ok()? else { return None };
     let text = |key: &str| said.get(key).and_then(Value::as_str);
     let kind = kind.and_then(|kind| kind.split(':').next()).or_else(|| text("__type")?.rsplit('#').next());
     let message = ["message", "Message", "originalMessage"].iter().find_map(|key| text(key));
     let message = message.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned);
     let message = message.split(SECRETS).next().unwrap_or_default().trim_end().to_owned();
-    Some(Trouble { kind: kind.map(str::to_owned), ..Trouble::new(message) })
+    Some(ProviderError { kind: kind.map(str::to_owned), ..ProviderError::new(message) })
 }
 
 /// An exception in the place of an event, with the status that it would have had as a whole answer.
-pub(super) fn of_frame(frame: &Frame) -> Trouble {
+pub(super) fn of_frame(frame: &Frame) -> ProviderError {
     let trouble = match frame.kind {
         Kind::Error => None,
         Kind::Event | Kind::Exception => of_body(Some(&frame.name), &frame.payload),
     };
-    let trouble = trouble.unwrap_or_else(|| Trouble {
+    let trouble = trouble.unwrap_or_else(|| ProviderError {
         kind: Some(frame.name.clone()),
-        ..Trouble::new(String::from_utf8_lossy(&frame.payload))
+        ..ProviderError::new(String::from_utf8_lossy(&frame.payload))
     });
-    Trouble { code: status_of(&frame.name).into(), ..trouble }
+    ProviderError { code: status_of(&frame.name).into(), ..trouble }
 }
 
 /// <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html> and the errors of the

@@ -3,11 +3,11 @@
 
 use super::chunks::ChunkGrammar;
 use crate::adapter::{Call, Failure};
-use crate::answer::Step;
-use crate::failure::Trouble;
+use crate::answer::ResponseEvent;
+use crate::failure::ProviderError;
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
-use crate::translate::{Bad, Reader};
+use crate::translate::{EventError, Reader};
 use crate::wire::{Text, read};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Usage};
@@ -30,12 +30,12 @@ struct BaseResp<'a> {
 }
 
 /// What an answer, or an event of one, says went wrong.
-pub(crate) fn trouble(body: &[u8]) -> Option<Trouble> {
+pub(crate) fn trouble(body: &[u8]) -> Option<ProviderError> {
     memmem::find(body, b"\"base_resp\"")?;
     let told = read::<Answer<'_>>(body)?.base_resp.filter(|told| told.status_code != 0)?;
     let said = told.status_msg.map_or_else(|| "no reason was told".to_owned(), |said| said.0.into_owned());
     let kind = kind(told.status_code).to_owned();
-    Some(Trouble { kind: Some(kind), code: json!(told.status_code.to_string()), ..Trouble::new(said) })
+    Some(ProviderError { kind: Some(kind), code: json!(told.status_code.to_string()), ..ProviderError::new(said) })
 }
 
 /// In the words of OpenAI's API, which stand for a status.
@@ -93,14 +93,14 @@ impl Grammar for CheckedChunks {
 pub(super) struct Checked<R>(pub(super) R);
 
 impl<R: Reader> Reader for Checked<R> {
-    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         match trouble(data) {
-            Some(trouble) => Err(Bad::trouble(trouble)),
+            Some(trouble) => Err(EventError::trouble(trouble)),
             None => self.0.event(data, steps),
         }
     }
 
-    fn close(&mut self, steps: &mut Vec<Step<'static>>) {
+    fn close(&mut self, steps: &mut Vec<ResponseEvent<'static>>) {
         self.0.close(steps);
     }
 

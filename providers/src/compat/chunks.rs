@@ -3,7 +3,7 @@
 
 use super::scan::{says, strings_after};
 use crate::adapter::{Call, Failure, Progress};
-use crate::failure::{self, Trouble};
+use crate::failure::{self, ProviderError};
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
 use crate::tokens::Said;
@@ -135,7 +135,7 @@ impl ChunkGrammar {
 
     fn take(&mut self, chunk: &Chunk<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
         if speaks(chunk.error) || chunk.object.is_some_and(|o| o.get() == "\"error\"") {
-            let trouble = Trouble::read(data).unwrap_or_default();
+            let trouble = ProviderError::read(data).unwrap_or_default();
             return Verdict::Fail(trouble.verbatim(trouble.status(), Bytes::copy_from_slice(data)));
         }
         if seen.model.is_none() {

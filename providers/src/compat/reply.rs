@@ -3,8 +3,8 @@
 use crate::adapter::{Call, Failure, Reply};
 use crate::convert::steps::from_chat::ChatReader;
 use crate::edit;
-use crate::failure::{self, Trouble};
-use crate::translate::{self, Bad};
+use crate::failure::{self, ProviderError};
+use crate::translate::{self, EventError};
 use crate::wire::members::Members;
 use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
@@ -101,7 +101,7 @@ fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Repl
     let generates = matches!(operation, Operation::ChatCompletions | Operation::Completions);
     if speaks(answer.error) && answer.choices.is_none() && (generates || operation == Operation::Embeddings) {
         // Some providers send errors with status 200; they must reach the fallback rules as what they are.
-        let trouble = Trouble::read(body).unwrap_or_default();
+        let trouble = ProviderError::read(body).unwrap_or_default();
         return Err(trouble.verbatim(trouble.status(), body.clone()));
     }
     // A response that is told again was counted when it was made.
@@ -118,8 +118,8 @@ pub(super) fn adapted(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Resu
     let (mut reader, mut steps) = (ChatReader::default(), Vec::with_capacity(8));
     match reader.completion(body, &mut steps) {
         Ok(()) => Ok(translate::whole(call, slug, &reader, &steps)),
-        Err(Bad::Trouble(trouble)) => Err(trouble.tell(slug, trouble.status(), call.dialect)),
-        Err(Bad::Unreadable) => Err(failure::unreadable(slug, "the answer", body, call.dialect)),
+        Err(EventError::ProviderError(trouble)) => Err(trouble.tell(slug, trouble.status(), call.dialect)),
+        Err(EventError::Unreadable) => Err(failure::unreadable(slug, "the answer", body, call.dialect)),
     }
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn openai_failure(slug: &str, status: u16, body: &Bytes) -> Failure {
         #[serde(rename = "message")]
         _message: IgnoredAny,
     }
-    match Trouble::read(body) {
+    match ProviderError::read(body) {
         Some(trouble) if read::<Shape>(body).is_some() => trouble.verbatim(status, named(slug, body)),
         Some(trouble) => trouble.tell(slug, status, Dialect::OpenAi),
         None => without_json(slug, status, body, Dialect::OpenAi),
@@ -159,7 +159,7 @@ pub(crate) fn without_json(slug: &str, status: u16, body: &[u8], dialect: Dialec
         "" => format!("status {status} without a body"),
         text => text.to_owned(),
     };
-    Trouble::new(message).tell(slug, status, dialect)
+    ProviderError::new(message).tell(slug, status, dialect)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::scan::string_after;
 use crate::adapter::{Failure, Progress};
-use crate::failure::{self, Trouble};
+use crate::failure::{self, ProviderError};
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
 use crate::wire::usage::{OpenAiUsage, served, told};
@@ -88,7 +88,7 @@ impl ResponsesGrammar {
             "response.completed" | "response.incomplete" => seen.progress = Progress::Complete,
             "response.failed" | "error" => {
                 let said = event.response.as_ref().and_then(|r| r.error).map_or(data, |error| error.get().as_bytes());
-                let trouble = Trouble::read(said).unwrap_or_default();
+                let trouble = ProviderError::read(said).unwrap_or_default();
                 return Verdict::Fail(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi));
             }
             "response.output_item.added" => {
@@ -126,7 +126,7 @@ impl Grammar for ResponsesGrammar {
     }
 
     fn error(&self, failure: &Failure) -> Bytes {
-        let t = Trouble::read(&failure.body).unwrap_or_default();
+        let t = ProviderError::read(&failure.body).unwrap_or_default();
         let event = json!({ "type": "error", "code": t.code, "message": t.message, "param": t.param });
         sse::event(Some("error"), event.to_string().as_bytes())
     }

@@ -5,16 +5,16 @@ use super::Row;
 use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
 use crate::convert::asked;
 use crate::convert::chat::{self as chat_request};
-use crate::convert::responses::from_chat::{self, Room};
+use crate::convert::responses::from_chat::{self, ChatForm};
 use crate::convert::steps::from_responses::ResponsesReader;
 use crate::failure;
-use crate::translate::{self, Bad};
+use crate::translate::{self, EventError};
 use crate::wire::chat;
 use crate::wire::tree::Tree;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Operation};
 
-const ROOM: Room = Room { provider: "OpenAI's Responses API", tuning: true, files: true, text: true };
+const ROOM: ChatForm = ChatForm { provider: "OpenAI's Responses API", tuning: true, files: true, text: true };
 
 /// Families of names; a date or more may follow.
 const NAMES: &[&str] =
@@ -26,7 +26,7 @@ pub(super) fn is_one(model: &str) -> bool {
 }
 
 pub(super) fn request(row: &Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
-    let asked = chat_request::asked(call, chat_request::Room::Full)?;
+    let asked = chat_request::asked(call, chat_request::ChatForm::Extended)?;
     let ask: chat::Request<'_> = asked::parsed(&asked.body)?;
     asked::refuse_spoken(&[("web_search_options", ask.web_search_options)], ROOM.provider)?;
     let made = from_chat::request(&ask, ROOM, call.stream)?;
@@ -44,8 +44,8 @@ pub(crate) fn answer(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Resul
     let (mut reader, mut steps) = (ResponsesReader::new(slug), Vec::with_capacity(8));
     match reader.whole(body, &mut steps) {
         Ok(()) => Ok(translate::whole(call, slug, &reader, &steps)),
-        Err(Bad::Trouble(trouble)) => Err(trouble.tell(slug, trouble.status(), call.dialect)),
-        Err(Bad::Unreadable) => Err(failure::unreadable(slug, "the answer", body, call.dialect)),
+        Err(EventError::ProviderError(trouble)) => Err(trouble.tell(slug, trouble.status(), call.dialect)),
+        Err(EventError::Unreadable) => Err(failure::unreadable(slug, "the answer", body, call.dialect)),
     }
 }
 

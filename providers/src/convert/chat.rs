@@ -1,7 +1,7 @@
 //! A chat completion request of whatever the client sent: the one form that providers translate from.
 //!
 //! Beside OpenAI's fields the form has places for what chat lacks, kept only for providers that read them
-//! ([`Room::Full`]): `content_blocks` on messages of the assistant (thinking with its signature, redacted thinking),
+//! ([`ChatForm::Extended`]): `content_blocks` on messages of the assistant (thinking with its signature, redacted thinking),
 //! `extra_content.google.thought_signature` on tool calls, `cache_control` on messages, parts and tools, `is_error` on
 //! results, images and files in results, `file_url` on files, `thinking` and `top_k`.
 
@@ -20,11 +20,11 @@ use std::ops::Range;
 
 /// What the provider's side of the translation reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum ChatForm {
     /// OpenAI's own fields: the body goes out as it is made.
-    Plain,
+    OpenAi,
     /// The extended form, for a translation that follows.
-    Full,
+    Extended,
 }
 
 /// A chat request, and how it came to be.
@@ -37,7 +37,7 @@ pub(crate) struct Asked<'c> {
 }
 
 /// The call's body as a chat request. A chat client's own goes through untouched.
-pub(crate) fn asked<'c>(call: &Call<'c>, room: Room) -> Result<Asked<'c>, Fault> {
+pub(crate) fn asked<'c>(call: &Call<'c>, room: ChatForm) -> Result<Asked<'c>, Fault> {
     match call.operation {
         Operation::Messages => from_messages::request(call, room),
         Operation::Responses => from_responses::request(call, room),

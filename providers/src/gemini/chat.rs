@@ -2,11 +2,11 @@
 
 use super::{Made, trouble};
 use crate::adapter::{Call, Failure, Reply, StreamTranslator};
-use crate::convert::chat::{self as chat_request, Room};
+use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::gemini::from_chat;
 use crate::convert::steps::from_gemini::GeminiReader;
 use crate::failure;
-use crate::translate::{self, Bad, Reader, Stream};
+use crate::translate::{self, EventError, Reader, Stream};
 use crate::wire::read;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Operation};
@@ -23,7 +23,7 @@ pub(crate) fn request(call: &Call<'_>, model: &str) -> Result<Made, Fault> {
     // A count is asked for with the body of the call that is to be counted.
     let counted =
         (call.operation == Operation::CountTokens).then(|| Call { operation: Operation::Messages, ..call.clone() });
-    let asked = chat_request::asked(counted.as_ref().unwrap_or(call), Room::Full)?;
+    let asked = chat_request::asked(counted.as_ref().unwrap_or(call), ChatForm::Extended)?;
     let mut made = from_chat::request(&asked.body, name, call.origin)?;
     made.adjusted.extend(asked.adjusted);
     Ok(Made { body: made.body, adjusted: made.adjusted })
@@ -60,8 +60,8 @@ pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
     let (mut reader, mut steps) = (reader(call), Vec::with_capacity(8));
     let trouble = match reader.event(body, &mut steps) {
         Ok(()) if reader.settle() => None,
-        Err(Bad::Trouble(trouble)) => Some(*trouble),
-        Ok(()) | Err(Bad::Unreadable) => match trouble(body) {
+        Err(EventError::ProviderError(trouble)) => Some(*trouble),
+        Ok(()) | Err(EventError::Unreadable) => match trouble(body) {
             Some(trouble) => Some(trouble),
             None => return Err(failure::unreadable(slug, "the answer", body, call.dialect)),
         },

@@ -1,6 +1,6 @@
 //! Chat messages in the making: parts, calls and results, put together as chat wants them.
 
-use super::{Adjusted, Room};
+use super::{Adjusted, ChatForm};
 use crate::adapter::Call;
 use crate::opaque::{self, Kind, Opened};
 use crate::wire::Text;
@@ -131,11 +131,11 @@ impl<'a> Answer<'a> {
         &mut self,
         said: Cow<'a, str>,
         opaque: Option<Cow<'a, str>>,
-        (call, room): (&Call<'_>, Room),
+        (call, room): (&Call<'_>, ChatForm),
         field: &'static str,
         adjusted: &mut Adjusted,
     ) {
-        if room == Room::Plain {
+        if room == ChatForm::OpenAi {
             return adjusted.note(field);
         }
         let thinking = |said: Cow<'a, str>, signature: Cow<'a, str>| {
@@ -159,8 +159,13 @@ impl<'a> Answer<'a> {
     }
 
     /// Redacted thinking as a client of Messages sends it back.
-    pub(super) fn redacted(&mut self, data: Cow<'a, str>, (call, room): (&Call<'_>, Room), adjusted: &mut Adjusted) {
-        if room == Room::Plain {
+    pub(super) fn redacted(
+        &mut self,
+        data: Cow<'a, str>,
+        (call, room): (&Call<'_>, ChatForm),
+        adjusted: &mut Adjusted,
+    ) {
+        if room == ChatForm::OpenAi {
             return adjusted.note("messages.redacted_thinking");
         }
         match opaque::open(call.origin, data) {
@@ -197,15 +202,15 @@ impl<'a> Answer<'a> {
 pub(super) fn result<'a>(
     id: Cow<'a, str>,
     mut parts: Parts<'a>,
-    room: Room,
+    room: ChatForm,
     cache_control: Option<&'a RawValue>,
 ) -> (Tree<'a>, Parts<'a>) {
     // In OpenAI's own form a result is text alone.
-    let others = if room == Room::Plain { parts.take_others() } else { Parts::default() };
+    let others = if room == ChatForm::OpenAi { parts.take_others() } else { Parts::default() };
     if parts.is_empty() && !others.is_empty() {
         parts.push_text(Cow::Borrowed("See the next message for the result."), None);
     }
-    let content = parts.content(room == Room::Plain).unwrap_or_else(|| Tree::text(""));
+    let content = parts.content(room == ChatForm::OpenAi).unwrap_or_else(|| Tree::text(""));
     let message = Tree::map([("role", Tree::text("tool")), ("tool_call_id", Tree::Text(id)), ("content", content)]);
     (message.with("cache_control", cache_control.map(Tree::Raw)), others)
 }

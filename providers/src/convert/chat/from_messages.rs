@@ -3,7 +3,7 @@
 mod blocks;
 
 use super::build::{self, Answer, Parts};
-use super::{Adjusted, Asked, Room, refused};
+use super::{Adjusted, Asked, ChatForm, refused};
 use crate::adapter::Call;
 use crate::wire::tree::Tree;
 use crate::wire::{Text, speaks};
@@ -128,7 +128,7 @@ struct Tool<'a> {
     cache_control: Option<&'a RawValue>,
 }
 
-pub(super) fn request<'c>(call: &Call<'c>, room: Room) -> Result<Asked<'c>, Fault> {
+pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<Asked<'c>, Fault> {
     let ask: Request<'_> = serde_json::from_slice(call.body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no Messages request: {e}")))?;
     refuse_what_only_anthropic_does(&ask)?;
@@ -170,25 +170,30 @@ pub(crate) fn unthreaded() -> Fault {
     refused("thread", why).code("thread_unsupported_request")
 }
 
-fn system<'a>(ask: &Request<'a>, room: Room) -> Result<Option<Tree<'a>>, Fault> {
+fn system<'a>(ask: &Request<'a>, room: ChatForm) -> Result<Option<Tree<'a>>, Fault> {
     let Some(raw) = ask.system.filter(|raw| speaks(Some(raw))) else { return Ok(None) };
     told(blocks::of(raw, "system")?, room, "system")
 }
 
 /// A message of the system: text alone.
-fn told<'a>(blocks: Vec<Block<'a>>, room: Room, place: &str) -> Result<Option<Tree<'a>>, Fault> {
+fn told<'a>(blocks: Vec<Block<'a>>, room: ChatForm, place: &str) -> Result<Option<Tree<'a>>, Fault> {
     let mut parts = Parts::default();
     for (j, block) in blocks.into_iter().enumerate() {
         let text = block.text.filter(|_| &*block.kind.0 == "text");
         let text = text.ok_or_else(|| refused(format!("{place}[{j}].type"), "must be text"))?;
-        parts.push_text(text.0, block.cache_control.filter(|_| room == Room::Full));
+        parts.push_text(text.0, block.cache_control.filter(|_| room == ChatForm::Extended));
     }
-    let content = parts.content(room == Room::Plain);
+    let content = parts.content(room == ChatForm::OpenAi);
     Ok(content.map(|content| Tree::map([("role", Tree::text("system")), ("content", content)])))
 }
 
 /// A turn of the user: results of tools first, as chat wants them right behind their calls.
-fn asked<'a>(all: Vec<Block<'a>>, room: Room, place: &str, adjusted: &mut Adjusted) -> Result<Vec<Tree<'a>>, Fault> {
+fn asked<'a>(
+    all: Vec<Block<'a>>,
+    room: ChatForm,
+    place: &str,
+    adjusted: &mut Adjusted,
+) -> Result<Vec<Tree<'a>>, Fault> {
     let (mut messages, mut rest) = (Vec::new(), Parts::default());
     for (j, block) in all.into_iter().enumerate() {
         let place = format!("{place}[{j}]");
@@ -202,9 +207,9 @@ fn asked<'a>(all: Vec<Block<'a>>, room: Room, place: &str, adjusted: &mut Adjust
         for (k, block) in inner.into_iter().flatten().enumerate() {
             blocks::part(block, room, &format!("{place}.content[{k}]"), &mut parts, adjusted)?;
         }
-        let cache_control = block.cache_control.filter(|_| room == Room::Full);
+        let cache_control = block.cache_control.filter(|_| room == ChatForm::Extended);
         let (result, others) = build::result(id, parts, room, cache_control);
-        let failed = (block.is_error == Some(true) && room == Room::Full).then_some(Tree::Flag(true));
+        let failed = (block.is_error == Some(true) && room == ChatForm::Extended).then_some(Tree::Flag(true));
         messages.push(result.with("is_error", failed));
         rest.0.splice(0..0, others.0);
     }
@@ -214,14 +219,14 @@ fn asked<'a>(all: Vec<Block<'a>>, room: Room, place: &str, adjusted: &mut Adjust
 
 fn answered<'a>(
     all: Vec<Block<'a>>,
-    to: (&Call<'_>, Room),
+    to: (&Call<'_>, ChatForm),
     place: &str,
     adjusted: &mut Adjusted,
 ) -> Result<Option<Tree<'a>>, Fault> {
     let mut answer = Answer::default();
     for (j, block) in all.into_iter().enumerate() {
         let at = |rest: &str| format!("{place}[{j}]{rest}");
-        let cache_control = block.cache_control.filter(|_| to.1 == Room::Full);
+        let cache_control = block.cache_control.filter(|_| to.1 == ChatForm::Extended);
         match &*block.kind.0 {
             "text" => {
                 let text = block.text.ok_or_else(|| refused(at(".text"), "is needed"))?.0;
@@ -254,7 +259,7 @@ fn answered<'a>(
 
 fn settings<'a>(
     ask: &Request<'a>,
-    room: Room,
+    room: ChatForm,
     out: &mut Vec<(&'static str, Tree<'a>)>,
     adjusted: &mut Adjusted,
 ) -> Result<(), Fault> {
@@ -275,7 +280,7 @@ fn settings<'a>(
     let user = ask.metadata.as_ref().and_then(|m| m.user_id.as_ref());
     put("user", user.map(|user| Tree::Text(user.0.clone())));
     put("stream", (ask.stream == Some(true)).then_some(Tree::Flag(true)));
-    if room == Room::Full {
+    if room == ChatForm::Extended {
         put("thinking", raw(ask.thinking));
         put("top_k", raw(ask.top_k));
     } else {
@@ -301,7 +306,7 @@ fn settings<'a>(
     Ok(())
 }
 
-fn tools<'a>(ask: &Request<'a>, room: Room) -> Result<Option<Tree<'a>>, Fault> {
+fn tools<'a>(ask: &Request<'a>, room: ChatForm) -> Result<Option<Tree<'a>>, Fault> {
     let mut all = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
         let at = |rest: &str| format!("tools[{i}]{rest}");
@@ -316,7 +321,7 @@ fn tools<'a>(ask: &Request<'a>, room: Room) -> Result<Option<Tree<'a>>, Fault> {
             .with("parameters", tool.input_schema.map(Tree::Raw))
             .with("strict", tool.strict.map(Tree::Flag));
         let made = Tree::map([("type", Tree::text("function")), ("function", function)]);
-        let cache_control = tool.cache_control.filter(|_| room == Room::Full);
+        let cache_control = tool.cache_control.filter(|_| room == ChatForm::Extended);
         all.push(made.with("cache_control", cache_control.map(Tree::Raw)));
     }
     Ok((!all.is_empty()).then_some(Tree::List(all)))

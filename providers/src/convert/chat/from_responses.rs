@@ -3,7 +3,7 @@
 mod items;
 
 use super::build;
-use super::{Adjusted, Asked, Room, refused};
+use super::{Adjusted, Asked, ChatForm, refused};
 use crate::adapter::Call;
 use crate::wire::tree::Tree;
 use crate::wire::{Text, speaks};
@@ -138,7 +138,7 @@ struct Chosen<'a> {
     name: Option<Text<'a>>,
 }
 
-pub(super) fn request<'c>(call: &Call<'c>, room: Room) -> Result<Asked<'c>, Fault> {
+pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<Asked<'c>, Fault> {
     let ask: Request<'_> = serde_json::from_slice(call.body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no Responses request: {e}")))?;
     refuse_what_is_kept(&ask)?;
@@ -174,7 +174,7 @@ fn refuse_what_is_kept(ask: &Request<'_>) -> Result<(), Fault> {
 
 fn settings<'a>(
     ask: &Request<'a>,
-    room: Room,
+    room: ChatForm,
     out: &mut Vec<(&'static str, Tree<'a>)>,
     adjusted: &mut Adjusted,
 ) -> Result<(), Fault> {
@@ -205,7 +205,7 @@ fn settings<'a>(
     put("stop", raw(ask.stop));
     put("seed", raw(ask.seed));
     put("thinking", raw(ask.thinking));
-    put("top_k", raw(ask.top_k).filter(|_| room == Room::Full));
+    put("top_k", raw(ask.top_k).filter(|_| room == ChatForm::Extended));
     put("stream", (ask.stream == Some(true)).then_some(Tree::Flag(true)));
     adjusted.note_if("store", ask.store == Some(true));
     adjusted.note_if("truncation", ask.truncation.is_some_and(|t| t.get() == "\"auto\""));
@@ -214,7 +214,7 @@ fn settings<'a>(
     adjusted.note_if("prompt_cache_retention", speaks(ask.prompt_cache_retention));
     adjusted.note_if("access_programs", speaks(ask.access_programs));
     adjusted.note_if("image", speaks(ask.image));
-    adjusted.note_if("top_k", room == Room::Plain && speaks(ask.top_k));
+    adjusted.note_if("top_k", room == ChatForm::OpenAi && speaks(ask.top_k));
     for wish in ask.include.iter().flatten() {
         // The two that are heard: reasoning is always included, log-probabilities were asked for above.
         let heard = matches!(&*wish.0, "reasoning.encrypted_content" | "message.output_text.logprobs");

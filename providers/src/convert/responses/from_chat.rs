@@ -18,7 +18,7 @@ pub(crate) struct Asking<'a> {
 
 /// What differs between OpenAI and those who took over its Responses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct ChatForm {
     /// For people, who are told that something has no counterpart.
     pub(crate) provider: &'static str,
     /// Sampling, tiers, keys of caches and the like; without it they are dropped and named.
@@ -36,7 +36,7 @@ impl<'a> Asking<'a> {
 }
 
 /// `ask` without its model, which is the provider's to name.
-pub(crate) fn request<'a>(ask: &chat::Request<'a>, room: Room, stream: bool) -> Result<Asking<'a>, Fault> {
+pub(crate) fn request<'a>(ask: &chat::Request<'a>, room: ChatForm, stream: bool) -> Result<Asking<'a>, Fault> {
     refuse_untranslatable(ask, room)?;
     let mut adjusted = Adjusted::default();
     note_dropped(ask, room, &mut adjusted);
@@ -60,7 +60,7 @@ pub(crate) fn request<'a>(ask: &chat::Request<'a>, room: Room, stream: bool) -> 
     Ok(out)
 }
 
-fn refuse_untranslatable(ask: &chat::Request<'_>, room: Room) -> Result<(), Fault> {
+fn refuse_untranslatable(ask: &chat::Request<'_>, room: ChatForm) -> Result<(), Fault> {
     asked::refuse_choices(ask, room.provider)?;
     asked::refuse_untranslatable(ask, room.provider)?;
     let fields = [
@@ -73,7 +73,7 @@ fn refuse_untranslatable(ask: &chat::Request<'_>, room: Room) -> Result<(), Faul
     asked::refuse_spoken(&fields, room.provider)
 }
 
-fn note_dropped(ask: &chat::Request<'_>, room: Room, adjusted: &mut Adjusted) {
+fn note_dropped(ask: &chat::Request<'_>, room: ChatForm, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
         ("frequency_penalty", asked::unless_neutral(ask.frequency_penalty)),
         ("presence_penalty", asked::unless_neutral(ask.presence_penalty)),
@@ -159,7 +159,7 @@ fn choice(raw: &RawValue) -> Result<Option<Tree<'_>>, Fault> {
     }
 }
 
-fn format<'a>(ask: &chat::Request<'a>, room: Room, out: &mut Asking<'a>) -> Result<(), Fault> {
+fn format<'a>(ask: &chat::Request<'a>, room: ChatForm, out: &mut Asking<'a>) -> Result<(), Fault> {
     let verbosity = ask.verbosity.filter(|raw| room.text && speaks(Some(raw))).map(Tree::Raw);
     let format = match &ask.response_format {
         None => None,
@@ -178,7 +178,7 @@ fn format<'a>(ask: &chat::Request<'a>, room: Room, out: &mut Asking<'a>) -> Resu
     Ok(())
 }
 
-fn schema<'a>(format: &chat::ResponseFormat<'a>, room: Room) -> Result<Tree<'a>, Fault> {
+fn schema<'a>(format: &chat::ResponseFormat<'a>, room: ChatForm) -> Result<Tree<'a>, Fault> {
     let schema = asked::schema(format)?;
     let name = format.json_schema.as_ref().and_then(|s| s.name.as_ref()).map_or("answer".into(), |name| name.0.clone());
     let strict = format.json_schema.as_ref().and_then(|s| s.strict).map(Tree::Flag);

@@ -3,9 +3,9 @@
 
 mod calls;
 
-use crate::answer::{Aside, Step};
-use crate::failure::Trouble;
-use crate::translate::{Bad, Reader};
+use crate::answer::{Aside, ResponseEvent};
+use crate::failure::ProviderError;
+use crate::translate::{EventError, Reader};
 use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use calls::Calls;
@@ -126,7 +126,7 @@ pub(crate) struct ChatReader {
 }
 
 impl Reader for ChatReader {
-    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if data.trim_ascii() == b"[DONE]" {
             self.done(steps);
             return Ok(());
@@ -135,7 +135,7 @@ impl Reader for ChatReader {
     }
 
     /// Some servers leave out the mark: every choice has ended, and so has the body.
-    fn close(&mut self, steps: &mut Vec<Step<'static>>) {
+    fn close(&mut self, steps: &mut Vec<ResponseEvent<'static>>) {
         if !self.choices.is_empty() && self.choices.iter().all(|choice| choice.finished) {
             self.done(steps);
         }
@@ -152,19 +152,23 @@ impl Reader for ChatReader {
 
 impl ChatReader {
     /// A whole completion.
-    pub(crate) fn completion<'a>(&mut self, body: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    pub(crate) fn completion<'a>(
+        &mut self,
+        body: &'a [u8],
+        steps: &mut Vec<ResponseEvent<'a>>,
+    ) -> Result<(), EventError> {
         self.chunk(body, steps)?;
         if self.choices.is_empty() {
-            return Err(Bad::Unreadable);
+            return Err(EventError::Unreadable);
         }
         self.done(steps);
         Ok(())
     }
 
-    fn chunk<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
-        let chunk = read::<Chunk<'a>>(data).ok_or(Bad::Unreadable)?;
+    fn chunk<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
+        let chunk = read::<Chunk<'a>>(data).ok_or(EventError::Unreadable)?;
         if speaks(chunk.error) || chunk.object.is_some_and(|o| o.get() == "\"error\"") {
-            return Err(Bad::trouble(Trouble::read(data).unwrap_or_default()));
+            return Err(EventError::trouble(ProviderError::read(data).unwrap_or_default()));
         }
         let usage = chunk.usage.or_else(|| chunk.x_groq.as_ref()?.usage);
         let usage = usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
@@ -176,7 +180,7 @@ impl ChatReader {
             self.opened = true;
             let model = chunk.model.filter(said);
             self.model = model.as_ref().map(|m| m.0.to_string());
-            steps.push(Step::Open { id: chunk.id.filter(said).map(|t| t.0), model: model.map(|t| t.0) });
+            steps.push(ResponseEvent::Open { id: chunk.id.filter(said).map(|t| t.0), model: model.map(|t| t.0) });
         }
         for choice in chunk.choices.into_iter().flatten() {
             self.take(choice, steps)?;
@@ -184,14 +188,14 @@ impl ChatReader {
         Ok(())
     }
 
-    fn take<'a>(&mut self, choice: Choice<'a>, steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    fn take<'a>(&mut self, choice: Choice<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if let Some(error) = choice.error.filter(|raw| speaks(Some(raw))) {
-            return Err(Bad::trouble(Trouble::read(error.get().as_bytes()).unwrap_or_default()));
+            return Err(EventError::trouble(ProviderError::read(error.get().as_bytes()).unwrap_or_default()));
         }
         if choice.index != self.choice {
             self.choice = choice.index;
             self.saying = None;
-            steps.push(Step::Choice(choice.index));
+            steps.push(ResponseEvent::Choice(choice.index));
         }
         let at = self.choices.iter().position(|state| state.index == choice.index).unwrap_or_else(|| {
             self.choices.push(State { index: choice.index, ..State::default() });
@@ -203,14 +207,20 @@ impl ChatReader {
         self.said(at, choice.delta.unwrap_or_default(), choice.logprobs.and_then(|l| l.content), steps);
         if let Some(reason) = choice.finish_reason.filter(|r| !r.0.is_empty()) {
             if reason.0 == "error" {
-                return Err(Bad::trouble(Trouble::new("the provider ended the answer with an error")));
+                return Err(EventError::trouble(ProviderError::new("the provider ended the answer with an error")));
             }
             self.finish(at, reason.0, steps);
         }
         Ok(())
     }
 
-    fn said<'a>(&mut self, at: usize, said: Said<'a>, logprobs: Option<&'a RawValue>, steps: &mut Vec<Step<'a>>) {
+    fn said<'a>(
+        &mut self,
+        at: usize,
+        said: Said<'a>,
+        logprobs: Option<&'a RawValue>,
+        steps: &mut Vec<ResponseEvent<'a>>,
+    ) {
         let reasoning = said.reasoning_content.filter(|raw| speaks(Some(raw))).or(said.reasoning);
         if let Some(text) = reasoning.and_then(|raw| read::<Text<'a>>(raw.get().as_bytes())) {
             self.say(Saying::Reasoning, text.0, steps);
@@ -220,10 +230,10 @@ impl ChatReader {
             self.say(Saying::Refusal, text.0, steps);
         }
         if let Some(content) = logprobs.filter(|raw| speaks(Some(raw))) {
-            steps.push(Step::Logprobs { block: self.block, content: Cow::Borrowed(content) });
+            steps.push(ResponseEvent::Logprobs { block: self.block, content: Cow::Borrowed(content) });
         }
         for raw in said.annotations.iter().flatten().filter_map(|raw| citation(raw)) {
-            steps.push(Step::Aside { block: self.block, aside: Aside::Citation(Cow::Owned(raw)) });
+            steps.push(ResponseEvent::Aside { block: self.block, aside: Aside::Citation(Cow::Owned(raw)) });
         }
         let legacy = said.function_call.map(calls::Called::legacy);
         for called in said.tool_calls.into_iter().flatten().chain(legacy) {
@@ -232,7 +242,7 @@ impl ChatReader {
         }
     }
 
-    fn content<'a>(&mut self, raw: Option<&'a RawValue>, steps: &mut Vec<Step<'a>>) {
+    fn content<'a>(&mut self, raw: Option<&'a RawValue>, steps: &mut Vec<ResponseEvent<'a>>) {
         let Some(raw) = raw else { return };
         if raw.get().starts_with('"') {
             if let Some(text) = read::<Text<'a>>(raw.get().as_bytes()) {
@@ -253,7 +263,7 @@ impl ChatReader {
         }
     }
 
-    fn say<'a>(&mut self, saying: Saying, text: Cow<'a, str>, steps: &mut Vec<Step<'a>>) {
+    fn say<'a>(&mut self, saying: Saying, text: Cow<'a, str>, steps: &mut Vec<ResponseEvent<'a>>) {
         if text.is_empty() {
             return;
         }
@@ -263,13 +273,13 @@ impl ChatReader {
         }
         let block = self.block;
         steps.push(match saying {
-            Saying::Text => Step::Text { block, text },
-            Saying::Reasoning => Step::Reasoning { block, text },
-            Saying::Refusal => Step::Refusal { block, text },
+            Saying::Text => ResponseEvent::Text { block, text },
+            Saying::Reasoning => ResponseEvent::Reasoning { block, text },
+            Saying::Refusal => ResponseEvent::Refusal { block, text },
         });
     }
 
-    fn finish<'a>(&mut self, at: usize, reason: Cow<'a, str>, steps: &mut Vec<Step<'a>>) {
+    fn finish<'a>(&mut self, at: usize, reason: Cow<'a, str>, steps: &mut Vec<ResponseEvent<'a>>) {
         let state = &mut self.choices[at];
         state.finished = true;
         state.calls.close(steps);
@@ -281,20 +291,20 @@ impl ChatReader {
             _ if state.calls.any() => "tool_calls",
             _ => "stop",
         };
-        steps.push(Step::Finish { reason, standard });
+        steps.push(ResponseEvent::Finish { reason, standard });
     }
 
-    fn done(&mut self, steps: &mut Vec<Step<'_>>) {
+    fn done(&mut self, steps: &mut Vec<ResponseEvent<'_>>) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
         for at in 0..self.choices.len() {
             if !self.choices[at].finished {
-                steps.push(Step::Choice(self.choices[at].index));
+                steps.push(ResponseEvent::Choice(self.choices[at].index));
                 self.finish(at, Cow::Borrowed("stop"), steps);
             }
         }
-        steps.push(Step::End { usage: self.usage });
+        steps.push(ResponseEvent::End { usage: self.usage });
     }
 }
 

@@ -1,8 +1,8 @@
 //! Steps of an answer from Cohere's events, and from a whole answer as the events that would have brought it.
 
-use crate::answer::{Aside, Step};
-use crate::failure::Trouble;
-use crate::translate::{Bad, Reader};
+use crate::answer::{Aside, ResponseEvent};
+use crate::failure::ProviderError;
+use crate::translate::{EventError, Reader};
 use crate::wire::cohere::{Answer, Content, Event, Piece, SaidCall};
 use crate::wire::read;
 use crate::wire::usage::CohereUsage;
@@ -30,11 +30,11 @@ impl CohereReader {
         Self { model: model.map(str::to_owned), ..Self::default() }
     }
 
-    fn open<'a>(&self, id: Option<Cow<'a, str>>) -> Step<'a> {
-        Step::Open { id, model: self.model.clone().map(Cow::Owned) }
+    fn open<'a>(&self, id: Option<Cow<'a, str>>) -> ResponseEvent<'a> {
+        ResponseEvent::Open { id, model: self.model.clone().map(Cow::Owned) }
     }
 
-    fn take<'a>(&mut self, event: Event<'a>, steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    fn take<'a>(&mut self, event: Event<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         let index = event.index.unwrap_or_default();
         let (mut piece, mut end) = (None, None);
         if let Some(delta) = event.delta {
@@ -51,7 +51,7 @@ impl CohereReader {
             }
             "tool-plan-delta" => {
                 let text = piece.and_then(|p| p.tool_plan).map(|t| t.0).filter(|t| !t.is_empty());
-                steps.extend(text.map(|text| Step::Reasoning { block: PLAN, text }));
+                steps.extend(text.map(|text| ResponseEvent::Reasoning { block: PLAN, text }));
             }
             "tool-call-start" | "tool-call-delta" => {
                 let call = piece.and_then(|p| read::<SaidCall<'a>>(p.tool_calls?.get().as_bytes()));
@@ -74,7 +74,7 @@ impl CohereReader {
         Ok(())
     }
 
-    fn content<'a>(&mut self, index: u64, content: Content<'a>, steps: &mut Vec<Step<'a>>) {
+    fn content<'a>(&mut self, index: u64, content: Content<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         let thinks = content.thinking.is_some();
         let Some(text) = content.thinking.or(content.text).map(|t| t.0).filter(|t| !t.is_empty()) else { return };
         if self.place != Some((index, thinks)) {
@@ -82,37 +82,37 @@ impl CohereReader {
             self.block += 1;
         }
         let block = self.block;
-        steps.push(if thinks { Step::Reasoning { block, text } } else { Step::Text { block, text } });
+        steps.push(if thinks { ResponseEvent::Reasoning { block, text } } else { ResponseEvent::Text { block, text } });
     }
 
-    fn call<'a>(&mut self, call: SaidCall<'a>, starts: bool, steps: &mut Vec<Step<'a>>) {
+    fn call<'a>(&mut self, call: SaidCall<'a>, starts: bool, steps: &mut Vec<ResponseEvent<'a>>) {
         let (name, arguments) = call.function.map_or((None, None), |f| (f.name, f.arguments));
         if starts {
             self.place = None;
             self.argued = false;
             let id = call.id.map(|id| id.0).unwrap_or_default();
             let name = name.map(|n| n.0).unwrap_or_default();
-            steps.push(Step::ToolOpen { call: self.calls, id, name, signature: None });
+            steps.push(ResponseEvent::ToolOpen { call: self.calls, id, name, signature: None });
             self.calls += 1;
         }
         // A piece without a call before it belongs nowhere.
         let Some(number) = self.calls.checked_sub(1) else { return };
         if let Some(fragment) = arguments.map(|a| a.0).filter(|a| !a.is_empty()) {
             self.argued = true;
-            steps.push(Step::ToolArguments { call: number, fragment });
+            steps.push(ResponseEvent::ToolArguments { call: number, fragment });
         }
     }
 
-    fn close_call(&self, steps: &mut Vec<Step<'_>>) {
+    fn close_call(&self, steps: &mut Vec<ResponseEvent<'_>>) {
         if let Some(call) = self.calls.checked_sub(1).filter(|_| !self.argued) {
-            steps.push(Step::ToolArguments { call, fragment: Cow::Borrowed("{}") });
+            steps.push(ResponseEvent::ToolArguments { call, fragment: Cow::Borrowed("{}") });
         }
     }
 
-    fn cite<'a>(&mut self, citation: &'a RawValue, steps: &mut Vec<Step<'a>>) {
+    fn cite<'a>(&mut self, citation: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
         // Of its own, so that text which goes on after it stays one block.
         let block = CITATIONS + self.block;
-        steps.push(Step::Aside { block, aside: Aside::Block(citation) });
+        steps.push(ResponseEvent::Aside { block, aside: Aside::Block(citation) });
     }
 
     fn end<'a>(
@@ -120,8 +120,8 @@ impl CohereReader {
         reason: Option<Cow<'a, str>>,
         error: Option<Cow<'a, str>>,
         usage: Option<CohereUsage>,
-        steps: &mut Vec<Step<'a>>,
-    ) -> Result<(), Bad> {
+        steps: &mut Vec<ResponseEvent<'a>>,
+    ) -> Result<(), EventError> {
         self.usage = usage.or(self.usage.take());
         let reason = reason.unwrap_or(Cow::Borrowed("COMPLETE"));
         let standard = match &*reason {
@@ -132,22 +132,30 @@ impl CohereReader {
                 let status = if failed == "TIMEOUT" { 504 } else { 500 };
                 let message = error.map_or_else(|| format!("the answer ended with {failed}"), Cow::into_owned);
                 let kind = Some(failed.to_owned());
-                return Err(Bad::trouble(Trouble { kind, code: status.into(), ..Trouble::new(message) }));
+                return Err(EventError::trouble(ProviderError {
+                    kind,
+                    code: status.into(),
+                    ..ProviderError::new(message)
+                }));
             }
             // COMPLETE, STOP_SEQUENCE and whatever comes.
             _ => "stop",
         };
-        steps.push(Step::Finish { reason, standard });
-        steps.push(Step::End { usage: self.usage.as_ref().and_then(CohereUsage::split) });
+        steps.push(ResponseEvent::Finish { reason, standard });
+        steps.push(ResponseEvent::End { usage: self.usage.as_ref().and_then(CohereUsage::split) });
         Ok(())
     }
 
     /// A whole answer, as its stream would have told it.
-    pub(crate) fn whole<'a>(&mut self, answer: Answer<'a>, steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    pub(crate) fn whole<'a>(
+        &mut self,
+        answer: Answer<'a>,
+        steps: &mut Vec<ResponseEvent<'a>>,
+    ) -> Result<(), EventError> {
         steps.push(self.open(answer.id.map(|id| id.0)));
         let message = answer.message;
         let plan = message.tool_plan.map(|t| t.0).filter(|t| !t.is_empty());
-        steps.extend(plan.map(|text| Step::Reasoning { block: PLAN, text }));
+        steps.extend(plan.map(|text| ResponseEvent::Reasoning { block: PLAN, text }));
         for (index, content) in (0..).zip(message.content.into_iter().flatten()) {
             self.content(index, content, steps);
         }
@@ -166,14 +174,14 @@ impl CohereReader {
 const CITATIONS: u64 = 1000;
 
 impl Reader for CohereReader {
-    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if data.trim_ascii() == b"[DONE]" {
             return Ok(());
         }
         let event = match read::<Event<'a>>(data) {
             Some(event) => event,
             // An error inside a stream has no type of its own.
-            None => return Err(Trouble::read(data).map_or(Bad::Unreadable, Bad::trouble)),
+            None => return Err(ProviderError::read(data).map_or(EventError::Unreadable, EventError::trouble)),
         };
         self.take(event, steps)
     }

@@ -1,8 +1,8 @@
 //! Steps of an answer from the events of Bedrock's ConverseStream, and from a whole answer as the events that would have
 //! brought it.
 
-use crate::answer::{Aside, Step};
-use crate::translate::{Bad, Reader};
+use crate::answer::{Aside, ResponseEvent};
+use crate::translate::{EventError, Reader};
 use crate::wire::converse::{
     Answer, Citation, Delta, Event, Location, Said, SaidCall, SaidReasoning, SaidThought, Span, Start,
 };
@@ -40,11 +40,11 @@ impl ConverseReader {
         Self { model: model.map(str::to_owned), ..Self::default() }
     }
 
-    fn start(&self, steps: &mut Vec<Step<'_>>) {
-        steps.push(Step::Open { id: None, model: self.model.clone().map(Cow::Owned) });
+    fn start(&self, steps: &mut Vec<ResponseEvent<'_>>) {
+        steps.push(ResponseEvent::Open { id: None, model: self.model.clone().map(Cow::Owned) });
     }
 
-    fn block_start<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<Step<'a>>) {
+    fn block_start<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
         let start = read::<Start<'a>>(raw.get().as_bytes());
         match start.and_then(|s| s.tool_use).filter(|call| call.kind.is_none()) {
             Some(call) => self.call(block, call, steps),
@@ -52,19 +52,19 @@ impl ConverseReader {
         }
     }
 
-    fn call<'a>(&mut self, block: u64, call: SaidCall<'a>, steps: &mut Vec<Step<'a>>) {
+    fn call<'a>(&mut self, block: u64, call: SaidCall<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         let part = |text: Option<Text<'a>>| text.map(|t| t.0).unwrap_or_default();
         let number = self.calls;
         self.calls += 1;
         let (id, name) = (part(call.tool_use_id), part(call.name));
-        steps.push(Step::ToolOpen { call: number, id, name, signature: None });
+        steps.push(ResponseEvent::ToolOpen { call: number, id, name, signature: None });
         let input = call.input.map(RawValue::get).filter(|input| !matches!(*input, "{}" | "null"));
-        steps.extend(input.map(|input| Step::ToolArguments { call: number, fragment: input.into() }));
+        steps.extend(input.map(|input| ResponseEvent::ToolArguments { call: number, fragment: input.into() }));
         self.keep(block, Kind::Tool { call: number, argued: input.is_some() });
     }
 
-    fn foreign<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<Step<'a>>) {
-        steps.push(Step::Aside { block, aside: Aside::Block(raw) });
+    fn foreign<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
+        steps.push(ResponseEvent::Aside { block, aside: Aside::Block(raw) });
         self.keep(block, Kind::Foreign);
     }
 
@@ -73,9 +73,9 @@ impl ConverseReader {
         self.open.push((block, kind));
     }
 
-    fn delta<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<Step<'a>>) {
+    fn delta<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
         let Some(delta) = read::<Delta<'a>>(raw.get().as_bytes()) else { return };
-        steps.extend(some(delta.text).map(|text| Step::Text { block, text }));
+        steps.extend(some(delta.text).map(|text| ResponseEvent::Text { block, text }));
         if let Some(reasoning) = delta.reasoning_content {
             reason(block, reasoning, steps);
         }
@@ -86,38 +86,38 @@ impl ConverseReader {
         match self.open.iter_mut().find(|(open, _)| *open == block).map(|(_, kind)| kind) {
             Some(Kind::Tool { call, argued }) => {
                 *argued = true;
-                steps.push(Step::ToolArguments { call: *call, fragment });
+                steps.push(ResponseEvent::ToolArguments { call: *call, fragment });
             }
-            Some(Kind::Foreign) => steps.push(Step::Aside { block, aside: Aside::Input(fragment) }),
+            Some(Kind::Foreign) => steps.push(ResponseEvent::Aside { block, aside: Aside::Input(fragment) }),
             None => {}
         }
     }
 
-    fn block_stop(&mut self, block: u64, steps: &mut Vec<Step<'_>>) {
+    fn block_stop(&mut self, block: u64, steps: &mut Vec<ResponseEvent<'_>>) {
         if let Some(at) = self.open.iter().position(|(open, _)| *open == block)
             && let (_, Kind::Tool { call, argued: false }) = self.open.remove(at)
         {
-            steps.push(Step::ToolArguments { call, fragment: Cow::Borrowed("{}") });
+            steps.push(ResponseEvent::ToolArguments { call, fragment: Cow::Borrowed("{}") });
         }
     }
 
-    fn stop<'a>(&mut self, reason: Option<Text<'a>>, steps: &mut Vec<Step<'a>>) {
+    fn stop<'a>(&mut self, reason: Option<Text<'a>>, steps: &mut Vec<ResponseEvent<'a>>) {
         let reason = reason.map_or(Cow::Borrowed("end_turn"), |r| r.0);
         self.stopped = true;
-        steps.push(Step::Finish { standard: standard(&reason), reason });
+        steps.push(ResponseEvent::Finish { standard: standard(&reason), reason });
     }
 
     /// Counts come last, behind the reason.
-    fn end(&mut self, usage: Option<ConverseUsage>, steps: &mut Vec<Step<'_>>) {
+    fn end(&mut self, usage: Option<ConverseUsage>, steps: &mut Vec<ResponseEvent<'_>>) {
         self.usage = usage.or(self.usage);
         if self.stopped && !self.ended {
             self.ended = true;
-            steps.push(Step::End { usage: self.usage() });
+            steps.push(ResponseEvent::End { usage: self.usage() });
         }
     }
 
     /// A whole answer, as its stream would have told it.
-    pub(crate) fn whole<'a>(&mut self, answer: Answer<'a>, steps: &mut Vec<Step<'a>>) {
+    pub(crate) fn whole<'a>(&mut self, answer: Answer<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         self.start(steps);
         for (block, raw) in (0..).zip(answer.output.message.content) {
             self.block(block, raw, steps);
@@ -127,15 +127,17 @@ impl ConverseReader {
         self.end(answer.usage, steps);
     }
 
-    fn block<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<Step<'a>>) {
+    fn block<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
         let Some(said) = read::<Said<'a>>(raw.get().as_bytes()) else { return self.foreign(block, raw, steps) };
         match said {
-            Said { text: Some(text), .. } => steps.extend(some(Some(text)).map(|text| Step::Text { block, text })),
+            Said { text: Some(text), .. } => {
+                steps.extend(some(Some(text)).map(|text| ResponseEvent::Text { block, text }))
+            }
             Said { tool_use: Some(call), .. } if call.kind.is_none() => self.call(block, call, steps),
             Said { reasoning_content: Some(reasoning), .. } => reason(block, reasoning, steps),
             Said { citations_content: Some(cited), .. } => {
                 let texts = cited.content.into_iter().filter_map(|c| some(c.text));
-                steps.extend(texts.map(|text| Step::Text { block, text }));
+                steps.extend(texts.map(|text| ResponseEvent::Text { block, text }));
                 cited.citations.iter().for_each(|citation| cite(block, citation, steps));
             }
             _ => self.foreign(block, raw, steps),
@@ -148,18 +150,18 @@ fn some(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
     text.map(|t| t.0).filter(|t| !t.is_empty())
 }
 
-fn reason<'a>(block: u64, said: SaidReasoning<'a>, steps: &mut Vec<Step<'a>>) {
+fn reason<'a>(block: u64, said: SaidReasoning<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
     let (text, signature) = match said.reasoning_text {
         Some(SaidThought { text, signature }) => (text, signature),
         None => (said.text, said.signature),
     };
-    steps.extend(some(text).map(|text| Step::Reasoning { block, text }));
+    steps.extend(some(text).map(|text| ResponseEvent::Reasoning { block, text }));
     let asides = [some(signature).map(Aside::Signature), some(said.redacted_content).map(Aside::Redacted)];
-    steps.extend(asides.into_iter().flatten().map(|aside| Step::Aside { block, aside }));
+    steps.extend(asides.into_iter().flatten().map(|aside| ResponseEvent::Aside { block, aside }));
 }
 
 /// In Anthropic's form (<https://docs.claude.com/en/docs/build-with-claude/citations>).
-fn cite(block: u64, citation: &Citation, steps: &mut Vec<Step<'_>>) {
+fn cite(block: u64, citation: &Citation, steps: &mut Vec<ResponseEvent<'_>>) {
     let quoted: String = citation.source_content.iter().map(|q| q.text.as_str()).collect();
     let title = &citation.title;
     let within = |kind: &str, unit: &str, span: &Span| -> Value {
@@ -181,7 +183,7 @@ fn cite(block: u64, citation: &Citation, steps: &mut Vec<Step<'_>>) {
                         "title": title }),
     };
     if let Ok(raw) = RawValue::from_string(made.to_string()) {
-        steps.push(Step::Aside { block, aside: Aside::Citation(Cow::Owned(raw)) });
+        steps.push(ResponseEvent::Aside { block, aside: Aside::Citation(Cow::Owned(raw)) });
     }
 }
 
@@ -198,12 +200,12 @@ fn standard(reason: &str) -> &'static str {
 
 impl Reader for ConverseReader {
     /// Without its name an event says nothing.
-    fn event<'a>(&mut self, _data: &'a [u8], _steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
-        Err(Bad::Unreadable)
+    fn event<'a>(&mut self, _data: &'a [u8], _steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
+        Err(EventError::Unreadable)
     }
 
-    fn named<'a>(&mut self, name: &str, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
-        let event = read::<Event<'a>>(data).ok_or(Bad::Unreadable)?;
+    fn named<'a>(&mut self, name: &str, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
+        let event = read::<Event<'a>>(data).ok_or(EventError::Unreadable)?;
         let block = event.content_block_index;
         match name {
             "messageStart" => self.start(steps),
@@ -218,7 +220,7 @@ impl Reader for ConverseReader {
     }
 
     /// The reason is the end mark; counts may be missing.
-    fn close(&mut self, steps: &mut Vec<Step<'static>>) {
+    fn close(&mut self, steps: &mut Vec<ResponseEvent<'static>>) {
         self.end(None, steps);
     }
 

@@ -1,8 +1,8 @@
 //! Steps of an answer from Gemini's events. A whole answer is one event: both have the same form.
 
-use crate::answer::{Aside, Step};
+use crate::answer::{Aside, ResponseEvent};
 use crate::gemini::trouble;
-use crate::translate::{Bad, Reader};
+use crate::translate::{EventError, Reader};
 use crate::wire::gemini::{Answer, Called, Candidate, SaidPart};
 use crate::wire::read;
 use crate::wire::usage::GeminiUsage;
@@ -66,7 +66,7 @@ impl GeminiReader {
         self.whole()
     }
 
-    fn take<'a>(&mut self, answer: Answer<'a>, steps: &mut Vec<Step<'a>>) {
+    fn take<'a>(&mut self, answer: Answer<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         if let Some(usage) = answer.usage_metadata {
             self.usage = usage;
         }
@@ -76,7 +76,7 @@ impl GeminiReader {
         if !self.open {
             self.open = true;
             let (id, model) = (answer.response_id.map(|id| id.0), answer.model_version.map(|m| m.0));
-            steps.push(Step::Open { id, model });
+            steps.push(ResponseEvent::Open { id, model });
         }
         if let Some(reason) = answer.prompt_feedback.and_then(|f| f.block_reason) {
             self.blocked = Some(reason.0.into_owned());
@@ -86,11 +86,11 @@ impl GeminiReader {
         }
     }
 
-    fn candidate<'a>(&mut self, candidate: Candidate<'a>, steps: &mut Vec<Step<'a>>) {
+    fn candidate<'a>(&mut self, candidate: Candidate<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         let index = candidate.index.min(MOST_CHOICES - 1);
         if index != self.current {
             self.current = index;
-            steps.push(Step::Choice(index));
+            steps.push(ResponseEvent::Choice(index));
         }
         let at = usize::try_from(index).unwrap_or_default();
         if self.choices.len() <= at {
@@ -111,7 +111,7 @@ impl GeminiReader {
 }
 
 impl Choice {
-    fn part<'a>(&mut self, raw: &'a RawValue, seed: u64, steps: &mut Vec<Step<'a>>) {
+    fn part<'a>(&mut self, raw: &'a RawValue, seed: u64, steps: &mut Vec<ResponseEvent<'a>>) {
         let Some(part) = read::<SaidPart<'a>>(raw.get().as_bytes()) else { return };
         let signature = part.thought_signature.map(|s| s.0).filter(|s| !s.is_empty());
         if let Some(called) = part.function_call {
@@ -122,13 +122,13 @@ impl Choice {
         if !text.is_empty() {
             let block = self.block(kind);
             steps.push(match kind {
-                Kind::Thought => Step::Reasoning { block, text },
-                _ => Step::Text { block, text },
+                Kind::Thought => ResponseEvent::Reasoning { block, text },
+                _ => ResponseEvent::Text { block, text },
             });
         }
         if let Some(signature) = signature {
             let block = if kind == Kind::Thought { self.block(kind) } else { self.next(Kind::Nothing) };
-            steps.push(Step::Aside { block, aside: Aside::Signature(signature) });
+            steps.push(ResponseEvent::Aside { block, aside: Aside::Signature(signature) });
         }
     }
 
@@ -143,33 +143,39 @@ impl Choice {
         self.block
     }
 
-    fn call<'a>(&mut self, called: Called<'a>, signature: Option<Cow<'a, str>>, seed: u64, steps: &mut Vec<Step<'a>>) {
+    fn call<'a>(
+        &mut self,
+        called: Called<'a>,
+        signature: Option<Cow<'a, str>>,
+        seed: u64,
+        steps: &mut Vec<ResponseEvent<'a>>,
+    ) {
         let call = self.calls;
         self.calls += 1;
         self.next(Kind::Nothing);
         let id = called.id.map(|id| id.0).filter(|id| !id.is_empty());
         let id = id.unwrap_or_else(|| format!("call_{seed:016x}{call:04}").into());
         let name = called.name.map(|n| n.0).unwrap_or_default();
-        steps.push(Step::ToolOpen { call, id, name, signature });
+        steps.push(ResponseEvent::ToolOpen { call, id, name, signature });
         let fragment = called.args.map_or("{}", RawValue::get).into();
-        steps.push(Step::ToolArguments { call, fragment });
+        steps.push(ResponseEvent::ToolArguments { call, fragment });
     }
 
     /// What has no place of its own in a chat message: code that was run, its result, images, sources.
-    fn foreign<'a>(&mut self, raw: &'a RawValue, steps: &mut Vec<Step<'a>>) {
+    fn foreign<'a>(&mut self, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
         if raw.get() != "{}" {
             let block = self.next(Kind::Nothing);
-            steps.push(Step::Aside { block, aside: Aside::Block(raw) });
+            steps.push(ResponseEvent::Aside { block, aside: Aside::Block(raw) });
         }
     }
 
-    fn finish(&self) -> Step<'static> {
+    fn finish(&self) -> ResponseEvent<'static> {
         let reason = self.finish.clone().unwrap_or_else(|| "STOP".to_owned());
         let standard = match reason.as_str() {
             "STOP" if self.calls > 0 => "tool_calls",
             other => standard(other),
         };
-        Step::Finish { reason: reason.into(), standard }
+        ResponseEvent::Finish { reason: reason.into(), standard }
     }
 }
 
@@ -194,31 +200,31 @@ fn standard(reason: &str) -> &'static str {
 }
 
 impl Reader for GeminiReader {
-    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
-        let answer = read::<Answer<'a>>(data).ok_or(Bad::Unreadable)?;
+    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
+        let answer = read::<Answer<'a>>(data).ok_or(EventError::Unreadable)?;
         if answer.error.is_some() {
-            return Err(Bad::Trouble(Box::new(trouble(data).unwrap_or_default())));
+            return Err(EventError::ProviderError(Box::new(trouble(data).unwrap_or_default())));
         }
         self.take(answer, steps);
         Ok(())
     }
 
     /// There is no end mark: an answer is whole when its last event said why it ended.
-    fn close(&mut self, steps: &mut Vec<Step<'static>>) {
+    fn close(&mut self, steps: &mut Vec<ResponseEvent<'static>>) {
         if !self.whole() {
             return;
         }
         if let Some(reason) = self.blocked.clone().filter(|_| self.choices.is_empty()) {
-            steps.push(Step::Finish { reason: reason.into(), standard: "content_filter" });
+            steps.push(ResponseEvent::Finish { reason: reason.into(), standard: "content_filter" });
         }
         for (index, choice) in (0..).zip(&self.choices) {
             if index != self.current {
                 self.current = index;
-                steps.push(Step::Choice(index));
+                steps.push(ResponseEvent::Choice(index));
             }
             steps.push(choice.finish());
         }
-        steps.push(Step::End { usage: self.usage.split() });
+        steps.push(ResponseEvent::End { usage: self.usage.split() });
     }
 
     fn usage(&self) -> Option<Usage> {

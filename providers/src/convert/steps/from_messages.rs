@@ -1,8 +1,8 @@
 //! Steps of an answer from Anthropic's events. A whole message is read as the events that would have brought it.
 
-use crate::answer::{Aside, Step};
-use crate::failure::Trouble;
-use crate::translate::{Bad, Reader};
+use crate::answer::{Aside, ResponseEvent};
+use crate::failure::ProviderError;
+use crate::translate::{EventError, Reader};
 use crate::wire::messages::{Block, Delta, Event, Message};
 use crate::wire::usage::AnthropicUsage;
 use crate::wire::{Text, read};
@@ -34,10 +34,10 @@ pub(crate) struct MessageReader {
 }
 
 impl Reader for MessageReader {
-    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
-        let event = read::<Event<'a>>(data).ok_or(Bad::Unreadable)?;
+    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
+        let event = read::<Event<'a>>(data).ok_or(EventError::Unreadable)?;
         if event.kind.0 == "error" {
-            return Err(Bad::trouble(Trouble::read(data).unwrap_or_default()));
+            return Err(EventError::trouble(ProviderError::read(data).unwrap_or_default()));
         }
         self.take(event, steps);
         Ok(())
@@ -57,7 +57,7 @@ impl Reader for MessageReader {
 }
 
 impl MessageReader {
-    fn take<'a>(&mut self, event: Event<'a>, steps: &mut Vec<Step<'a>>) {
+    fn take<'a>(&mut self, event: Event<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         match &*event.kind.0 {
             "message_start" => {
                 if let Some(message) = event.message {
@@ -84,7 +84,7 @@ impl MessageReader {
         }
     }
 
-    pub(crate) fn message<'a>(&mut self, message: &Message<'a>, steps: &mut Vec<Step<'a>>) {
+    pub(crate) fn message<'a>(&mut self, message: &Message<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         self.start(message, steps);
         for (index, raw) in (0..).zip(&message.content) {
             self.block(index, raw, steps);
@@ -94,58 +94,58 @@ impl MessageReader {
         self.stop(steps);
     }
 
-    fn start<'a>(&mut self, message: &Message<'a>, steps: &mut Vec<Step<'a>>) {
+    fn start<'a>(&mut self, message: &Message<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         if let Some(usage) = &message.usage {
             self.usage.update(usage);
         }
         self.model = message.model.as_ref().map(|m| m.0.to_string());
         let text = |text: &Option<Text<'a>>| text.as_ref().map(|t| t.0.clone());
-        steps.push(Step::Open { id: text(&message.id), model: text(&message.model) });
+        steps.push(ResponseEvent::Open { id: text(&message.id), model: text(&message.model) });
     }
 
     /// A block may come with content in it: in a whole message it has all of it.
-    fn block<'a>(&mut self, index: u64, raw: &'a RawValue, steps: &mut Vec<Step<'a>>) {
+    fn block<'a>(&mut self, index: u64, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
         let Some(block) = read::<Block<'a>>(raw.get().as_bytes()) else { return };
         let mut kind = Kind::Said;
         match &*block.kind.0 {
             "text" => {
-                steps.extend(some(block.text).map(|text| Step::Text { block: index, text }));
+                steps.extend(some(block.text).map(|text| ResponseEvent::Text { block: index, text }));
                 let citations = block.citations.into_iter().flatten().map(|raw| Aside::Citation(Cow::Borrowed(raw)));
-                steps.extend(citations.map(|aside| Step::Aside { block: index, aside }));
+                steps.extend(citations.map(|aside| ResponseEvent::Aside { block: index, aside }));
             }
             "thinking" => {
-                steps.extend(some(block.thinking).map(|text| Step::Reasoning { block: index, text }));
+                steps.extend(some(block.thinking).map(|text| ResponseEvent::Reasoning { block: index, text }));
                 let signature = some(block.signature).map(Aside::Signature);
-                steps.extend(signature.map(|aside| Step::Aside { block: index, aside }));
+                steps.extend(signature.map(|aside| ResponseEvent::Aside { block: index, aside }));
             }
             "redacted_thinking" => {
                 let data = some(block.data).map(Aside::Redacted);
-                steps.extend(data.map(|aside| Step::Aside { block: index, aside }));
+                steps.extend(data.map(|aside| ResponseEvent::Aside { block: index, aside }));
             }
             "tool_use" => {
                 let call = self.calls;
                 self.calls += 1;
                 let part = |text: Option<Text<'a>>| text.map(|t| t.0).unwrap_or_default();
                 let (id, name) = (part(block.id), part(block.name));
-                steps.push(Step::ToolOpen { call, id, name, signature: None });
+                steps.push(ResponseEvent::ToolOpen { call, id, name, signature: None });
                 let input = block.input.map(RawValue::get).filter(|i| !is_empty_object(i));
-                steps.extend(input.map(|input| Step::ToolArguments { call, fragment: Cow::Borrowed(input) }));
+                steps.extend(input.map(|input| ResponseEvent::ToolArguments { call, fragment: Cow::Borrowed(input) }));
                 kind = Kind::Tool { call, argued: input.is_some() };
             }
             _ => {
                 kind = Kind::Foreign;
-                steps.push(Step::Aside { block: index, aside: Aside::Block(raw) });
+                steps.push(ResponseEvent::Aside { block: index, aside: Aside::Block(raw) });
             }
         }
         self.open.retain(|(open, _)| *open != index);
         self.open.push((index, kind));
     }
 
-    fn delta<'a>(&mut self, index: u64, delta: Delta<'a>, steps: &mut Vec<Step<'a>>) {
+    fn delta<'a>(&mut self, index: u64, delta: Delta<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         let kind = self.open.iter_mut().find(|(open, _)| *open == index).map(|(_, kind)| kind);
-        let aside = |aside| Step::Aside { block: index, aside };
-        steps.extend(some(delta.text).map(|text| Step::Text { block: index, text }));
-        steps.extend(some(delta.thinking).map(|text| Step::Reasoning { block: index, text }));
+        let aside = |aside| ResponseEvent::Aside { block: index, aside };
+        steps.extend(some(delta.text).map(|text| ResponseEvent::Text { block: index, text }));
+        steps.extend(some(delta.thinking).map(|text| ResponseEvent::Reasoning { block: index, text }));
         steps.extend(some(delta.signature).map(|signature| aside(Aside::Signature(signature))));
         if let Some(citation) = delta.citation {
             steps.push(aside(Aside::Citation(Cow::Borrowed(citation))));
@@ -154,14 +154,14 @@ impl MessageReader {
         match kind {
             Some(Kind::Tool { call, argued }) => {
                 *argued = true;
-                steps.push(Step::ToolArguments { call: *call, fragment });
+                steps.push(ResponseEvent::ToolArguments { call: *call, fragment });
             }
             Some(Kind::Foreign) => steps.push(aside(Aside::Input(fragment))),
             Some(Kind::Said) | None => {}
         }
     }
 
-    fn close_block(&mut self, index: u64, steps: &mut Vec<Step<'_>>) {
+    fn close_block(&mut self, index: u64, steps: &mut Vec<ResponseEvent<'_>>) {
         if let Some(at) = self.open.iter().position(|(open, _)| *open == index) {
             let (_, kind) = self.open.remove(at);
             finish_call(kind, steps);
@@ -178,13 +178,13 @@ impl MessageReader {
         }
     }
 
-    fn stop(&mut self, steps: &mut Vec<Step<'_>>) {
+    fn stop(&mut self, steps: &mut Vec<ResponseEvent<'_>>) {
         for (_, kind) in self.open.drain(..) {
             finish_call(kind, steps);
         }
         let reason = self.stop.take().unwrap_or_else(|| "end_turn".to_owned());
-        steps.push(Step::Finish { standard: standard(&reason), reason: Cow::Owned(reason) });
-        steps.push(Step::End { usage: self.usage.split() });
+        steps.push(ResponseEvent::Finish { standard: standard(&reason), reason: Cow::Owned(reason) });
+        steps.push(ResponseEvent::End { usage: self.usage.split() });
     }
 }
 
@@ -193,9 +193,9 @@ fn some(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
     text.map(|t| t.0).filter(|t| !t.is_empty())
 }
 
-fn finish_call(kind: Kind, steps: &mut Vec<Step<'_>>) {
+fn finish_call(kind: Kind, steps: &mut Vec<ResponseEvent<'_>>) {
     if let Kind::Tool { call, argued: false } = kind {
-        steps.push(Step::ToolArguments { call, fragment: Cow::Borrowed("{}") });
+        steps.push(ResponseEvent::ToolArguments { call, fragment: Cow::Borrowed("{}") });
     }
 }
 

@@ -3,9 +3,9 @@
 //! its deltas did not bring.
 
 use super::from_chat::citation;
-use crate::answer::{Aside, Step};
-use crate::failure::Trouble;
-use crate::translate::{Bad, Reader};
+use crate::answer::{Aside, ResponseEvent};
+use crate::failure::ProviderError;
+use crate::translate::{EventError, Reader};
 use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use gateway_domain::Usage;
@@ -144,22 +144,27 @@ impl ResponsesReader {
     }
 
     /// A whole response.
-    pub(crate) fn whole<'a>(&mut self, body: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
-        let response: Response<'a> = read(body).ok_or(Bad::Unreadable)?;
+    pub(crate) fn whole<'a>(&mut self, body: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
+        let response: Response<'a> = read(body).ok_or(EventError::Unreadable)?;
         if response.output.is_none() && !speaks(response.error) {
-            return Err(Bad::Unreadable);
+            return Err(EventError::Unreadable);
         }
         self.end(response, steps)
     }
 
-    fn open<'a>(&mut self, id: Option<Text<'a>>, model: Option<Text<'a>>, steps: &mut Vec<Step<'a>>) {
+    fn open<'a>(&mut self, id: Option<Text<'a>>, model: Option<Text<'a>>, steps: &mut Vec<ResponseEvent<'a>>) {
         if !std::mem::replace(&mut self.opened, true) {
             self.model = model.as_ref().map(|model| model.0.to_string());
-            steps.push(Step::Open { id: id.map(|id| id.0), model: model.map(|model| model.0) });
+            steps.push(ResponseEvent::Open { id: id.map(|id| id.0), model: model.map(|model| model.0) });
         }
     }
 
-    fn take<'a>(&mut self, event: Event<'a>, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    fn take<'a>(
+        &mut self,
+        event: Event<'a>,
+        data: &'a [u8],
+        steps: &mut Vec<ResponseEvent<'a>>,
+    ) -> Result<(), EventError> {
         let place = event.output_index;
         let block = place * PARTS + event.content_index;
         match &*event.kind.0 {
@@ -171,18 +176,18 @@ impl ResponsesReader {
             "response.output_text.delta" => {
                 self.said(place);
                 let text = event.delta.map(|delta| delta.0).filter(|text| !text.is_empty());
-                steps.extend(text.map(|text| Step::Text { block, text }));
+                steps.extend(text.map(|text| ResponseEvent::Text { block, text }));
                 logprobs(block, event.logprobs, steps);
             }
             "response.refusal.delta" => {
                 self.said(place);
                 self.refused = true;
-                steps.extend(event.delta.map(|text| Step::Refusal { block, text: text.0 }));
+                steps.extend(event.delta.map(|text| ResponseEvent::Refusal { block, text: text.0 }));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.said(place);
                 self.part_of_summary(place, event.summary_index + event.content_index, steps);
-                steps.extend(event.delta.map(|text| Step::Reasoning { block: place * PARTS, text: text.0 }));
+                steps.extend(event.delta.map(|text| ResponseEvent::Reasoning { block: place * PARTS, text: text.0 }));
             }
             "response.output_text.annotation.added" => {
                 self.cited.push(place);
@@ -193,7 +198,7 @@ impl ResponsesReader {
                     && !text.0.is_empty()
                 {
                     self.calls[call].argued = true;
-                    steps.push(Step::ToolArguments { call: call as u64, fragment: text.0 });
+                    steps.push(ResponseEvent::ToolArguments { call: call as u64, fragment: text.0 });
                 }
             }
             "response.output_item.added" => {
@@ -208,12 +213,12 @@ impl ResponsesReader {
             }
             "response.reasoning.search_results" => self.found(event.results),
             "response.completed" | "response.incomplete" | "response.done" => {
-                return event.response.map_or(Err(Bad::Unreadable), |response| self.end(response, steps));
+                return event.response.map_or(Err(EventError::Unreadable), |response| self.end(response, steps));
             }
             "response.failed" | "error" => {
                 let told = event.response.as_ref().and_then(|response| response.error).or(event.error);
                 let said = told.map_or(data, |error| error.get().as_bytes());
-                return Err(Bad::trouble(Trouble::read(said).unwrap_or_default()));
+                return Err(EventError::trouble(ProviderError::read(said).unwrap_or_default()));
             }
             _ => {}
         }
@@ -227,10 +232,10 @@ impl ResponsesReader {
     }
 
     /// Parts of a summary are paragraphs.
-    fn part_of_summary(&mut self, place: u64, part: u64, steps: &mut Vec<Step<'_>>) {
+    fn part_of_summary(&mut self, place: u64, part: u64, steps: &mut Vec<ResponseEvent<'_>>) {
         let before = self.summary.replace((place, part));
         if before.is_some_and(|(item, last)| item == place && last != part) {
-            steps.push(Step::Reasoning { block: place * PARTS, text: Cow::Borrowed("\n\n") });
+            steps.push(ResponseEvent::Reasoning { block: place * PARTS, text: Cow::Borrowed("\n\n") });
         }
     }
 
@@ -238,26 +243,26 @@ impl ResponsesReader {
         self.calls.iter().position(|call| call.place == place)
     }
 
-    fn call_opens<'a>(&mut self, place: u64, item: Item<'a>, steps: &mut Vec<Step<'a>>) -> usize {
+    fn call_opens<'a>(&mut self, place: u64, item: Item<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> usize {
         if let Some(call) = self.call(place) {
             return call;
         }
         let id = item.call_id.or(item.id).map(|id| id.0).unwrap_or_default();
         let name = item.name.map(|name| name.0).unwrap_or_default();
-        steps.push(Step::ToolOpen { call: self.calls.len() as u64, id, name, signature: None });
+        steps.push(ResponseEvent::ToolOpen { call: self.calls.len() as u64, id, name, signature: None });
         self.calls.push(Called { place, argued: false });
         self.calls.len() - 1
     }
 
     /// An item is whole: what was not heard of it yet is said now.
-    fn done<'a>(&mut self, place: u64, mut item: Item<'a>, steps: &mut Vec<Step<'a>>) {
+    fn done<'a>(&mut self, place: u64, mut item: Item<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         match &*item.kind.0 {
             "function_call" => {
                 let arguments = item.arguments.take().map(|text| text.0).filter(|text| !text.is_empty());
                 let call = self.call_opens(place, item, steps);
                 if !std::mem::replace(&mut self.calls[call].argued, true) {
                     let fragment = arguments.unwrap_or(Cow::Borrowed("{}"));
-                    steps.push(Step::ToolArguments { call: call as u64, fragment });
+                    steps.push(ResponseEvent::ToolArguments { call: call as u64, fragment });
                 }
             }
             "message" => {
@@ -269,9 +274,9 @@ impl ResponsesReader {
                     if !heard {
                         self.refused |= part.refusal.is_some();
                         let text = part.text.map(|text| text.0).filter(|text| !text.is_empty());
-                        steps.extend(text.map(|text| Step::Text { block, text }));
+                        steps.extend(text.map(|text| ResponseEvent::Text { block, text }));
                         logprobs(block, part.logprobs, steps);
-                        steps.extend(part.refusal.map(|text| Step::Refusal { block, text: text.0 }));
+                        steps.extend(part.refusal.map(|text| ResponseEvent::Refusal { block, text: text.0 }));
                     }
                     if !cited {
                         cite(block, part.annotations.into_iter().flatten(), steps);
@@ -283,7 +288,7 @@ impl ResponsesReader {
                 let parts = item.summary.into_iter().flatten().chain(item.content.into_iter().flatten());
                 for (number, text) in (0..).zip(parts.filter_map(|part| part.text)) {
                     self.part_of_summary(place, number, steps);
-                    steps.push(Step::Reasoning { block: place * PARTS, text: text.0 });
+                    steps.push(ResponseEvent::Reasoning { block: place * PARTS, text: text.0 });
                 }
             }
             "search_results" => self.found(item.results),
@@ -300,14 +305,14 @@ impl ResponsesReader {
         }
     }
 
-    fn end<'a>(&mut self, response: Response<'a>, steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    fn end<'a>(&mut self, response: Response<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if let Some(error) = response.error.filter(|raw| speaks(Some(raw))) {
-            return Err(Bad::trouble(Trouble::read(error.get().as_bytes()).unwrap_or_default()));
+            return Err(EventError::trouble(ProviderError::read(error.get().as_bytes()).unwrap_or_default()));
         }
         let status = response.status.as_ref().map_or("completed", |status| &*status.0);
         match status {
             "completed" | "incomplete" => {}
-            other => return Err(Bad::trouble(Trouble::new(format!("the response ended as {other}")))),
+            other => return Err(EventError::trouble(ProviderError::new(format!("the response ended as {other}")))),
         }
         self.open(response.id, response.model, steps);
         let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
@@ -326,21 +331,21 @@ impl ResponsesReader {
         };
         self.ended = true;
         let reason = why.unwrap_or_else(|| Cow::Owned(status.to_owned()));
-        steps.push(Step::Finish { reason, standard });
+        steps.push(ResponseEvent::Finish { reason, standard });
         if !self.results.is_empty() {
-            steps.push(Step::Sources(std::mem::take(&mut self.results)));
+            steps.push(ResponseEvent::Sources(std::mem::take(&mut self.results)));
         }
-        steps.push(Step::End { usage: self.usage });
+        steps.push(ResponseEvent::End { usage: self.usage });
         Ok(())
     }
 }
 
 impl Reader for ResponsesReader {
-    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<Step<'a>>) -> Result<(), Bad> {
+    fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if self.ended || data.trim_ascii() == b"[DONE]" {
             return Ok(());
         }
-        let event: Event<'a> = read(data).ok_or(Bad::Unreadable)?;
+        let event: Event<'a> = read(data).ok_or(EventError::Unreadable)?;
         self.take(event, data, steps)
     }
 
@@ -354,13 +359,13 @@ impl Reader for ResponsesReader {
     }
 }
 
-fn logprobs<'a>(block: u64, raw: Option<&'a RawValue>, steps: &mut Vec<Step<'a>>) {
+fn logprobs<'a>(block: u64, raw: Option<&'a RawValue>, steps: &mut Vec<ResponseEvent<'a>>) {
     let told = raw.filter(|raw| raw.get().starts_with('[') && raw.get() != "[]");
-    steps.extend(told.map(|raw| Step::Logprobs { block, content: Cow::Borrowed(raw) }));
+    steps.extend(told.map(|raw| ResponseEvent::Logprobs { block, content: Cow::Borrowed(raw) }));
 }
 
-fn cite<'a>(block: u64, annotations: impl Iterator<Item = &'a RawValue>, steps: &mut Vec<Step<'a>>) {
+fn cite<'a>(block: u64, annotations: impl Iterator<Item = &'a RawValue>, steps: &mut Vec<ResponseEvent<'a>>) {
     for made in annotations.filter_map(citation) {
-        steps.push(Step::Aside { block, aside: Aside::Citation(Cow::Owned(made)) });
+        steps.push(ResponseEvent::Aside { block, aside: Aside::Citation(Cow::Owned(made)) });
     }
 }

@@ -2,7 +2,7 @@
 
 use super::ask::asked_size;
 use crate::adapter::{Call, Failure, Reply};
-use crate::failure::{self, Trouble};
+use crate::failure::{self, ProviderError};
 use bytes::Bytes;
 use gateway_domain::Usage;
 use gateway_domain::usage::{PictureSize, UsageDetail};
@@ -36,7 +36,7 @@ pub(super) fn list(slug: &'static str, call: &Call<'_>, pictures: &[Picture<'_>]
 }
 
 pub(super) fn unreadable(slug: &str, call: &Call<'_>, body: &Bytes) -> Failure {
-    match Trouble::read(body).filter(|trouble| !trouble.message.starts_with('{')) {
+    match ProviderError::read(body).filter(|trouble| !trouble.message.starts_with('{')) {
         Some(trouble) => trouble.tell(slug, trouble.status(), call.dialect),
         None => failure::unreadable(slug, "the answer", body, call.dialect),
     }
@@ -46,7 +46,8 @@ pub(super) fn unreadable(slug: &str, call: &Call<'_>, body: &Bytes) -> Failure {
 pub(super) fn filtered(slug: &str, call: &Call<'_>) -> Failure {
     let kind = Some("invalid_request_error".to_owned());
     let code = json!("content_policy_violation");
-    let trouble = Trouble { kind, code, ..Trouble::new("the picture was withheld by the provider's filter") };
+    let trouble =
+        ProviderError { kind, code, ..ProviderError::new("the picture was withheld by the provider's filter") };
     trouble.tell(slug, 400, call.dialect)
 }
 

@@ -1,7 +1,7 @@
 //! Content blocks of Messages as parts of chat.
 
 use super::super::build::{self, Parts};
-use super::super::{Adjusted, Room, refused};
+use super::super::{Adjusted, ChatForm, refused};
 use crate::wire::Text;
 use gateway_domain::Fault;
 use serde::Deserialize;
@@ -74,12 +74,12 @@ pub(super) fn of<'a>(raw: &'a RawValue, place: &str) -> Result<Vec<Block<'a>>, F
 /// Adds a block of the user's, or of a result.
 pub(super) fn part<'a>(
     block: Block<'a>,
-    room: Room,
+    room: ChatForm,
     place: &str,
     parts: &mut Parts<'a>,
     adjusted: &mut Adjusted,
 ) -> Result<(), Fault> {
-    let cache_control = block.cache_control.filter(|_| room == Room::Full);
+    let cache_control = block.cache_control.filter(|_| room == ChatForm::Extended);
     match &*block.kind.0 {
         "text" => {
             let text = block.text.ok_or_else(|| refused(format!("{place}.text"), "is needed"))?.0;
@@ -118,12 +118,12 @@ pub(super) fn part<'a>(
 
 fn document<'a>(
     block: Block<'a>,
-    room: Room,
+    room: ChatForm,
     place: &str,
     parts: &mut Parts<'a>,
     adjusted: &mut Adjusted,
 ) -> Result<(), Fault> {
-    let cache_control = block.cache_control.filter(|_| room == Room::Full);
+    let cache_control = block.cache_control.filter(|_| room == ChatForm::Extended);
     adjusted.note_if("messages.citations", cites(block.citations));
     let source = source(block.source, place)?;
     let title = block.title.map(|t| t.0);
@@ -148,7 +148,7 @@ fn document<'a>(
                 part(block, room, &format!("{place}.source.content[{k}]"), parts, adjusted)?;
             }
         }
-        "url" if room == Room::Full => {
+        "url" if room == ChatForm::Extended => {
             let url = source.url.ok_or_else(|| refused(format!("{place}.source.url"), "is needed"))?;
             parts.push(build::file("file_url", url.0, title), cache_control);
         }

@@ -1,7 +1,7 @@
 //! Input items of Responses as chat messages: what one turn said and called is one message.
 
 use super::super::build::{self, Answer, Parts};
-use super::super::{Adjusted, Room, refused};
+use super::super::{Adjusted, ChatForm, refused};
 use crate::adapter::Call;
 use crate::wire::Text;
 use crate::wire::tree::Tree;
@@ -65,7 +65,7 @@ struct Part<'a> {
 
 pub(super) fn messages<'a>(
     input: &'a RawValue,
-    to: (&Call<'_>, Room),
+    to: (&Call<'_>, ChatForm),
     out: &mut Vec<Tree<'a>>,
     adjusted: &mut Adjusted,
 ) -> Result<(), Fault> {
@@ -129,7 +129,7 @@ pub(super) fn messages<'a>(
     Ok(())
 }
 
-fn message<'a>(content: Option<&'a RawValue>, role: &str, room: Room, place: &str) -> Result<Tree<'a>, Fault> {
+fn message<'a>(content: Option<&'a RawValue>, role: &str, room: ChatForm, place: &str) -> Result<Tree<'a>, Fault> {
     let role = match role {
         "user" => "user",
         "system" => "system",
@@ -137,7 +137,7 @@ fn message<'a>(content: Option<&'a RawValue>, role: &str, room: Room, place: &st
         _ => return Err(refused(format!("{place}.role"), "must be user, assistant, system or developer")),
     };
     let parts = parts(content, room, &format!("{place}.content"))?;
-    let content = parts.content(role != "user" && room == Room::Plain).unwrap_or_else(|| Tree::text(""));
+    let content = parts.content(role != "user" && room == ChatForm::OpenAi).unwrap_or_else(|| Tree::text(""));
     Ok(Tree::map([("role", Tree::text(role)), ("content", content)]))
 }
 
@@ -163,7 +163,7 @@ fn said<'a>(content: Option<&'a RawValue>, place: &str, answer: &mut Answer<'a>)
     Ok(())
 }
 
-fn parts<'a>(content: Option<&'a RawValue>, room: Room, place: &str) -> Result<Parts<'a>, Fault> {
+fn parts<'a>(content: Option<&'a RawValue>, room: ChatForm, place: &str) -> Result<Parts<'a>, Fault> {
     let mut all = Parts::default();
     let Some(raw) = content else { return Ok(all) };
     if raw.get().starts_with('"') {
@@ -186,7 +186,7 @@ fn parts<'a>(content: Option<&'a RawValue>, room: Room, place: &str) -> Result<P
                 let name = part.filename.map(|t| t.0);
                 let file = match (part.file_data, part.file_url, part.file_id) {
                     (Some(data), ..) => build::file("file_data", data.0, name),
-                    (_, Some(url), _) if room == Room::Full => build::file("file_url", url.0, name),
+                    (_, Some(url), _) if room == ChatForm::Extended => build::file("file_url", url.0, name),
                     (_, Some(_), _) => return Err(refused(at(".file_url"), "is not fetched; send file_data")),
                     (.., Some(id)) => build::file("file_id", id.0, name),
                     _ => return Err(refused(at(".file_data"), "is needed")),

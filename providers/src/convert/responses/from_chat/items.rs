@@ -1,6 +1,6 @@
 //! The conversation as items: what a turn said is a message, each call that it made an item of its own.
 
-use super::Room;
+use super::ChatForm;
 use crate::convert::asked::{self, Adjusted, Place, refused};
 use crate::wire::chat;
 use crate::wire::tree::Tree;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 pub(super) fn items<'a>(
     messages: &[chat::Message<'a>],
-    room: Room,
+    room: ChatForm,
     adjusted: &mut Adjusted,
 ) -> Result<Vec<Tree<'a>>, Fault> {
     let mut out = Vec::with_capacity(messages.len());
@@ -59,7 +59,7 @@ pub(super) fn items<'a>(
 /// What it thought is bound to whom it was told; a client of chat cannot carry it here.
 fn assistant<'a>(
     message: &chat::Message<'a>,
-    (i, room): (usize, Room),
+    (i, room): (usize, ChatForm),
     out: &mut Vec<Tree<'a>>,
     adjusted: &mut Adjusted,
 ) -> Result<(), Fault> {
@@ -139,13 +139,18 @@ fn one(mut content: Vec<Said<'_>>) -> Option<Tree<'_>> {
 
 fn content<'a>(
     raw: Option<&'a RawValue>,
-    (i, room): (usize, Room),
+    (i, room): (usize, ChatForm),
     adjusted: &mut Adjusted,
 ) -> Result<Vec<Said<'a>>, Fault> {
     asked::content(raw, i, Said::Text, |raw, place| part(raw, place, room, adjusted))
 }
 
-fn part<'a>(raw: &'a RawValue, place: Place, room: Room, adjusted: &mut Adjusted) -> Result<Option<Said<'a>>, Fault> {
+fn part<'a>(
+    raw: &'a RawValue,
+    place: Place,
+    room: ChatForm,
+    adjusted: &mut Adjusted,
+) -> Result<Option<Said<'a>>, Fault> {
     let part = place.read(raw)?;
     adjusted.note_if("cache_control", part.cache_control.is_some());
     match &*part.kind.0 {

@@ -1,6 +1,6 @@
 //! Tool calls of one choice, counted from 0 without gaps, whatever numbers and ids the server gives.
 
-use crate::answer::Step;
+use crate::answer::ResponseEvent;
 use crate::wire::{Text, read};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -46,7 +46,7 @@ impl Calls {
         !self.0.is_empty()
     }
 
-    pub(super) fn take<'a>(&mut self, called: Called<'a>, steps: &mut Vec<Step<'a>>) {
+    pub(super) fn take<'a>(&mut self, called: Called<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         let id = called.id.map(|t| t.0).filter(|id| !id.is_empty());
         let (name, arguments) = called.function.map_or((None, None), |f| (f.name, f.arguments));
         let name = name.map(|t| t.0).filter(|name| !name.is_empty());
@@ -57,14 +57,14 @@ impl Calls {
                 let id = id.unwrap_or_else(|| Cow::Owned(format!("call_{call}")));
                 self.0.push(Call { index: called.index, id: id.to_string(), argued: false });
                 let name = name.unwrap_or_default();
-                steps.push(Step::ToolOpen { call: call as u64, id, name, signature: None });
+                steps.push(ResponseEvent::ToolOpen { call: call as u64, id, name, signature: None });
                 call
             }
         };
         let fragment = arguments.map(text_of).filter(|text| !text.is_empty());
         if let Some(fragment) = fragment {
             self.0[call].argued = true;
-            steps.push(Step::ToolArguments { call: call as u64, fragment });
+            steps.push(ResponseEvent::ToolArguments { call: call as u64, fragment });
         }
     }
 
@@ -80,10 +80,10 @@ impl Calls {
     }
 
     /// A call without arguments has an empty object of them.
-    pub(super) fn close(&mut self, steps: &mut Vec<Step<'_>>) {
+    pub(super) fn close(&mut self, steps: &mut Vec<ResponseEvent<'_>>) {
         for (call, state) in (0..).zip(&mut self.0) {
             if !std::mem::replace(&mut state.argued, true) {
-                steps.push(Step::ToolArguments { call, fragment: Cow::Borrowed("{}") });
+                steps.push(ResponseEvent::ToolArguments { call, fragment: Cow::Borrowed("{}") });
             }
         }
     }

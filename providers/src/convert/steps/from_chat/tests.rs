@@ -10,13 +10,13 @@ fn told(events: &[&str]) -> Vec<String> {
         let mut steps = Vec::new();
         let outcome = reader.event(event.as_bytes(), &mut steps);
         all.extend(steps.iter().map(|step| match step {
-            Step::Open { model, .. } => format!("open {}", model.as_deref().unwrap_or_default()),
-            Step::Text { block, text } => format!("text {block} {text}"),
-            Step::Reasoning { block, text } => format!("reasoning {block} {text}"),
-            Step::ToolOpen { call, id, name, .. } => format!("call {call} {id} {name}"),
-            Step::ToolArguments { call, fragment } => format!("arguments {call} {fragment}"),
-            Step::Finish { standard, .. } => format!("finish {standard}"),
-            Step::End { usage } => format!("end {}", usage.is_some()),
+            ResponseEvent::Open { model, .. } => format!("open {}", model.as_deref().unwrap_or_default()),
+            ResponseEvent::Text { block, text } => format!("text {block} {text}"),
+            ResponseEvent::Reasoning { block, text } => format!("reasoning {block} {text}"),
+            ResponseEvent::ToolOpen { call, id, name, .. } => format!("call {call} {id} {name}"),
+            ResponseEvent::ToolArguments { call, fragment } => format!("arguments {call} {fragment}"),
+            ResponseEvent::Finish { standard, .. } => format!("finish {standard}"),
+            ResponseEvent::End { usage } => format!("end {}", usage.is_some()),
             other => format!("{other:?}"),
         }));
         all.extend(outcome.err().map(|bad| format!("{bad:?}")));
