@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 import time
 
-from rig.contenders import (AllInProcess, AllOnRedis, Bare, CostOnRedis, Gateway, InProcess, Nginx, OnRedis, RecordsOff,
-                            RecordsOn, TokensOnRedis, Unlimited, Upstream, build)
+from rig.contenders import (AllInProcess, AllOnRedis, Bare, CostOnRedis, Gateway, Guarded, InProcess, Nginx, OnRedis,
+                            RecordsOff, RecordsOn, TokensOnRedis, Unlimited, Upstream, build)
 from rig.processes import CPUS, note, stop_all
 from rig.table import add_ttft, ratio, table
 

@@ -157,3 +157,32 @@ impl Drop for Unsent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guardrails::fixture::{guarded, guardrail, outside};
+    use gateway_guardrails::Shape;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn of_ten_thousand_at_once_a_thousand_run_and_the_rest_is_shed_and_counted() {
+        let (runner, outside, began) = (BesideRunner::new(Handle::current()), outside(), Instant::now());
+        let checks = json!([{"id": "contains", "parameters": {"words": ["x"], "operator": "none"}}]);
+        let rules = vec![guardrail(&checks, &json!({"async": true}))];
+        let target = guarded(rules.clone(), Shape::Chat);
+        let body = json!({"choices": [{"message": {"role": "assistant", "content": "fine"}}]}).to_string();
+        let judge = |_| {
+            let subject = target.answering(body.clone().into(), Shape::Chat);
+            runner.judge(&outside, rules.clone(), &target, subject)
+        };
+        let beside: Vec<BesideHooks> = (0..10_000).filter_map(judge).collect();
+        assert_eq!((beside.len(), runner.under_way(), runner.shed()), (MOST, MOST as u64, 10_000 - MOST as u64));
+        for judged in beside {
+            assert_eq!(judged.results.await.expect("no panic").len(), 1);
+        }
+        assert_eq!((runner.under_way(), runner.waiting()), (0, 0));
+        assert!(judge(0).is_some(), "there is room again");
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
+}

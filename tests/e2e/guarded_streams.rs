@@ -360,6 +360,37 @@ async fn more_than_is_held_fails_the_check() {
     assert_eq!((soft.said().len(), is_done(&soft)), (5 << 20, true), "all of it arrives");
 }
 
+/// A key may hold a quarter of a megabyte here, whatever it is that is held.
+#[tokio::test]
+async fn what_is_held_to_be_judged_counts_among_the_bytes_of_bodies() {
+    let gateway = Gateway::with(&["--max-buffered-bytes", "1MiB", "--max-body", "256KiB"]).await;
+    let piece = "word ".repeat(13 << 10);
+    let (long, short) = (says(&[piece.as_str(); 10]).await, says(&[piece.as_str(); 2]).await);
+    let counts = |more: Value| json!([with(json!({ "default.wordCount": { "minWords": 1 } }), more)]);
+    for (mode, more) in [
+        ("after", json!({ "stream": "after" })),
+        ("async", json!({ "async": true })),
+        ("hold", json!({ "stream": "hold" })),
+    ] {
+        for (upstream, fits) in [(&short, true), (&long, false)] {
+            let trace = format!("{mode}-{fits}");
+            let config = guarded(upstream, counts(more.clone()));
+            let call = gateway.chat().config(&config).header("x-gateway-trace-id", &trace).json(&asks());
+            let answer = call.send().await.expect(if mode == "hold" && !fits { 246 } else { 200 });
+            let pieces = if fits { 2 } else { 10 };
+            assert_eq!((answer.said().len(), is_done(&answer)), (piece.len() * pieces, true), "{trace}");
+            let told = record(&gateway, &trace).await["hook_results"].to_string();
+            assert_eq!(told.contains("HoldLimit"), !fits, "{trace}: {told}");
+        }
+    }
+    let denied = ask(&gateway, &guarded(&long, counts(json!({ "stream": "hold", "deny": true })))).await.expect(446);
+    assert!(denied.text().contains("HoldLimit"), "{}", denied.text());
+    eventually("all of it is given back", || async {
+        gateway.metrics().await.lines().any(|line| line == "gateway_buffered_bytes 0").then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_passes_through_is_held_whole() {
     let gateway = Gateway::start().await;

@@ -243,11 +243,21 @@ const CASES: &[GuardrailCase] = &[
         "one that holds holds for all",
         &["guarded_streams::a_held_answer_falls_back_and_a_denied_one_is_clean"],
     ),
-    GuardrailCase(59, "more than is held", &["guarded_streams::more_than_is_held_fails_the_check"]),
+    GuardrailCase(
+        59,
+        "more than is held",
+        &[
+            "guarded_streams::more_than_is_held_fails_the_check",
+            "guarded_streams::what_is_held_to_be_judged_counts_among_the_bytes_of_bodies",
+        ],
+    ),
     GuardrailCase(
         60,
         "what is shed is counted",
-        &["guardrail_cases::more_asynchronous_guardrails_than_may_run_are_shed_and_counted"],
+        &[
+            "guardrail_cases::more_asynchronous_guardrails_than_may_run_are_shed_and_counted",
+            "src/guardrails/background.rs::of_ten_thousand_at_once_a_thousand_run_and_the_rest_is_shed_and_counted",
+        ],
     ),
 ];
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// A judged answer before any of it went down.
 enum HeldAnswer {
     Whole(HeldEvents),
-    /// Longer than what is held: what is behind these events was not read.
+    /// Longer than what is held, or than there is room for: what is behind these events was not read.
     TooLong(HeldEvents),
     Broken(Outcome),
 }
@@ -237,8 +237,8 @@ async fn collect(
         if !events.push(&bytes) {
             return HeldAnswer::TooLong(events);
         }
-        if let Err(fault) = permit.grow_to(events.bytes()) {
-            return HeldAnswer::Broken(Outcome::Fault(fault));
+        if permit.grow_to(events.bytes()).is_err() {
+            return HeldAnswer::TooLong(events);
         }
     }
     HeldAnswer::Whole(events)
