@@ -49,6 +49,8 @@ pub(crate) struct Target {
     pub(crate) interval: Duration,
     /// Attributes of the resource.
     pub(crate) resource: Vec<(String, String)>,
+    /// By which clients reach the proxy port.
+    pub(crate) scheme: &'static str,
 }
 
 impl Target {
@@ -72,7 +74,7 @@ impl Target {
             value.set_sensitive(true);
             map.append(name, value);
         }
-        Ok(Self { endpoint: endpoint.to_owned(), headers: map, interval, resource })
+        Ok(Self { endpoint: endpoint.to_owned(), headers: map, interval, resource, scheme: "http" })
     }
 }
 
@@ -213,7 +215,7 @@ impl Exporter {
                     Ok(_) => {}
                 }
             }
-            let told = spans::request(&batch, &self.resource);
+            let told = spans::request(&batch, &self.resource, self.target.scheme);
             let taken = self.push("/v1/traces", told.encode_to_vec()).await;
             let fate = if taken { &self.fates.exported } else { &self.fates.dropped };
             fate.fetch_add(batch.len() as u64, Ordering::Relaxed);

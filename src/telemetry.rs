@@ -80,7 +80,10 @@ pub(crate) fn otlp(
     let given =
         otlp::pairs(&settings.otlp_resource.join(",")).ok_or("--otlp-resource must be name=value,name=value")?;
     let resource = otlp::resource("gateway", given);
-    let target = Target::parse(endpoint, settings.otlp_headers.as_deref(), settings.otlp_interval.0, resource)?;
+    let mut target = Target::parse(endpoint, settings.otlp_headers.as_deref(), settings.otlp_interval.0, resource)?;
+    if settings.tls_cert.is_some() {
+        target.scheme = "https";
+    }
     let outbound = Outbound::new(trusted.clone()).map_err(|e| format!("the outbound client: {e}"))?;
     let made = Otlp::new(target, outbound, metrics).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     made.0.tell(parts);

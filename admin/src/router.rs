@@ -242,9 +242,15 @@ fn pattern(path: &'static str) -> Pattern {
     Pattern { segments, is_open: path.contains("{*") }
 }
 
+/// Where nearly all requests of the proxy port go, so that they are told by a glance. None is the control plane's.
+const BUSY: [&str; 5] = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/embeddings", "/v1/completions"];
+
 /// True for what the proxy port hands over to this service: every path of the contract by whatever method, served or
 /// not, and what lies below first segments that no provider uses. Below `/v1/proxy` nothing is.
 pub fn is_control_plane(method: &Method, path: &str) -> bool {
+    if BUSY.contains(&path) {
+        return false;
+    }
     let Some(path) = contract::straight(path) else { return false };
     let method = if method == Method::HEAD { &Method::GET } else { method };
     if method == Method::GET && path.strip_prefix('/').is_some_and(|path| ROOTS.iter().any(|p| fits(p, path))) {
@@ -266,6 +272,14 @@ fn fits(pattern: &Pattern, path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_busy_path_is_the_control_planes() {
+        for path in BUSY {
+            let straight = contract::straight(path).expect("a plain path");
+            assert!(contract::find(&straight).is_none(), "{path}");
+        }
+    }
 
     #[test]
     fn the_proxy_port_keeps_what_is_not_the_control_planes() {

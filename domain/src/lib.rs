@@ -17,6 +17,7 @@ pub mod operation;
 pub mod path;
 pub mod ports;
 pub mod price;
+pub mod quote;
 pub mod record;
 pub mod resource;
 pub mod scope;

@@ -16,8 +16,13 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Sta
 const REMOTE_PARENT: u32 = 0x300;
 const KNOWN_PARENT: u32 = 0x100;
 
-pub(super) fn request(records: &[Box<LogRecord>], resource: &Resource) -> ExportTraceServiceRequest {
-    let spans = records.iter().flat_map(|r| of(r)).collect();
+/// `scheme` is that of the proxy port.
+pub(super) fn request(
+    records: &[Box<LogRecord>],
+    resource: &Resource,
+    scheme: &'static str,
+) -> ExportTraceServiceRequest {
+    let spans = records.iter().flat_map(|r| of(r, scheme)).collect();
     let scoped = ScopeSpans { scope: Some(scope()), spans, schema_url: SCHEMA.into() };
     ExportTraceServiceRequest {
         resource_spans: vec![ResourceSpans {
@@ -28,14 +33,14 @@ pub(super) fn request(records: &[Box<LogRecord>], resource: &Resource) -> Export
     }
 }
 
-fn of(r: &LogRecord) -> Vec<Span> {
+fn of(r: &LogRecord, scheme: &'static str) -> Vec<Span> {
     let Some(trace) = r.trace.as_deref() else { return Vec::new() };
     let mut spans = Vec::with_capacity(2);
     if !r.provider.is_empty() {
         spans.push(call(r, trace));
     }
     if r.last {
-        spans.push(server(r, trace));
+        spans.push(server(r, trace, scheme));
     }
     spans
 }
@@ -64,13 +69,13 @@ fn status(r: &LogRecord, from: u16) -> Option<Status> {
     failed.then(|| Status { code: StatusCode::Error.into(), message: r.fault.unwrap_or_default().to_owned() })
 }
 
-fn server(r: &LogRecord, trace: &Trace) -> Span {
+fn server(r: &LogRecord, trace: &Trace, scheme: &'static str) -> Span {
     let route = template(&r.method, &r.path);
     let mut attributes = vec![
         text("http.request.method", &r.method),
         text("http.route", &route),
         text("url.path", &r.path),
-        text("url.scheme", "http"),
+        text("url.scheme", scheme),
         number("http.response.status_code", r.status.into()),
         number("http.request.body.size", r.request_bytes),
         number("http.response.body.size", r.response_bytes),

@@ -363,6 +363,11 @@ pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fa
     if is_websocket(session) {
         return Ok(Way::Relay);
     }
+    // What nearly everybody sends is told by one look.
+    let plain = |name, value: &[u8]| session.get_header(name).is_some_and(|told| told.as_bytes() == value);
+    if plain(header::CONTENT_TYPE, b"application/json") && session.get_header(header::CONTENT_ENCODING).is_none() {
+        return Ok(Way::Exchange);
+    }
     if session.downstream_session.is_body_empty() {
         return Ok(Way::Exchange);
     }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-const BATCH: usize = 1_024;
+const BATCH: usize = 4_096;
+/// From one shipment to the next that is not full: a store takes few large ones for less than many small.
+const PACE: Duration = Duration::from_millis(200);
 /// New records are told of; this is for those of processes that ended.
 const IDLE: Duration = Duration::from_secs(2);
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -44,6 +46,7 @@ impl Shipping {
 
     pub(super) fn run(mut self) {
         loop {
+            let began = Instant::now();
             match self.shipper.take(BATCH) {
                 Ok(Some(shipment)) => {
                     if !self.deliver(&shipment) {
@@ -51,6 +54,9 @@ impl Shipping {
                         return;
                     }
                     self.shipper.confirm(&shipment);
+                    if !shipment.is_full {
+                        self.collect(began);
+                    }
                 }
                 Ok(None) if self.is_ending() => return,
                 Ok(None) => {
@@ -65,6 +71,13 @@ impl Shipping {
                     std::thread::park_timeout(LONGEST_WAIT);
                 }
             }
+        }
+    }
+
+    /// Lets records come together, unless the process ends.
+    fn collect(&self, began: Instant) {
+        while let Some(left) = PACE.checked_sub(began.elapsed()).filter(|_| !self.is_ending()) {
+            std::thread::park_timeout(left);
         }
     }
 

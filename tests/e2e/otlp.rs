@@ -1,6 +1,9 @@
 //! Traces and metrics as a collector gets them, decoded with the published protocol crate; trace context in and out.
 
-use crate::harness::{Gateway, Upstream, eventually, hello, reply, with};
+use crate::harness::call::Call;
+use crate::harness::gateway::target;
+use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, eventually, hello, reply, with};
+use crate::tls::{client, secure};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
@@ -110,6 +113,17 @@ async fn a_call_becomes_spans_with_the_attributes_of_the_conventions() {
     let sent = upstream.only();
     let parent = sent.header("traceparent").expect("the trace goes on upstream");
     assert_eq!(parent, format!("00-{}-{}-01", hex(&client.trace_id), hex(&client.span_id)));
+}
+
+#[tokio::test]
+async fn a_span_says_by_which_scheme_its_client_came() {
+    let (collector, upstream) = (collector().await, Upstream::replying(|_| reply::chat("hi")).await);
+    let gateway = secure(&["--otlp-endpoint", &collector.url().replace("/v1", "/")]).await;
+    let url = format!("https://localhost:{}/v1/chat/completions", gateway.proxy.port());
+    let call = Call::new(&client(false), "POST", &url).key(WORKSPACE_KEY).config(&target(&upstream));
+    call.json(&hello()).send().await.expect(200);
+    let server = spans(&collector, 2, 1).await.remove(0);
+    assert_eq!(text(&server.attributes, "url.scheme").as_deref(), Some("https"));
 }
 
 #[tokio::test]

@@ -4,14 +4,15 @@ use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, gateway::target, hello, r
 use serde_json::json;
 use std::path::Path;
 
-async fn secure() -> Gateway {
+pub(crate) async fn secure(flags: &[&str]) -> Gateway {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/tls");
     let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
-    Gateway::with(&["--tls-cert", &cert.display().to_string(), "--tls-key", &key.display().to_string()]).await
+    let (cert, key) = (cert.display().to_string(), key.display().to_string());
+    Gateway::with(&[&["--tls-cert", &cert, "--tls-key", &key], flags].concat()).await
 }
 
 /// A client that trusts the test certificate only.
-fn client(http2: bool) -> reqwest::Client {
+pub(crate) fn client(http2: bool) -> reqwest::Client {
     let pem = include_bytes!("../harness/tls/cert.pem");
     let builder = reqwest::Client::builder().no_proxy().tls_built_in_root_certs(false);
     let builder = builder.add_root_certificate(reqwest::Certificate::from_pem(pem).expect("a certificate"));
@@ -20,7 +21,7 @@ fn client(http2: bool) -> reqwest::Client {
 
 #[tokio::test]
 async fn both_versions_of_http_are_served() {
-    let gateway = secure().await;
+    let gateway = secure(&[]).await;
     let upstream = Upstream::replying(|seen| {
         if seen.json()["stream"] == true { reply::stream(&["over ", "tls"]) } else { reply::chat("over tls") }
     })
@@ -40,7 +41,7 @@ async fn both_versions_of_http_are_served() {
 
 #[tokio::test]
 async fn a_large_body_without_length_passes_over_http2() {
-    let gateway = secure().await;
+    let gateway = secure(&[]).await;
     let upstream = Upstream::replying(|_| reply::chat("hi")).await;
     let body = with(hello(), json!({ "filler": "x".repeat(1 << 20) })).to_string();
     let pieces: Vec<Result<Vec<u8>, std::io::Error>> = body.as_bytes().chunks(10_000).map(|p| Ok(p.to_vec())).collect();
@@ -53,7 +54,7 @@ async fn a_large_body_without_length_passes_over_http2() {
 
 #[tokio::test]
 async fn a_broken_stream_does_not_end_cleanly_over_http2() {
-    let gateway = secure().await;
+    let gateway = secure(&[]).await;
     let upstream = Upstream::scripted(|mut peer| async move {
         peer.request().await;
         peer.send([reply::STREAM, &reply::role(), &reply::delta("half")].concat()).await;
@@ -69,7 +70,7 @@ async fn a_broken_stream_does_not_end_cleanly_over_http2() {
 
 #[tokio::test]
 async fn bodies_that_stream_up_pass_over_http2_and_are_held_to_their_clocks() {
-    let gateway = secure().await;
+    let gateway = secure(&[]).await;
     let body: Vec<u8> = std::iter::repeat_n(*b"0123456789abcdef", 256 << 10).flatten().collect();
     let url = format!("https://localhost:{}/v1/audio/transcriptions", gateway.proxy.port());
     let send = async |config: &serde_json::Value| {

@@ -4,7 +4,7 @@
 
 use super::rules::{self, Rule, Shape};
 use super::{Peek, includes_usage};
-use memchr::memchr2;
+use crate::quote;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -216,7 +216,7 @@ impl<'b> Scan<'b> {
         let mut at = start + 1;
         loop {
             let rest = &self.body[at..];
-            let found = memchr2(b'"', b'\\', rest)?;
+            let found = quote::find(rest)?;
             if !self.is_smooth && rest[..found].iter().fold(u8::MAX, |least, byte| least.min(*byte)) < b' ' {
                 return None;
             }

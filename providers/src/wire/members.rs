@@ -2,7 +2,7 @@
 //! quotes and brackets alone. Knows no names. What it gives is to be parsed by whoever wants it; text that is no JSON gives
 //! an error or values that do not parse, never a value of another member.
 
-use memchr::memchr2;
+use gateway_domain::quote;
 
 /// Not an object as JSON has it, or a key with escapes in it, which wants a real parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl<'j> Members<'j> {
             }
             byte = next(bytes, &mut at).ok_or(Odd)?;
         }
-        let length = memchr2(b'"', b'\\', &bytes[at..]).filter(|_| byte == b'"').ok_or(Odd)?;
+        let length = quote::find(&bytes[at..]).filter(|_| byte == b'"').ok_or(Odd)?;
         let key = &self.json[at..at + length];
         at += length;
         if bytes[at] != b'"' {
@@ -141,7 +141,7 @@ fn pass(json: &[u8], from: usize) -> Result<usize, Odd> {
 fn pass_string(json: &[u8], mut from: usize) -> Result<usize, Odd> {
     loop {
         let rest = json.get(from..).ok_or(Odd)?;
-        let at = memchr2(b'"', b'\\', rest).ok_or(Odd)?;
+        let at = quote::find(rest).ok_or(Odd)?;
         if rest[at] == b'"' {
             return Ok(from + at + 1);
         }

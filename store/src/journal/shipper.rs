@@ -16,6 +16,8 @@ const LARGEST: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct Shipment {
     pub records: Vec<LogRecord>,
+    /// No more could be taken at once.
+    pub is_full: bool,
     segment: u64,
     to: u64,
 }
@@ -62,7 +64,8 @@ impl Shipper {
             shelf.set_in_flight(&records);
             drop(shelf);
             if !records.is_empty() {
-                return Ok(Some(Shipment { records, segment: number, to }));
+                let is_full = seen == most || to - from >= LARGEST;
+                return Ok(Some(Shipment { records, is_full, segment: number, to }));
             }
             self.confirm_up_to(number, to.max(len));
         }

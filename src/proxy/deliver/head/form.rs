@@ -33,6 +33,9 @@ pub(super) enum Figure {
     Reset,
 }
 
+/// Headers of an answer, nearly always.
+const ROOM: usize = 24;
+
 pub(super) const KINDS: [Kind; 2] = [Kind::Requests, Kind::Tokens];
 const FIGURES: [Figure; 3] = [Figure::Limit, Figure::Remaining, Figure::Reset];
 
@@ -144,7 +147,8 @@ impl Forms {
 
 impl Form {
     fn new<'n>(choice: Choice, names: impl Fn(Slot) -> &'n Names) -> Self {
-        let mut map = HeaderMap::new();
+        // With room for what is put behind the copies.
+        let mut map = HeaderMap::with_capacity(ROOM);
         let wanted = choice.slots();
         for slot in &wanted {
             for name in bare(*slot).map_or_else(|| names(*slot).as_slice(), std::slice::from_ref) {
