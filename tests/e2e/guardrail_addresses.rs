@@ -147,11 +147,13 @@ async fn inside() -> (String, Arc<AtomicUsize>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.2:0").await.expect("a listener");
     let (port, calls) = (listener.local_addr().expect("bound").port(), Arc::<AtomicUsize>::default());
     let count = calls.clone();
-    tokio::spawn(async move {
+    let mut listening = tokio::task::JoinSet::new();
+    listening.spawn(async move {
         while listener.accept().await.is_ok() {
             count.fetch_add(1, SeqCst);
         }
     });
+    listening.detach_all();
     (format!("127.0.0.2:{port}"), calls)
 }
 
@@ -162,12 +164,12 @@ async fn judged(gateway: &Gateway, check: &Value, body: &Value) -> Value {
     told["hook_results"]["before_request_hooks"][0]["checks"][0].clone()
 }
 
-fn asking(content: Value) -> Value {
+fn asking(content: &Value) -> Value {
     json!({ "model": "m", "messages": [{ "role": "user", "content": content }] })
 }
 
 fn image(url: &str) -> Value {
-    asking(json!([{ "type": "text", "text": "look" }, { "type": "image_url", "image_url": { "url": url } }]))
+    asking(&json!([{ "type": "text", "text": "look" }, { "type": "image_url", "image_url": { "url": url } }]))
 }
 
 #[tokio::test]
@@ -192,7 +194,7 @@ async fn a_name_that_leads_inside_is_not_dialled() {
         assert!(told["error"].is_object(), "{check}: {told}");
     }
     let text = json!({ "default.validUrls": {} });
-    assert_eq!(judged(&gateway, &text, &asking(json!(format!("see {url}")))).await["verdict"], false);
+    assert_eq!(judged(&gateway, &text, &asking(&json!(format!("see {url}")))).await["verdict"], false);
     let inlined = judged(&gateway, &json!({ "default.inlineImageUrls": {} }), &image(&url)).await;
     let why = inlined["error"]["message"].as_str().expect("a message");
     assert!(why.contains("no address that may be called"), "{inlined}");
@@ -211,7 +213,7 @@ async fn redirects_lead_nowhere_inside() {
         let hook = judged(&gateway, &json!({ "default.webhook": { "webhookURL": leads.url() } }), &hello()).await;
         assert_eq!(hook["error"]["name"], "HttpError", "{place}: a webhook follows none: {hook}");
         let began = std::time::Instant::now();
-        let text = asking(json!(format!("see {}", leads.url())));
+        let text = asking(&json!(format!("see {}", leads.url())));
         let valid = judged(&gateway, &json!({ "default.validUrls": {} }), &text).await;
         assert_eq!((&valid["verdict"], &valid["error"]), (&json!(false), &Value::Null), "{place}: {valid}");
         let shown = judged(&gateway, &json!({ "default.inlineImageUrls": {} }), &image(&leads.url())).await;
@@ -237,7 +239,7 @@ async fn addresses_that_clients_write_are_called_no_more_freely() {
         assert!(told["error"].is_object(), "{host}: {told}");
         for only_dns in [false, true] {
             let check = json!({ "default.validUrls": { "onlyDNS": only_dns } });
-            let told = judged(&gateway, &check, &asking(json!(format!("see {host}")))).await;
+            let told = judged(&gateway, &check, &asking(&json!(format!("see {host}")))).await;
             assert_eq!(told["verdict"], false, "{host}: {told}");
         }
         assert!(began.elapsed() < std::time::Duration::from_secs(8), "{host}");

@@ -114,13 +114,14 @@ async fn a_request_under_way_keeps_the_guardrail_that_it_began_with() {
     let slug = saved["slug"].as_str().or_else(|| saved["data"]["slug"].as_str()).expect("a slug").to_owned();
     let config = with(target(&upstream), json!({ "input_guardrails": [slug] }));
     let call = gateway.chat().config(&config).json(&hello());
-    let under_way = tokio::spawn(async move { call.send().await });
+    let mut under_way = tokio::task::JoinSet::new();
+    under_way.spawn(async move { call.send().await });
     eventually("the webhook was asked", || async { (hook.seen().len() == 1).then_some(()) }).await;
     let words = json!([{ "id": "default.contains", "parameters": { "words": ["hello"], "operator": "none" } }]);
     gateway.admin().put(&format!("/guardrails/{slug}"), &json!({ "checks": words })).await.expect(200);
     ask(&gateway, &config, &hello()).await.expect(446);
     let _ = go.send(());
-    let answer = under_way.await.expect("no panic").expect(200);
+    let answer = under_way.join_next().await.expect("one call").expect("no panic").expect(200);
     let told = &answer.json()["hook_results"]["before_request_hooks"][0]["checks"][0];
     assert_eq!((&told["id"], &told["verdict"]), (&json!("default.webhook"), &json!(true)), "{told}");
     assert_eq!(hook.seen().len(), 1);

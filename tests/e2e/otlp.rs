@@ -176,7 +176,7 @@ async fn without_a_collector_what_came_is_handed_on() {
     let upstream = Upstream::replying(|_| reply::chat("hi")).await;
     gateway.chat_through(&upstream).header("traceparent", PARENT).json(&hello()).send().await.expect(200);
     gateway.chat_through(&upstream).header("traceparent", "nonsense").json(&hello()).send().await.expect(200);
-    let raw = gateway.post("/v1/proxy/chat/completions").config(&crate::harness::gateway::target(&upstream));
+    let raw = gateway.post("/v1/proxy/chat/completions").config(&target(&upstream));
     raw.header("traceparent", PARENT).json(&hello()).send().await.expect(200);
     let sent: Vec<_> = upstream.seen().iter().map(|s| s.header("traceparent").map(str::to_owned)).collect();
     assert_eq!(sent, [Some(PARENT.to_owned()), None, Some(PARENT.to_owned())]);

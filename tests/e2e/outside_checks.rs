@@ -288,7 +288,8 @@ async fn behind_tls(reply: impl Fn(&str) -> Value + Send + Sync + 'static) -> (u
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
     let (port, seen) = (listener.local_addr().expect("bound").port(), Arc::<Mutex<Vec<String>>>::default());
     let book = seen.clone();
-    tokio::spawn(async move {
+    let mut serving = tokio::task::JoinSet::new();
+    serving.spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
             let Ok(mut stream) = acceptor.accept(socket).await else { continue };
             let (mut request, mut piece) = (Vec::new(), [0; 4096]);
@@ -310,6 +311,7 @@ async fn behind_tls(reply: impl Fn(&str) -> Value + Send + Sync + 'static) -> (u
             let _ = stream.shutdown().await;
         }
     });
+    serving.detach_all();
     (port, seen)
 }
 
