@@ -116,7 +116,21 @@ pub(crate) fn data(event: &[u8]) -> Option<Cow<'_, [u8]>> {
 }
 
 fn lines(event: &[u8]) -> impl Iterator<Item = &[u8]> {
-    event.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+    let mut rest = Some(event);
+    std::iter::from_fn(move || {
+        let bytes = rest?;
+        let line = match memchr(b'\n', bytes) {
+            Some(at) => {
+                rest = Some(&bytes[at + 1..]);
+                &bytes[..at]
+            }
+            None => {
+                rest = None;
+                bytes
+            }
+        };
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    })
 }
 
 fn field<'e>(line: &'e [u8], name: &[u8]) -> Option<&'e [u8]> {

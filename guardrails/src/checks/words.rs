@@ -73,8 +73,9 @@ impl WordFinder {
 
     /// Whether a word begins with this and goes on.
     fn begins_a_word(&self, start: &[u8]) -> bool {
-        if !self.starts.may_begin(start) {
-            return false;
+        if start.len() < 2 || !self.starts.may_begin(start) {
+            // Of one byte the table says all there is to say.
+            return self.starts.may_begin(start);
         }
         let at = self.sorted.partition_point(|w| w.as_bytes() <= start);
         self.sorted.get(at).is_some_and(|w| w.as_bytes().starts_with(start))

@@ -137,6 +137,8 @@ pub struct Guard<E> {
     text: Plan,
     reasoning: Plan,
     call: Plan,
+    /// Some check asks outside.
+    asks_outside: bool,
     lanes: Vec<Lane>,
     ids: Vec<LaneId>,
     queue: VecDeque<Held<E>>,
@@ -165,6 +167,7 @@ impl<E> Guard<E> {
         let standings = guardrails.iter().map(|g| vec![Standing::default(); g.checks().len()]).collect();
         let plan = |scan| plan_of(&guardrails, scan);
         let (text, reasoning, call) = (plan(Scan::Text), plan(Scan::Reasoning), plan(Scan::Tool).asking());
+        let asks_outside = [&text, &reasoning, &call].into_iter().any(Plan::asks_outside);
         Some(Self {
             guardrails,
             facts,
@@ -172,6 +175,7 @@ impl<E> Guard<E> {
             text,
             reasoning,
             call,
+            asks_outside,
             lanes: Vec::new(),
             ids: Vec::new(),
             queue: VecDeque::new(),
@@ -332,7 +336,7 @@ impl<E> Guard<E> {
     /// The windows that outside checks want judged now, one at a time for each text.
     pub fn take_asks(&mut self, now: Timestamp) -> Vec<WindowAsk> {
         let mut out = Vec::new();
-        if self.stop.is_some() {
+        if self.stop.is_some() || !self.asks_outside {
             return out;
         }
         for lane in 0..self.lanes.len() {
@@ -358,6 +362,9 @@ impl<E> Guard<E> {
 
     /// When [`Guard::take_asks`] gives something by time alone, if nothing else comes.
     pub fn due(&self) -> Option<Timestamp> {
+        if !self.asks_outside {
+            return None;
+        }
         let due = self.lanes.iter().filter_map(Lane::due_ms).min();
         due.map(|ms| Timestamp(ms.saturating_mul(1_000)))
     }

@@ -27,6 +27,10 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    pub(super) fn asks_outside(&self) -> bool {
+        self.beside.iter().chain(&self.chain).any(|judging| matches!(judging.how, How::Outside))
+    }
+
     /// What of it asks outside, each for itself.
     pub(super) fn asking(self) -> Self {
         let all = self.beside.into_iter().chain(self.chain);
