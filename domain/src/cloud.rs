@@ -11,8 +11,8 @@ mod sign_in;
 pub use azure::Deployment;
 pub use hosts::snowflake_token_type;
 pub use sign_in::{
-    Assertion, AwsKeys, AwsRole, ClientCredentials, Endpoint, Federation, Grant, ServiceAccount, SignIn, Signing,
-    SubjectFormat, SubjectSource,
+    Assertion, AwsKeys, AwsRole, ClientCredentials, Endpoint, Federation, Grant, OciKey, ServiceAccount, SignIn,
+    Signing, SubjectFormat, SubjectSource,
 };
 
 use crate::secret::Secret;
@@ -145,6 +145,10 @@ pub static SETTINGS: &[Setting] = &[
     plain("oracle_region", ORACLE, hosts::host_label),
     plain("oracle_api_version", ORACLE, hosts::host_label),
     plain("oracle_compartment_id", ORACLE, ocid),
+    plain("oracle_tenancy", ORACLE, ocid),
+    plain("oracle_user", ORACLE, ocid),
+    plain("oracle_fingerprint", ORACLE, fingerprint),
+    secret("oracle_private_key", ORACLE),
     plain("azure_auth_mode", AZURE, azure::auth_mode),
     plain("azure_resource_name", AZURE_OPENAI, label).also(&["resource_name"]),
     plain("azure_deployment_id", AZURE_OPENAI, segment).also(&["deployment_id"]),
@@ -240,6 +244,16 @@ fn ocid(value: &str) -> Result<(), &'static str> {
         Ok(())
     } else {
         Err("must be an OCID, ocid1.compartment.oc1..aaaa")
+    }
+}
+
+/// Of a key, as Oracle shows it.
+fn fingerprint(value: &str) -> Result<(), &'static str> {
+    let pair = |pair: &str| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit());
+    if value.split(':').count() == 16 && value.split(':').all(pair) {
+        Ok(())
+    } else {
+        Err("must be 16 pairs of hexadecimal digits with colons between them")
     }
 }
 
@@ -342,6 +356,7 @@ pub fn sts_url(region: &str) -> String {
 pub fn grant(family: &str, settings: &Settings, has_key: bool, host_identity: bool) -> Result<Option<Grant>, Wrong> {
     let sign_in = match family {
         family if AWS.contains(&family) => aws::sign_in(settings, has_key)?,
+        "oracle" => oracle_key(settings)?,
         "vertex-ai" => google::sign_in(settings, has_key)?,
         "azure-openai" | "azure-ai" => azure::sign_in(settings)?,
         _ => None,
@@ -360,6 +375,25 @@ pub fn grant(family: &str, settings: &Settings, has_key: bool, host_identity: bo
     }
     let signing = sign_in.as_ref().filter(|way| way.signs()).map(|_| aws::signing(family, settings)).transpose()?;
     Ok(sign_in.map(|way| Grant { signing, ..Grant::new(way) }))
+}
+
+/// A user's key, where any part of one is given; else an API key goes as it is.
+fn oracle_key(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
+    const PARTS: [&str; 4] = ["oracle_tenancy", "oracle_user", "oracle_fingerprint", "oracle_private_key"];
+    if PARTS.iter().all(|name| settings.get(name).is_none()) {
+        return Ok(None);
+    }
+    let part = |name| settings.needed(name).map(str::to_owned);
+    let private_key = part(PARTS[3])?;
+    if !private_key.contains("PRIVATE KEY-----") || private_key.contains("ENCRYPTED") {
+        return Err(Wrong::new(PARTS[3], "must be the PEM of a private key without a passphrase"));
+    }
+    Ok(Some(SignIn::OciKey(OciKey {
+        tenancy: part(PARTS[0])?,
+        user: part(PARTS[1])?,
+        fingerprint: part(PARTS[2])?,
+        private_key: Secret::new(private_key),
+    })))
 }
 
 /// The project that calls belong to: named, or the one of the service account.

@@ -206,7 +206,7 @@ pub trait Adapter: Send + Sync {
     /// Whether a setting that rides on a header of its own (`openai-beta`, `anthropic-version`) means something here.
     fn takes_header(&self, name: &str, _model: Option<&str>) -> bool {
         let anthropics = self.info().dialect == Dialect::Anthropic;
-        let of_one = name.starts_with("x-vertex-") || name == VENDOR_KEY;
+        let of_one = name == VENDOR_KEY || ["x-vertex-", "stability-client-"].iter().any(|own| name.starts_with(own));
         !of_one && name.starts_with("anthropic-") == anthropics
     }
     /// Whether what the provider answers is not what the client reads, so that it must be understood whole. False:

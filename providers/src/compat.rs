@@ -24,7 +24,7 @@ use crate::convert::steps::from_responses::ResponsesReader;
 use crate::model_place::{ModelPlace, Naming, Untouched};
 use crate::passthrough::Passthrough;
 use crate::raw;
-use crate::shapes::Shape;
+use crate::shapes::NativeShape;
 use crate::translate::Stream;
 use bytes::Bytes;
 use chunks::ChunkGrammar;
@@ -114,7 +114,7 @@ pub(crate) struct Row {
     /// How it wants its credential on paths that are none of OpenAI's.
     pub(crate) native_auth: Option<AuthStyle>,
     /// What it serves in a shape of its own.
-    pub(crate) shapes: &'static [(Operation, &'static dyn Shape)],
+    pub(crate) shapes: &'static [(Operation, &'static dyn NativeShape)],
 }
 
 impl Row {
@@ -155,7 +155,7 @@ impl Row {
         row
     }
 
-    fn shape(&self, operation: Operation) -> Option<&'static dyn Shape> {
+    fn shape(&self, operation: Operation) -> Option<&'static dyn NativeShape> {
         self.shapes.iter().find(|(known, _)| *known == operation).map(|(_, shape)| *shape)
     }
 
@@ -195,6 +195,7 @@ impl Adapter for &'static Row {
     fn takes_header(&self, name: &str, _model: Option<&str>) -> bool {
         match name {
             VENDOR_KEY => self.has(Quirk::VendorKey),
+            name if name.starts_with("stability-client-") => self.info.slug == "stability-ai",
             name => !name.starts_with("x-vertex-") && !name.starts_with("anthropic-"),
         }
     }
@@ -269,7 +270,7 @@ impl Adapter for &'static Row {
         match call.operation {
             _ if self.by_responses(call) => Box::new(Stream::new(call, slug, ResponsesReader::new(slug))),
             operation if self.adapts(operation) && self.has(Quirk::BaseResp) => {
-                Box::new(Stream::new(call, slug, base_resp::Checked(ChatReader::default())))
+                Box::new(Stream::new(call, slug, base_resp::CheckedReader(ChatReader::default())))
             }
             operation if self.adapts(operation) => Box::new(Stream::new(call, slug, ChatReader::default())),
             Operation::ChatCompletions | Operation::Completions if self.has(Quirk::BaseResp) => {

@@ -19,6 +19,7 @@ mod gemini;
 mod golden;
 mod model;
 mod model_place;
+pub mod oci;
 mod opaque;
 mod passthrough;
 mod perplexity;

@@ -6,7 +6,7 @@ use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, 
 use crate::compat::{Row, Serves, answer_by_responses};
 use crate::convert::asked::{self, refused};
 use crate::convert::chat::{self as chat_request};
-use crate::convert::responses::from_chat::{self, Asking, ChatForm};
+use crate::convert::responses::from_chat::{self, ResponsesAsk, ResponsesRoom};
 use crate::convert::steps::from_responses::ResponsesReader;
 use crate::translate::Stream;
 use crate::wire::tree::Tree;
@@ -28,7 +28,7 @@ static OPEN: Row = Row {
     ..Row::at(SLUG, NAME, Some("https://api.perplexity.ai"), AuthStyle::Bearer)
 };
 
-const ROOM: ChatForm = ChatForm { provider: "Perplexity", tuning: false, files: false, text: false };
+const ROOM: ResponsesRoom = ResponsesRoom { provider: "Perplexity", tuning: false, files: false, text: false };
 
 pub(crate) struct Perplexity;
 
@@ -82,7 +82,7 @@ impl Adapter for Perplexity {
 
 /// What took the place of a model of Sonar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place<'m> {
+struct SonarPlace<'m> {
     model: &'m str,
     /// Settings that Perplexity keeps. Alone it might pick a model of another vendor.
     preset: Option<&'static str>,
@@ -90,19 +90,19 @@ struct Place<'m> {
     searches: bool,
 }
 
-fn place(model: &str) -> Place<'_> {
+fn place(model: &str) -> SonarPlace<'_> {
     const OWN: &str = "perplexity/sonar";
     match model {
-        "sonar" => Place { model: OWN, preset: None, searches: true },
-        "sonar-pro" => Place { model: OWN, preset: Some("fast"), searches: true },
-        "sonar-reasoning" | "sonar-reasoning-pro" => Place { model: OWN, preset: Some("low"), searches: true },
-        other => Place { model: other, preset: None, searches: false },
+        "sonar" => SonarPlace { model: OWN, preset: None, searches: true },
+        "sonar-pro" => SonarPlace { model: OWN, preset: Some("fast"), searches: true },
+        "sonar-reasoning" | "sonar-reasoning-pro" => SonarPlace { model: OWN, preset: Some("low"), searches: true },
+        other => SonarPlace { model: other, preset: None, searches: false },
     }
 }
 
 /// Fields of Sonar's chat beside OpenAI's.
 #[derive(Deserialize)]
-struct Own<'a> {
+struct SonarFields<'a> {
     #[serde(borrow)]
     search_domain_filter: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -116,7 +116,7 @@ struct Own<'a> {
     #[serde(borrow)]
     last_updated_before_filter: Option<&'a RawValue>,
     #[serde(borrow)]
-    web_search_options: Option<Options<'a>>,
+    web_search_options: Option<SearchOptions<'a>>,
     #[serde(borrow)]
     language_preference: Option<Text<'a>>,
     disable_search: Option<bool>,
@@ -125,7 +125,7 @@ struct Own<'a> {
 }
 
 #[derive(Deserialize)]
-struct Options<'a> {
+struct SearchOptions<'a> {
     #[serde(borrow)]
     user_location: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -135,7 +135,7 @@ struct Options<'a> {
 fn by_responses(call: &Call<'_>) -> Result<Outgoing, Fault> {
     let asked = chat_request::asked(call, chat_request::ChatForm::Extended)?;
     let ask: chat::Request<'_> = asked::parsed(&asked.body)?;
-    let own: Own<'_> = asked::parsed(&asked.body)?;
+    let own: SonarFields<'_> = asked::parsed(&asked.body)?;
     for (field, wanted) in
         [("return_images", own.return_images), ("return_related_questions", own.return_related_questions)]
     {
@@ -159,7 +159,7 @@ fn by_responses(call: &Call<'_>) -> Result<Outgoing, Fault> {
 }
 
 /// The body with its model in front.
-fn written(model: &str, made: Asking<'_>) -> Result<Bytes, Fault> {
+fn written(model: &str, made: ResponsesAsk<'_>) -> Result<Bytes, Fault> {
     let mut members = vec![("model", Tree::text(model))];
     members.extend(made.members);
     let body = serde_json::to_vec(&Tree::Map(members));
@@ -167,7 +167,7 @@ fn written(model: &str, made: Asking<'_>) -> Result<Bytes, Fault> {
 }
 
 /// Its search, as a tool beside those of the client.
-fn search<'a>(own: &Own<'a>, place: Place<'_>, made: &mut Asking<'a>) {
+fn search<'a>(own: &SonarFields<'a>, place: SonarPlace<'_>, made: &mut ResponsesAsk<'a>) {
     let filters: Vec<(&'static str, Tree<'a>)> = [
         ("search_domain_filter", own.search_domain_filter),
         ("search_recency_filter", own.search_recency_filter),

@@ -16,7 +16,7 @@ use crate::adapter::{Call, Failure, Outgoing, Reply};
 use gateway_domain::{Fault, FaultKind};
 
 /// One operation of one provider.
-pub(crate) trait Shape: Sync + std::fmt::Debug {
+pub(crate) trait NativeShape: Sync + std::fmt::Debug {
     /// As a template where the model decides; below the base URL.
     fn path(&self) -> &'static str;
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault>;

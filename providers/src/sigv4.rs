@@ -28,7 +28,7 @@ pub struct Unsigned<'a> {
 
 /// The request has a form that cannot be signed; names the reason and no secret.
 #[derive(Debug)]
-pub struct Unsignable(String);
+pub struct Unsignable(pub(crate) String);
 
 impl std::fmt::Display for Unsignable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -13,6 +13,7 @@ use gateway_domain::config::Leaf;
 use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::record::Trace;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
+use gateway_providers::oci::OciSigner;
 use gateway_providers::{Endpoint, Outgoing, Pieces, sigv4};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use std::cell::RefCell;
@@ -52,6 +53,7 @@ impl HeadPlan {
             (Pass::Header(token), _) => plan.0.set(header::AUTHORIZATION, token.clone()),
             (Pass::Keys(keys, ahead), Some(signing)) => plan.sign(keys, later(*ahead), signing, body)?,
             (Pass::Keys(..), None) => return Err(internal(())),
+            (Pass::Oci(signer), _) => plan.sign_for_oracle(signer, body)?,
         }
         Ok(plan)
     }
@@ -65,14 +67,26 @@ impl HeadPlan {
             head.set(header::AUTHORIZATION, sigv4::bearer(keys, signing, now).map_err(unsignable)?);
             return Ok(());
         }
-        let host = head.get(&header::HOST).map(|value| value.to_str().map(str::to_owned)).transpose();
-        let host = host.map_err(internal)?.unwrap_or_default();
+        let host = host_of(head)?;
         let covered = head.headers().filter(|(name, _)| sigv4::covers(name.as_str()));
         let headers = covered.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
         let (method, target) = (head.method().as_str(), head.path());
         let request = sigv4::Unsigned { method, target, host: &host, headers, body };
         let signed = sigv4::headers(request, keys, signing, now).map_err(unsignable)?;
         signed.into_iter().for_each(|(name, value)| head.set(name, value));
+        Ok(())
+    }
+
+    fn sign_for_oracle(&mut self, signer: &OciSigner, body: &Pieces) -> Result<(), Fault> {
+        let head = &mut self.0;
+        let host = host_of(head)?;
+        let covered = head.headers().filter(|(name, _)| **name == header::CONTENT_TYPE);
+        let headers = covered.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
+        let (method, target) = (head.method().as_str(), head.path());
+        let request = sigv4::Unsigned { method, target, host: &host, headers, body };
+        let signed = signer.headers(&request, later(0));
+        let unsignable = |why| Fault::new(FaultKind::Internal, format!("The request could not be signed: {why}"));
+        signed.map_err(unsignable)?.into_iter().for_each(|(name, value)| head.set(name, value));
         Ok(())
     }
 
@@ -95,6 +109,11 @@ impl HeadPlan {
             self.0.set(HeaderName::from_static("tracestate"), state);
         }
     }
+}
+
+fn host_of(head: &RequestHead) -> Result<String, Fault> {
+    let host = head.get(&header::HOST).map(|value| value.to_str().map(str::to_owned)).transpose();
+    Ok(host.map_err(internal)?.unwrap_or_default())
 }
 
 /// The head of one upstream request, all but its framing.

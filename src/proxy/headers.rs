@@ -65,6 +65,10 @@ static PROVIDER_HEADERS: &[&str] = &[
     // Whether provisioned throughput serves a call.
     "x-vertex-ai-llm-request-type",
     "x-vertex-ai-llm-shared-request-type",
+    // Of the program and the person that call Stability AI.
+    "stability-client-id",
+    "stability-client-user-id",
+    "stability-client-version",
     // Of whoever made the model, for a provider that passes calls on to others.
     "provider-key",
 ];
@@ -81,6 +85,8 @@ static NOT_TAKEN: &[(&str, &str)] = &[
     ("amz-server-side-encryption", NO_FILES),
     ("amz-server-side-encryption-aws-kms-key-id", NO_FILES),
     ("anthropic-aws-workspace-id", NO_FAMILY),
+    ("oracle-serving-mode", "is not taken: the API that speaks OpenAI's dialect knows models only"),
+    ("oracle-key-passphrase", "is not taken: give the private key without a passphrase"),
     ("fireworks-account-id", "is not available in this version: files and fine-tuning at Fireworks are not part of it"),
     ("mistral-fim-completion", "is not taken: send the request to /v1/proxy/fim/completions"),
     // Of earlier versions of the contract, before there were configs.
@@ -90,7 +96,7 @@ static NOT_TAKEN: &[(&str, &str)] = &[
 ];
 
 /// The same of families that are not built, whose settings begin so.
-static NO_FAMILIES: &[&str] = &["stability-client-"];
+static UNKNOWN: &[&str] = &["oracle-", "amzn-sagemaker-"];
 
 const NO_FILES: &str =
     "is not available in this version: files and batches in a cloud's own storage are not part of it";
@@ -224,7 +230,8 @@ impl GatewayHeaders {
             other => {
                 self.provider_url =
                     PROVIDER_URLS.iter().find(|n| n.strip_prefix(PREFIX) == Some(other)).copied().or(self.provider_url);
-                let not_built = || NO_FAMILIES.iter().any(|start| other.starts_with(start)).then_some(NO_FAMILY);
+                let strange = || UNKNOWN.iter().any(|s| other.starts_with(s)) && setting_of_header(other).is_none();
+                let not_built = || strange().then_some("is no setting that this version knows");
                 let why = NOT_TAKEN.iter().find(|(n, _)| *n == other).map(|(_, why)| *why).or_else(not_built);
                 if let Some(why) = why {
                     self.not_built.get_or_insert_with(|| bad(name, why));
@@ -454,6 +461,10 @@ mod tests {
                     ("region", "us-chicago-1"),
                     ("api-version", "20231130"),
                     ("compartment-id", "ocid1.compartment.oc1..a"),
+                    ("tenancy", "ocid1.tenancy.oc1..a"),
+                    ("user", "ocid1.user.oc1..a"),
+                    ("private-key", "k"),
+                    ("fingerprint", "20:3b:97:13:55:1c:5b:0d:d3:37:d8:50:4e:c5:3a:34"),
                 ],
             ),
         ];
@@ -485,7 +496,9 @@ mod tests {
             "vertex-storage-bucket-name",
             "provider-batch-endpoint",
             "fireworks-account-id",
-            "stability-client-id",
+            "oracle-serving-mode",
+            "oracle-key-passphrase",
+            "amzn-sagemaker-nothing",
             "mistral-fim-completion",
             "anthropic-aws-workspace-id",
         ] {

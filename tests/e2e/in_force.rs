@@ -259,6 +259,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("oracle_region", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
     ("oracle_api_version", "long_tail::oracle_hears_of_the_compartment"),
     ("oracle_compartment_id", "long_tail::oracle_hears_of_the_compartment"),
+    ("oracle_tenancy", "long_tail::oracle_is_signed_with_a_users_key"),
+    ("oracle_user", "long_tail::oracle_is_signed_with_a_users_key"),
+    ("oracle_fingerprint", "long_tail::oracle_is_signed_with_a_users_key"),
+    ("oracle_private_key", "long_tail::oracle_is_signed_with_a_users_key"),
 ];
 
 const SAGEMAKER: &str = "long_tail::sagemaker_is_signed_on_its_own_path_and_given_a_token_on_openais";

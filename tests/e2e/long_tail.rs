@@ -4,7 +4,11 @@
 use crate::clouds::{bare, hello, integration};
 use crate::harness::call::Call;
 use crate::harness::{Gateway, Seen, Upstream, WORKSPACE_KEY, eventually, gateway::target, reply};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::process::Command;
 
 fn ask(gateway: &Gateway, provider: &str) -> Call {
     gateway.post("/v1/chat/completions").key(WORKSPACE_KEY).provider(provider)
@@ -474,4 +478,75 @@ async fn pictures_and_sound_of_other_shapes_are_made_and_billed() {
     let sound = call.send().await.expect(200);
     assert_eq!((sound.header("content-type"), &sound.body[..]), (Some("audio/mpeg"), &[0xff, 0xf3, 0x44, 0x00][..]));
     assert_eq!(spent("sound").await, 0.2);
+}
+
+/// A key of a user's, in both forms that openssl writes.
+fn rsa_key(folder: &std::path::Path, form: &[&str]) -> String {
+    let path = folder.join("key.pem");
+    let made = Command::new("openssl").args(["genrsa"]).args(form).args(["2048"]).output().expect("openssl");
+    std::fs::write(&path, &made.stdout).expect("written");
+    String::from_utf8(made.stdout).expect("PEM")
+}
+
+/// Whether openssl finds that the key in `folder` signed this.
+fn is_signed(folder: &std::path::Path, text: &str, signature: &[u8]) -> bool {
+    std::fs::write(folder.join("text"), text).expect("written");
+    std::fs::write(folder.join("signature"), signature).expect("written");
+    let public = ["rsa", "-in", "key.pem", "-pubout", "-out", "public.pem"];
+    Command::new("openssl").args(public).current_dir(folder).output().expect("openssl");
+    let verify = ["dgst", "-sha256", "-verify", "public.pem", "-signature", "signature", "text"];
+    Command::new("openssl").args(verify).current_dir(folder).status().expect("openssl").success()
+}
+
+#[tokio::test]
+async fn oracle_is_signed_with_a_users_key() {
+    const FINGERPRINT: &str = "20:3b:97:13:55:1c:5b:0d:d3:37:d8:50:4e:c5:3a:34";
+    let up = answering().await;
+    for form in [&["-traditional"][..], &[]] {
+        let gateway = Gateway::start().await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = rsa_key(folder.path(), form);
+        let settings = json!({
+            "custom_host": bare(&up), "oracle_region": "us-chicago-1", "oracle_tenancy": "ocid1.tenancy.oc1..a",
+            "oracle_user": "ocid1.user.oc1..b", "oracle_fingerprint": FINGERPRINT, "oracle_private_key": key,
+            "oracle_compartment_id": "ocid1.compartment.oc1..c",
+        });
+        integration(&gateway, "oracle", None, settings).await;
+        let shown = gateway.admin().get("/integrations/cloud-i").await.expect(200).text();
+        assert!(!shown.contains("PRIVATE KEY") && shown.contains(FINGERPRINT), "{shown}");
+        ask(&gateway, "@cloud").json(&hello("xai.grok-4")).send().await.expect(200);
+        let seen = sent(&up);
+        let told = seen.header("authorization").expect("signed").to_owned();
+        let part = |name: &str| {
+            let start = told.find(&format!("{name}=\"")).expect("a part") + name.len() + 2;
+            told[start..].split('"').next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(part("keyId"), format!("ocid1.tenancy.oc1..a/ocid1.user.oc1..b/{FINGERPRINT}"));
+        assert_eq!((part("algorithm").as_str(), part("version").as_str()), ("rsa-sha256", "1"));
+        let covered = "(request-target) date host x-content-sha256 content-type content-length";
+        assert_eq!(part("headers"), covered);
+        let line = |name: &str| match name {
+            "(request-target)" => format!("{name}: post {}", seen.target),
+            name => format!("{name}: {}", seen.header(name).unwrap_or_else(|| panic!("no {name}"))),
+        };
+        let text: Vec<String> = covered.split(' ').map(line).collect();
+        let signature = STANDARD.decode(part("signature")).expect("base64");
+        assert!(is_signed(folder.path(), &text.join("\n"), &signature), "{told}");
+        let digest = STANDARD.encode(Sha256::digest(seen.text()));
+        assert_eq!(seen.header("x-content-sha256"), Some(digest.as_str()));
+        assert_eq!(seen.header("opc-compartment-id"), Some("ocid1.compartment.oc1..c"));
+    }
+    let gateway = Gateway::start().await;
+    let half = json!({ "oracle_region": "x", "oracle_tenancy": "ocid1.tenancy.oc1..a" });
+    for (settings, says) in [
+        (half, "configurations.oracle_private_key is required"),
+        (
+            json!({ "oracle_region": "x", "oracle_fingerprint": "20:3b" }),
+            "configurations.oracle_fingerprint must be 16",
+        ),
+    ] {
+        let body = json!({ "name": "n", "ai_provider_id": "oracle", "configurations": settings });
+        let told = gateway.admin().post("/integrations", &body).await.expect(400).text();
+        assert!(told.contains(says), "{told}");
+    }
 }

@@ -37,6 +37,8 @@ pub enum SignIn {
     AwsKeys(AwsKeys),
     /// A role of AWS's that others may take.
     AwsRole(AwsRole),
+    /// A key of a user's at Oracle, which signs each request itself.
+    OciKey(OciKey),
     /// The identity that AWS gives the machine. The region is where a token of its platform is exchanged.
     AwsHost { region: String },
 }
@@ -57,6 +59,16 @@ pub struct AwsRole {
     pub region: String,
     /// Who takes the role; `None`: the machine.
     pub keys: Option<AwsKeys>,
+}
+
+/// <https://docs.oracle.com/en-us/iaas/Content/API/Concepts/apisigningkey.htm>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OciKey {
+    pub tenancy: String,
+    pub user: String,
+    pub fingerprint: String,
+    /// PEM, PKCS#1 or PKCS#8.
+    pub private_key: Secret<String>,
 }
 
 impl AwsKeys {
@@ -148,7 +160,7 @@ impl SignIn {
             Self::AwsRole(role) => role.keys.is_none(),
             Self::Federation(f) => matches!(f.source, SubjectSource::File(_)),
             Self::ClientCredentials(c) => matches!(c.secret, Assertion::FederatedFile),
-            Self::ServiceAccount(_) | Self::AwsKeys(_) => false,
+            Self::ServiceAccount(_) | Self::AwsKeys(_) | Self::OciKey(_) => false,
         }
     }
 
@@ -199,6 +211,10 @@ impl SignIn {
             Self::AwsKeys(keys) => {
                 say("aws-keys");
                 keys.tell(say);
+            }
+            Self::OciKey(key) => {
+                say("oci-key");
+                [&key.tenancy, &key.user, &key.fingerprint, key.private_key.expose()].into_iter().for_each(|p| say(p));
             }
             Self::AwsRole(role) => {
                 say("aws-role");

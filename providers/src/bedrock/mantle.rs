@@ -55,7 +55,7 @@ impl Adapter for Mantle {
     }
 
     fn takes_header(&self, name: &str, model: Option<&str>) -> bool {
-        let of_one = name.starts_with("x-vertex-") || name == VENDOR_KEY;
+        let of_one = name == VENDOR_KEY || ["x-vertex-", "stability-client-"].iter().any(|own| name.starts_with(own));
         !of_one && name.starts_with("anthropic-") == is_claude(model)
     }
 
@@ -125,10 +125,10 @@ fn claude(call: &Call<'_>) -> Result<Outgoing, Fault> {
 /// It gives one answer to a request, and would not say that it left out the others.
 fn one_answer(body: &[u8]) -> Result<(), Fault> {
     #[derive(Deserialize)]
-    struct Asked {
+    struct WantedChoices {
         n: Option<u64>,
     }
-    match memchr::memmem::find(body, b"\"n\"").and_then(|_| read::<Asked>(body)?.n) {
+    match memchr::memmem::find(body, b"\"n\"").and_then(|_| read::<WantedChoices>(body)?.n) {
         Some(n) if n > 1 => Err(super::refused("n", "must be 1: this provider gives one answer to a request")),
         _ => Ok(()),
     }

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct WithBaseResp<'a> {
     #[serde(borrow)]
     base_resp: Option<BaseResp<'a>>,
 }
@@ -32,7 +32,7 @@ struct BaseResp<'a> {
 /// What an answer, or an event of one, says went wrong.
 pub(crate) fn trouble(body: &[u8]) -> Option<ProviderError> {
     memmem::find(body, b"\"base_resp\"")?;
-    let told = read::<Answer<'_>>(body)?.base_resp.filter(|told| told.status_code != 0)?;
+    let told = read::<WithBaseResp<'_>>(body)?.base_resp.filter(|told| told.status_code != 0)?;
     let said = told.status_msg.map_or_else(|| "no reason was told".to_owned(), |said| said.0.into_owned());
     let kind = kind(told.status_code).to_owned();
     Some(ProviderError { kind: Some(kind), code: json!(told.status_code.to_string()), ..ProviderError::new(said) })
@@ -90,9 +90,9 @@ impl Grammar for CheckedChunks {
 }
 
 /// Steps for clients of other dialects.
-pub(super) struct Checked<R>(pub(super) R);
+pub(super) struct CheckedReader<R>(pub(super) R);
 
-impl<R: Reader> Reader for Checked<R> {
+impl<R: Reader> Reader for CheckedReader<R> {
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         match trouble(data) {
             Some(trouble) => Err(EventError::trouble(trouble)),

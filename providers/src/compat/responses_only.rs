@@ -5,7 +5,7 @@ use super::Row;
 use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
 use crate::convert::asked;
 use crate::convert::chat::{self as chat_request};
-use crate::convert::responses::from_chat::{self, ChatForm};
+use crate::convert::responses::from_chat::{self, ResponsesRoom};
 use crate::convert::steps::from_responses::ResponsesReader;
 use crate::failure;
 use crate::translate::{self, EventError};
@@ -14,7 +14,7 @@ use crate::wire::tree::Tree;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Operation};
 
-const ROOM: ChatForm = ChatForm { provider: "OpenAI's Responses API", tuning: true, files: true, text: true };
+const ROOM: ResponsesRoom = ResponsesRoom { provider: "OpenAI's Responses API", tuning: true, files: true, text: true };
 
 /// Families of names; a date or more may follow.
 const NAMES: &[&str] =

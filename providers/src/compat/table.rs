@@ -4,7 +4,7 @@
 
 use super::{Quirk, Row, Serves, StreamUsage};
 use crate::model_place::Naming;
-use crate::shapes::{self, Shape};
+use crate::shapes::{self, NativeShape};
 use AuthStyle::{Bearer, BearerIn, Header, Scheme};
 use ahash::AHashMap;
 use gateway_domain::Operation::{
@@ -137,7 +137,7 @@ impl Row {
         self
     }
 
-    const fn shaped(mut self, shapes: &'static [(Operation, &'static dyn Shape)]) -> Self {
+    const fn shaped(mut self, shapes: &'static [(Operation, &'static dyn NativeShape)]) -> Self {
         self.shapes = shapes;
         self
     }

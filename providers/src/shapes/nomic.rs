@@ -1,7 +1,7 @@
 //! Embeddings of Nomic's: `texts` with a task, vectors side by side (<https://docs.nomic.ai/reference/api/embed-text-v-1-embedding-text-post>).
 
 use super::object::Object;
-use super::{Shape, refused};
+use super::{NativeShape, refused};
 use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
 use crate::answer::embeddings;
 use crate::failure;
@@ -18,7 +18,7 @@ pub(crate) struct Nomic;
 pub(crate) static NOMIC: Nomic = Nomic;
 
 #[derive(Deserialize)]
-struct Ask<'a> {
+struct NomicAsk<'a> {
     #[serde(borrow)]
     input: &'a RawValue,
     dimensions: Option<u64>,
@@ -32,25 +32,25 @@ struct Ask<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct NomicAnswer<'a> {
     #[serde(borrow)]
     embeddings: Vec<&'a RawValue>,
-    usage: Option<Used>,
+    usage: Option<NomicUsed>,
 }
 
 #[derive(Deserialize)]
-struct Used {
+struct NomicUsed {
     total_tokens: Option<u64>,
     prompt_tokens: Option<u64>,
 }
 
-impl Shape for Nomic {
+impl NativeShape for Nomic {
     fn path(&self) -> &'static str {
         "/embedding/text"
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        let ask: Ask<'_> = serde_json::from_slice(call.body)
+        let ask: NomicAsk<'_> = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no embeddings request: {e}")))?;
         let one = read::<Text<'_>>(ask.input.get().as_bytes()).map(|text| vec![text.0]);
         let several = || Some(read::<Vec<Text<'_>>>(ask.input.get().as_bytes())?.into_iter().map(|t| t.0).collect());
@@ -69,7 +69,7 @@ impl Shape for Nomic {
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         let unreadable = || failure::unreadable(slug, "the answer", body, call.dialect);
-        let answer: Answer<'_> = read(body).ok_or_else(unreadable)?;
+        let answer: NomicAnswer<'_> = read(body).ok_or_else(unreadable)?;
         let vectors = embeddings::wanted(call, answer.embeddings.into_iter()).ok_or_else(unreadable)?;
         let tokens = answer.usage.and_then(|used| used.prompt_tokens.or(used.total_tokens));
         let usage = tokens.map(|input| Usage { input, ..Usage::default() });

@@ -2,7 +2,7 @@
 //! (<https://platform.minimax.io/docs/api-reference/speech-t2a-http>). What it cost is told in characters.
 
 use super::object::Object;
-use super::{Shape, refused};
+use super::{NativeShape, refused};
 use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
 use crate::failure;
 use crate::wire::{Text, read, speaks};
@@ -19,7 +19,7 @@ pub(crate) struct MiniMax;
 pub(crate) static MINIMAX: MiniMax = MiniMax;
 
 #[derive(Deserialize)]
-struct Ask<'a> {
+struct SpeechAsk<'a> {
     #[serde(borrow)]
     input: Text<'a>,
     #[serde(borrow)]
@@ -35,39 +35,39 @@ struct Ask<'a> {
 
 /// An own voice of OpenAI's is an object with its id.
 #[derive(Deserialize)]
-struct Voice<'a> {
+struct SpeechVoice<'a> {
     #[serde(borrow)]
     id: Text<'a>,
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct SpeechAnswer<'a> {
     #[serde(borrow)]
-    data: Option<Data<'a>>,
-    extra_info: Option<Extra>,
+    data: Option<SpeechData<'a>>,
+    extra_info: Option<SpeechExtra>,
 }
 
 #[derive(Deserialize)]
-struct Data<'a> {
+struct SpeechData<'a> {
     #[serde(borrow)]
     audio: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Extra {
+struct SpeechExtra {
     usage_characters: Option<u32>,
 }
 
 const FORMATS: &[(&str, &str)] =
     &[("mp3", "audio/mpeg"), ("wav", "audio/wav"), ("flac", "audio/flac"), ("pcm", "audio/pcm")];
 
-impl Shape for MiniMax {
+impl NativeShape for MiniMax {
     fn path(&self) -> &'static str {
         "/v1/t2a_v2"
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        let ask: Ask<'_> = serde_json::from_slice(call.body)
+        let ask: SpeechAsk<'_> = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no speech request: {e}")))?;
         if ask.stream_format.is_some_and(|format| format.0 == "sse") {
             return Err(refused("stream_format", "must be audio: MiniMax's sound is given whole"));
@@ -78,7 +78,7 @@ impl Shape for MiniMax {
         }
         let voice = ask.voice.filter(|raw| speaks(Some(raw))).map(|raw| {
             let named = read::<Text<'_>>(raw.get().as_bytes());
-            named.or_else(|| Some(read::<Voice<'_>>(raw.get().as_bytes())?.id))
+            named.or_else(|| Some(read::<SpeechVoice<'_>>(raw.get().as_bytes())?.id))
         });
         let voice = voice.flatten().ok_or_else(|| refused("voice", "is needed: the id of a voice of MiniMax's"))?;
         let mut body = Object::new();
@@ -100,7 +100,7 @@ impl Shape for MiniMax {
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         let unreadable = || failure::unreadable(slug, "the answer", body, call.dialect);
-        let answer: Answer<'_> = read(body).ok_or_else(unreadable)?;
+        let answer: SpeechAnswer<'_> = read(body).ok_or_else(unreadable)?;
         let digits = answer.data.and_then(|data| data.audio).ok_or_else(unreadable)?;
         let sound = bytes_of(digits.0.as_bytes()).ok_or_else(unreadable)?;
         let told = answer.extra_info.and_then(|extra| extra.usage_characters);
@@ -113,11 +113,11 @@ impl Shape for MiniMax {
 
     fn media(&self, call: &Call<'_>) -> Option<&'static str> {
         #[derive(Deserialize)]
-        struct Format<'a> {
+        struct SpeechFormat<'a> {
             #[serde(borrow)]
             response_format: Option<Text<'a>>,
         }
-        let asked = read::<Format<'_>>(call.body).and_then(|asked| asked.response_format);
+        let asked = read::<SpeechFormat<'_>>(call.body).and_then(|asked| asked.response_format);
         let format = asked.as_ref().map_or("mp3", |format| &*format.0);
         FORMATS.iter().find(|(name, _)| *name == format).map(|(_, media)| *media)
     }

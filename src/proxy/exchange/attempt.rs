@@ -334,7 +334,7 @@ impl TargetCall<'_> {
             None => (Cow::Borrowed(&prepared.head), None),
             // Boxed, as a token is fetched once for many calls.
             Some(grant) => match Box::pin(parts.credentials.token(grant)).await {
-                Ok(Pass::Keys(..)) if request.ask.upload.is_some() => {
+                Ok(Pass::Keys(..) | Pass::Oci(_)) if request.ask.upload.is_some() => {
                     let why = "What streams up cannot be signed: use an API key, or send JSON";
                     return Outcome::Fault(Fault::new(FaultKind::Unsupported, why));
                 }

@@ -53,7 +53,9 @@ pub(super) async fn role(fetcher: &Fetcher, role: &AwsRole) -> Result<Fetched, R
         Some(keys) => keys.clone(),
         None => match host(fetcher, &role.region).await?.pass {
             Pass::Keys(keys, _) => (*keys).clone(),
-            Pass::Header(_) => return Err(Refused::failed("this machine has no keys to assume a role with")),
+            Pass::Header(_) | Pass::Oci(_) => {
+                return Err(Refused::failed("this machine has no keys to assume a role with"));
+            }
         },
     };
     let mut form = form_urlencoded(&[

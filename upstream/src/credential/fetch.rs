@@ -6,6 +6,7 @@ use super::{google, oauth};
 use crate::outbound::{Answer, Outbound, OutboundError, send};
 use gateway_domain::Secret;
 use gateway_domain::cloud::{AwsKeys, SignIn};
+use gateway_providers::oci::OciSigner;
 use http::HeaderValue;
 use reqwest::RequestBuilder;
 use serde_json::Value;
@@ -43,6 +44,8 @@ pub enum Pass {
     Header(HeaderValue),
     /// Keys that sign it, and by how many seconds the clock of who checks is ahead of ours.
     Keys(Arc<AwsKeys>, i64),
+    /// What signs it for Oracle.
+    Oci(Arc<OciSigner>),
 }
 
 impl Pass {
@@ -50,6 +53,7 @@ impl Pass {
         match (self, other) {
             (Self::Header(a), Self::Header(b)) => a == b,
             (Self::Keys(a, _), Self::Keys(b, _)) => Arc::ptr_eq(a, b),
+            (Self::Oci(a), Self::Oci(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }
@@ -93,6 +97,10 @@ impl Fetcher {
             SignIn::ClientCredentials(client) => oauth::client_credentials(self, client).await,
             SignIn::AzureHost { client_id, resource } => oauth::azure_host(self, client_id.as_deref(), resource).await,
             SignIn::AwsKeys(keys) => Ok(aws::given(keys)),
+            SignIn::OciKey(key) => {
+                let signer = OciSigner::new(key).map_err(Refused::denied)?;
+                Ok(Fetched { pass: Pass::Oci(Arc::new(signer)), lives: LONGEST_LIFE })
+            }
             SignIn::AwsRole(role) => aws::role(self, role).await,
             SignIn::AwsHost { region } => aws::host(self, region).await,
         }

@@ -62,7 +62,7 @@ async fn stage(script: Script) -> (Arc<Credentials>, Arc<Grant>, Arc<AtomicUsize
 fn header(pass: Pass) -> HeaderValue {
     match pass {
         Pass::Header(header) => header,
-        Pass::Keys(..) => panic!("no header"),
+        Pass::Keys(..) | Pass::Oci(_) => panic!("no header"),
     }
 }
 

@@ -11,14 +11,14 @@ use serde_json::value::RawValue;
 
 /// A chat request in the words of Responses, member by member, so that a provider may add its own.
 #[derive(Debug)]
-pub(crate) struct Asking<'a> {
+pub(crate) struct ResponsesAsk<'a> {
     pub(crate) members: Vec<(&'static str, Tree<'a>)>,
     pub(crate) adjusted: Vec<&'static str>,
 }
 
 /// What differs between OpenAI and those who took over its Responses.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ChatForm {
+pub(crate) struct ResponsesRoom {
     /// For people, who are told that something has no counterpart.
     pub(crate) provider: &'static str,
     /// Sampling, tiers, keys of caches and the like; without it they are dropped and named.
@@ -29,19 +29,23 @@ pub(crate) struct ChatForm {
     pub(crate) text: bool,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> ResponsesAsk<'a> {
     pub(crate) fn put(&mut self, key: &'static str, value: Option<Tree<'a>>) {
         self.members.extend(value.map(|value| (key, value)));
     }
 }
 
 /// `ask` without its model, which is the provider's to name.
-pub(crate) fn request<'a>(ask: &chat::Request<'a>, room: ChatForm, stream: bool) -> Result<Asking<'a>, Fault> {
+pub(crate) fn request<'a>(
+    ask: &chat::Request<'a>,
+    room: ResponsesRoom,
+    stream: bool,
+) -> Result<ResponsesAsk<'a>, Fault> {
     refuse_untranslatable(ask, room)?;
     let mut adjusted = Adjusted::default();
     note_dropped(ask, room, &mut adjusted);
     let input = Tree::List(items::items(&ask.messages, room, &mut adjusted)?);
-    let mut out = Asking { members: vec![("input", input)], adjusted: Vec::new() };
+    let mut out = ResponsesAsk { members: vec![("input", input)], adjusted: Vec::new() };
     out.put("max_output_tokens", ask.max_completion_tokens.or(ask.max_tokens).map(Tree::Number));
     let effort = ask.reasoning_effort.as_ref().map(|effort| Tree::map([("effort", Tree::Text(effort.0.clone()))]));
     out.put("reasoning", effort);
@@ -60,7 +64,7 @@ pub(crate) fn request<'a>(ask: &chat::Request<'a>, room: ChatForm, stream: bool)
     Ok(out)
 }
 
-fn refuse_untranslatable(ask: &chat::Request<'_>, room: ChatForm) -> Result<(), Fault> {
+fn refuse_untranslatable(ask: &chat::Request<'_>, room: ResponsesRoom) -> Result<(), Fault> {
     asked::refuse_choices(ask, room.provider)?;
     asked::refuse_untranslatable(ask, room.provider)?;
     let fields = [
@@ -73,7 +77,7 @@ fn refuse_untranslatable(ask: &chat::Request<'_>, room: ChatForm) -> Result<(), 
     asked::refuse_spoken(&fields, room.provider)
 }
 
-fn note_dropped(ask: &chat::Request<'_>, room: ChatForm, adjusted: &mut Adjusted) {
+fn note_dropped(ask: &chat::Request<'_>, room: ResponsesRoom, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
         ("frequency_penalty", asked::unless_neutral(ask.frequency_penalty)),
         ("presence_penalty", asked::unless_neutral(ask.presence_penalty)),
@@ -107,7 +111,7 @@ fn note_dropped(ask: &chat::Request<'_>, room: ChatForm, adjusted: &mut Adjusted
 }
 
 /// Fields that mean the same in both.
-fn tuning<'a>(ask: &chat::Request<'a>, out: &mut Asking<'a>) {
+fn tuning<'a>(ask: &chat::Request<'a>, out: &mut ResponsesAsk<'a>) {
     let raw = |raw: Option<&'a RawValue>| raw.filter(|raw| raw.get() != "null").map(Tree::Raw);
     let text = |text: &Option<crate::wire::Text<'a>>| text.as_ref().map(|text| Tree::Text(text.0.clone()));
     out.put("temperature", raw(ask.temperature));
@@ -159,7 +163,7 @@ fn choice(raw: &RawValue) -> Result<Option<Tree<'_>>, Fault> {
     }
 }
 
-fn format<'a>(ask: &chat::Request<'a>, room: ChatForm, out: &mut Asking<'a>) -> Result<(), Fault> {
+fn format<'a>(ask: &chat::Request<'a>, room: ResponsesRoom, out: &mut ResponsesAsk<'a>) -> Result<(), Fault> {
     let verbosity = ask.verbosity.filter(|raw| room.text && speaks(Some(raw))).map(Tree::Raw);
     let format = match &ask.response_format {
         None => None,
@@ -178,7 +182,7 @@ fn format<'a>(ask: &chat::Request<'a>, room: ChatForm, out: &mut Asking<'a>) -> 
     Ok(())
 }
 
-fn schema<'a>(format: &chat::ResponseFormat<'a>, room: ChatForm) -> Result<Tree<'a>, Fault> {
+fn schema<'a>(format: &chat::ResponseFormat<'a>, room: ResponsesRoom) -> Result<Tree<'a>, Fault> {
     let schema = asked::schema(format)?;
     let name = format.json_schema.as_ref().and_then(|s| s.name.as_ref()).map_or("answer".into(), |name| name.0.clone());
     let strict = format.json_schema.as_ref().and_then(|s| s.strict).map(Tree::Flag);

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct ResponsesEvent<'a> {
     #[serde(rename = "type", borrow)]
     kind: Text<'a>,
     #[serde(default)]
@@ -30,9 +30,9 @@ struct Event<'a> {
     #[serde(borrow)]
     annotation: Option<&'a RawValue>,
     #[serde(borrow)]
-    item: Option<Item<'a>>,
+    item: Option<OutputItem<'a>>,
     #[serde(borrow)]
-    response: Option<Response<'a>>,
+    response: Option<WholeResponse<'a>>,
     /// Of Perplexity: what its search found, as it finds it.
     #[serde(borrow)]
     results: Option<Vec<&'a RawValue>>,
@@ -41,7 +41,7 @@ struct Event<'a> {
 }
 
 #[derive(Deserialize)]
-struct Response<'a> {
+struct WholeResponse<'a> {
     #[serde(borrow)]
     id: Option<Text<'a>>,
     #[serde(borrow)]
@@ -67,7 +67,7 @@ struct Incomplete<'a> {
 }
 
 #[derive(Deserialize)]
-struct Item<'a> {
+struct OutputItem<'a> {
     #[serde(rename = "type", borrow)]
     kind: Text<'a>,
     #[serde(borrow)]
@@ -79,15 +79,15 @@ struct Item<'a> {
     #[serde(borrow)]
     arguments: Option<Text<'a>>,
     #[serde(borrow)]
-    content: Option<Vec<Part<'a>>>,
+    content: Option<Vec<OutputPart<'a>>>,
     #[serde(borrow)]
-    summary: Option<Vec<Part<'a>>>,
+    summary: Option<Vec<OutputPart<'a>>>,
     #[serde(borrow)]
     results: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Deserialize)]
-struct Part<'a> {
+struct OutputPart<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
     #[serde(borrow)]
@@ -100,7 +100,7 @@ struct Part<'a> {
 
 /// A call that was told of, by its place in the output.
 #[derive(Debug)]
-struct Called {
+struct ToldCall {
     place: u64,
     argued: bool,
 }
@@ -111,12 +111,12 @@ pub(crate) struct ResponsesReader {
     opened: bool,
     ended: bool,
     model: Option<String>,
-    calls: Vec<Called>,
+    calls: Vec<ToldCall>,
     /// Items of which something was said, so that they are not said again when they are done.
     said: Vec<u64>,
     /// Likewise those whose sources were named.
     cited: Vec<u64>,
-    /// Part of a summary that came last.
+    /// OutputPart of a summary that came last.
     summary: Option<(u64, u64)>,
     refused: bool,
     results: Vec<Box<RawValue>>,
@@ -145,7 +145,7 @@ impl ResponsesReader {
 
     /// A whole response.
     pub(crate) fn whole<'a>(&mut self, body: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
-        let response: Response<'a> = read(body).ok_or(EventError::Unreadable)?;
+        let response: WholeResponse<'a> = read(body).ok_or(EventError::Unreadable)?;
         if response.output.is_none() && !speaks(response.error) {
             return Err(EventError::Unreadable);
         }
@@ -159,12 +159,7 @@ impl ResponsesReader {
         }
     }
 
-    fn take<'a>(
-        &mut self,
-        event: Event<'a>,
-        data: &'a [u8],
-        steps: &mut Vec<ResponseEvent<'a>>,
-    ) -> Result<(), EventError> {
+    fn take<'a>(&mut self, event: ResponsesEvent<'a>, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         let place = event.output_index;
         let block = place * PARTS + event.content_index;
         match &*event.kind.0 {
@@ -243,19 +238,19 @@ impl ResponsesReader {
         self.calls.iter().position(|call| call.place == place)
     }
 
-    fn call_opens<'a>(&mut self, place: u64, item: Item<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> usize {
+    fn call_opens<'a>(&mut self, place: u64, item: OutputItem<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> usize {
         if let Some(call) = self.call(place) {
             return call;
         }
         let id = item.call_id.or(item.id).map(|id| id.0).unwrap_or_default();
         let name = item.name.map(|name| name.0).unwrap_or_default();
         steps.push(ResponseEvent::ToolOpen { call: self.calls.len() as u64, id, name, signature: None });
-        self.calls.push(Called { place, argued: false });
+        self.calls.push(ToldCall { place, argued: false });
         self.calls.len() - 1
     }
 
     /// An item is whole: what was not heard of it yet is said now.
-    fn done<'a>(&mut self, place: u64, mut item: Item<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
+    fn done<'a>(&mut self, place: u64, mut item: OutputItem<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         match &*item.kind.0 {
             "function_call" => {
                 let arguments = item.arguments.take().map(|text| text.0).filter(|text| !text.is_empty());
@@ -305,7 +300,7 @@ impl ResponsesReader {
         }
     }
 
-    fn end<'a>(&mut self, response: Response<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
+    fn end<'a>(&mut self, response: WholeResponse<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if let Some(error) = response.error.filter(|raw| speaks(Some(raw))) {
             return Err(EventError::trouble(ProviderError::read(error.get().as_bytes()).unwrap_or_default()));
         }
@@ -318,7 +313,7 @@ impl ResponsesReader {
         let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
         self.usage = served(response.service_tier.map(RawValue::get), told(self.slug, usage));
         for (place, raw) in (0..).zip(response.output.into_iter().flatten()) {
-            if let Some(item) = read::<Item<'a>>(raw.get().as_bytes()) {
+            if let Some(item) = read::<OutputItem<'a>>(raw.get().as_bytes()) {
                 self.done(place, item, steps);
             }
         }
@@ -345,7 +340,7 @@ impl Reader for ResponsesReader {
         if self.ended || data.trim_ascii() == b"[DONE]" {
             return Ok(());
         }
-        let event: Event<'a> = read(data).ok_or(EventError::Unreadable)?;
+        let event: ResponsesEvent<'a> = read(data).ok_or(EventError::Unreadable)?;
         self.take(event, data, steps)
     }
 

@@ -19,7 +19,7 @@ pub(super) enum Picture<'a> {
 }
 
 #[derive(Serialize)]
-struct List<'a> {
+struct PictureList<'a> {
     created: i64,
     data: &'a [Picture<'a>],
     provider: &'a str,
@@ -31,7 +31,7 @@ pub(super) fn list(slug: &'static str, call: &Call<'_>, pictures: &[Picture<'_>]
     let picture = PictureSize::named("", size.unwrap_or(&asked));
     let detail = UsageDetail { picture, ..UsageDetail::default() };
     let usage = Usage { images: pictures.len() as u64, detail, ..Usage::default() };
-    let list = List { created: call.now_ms.div_euclid(1000), data: pictures, provider: slug };
+    let list = PictureList { created: call.now_ms.div_euclid(1000), data: pictures, provider: slug };
     Reply { body: serde_json::to_vec(&list).unwrap_or_default().into(), usage: Some(usage), model: None }
 }
 

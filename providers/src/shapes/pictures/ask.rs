@@ -28,7 +28,7 @@ const OPENAIS: &[&str] = &[
 const READ: &[&str] = &["prompt", "model", "n", "size", "response_format", "stream"];
 
 #[derive(Deserialize)]
-struct Fields<'a> {
+struct PictureFields<'a> {
     #[serde(borrow)]
     prompt: Option<Text<'a>>,
     n: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) struct Sides {
 }
 
 #[derive(Debug)]
-pub(super) struct Ask<'c> {
+pub(super) struct PictureAsk<'c> {
     call: &'c Call<'c>,
     members: Vec<Member<'c>>,
     pub(super) prompt: Cow<'c, str>,
@@ -60,9 +60,9 @@ pub(super) struct Ask<'c> {
     wants_bytes: bool,
 }
 
-impl<'c> Ask<'c> {
+impl<'c> PictureAsk<'c> {
     pub(super) fn read(call: &'c Call<'c>) -> Result<Self, Fault> {
-        let fields: Fields<'c> = serde_json::from_slice(call.body)
+        let fields: PictureFields<'c> = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no request for images: {e}")))?;
         if fields.stream == Some(true) {
             return Err(refused("stream", "must be false: this provider gives pictures whole"));
@@ -104,7 +104,7 @@ impl<'c> Ask<'c> {
         self.own().for_each(|(key, value)| body.raw(key, value));
     }
 
-    /// Fields that are dropped: those of OpenAI's that the shape does not take, and a way of giving pictures that it has not.
+    /// PictureFields that are dropped: those of OpenAI's that the shape does not take, and a way of giving pictures that it has not.
     pub(super) fn adjusted(&self, taken: &[&str], gives: Gives) -> Vec<&'static str> {
         let neutral = |value: &[u8]| matches!(value, b"null" | b"\"auto\"" | b"0" | b"\"standard\"");
         let given = |name: &&&str| {
@@ -134,11 +134,11 @@ pub(super) enum Gives {
 /// The size that a call asks for, for what the answer does not tell.
 pub(super) fn asked_size(call: &Call<'_>) -> String {
     #[derive(Deserialize)]
-    struct Size<'a> {
+    struct AskedSize<'a> {
         #[serde(borrow)]
         size: Option<Text<'a>>,
     }
-    read::<Size<'_>>(call.body).and_then(|asked| asked.size).map(|size| size.0.into_owned()).unwrap_or_default()
+    read::<AskedSize<'_>>(call.body).and_then(|asked| asked.size).map(|size| size.0.into_owned()).unwrap_or_default()
 }
 
 fn sides(size: &str) -> Result<Option<Sides>, Fault> {

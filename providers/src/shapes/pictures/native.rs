@@ -1,9 +1,9 @@
 //! Shapes that have nothing of OpenAI's but the prompt.
 
 use super::super::object::Object;
-use super::super::{Shape, in_path};
+use super::super::{NativeShape, in_path};
 use super::answer::{Picture, list, texts, unreadable};
-use super::ask::{Ask, Gives, Sides, accepts_json, outgoing};
+use super::ask::{Gives, PictureAsk, Sides, accepts_json, outgoing};
 use crate::adapter::{Call, Failure, Outgoing, Reply};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -24,7 +24,7 @@ pub(crate) struct Native {
     asks_for_json: bool,
     /// What is the provider's own stands among `parameters`, where `write` puts it.
     nested: bool,
-    write: fn(&Ask<'_>, &Call<'_>, &mut Object),
+    write: fn(&PictureAsk<'_>, &Call<'_>, &mut Object),
     /// The pictures, each a text; `None`: the answer is not what was promised.
     found: fn(&Value) -> Option<Vec<String>>,
     /// The size, where the answer tells it.
@@ -44,7 +44,7 @@ const PLAIN: Native = Native {
     size: |_| None,
 };
 
-fn sides(ask: &Ask<'_>, body: &mut Object, (width, height): (&str, &str)) {
+fn sides(ask: &PictureAsk<'_>, body: &mut Object, (width, height): (&str, &str)) {
     if let Some(sides) = ask.sides {
         body.put(width, &sides.width);
         body.put(height, &sides.height);
@@ -172,13 +172,13 @@ pub(crate) static DASHSCOPE: Native = Native {
     ..PLAIN
 };
 
-impl Shape for Native {
+impl NativeShape for Native {
     fn path(&self) -> &'static str {
         self.path
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        let ask = Ask::read(call)?;
+        let ask = PictureAsk::read(call)?;
         if self.one_at_a_time {
             ask.refuse_several()?;
         }

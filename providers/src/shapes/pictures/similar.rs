@@ -1,8 +1,8 @@
 //! Shapes that are OpenAI's but for a path or a field.
 
-use super::super::Shape;
+use super::super::NativeShape;
 use super::super::object::Object;
-use super::ask::{Ask, Gives, asked_size, outgoing};
+use super::ask::{Gives, PictureAsk, asked_size, outgoing};
 use crate::adapter::{Call, Failure, Outgoing, Reply};
 use crate::compat::openai_reply;
 use crate::model;
@@ -16,7 +16,7 @@ pub(crate) struct OpenRouter;
 
 pub(crate) static OPENROUTER: OpenRouter = OpenRouter;
 
-impl Shape for OpenRouter {
+impl NativeShape for OpenRouter {
     fn path(&self) -> &'static str {
         "/v1/images"
     }
@@ -37,13 +37,13 @@ pub(crate) struct Together;
 
 pub(crate) static TOGETHER: Together = Together;
 
-impl Shape for Together {
+impl NativeShape for Together {
     fn path(&self) -> &'static str {
         "/v1/images/generations"
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        let ask = Ask::read(call)?;
+        let ask = PictureAsk::read(call)?;
         let mut body = Object::new();
         body.put_some("model", call.model);
         body.put("prompt", &ask.prompt);

@@ -2,9 +2,9 @@
 //! (<https://platform.stability.ai/docs/api-reference>).
 
 use super::super::object::Object;
-use super::super::{Shape, in_path, refused};
+use super::super::{NativeShape, in_path, refused};
 use super::answer::{Picture, filtered, list, unreadable};
-use super::ask::{Ask, Gives, Sides, accepts_json, outgoing};
+use super::ask::{Gives, PictureAsk, Sides, accepts_json, outgoing};
 use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
@@ -30,13 +30,13 @@ fn newer(model: &str) -> Option<(&'static str, Option<&str>)> {
     }
 }
 
-impl Shape for Stability {
+impl NativeShape for Stability {
     fn path(&self) -> &'static str {
         "/v1/generation/{model}/text-to-image"
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        let (ask, model) = (Ask::read(call)?, in_path(call)?);
+        let (ask, model) = (PictureAsk::read(call)?, in_path(call)?);
         match newer(model) {
             Some((kind, name)) => form(call, &ask, kind, name),
             None => {
@@ -79,7 +79,7 @@ impl Shape for Stability {
 }
 
 /// A form of texts (RFC 7578), with a boundary that no field contains.
-fn form(call: &Call<'_>, ask: &Ask<'_>, kind: &str, name: Option<&str>) -> Result<Outgoing, Fault> {
+fn form(call: &Call<'_>, ask: &PictureAsk<'_>, kind: &str, name: Option<&str>) -> Result<Outgoing, Fault> {
     ask.refuse_several()?;
     let boundary = format!("{:016x}{:016x}", call.dice, call.now_ms);
     let mut body = Vec::new();

@@ -1,6 +1,6 @@
 //! The conversation as items: what a turn said is a message, each call that it made an item of its own.
 
-use super::ChatForm;
+use super::ResponsesRoom;
 use crate::convert::asked::{self, Adjusted, Place, refused};
 use crate::wire::chat;
 use crate::wire::tree::Tree;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 pub(super) fn items<'a>(
     messages: &[chat::Message<'a>],
-    room: ChatForm,
+    room: ResponsesRoom,
     adjusted: &mut Adjusted,
 ) -> Result<Vec<Tree<'a>>, Fault> {
     let mut out = Vec::with_capacity(messages.len());
@@ -25,7 +25,7 @@ pub(super) fn items<'a>(
                     _ => "user",
                 };
                 let content = content(message.content, (i, room), adjusted)?;
-                if role != "user" && content.iter().any(|part| matches!(part, Said::Other(_))) {
+                if role != "user" && content.iter().any(|part| matches!(part, InputPart::Other(_))) {
                     let rule = "may hold images and files in messages of the user only";
                     return Err(refused(format!("messages[{i}].content"), rule));
                 }
@@ -36,7 +36,7 @@ pub(super) fn items<'a>(
                 let id = message.tool_call_id.as_ref();
                 let id = id.ok_or_else(|| refused(format!("messages[{i}].tool_call_id"), "is needed"))?;
                 let content = content(message.content, (i, room), adjusted)?;
-                if !room.files && content.iter().any(|part| matches!(part, Said::Other(_))) {
+                if !room.files && content.iter().any(|part| matches!(part, InputPart::Other(_))) {
                     let rule = format_args!("may hold text only: {} takes results as text", room.provider);
                     return Err(refused(format!("messages[{i}].content"), rule));
                 }
@@ -59,7 +59,7 @@ pub(super) fn items<'a>(
 /// What it thought is bound to whom it was told; a client of chat cannot carry it here.
 fn assistant<'a>(
     message: &chat::Message<'a>,
-    (i, room): (usize, ChatForm),
+    (i, room): (usize, ResponsesRoom),
     out: &mut Vec<Tree<'a>>,
     adjusted: &mut Adjusted,
 ) -> Result<(), Fault> {
@@ -67,14 +67,15 @@ fn assistant<'a>(
     adjusted.note_if("messages.content_blocks", message.content_blocks.as_ref().is_some_and(|b| !b.is_empty()));
     adjusted.note_if("messages.reasoning_content", message.reasoning_content.is_some());
     let mut parts = content(message.content, (i, room), adjusted)?;
-    if parts.iter().any(|part| matches!(part, Said::Other(_))) {
+    if parts.iter().any(|part| matches!(part, InputPart::Other(_))) {
         let rule = "may hold images and files in messages of the user only";
         return Err(refused(format!("messages[{i}].content"), rule));
     }
-    parts.extend(message.refusal.as_ref().filter(|text| !text.0.is_empty()).map(|text| Said::Text(text.0.clone())));
+    parts
+        .extend(message.refusal.as_ref().filter(|text| !text.0.is_empty()).map(|text| InputPart::Text(text.0.clone())));
     if !parts.is_empty() {
         // One text: the parts that an answer has are not those of a question.
-        let text: Vec<Cow<'a, str>> = parts.into_iter().filter_map(Said::text).collect();
+        let text: Vec<Cow<'a, str>> = parts.into_iter().filter_map(InputPart::text).collect();
         let text = if let [_] = &text[..] { text.concat() } else { text.join("\n") };
         out.push(Tree::map([
             ("type", Tree::text("message")),
@@ -100,19 +101,19 @@ fn assistant<'a>(
     Ok(())
 }
 
-fn said<'a>(role: &'static str, content: Vec<Said<'a>>) -> Tree<'a> {
+fn said<'a>(role: &'static str, content: Vec<InputPart<'a>>) -> Tree<'a> {
     let content = one(content).unwrap_or_else(|| Tree::text(""));
     Tree::map([("type", Tree::text("message")), ("role", Tree::text(role)), ("content", content)])
 }
 
 /// A part of a message.
 #[derive(Debug)]
-enum Said<'a> {
+enum InputPart<'a> {
     Text(Cow<'a, str>),
     Other(Tree<'a>),
 }
 
-impl<'a> Said<'a> {
+impl<'a> InputPart<'a> {
     fn text(self) -> Option<Cow<'a, str>> {
         match self {
             Self::Text(text) => Some(text),
@@ -129,40 +130,40 @@ impl<'a> Said<'a> {
 }
 
 /// A lone text is a string, anything else a list of parts.
-fn one(mut content: Vec<Said<'_>>) -> Option<Tree<'_>> {
+fn one(mut content: Vec<InputPart<'_>>) -> Option<Tree<'_>> {
     match content.len() {
         0 => None,
-        1 if matches!(content[0], Said::Text(_)) => content.pop().and_then(Said::text).map(Tree::Text),
-        _ => Some(Tree::List(content.into_iter().map(Said::whole).collect())),
+        1 if matches!(content[0], InputPart::Text(_)) => content.pop().and_then(InputPart::text).map(Tree::Text),
+        _ => Some(Tree::List(content.into_iter().map(InputPart::whole).collect())),
     }
 }
 
 fn content<'a>(
     raw: Option<&'a RawValue>,
-    (i, room): (usize, ChatForm),
+    (i, room): (usize, ResponsesRoom),
     adjusted: &mut Adjusted,
-) -> Result<Vec<Said<'a>>, Fault> {
-    asked::content(raw, i, Said::Text, |raw, place| part(raw, place, room, adjusted))
+) -> Result<Vec<InputPart<'a>>, Fault> {
+    asked::content(raw, i, InputPart::Text, |raw, place| part(raw, place, room, adjusted))
 }
 
 fn part<'a>(
     raw: &'a RawValue,
     place: Place,
-    room: ChatForm,
+    room: ResponsesRoom,
     adjusted: &mut Adjusted,
-) -> Result<Option<Said<'a>>, Fault> {
+) -> Result<Option<InputPart<'a>>, Fault> {
     let part = place.read(raw)?;
     adjusted.note_if("cache_control", part.cache_control.is_some());
     match &*part.kind.0 {
         "text" | "input_text" | "refusal" => {
             let text = place.needed(part.text.or(part.refusal), ".text")?.0;
-            Ok((!text.is_empty()).then_some(Said::Text(text)))
+            Ok((!text.is_empty()).then_some(InputPart::Text(text)))
         }
         "image_url" => {
             let image = place.needed(part.image_url, ".image_url")?;
             let made = [("type", Tree::text("input_image")), ("image_url", Tree::Text(image.url.0))];
             let detail = image.detail.filter(|_| room.files).map(|detail| Tree::Text(detail.0));
-            Ok(Some(Said::Other(Tree::map(made).with("detail", detail))))
+            Ok(Some(InputPart::Other(Tree::map(made).with("detail", detail))))
         }
         "file" if room.files => {
             let file = place.needed(part.file, ".file")?;
@@ -172,7 +173,7 @@ fn part<'a>(
                 .with("file_id", text(file.file_id))
                 .with("file_url", text(file.file_url))
                 .with("filename", text(file.filename));
-            Ok(Some(Said::Other(made)))
+            Ok(Some(InputPart::Other(made)))
         }
         kind => {
             let rule = format_args!("must be text or image_url: {} takes no {kind} here", room.provider);
