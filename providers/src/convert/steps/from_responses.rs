@@ -159,7 +159,12 @@ impl ResponsesReader {
         }
     }
 
-    fn take<'a>(&mut self, event: ResponsesEvent<'a>, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
+    fn take<'a>(
+        &mut self,
+        event: ResponsesEvent<'a>,
+        data: &'a [u8],
+        steps: &mut Vec<ResponseEvent<'a>>,
+    ) -> Result<(), EventError> {
         let place = event.output_index;
         let block = place * PARTS + event.content_index;
         match &*event.kind.0 {
