@@ -37,9 +37,9 @@ pub(crate) trait Shared: Send + Sync + std::fmt::Debug {
 }
 
 #[derive(Clone, Debug)]
-struct Weight;
+struct EntryWeight;
 
-impl Weighter<Key, Arc<Entry>> for Weight {
+impl Weighter<Key, Arc<Entry>> for EntryWeight {
     fn weight(&self, _: &Key, entry: &Arc<Entry>) -> u64 {
         entry.weight() as u64
     }
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Found {
 /// The process's one cache of answers.
 #[derive(Debug)]
 pub(crate) struct AnswerCache {
-    shelf: Cache<Key, Arc<Entry>, Weight>,
+    shelf: Cache<Key, Arc<Entry>, EntryWeight>,
     shared: Option<Arc<dyn Shared>>,
     flights: Vec<Mutex<AHashMap<Key, Arc<SingleFlight>>>>,
     largest: usize,
@@ -80,7 +80,7 @@ impl AnswerCache {
     pub(crate) fn new(most: usize, shared: Option<Arc<dyn Shared>>) -> Arc<Self> {
         let guess = (most / 4096).clamp(16, 1 << 20);
         Arc::new(Self {
-            shelf: Cache::with_weighter(guess, most as u64, Weight),
+            shelf: Cache::with_weighter(guess, most as u64, EntryWeight),
             shared,
             flights: (0..SHARDS).map(|_| Mutex::default()).collect(),
             largest: most / LARGEST_SHARE,

@@ -21,7 +21,7 @@ pub(crate) use link::{heed, listen, watch};
 pub(crate) use listening::{Listening, inherit};
 pub(crate) use seats::Seats;
 
-use door::{Door, Place};
+use door::{Door, DoorPlace};
 use pingora::apps::HttpServerApp;
 use pingora::listeners::tls::Acceptor;
 use pingora::services::ServiceWithDependents;
@@ -53,7 +53,7 @@ where
     let mut services: Vec<Box<dyn ServiceWithDependents>> = Vec::new();
     for number in 0..workers {
         let (desk, (send, arrivals)) = (Arc::<Desk>::default(), unbounded_channel());
-        places.push(Place { desk: desk.clone(), arrivals: send });
+        places.push(DoorPlace { desk: desk.clone(), arrivals: send });
         // The benchmarks know by this name which threads serve requests.
         let (name, app, tls, seats) = (format!("proxy-{number}"), app.clone(), tls.clone(), seats.clone());
         services.push(Box::new(Work { name, app, clocks, desk, tls, seats, arrivals, upkeep }));

@@ -37,23 +37,23 @@ struct IssuerKeys {
 }
 
 /// By the address that was fetched.
-type Sets = HashMap<Arc<str>, Arc<IssuerKeys>>;
+type IssuerSets = HashMap<Arc<str>, Arc<IssuerKeys>>;
 
 /// Somebody waits for the issuers of an organisation: until every copy of `pending` is dropped.
-struct Ask {
+struct RefreshAsk {
     org: OrgId,
     pending: mpsc::Sender<Infallible>,
 }
 
 pub(crate) struct Issuers {
-    sets: ArcSwap<Sets>,
-    verified: Cache<KeyHash, Arc<Verified>>,
-    asks: mpsc::Sender<Ask>,
+    sets: ArcSwap<IssuerSets>,
+    verified: Cache<KeyHash, Arc<VerifiedToken>>,
+    asks: mpsc::Sender<RefreshAsk>,
 }
 
 impl Issuers {
     /// Holds no set until somebody answers what is asked.
-    fn new() -> (Self, mpsc::Receiver<Ask>) {
+    fn new() -> (Self, mpsc::Receiver<RefreshAsk>) {
         let (asks, asked) = mpsc::channel(MOST_ASKS);
         (Self { sets: ArcSwap::default(), verified: Cache::new(VERIFIED), asks }, asked)
     }
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Issuers {
 }
 
 /// A good token, with all that made it good: it is checked anew when any of that was replaced.
-struct Verified {
+struct VerifiedToken {
     claims: Claims,
     org: OrgId,
     workspace: WorkspaceId,
@@ -81,9 +81,9 @@ struct Verified {
     key: Arc<Key>,
 }
 
-impl Verified {
+impl VerifiedToken {
     /// Takes effect at once: an issuer taken out, a key that it names no more, a workspace archived.
-    fn stands(&self, snapshot: &Snapshot, sets: &Sets, now: Timestamp) -> bool {
+    fn stands(&self, snapshot: &Snapshot, sets: &IssuerSets, now: Timestamp) -> bool {
         let Some(org) = snapshot.org(self.org) else { return false };
         let place = snapshot.workspace(self.workspace);
         self.claims.expires_at > now
@@ -121,7 +121,7 @@ impl Tokens for Issuers {
         Box::pin(async move {
             let (pending, mut answered) = mpsc::channel::<Infallible>(1);
             // A full queue means that issuers are being asked as it is.
-            if self.asks.try_send(Ask { org, pending }).is_ok() {
+            if self.asks.try_send(RefreshAsk { org, pending }).is_ok() {
                 let _ = tokio::time::timeout(PATIENCE, answered.recv()).await;
             }
         })
@@ -155,7 +155,7 @@ fn unverified(token: &str) -> Result<Map<String, Value>, TokenError> {
 /// Keys of that name: those written down, then those of each issuer.
 type Candidates<'a> = Vec<(Option<(Arc<str>, Arc<IssuerKeys>)>, &'a PublicKey)>;
 
-fn candidates<'a>(trust: &'a Trust, sets: &'a Sets, kid: &'a str) -> Candidates<'a> {
+fn candidates<'a>(trust: &'a Trust, sets: &'a IssuerSets, kid: &'a str) -> Candidates<'a> {
     let mut found: Candidates<'a> = trust.inline.named(kid).map(|key| (None, key)).collect();
     for uri in &trust.uris {
         let Some(set) = sets.get(uri) else { continue };
@@ -175,11 +175,11 @@ fn signed_by(token: &str, key: &PublicKey) -> Option<Map<String, Value>> {
 
 fn verify(
     snapshot: &Snapshot,
-    sets: &Sets,
+    sets: &IssuerSets,
     token: &str,
     hash: &KeyHash,
     now: Timestamp,
-) -> Result<Verified, TokenError> {
+) -> Result<VerifiedToken, TokenError> {
     let kid = key_name(token)?;
     let said = unverified(token)?;
     let org: &Arc<Org> = token::organisation(snapshot, Claims::organisation(&said))?;
@@ -207,5 +207,5 @@ fn verify(
     claims.check_time(now)?;
     let workspace = token::workspace(snapshot, org, &claims)?;
     let key = Arc::new(token::key(org, workspace, &claims, hash));
-    Ok(Verified { org: org.id, workspace: workspace.id, trust: trust.clone(), set, key, claims })
+    Ok(VerifiedToken { org: org.id, workspace: workspace.id, trust: trust.clone(), set, key, claims })
 }

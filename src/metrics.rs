@@ -40,7 +40,7 @@ const OWN_MILLIS: &[f64] = &[0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 100
 pub(crate) struct Metrics(Arc<Inner>);
 
 /// A histogram of one part of the gateway's own work.
-type Step = (Histogram, fn(&Steps) -> u64);
+type OwnStep = (Histogram, fn(&Steps) -> u64);
 
 #[derive(Debug)]
 struct Inner {
@@ -51,7 +51,7 @@ struct Inner {
     total_millis: HistogramVec,
     own_millis: HistogramVec,
     tail_millis: HistogramVec,
-    step_millis: [Step; 4],
+    step_millis: [OwnStep; 4],
     cache_millis: Histogram,
     overhead: HistogramVec,
     extra: Vec<Label>,
@@ -161,7 +161,7 @@ fn histogram(name: &str, help: &str, labels: &[&str], buckets: &[f64]) -> Result
     HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)
 }
 
-fn step_millis() -> Result<[Step; 4], prometheus::Error> {
+fn step_millis() -> Result<[OwnStep; 4], prometheus::Error> {
     Ok([
         (step("authentication_duration_milliseconds", "Finding and checking the key")?, |s| s.auth_us),
         (step("api_key_rate_limit_check_duration_milliseconds", "Counting against limits")?, |s| s.limits_us),

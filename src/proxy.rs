@@ -55,7 +55,7 @@ use exchange::{Exchange, Unanswered};
 use gateway_domain::ports::Doorkeeper;
 use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
 use http::header;
-use intake::{Refused, Way};
+use intake::{BodyMode, Refused};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
@@ -151,9 +151,9 @@ impl ProxyHttp for Gateway {
             Ok(seat) => ctx.seat = seat,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
-        match intake::choose_way(session, &request.ask.route) {
-            Ok(Way::Exchange) => self.exchange(session, ctx, request).await,
-            Ok(Way::Relay) => self.relay(session, ctx, request).await,
+        match intake::body_mode(session, &request.ask.route) {
+            Ok(BodyMode::Buffered) => self.exchange(session, ctx, request).await,
+            Ok(BodyMode::Streaming) => self.relay(session, ctx, request).await,
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
     }

@@ -12,17 +12,17 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-type ById<T> = Arc<BTreeMap<PolicyId, Arc<T>>>;
+type PoliciesById<T> = Arc<BTreeMap<PolicyId, Arc<T>>>;
 
 /// The policies of a workspace with the index made of them.
 #[derive(Clone, Debug)]
-struct Indexed {
-    rates: ById<Policy>,
-    usages: ById<UsagePolicy>,
+struct IndexedPolicies {
+    rates: PoliciesById<Policy>,
+    usages: PoliciesById<UsagePolicy>,
     index: Arc<Index>,
 }
 
-impl Indexed {
+impl IndexedPolicies {
     fn of(workspace: &Workspace, old: Option<&Self>) -> Self {
         let (rates, usages) = (workspace.policies(), workspace.usage_policies());
         let kept = old.filter(|o| Arc::ptr_eq(&o.rates, rates) && Arc::ptr_eq(&o.usages, usages));
@@ -39,7 +39,7 @@ impl Indexed {
 #[derive(Debug, Default)]
 pub(crate) struct RuntimeConfig {
     pub(crate) snapshot: Arc<Snapshot>,
-    limits: HashMap<WorkspaceId, Indexed>,
+    limits: HashMap<WorkspaceId, IndexedPolicies>,
 }
 
 impl RuntimeConfig {
@@ -50,7 +50,7 @@ impl RuntimeConfig {
 
     fn next(&self, snapshot: Snapshot) -> Self {
         let limited = snapshot.workspaces().filter(|w| !w.policies().is_empty() || !w.usage_policies().is_empty());
-        let limits = limited.map(|w| (w.id, Indexed::of(w, self.limits.get(&w.id)))).collect();
+        let limits = limited.map(|w| (w.id, IndexedPolicies::of(w, self.limits.get(&w.id)))).collect();
         Self { snapshot: Arc::new(snapshot), limits }
     }
 }

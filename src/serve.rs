@@ -38,7 +38,7 @@ use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, idle};
 use crate::usage_checkpoint::UsageCheckpoint;
-use crate::writer::{Records, Way, Writer};
+use crate::writer::{RecordPath, Records, Writer};
 use boot::{AppPorts, Booted};
 use gateway_domain::Secret;
 use gateway_domain::counters::Counters;
@@ -283,7 +283,7 @@ fn start_writer(
     let (journal, shipper) = opened.map_err(|e| format!("journal {}: {e}", dir.display()))?;
     let counts = (ledger.clone(), limits.clone() as Arc<dyn Counters>);
     let accounts = usage_checkpoint::open(booted, settings, counts, &journal, control)?;
-    let way = Way {
+    let way = RecordPath {
         journal,
         shipper,
         store: booted.logs.clone(),

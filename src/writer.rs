@@ -52,7 +52,7 @@ impl Records {
 }
 
 /// What records pass through.
-pub(crate) struct Way {
+pub(crate) struct RecordPath {
     pub(crate) journal: Journal,
     pub(crate) shipper: Shipper,
     pub(crate) store: Arc<dyn RecordAppend>,
@@ -96,8 +96,9 @@ struct Work {
 }
 
 impl Writer {
-    pub(crate) fn start(way: Way) -> std::io::Result<(Records, Self)> {
-        let Way { journal, shipper, store, ledger, runtime, metrics, parts, access_log, strangers, off, otlp } = way;
+    pub(crate) fn start(way: RecordPath) -> std::io::Result<(Records, Self)> {
+        let RecordPath { journal, shipper, store, ledger, runtime, metrics, parts, access_log, strangers, off, otlp } =
+            way;
         let (tx, rx) = channel(QUEUE);
         let (deadline, ends) = watch::channel(None);
         metrics.watch_journal(journal.gauge());

@@ -10,7 +10,7 @@ pub use entry::{
     Defaults, Key, ManagedProvider, Org, PartnerCredentials, Person, Policy, Rotation, SavedConfig, SavedGuardrail,
     Upstream, UsagePolicy, Workspace,
 };
-use keys::{Edit, Keys};
+use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, region};
 
 use crate::catalog::Catalog;
@@ -152,7 +152,7 @@ impl Snapshot {
 /// A snapshot being made: workspaces are cloned once, however many of their rows changed.
 struct Draft {
     next: Snapshot,
-    keys: Edit,
+    keys: KeysEdit,
     touched: HashMap<WorkspaceId, Workspace>,
     problems: Vec<RowProblem>,
 }

@@ -31,7 +31,7 @@ pub(crate) struct FailedAnswer {
 }
 
 #[derive(Debug, Default)]
-enum Phase {
+enum FlightPhase {
     #[default]
     Asking,
     Answering,
@@ -46,15 +46,15 @@ enum Phase {
 }
 
 #[derive(Debug, Default)]
-struct Told {
-    phase: Phase,
+struct FlightAnswer {
+    phase: FlightPhase,
     head: Option<AnswerHead>,
     pieces: Vec<Bytes>,
 }
 
 #[derive(Debug)]
 pub(super) struct SingleFlight {
-    told: Mutex<Told>,
+    told: Mutex<FlightAnswer>,
     changed: watch::Sender<()>,
     followers: AtomicUsize,
     /// Woken when the last follower has left.
@@ -73,7 +73,7 @@ impl Default for SingleFlight {
 }
 
 impl SingleFlight {
-    fn tell(&self, change: impl FnOnce(&mut Told)) {
+    fn tell(&self, change: impl FnOnce(&mut FlightAnswer)) {
         change(&mut self.told.lock());
         self.changed.send_replace(());
     }
@@ -131,10 +131,10 @@ impl Follower {
             return Some(FollowerEvent::Piece(piece.clone()));
         }
         match &told.phase {
-            Phase::Asking | Phase::Answering => None,
-            Phase::Ended { usage, model } => Some(FollowerEvent::Ended { usage: *usage, model: model.clone() }),
-            Phase::Failed(failed) => Some(FollowerEvent::Failed(failed.clone())),
-            Phase::Lost => Some(FollowerEvent::Lost),
+            FlightPhase::Asking | FlightPhase::Answering => None,
+            FlightPhase::Ended { usage, model } => Some(FollowerEvent::Ended { usage: *usage, model: model.clone() }),
+            FlightPhase::Failed(failed) => Some(FollowerEvent::Failed(failed.clone())),
+            FlightPhase::Lost => Some(FollowerEvent::Lost),
         }
     }
 }
@@ -186,7 +186,7 @@ impl Leader {
     pub(crate) fn begin(&mut self, head: AnswerHead) {
         if let Some(flight) = &self.flight {
             flight.tell(|told| {
-                told.phase = Phase::Answering;
+                told.phase = FlightPhase::Answering;
                 told.head = Some(head.clone());
             });
         }
@@ -200,7 +200,7 @@ impl Leader {
         // A piece may be a window into a much larger read; what waits here must weigh what it says.
         self.told += piece.len();
         if self.told > MOST_TOLD {
-            self.leave(Phase::Lost);
+            self.leave(FlightPhase::Lost);
         } else if let Some(flight) = &self.flight {
             let piece = Bytes::copy_from_slice(piece);
             flight.tell(|told| told.pieces.push(piece));
@@ -234,16 +234,16 @@ impl Leader {
             })
         });
         let kept = kept.filter(|entry| self.cache.keep(self.key, entry));
-        self.leave(Phase::Ended { usage, model });
+        self.leave(FlightPhase::Ended { usage, model });
         let shared = self.cache.shared.clone()?;
         Some(Publication { shared, key: self.key, entry: kept?, keep: self.keep })
     }
 
     pub(crate) fn fail(mut self, failed: FailedAnswer) {
-        self.leave(Phase::Failed(failed));
+        self.leave(FlightPhase::Failed(failed));
     }
 
-    fn leave(&mut self, phase: Phase) {
+    fn leave(&mut self, phase: FlightPhase) {
         let Some(flight) = self.flight.take() else { return };
         // First out of the table, so that nobody joins what has ended.
         self.cache.land(&self.key, Some(&flight));
@@ -253,7 +253,7 @@ impl Leader {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        self.leave(Phase::Lost);
+        self.leave(FlightPhase::Lost);
     }
 }
 

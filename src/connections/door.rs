@@ -26,7 +26,7 @@ const SHORT_OF_ALL: Duration = Duration::from_millis(200);
 
 /// A worker, as the door sees it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DoorPlace {
     pub(super) desk: Arc<Desk>,
     pub(super) arrivals: UnboundedSender<Arrived>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Place {
 pub(super) struct Door<A> {
     pub(super) app: Arc<A>,
     pub(super) listening: Arc<Listening>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<DoorPlace>,
     pub(super) seats: Arc<Seats>,
     pub(super) turn: AtomicUsize,
 }

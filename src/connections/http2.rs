@@ -23,12 +23,12 @@ struct Streams {
     ended: Notify,
 }
 
-struct Guard(Arc<Streams>);
+struct StreamGuard(Arc<Streams>);
 
 impl Streams {
-    fn begin(self: &Arc<Self>) -> Guard {
+    fn begin(self: &Arc<Self>) -> StreamGuard {
         self.open.fetch_add(1, Ordering::Relaxed);
-        Guard(self.clone())
+        StreamGuard(self.clone())
     }
 
     fn is_idle(&self) -> bool {
@@ -36,7 +36,7 @@ impl Streams {
     }
 }
 
-impl Drop for Guard {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         if self.0.open.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.0.ended.notify_one();

@@ -30,14 +30,14 @@ const ROOM: usize = 4 << 10;
 const MOST_EARLY: usize = 64 << 10;
 
 #[derive(Debug)]
-enum Way {
+enum LinkWay {
     Plain(Socket),
     Secure(Box<TlsStream<Socket>>),
 }
 
 #[derive(Debug)]
 pub(super) struct Link {
-    way: Way,
+    way: LinkWay,
     pub(super) ahead: BytesMut,
     /// The request is whole: what comes now is for later.
     watched: AtomicBool,
@@ -78,14 +78,14 @@ fn set(session: &ServerSession, watched: bool) {
 
 impl Link {
     pub(super) fn plain(socket: Socket) -> Self {
-        Self::of(Way::Plain(socket))
+        Self::of(LinkWay::Plain(socket))
     }
 
     pub(super) fn secure(stream: TlsStream<Socket>) -> Self {
-        Self::of(Way::Secure(Box::new(stream)))
+        Self::of(LinkWay::Secure(Box::new(stream)))
     }
 
-    fn of(way: Way) -> Self {
+    fn of(way: LinkWay) -> Self {
         let [watched, unseen, chunked] = std::array::from_fn(|_| AtomicBool::new(false));
         let (ahead, chunks) = (BytesMut::new(), Chunks::default());
         Self { way, ahead, watched, unseen, refusal: None, chunked, chunks }
@@ -104,7 +104,7 @@ impl Link {
     }
 
     pub(super) fn is_plain(&self) -> bool {
-        matches!(self.way, Way::Plain(_))
+        matches!(self.way, LinkWay::Plain(_))
     }
 
     pub(super) fn digest(&self) -> Digest {
@@ -118,14 +118,14 @@ impl Link {
 
     fn poll_way(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match &mut self.way {
-            Way::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
-            Way::Secure(stream) => Pin::new(stream).poll_read(cx, buf),
+            LinkWay::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            LinkWay::Secure(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 
     /// Reads more ahead; 0 is the end. Nothing is held while nothing comes.
     pub(super) fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if let Way::Plain(socket) = &self.way {
+        if let LinkWay::Plain(socket) = &self.way {
             ready!(socket.poll_arrival(cx))?;
         }
         let mut more = match self.ahead.is_empty() {
@@ -191,8 +191,8 @@ impl AsyncRead for Link {
 impl Link {
     fn poll_say(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.way {
-            Way::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
-            Way::Secure(stream) => Pin::new(stream).poll_write(cx, buf),
+            LinkWay::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
+            LinkWay::Secure(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
@@ -219,15 +219,15 @@ impl AsyncWrite for Link {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.way {
-            Way::Plain(socket) => Pin::new(socket).poll_flush(cx),
-            Way::Secure(stream) => Pin::new(stream).poll_flush(cx),
+            LinkWay::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            LinkWay::Secure(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.way {
-            Way::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
-            Way::Secure(stream) => Pin::new(stream).poll_shutdown(cx),
+            LinkWay::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            LinkWay::Secure(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }
@@ -243,8 +243,8 @@ impl Shutdown for Link {
 impl UniqueID for Link {
     fn id(&self) -> UniqueIDType {
         match &self.way {
-            Way::Plain(socket) => socket.id(),
-            Way::Secure(stream) => stream.id(),
+            LinkWay::Plain(socket) => socket.id(),
+            LinkWay::Secure(stream) => stream.id(),
         }
     }
 }
@@ -252,15 +252,15 @@ impl UniqueID for Link {
 impl Ssl for Link {
     fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
         match &self.way {
-            Way::Plain(_) => None,
-            Way::Secure(stream) => stream.get_ssl_digest(),
+            LinkWay::Plain(_) => None,
+            LinkWay::Secure(stream) => stream.get_ssl_digest(),
         }
     }
 
     fn selected_alpn_proto(&self) -> Option<ALPN> {
         match &self.way {
-            Way::Plain(_) => None,
-            Way::Secure(stream) => stream.selected_alpn_proto(),
+            LinkWay::Plain(_) => None,
+            LinkWay::Secure(stream) => stream.selected_alpn_proto(),
         }
     }
 }
@@ -268,15 +268,15 @@ impl Ssl for Link {
 impl GetSocketDigest for Link {
     fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
         match &self.way {
-            Way::Plain(socket) => socket.get_socket_digest(),
-            Way::Secure(stream) => stream.get_socket_digest(),
+            LinkWay::Plain(socket) => socket.get_socket_digest(),
+            LinkWay::Secure(stream) => stream.get_socket_digest(),
         }
     }
 
     fn set_socket_digest(&mut self, digest: SocketDigest) {
         match &mut self.way {
-            Way::Plain(socket) => socket.set_socket_digest(digest),
-            Way::Secure(stream) => stream.set_socket_digest(digest),
+            LinkWay::Plain(socket) => socket.set_socket_digest(digest),
+            LinkWay::Secure(stream) => stream.set_socket_digest(digest),
         }
     }
 }

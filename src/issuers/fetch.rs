@@ -1,7 +1,7 @@
 //! Fetches the key sets that organisations name, on the control runtime: when an address is new, every few
 //! minutes, and when a token names a key that nobody knows, at a bounded rate per address.
 
-use super::{Ask, IssuerKeys, Issuers, Sets};
+use super::{IssuerKeys, IssuerSets, Issuers, RefreshAsk};
 use crate::runtime_config::ConfigHandle;
 use bytes::Bytes;
 use gateway_domain::ports::{Live as _, Outside, OutsideCall, Revision};
@@ -30,7 +30,7 @@ const WINDOW: Duration = Duration::from_secs(30);
 
 /// One address.
 #[derive(Default)]
-struct Source {
+struct KeySource {
     /// When it was asked last, at most [`BURST`] times.
     asked: VecDeque<Instant>,
     answered: Option<Instant>,
@@ -38,7 +38,7 @@ struct Source {
     waiting: Vec<mpsc::Sender<Infallible>>,
 }
 
-impl Source {
+impl KeySource {
     fn may_be_asked(&self) -> bool {
         self.asked.len() < BURST || self.asked.front().is_some_and(|t| t.elapsed() >= WINDOW)
     }
@@ -52,22 +52,22 @@ impl Source {
     }
 }
 
-type Fetched = (Arc<str>, Result<IssuerKeys, String>);
+type FetchedKeys = (Arc<str>, Result<IssuerKeys, String>);
 
-struct Fetcher {
+struct KeyFetcher {
     issuers: Arc<Issuers>,
     live: Arc<ConfigHandle>,
     outside: Arc<dyn Outside>,
     revision: Option<Revision>,
-    sources: HashMap<Arc<str>, Source>,
-    flying: JoinSet<Fetched>,
+    sources: HashMap<Arc<str>, KeySource>,
+    flying: JoinSet<FetchedKeys>,
 }
 
 pub(crate) fn start(runtime: &Handle, live: Arc<ConfigHandle>, outside: Arc<dyn Outside>) -> Arc<Issuers> {
     let (issuers, mut asked) = Issuers::new();
     let issuers = Arc::new(issuers);
     let (sources, flying) = (HashMap::new(), JoinSet::new());
-    let mut fetcher = Fetcher { issuers: issuers.clone(), live, outside, revision: None, sources, flying };
+    let mut fetcher = KeyFetcher { issuers: issuers.clone(), live, outside, revision: None, sources, flying };
     runtime.spawn(async move {
         loop {
             fetcher.look();
@@ -81,7 +81,7 @@ pub(crate) fn start(runtime: &Handle, live: Arc<ConfigHandle>, outside: Arc<dyn 
     issuers
 }
 
-impl Fetcher {
+impl KeyFetcher {
     /// Follows the configuration, and asks whoever is due.
     fn look(&mut self) {
         let snapshot = self.live.snapshot();
@@ -102,7 +102,7 @@ impl Fetcher {
     }
 
     /// Takes sets out of force.
-    fn forget(&self, over: impl Fn(&HashMap<Arc<str>, Source>, &Arc<str>) -> bool) {
+    fn forget(&self, over: impl Fn(&HashMap<Arc<str>, KeySource>, &Arc<str>) -> bool) {
         let held = self.issuers.sets.load_full();
         if held.keys().any(|uri| over(&self.sources, uri)) {
             let kept = held.iter().filter(|(uri, _)| !over(&self.sources, uri));
@@ -110,7 +110,7 @@ impl Fetcher {
         }
     }
 
-    fn ask(&mut self, ask: &Ask) {
+    fn ask(&mut self, ask: &RefreshAsk) {
         let snapshot = self.live.snapshot();
         let uris = snapshot.org(ask.org).and_then(|o| o.trust.as_ref()).map(|t| t.uris.clone());
         for uri in uris.unwrap_or_default() {
@@ -138,7 +138,7 @@ impl Fetcher {
         source.waiting.extend(pending.cloned());
     }
 
-    fn answer(&mut self, fetched: Result<Fetched, JoinError>) {
+    fn answer(&mut self, fetched: Result<FetchedKeys, JoinError>) {
         let Ok((uri, fetched)) = fetched else { return };
         // Nobody names it any more.
         let Some(source) = self.sources.get_mut(&uri) else { return };
@@ -150,7 +150,7 @@ impl Fetcher {
                 source.answered = Some(Instant::now());
                 let held = self.issuers.sets.load_full();
                 if held.get(&uri).is_none_or(|old| **old != set) {
-                    let mut next = Sets::clone(&held);
+                    let mut next = IssuerSets::clone(&held);
                     next.insert(uri, Arc::new(set));
                     self.issuers.sets.store(Arc::new(next));
                 }

@@ -80,7 +80,7 @@ fn client(gateway: &Gateway, session: &Session) -> IpAddr {
     gateway.client_ip(session).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
-type Served = Result<Result<axum::response::Response, Infallible>, JoinError>;
+type AdminServed = Result<Result<axum::response::Response, Infallible>, JoinError>;
 
 async fn here(
     gateway: &Gateway,
@@ -117,7 +117,7 @@ async fn here(
 }
 
 /// A body of which nothing is read until somebody asks for it.
-fn lazy_body() -> (Body, oneshot::Receiver<()>, mpsc::Sender<Piece>) {
+fn lazy_body() -> (Body, oneshot::Receiver<()>, mpsc::Sender<AdminPiece>) {
     let (ask, asked) = oneshot::channel();
     let (feed, mut pieces) = mpsc::channel(1);
     let mut ask = Some(ask);
@@ -131,7 +131,7 @@ fn lazy_body() -> (Body, oneshot::Receiver<()>, mpsc::Sender<Piece>) {
     (Body::from_stream(stream), asked, feed)
 }
 
-type Piece = Result<Bytes, BrokenOff>;
+type AdminPiece = Result<Bytes, BrokenOff>;
 
 #[derive(Debug, thiserror::Error)]
 #[error("the client broke off its body")]
@@ -142,9 +142,9 @@ async fn attend(
     gateway: &Gateway,
     session: &mut Session,
     served: JoinHandle<Result<axum::response::Response, Infallible>>,
-    (asked, feed): (oneshot::Receiver<()>, mpsc::Sender<Piece>),
+    (asked, feed): (oneshot::Receiver<()>, mpsc::Sender<AdminPiece>),
     mut held: Permit,
-) -> Result<Served, BodyError> {
+) -> Result<AdminServed, BodyError> {
     let mut served = pin!(served);
     tokio::select! { biased;
         served = &mut served => return Ok(served),
@@ -171,7 +171,7 @@ async fn attend(
 async fn hand_body(
     gateway: &Gateway,
     session: &mut Session,
-    feed: &mpsc::Sender<Piece>,
+    feed: &mpsc::Sender<AdminPiece>,
     held: &mut Permit,
 ) -> Result<(), BodyError> {
     let session = &mut session.downstream_session;

@@ -30,10 +30,10 @@ const SNOWFLAKE_TOKEN: HeaderName = HeaderName::from_static("x-snowflake-authori
 /// What carries a signature of AWS's.
 const SIGNED_BY: &[&str] = &["authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"];
 
-type Key = (u64, Operation, Dialect);
+type HeadKey = (u64, Operation, Dialect);
 
 thread_local! {
-    static PREPARED: RefCell<AHashMap<Key, RequestHead>> = RefCell::new(AHashMap::new());
+    static PREPARED: RefCell<AHashMap<HeadKey, RequestHead>> = RefCell::new(AHashMap::new());
 }
 
 /// The head of one target's requests: what never changes is shared text, the rest is put behind it.
@@ -176,7 +176,7 @@ const fn passes(request: &Request) -> bool {
 }
 
 /// Made once per thread and state of the integration.
-fn prepared(key: Key, request: &Request, aim: &Aim, endpoint: &Endpoint) -> Result<RequestHead, Fault> {
+fn prepared(key: HeadKey, request: &Request, aim: &Aim, endpoint: &Endpoint) -> Result<RequestHead, Fault> {
     if let Some(head) = PREPARED.with_borrow(|p| p.get(&key).cloned()) {
         return Ok(head);
     }

@@ -31,9 +31,9 @@ use uuid::Uuid;
 
 /// How the bytes of this request travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    Exchange,
-    Relay,
+pub(crate) enum BodyMode {
+    Buffered,
+    Streaming,
 }
 
 /// A refusal, with the tenant when it was known by then (its refusals are recorded).
@@ -359,9 +359,9 @@ pub(crate) fn is_websocket(session: &Session) -> bool {
 }
 
 /// Whether the request is exchanged or relayed, from its head alone.
-pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fault> {
+pub(crate) fn body_mode(session: &mut Session, route: &Route) -> Result<BodyMode, Fault> {
     if is_websocket(session) {
-        return Ok(Way::Relay);
+        return Ok(BodyMode::Streaming);
     }
     // What nearly everybody sends is told by one look.
     let plain = |name, value: &[u8]| session.get_header(name).is_some_and(|told| told.as_bytes() == value);
@@ -369,7 +369,7 @@ pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fa
         return Ok(Way::Exchange);
     }
     if session.downstream_session.is_body_empty() {
-        return Ok(Way::Exchange);
+        return Ok(BodyMode::Buffered);
     }
     let content_type = session.get_header(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase());
     let wants_json = route.body == Some(Body::Json);
@@ -379,21 +379,21 @@ pub(crate) fn choose_way(session: &mut Session, route: &Route) -> Result<Way, Fa
         return Err(Fault::new(FaultKind::BadHeader, why).on("content-encoding"));
     }
     let Some(content_type) = content_type else {
-        return Ok(if wants_json || invokes(route) { Way::Exchange } else { Way::Relay });
+        return Ok(if wants_json || invokes(route) { BodyMode::Buffered } else { BodyMode::Streaming });
     };
     let essence = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
     if essence == b"application/octet-stream" && invokes(route) {
-        return Ok(Way::Exchange);
+        return Ok(BodyMode::Buffered);
     }
     if essence == b"application/json" || essence.ends_with(b"+json") {
-        return Ok(Way::Exchange);
+        return Ok(BodyMode::Buffered);
     }
     let relayed = essence == b"multipart/form-data" || essence.starts_with(b"audio/") || route.raw;
     if !relayed || wants_json {
         let why = "Invalid content type passed: this route takes application/json";
         return Err(Fault::new(FaultKind::BadHeader, why).on("content-type"));
     }
-    Ok(Way::Relay)
+    Ok(BodyMode::Streaming)
 }
 
 /// AWS's SDKs give the body of Bedrock's InvokeModel no type, or that of mere bytes; it has to be held to be signed.

@@ -15,13 +15,13 @@ pub(super) struct Reckoned {
 
 impl Reckoned {
     pub(super) fn of(body: &[u8]) -> Self {
-        Self { prompt: tokens::estimate(body), output: Bounds::read(body).output() }
+        Self { prompt: tokens::estimate(body), output: AnswerBounds::read(body).output() }
     }
 }
 
 /// The fields by which the dialects bound an answer.
 #[derive(Default, Deserialize)]
-struct Bounds {
+struct AnswerBounds {
     #[serde(default)]
     max_tokens: Option<u64>,
     #[serde(default)]
@@ -38,15 +38,15 @@ struct Bounds {
     prompt: Prompts,
     /// Gemini's.
     #[serde(default, alias = "generation_config", rename = "generationConfig")]
-    generation: Option<Generation>,
+    generation: Option<GeminiBounds>,
     /// Bedrock's.
     #[serde(default, rename = "inferenceConfig")]
-    inference: Option<Inference>,
+    inference: Option<BedrockBounds>,
 }
 
 /// What reaches providers as it came is bounded in their own words.
 #[derive(Default, Deserialize)]
-struct Generation {
+struct GeminiBounds {
     #[serde(default, alias = "max_output_tokens", rename = "maxOutputTokens")]
     most: Option<u64>,
     #[serde(default, alias = "candidate_count", rename = "candidateCount")]
@@ -54,7 +54,7 @@ struct Generation {
 }
 
 #[derive(Default, Deserialize)]
-struct Inference {
+struct BedrockBounds {
     #[serde(default, rename = "maxTokens")]
     most: Option<u64>,
 }
@@ -63,14 +63,14 @@ struct Inference {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Prompts {
-    Many(Vec<Piece>),
+    Many(Vec<PromptPiece>),
     One(IgnoredAny),
 }
 
 /// A prompt is a text or a list of tokens; a list of numbers is one prompt.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Piece {
+enum PromptPiece {
     Token(#[expect(dead_code, reason = "only its type tells")] i64),
     Prompt(IgnoredAny),
 }
@@ -84,11 +84,11 @@ impl Default for Prompts {
 impl Prompts {
     fn count(&self) -> u64 {
         let Self::Many(pieces) = self else { return 1 };
-        pieces.iter().filter(|piece| matches!(piece, Piece::Prompt(_))).count().max(1) as u64
+        pieces.iter().filter(|piece| matches!(piece, PromptPiece::Prompt(_))).count().max(1) as u64
     }
 }
 
-impl Bounds {
+impl AnswerBounds {
     fn read(body: &[u8]) -> Self {
         serde_json::from_slice(body).unwrap_or_default()
     }
@@ -128,7 +128,7 @@ mod tests {
             (r#"{"messages": []}"#, None),
             ("no json", None),
         ] {
-            assert_eq!(Bounds::read(body.as_bytes()).output(), most, "{body}");
+            assert_eq!(AnswerBounds::read(body.as_bytes()).output(), most, "{body}");
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn connect(
     let Some(url) = &settings.redis_url else { return Ok(None) };
     let url = RedisUrl::parse(url).map_err(|e| format!("--redis-url {e}"))?;
     let redis = Redis::new(url, settings.redis_timeout.0);
-    let registered = Figures::new(redis.clone()).and_then(|f| metrics.register(Box::new(f)));
+    let registered = RedisFigures::new(redis.clone()).and_then(|f| metrics.register(Box::new(f)));
     registered.map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let (kept, told) = (redis.clone(), redis.clone());
     parts.add(move || {
@@ -63,13 +63,13 @@ pub(super) fn limits(
 }
 
 /// Read when metrics are gathered.
-struct Figures {
+struct RedisFigures {
     redis: Redis,
     connected: IntGauge,
     failures: IntGauge,
 }
 
-impl Figures {
+impl RedisFigures {
     fn new(redis: Redis) -> Result<Self, prometheus::Error> {
         Ok(Self {
             redis,
@@ -79,7 +79,7 @@ impl Figures {
     }
 }
 
-impl Collector for Figures {
+impl Collector for RedisFigures {
     fn desc(&self) -> Vec<&Desc> {
         [&self.connected, &self.failures].into_iter().flat_map(Collector::desc).collect()
     }

@@ -59,7 +59,7 @@ pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: 
     });
 }
 
-struct Changed {
+struct ReadChanges {
     revision: Revision,
     rows: Option<Changes>,
     problems: bool,
@@ -77,7 +77,7 @@ async fn follow(
     store: &dyn ConfigStore,
     live: &crate::runtime_config::ConfigHandle,
     seen: Revision,
-) -> Result<Changed, gateway_domain::ports::StoreError> {
+) -> Result<ReadChanges, gateway_domain::ports::StoreError> {
     let changes = store.since(seen).await?;
     let problems = live.publish(&changes);
     for p in &problems {
@@ -85,5 +85,5 @@ async fn follow(
     }
     let revision = changes.revision;
     let rows = (!changes.rows.is_empty()).then_some(changes);
-    Ok(Changed { revision, rows, problems: !problems.is_empty() })
+    Ok(ReadChanges { revision, rows, problems: !problems.is_empty() })
 }

@@ -61,7 +61,7 @@ type Found = Result<Arc<Resolved>, DnsError>;
 
 /// What a look-up gave, and when.
 #[derive(Debug)]
-struct Known {
+struct KnownName {
     found: Found,
     /// Of the answer itself; older than `asked` when the last look-ups gave nothing.
     answered: Instant,
@@ -69,9 +69,9 @@ struct Known {
     is_being_renewed: AtomicBool,
 }
 
-type Name = (String, u16);
-type Table = AHashMap<Name, Arc<Known>>;
-type Answer = Pin<Box<dyn Future<Output = std::io::Result<Vec<SocketAddr>>> + Send>>;
+type HostPort = (String, u16);
+type NameTable = AHashMap<HostPort, Arc<KnownName>>;
+type SystemAnswer = Pin<Box<dyn Future<Output = std::io::Result<Vec<SocketAddr>>> + Send>>;
 
 /// Cheap to clone; clones share the table.
 #[derive(Clone)]
@@ -79,10 +79,10 @@ pub struct Dns(Arc<Inner>);
 
 struct Inner {
     trusted: Arc<Trusted>,
-    table: ArcSwap<Table>,
+    table: ArcSwap<NameTable>,
     /// Look-ups that requests wait for: one for each name, however many they are.
-    flights: Mutex<AHashMap<Name, Arc<OnceCell<Found>>>>,
-    ask: fn(Name) -> Answer,
+    flights: Mutex<AHashMap<HostPort, Arc<OnceCell<Found>>>>,
+    ask: fn(HostPort) -> SystemAnswer,
     ages: Ages,
     tasks: Handle,
 }
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Dns {
     }
 }
 
-fn ask_the_system(name: Name) -> Answer {
+fn ask_the_system(name: HostPort) -> SystemAnswer {
     Box::pin(async move { Ok(tokio::net::lookup_host((name.0.as_str(), name.1)).await?.collect()) })
 }
 
@@ -108,7 +108,7 @@ impl Dns {
         move || dns.0.table.load().len() as u64
     }
 
-    fn asking(ask: fn(Name) -> Answer, ages: Ages, trusted: Arc<Trusted>, tasks: Handle) -> Self {
+    fn asking(ask: fn(HostPort) -> SystemAnswer, ages: Ages, trusted: Arc<Trusted>, tasks: Handle) -> Self {
         let (table, flights) = (ArcSwap::default(), Mutex::default());
         Self(Arc::new(Inner { trusted, table, flights, ask, ages, tasks }))
     }
@@ -135,7 +135,7 @@ impl Dns {
     }
 
     /// The look-up that is under way, or one of one's own. Should its first asker leave, the next one takes over.
-    async fn wait(&self, name: Name) -> Found {
+    async fn wait(&self, name: HostPort) -> Found {
         let flight = self.0.flights.lock().entry(name.clone()).or_default().clone();
         let found = flight.get_or_init(|| self.look_up(&name)).await.clone();
         let mut flights = self.0.flights.lock();
@@ -146,7 +146,7 @@ impl Dns {
     }
 
     /// Asks, and puts what came into the table. Silence leaves the answer before in force while it may be.
-    async fn look_up(&self, name: &Name) -> Found {
+    async fn look_up(&self, name: &HostPort) -> Found {
         let found = self.ask(name).await.map(|addresses| Arc::new(Resolved { addresses, next: AtomicUsize::new(0) }));
         let now = Instant::now();
         let before = self.0.table.load().get(name).cloned();
@@ -155,17 +155,17 @@ impl Dns {
             lives && matches!(found, Err(DnsError::Unresolved(_)))
         });
         let (found, answered) = kept.map_or((found, now), |k| (k.found.clone(), k.answered));
-        let known = Known { found: found.clone(), answered, asked: now, is_being_renewed: AtomicBool::new(false) };
+        let known = KnownName { found: found.clone(), answered, asked: now, is_being_renewed: AtomicBool::new(false) };
         let known = Arc::new(known);
         self.0.table.rcu(|table| {
-            let mut next = if table.len() < MOST_NAMES { Table::clone(table) } else { Table::default() };
+            let mut next = if table.len() < MOST_NAMES { NameTable::clone(table) } else { NameTable::default() };
             next.insert(name.clone(), known.clone());
             next
         });
         found
     }
 
-    async fn ask(&self, name: &Name) -> Result<Vec<SocketAddr>, DnsError> {
+    async fn ask(&self, name: &HostPort) -> Result<Vec<SocketAddr>, DnsError> {
         let (host, port) = name;
         let addresses: Vec<SocketAddr> = match host.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, *port)],
@@ -209,7 +209,7 @@ mod tests {
         STAGE.lock().get_or_insert_default().get(name).map_or(0, |(_, times)| *times)
     }
 
-    fn ask((host, _): Name) -> Answer {
+    fn ask((host, _): HostPort) -> SystemAnswer {
         let mut stage = STAGE.lock();
         let (play, times) = stage.get_or_insert_default().get_mut(&host).expect("a name of a test");
         *times += 1;

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 const IDLE: Duration = Duration::from_secs(55);
 const SWEEP: Duration = Duration::from_secs(1);
 
-struct Idle {
+struct IdleConnection {
     connection: Box<Connection>,
     since: Instant,
-    _counted: Counted,
+    _counted: CountedIdle,
 }
 
 /// Idle connections of each thread: a count of its own for each, so that no two write to one place.
@@ -31,9 +31,9 @@ thread_local! {
 }
 
 /// Counts one connection as idle until dropped, on whatever thread that happens.
-struct Counted(Arc<AtomicUsize>);
+struct CountedIdle(Arc<AtomicUsize>);
 
-impl Counted {
+impl CountedIdle {
     fn new() -> Self {
         let count = COUNT.with(Arc::clone);
         count.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedIdle {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -53,7 +53,7 @@ pub fn idle() -> u64 {
 }
 
 struct Pool {
-    by_key: AHashMap<u64, Vec<Idle>>,
+    by_key: AHashMap<u64, Vec<IdleConnection>>,
     swept: Instant,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn keep(key: u64, connection: Box<Connection>, most: usize) {
         }
         let list = pool.by_key.entry(key).or_default();
         if list.len() < most {
-            list.push(Idle { connection, since: now, _counted: Counted::new() });
+            list.push(IdleConnection { connection, since: now, _counted: CountedIdle::new() });
         }
     });
 }

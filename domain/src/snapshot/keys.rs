@@ -10,13 +10,13 @@ use std::sync::Arc;
 const SHARDS: usize = 1024;
 
 type ByHash = HashMap<KeyHash, Arc<Key>, ahash::RandomState>;
-type ById = HashMap<KeyId, KeyHash, ahash::RandomState>;
+type KeysById = HashMap<KeyId, KeyHash, ahash::RandomState>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys {
     /// Empty until the first key; then `SHARDS` long.
     by_hash: Arc<Vec<Arc<ByHash>>>,
-    by_id: Arc<Vec<Arc<ById>>>,
+    by_id: Arc<Vec<Arc<KeysById>>>,
 }
 
 fn shard_of_hash(hash: &KeyHash) -> usize {
@@ -42,22 +42,22 @@ impl Keys {
         self.by_hash.iter().flat_map(|s| s.values()).filter(|k| !k.retiring())
     }
 
-    pub(super) fn edit(&self, expected: usize) -> Edit {
+    pub(super) fn edit(&self, expected: usize) -> KeysEdit {
         let mut next = self.clone();
         if expected > 0 && next.by_hash.is_empty() {
             next.by_hash = Arc::new(vec![Arc::default(); SHARDS]);
             next.by_id = Arc::new(vec![Arc::default(); SHARDS]);
         }
-        Edit { next }
+        KeysEdit { next }
     }
 }
 
 /// Keys being changed; untouched shards stay shared with the snapshot before.
-pub(super) struct Edit {
+pub(super) struct KeysEdit {
     next: Keys,
 }
 
-impl Edit {
+impl KeysEdit {
     /// Puts a live key in, takes a deleted one out. A rotated key leaves under its old hashes, and stays under
     /// the one before while that still opens.
     pub(super) fn put(&mut self, row: &Stored, hash: KeyHash, key: Key) {

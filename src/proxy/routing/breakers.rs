@@ -18,29 +18,29 @@ const MOST_BYTES: u64 = 16 << 20;
 const EXPECTED: usize = 4096;
 
 #[derive(Clone, Debug)]
-struct Weight;
+struct BreakerWeight;
 
-impl<K> Weighter<K, Arc<BreakerSet>> for Weight {
+impl<K> Weighter<K, Arc<BreakerSet>> for BreakerWeight {
     fn weight(&self, _: &K, set: &Arc<BreakerSet>) -> u64 {
         set.memory() as u64
     }
 }
 
-type Sets<K> = Cache<K, Arc<BreakerSet>, Weight>;
+type BreakerSets<K> = Cache<K, Arc<BreakerSet>, BreakerWeight>;
 
 #[derive(Debug)]
 pub(crate) struct BreakerStates {
-    saved: Sets<ConfigId>,
+    saved: BreakerSets<ConfigId>,
     /// Who sends inline configs cannot push out those of saved ones.
-    inline: Sets<(WorkspaceId, [u8; 16])>,
+    inline: BreakerSets<(WorkspaceId, [u8; 16])>,
 }
 
 impl Default for BreakerStates {
     fn default() -> Self {
         let [saved, inline] = [MOST_BYTES; 2];
         Self {
-            saved: Cache::with_weighter(EXPECTED, saved, Weight),
-            inline: Cache::with_weighter(EXPECTED, inline, Weight),
+            saved: Cache::with_weighter(EXPECTED, saved, BreakerWeight),
+            inline: Cache::with_weighter(EXPECTED, inline, BreakerWeight),
         }
     }
 }
@@ -69,7 +69,7 @@ impl BreakerStates {
     }
 }
 
-fn find<K: Hash + Eq + Copy>(sets: &Sets<K>, owner: K, config: &Config) -> Arc<BreakerSet> {
+fn find<K: Hash + Eq + Copy>(sets: &BreakerSets<K>, owner: K, config: &Config) -> Arc<BreakerSet> {
     match sets.get(&owner) {
         Some(set) if set.is_of(config) => set,
         before => {

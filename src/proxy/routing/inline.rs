@@ -31,7 +31,7 @@ const ENTRY: usize = 160;
 
 /// What came of a text.
 #[derive(Clone, Debug)]
-enum Compiled {
+enum CompiledInline {
     Config(Arc<Config>),
     NotJson,
     /// The problems, as they are told.
@@ -39,14 +39,14 @@ enum Compiled {
 }
 
 #[derive(Clone, Debug)]
-struct Weight;
+struct InlineWeight;
 
-impl Weighter<Arc<str>, Compiled> for Weight {
-    fn weight(&self, text: &Arc<str>, compiled: &Compiled) -> u64 {
+impl Weighter<Arc<str>, CompiledInline> for InlineWeight {
+    fn weight(&self, text: &Arc<str>, compiled: &CompiledInline) -> u64 {
         let held = match compiled {
-            Compiled::Config(config) => config.memory(),
-            Compiled::NotJson => 0,
-            Compiled::Refused(lines) => lines.iter().map(|line| line.len() + size_of::<String>()).sum(),
+            CompiledInline::Config(config) => config.memory(),
+            CompiledInline::NotJson => 0,
+            CompiledInline::Refused(lines) => lines.iter().map(|line| line.len() + size_of::<String>()).sum(),
         };
         (ENTRY + text.len() + held) as u64
     }
@@ -61,13 +61,13 @@ struct Queue {
 
 /// A place in the queue of a workspace, until dropped.
 #[derive(Debug)]
-struct Place {
+struct CompilePlace {
     workspace: WorkspaceId,
     queues: Arc<Mutex<HashMap<WorkspaceId, Queue>>>,
     turn: Arc<Semaphore>,
 }
 
-impl Drop for Place {
+impl Drop for CompilePlace {
     fn drop(&mut self) {
         let mut queues = self.queues.lock();
         if let Some(queue) = queues.get_mut(&self.workspace) {
@@ -81,7 +81,7 @@ impl Drop for Place {
 
 #[derive(Debug)]
 pub(crate) struct InlineConfigs {
-    kept: Cache<Arc<str>, Compiled, Weight>,
+    kept: Cache<Arc<str>, CompiledInline, InlineWeight>,
     queues: Arc<Mutex<HashMap<WorkspaceId, Queue>>>,
     at_once: Arc<Semaphore>,
     trusted: Arc<Trusted>,
@@ -98,9 +98,9 @@ impl InlineConfigs {
         options.estimated_items_capacity(items).weight_capacity(MOST_BYTES).shards(SHARES);
         let kept = match options.build() {
             Ok(options) => {
-                Cache::with_options(options, Weight, DefaultHashBuilder::default(), DefaultLifecycle::default())
+                Cache::with_options(options, InlineWeight, DefaultHashBuilder::default(), DefaultLifecycle::default())
             }
-            Err(_) => Cache::with_weighter(items, MOST_BYTES, Weight),
+            Err(_) => Cache::with_weighter(items, MOST_BYTES, InlineWeight),
         };
         Self {
             kept,
@@ -159,7 +159,7 @@ impl InlineConfigs {
         }
     }
 
-    async fn compile_elsewhere(&self, workspace: WorkspaceId, text: Arc<str>) -> Result<Compiled, Fault> {
+    async fn compile_elsewhere(&self, workspace: WorkspaceId, text: Arc<str>) -> Result<CompiledInline, Fault> {
         let place = self.wait(workspace)?;
         let turn = place.turn.clone().acquire_owned().await;
         let seat = self.at_once.clone().acquire_owned().await;
@@ -175,7 +175,7 @@ impl InlineConfigs {
         work.await.map_err(|_| Fault::new(FaultKind::Internal, "The config could not be compiled"))
     }
 
-    fn wait(&self, workspace: WorkspaceId) -> Result<Place, Fault> {
+    fn wait(&self, workspace: WorkspaceId) -> Result<CompilePlace, Fault> {
         let mut queues = self.queues.lock();
         let queue = queues.entry(workspace).or_insert_with(|| Queue { turn: Arc::new(Semaphore::new(1)), waiting: 0 });
         if queue.waiting >= WAITING {
@@ -187,11 +187,11 @@ impl InlineConfigs {
             return Err(Fault::new(FaultKind::Flooded, message).on("x-gateway-config").retry_after_ms(1000));
         }
         queue.waiting += 1;
-        Ok(Place { workspace, queues: self.queues.clone(), turn: queue.turn.clone() })
+        Ok(CompilePlace { workspace, queues: self.queues.clone(), turn: queue.turn.clone() })
     }
 }
 
-impl Compiled {
+impl CompiledInline {
     fn told(self) -> Result<Arc<Config>, Fault> {
         match self {
             Self::Config(config) => Ok(config),
@@ -213,14 +213,14 @@ pub(super) fn not_json() -> Fault {
     Fault::new(FaultKind::BadConfig, "Invalid config passed. You need to pass a valid json").on("x-gateway-config")
 }
 
-fn compile(text: &str, trusted: &Trusted) -> Compiled {
-    let Ok(value) = serde_json::from_str(text) else { return Compiled::NotJson };
+fn compile(text: &str, trusted: &Trusted) -> CompiledInline {
+    let Ok(value) = serde_json::from_str(text) else { return CompiledInline::NotJson };
     let known = |slug: &str| gateway_providers::adapter(slug).is_some();
     let open = |plain: &str| Some(Secret::new(plain.to_owned()));
     let context = Context { known_provider: &known, trusted, open: &open, saved: false };
     match config::compile(&value, &context) {
-        Ok(config) => Compiled::Config(Arc::new(config)),
-        Err(problems) => Compiled::Refused(problems.iter().map(config::Problem::line).collect()),
+        Ok(config) => CompiledInline::Config(Arc::new(config)),
+        Err(problems) => CompiledInline::Refused(problems.iter().map(config::Problem::line).collect()),
     }
 }
 

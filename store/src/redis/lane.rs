@@ -26,7 +26,7 @@ const PIECE: usize = 16 << 10;
 const MOST_WAITING: usize = 1 << 14;
 
 type Told = Result<Vec<i64>, RedisFailure>;
-type Late = Box<dyn FnOnce(Vec<i64>) + Send>;
+type LateAnswer = Box<dyn FnOnce(Vec<i64>) + Send>;
 
 thread_local! {
     static OWN: RefCell<Vec<(Weak<Place>, Arc<Lane>)>> = const { RefCell::new(Vec::new()) };
@@ -382,7 +382,7 @@ enum Stage {
     Overdue,
     Told(Told),
     /// The caller has gone: who hears of it instead.
-    Left(Late),
+    Left(LateAnswer),
     Over,
 }
 

@@ -17,7 +17,7 @@ const LIFE: i64 = 3600;
 const EARLIER: i64 = 10;
 
 #[derive(Serialize)]
-struct Claims<'a> {
+struct AssertionClaims<'a> {
     iss: &'a str,
     scope: &'a str,
     aud: &'a str,
@@ -53,7 +53,8 @@ pub(super) fn assertion(account: &ServiceAccount, now: i64) -> Result<String, Re
     let mut head = Header::new(Algorithm::RS256);
     head.kid.clone_from(&account.key_id);
     let iat = now - EARLIER;
-    let claims = Claims { iss: &account.email, scope: &account.scope, aud: &account.token_uri, iat, exp: iat + LIFE };
+    let claims =
+        AssertionClaims { iss: &account.email, scope: &account.scope, aud: &account.token_uri, iat, exp: iat + LIFE };
     jsonwebtoken::encode(&head, &claims, &key)
         .map_err(|_| Refused::denied("the assertion of the service account could not be signed"))
 }
