@@ -366,7 +366,7 @@ pub(crate) fn body_mode(session: &mut Session, route: &Route) -> Result<BodyMode
     // What nearly everybody sends is told by one look.
     let plain = |name, value: &[u8]| session.get_header(name).is_some_and(|told| told.as_bytes() == value);
     if plain(header::CONTENT_TYPE, b"application/json") && session.get_header(header::CONTENT_ENCODING).is_none() {
-        return Ok(Way::Exchange);
+        return Ok(BodyMode::Buffered);
     }
     if session.downstream_session.is_body_empty() {
         return Ok(BodyMode::Buffered);
