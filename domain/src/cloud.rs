@@ -67,6 +67,7 @@ const DATABRICKS: &[&str] = &["databricks"];
 const BYTEPLUS: &[&str] = &["byteplus"];
 const HUGGINGFACE: &[&str] = &["huggingface"];
 const ORACLE: &[&str] = &["oracle"];
+const TRITON: &[&str] = &["triton"];
 const AZURE: &[&str] = &["azure-openai", "azure-ai"];
 const AZURE_OPENAI: &[&str] = &["azure-openai"];
 const AZURE_AI: &[&str] = &["azure-ai"];
@@ -149,6 +150,7 @@ pub static SETTINGS: &[Setting] = &[
     plain("oracle_user", ORACLE, ocid),
     plain("oracle_fingerprint", ORACLE, fingerprint),
     secret("oracle_private_key", ORACLE),
+    plain("triton_api", TRITON, triton_api),
     plain("azure_auth_mode", AZURE, azure::auth_mode),
     plain("azure_resource_name", AZURE_OPENAI, label).also(&["resource_name"]),
     plain("azure_deployment_id", AZURE_OPENAI, segment).also(&["deployment_id"]),
@@ -192,6 +194,7 @@ const PREFIXES: &[&str] = &[
     "byteplus",
     "huggingface",
     "oracle",
+    "triton",
 ];
 
 /// Whether the suffix of a header names a setting, `vertex-region`.
@@ -225,6 +228,10 @@ fn segment(value: &str) -> Result<(), &'static str> {
     } else {
         Err("must be of 1..128 letters, digits, `-`, `_` and `.`")
     }
+}
+
+fn triton_api(value: &str) -> Result<(), &'static str> {
+    if matches!(value, "openai" | "generate") { Ok(()) } else { Err("must be openai or generate") }
 }
 
 /// Goes upstream as the value of a header.

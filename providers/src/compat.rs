@@ -26,9 +26,11 @@ use crate::passthrough::Passthrough;
 use crate::raw;
 use crate::shapes::NativeShape;
 use crate::translate::Stream;
+use crate::triton::GENERATE;
 use bytes::Bytes;
 use chunks::ChunkGrammar;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
+use gateway_domain::cloud::Settings;
 use gateway_domain::{Dialect, Fault, Operation};
 use responses::ResponsesGrammar;
 
@@ -83,6 +85,8 @@ pub(crate) enum Quirk {
     Endpoints,
     /// Passes calls on to other vendors, with a key of the caller's in a header.
     VendorKey,
+    /// A setting says whether it is called as OpenAI is, or in its own way.
+    Generates,
     /// Some of its models serve Responses and no chat.
     ResponsesOnly,
     /// The version of its API stands in its paths, the compartment in headers.
@@ -185,6 +189,11 @@ impl Adapter for &'static Row {
     fn info(&self) -> &'static ProviderInfo {
         let row: &'static Row = self;
         &row.info
+    }
+
+    fn at(&self, settings: &Settings) -> Option<&'static dyn Adapter> {
+        let generates = self.has(Quirk::Generates) && settings.get("triton_api") == Some("generate");
+        generates.then_some(&GENERATE as &dyn Adapter)
     }
 
     fn auth(&self, tail: Option<&str>) -> AuthStyle {

@@ -33,6 +33,7 @@ mod sse;
 pub mod tap;
 pub mod tokens;
 mod translate;
+mod triton;
 mod vertex;
 mod wire;
 

@@ -454,6 +454,7 @@ mod tests {
             ("snowflake-", &[("account", "org-account.eu")]),
             ("databricks-", &[("workspace", "dbc-1.cloud.databricks.com"), ("serving-endpoint-name", "e")]),
             ("byteplus-", &[("region", "eu-west")]),
+            ("triton-", &[("api", "generate")]),
             ("huggingface-", &[("base-url", "https://x.endpoints.huggingface.cloud")]),
             (
                 "oracle-",

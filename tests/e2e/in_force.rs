@@ -256,6 +256,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("databricks_serving_endpoint_name", "long_tail::content_of_databricks_comes_as_text"),
     ("byteplus_region", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
     ("huggingface_base_url", "long_tail::hugging_faces_address_may_be_ones_own"),
+    ("triton_api", "long_tail::triton_is_called_in_either_of_its_ways"),
     ("oracle_region", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
     ("oracle_api_version", "long_tail::oracle_hears_of_the_compartment"),
     ("oracle_compartment_id", "long_tail::oracle_hears_of_the_compartment"),

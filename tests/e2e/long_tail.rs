@@ -550,3 +550,35 @@ async fn oracle_is_signed_with_a_users_key() {
         assert!(told.contains(says), "{told}");
     }
 }
+
+#[tokio::test]
+async fn triton_is_called_in_either_of_its_ways() {
+    let up = Upstream::replying(|seen| {
+        let piece = |text: &str| json!({ "model_name": "ensemble", "model_version": "1", "text_output": text });
+        match seen.target.as_str() {
+            "/v2/models/ensemble/generate" => reply::json(200, &piece("Hello")),
+            "/v2/models/ensemble/generate_stream" => {
+                let events = ["Hel", "lo"].map(|text| reply::chunk(format!("data: {}\n\n", piece(text))));
+                [reply::STREAM.to_vec(), events.concat(), reply::LAST_CHUNK.to_vec()].concat()
+            }
+            _ => reply::chat("Hello"),
+        }
+    })
+    .await;
+    let gateway = Gateway::start().await;
+    integration(&gateway, "triton", None, json!({ "custom_host": bare(&up), "triton_api": "generate" })).await;
+    let ask = |provider: &str| gateway.post("/v1/completions").key(WORKSPACE_KEY).provider(provider);
+    let mut body = json!({ "model": "ensemble", "prompt": "Hi", "max_tokens": 9, "stop": "x" });
+    let told = ask("@cloud").json(&body).send().await.expect(200).json();
+    assert_eq!((&told["choices"][0]["text"], &told["object"]), (&json!("Hello"), &json!("text_completion")));
+    assert_eq!(sent(&up).json(), json!({ "text_input": "Hi", "max_tokens": 9, "stop_words": ["x"] }));
+    body["stream"] = true.into();
+    let text = ask("@cloud").json(&body).send().await.expect(200).text();
+    assert!(text.contains(r#""text":"Hel""#) && text.ends_with("data: [DONE]\n\n"), "{text}");
+    // Without the setting it is called as OpenAI is.
+    let call = ask("triton").header("x-gateway-custom-host", &bare(&up)).header("x-gateway-triton-api", "openai");
+    call.json(&json!({ "model": "ensemble", "prompt": "Hi" })).send().await.expect(200);
+    assert_eq!(sent(&up).target, "/v1/completions");
+    let call = ask("triton").header("x-gateway-custom-host", &bare(&up)).header("x-gateway-triton-api", "grpc");
+    assert!(call.json(&body).send().await.expect(400).text().contains("must be openai or generate"));
+}

@@ -211,7 +211,7 @@ pub(crate) static ROWS: &[&Row] = &[
     // Its front end for OpenAI's clients: <https://docs.nvidia.com/deeplearning/triton-inference-server/>.
     &Row { serves: CHAT.and(CMPL), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("triton", "NVIDIA Triton", AuthStyle::None) }.below("/v1")
-        .naming(Naming::Behind("models", &["versions", "infer", "generate", "generate_stream"])),
+        .naming(Naming::Behind("models", &["versions", "infer", "generate", "generate_stream"])).quirk(Quirk::Generates),
     &full("voyage", "Voyage AI", "https://api.voyageai.com/v1", &[]).only(&[Embeddings]),
     // Calls for an organisation go to a custom host, `https://models.github.ai/orgs/<organisation>`.
     &full("github", "GitHub Models", "https://models.github.ai", &[CMPL, EMB]).below("/inference")
