@@ -25,7 +25,7 @@ pub(crate) fn id(headers: &GatewayHeaders, at: Timestamp) -> Arc<str> {
     match (&headers.trace_id, parent()) {
         (Some(own), _) => own.clone(),
         (None, Some(parent)) => format!("{:032x}", parent.trace).into(),
-        (None, None) => ids::next(at).to_string().into(),
+        (None, None) => (*ids::next(at).hyphenated().encode_lower(&mut Uuid::encode_buffer())).into(),
     }
 }
 

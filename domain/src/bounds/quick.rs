@@ -77,9 +77,8 @@ struct Scan<'b> {
 
 impl<'b> Scan<'b> {
     fn of(body: &'b [u8]) -> Option<Self> {
-        // Plain loops without an early end, which a compiler turns into wide instructions.
-        let least = body.iter().fold(u8::MAX, |least, byte| least.min(*byte));
-        let most = body.iter().fold(0, |most, byte| (*byte).max(most));
+        // A plain loop without an early end, which a compiler turns into wide instructions.
+        let (least, most) = body.iter().fold((u8::MAX, 0), |(least, most), byte| (least.min(*byte), most.max(*byte)));
         if !most.is_ascii() && std::str::from_utf8(body).is_err() {
             return None;
         }

@@ -24,9 +24,8 @@ pub(super) fn outgoing(row: &Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
 /// (<https://github.com/oracle-samples/oci-openai>).
 fn headers(row: &Row, call: &Call<'_>) -> Vec<(HeaderName, HeaderValue)> {
     let compartment = call.settings.get("oracle_compartment_id").filter(|_| row.has(Quirk::Compartment));
-    let value = compartment.and_then(|id| HeaderValue::from_str(id).ok());
-    let names = ["compartmentid", "opc-compartment-id"].map(HeaderName::from_static);
-    value.map_or_else(Vec::new, |value| names.into_iter().map(|name| (name, value.clone())).collect())
+    let Some(value) = compartment.and_then(|id| HeaderValue::from_str(id).ok()) else { return Vec::new() };
+    ["compartmentid", "opc-compartment-id"].map(|name| (HeaderName::from_static(name), value.clone())).into()
 }
 
 fn body(row: &Row, call: &Call<'_>, adjusted: &mut Vec<&'static str>) -> Result<Pieces, Fault> {

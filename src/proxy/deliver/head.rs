@@ -139,14 +139,18 @@ fn put(headers: &mut HeaderMap, names: &Names, value: HeaderValue) {
 }
 
 /// The values of one head, all in one piece of memory: each by itself would be two allocations.
-struct Values(BytesMut);
+struct Values {
+    text: BytesMut,
+    /// Limits that were told once, and may be told again by another name.
+    limits: [[Option<HeaderValue>; 2]; 2],
+}
 
 impl Values {
     /// What a head's own values take together, nearly always.
     const BYTES: usize = 160;
 
     fn new() -> Self {
-        Self(BytesMut::with_capacity(Self::BYTES))
+        Self { text: BytesMut::with_capacity(Self::BYTES), limits: Default::default() }
     }
 
     fn number(&mut self, number: impl itoa::Integer + Into<i128> + Copy) -> HeaderValue {
@@ -159,7 +163,7 @@ impl Values {
     }
 
     fn text(&mut self, text: &str) -> HeaderValue {
-        self.0.extend_from_slice(text.as_bytes());
+        self.text.extend_from_slice(text.as_bytes());
         self.take()
     }
 
@@ -169,20 +173,20 @@ impl Values {
         for (number, unit) in [(hours, b'h'), (minutes, b'm')] {
             if number > 0 || (unit == b'm' && hours > 0) {
                 self.push(number);
-                self.0.put_u8(unit);
+                self.text.put_u8(unit);
             }
         }
         self.push(seconds % 60);
-        self.0.put_u8(b's');
+        self.text.put_u8(b's');
         self.take()
     }
 
     fn push(&mut self, number: impl itoa::Integer) {
-        self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
     fn take(&mut self) -> HeaderValue {
-        HeaderValue::from_maybe_shared(self.0.split().freeze()).unwrap_or_else(|_| HeaderValue::from_static("?"))
+        HeaderValue::from_maybe_shared(self.text.split().freeze()).unwrap_or_else(|_| HeaderValue::from_static("?"))
     }
 }
 
@@ -239,11 +243,21 @@ impl Told<'_> {
             (Slot::Provider, Some(info)) => HeaderValue::from_static(info.provider),
             (Slot::CacheStatus, Some(info)) => HeaderValue::from_static(info.cache.name()),
             (Slot::Processing, Some(info)) => values.number(info.own_work_us(self.request)),
-            (Slot::Limit(kind, figure), _) => self.figure(kind, figure).map_or_else(none, |n| values.number(n)),
+            (Slot::Limit(kind, Figure::Reset), _) => {
+                self.figure(kind, Figure::Reset).map_or_else(none, |n| values.number(n))
+            }
+            (Slot::Limit(kind, figure), _) => {
+                let value = self.figure(kind, figure).map_or_else(none, |n| values.number(n));
+                values.limits[kind as usize][figure as usize] = Some(value.clone());
+                value
+            }
             (Slot::BareLimit(kind, Figure::Reset), _) => {
                 self.figure(kind, Figure::Reset).map_or_else(none, |n| values.duration(n))
             }
-            (Slot::BareLimit(kind, figure), _) => self.figure(kind, figure).map_or_else(none, |n| values.number(n)),
+            (Slot::BareLimit(kind, figure), _) => match values.limits[kind as usize][figure as usize].take() {
+                Some(told) => told,
+                None => self.figure(kind, figure).map_or_else(none, |n| values.number(n)),
+            },
             (_, None) => none(),
         }
     }
