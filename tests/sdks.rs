@@ -23,11 +23,11 @@ const CLAUDE: &str = "@claude";
 /// the role `developer` unknown, an old name of the limit, `stream_options` refused.
 const OTHERS: &[(&str, &str)] = &[
     ("@cerebras", "cerebras"),
-    ("@dashscope", "dashscope"),
+    ("@huggingface", "huggingface"),
     ("@mistral", "mistral-ai"),
     ("@gemini", "google"),
     ("@cohere", "cohere"),
-    // Responses of its own, as OpenAI; paths of its own.
+    // Responses of its own, as OpenAI and Mistral; paths of its own.
     ("@azure", "azure-openai"),
 ];
 

@@ -206,9 +206,16 @@ fn is_key(request: &Request, value: &HeaderValue) -> bool {
     value.to_str().is_ok_and(|v| known(v.trim()) || v.split(apart).any(known))
 }
 
+/// Addresses are often given with what the provider's paths begin with, as its own clients want them: that is meant once.
+fn joined(base: &str, path: &str) -> String {
+    let overlaps = |at: &usize| path.strip_prefix(&base[*at..]).is_some_and(|rest| rest.starts_with('/'));
+    let shared = base.match_indices('/').map(|(at, _)| at).find(overlaps);
+    [&base[..shared.unwrap_or(base.len())], path].concat()
+}
+
 /// Method, path, host, credential and the fixed headers of the target.
 fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Result<RequestHead, Fault> {
-    let whole = format!("{}{path}", aim.base.path);
+    let whole = if request.ask.route.raw { [&aim.base.path, path].concat() } else { joined(&aim.base.path, path) };
     let whole = if whole.is_empty() { "/" } else { &whole };
     let mut head = RequestHead::new(request.ask.method.clone(), whole)
         .map_err(|_| Fault::new(FaultKind::BadHeader, "The path cannot be sent upstream").on("path"))?;
@@ -338,4 +345,26 @@ fn secret(text: &str) -> Result<HeaderValue, Fault> {
 
 fn internal<E>(_: E) -> Fault {
     Fault::new(FaultKind::Internal, "A header for the upstream could not be made")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+
+    #[test]
+    fn what_an_address_and_a_path_share_stands_once() {
+        for (base, path, whole) in [
+            ("", "/v1/chat", "/v1/chat"),
+            ("/v1", "/chat", "/v1/chat"),
+            ("/v1", "/v1/chat", "/v1/chat"),
+            ("/gateway/v1", "/v1/chat", "/gateway/v1/chat"),
+            ("/compatible-mode/v1", "/compatible-mode/v1/chat", "/compatible-mode/v1/chat"),
+            ("/v1", "/compatible-mode/v1/chat", "/v1/compatible-mode/v1/chat"),
+            ("/v1", "/v10/chat", "/v1/v10/chat"),
+            ("/v1", "/v1", "/v1/v1"),
+            ("/v1", "", "/v1"),
+        ] {
+            assert_eq!(joined(base, path), whole, "{base} {path}");
+        }
+    }
 }

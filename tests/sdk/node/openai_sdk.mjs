@@ -18,7 +18,7 @@ const responseTool = { type: 'function', name: 'weather', parameters: weather, s
 const respond = (sdk, more = {}) => sdk.responses.create({ model, input: 'hello there', ...more });
 
 // Where the provider has the Responses API itself; elsewhere it is made of chat.
-const native = ['@oa', '@azure'].includes(provider);
+const native = ['@oa', '@azure', '@mistral'].includes(provider);
 
 const responses = {
   async response() {

@@ -24,7 +24,7 @@ WEATHER = {
 }
 CALLED = {"city": "mock city", "days": 1}
 # Where the provider has the Responses API itself; elsewhere it is made of chat.
-NATIVE = PROVIDER in ("@oa", "@azure")
+NATIVE = PROVIDER in ("@oa", "@azure", "@mistral")
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
