@@ -227,28 +227,33 @@ impl GatewayHeaders {
             "strict-open-ai-compliance" | "strict-openai-compliance" => self.strict = Some(flag(name, text()?)?),
             "adjusted-params" => self.unadjusted = refuses(name, text()?)?,
             "debug" => self.debug = Some(flag(name, text()?)?),
-            other => {
-                self.provider_url =
-                    PROVIDER_URLS.iter().find(|n| n.strip_prefix(PREFIX) == Some(other)).copied().or(self.provider_url);
-                let strange = || UNKNOWN.iter().any(|s| other.starts_with(s)) && setting_of_header(other).is_none();
-                let not_built = || strange().then_some("is no setting that this version knows");
-                let why = NOT_TAKEN.iter().find(|(n, _)| *n == other).map(|(_, why)| *why).or_else(not_built);
-                if let Some(why) = why {
-                    self.not_built.get_or_insert_with(|| bad(name, why));
-                }
-                if let Some(setting) = setting_of_header(other) {
-                    if setting.address {
-                        check_custom_host(text()?, trusted).map_err(|why| bad(name, why))?;
-                    }
-                    let set = self.settings.set(setting, text()?.to_owned());
-                    return set.map_err(|wrong| bad(name, &wrong.rule));
-                }
-                let bare = |n: &&&str| **n == other || n.strip_prefix("x-") == Some(other);
-                if let Some(known) = PROVIDER_HEADERS.iter().find(bare) {
-                    self.provider_headers.retain(|(n, _)| n != known);
-                    self.provider_headers.push((known, value.clone()));
-                }
+            other => return self.take_setting(name, other, value, trusted),
+        }
+        Ok(())
+    }
+
+    /// Settings of clouds, and headers that providers know.
+    fn take_setting(&mut self, name: &str, suffix: &str, value: &HeaderValue, trusted: &Trusted) -> Result<(), Fault> {
+        let text = || value.to_str().map(str::trim).map_err(|_| bad(name, "must be visible ASCII"));
+        self.provider_url =
+            PROVIDER_URLS.iter().find(|n| n.strip_prefix(PREFIX) == Some(suffix)).copied().or(self.provider_url);
+        let strange = || UNKNOWN.iter().any(|s| suffix.starts_with(s)) && setting_of_header(suffix).is_none();
+        let not_built = || strange().then_some("is no setting that this version knows");
+        let why = NOT_TAKEN.iter().find(|(n, _)| *n == suffix).map(|(_, why)| *why).or_else(not_built);
+        if let Some(why) = why {
+            self.not_built.get_or_insert_with(|| bad(name, why));
+        }
+        if let Some(setting) = setting_of_header(suffix) {
+            if setting.address {
+                check_custom_host(text()?, trusted).map_err(|why| bad(name, why))?;
             }
+            let set = self.settings.set(setting, text()?.to_owned());
+            return set.map_err(|wrong| bad(name, &wrong.rule));
+        }
+        let bare = |n: &&&str| **n == suffix || n.strip_prefix("x-") == Some(suffix);
+        if let Some(known) = PROVIDER_HEADERS.iter().find(bare) {
+            self.provider_headers.retain(|(n, _)| n != known);
+            self.provider_headers.push((known, value.clone()));
         }
         Ok(())
     }
