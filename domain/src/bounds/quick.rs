@@ -12,7 +12,7 @@ use std::ops::Range;
 const DEEPEST: usize = 32;
 
 pub(super) fn look<'b>(rules: &'static [Rule], body: &'b [u8]) -> Option<Peek<'b>> {
-    let mut scan = Scan::of(body)?;
+    let mut scan = BodyScan::of(body)?;
     let (mut peek, mut model) = (Peek { read: true, ..Peek::default() }, None);
     let mut seen = 0_u64;
     scan.open(b'{')?;
@@ -65,7 +65,7 @@ fn plain_text(raw: &[u8]) -> Option<&str> {
     std::str::from_utf8(inner).ok()
 }
 
-struct Scan<'b> {
+struct BodyScan<'b> {
     body: &'b [u8],
     /// Behind what was read.
     at: usize,
@@ -75,7 +75,7 @@ struct Scan<'b> {
     is_begun: bool,
 }
 
-impl<'b> Scan<'b> {
+impl<'b> BodyScan<'b> {
     fn of(body: &'b [u8]) -> Option<Self> {
         // A plain loop without an early end, which a compiler turns into wide instructions.
         let (least, most) = body.iter().fold((u8::MAX, 0), |(least, most), byte| (least.min(*byte), most.max(*byte)));

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// What a client got, and what was known at the end.
 #[derive(Debug, PartialEq)]
-struct Heard {
+struct Replayed {
     bytes: Vec<u8>,
     usage: String,
 }
@@ -73,7 +73,7 @@ fn events(answer: &[u8]) -> Vec<usize> {
     all
 }
 
-fn text(heard: &Heard) -> String {
+fn text(heard: &Replayed) -> String {
     format!("{}\n{}", String::from_utf8_lossy(&heard.bytes), heard.usage)
 }
 
@@ -96,7 +96,7 @@ fn hear(
     call: &Call<'_>,
     chunks: impl IntoIterator<Item = Bytes>,
     begun: Option<usize>,
-) -> Heard {
+) -> Replayed {
     let mut stream = adapter.stream(call);
     let mut bytes = Vec::new();
     let mut error = None;
@@ -130,7 +130,7 @@ fn hear(
         "error": error.map(|f| json!({ "status": f.status, "message": f.message })),
         "content_chars": ending.said.chars(),
     });
-    Heard { bytes, usage: usage_text(ending.settled(call.body), rest) }
+    Replayed { bytes, usage: usage_text(ending.settled(call.body), rest) }
 }
 
 /// Pieces of 1 to 64 bytes, the same for the same seed.

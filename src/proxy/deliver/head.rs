@@ -10,7 +10,7 @@ use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::Request;
 use crate::upstream::http1::ResponseHead;
 use bytes::{BufMut, Bytes, BytesMut};
-use form::{BARE_LIMITS, Choice, Figure, Forms, KINDS, Kind, LimitNames, Marks, Slot};
+use form::{BARE_LIMITS, Figure, HeaderChoice, HeaderForms, HeaderSlot, KINDS, LimitKind, LimitNames, Marks};
 use gateway_domain::counters::{LimitStatus, Standings};
 use gateway_domain::{Dialect, Fault, FaultKind};
 use http::response::Parts as RespParts;
@@ -35,7 +35,7 @@ pub(crate) struct ReplyNames {
     exception: Names,
     /// Of requests and of tokens: limit, remaining, reset.
     limits: [[Names; 3]; 2],
-    forms: Forms,
+    forms: HeaderForms,
     /// Prefixes beside the usual one.
     aliases: Vec<String>,
 }
@@ -68,19 +68,21 @@ impl ReplyNames {
             exception: names("gateway-exception"),
             limits: ["requests", "tokens"]
                 .map(|kind| ["limit", "remaining", "reset"].map(|what| names(&format!("ratelimit-{what}-{kind}")))),
-            forms: Forms::new(),
+            forms: HeaderForms::new(),
         }
     }
 
-    fn of(&self, slot: Slot) -> &Names {
+    fn of(&self, slot: HeaderSlot) -> &Names {
         match slot {
-            Slot::TraceId => &self.trace_id,
-            Slot::Retries => &self.retries,
-            Slot::OptionIndex => &self.option_index,
-            Slot::Provider => &self.provider,
-            Slot::CacheStatus => &self.cache_status,
-            Slot::Processing => &self.processing,
-            Slot::Limit(kind, figure) | Slot::BareLimit(kind, figure) => &self.limits[kind as usize][figure as usize],
+            HeaderSlot::TraceId => &self.trace_id,
+            HeaderSlot::Retries => &self.retries,
+            HeaderSlot::OptionIndex => &self.option_index,
+            HeaderSlot::Provider => &self.provider,
+            HeaderSlot::CacheStatus => &self.cache_status,
+            HeaderSlot::Processing => &self.processing,
+            HeaderSlot::Limit(kind, figure) | HeaderSlot::BareLimit(kind, figure) => {
+                &self.limits[kind as usize][figure as usize]
+            }
         }
     }
 }
@@ -225,36 +227,36 @@ impl Told<'_> {
         Marks::Call { has_provider: !info.provider.is_empty(), has_cache }
     }
 
-    fn standing(&self, kind: Kind) -> Option<LimitStatus> {
+    fn standing(&self, kind: LimitKind) -> Option<LimitStatus> {
         match kind {
-            Kind::Requests => self.limits.requests,
-            Kind::Tokens => self.limits.tokens,
+            LimitKind::Requests => self.limits.requests,
+            LimitKind::Tokens => self.limits.tokens,
         }
     }
 
     /// Limits stand under the gateway's names, and under the bare ones where the provider told none of its own. `reset` is
     /// whole seconds, and as providers spell it a duration (`6m0s`).
-    fn value(&self, slot: Slot, values: &mut Values) -> HeaderValue {
+    fn value(&self, slot: HeaderSlot, values: &mut Values) -> HeaderValue {
         let none = || HeaderValue::from_static("");
         match (slot, self.info) {
-            (Slot::TraceId, _) => self.request.caller.trace_value.clone(),
-            (Slot::Retries, Some(info)) => values.number(info.retries),
-            (Slot::OptionIndex, Some(info)) => values.text(&info.option_index),
-            (Slot::Provider, Some(info)) => HeaderValue::from_static(info.provider),
-            (Slot::CacheStatus, Some(info)) => HeaderValue::from_static(info.cache.name()),
-            (Slot::Processing, Some(info)) => values.number(info.own_work_us(self.request)),
-            (Slot::Limit(kind, Figure::Reset), _) => {
+            (HeaderSlot::TraceId, _) => self.request.caller.trace_value.clone(),
+            (HeaderSlot::Retries, Some(info)) => values.number(info.retries),
+            (HeaderSlot::OptionIndex, Some(info)) => values.text(&info.option_index),
+            (HeaderSlot::Provider, Some(info)) => HeaderValue::from_static(info.provider),
+            (HeaderSlot::CacheStatus, Some(info)) => HeaderValue::from_static(info.cache.name()),
+            (HeaderSlot::Processing, Some(info)) => values.number(info.own_work_us(self.request)),
+            (HeaderSlot::Limit(kind, Figure::Reset), _) => {
                 self.figure(kind, Figure::Reset).map_or_else(none, |n| values.number(n))
             }
-            (Slot::Limit(kind, figure), _) => {
+            (HeaderSlot::Limit(kind, figure), _) => {
                 let value = self.figure(kind, figure).map_or_else(none, |n| values.number(n));
                 values.limits[kind as usize][figure as usize] = Some(value.clone());
                 value
             }
-            (Slot::BareLimit(kind, Figure::Reset), _) => {
+            (HeaderSlot::BareLimit(kind, Figure::Reset), _) => {
                 self.figure(kind, Figure::Reset).map_or_else(none, |n| values.duration(n))
             }
-            (Slot::BareLimit(kind, figure), _) => match values.limits[kind as usize][figure as usize].take() {
+            (HeaderSlot::BareLimit(kind, figure), _) => match values.limits[kind as usize][figure as usize].take() {
                 Some(told) => told,
                 None => self.figure(kind, figure).map_or_else(none, |n| values.number(n)),
             },
@@ -262,7 +264,7 @@ impl Told<'_> {
         }
     }
 
-    fn figure(&self, kind: Kind, figure: Figure) -> Option<u64> {
+    fn figure(&self, kind: LimitKind, figure: Figure) -> Option<u64> {
         let standing = self.standing(kind)?;
         let left = || standing.reset_at.0.saturating_sub(self.request.now().0).max(0).unsigned_abs();
         Some(match figure {
@@ -281,7 +283,7 @@ fn mark(names: &ReplyNames, head: &mut HeaderMap, told: Told<'_>) {
         Some(_) => LimitNames::OwnAndBare,
     });
     let mut values = Values::new();
-    let choice = Choice { marks: told.marks(), limits };
+    let choice = HeaderChoice { marks: told.marks(), limits };
     let own = names.forms.fill(choice, |slot| names.of(slot), |slot| told.value(slot, &mut values));
     let theirs = std::mem::replace(head, own);
     let mut last = None;
@@ -307,8 +309,9 @@ fn mark(names: &ReplyNames, head: &mut HeaderMap, told: Told<'_>) {
 
 /// The gateway says this by the same name.
 fn is_retold(name: &HeaderName, limits: [LimitNames; 2]) -> bool {
-    let retold =
-        |kind: &Kind| limits[*kind as usize] == LimitNames::OwnAndBare && BARE_LIMITS[*kind as usize].contains(name);
+    let retold = |kind: &LimitKind| {
+        limits[*kind as usize] == LimitNames::OwnAndBare && BARE_LIMITS[*kind as usize].contains(name)
+    };
     name.as_str().starts_with("x-ratelimit-") && KINDS.iter().any(retold)
 }
 

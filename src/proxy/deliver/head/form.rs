@@ -7,21 +7,21 @@ use std::sync::OnceLock;
 
 /// A header of the gateway's own, whose value is to be filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(super) enum HeaderSlot {
     TraceId,
     Retries,
     OptionIndex,
     Provider,
     CacheStatus,
     Processing,
-    Limit(Kind, Figure),
+    Limit(LimitKind, Figure),
     /// The same by the name that providers use, for clients that look there.
-    BareLimit(Kind, Figure),
+    BareLimit(LimitKind, Figure),
 }
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LimitKind {
     Requests,
     Tokens,
 }
@@ -36,7 +36,7 @@ pub(super) enum Figure {
 /// Headers of an answer, nearly always.
 const ROOM: usize = 24;
 
-pub(super) const KINDS: [Kind; 2] = [Kind::Requests, Kind::Tokens];
+pub(super) const KINDS: [LimitKind; 2] = [LimitKind::Requests, LimitKind::Tokens];
 const FIGURES: [Figure; 3] = [Figure::Limit, Figure::Remaining, Figure::Reset];
 
 /// What clients of the providers look at, told where the provider does not.
@@ -75,12 +75,12 @@ pub(super) enum LimitNames {
 
 /// One combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct HeaderChoice {
     pub(super) marks: Marks,
     pub(super) limits: [LimitNames; 2],
 }
 
-impl Choice {
+impl HeaderChoice {
     const COUNT: usize = 5 * 9;
 
     fn index(self) -> usize {
@@ -93,20 +93,20 @@ impl Choice {
     }
 
     /// In the order in which an answer bears them.
-    fn slots(self) -> Vec<Slot> {
-        let mut slots = vec![Slot::TraceId];
+    fn slots(self) -> Vec<HeaderSlot> {
+        let mut slots = vec![HeaderSlot::TraceId];
         if let Marks::Call { has_provider, has_cache } = self.marks {
-            slots.extend([Slot::Retries, Slot::OptionIndex]);
-            slots.extend(has_provider.then_some(Slot::Provider));
-            slots.extend(has_cache.then_some(Slot::CacheStatus));
-            slots.push(Slot::Processing);
+            slots.extend([HeaderSlot::Retries, HeaderSlot::OptionIndex]);
+            slots.extend(has_provider.then_some(HeaderSlot::Provider));
+            slots.extend(has_cache.then_some(HeaderSlot::CacheStatus));
+            slots.push(HeaderSlot::Processing);
         }
         for (kind, limits) in KINDS.into_iter().zip(self.limits) {
             if limits != LimitNames::None {
-                slots.extend(FIGURES.map(|figure| Slot::Limit(kind, figure)));
+                slots.extend(FIGURES.map(|figure| HeaderSlot::Limit(kind, figure)));
             }
             if limits == LimitNames::OwnAndBare {
-                slots.extend(FIGURES.map(|figure| Slot::BareLimit(kind, figure)));
+                slots.extend(FIGURES.map(|figure| HeaderSlot::BareLimit(kind, figure)));
             }
         }
         slots
@@ -115,16 +115,16 @@ impl Choice {
 
 /// A map with all names in place, and what each of its values, one after the other, is to say.
 #[derive(Debug)]
-struct Form {
+struct HeaderForm {
     map: HeaderMap,
-    slots: Vec<Slot>,
+    slots: Vec<HeaderSlot>,
 }
 
 /// The forms that were needed so far.
 #[derive(Debug)]
-pub(super) struct Forms([OnceLock<Form>; Choice::COUNT]);
+pub(super) struct HeaderForms([OnceLock<HeaderForm>; HeaderChoice::COUNT]);
 
-impl Forms {
+impl HeaderForms {
     pub(super) fn new() -> Self {
         Self(std::array::from_fn(|_| OnceLock::new()))
     }
@@ -132,11 +132,11 @@ impl Forms {
     /// The headers of one answer; `names` are those of a slot, always the same.
     pub(super) fn fill<'n>(
         &self,
-        choice: Choice,
-        names: impl Fn(Slot) -> &'n Names,
-        mut value: impl FnMut(Slot) -> HeaderValue,
+        choice: HeaderChoice,
+        names: impl Fn(HeaderSlot) -> &'n Names,
+        mut value: impl FnMut(HeaderSlot) -> HeaderValue,
     ) -> HeaderMap {
-        let form = self.0[choice.index()].get_or_init(|| Form::new(choice, names));
+        let form = self.0[choice.index()].get_or_init(|| HeaderForm::new(choice, names));
         let mut map = form.map.clone();
         for (place, slot) in map.values_mut().zip(&form.slots) {
             *place = value(*slot);
@@ -145,8 +145,8 @@ impl Forms {
     }
 }
 
-impl Form {
-    fn new<'n>(choice: Choice, names: impl Fn(Slot) -> &'n Names) -> Self {
+impl HeaderForm {
+    fn new<'n>(choice: HeaderChoice, names: impl Fn(HeaderSlot) -> &'n Names) -> Self {
         // With room for what is put behind the copies.
         let mut map = HeaderMap::with_capacity(ROOM);
         let wanted = choice.slots();
@@ -157,7 +157,8 @@ impl Form {
         }
         // The order of a map is its own, and that of its copies.
         let of = |name: &HeaderName| {
-            let is_its = |slot: &&Slot| bare(**slot).map_or_else(|| names(**slot).contains(name), |bare| bare == name);
+            let is_its =
+                |slot: &&HeaderSlot| bare(**slot).map_or_else(|| names(**slot).contains(name), |bare| bare == name);
             wanted.iter().find(is_its).copied()
         };
         let slots = map.keys().filter_map(of).collect();
@@ -165,9 +166,9 @@ impl Form {
     }
 }
 
-fn bare(slot: Slot) -> Option<&'static HeaderName> {
+fn bare(slot: HeaderSlot) -> Option<&'static HeaderName> {
     match slot {
-        Slot::BareLimit(kind, figure) => Some(&BARE_LIMITS[kind as usize][figure as usize]),
+        HeaderSlot::BareLimit(kind, figure) => Some(&BARE_LIMITS[kind as usize][figure as usize]),
         _ => None,
     }
 }
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn names_of(slot: Slot) -> Names {
+    fn names_of(slot: HeaderSlot) -> Names {
         let text = format!("{slot:?}").to_ascii_lowercase().replace(['(', ')', ',', ' '], "-");
         [format!("x-one-{text}"), format!("x-two-{text}")]
             .iter()
@@ -188,14 +189,14 @@ mod tests {
     /// Every value stands under the name that it belongs to, whatever the combination.
     #[test]
     fn each_value_comes_to_its_name() {
-        let (forms, mut seen) = (Forms::new(), BTreeSet::new());
+        let (forms, mut seen) = (HeaderForms::new(), BTreeSet::new());
         let calls = [(false, false), (true, false), (false, true), (true, true)];
         let calls = calls.map(|(has_provider, has_cache)| Marks::Call { has_provider, has_cache });
         let told = [LimitNames::None, LimitNames::Own, LimitNames::OwnAndBare];
         for marks in calls.into_iter().chain([Marks::TraceId]) {
             for requests in told {
                 for tokens in told {
-                    let choice = Choice { marks, limits: [requests, tokens] };
+                    let choice = HeaderChoice { marks, limits: [requests, tokens] };
                     assert!(seen.insert(choice.index()), "{choice:?} shares its place");
                     let names = |slot| &*Box::leak(Box::new(names_of(slot)));
                     let told = |slot| HeaderValue::from_str(&format!("{slot:?}")).expect("a value");
@@ -213,6 +214,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(seen.len(), Choice::COUNT);
+        assert_eq!(seen.len(), HeaderChoice::COUNT);
     }
 }
