@@ -3,14 +3,13 @@
 //! Knows no limit: how much is allowed is told by whoever asks.
 
 use crate::database::{Database, Side};
-use crate::session::{Row, Session, Value, failure};
+use crate::session::{Row, Session, Value};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{CounterKey, Keep, Measured, Owner, Slot};
 use gateway_domain::ports::{EntityQuery, Holder, StoreError, Which};
 use gateway_domain::record::{Page, Position};
 use sqlx::Error;
 use std::sync::Arc;
-use tokio::time::timeout;
 
 /// A sum of charges, to be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +63,7 @@ const LIVE: &str = "c.began <= $2 AND c.ends > $2 AND NOT EXISTS (SELECT 1 FROM 
 impl Database {
     /// Adds sums, and notes how far they go, all or nothing.
     pub async fn add_counts(&self, node: &str, parts: &[Part], places: &[Position]) -> Result<(), StoreError> {
-        self.tally(Side::Write, async |mut session| {
+        self.on(Side::Write, async |mut session| {
             let mut transaction = session.begin().await?;
             let mut inside = transaction.session();
             // Whoever has the clock writes alone, so that ticks are committed in their order.
@@ -89,12 +88,12 @@ impl Database {
             let mut number = || columns.int().map(i64::cast_unsigned);
             Ok(Position { segment: number()?, offset: number()? })
         };
-        self.tally(Side::Read, async |mut session| session.fetch(PLACES, vec![node.into()], place).await).await
+        self.on(Side::Read, async |mut session| session.fetch(PLACES, vec![node.into()], place).await).await
     }
 
     /// Segments that are gone need no place.
     pub async fn forget_places(&self, node: &str, segments: &[u64]) -> Result<(), StoreError> {
-        self.tally(Side::Write, async |mut session| {
+        self.on(Side::Write, async |mut session| {
             for segment in segments {
                 session.run(LEAVE_PLACE, vec![node.into(), whole(*segment)]).await?;
             }
@@ -107,7 +106,7 @@ impl Database {
     pub async fn counts(&self, node: &str, tick: i64, after: Timestamp) -> Result<Vec<Count>, StoreError> {
         let sql = [COLUMNS, CHANGED].concat();
         let asked = || vec![tick.into(), after.into(), node.into()];
-        self.tally(Side::Read, async |mut session| session.fetch(sql.clone(), asked(), count).await).await
+        self.on(Side::Read, async |mut session| session.fetch(sql.clone(), asked(), count).await).await
     }
 
     /// Of the running periods of a holder.
@@ -120,7 +119,7 @@ impl Database {
         let sql = format!("{COLUMNS}WHERE c.holder = $1 AND {LIVE}{filter}");
         let mut asked: Vec<Value<'_>> = vec![holder.to_string().into(), now.into()];
         asked.extend(value.map(Into::into));
-        self.tally(Side::Read, async |mut session| session.fetch(sql, asked, count).await).await
+        self.on(Side::Read, async |mut session| session.fetch(sql, asked, count).await).await
     }
 
     /// One page of the counters of a holder's running periods.
@@ -141,7 +140,7 @@ impl Database {
             values.extend([whole(query.page_size), whole(query.page.saturating_mul(query.page_size))]);
             values
         };
-        self.tally(Side::Read, async |mut session| {
+        self.on(Side::Read, async |mut session| {
             let total = session.fetch_int(format!("SELECT COUNT(*) FROM counter c {filter}"), asked()).await?;
             let rows = session.fetch(page.clone(), paged(), count).await?;
             Ok(Page { rows, ..Page::of(total.cast_unsigned()) })
@@ -151,7 +150,7 @@ impl Database {
 
     /// An admin set these back.
     pub async fn note_reset(&self, slots: &[Slot], at: Timestamp) -> Result<(), StoreError> {
-        self.tally(Side::Write, async |mut session| {
+        self.on(Side::Write, async |mut session| {
             for slot in slots {
                 session.run(RESET_AT, vec![at.into(), slot.key.to_string().into(), slot.began.into()]).await?;
             }
@@ -164,26 +163,12 @@ impl Database {
     pub async fn tell_count(&self, slot: Slot, from: i64, to: i64) -> Result<bool, StoreError> {
         let asked = || vec![to.into(), slot.key.to_string().into(), slot.began.into(), from.into()];
         let told = async |mut session: Session<'_>| session.fetch(TELL, asked(), |row| row.columns().int()).await;
-        self.tally(Side::Write, told).await.map(|rows| !rows.is_empty())
+        self.on(Side::Write, told).await.map(|rows| !rows.is_empty())
     }
 
     /// Forgets counters that ended before.
     pub async fn forget_counts(&self, before: Timestamp) -> Result<(), StoreError> {
-        self.tally(Side::Write, async |mut session| session.run(FORGET, vec![before.into()]).await).await
-    }
-
-    async fn tally<T: Send>(
-        &self,
-        side: Side,
-        work: impl AsyncFnOnce(Session<'_>) -> Result<T, Error>,
-    ) -> Result<T, StoreError> {
-        let mut lease = match side {
-            Side::Read => self.lease_soon(side).await?,
-            Side::Write => self.lease(side).await?,
-        };
-        let work = async { work(lease.session()).await.map_err(|e| failure(&e)) };
-        let outcome = timeout(self.call_timeout(), work).await;
-        lease.finish(outcome)
+        self.on(Side::Write, async |mut session| session.run(FORGET, vec![before.into()]).await).await
     }
 }
 
