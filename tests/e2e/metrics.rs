@@ -25,7 +25,8 @@ fn sum(metrics: &str, name: &str) -> f64 {
 async fn counted(gateway: &Gateway, requests: u32) -> String {
     eventually(&format!("{requests} requests in the metrics"), || async {
         let metrics = gateway.metrics().await;
-        (sum(&metrics, "request_count") == f64::from(requests)).then_some(metrics)
+        let whole = ["request_count", "gateway_overhead_seconds_count", "http_request_duration_seconds_count"];
+        whole.iter().all(|metric| sum(&metrics, metric) == f64::from(requests)).then_some(metrics)
     })
     .await
 }
