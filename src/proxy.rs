@@ -197,7 +197,12 @@ impl ProxyHttp for Gateway {
 
 impl Gateway {
     async fn exchange(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
-        match intake::read_content(self, session, &request.ask.route, &mut ctx.held).await {
+        let read = match request.ask.prompt {
+            None => intake::read_content(self, session, &request.ask.route, &mut ctx.held).await,
+            // Boxed to keep the room for it out of every other request.
+            Some(_) => Box::pin(local::read_prompt(self, session, &mut request, &mut ctx.held)).await,
+        };
+        match read {
             Ok(content) => request.ask.content = content,
             Err(BodyError::Gone(e)) => return Err(e.into_down()),
             Err(BodyError::Invalid(fault, bytes)) => {
@@ -207,6 +212,9 @@ impl Gateway {
             Err(BodyError::Refused(fault)) => {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
+        }
+        if request.is_rendered_only() {
+            return Box::pin(local::show_prompt(self, session, &request, &mut ctx.records)).await;
         }
         let parse_us = request.look().saturating_sub(request.ask.content.waited_us);
         let routing = match self.prepare(&mut request).await {

@@ -339,6 +339,16 @@ async fn node_admin() {
     administered().await.node("admin_sdk.mjs", MOCK, "openai").await;
 }
 
+#[tokio::test]
+async fn python_prompts() {
+    administered().await.python("prompts_sdk.py", MOCK, "openai").await;
+}
+
+#[tokio::test]
+async fn node_prompts() {
+    administered().await.node("prompts_sdk.mjs", MOCK, "openai").await;
+}
+
 /// No gateway is needed: what the golden folders say a provider answers is held against the provider's own SDK.
 #[tokio::test]
 async fn golden_answers_of_providers_are_what_their_own_sdks_read() {

@@ -102,6 +102,8 @@ pub(crate) enum Action {
     Update,
     Delete,
     Rotate,
+    /// Another version of it is in force from now on.
+    Publish,
     /// Something of it is about to happen.
     Warn,
 }
@@ -114,6 +116,7 @@ impl Action {
             Self::Update => "update",
             Self::Delete => "delete",
             Self::Rotate => "rotate",
+            Self::Publish => "publish",
             Self::Warn => "warn",
         }
     }

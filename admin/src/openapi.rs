@@ -1,6 +1,9 @@
 //! The description of this API, made from the route table and from what handlers read: OpenAPI 3.1 and a page
 //! to browse it that loads nothing from elsewhere.
 
+mod answers;
+mod parameters;
+
 use crate::app::App;
 use crate::route::{Gate, Place, PublicFn, Reply, Route, public};
 use serde_json::{Map, Value, json};
@@ -38,9 +41,15 @@ pub(crate) fn document(table: &[Route]) -> Value {
                 "key": {"type": "apiKey", "in": "header", "name": "x-gateway-api-key"},
                 "bearer": {"type": "http", "scheme": "bearer"},
             },
-            "schemas": {"Problem": problem()},
+            "schemas": schemas(),
         },
     })
+}
+
+fn schemas() -> Value {
+    let mut all = answers::schemas();
+    all.insert("Problem".to_owned(), problem());
+    Value::Object(all)
 }
 
 fn problem() -> Value {
@@ -56,7 +65,14 @@ fn problem() -> Value {
     json!({
         "type": "object",
         "required": ["success", "data", "request_id"],
-        "properties": {"success": {"const": false}, "data": data, "request_id": {"type": "string", "format": "uuid"}},
+        "properties": {
+            "success": {"const": false},
+            "data": data,
+            "request_id": {"type": "string", "format": "uuid"},
+            // Of what is not in this version.
+            "message": {"type": "string"},
+            "ok": {"const": false},
+        },
     })
 }
 
@@ -71,8 +87,7 @@ fn operation(route: &Route) -> Value {
         .iter()
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
         .collect();
-    parameters
-        .extend(route.query.iter().map(|name| json!({"name": name, "in": "query", "schema": {"type": "string"}})));
+    parameters.extend(route.query.iter().filter_map(|name| parameters::of(name)));
     let mut operation = json!({
         "operationId": format!("{}_{}", route.method.as_str().to_lowercase(), plain.join("_")),
         "tags": [tag],
@@ -111,8 +126,8 @@ fn responses(route: &Route) -> Value {
     if let Gate::Public(_) = route.gate {
         return json!({"200": {"description": "As the summary says"}, "503": {"description": "Not now"}});
     }
-    let mut all =
-        json!({"200": {"description": "Done", "content": {"application/json": {"schema": {"type": "object"}}}}});
+    let schema = answers::of(route.method.as_str(), route.path).cloned().unwrap_or_else(|| json!({"type": "object"}));
+    let mut all = json!({"200": {"description": "Done", "content": {"application/json": {"schema": schema}}}});
     let guarded = !matches!(route.gate, Gate::Guest(_));
     for (status, description, told) in [
         ("400", "A field breaks a rule, which the message names", true),
@@ -121,7 +136,9 @@ fn responses(route: &Route) -> Value {
         ("404", "Does not exist, or not here", true),
         ("409", "Taken already, or still in use", true),
         ("413", "The body is too long", true),
+        ("429", "Too much at once; `Retry-After` says when to come again", guarded),
         ("500", "Something failed inside", true),
+        ("501", "Not in this version, or not on this node", guarded),
         ("503", "The configuration store cannot be reached; try again", true),
     ] {
         if told {
@@ -130,4 +147,21 @@ fn responses(route: &Route) -> Value {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::router::table;
+
+    #[test]
+    fn every_parameter_and_every_answer_is_described() {
+        for route in table() {
+            for name in route.query {
+                assert!(parameters::of(name).is_some(), "{} {}: ?{name}=", route.method, route.path);
+            }
+            let told = answers::of(route.method.as_str(), route.path).is_some();
+            assert_eq!(told, route.place == Place::Api, "{} {}", route.method, route.path);
+        }
+    }
 }

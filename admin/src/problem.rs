@@ -89,6 +89,11 @@ pub(crate) fn not_built(method: &str, path: &str) -> Problem {
     Problem::new(StatusCode::NOT_IMPLEMENTED, "AB01", message)
 }
 
+/// A call of a model, which this service does not make.
+pub(crate) fn on_the_proxy_port() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "AB02", "this route is served on the proxy port")
+}
+
 pub(crate) fn wrong_method() -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "AB01", "this route does not take this method")
 }

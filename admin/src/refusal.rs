@@ -24,6 +24,10 @@ const SUBJECTS: &[(&str, Kind)] = &[
     ("/api-keys", Kind::ApiKey),
     ("/guardrails", Kind::Guardrail),
     ("/plugins", Kind::Plugin),
+    ("/prompts/partials", Kind::PromptPartial),
+    ("/prompts", Kind::Prompt),
+    ("/collections", Kind::Collection),
+    ("/labels", Kind::Label),
     ("/workspace-exclusions", Kind::Workspace),
     ("/policies/rate-limits", Kind::RateLimitPolicy),
     ("/policies/usage-limits", Kind::UsageLimitPolicy),
@@ -147,7 +151,7 @@ mod tests {
             }
             assert!(subject(route.path).is_some(), "{}", route.path);
             let action = scopes[0].name().rsplit('.').next();
-            assert!(["create", "update", "delete", "rotate"].map(Some).contains(&action), "{} {action:?}", route.path);
+            assert!(["create", "update", "delete", "rotate", "publish"].map(Some).contains(&action), "{} {action:?}", route.path);
         }
     }
 

@@ -3,26 +3,32 @@
 //! The day this file would ask which kind it holds, that resource writes its own handler.
 
 pub(crate) mod api_key;
+pub(crate) mod collection;
 pub(crate) mod config;
+mod edition;
 pub(crate) mod exclusion;
 pub(crate) mod guardrail;
 pub(crate) mod integration;
 pub(crate) mod invite;
 mod keep_unknown;
+pub(crate) mod label;
 mod limits;
 pub(crate) mod member;
 pub(crate) mod organisation;
+pub(crate) mod partial;
 pub(crate) mod plugin;
 mod policy;
+pub(crate) mod prompt;
 pub(crate) mod provider;
 pub(crate) mod rate_limit;
 mod row;
+mod shelf;
 pub(crate) mod usage_limit;
 pub(crate) mod user;
 pub(crate) mod virtual_key;
 pub(crate) mod workspace;
 
-pub(crate) use row::{NewRow, Resource, Row, Slug};
+pub(crate) use row::{NewRow, NumberedState, Resource, Row, Slug};
 
 use crate::change::{Action, WriteView, audit, commit};
 use crate::input::Body;

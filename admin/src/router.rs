@@ -5,7 +5,7 @@ use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
 use crate::contract::{self, Reserved};
 use crate::input::{Query, Variable, is_nul};
-use crate::problem::{Problem, not_built, too_large, unknown_route, unreadable, wrong_method};
+use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_route, unreadable, wrong_method};
 use crate::refusal::{Attempt, Refusals};
 use crate::route::{Call, Gate, Place, Reply, Route, Visit, stamp};
 use crate::{audit, logs, nodes, openapi, prices, public, resource};
@@ -38,6 +38,10 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::usage_limit::routes(),
         resource::guardrail::routes(),
         resource::plugin::routes(),
+        resource::partial::routes(),
+        resource::prompt::routes(),
+        resource::collection::routes(),
+        resource::label::routes(),
         resource::exclusion::routes(),
         resource::organisation::routes(),
         resource::workspace::routes(),
@@ -147,6 +151,7 @@ fn lost(request: &Request) -> Problem {
         return unreadable(why.to_string());
     }
     match contract::find(path) {
+        Some(Reserved::Template(template)) if template.proxied && method == "POST" => on_the_proxy_port(),
         Some(Reserved::Template(template)) if template.misses(method) => not_built(method, template.path),
         Some(Reserved::Template(_)) => wrong_method(),
         Some(Reserved::Unknown) | None => unknown_route(),
@@ -256,7 +261,11 @@ pub fn is_control_plane(method: &Method, path: &str) -> bool {
     if method == Method::GET && path.strip_prefix('/').is_some_and(|path| ROOTS.iter().any(|p| fits(p, path))) {
         return true;
     }
-    contract::find(&path).is_some()
+    match contract::find(&path) {
+        Some(Reserved::Template(template)) => !(template.proxied && method == Method::POST),
+        Some(Reserved::Unknown) => true,
+        None => false,
+    }
 }
 
 fn fits(pattern: &Pattern, path: &str) -> bool {
@@ -312,7 +321,10 @@ mod tests {
             (Method::POST, "/v1/api-keys/workspace/service", true),
             (Method::POST, "/v1/api-keys/workspace", true),
             (Method::POST, "/v1/logs", true),
-            (Method::POST, "/v1/prompts/p/completions", true),
+            (Method::POST, "/v1/prompts/p/completions", false),
+            (Method::POST, "/v2/prompts/p@2/render", false),
+            (Method::GET, "/v1/prompts/p/completions", true),
+            (Method::POST, "/v1/prompts/partials/completions", true),
             (Method::POST, "/v1/deployments/d/chat/completions", false),
             (Method::GET, "/v1/logs/0194", true),
             (Method::PUT, "/v2/policies/rate-limits/x", true),

@@ -272,12 +272,18 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
     })
 }
 
+/// Calls of saved prompts, which are chat requests once they were rendered.
+const PROMPTS: &[&str] = &["/prompts/{}/completions", "/prompts/{}/generate", "/prompts/{}/render"];
+
 /// The route of a path, for people and traces: as the table writes it, and for what is the provider's alone by its
 /// beginning.
 pub fn template(method: &str, path: &str) -> Cow<'static, str> {
     let bare = path.strip_suffix('/').unwrap_or(path);
     let tail = bare.strip_prefix("/v1").filter(|tail| tail.starts_with('/'));
     let Some(tail) = tail else { return Cow::Borrowed("/*") };
+    if let Some(prompt) = PROMPTS.iter().find(|p| method == "POST" && matches(p, tail)) {
+        return written("/v1", prompt);
+    }
     let known = |tail: &str| TABLE.iter().find(|r| r.method == *method && matches(r.path, tail));
     match tail.strip_prefix("/proxy").filter(|rest| rest.starts_with('/')) {
         Some(rest) => known(rest).map_or(Cow::Borrowed("/v1/proxy/*"), |r| written("/v1/proxy", r.path)),
@@ -373,6 +379,7 @@ mod tests {
             ("POST", "/v1/brand/new", "/v1/*"),
             ("POST", "/v1/proxy/brand/new", "/v1/proxy/*"),
             ("GET", "/v1/chat/completions", "/v1/*"),
+            ("POST", "/v1/prompts/pp-a/completions", "/v1/prompts/{id}/completions"),
             ("GET", "/other", "/*"),
         ] {
             assert_eq!(template(method, path), route, "{method} {path}");

@@ -113,6 +113,15 @@ pub struct HookCheck {
     pub millis: i64,
 }
 
+/// The saved prompt that a request came from, in the version that it was rendered from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedPrompt {
+    pub id: Uuid,
+    pub slug: SmolStr,
+    pub version_id: Uuid,
+    pub version: u32,
+}
+
 /// What a client's library tells of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -148,6 +157,8 @@ pub struct LogRecord {
     /// Of a saved config: its id, and that of the version in force.
     pub config_id: Option<ConfigId>,
     pub config_version: Option<Uuid>,
+    /// `None`: the request was no call of a saved prompt.
+    pub prompt: Option<Arc<RecordedPrompt>>,
     /// Slug of the managed provider, or empty.
     pub virtual_key: SmolStr,
     /// Provider family, `openai`; empty when refused before one was chosen.

@@ -4,6 +4,7 @@
 pub mod api_key;
 pub mod budget;
 pub mod config;
+pub mod edition;
 pub mod guardrail;
 pub mod integration;
 pub mod limits;
@@ -12,6 +13,7 @@ pub mod person;
 pub mod plugin;
 pub mod policy;
 pub mod pricing;
+pub mod prompt;
 pub mod provider;
 pub mod rotation;
 pub mod security;
@@ -53,6 +55,10 @@ kinds! {
     User = "user",
     Member = "member",
     Invite = "invite",
+    Label = "label",
+    Collection = "collection",
+    PromptPartial = "prompt_partial",
+    Prompt = "prompt",
 }
 
 /// A row of the `resource` table. `doc` is JSON text, kept byte for byte.

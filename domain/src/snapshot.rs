@@ -7,8 +7,8 @@ mod models;
 mod prices;
 
 pub use entry::{
-    Defaults, Key, ManagedProvider, Org, PartnerCredentials, Person, Policy, Rotation, SavedConfig, SavedGuardrail,
-    Upstream, UsagePolicy, Workspace,
+    Defaults, Key, ManagedProvider, Org, PartnerCredentials, Person, Policy, PromptShelf, Rotation, SavedCollection,
+    SavedConfig, SavedGuardrail, SavedLabel, SavedPartial, SavedPrompt, Upstream, UsagePolicy, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, region};

@@ -5,7 +5,10 @@ use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
 use super::headers::{GatewayHeaders, suffix_of};
 use super::record::CapturePolicy;
-use super::request::{AskedFor, Caller, Content, LastLook, Request, Route, Tenant, TenantGuardrails, Waited};
+use super::request::{
+    AskedFor, Caller, Content, LastLook, PromptAsk, Request, Route, Tenant, TenantGuardrails, Waited, chat_route,
+    prompt_asked,
+};
 use super::{tenants, trace};
 use crate::runtime_config::{ConfigHandle, RuntimeConfig};
 use bytes::Bytes;
@@ -21,7 +24,7 @@ use gateway_domain::snapshot::Key;
 use gateway_domain::stranger::{Stranger, Unwelcome};
 use gateway_domain::token::{self, TokenError};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, OrgId, Secret, Timestamp};
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, Uri, header};
 use pingora::proxy::Session;
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -96,6 +99,24 @@ pub(crate) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
     })
 }
 
+/// What a path asks for.
+struct AskedPath {
+    route: Route,
+    /// Of a call of a saved prompt, which becomes a chat request.
+    prompt: Option<Box<PromptAsk>>,
+}
+
+/// Looks for prompts where nothing else is known, so that what is known pays nothing for it.
+fn asked(method: &Method, uri: &Uri) -> Result<AskedPath, Fault> {
+    let found = route(method, uri.path(), uri.query());
+    if !matches!(&found, Ok(route) if route.operation != Operation::Proxy)
+        && let Some(ask) = prompt_asked(method, uri.path())
+    {
+        return Ok(AskedPath { route: chat_route(), prompt: Some(Box::new(ask)) });
+    }
+    Ok(AskedPath { route: found?, prompt: None })
+}
+
 /// Everything up to the body. The request it gives has an empty [`Content`].
 pub(crate) fn receive(
     gateway: &Gateway,
@@ -105,7 +126,7 @@ pub(crate) fn receive(
 ) -> Result<Box<Request>, Refused> {
     let head = session.req_header();
     let uri = &head.uri;
-    let route = route(&head.method, uri.path(), uri.query())?;
+    let AskedPath { route, prompt } = asked(&head.method, uri)?;
     let client_ip = gateway.client_ip(session);
     let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
     let tenant = authenticate(gateway, key_text, client_ip, at)?;
@@ -141,6 +162,7 @@ pub(crate) fn receive(
             headers,
             credential: credential.map(|c| Secret::new(c.to_owned())),
             content: Content::default(),
+            prompt,
             reckoned: OnceLock::new(),
             untouched_model: None,
             upload: None,
@@ -298,7 +320,12 @@ fn scopes(tenant: &Tenant) -> Scopes {
 
 /// The scope that routes of the data plane ask for.
 fn permit(request: &Request) -> Option<Fault> {
+    const RENDER: Scope = Scope::named("prompts.render");
     let scopes = scopes(&request.caller.tenant);
+    if request.is_rendered_only() {
+        let told = "The key lacks the scope prompts.render";
+        return (!scopes.has(RENDER)).then(|| Fault::new(FaultKind::Forbidden, told));
+    }
     let listing = request.ask.route.asked() == Operation::ListModels
         && (scopes.has(Scope::MODELS_LIST) || scopes.has(Scope::VIRTUAL_KEYS_LIST));
     if listing || scopes.has(Scope::COMPLETIONS_WRITE) {
@@ -420,18 +447,22 @@ pub(crate) async fn read_content(
     if bytes.is_empty() && route.body != Some(Body::Json) {
         return Ok(Content::default());
     }
-    let look = |bytes: &Bytes, operation| peek(operation, bytes).map(|p| own(&p));
-    let found = if bytes.len() > LARGE {
-        let (bytes, operation) = (bytes.clone(), route.asked());
-        let looked = tokio::task::spawn_blocking(move || look(&bytes, operation)).await;
-        looked.unwrap_or_else(|_| Err(Fault::new(FaultKind::Internal, "The request body could not be read")))
-    } else {
-        look(&bytes, route.asked())
-    };
+    let found = look(&bytes, route.asked()).await;
     let found = found.map_err(|fault| BodyError::Invalid(fault, bytes.clone()))?;
     // Of a body that makes no sense here the provider may make any.
     let unread = found.unread && !bytes.is_empty();
     Ok(Content { bytes, unread, waited_us, ..found })
+}
+
+/// What of a body matters to routing, with the body held to its bounds.
+pub(crate) async fn look(bytes: &Bytes, operation: Operation) -> Result<Content, Fault> {
+    let look = |bytes: &Bytes, operation| peek(operation, bytes).map(|p| own(&p));
+    if bytes.len() <= LARGE {
+        return look(bytes, operation);
+    }
+    let bytes = bytes.clone();
+    let looked = tokio::task::spawn_blocking(move || look(&bytes, operation)).await;
+    looked.unwrap_or_else(|_| Err(Fault::new(FaultKind::Internal, "The request body could not be read")))
 }
 
 fn own(peek: &gateway_domain::bounds::Peek<'_>) -> Content {

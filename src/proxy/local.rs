@@ -2,6 +2,9 @@
 //! control-plane routes, which are handed to the admin service, so that clients need one base URL.
 
 mod catalogue;
+mod prompts;
+
+pub(crate) use prompts::{read_content as read_prompt, show as show_prompt};
 
 use super::client::{SmallAnswer, answer_early, send_head};
 use super::deliver::{bare_head, json_answer};

@@ -11,7 +11,7 @@ use super::request::Request;
 use super::routing::Routing;
 use crate::guardrails::HookNotes;
 use crate::ids;
-use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
+use gateway_domain::record::{CacheStatus, LogRecord, RecordedPrompt, Steps, Timings};
 use gateway_domain::{Fault, Timestamp};
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -87,13 +87,21 @@ pub(crate) fn of(
         config: routing.map(|r| short(&r.config)).unwrap_or_default(),
         config_id: routing.and_then(|r| Some(r.saved?.id)),
         config_version: routing.and_then(|r| Some(r.saved?.version)),
+        prompt: request.prompt().map(|prompt| {
+            Arc::new(RecordedPrompt {
+                id: prompt.id,
+                slug: short(&prompt.slug),
+                version_id: prompt.version_id,
+                version: prompt.number,
+            })
+        }),
         virtual_key: info.map(|f| short(&f.virtual_key)).unwrap_or_default(),
         provider: SmolStr::new_static(info.map_or("", |f| f.provider)),
         model: info.and_then(|f| f.model.as_ref()).or(asked).map(short).unwrap_or_default(),
         response_model: None,
         operation: request.ask.route.operation.name(),
         method: request.ask.method.as_str().into(),
-        path: short(&request.ask.route.path),
+        path: short(request.ask.prompt.as_ref().map_or(&request.ask.route.path, |prompt| &prompt.path)),
         status: tried.map_or(0, |t| t.status),
         fault: tried.and_then(|t| t.fault),
         stream: info.map_or(request.ask.content.stream, |f| f.stream),

@@ -1,11 +1,16 @@
 //! One request as intake leaves it: who asks, for what, with which body. Not changed afterwards.
 
+mod prompt_ask;
+
+pub(crate) use prompt_ask::{PromptAsk, PromptVerb, asked as prompt_asked, route as chat_route};
+
 use super::headers::GatewayHeaders;
 use super::reckoned::Reckoned;
 use super::record::CapturePolicy;
 use crate::runtime_config::RuntimeConfig;
 use bytes::Bytes;
 use gateway_domain::operation::Body;
+use gateway_domain::prompt::FoundPrompt;
 use gateway_domain::record::{Steps, Trace};
 use gateway_domain::snapshot::{Key, Org, SavedGuardrail, Snapshot, Workspace};
 use gateway_domain::{Dialect, Operation, Secret, Timestamp};
@@ -115,6 +120,16 @@ impl Request {
         self.ask.untouched_model.as_ref().map_or(self.ask.content.model.as_ref(), |asked| asked.name.as_ref())
     }
 
+    /// The saved prompt that it comes from.
+    pub(crate) fn prompt(&self) -> Option<&FoundPrompt> {
+        self.ask.prompt.as_ref()?.found.as_ref()
+    }
+
+    /// It is to be shown, and not sent.
+    pub(crate) fn is_rendered_only(&self) -> bool {
+        self.ask.prompt.as_ref().is_some_and(|ask| ask.verb == PromptVerb::Render)
+    }
+
     /// Nobody can say which model is asked for: it may be any.
     pub(crate) fn model_is_unread(&self) -> bool {
         self.ask.untouched_model.as_ref().map_or(self.ask.content.unread, |asked| asked.unread)
@@ -206,6 +221,8 @@ pub(crate) struct AskedFor {
     /// The upstream credential that came with the request.
     pub(crate) credential: Option<Secret<String>>,
     pub(crate) content: Content,
+    /// Of a call of a saved prompt: the content is what that was rendered to.
+    pub(crate) prompt: Option<Box<PromptAsk>>,
     /// What that content may use, once somebody asked.
     pub(super) reckoned: OnceLock<Reckoned>,
     /// Of a call that goes up as it came; else the body says it.

@@ -80,6 +80,7 @@ fn record() -> LogRecord {
         config: "fallback-to-anthropic".into(),
         config_id: Some(ConfigId(Uuid::from_u128(4))),
         config_version: Some(Uuid::from_u128(5)),
+        prompt: None,
         virtual_key: "openai-main".into(),
         provider: "openai".into(),
         model: "gpt-4o-mini".into(),

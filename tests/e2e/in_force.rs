@@ -89,6 +89,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         "api-keys",
         &[
             ("name", SHOWN),
+            ("status", "in_force::a_blocked_key_opens_nothing_until_it_is_active_again"),
             ("description", SHOWN),
             ("user_id", "tenants::an_invited_user_calls_with_the_config_of_the_workspace_until_taken_out"),
             ("scopes", "first_request::keys_that_may_not_are_refused"),
@@ -219,6 +220,50 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "prompts",
+        &[
+            ("name", SHOWN),
+            ("string", "prompts::a_prompt_becomes_the_chat_request_that_it_stands_for"),
+            ("parameters", "prompts::a_prompt_becomes_the_chat_request_that_it_stands_for"),
+            ("model", "prompts::a_prompt_becomes_the_chat_request_that_it_stands_for"),
+            ("tools", "prompts::a_prompt_becomes_the_chat_request_that_it_stands_for"),
+            ("tool_choice", "prompts::a_prompt_becomes_the_chat_request_that_it_stands_for"),
+            ("functions", "prompts::raw_templates_give_messages_whatever_their_values_hold"),
+            ("is_raw_template", "prompts::raw_templates_give_messages_whatever_their_values_hold"),
+            ("virtual_key", "prompts::the_requests_own_provider_and_config_count_as_for_any_request"),
+            ("version", "prompts::each_name_means_one_version"),
+            ("label_id", "prompts::each_name_means_one_version"),
+            ("workspace_id", "prompts::keys_need_the_scope_of_the_verb_and_see_their_own_workspace"),
+            ("organisation_id", MEANS),
+            ("collection_id", SHOWN),
+            ("version_description", SHOWN),
+            ("description", SHOWN),
+            ("template_metadata", SHOWN),
+            ("prompt_metadata", SHOWN),
+            ("patch", MEANS),
+            ("status", MEANS),
+        ],
+    ),
+    (
+        "collections",
+        &[
+            ("name", SHOWN),
+            ("parent_collection_id", SHOWN),
+            ("organisation_id", MEANS),
+            ("workspace_id", "prompts::keys_need_the_scope_of_the_verb_and_see_their_own_workspace"),
+        ],
+    ),
+    (
+        "labels",
+        &[
+            ("name", "prompts::each_name_means_one_version"),
+            ("description", SHOWN),
+            ("color_code", SHOWN),
+            ("organisation_id", MEANS),
+            ("workspace_id", "prompts::keys_need_the_scope_of_the_verb_and_see_their_own_workspace"),
+        ],
+    ),
+    (
         "plugins",
         &[
             ("organisation_id", MEANS),
@@ -325,6 +370,24 @@ async fn upstream() -> Upstream {
 fn written(at: SystemTime) -> String {
     let micros = at.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_micros();
     gateway_domain::Timestamp(i64::try_from(micros).expect("in range")).to_string()
+}
+
+#[tokio::test]
+async fn a_blocked_key_opens_nothing_until_it_is_active_again() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    gateway.admin().provider("up", "openai", Some(&upstream.url())).await;
+    let (id, key) = gateway.admin().workspace_key("k", json!({"scopes": ["completions.write", "configs.list"]})).await;
+    let path = format!("/api-keys/{id}");
+    for (status, expected) in [("active", 200), ("blocked", 401), ("active", 200)] {
+        gateway.admin().put(&path, &json!({ "status": status })).await.expect(200);
+        let read = gateway.admin().get(&path).await.expect(200).json();
+        assert_eq!(read["status"], status);
+        gateway.chat().key(&key).provider("@up").json(&hello()).send().await.expect(expected);
+        gateway.get("/v1/configs").key(&key).send().await.expect(expected);
+    }
+    let refused = gateway.admin().put(&path, &json!({ "status": "exhausted" })).await.expect(400);
+    assert!(refused.text().contains("must be active or blocked"), "{}", refused.text());
 }
 
 #[tokio::test]

@@ -118,6 +118,8 @@ mod prices;
 #[cfg(test)]
 mod promised_json;
 #[cfg(test)]
+mod prompts;
+#[cfg(test)]
 mod raw_http1;
 #[cfg(test)]
 mod raw_http2;

@@ -24,7 +24,8 @@ fn folded(name: &str) -> String {
         }
         small = c.is_ascii_lowercase() || c.is_ascii_digit();
     }
-    out
+    // One client spells this one name as Americans do.
+    if out == "organization_id" { "organisation_id".to_owned() } else { out }
 }
 
 /// The known name that `given` is, or is another spelling of.
@@ -82,6 +83,7 @@ mod tests {
             ("KEY", None),
             ("keys", None),
             ("workspaceid", None),
+            ("organizationId", None),
             ("", None),
         ] {
             assert_eq!(known(given, names.into_iter()), want, "{given}");

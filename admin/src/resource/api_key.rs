@@ -131,6 +131,8 @@ pub(crate) struct Patch {
     #[serde(default)]
     name: Edit<String>,
     #[serde(default)]
+    status: Edit<String>,
+    #[serde(default)]
     description: Edit<String>,
     #[serde(default)]
     scopes: Edit<Vec<String>>,
@@ -236,6 +238,12 @@ impl Resource for ApiKey {
             check_name("name", &name)?;
             row.name = name;
         }
+        if let Some(status) = input.status.required("status")? {
+            if !matches!(status.as_str(), "active" | "blocked") {
+                return Err(bad("status", "must be active or blocked"));
+            }
+            row.status = status;
+        }
         if let Some(scopes) = input.scopes.required("scopes")? {
             row.doc.scopes = granted(row.doc.kind, scopes, &call.actor)?;
         }
@@ -312,7 +320,7 @@ impl Resource for ApiKey {
         let scopes = match action {
             Action::Create => CREATE,
             Action::Read => READ,
-            Action::Update | Action::Warn => UPDATE,
+            Action::Update | Action::Publish | Action::Warn => UPDATE,
             Action::Delete => DELETE,
             Action::Rotate => ROTATE,
         };

@@ -175,7 +175,7 @@ impl Resource for GuardrailDocument {
         let scopes = match action {
             Action::Create => CREATE,
             Action::Read => READ,
-            Action::Update | Action::Rotate | Action::Warn => UPDATE,
+            Action::Update | Action::Publish | Action::Rotate | Action::Warn => UPDATE,
             Action::Delete => DELETE,
         };
         actor.require(if row.workspace.is_some() { &scopes[..1] } else { &scopes[1..] })

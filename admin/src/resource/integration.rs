@@ -183,7 +183,7 @@ impl Resource for Integration {
         let either = match action {
             Action::Create => CREATE,
             Action::Read => READ,
-            Action::Update | Action::Rotate | Action::Warn => UPDATE,
+            Action::Update | Action::Publish | Action::Rotate | Action::Warn => UPDATE,
             Action::Delete => DELETE,
         };
         actor.require(if row.workspace.is_some() { either } else { &either[..1] })

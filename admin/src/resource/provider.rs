@@ -1,7 +1,7 @@
 //! Managed providers: what a workspace calls `@slug`. Each borrows credential and host of an integration.
 
 use super::limits::{self, LimitsEdit, Sent, Shape};
-use super::{NewRow, Resource, Row, Slug, create, delete, get, list, update};
+use super::{NewRow, Resource, Row, Slug, create, delete, get, list, prompt, update};
 use crate::change::WriteView;
 use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, conflict};
@@ -145,11 +145,16 @@ impl Resource for Provider {
     }
 
     fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
-        let users = config::naming(around.workspace(row.workspace)?, &row.slug, &row.id.to_string());
-        if users.is_empty() {
+        let (workspace, id) = (around.workspace(row.workspace)?, row.id.to_string());
+        let configs = config::naming(workspace, &row.slug, &id);
+        if !configs.is_empty() {
+            return Err(conflict(format!("the provider is named by the configs {}", configs.join(", "))));
+        }
+        let prompts = prompt::naming(workspace, &row.slug, &id);
+        if prompts.is_empty() {
             return Ok(());
         }
-        Err(conflict(format!("the provider is named by the configs {}", users.join(", "))))
+        Err(conflict(format!("the provider is named by the prompts {}", prompts.join(", "))))
     }
 
     fn view(row: &Row<Self>, call: &Call) -> Value {

@@ -75,6 +75,11 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
         None
     }
 
+    /// The state that the history keeps, under its own number; `None`: the whole document, under the row's version.
+    fn newest_state(&self) -> Option<NumberedState> {
+        None
+    }
+
     fn created(row: &Row<Self>) -> Value {
         json!({"id": row.id, "slug": row.slug})
     }
@@ -90,6 +95,12 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
     fn listed(total: u64, data: Vec<Value>) -> Value {
         json!({"object": "list", "total": total, "data": data})
     }
+}
+
+/// A part of a document that has versions of its own.
+pub(crate) struct NumberedState {
+    pub(crate) number: i64,
+    pub(crate) doc: String,
 }
 
 #[derive(Clone, Debug)]
@@ -201,13 +212,17 @@ impl<R: Resource> Row<R> {
     /// The document as it is now, for the history; nothing where none is kept.
     pub(crate) fn version(&self, author: Uuid) -> Result<Vec<StoredVersion>, Problem> {
         let Some(version_id) = self.doc.version_id() else { return Ok(Vec::new()) };
+        let NumberedState { number, doc } = match self.doc.newest_state() {
+            Some(state) => state,
+            None => NumberedState { number: self.version, doc: self.document()? },
+        };
         Ok(vec![StoredVersion {
             kind: R::KIND.name().to_owned(),
             id: self.id,
-            version: self.version,
+            version: number,
             version_id,
             author: Some(author),
-            doc: self.document()?,
+            doc,
             created_at: self.updated_at,
         }])
     }

@@ -20,6 +20,10 @@ pub(crate) struct Things {
     workspace: String,
     user: String,
     invite: String,
+    prompt: String,
+    partial: String,
+    collection: String,
+    label: String,
 }
 
 impl Things {
@@ -51,8 +55,28 @@ impl Things {
         let (user, _) = house.user(&format!("{tag}@example.com"), "member", seat, None).await;
         let invite = json!({"email": format!("{tag}@example.org"), "role": "member", "workspaces": []});
         let invite = text(&house.as_admin().post("/admin/users/invites", invite).await.expect(200)["id"]);
+        let prompt = slug(post("/prompts", json!({"name": "p", "string": "Hi", "parameters": {}})).await);
+        let partial = slug(post("/prompts/partials", json!({"name": "p", "string": "Hi"})).await);
+        let collection = slug(post("/collections", json!({"name": "c"})).await);
+        let label = text(&post("/labels", json!({"name": tag})).await["id"]);
         let (plugin, key) = (plugin(house).await, text(&made["id"]));
-        Self { config, integration, provider, key, guardrail, plugin, policy, usage_policy, workspace, user, invite }
+        Self {
+            config,
+            integration,
+            provider,
+            key,
+            guardrail,
+            plugin,
+            policy,
+            usage_policy,
+            workspace,
+            user,
+            invite,
+            prompt,
+            partial,
+            collection,
+            label,
+        }
     }
 
     /// The route's path with its variables filled in.
@@ -64,6 +88,10 @@ impl Things {
             Some("api-keys") => self.key.as_str(),
             Some("guardrails") => self.guardrail.as_str(),
             Some("plugins") => self.plugin.as_str(),
+            Some("prompts") if path.starts_with("/prompts/partials") => self.partial.as_str(),
+            Some("prompts") => self.prompt.as_str(),
+            Some("collections") => self.collection.as_str(),
+            Some("labels") => self.label.as_str(),
             Some("policies") if path.starts_with("/policies/usage") => self.usage_policy.as_str(),
             Some("policies") => self.policy.as_str(),
             Some("workspaces") => self.workspace.as_str(),
@@ -206,6 +234,10 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 ("PUT", "/admin/users/{id}") => answer.status == 400,
                 ("PUT", path) if path.ends_with("/users/{user_id}") => answer.status == 400,
                 ("POST", _) => answer.status == 400,
+                ("PUT", path) if path.starts_with("/prompts/") && path != "/prompts/{id}" => {
+                    answer.status == if path == "/prompts/partials/{id}" { 200 } else { 400 }
+                }
+                ("PUT", "/collections/{id}") => answer.status == 400,
                 ("PUT", path) if path.starts_with("/workspace-exclusions/") => answer.status == 400,
                 (_, "/logs/{id}") => answer.status == 404,
                 (_, "/audit-logs") => answer.status == 400,
@@ -247,6 +279,10 @@ async fn what_belongs_elsewhere_is_answered_like_what_does_not_exist() {
         workspace: "0194f1f2-0000-7000-8000-000000000003".into(),
         user: "0194f1f2-0000-7000-8000-000000000004".into(),
         invite: "0194f1f2-0000-7000-8000-000000000005".into(),
+        prompt: "pp-none".into(),
+        partial: "pl-none".into(),
+        collection: "col-none".into(),
+        label: "0194f1f2-0000-7000-8000-000000000006".into(),
     };
     let plain = |answer: Answer| {
         let mut body = answer.json();

@@ -1,6 +1,7 @@
 //! A house of one or more nodes over a real database: requests go in as the ports hand them over, answers come
 //! out parsed. Time stands still unless a test moves it.
 
+use crate::described::ToldAnswers;
 use crate::standings::Counters;
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -362,7 +363,19 @@ impl House {
         &*self.records
     }
 
+    /// Whatever comes is held to the description of the API.
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let answer = self.ask(request).await;
+        if !ToldAnswers::is_there() {
+            let document = self.ask(Request::get("/openapi.json").body(Body::empty()).expect("a request")).await;
+            ToldAnswers::learn(document.expect(200));
+        }
+        ToldAnswers::check(&method, &path, &answer);
+        answer
+    }
+
+    async fn ask(&self, request: Request<Body>) -> Answer {
         let response = self.router.clone().oneshot(request).await.expect("infallible");
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.expect("a whole body");

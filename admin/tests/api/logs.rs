@@ -23,6 +23,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         config: "pc-1".into(),
         config_id: None,
         config_version: None,
+        prompt: None,
         virtual_key: "main".into(),
         provider: "openai".into(),
         model: "gpt-x".into(),

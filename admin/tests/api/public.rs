@@ -66,7 +66,7 @@ async fn what_is_in_the_contract_and_not_here_says_so() {
         (Method::PATCH, "/analytics/graphs/cost"),
         (Method::POST, "/logs"),
         (Method::GET, "/logs/exports"),
-        (Method::POST, "/prompts/p/completions"),
+        (Method::POST, "/feedback"),
         (Method::PUT, "/v2/batches/b"),
         (Method::GET, "/%61nalytics/graphs/cost/"),
     ] {

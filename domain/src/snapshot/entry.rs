@@ -9,6 +9,7 @@ mod member;
 mod organisation;
 mod partner;
 mod policy;
+mod prompt;
 mod provider;
 mod usage_policy;
 mod user;
@@ -21,6 +22,7 @@ pub use key::{Defaults, Key, Rotation};
 pub use organisation::Org;
 pub use partner::PartnerCredentials;
 pub use policy::Policy;
+pub use prompt::{PromptShelf, SavedCollection, SavedLabel, SavedPartial, SavedPrompt};
 pub use provider::ManagedProvider;
 pub use usage_policy::UsagePolicy;
 pub use user::Person;
@@ -62,6 +64,10 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<ManagedProvider>(),
     entry::<Policy>(),
     entry::<UsagePolicy>(),
+    entry::<SavedLabel>(),
+    entry::<SavedCollection>(),
+    entry::<SavedPartial>(),
+    entry::<SavedPrompt>(),
 ];
 
 pub(super) fn put(draft: &mut Draft, kind: Kind, row: &Stored, build: &Build<'_>) -> Result<(), String> {

@@ -30,7 +30,7 @@ fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>)
         virtual_key: aim.map(|a| &*a.virtual_key).filter(|v| !v.is_empty()),
         provider: aim.map(|a| a.adapter.info().slug),
         config: Some(&*routing.config).filter(|c| !c.is_empty()),
-        prompt: None,
+        prompt: request.prompt().map(|prompt| &*prompt.slug),
         model,
         endpoint_type: request.ask.route.operation.name(),
         mcp_server: None,

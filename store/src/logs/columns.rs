@@ -134,6 +134,7 @@ columns! {
     "after_us" = { steps.after_us }
     "hooks" = { hooks }
     "usage_more" = { usage? detail as Json }
+    "prompt" = { prompt as Json }
 }
 
 pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
@@ -158,6 +159,7 @@ fn blank() -> LogRecord {
         config: "".into(),
         config_id: None,
         config_version: None,
+        prompt: None,
         virtual_key: "".into(),
         provider: "".into(),
         model: "".into(),

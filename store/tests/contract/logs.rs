@@ -4,7 +4,9 @@ pub(crate) use crate::on_log_engines;
 use crate::{House, id};
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::StoreError;
-use gateway_domain::record::{Bodies, Body, CacheStatus, Client, LogQuery, LogRecord, Message, Steps, Timings, Trace};
+use gateway_domain::record::{
+    Bodies, Body, CacheStatus, Client, LogQuery, LogRecord, Message, RecordedPrompt, Steps, Timings, Trace,
+};
 use gateway_domain::usage::{PictureSize, ServiceTier, UsageDetail};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 
@@ -38,6 +40,7 @@ pub(crate) fn record(n: u128) -> LogRecord {
         config: "".into(),
         config_id: None,
         config_version: None,
+        prompt: None,
         virtual_key: "".into(),
         provider: "openai".into(),
         model: "gpt-4o".into(),
@@ -70,6 +73,10 @@ pub(crate) fn record(n: u128) -> LogRecord {
     }
 }
 
+fn prompt(n: u128) -> RecordedPrompt {
+    RecordedPrompt { id: id(n), slug: "pp-a".into(), version_id: id(n + 1), version: 3 }
+}
+
 pub(crate) fn full(n: u128) -> LogRecord {
     LogRecord {
         attempt: 3,
@@ -79,6 +86,7 @@ pub(crate) fn full(n: u128) -> LogRecord {
         config: "my-config".into(),
         config_id: Some(ConfigId(id(5))),
         config_version: Some(id(6)),
+        prompt: Some(prompt(n).into()),
         virtual_key: "my-provider".into(),
         response_model: Some("gpt-4o-2026-01-01".into()),
         status: 429,

@@ -21,6 +21,10 @@ const INSIDE: &[(Kind, Option<&str>)] = &[
     (Kind::Integration, Some("integrations")),
     (Kind::RateLimitPolicy, Some("rate-limit policies")),
     (Kind::UsageLimitPolicy, Some("usage-limit policies")),
+    (Kind::Prompt, Some("prompts")),
+    (Kind::PromptPartial, Some("prompt partials")),
+    (Kind::Collection, None),
+    (Kind::Label, None),
     (Kind::Member, None),
 ];
 

@@ -3,6 +3,7 @@
 use super::config::SavedConfig;
 use super::guardrail::SavedGuardrail;
 use super::policy::Policy;
+use super::prompt::PromptShelf;
 use super::provider::ManagedProvider;
 use super::usage_policy::UsagePolicy;
 use super::{Build, Draft, Entry, Slugged, doc, lives, shared};
@@ -41,6 +42,7 @@ pub struct Workspace {
     default_config: Option<Arc<SavedConfig>>,
     providers: Slugged<ManagedProvider>,
     guardrails: Slugged<SavedGuardrail>,
+    prompts: Arc<PromptShelf>,
     /// Active policies; a new allocation whenever one of them changed, so that an index can tell.
     policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
     /// As `policies`.
@@ -79,6 +81,15 @@ impl Workspace {
     /// Archived ones included.
     pub fn guardrails(&self) -> impl ExactSizeIterator<Item = &Arc<SavedGuardrail>> {
         self.guardrails.by_id.values()
+    }
+
+    /// Saved prompts and what belongs to them.
+    pub fn shelf(&self) -> &PromptShelf {
+        &self.prompts
+    }
+
+    pub(super) fn shelf_mut(&mut self) -> &mut PromptShelf {
+        Arc::make_mut(&mut self.prompts)
     }
 
     pub fn members(&self) -> &Arc<BTreeMap<UserId, WorkspaceRole>> {
@@ -154,6 +165,7 @@ impl Entry for Workspace {
 fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
     let w: resource::workspace::Workspace = doc(row)?;
     let default_config = old.as_ref().and_then(|o| o.default_config.clone());
+    let prompts = old.as_ref().map(|o| o.prompts.clone()).unwrap_or_default();
     let (configs, providers, guardrails, policies, usage_policies, members) = old
         .map(|o| (o.configs, o.providers, o.guardrails, o.policies, o.usage_policies, o.members))
         .unwrap_or_default();
@@ -175,6 +187,7 @@ fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
         default_config,
         providers,
         guardrails,
+        prompts,
         policies,
         usage_policies,
     })

@@ -1,0 +1,76 @@
+//! What the parameters of queries mean. A name means one thing on every route, so that each is described once.
+
+use serde_json::{Value, json};
+
+/// `None` for a name that nobody described.
+pub(super) fn of(name: &str) -> Option<Value> {
+    let told = match name {
+        "current_page" | "currentPage" => ("Which page, from 0", json!({"type": "integer", "minimum": 0, "default": 0})),
+        "page_size" | "pageSize" => {
+            ("Rows of a page", json!({"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}))
+        }
+        "workspace_id" => ("The workspace, by id or slug", text()),
+        "workspace_slug" => ("The workspace, by slug or id", text()),
+        "organisation_id" => ("The organisation; only the key's own", uuid()),
+        "ids" => ("Only these, by id, with commas between", text()),
+        "user_id" => ("Of this user or key, by id", text()),
+        "api_key_ids" => ("Of these keys, by id, with commas between", text()),
+        "request_id" => ("Of this request", uuid()),
+        "parent_collection_id" | "collection_id" => ("What lies in this collection, by id or slug", text()),
+        "status" => ("Only what has this status", text()),
+        "role" => ("Only those with this role", text()),
+        "email" => ("Only who has this address", json!({"type": "string", "format": "email"})),
+        "name" => ("Only what has this in its name", text()),
+        "search" => ("Only what has this in its name or slug", text()),
+        "exact_name" => ("Only what has this name", text()),
+        "name_format" => ("With the icon before the name, or without", one_of(&["display", "plain"])),
+        "type" => ("Only what is of this type", text()),
+        "target" => ("Only what holds calls of this kind", one_of(&["llm", "mcp_tools"])),
+        "unit" => ("Only what counts by this window", text()),
+        "include_usage" => ("With what was used", json!({"type": "boolean"})),
+        "version" => ("This version, by its number", json!({"type": "integer", "minimum": 1})),
+        "from" | "to" => ("A version, by number or id", text()),
+        "slugs" => ("These models, with commas between", text()),
+        "time_of_generation_min" | "start_time" => ("Not before this moment", time()),
+        "time_of_generation_max" | "end_time" => ("Not after this moment", time()),
+        "total_units_min" => ("At least so many tokens", json!({"type": "integer", "minimum": 0})),
+        "total_units_max" => ("At most so many tokens", json!({"type": "integer", "minimum": 0})),
+        "cost_min" => ("At least so many cents", json!({"type": "number", "minimum": 0})),
+        "cost_max" => ("At most so many cents", json!({"type": "number", "minimum": 0})),
+        "status_code" => ("With one of these statuses, with commas between", text()),
+        "response_status_code" => ("Answered with this status", json!({"type": "integer"})),
+        "metadata" => ("With all of these metadata: a JSON object of strings", text()),
+        "virtual_keys" => ("By one of these providers of the workspace, with commas between", text()),
+        "configs" => ("By one of these configs, with commas between", text()),
+        "ai_org" => ("At one of these families, with commas between", text()),
+        "ai_model" => ("By one of these models, with commas between", text()),
+        "ai_org_model" => ("By one of these, each as family__model, with commas between", text()),
+        "trace_id" => ("Of this trace", text()),
+        "method" => ("By this method", one_of(&["POST", "PUT", "DELETE"])),
+        "uri" => ("At this path", text()),
+        "user_type" => ("By users or by keys", one_of(&["user", "api_key"])),
+        "resource_type" => ("Of this kind of thing", text()),
+        "action" => ("This was done", text()),
+        "client_ip" => ("From this address", text()),
+        "country" => ("From this country; no row has one", text()),
+        _ => return None,
+    };
+    let (description, schema) = told;
+    Some(json!({"name": name, "in": "query", "description": description, "schema": schema}))
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn uuid() -> Value {
+    json!({"type": "string", "format": "uuid"})
+}
+
+fn time() -> Value {
+    json!({"type": "string", "format": "date-time"})
+}
+
+fn one_of(words: &[&str]) -> Value {
+    json!({"type": "string", "enum": words})
+}

@@ -1,0 +1,260 @@
+//! Partials: texts under a `pl-` slug that prompts share, in numbered versions as prompts have them.
+
+use super::edition::{
+    KeptVersion, HasEditions, asked, check_description, edition, fits, history, publish, state, status,
+};
+use super::shelf::{CREATE, DELETE, LIST, OWN, PUBLISH, READ, UPDATE, is_found};
+use super::{NewRow, NumberedState, Resource, Row, Slug, collect, create, delete, everything, locate, update};
+use crate::change::{Action, WriteView};
+use crate::input::Edit;
+use crate::problem::{Problem, bad, conflict};
+use crate::route::{Call, HERE, PAGES, Reply, Route, authed};
+use gateway_domain::id::WorkspaceId;
+use gateway_domain::mustache::partials_of;
+use gateway_domain::resource::edition::{Edition, Editions};
+use gateway_domain::resource::prompt::{PartialDocument, check_template, split_version};
+use gateway_domain::resource::{Kind, check_name};
+use gateway_domain::snapshot::Workspace;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+/// Partials of one workspace: every node holds them.
+const MOST: usize = 500;
+
+pub(crate) fn routes() -> Vec<Route> {
+    const ALL: &str = "/prompts/partials";
+    const ONE: &str = "/prompts/partials/{id}";
+    const VERSIONS: &str = "/prompts/partials/{id}/versions";
+    const DEFAULT: &str = "/prompts/partials/{id}/makeDefault";
+    vec![
+        authed(Method::GET, ALL, LIST, "List the prompt partials of a workspace", list).asks(&[
+            "workspace_id",
+            "collection_id",
+            "search",
+            "current_page",
+            "page_size",
+        ]),
+        authed(Method::POST, ALL, CREATE, "Save a prompt partial", create::<PartialDocument>)
+            .takes::<NewPartial>()
+            .and(&["workspace_id", "organisation_id"]),
+        authed(Method::GET, ONE, READ, "Show a prompt partial by slug or id", show).asks(&["workspace_id", "version"]),
+        authed(Method::PUT, ONE, UPDATE, "Change a prompt partial; a new text is a new version", update::<PartialDocument>)
+            .takes::<PartialPatch>()
+            .and(&["workspace_id"])
+            .asks(HERE),
+        authed(Method::DELETE, ONE, DELETE, "Delete a prompt partial that no prompt asks for", delete::<PartialDocument>)
+            .asks(HERE),
+        authed(Method::GET, VERSIONS, LIST, "List the versions of a prompt partial, newest first", versions).asks(PAGES),
+        authed(Method::PUT, DEFAULT, PUBLISH, "Put a version of a prompt partial in force", publish::<PartialDocument>)
+            .takes::<super::edition::NewDefault>()
+            .and(&["workspace_id"])
+            .asks(HERE),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewPartial {
+    name: String,
+    string: String,
+    version_description: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PartialPatch {
+    #[serde(default)]
+    name: Edit<String>,
+    #[serde(default)]
+    string: Edit<String>,
+    #[serde(default, alias = "version_description")]
+    description: Edit<String>,
+    #[serde(default)]
+    status: Edit<String>,
+}
+
+impl HasEditions for PartialDocument {
+    type Content = String;
+
+    fn editions(&self) -> &Editions<String> {
+        &self.editions
+    }
+
+    fn editions_mut(&mut self) -> &mut Editions<String> {
+        &mut self.editions
+    }
+}
+
+impl Resource for PartialDocument {
+    const KIND: Kind = Kind::PromptPartial;
+    const NOUN: &'static str = "prompt partial";
+    const LATER: &'static [&'static str] = &[];
+    type Create = NewPartial;
+    type Patch = PartialPatch;
+
+    fn create(input: NewPartial, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+        check_name("name", &input.name)?;
+        check_text(&input.string)?;
+        let description = input.version_description.unwrap_or_default();
+        check_description(&description)?;
+        let editions = Editions::first(edition(call, description, input.string));
+        let doc = Self { editions, rest: Map::new() };
+        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        row.name = input.name;
+        Ok(NewRow { row, slug: Slug::Derived(format!("pl-{}", call.app.tail::<8>())) })
+    }
+
+    fn patch(row: &mut Row<Self>, input: PartialPatch, call: &Call) -> Result<(), Problem> {
+        if let Some(name) = input.name.required("name")? {
+            check_name("name", &name)?;
+            row.name = name;
+        }
+        if let Some(status) = input.status.required("status")? {
+            if !matches!(status.as_str(), "active" | "archived") {
+                return Err(bad("status", "must be active or archived"));
+            }
+            row.status = status;
+        }
+        let described = !matches!(input.description, Edit::Keep);
+        let description = input.description.or_default().unwrap_or_default();
+        check_description(&description)?;
+        match input.string.required("string")? {
+            Some(text) => {
+                check_text(&text)?;
+                fits(row.doc.editions.add(edition(call, description, text)))
+            }
+            None if described => Err(bad("description", "is that of a new version: give its string too")),
+            None => Ok(()),
+        }
+    }
+
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+        let workspace = around.workspace(row.workspace)?;
+        if row.is_new() && workspace.shelf().partials().len() >= MOST {
+            return Err(conflict(format!("the workspace has {MOST} prompt partials, which is all that it may have")));
+        }
+        if row.status == "archived" {
+            return Self::check_unused(row, around);
+        }
+        let editions = &row.doc.editions;
+        for edition in [editions.current(), editions.newest()].into_iter().flatten() {
+            let names = partials_of(&edition.content).map_err(|why| bad("string", why))?;
+            for (bare, _) in names.into_iter().map(split_version) {
+                if bare != row.slug && workspace.shelf().partial(bare).is_none_or(|p| !p.active) {
+                    return Err(bad("string", format_args!("asks for the partial `{bare}`, which is not there")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+        let shelf = around.workspace(row.workspace)?.shelf();
+        let id = row.id.to_string();
+        let meant = |name: &str| split_version(name).0 == row.slug || split_version(name).0 == id;
+        let prompts = shelf.prompts().filter(|prompt| {
+            let mut kept = prompt.editions.kept.values();
+            kept.any(|e| e.content.partials().unwrap_or_default().iter().any(|name| meant(name)))
+        });
+        let partials = shelf.partials().filter(|partial| {
+            let mut kept = partial.editions.kept.values();
+            partial.id != row.id && kept.any(|e| partials_of(&e.content).unwrap_or_default().into_iter().any(meant))
+        });
+        let users: Vec<String> =
+            prompts.map(|p| &p.slug).chain(partials.map(|p| &p.slug)).take(10).map(|s| format!("`{s}`")).collect();
+        if users.is_empty() {
+            return Ok(());
+        }
+        Err(conflict(format!("the prompt partial is asked for by {}", users.join(", "))))
+    }
+
+    fn view(row: &Row<Self>, _: &Call) -> Value {
+        one(row, row.doc.editions.default, row.doc.editions.current())
+    }
+
+    fn held(workspace: &Workspace, slug: &str) -> bool {
+        workspace.shelf().partial(slug).is_some()
+    }
+
+    fn version_id(&self) -> Option<Uuid> {
+        self.editions.newest().map(|e| e.id)
+    }
+
+    fn newest_state(&self) -> Option<NumberedState> {
+        state(&self.editions)
+    }
+
+    fn created(row: &Row<Self>) -> Value {
+        json!({"id": row.id, "slug": row.slug, "version_id": row.doc.version_id()})
+    }
+
+    fn updated(row: &Row<Self>) -> Value {
+        json!({"prompt_partial_version_id": row.doc.version_id()})
+    }
+}
+
+fn check_text(text: &str) -> Result<(), Problem> {
+    if text.is_empty() {
+        return Err(bad("string", "must not be empty"));
+    }
+    Ok(check_template(text)?)
+}
+
+fn one(row: &Row<PartialDocument>, number: u32, edition: Option<&Edition<String>>) -> Value {
+    let mut view = row.common("partial");
+    view.insert("collection_id".into(), json!(row.workspace));
+    let more = json!({
+        "string": edition.map(|e| e.content.as_str()),
+        "version": number,
+        "version_description": edition.map(|e| e.description.as_str()),
+        "prompt_partial_version_id": edition.map(|e| e.id),
+    });
+    view.extend(more.as_object().cloned().unwrap_or_default());
+    Value::Object(view)
+}
+
+/// Partials lie in the collection that the workspace is by itself.
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let (snapshot, paging) = (call.snapshot(), call.query.paging()?);
+    let home = call.actor.home(&snapshot, call.query.text("workspace_id"))?;
+    let place = call.query.text("collection_id");
+    let here = place.is_none_or(|p| p == home.to_string() || p == OWN);
+    let mut rows = collect::<PartialDocument>(&call, everything::<PartialDocument>(&call, Some(Some(home)))).await?;
+    rows.retain(|row| here && is_found(row, call.query.text("search")));
+    let listed = |row: &Row<PartialDocument>| {
+        let mut view = row.common("partial");
+        view.insert("collection_id".into(), json!(row.workspace));
+        Value::Object(view)
+    };
+    let data: Vec<Value> = paging.cut(&rows).iter().map(listed).collect();
+    Ok(Reply::json(PartialDocument::listed(rows.len() as u64, data)))
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<PartialDocument>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let kept = asked(&call, &row).await?;
+    Ok(Reply::json(one(&row, kept.number, Some(&kept.edition))))
+}
+
+async fn versions(call: Call) -> Result<Reply, Problem> {
+    let paging = call.query.paging()?;
+    let row = locate::<PartialDocument>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let all = history(&call, &row).await?;
+    let view = |kept: &KeptVersion<String>| {
+        json!({
+            "object": "partial",
+            "prompt_partial_id": row.id,
+            "prompt_partial_version_id": kept.edition.id,
+            "slug": row.slug,
+            "version": kept.number,
+            "string": kept.edition.content,
+            "description": kept.edition.description,
+            "created_at": kept.edition.created_at,
+            "prompt_version_status": status(&row.doc.editions, kept.number),
+        })
+    };
+    let data: Vec<Value> = paging.cut(&all).iter().map(view).collect();
+    Ok(Reply::json(PartialDocument::listed(all.len() as u64, data)))
+}

@@ -1,0 +1,148 @@
+//! A call of a saved prompt made into the chat request that it stands for: the template rendered with the caller's variables,
+//! and over it what the caller says of the request itself. What becomes of that request is no business of this module.
+
+use crate::fault::{Fault, FaultKind};
+use crate::mustache::{BadTemplate, RenderBounds, Renderer};
+use crate::resource::prompt::{PromptContent, split_version};
+use crate::snapshot::{PromptShelf, SavedPrompt};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What a prompt may cost to render. The output has room for a long document among the variables.
+pub const BOUNDS: RenderBounds = RenderBounds { output: 4 * 1024 * 1024, depth: 16, work: 16 * 1024 * 1024 };
+
+/// Messages of one prompt.
+const MOST_MESSAGES: usize = 10_000;
+
+/// What a caller says.
+#[derive(Clone, Debug)]
+pub struct PromptCall {
+    /// An object.
+    variables: Value,
+    /// Of the request itself; it beats what the prompt says.
+    overrides: Map<String, Value>,
+}
+
+/// Which prompt was asked for, in which version.
+#[derive(Clone, Debug)]
+pub struct FoundPrompt {
+    pub id: Uuid,
+    pub slug: Arc<str>,
+    pub version_id: Uuid,
+    pub number: u32,
+}
+
+/// The chat request that a call stands for.
+#[derive(Clone, Debug)]
+pub struct RenderedPrompt {
+    pub found: FoundPrompt,
+    /// The provider of the workspace that the prompt names, without its `@`.
+    pub provider: Option<String>,
+    pub request: Map<String, Value>,
+}
+
+fn bad(field: &str, rule: impl std::fmt::Display) -> Fault {
+    Fault::new(FaultKind::BadBody, format!("`{field}` {rule}")).on(field)
+}
+
+impl PromptCall {
+    /// `name`: the prompt as the path names it, which clients say again.
+    pub fn read(body: &[u8], name: &str) -> Result<Self, Fault> {
+        let unreadable = |why: &'static str| Fault::new(FaultKind::BadBody, why);
+        let mut fields: Map<String, Value> = match serde_json::from_slice(body) {
+            Ok(Value::Object(fields)) => fields,
+            Ok(_) => return Err(unreadable("The request body must be a JSON object")),
+            Err(_) if body.trim_ascii().is_empty() => Map::new(),
+            Err(_) => return Err(unreadable("The request body is not valid JSON")),
+        };
+        // Clients send null for what they were not told.
+        fields.retain(|_, value| !value.is_null());
+        for spelling in ["promptID", "promptId", "prompt_id"] {
+            if fields.shift_remove(spelling).is_some_and(|said| said != name) {
+                return Err(bad(spelling, "must be what the path says"));
+            }
+        }
+        let variables = fields.shift_remove("variables").unwrap_or_else(|| Value::Object(Map::new()));
+        if !variables.is_object() {
+            return Err(bad("variables", "must be an object"));
+        }
+        if let Some(more) = fields.shift_remove("hyperparameters") {
+            let Value::Object(more) = more else { return Err(bad("hyperparameters", "must be an object")) };
+            for (name, value) in more {
+                fields.entry(name).or_insert(value);
+            }
+        }
+        for name in ["messages", "prompt"] {
+            if fields.contains_key(name) {
+                return Err(bad(name, "cannot be given: the saved prompt says it"));
+            }
+        }
+        Ok(Self { variables, overrides: fields })
+    }
+}
+
+/// `name`: a slug or an id, with `@` and a version behind it or not.
+pub fn render(shelf: &PromptShelf, name: &str, call: PromptCall) -> Result<RenderedPrompt, Fault> {
+    let (bare, version) = split_version(name);
+    let missing = |why: String| Fault::new(FaultKind::UnknownPrompt, why).on("prompt_id");
+    let prompt = shelf.prompt(bare).filter(|p| p.active);
+    let prompt: &Arc<SavedPrompt> = prompt.ok_or_else(|| missing("The prompt does not exist in this workspace".into()))?;
+    let edition = prompt.editions.named(version, |label| shelf.label(label));
+    let Some((number, edition)) = edition else {
+        let message = "The prompt has no such version in force: name one by its number, `latest` or a label. Of old \
+                       versions without a label only the last are kept in force";
+        return Err(missing(message.into()));
+    };
+    let content = &edition.content;
+    let mut renderer = Renderer::new(&call.variables, shelf, BOUNDS);
+    let messages = messages(content, &mut renderer)
+        .map_err(|why| Fault::new(FaultKind::BadBody, format!("The prompt `{}` {why}", prompt.slug)).on("variables"))?;
+    let mut request = Map::new();
+    let model = content.model.as_ref().map(|model| ("model".to_owned(), Value::from(model.as_str())));
+    request.extend(model);
+    request.insert("messages".to_owned(), messages);
+    request.extend(content.parameters.iter().map(|(name, value)| (name.clone(), value.clone())));
+    for (name, value) in [
+        ("functions", content.functions.clone().map(Value::Array)),
+        ("tools", content.tools.clone().map(Value::Array)),
+        ("tool_choice", content.tool_choice.clone()),
+    ] {
+        request.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    request.extend(call.overrides);
+    let found = FoundPrompt { id: prompt.id, slug: prompt.slug.clone(), version_id: edition.id, number };
+    let provider = content.virtual_key.as_deref().map(|key| key.trim_start_matches('@').to_owned());
+    Ok(RenderedPrompt { found, provider, request })
+}
+
+fn messages(content: &PromptContent, renderer: &mut Renderer<'_>) -> Result<Value, BadTemplate> {
+    if content.is_raw_template {
+        let text = renderer.json(&content.string)?;
+        return match serde_json::from_str(&text) {
+            Ok(Value::Array(messages)) if (1..=MOST_MESSAGES).contains(&messages.len()) => Ok(Value::Array(messages)),
+            Ok(_) => Err(BadTemplate("does not render to messages: a JSON array of them".to_owned())),
+            Err(e) => Err(BadTemplate(format!("does not render to JSON (line {}, column {})", e.line(), e.column()))),
+        };
+    }
+    let written = content.messages().map_err(|invalid| BadTemplate(format!("holds a {} that {}", invalid.field, invalid.rule)))?;
+    match written {
+        Some(messages) => {
+            let mut all = Value::Array(messages);
+            fill(&mut all, renderer)?;
+            Ok(all)
+        }
+        None => Ok(serde_json::json!([{"role": "user", "content": renderer.text(&content.string)?}])),
+    }
+}
+
+/// Renders every text in a value. Names of fields are no templates.
+fn fill(value: &mut Value, renderer: &mut Renderer<'_>) -> Result<(), BadTemplate> {
+    match value {
+        Value::String(text) if text.contains("{{") => *text = renderer.text(text)?,
+        Value::Array(items) => items.iter_mut().try_for_each(|item| fill(item, renderer))?,
+        Value::Object(fields) => fields.values_mut().try_for_each(|field| fill(field, renderer))?,
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+    Ok(())
+}
