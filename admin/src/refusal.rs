@@ -151,7 +151,11 @@ mod tests {
             }
             assert!(subject(route.path).is_some(), "{}", route.path);
             let action = scopes[0].name().rsplit('.').next();
-            assert!(["create", "update", "delete", "rotate", "publish"].map(Some).contains(&action), "{} {action:?}", route.path);
+            assert!(
+                ["create", "update", "delete", "rotate", "publish"].map(Some).contains(&action),
+                "{} {action:?}",
+                route.path
+            );
         }
     }
 

@@ -87,7 +87,8 @@ pub fn render(shelf: &PromptShelf, name: &str, call: PromptCall) -> Result<Rende
     let (bare, version) = split_version(name);
     let missing = |why: String| Fault::new(FaultKind::UnknownPrompt, why).on("prompt_id");
     let prompt = shelf.prompt(bare).filter(|p| p.active);
-    let prompt: &Arc<SavedPrompt> = prompt.ok_or_else(|| missing("The prompt does not exist in this workspace".into()))?;
+    let prompt: &Arc<SavedPrompt> =
+        prompt.ok_or_else(|| missing("The prompt does not exist in this workspace".into()))?;
     let edition = prompt.editions.named(version, |label| shelf.label(label));
     let Some((number, edition)) = edition else {
         let message = "The prompt has no such version in force: name one by its number, `latest` or a label. Of old \
@@ -125,7 +126,9 @@ fn messages(content: &PromptContent, renderer: &mut Renderer<'_>) -> Result<Valu
             Err(e) => Err(BadTemplate(format!("does not render to JSON (line {}, column {})", e.line(), e.column()))),
         };
     }
-    let written = content.messages().map_err(|invalid| BadTemplate(format!("holds a {} that {}", invalid.field, invalid.rule)))?;
+    let written = content
+        .messages()
+        .map_err(|invalid| BadTemplate(format!("holds a {} that {}", invalid.field, invalid.rule)))?;
     match written {
         Some(messages) => {
             let mut all = Value::Array(messages);

@@ -99,7 +99,8 @@ async fn raw_templates_give_messages_whatever_their_values_hold() {
     let (gateway, up) = house().await;
     let string = r#"[{"role": "system", "content": "{{rule}}"}{{#turns}}, {"role": "user", "content": "{{.}}"}{{/turns}}, {{more}}]"#;
     let slug = prompt(&gateway, json!({"string": string, "is_raw_template": 1, "functions": [{"name": "f"}]})).await;
-    let variables = json!({"rule": "say \"no\"\n", "turns": ["a\\", "b"], "more": "{\"role\": \"user\", \"content\": \"c\"}"});
+    let variables =
+        json!({"rule": "say \"no\"\n", "turns": ["a\\", "b"], "more": "{\"role\": \"user\", \"content\": \"c\"}"});
     let body = json!({ "variables": variables });
     gateway.post(&call(&slug, "completions")).json(&body).send().await.expect(200);
     let said: Vec<Value> = up.only().json()["messages"].as_array().expect("messages").clone();
@@ -140,9 +141,8 @@ async fn what_is_wrong_with_a_call_is_told_and_nobody_is_asked() {
 async fn keys_need_the_scope_of_the_verb_and_see_their_own_workspace() {
     let (gateway, _up) = house().await;
     let slug = prompt(&gateway, json!({"string": "x"})).await;
-    let ask = async |key: &str, verb: &str| {
-        gateway.post(&call(&slug, verb)).key(key).json(&json!({})).send().await.status
-    };
+    let ask =
+        async |key: &str, verb: &str| gateway.post(&call(&slug, verb)).key(key).json(&json!({})).send().await.status;
     let (_, calls) = gateway.admin().workspace_key("calls", json!({"scopes": ["completions.write"]})).await;
     assert_eq!((ask(&calls, "completions").await, ask(&calls, "render").await), (200, 403));
     let (_, renders) = gateway.admin().workspace_key("renders", json!({"scopes": ["prompts.render"]})).await;
@@ -201,7 +201,15 @@ async fn the_requests_own_provider_and_config_count_as_for_any_request() {
     assert_eq!(ask().send().await.expect(200).said(), "said");
     assert_eq!(ask().provider("@own").send().await.expect(200).said(), "own");
     assert_eq!(ask().config(&json!({"provider": "@own"})).send().await.expect(200).said(), "own");
-    assert_eq!(ask().config(&json!({"retry": {"attempts": 1}, "override_params": {"seed": 7}})).send().await.expect(200).said(), "said");
+    assert_eq!(
+        ask()
+            .config(&json!({"retry": {"attempts": 1}, "override_params": {"seed": 7}}))
+            .send()
+            .await
+            .expect(200)
+            .said(),
+        "said"
+    );
     assert_eq!(up.seen().last().expect("a call").json()["seed"], 7);
     let config = gateway.admin().config("fixed", &json!({"provider": "@own"})).await;
     let held = json!({"defaults": {"config_id": config, "allow_config_override": false}});

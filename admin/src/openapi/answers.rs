@@ -4,8 +4,7 @@
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-static TOLD: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("answers.json")).unwrap_or_default());
+static TOLD: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(include_str!("answers.json")).unwrap_or_default());
 
 /// The things that answers are made of, by their names.
 pub(super) fn schemas() -> Map<String, Value> {

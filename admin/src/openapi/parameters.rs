@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 /// `None` for a name that nobody described.
 pub(super) fn of(name: &str) -> Option<Value> {
     let told = match name {
-        "current_page" | "currentPage" => ("Which page, from 0", json!({"type": "integer", "minimum": 0, "default": 0})),
+        "current_page" | "currentPage" => {
+            ("Which page, from 0", json!({"type": "integer", "minimum": 0, "default": 0}))
+        }
         "page_size" | "pageSize" => {
             ("Rows of a page", json!({"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}))
         }

@@ -167,7 +167,8 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let (snapshot, paging) = (call.snapshot(), call.query.paging()?);
     let home = call.actor.home(&snapshot, call.query.text("workspace_id"))?;
     let within = call.query.text("parent_collection_id").map(|name| parent(&call, Some(home), name)).transpose()?;
-    let mut rows = collect::<CollectionDocument>(&call, everything::<CollectionDocument>(&call, Some(Some(home)))).await?;
+    let mut rows =
+        collect::<CollectionDocument>(&call, everything::<CollectionDocument>(&call, Some(Some(home)))).await?;
     let search = call.query.text("search");
     rows.retain(|row| is_found(row, search) && within.is_none_or(|parent| row.doc.parent == parent));
     let first = search.is_none_or(|s| OWN.contains(&s.to_lowercase())) && within.is_none();

@@ -40,7 +40,8 @@ pub(super) fn fits(room: bool) -> Result<(), Problem> {
     if room {
         return Ok(());
     }
-    let why = format!("the default, the newest and the labelled versions hold more than {MOST_KEPT_BYTES} bytes together");
+    let why =
+        format!("the default, the newest and the labelled versions hold more than {MOST_KEPT_BYTES} bytes together");
     Err(conflict(why))
 }
 
@@ -50,7 +51,10 @@ pub(super) fn state<T: Serialize>(editions: &Editions<T>) -> Option<NumberedStat
 }
 
 /// Newest first.
-pub(super) async fn history<R: HasEditions>(call: &Call, row: &Row<R>) -> Result<Vec<KeptVersion<R::Content>>, Problem> {
+pub(super) async fn history<R: HasEditions>(
+    call: &Call,
+    row: &Row<R>,
+) -> Result<Vec<KeptVersion<R::Content>>, Problem> {
     let stored = call.app.history.versions(R::KIND.name(), row.id).await?;
     let mut all = stored.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     all.sort_by_key(|kept| std::cmp::Reverse(kept.number));

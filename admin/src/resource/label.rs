@@ -159,8 +159,12 @@ fn built_in(label: &BuiltInLabel, call: &Call) -> Value {
 /// Labels for all workspaces are those that are built in.
 async fn create(call: Call) -> Result<Reply, Problem> {
     let body = call.body()?;
-    if body.0.contains_key("organisation_id") && !body.0.contains_key("workspace_id") && call.actor.workspace.is_none() {
-        return Err(bad("workspace_id", "is required: labels of a whole organisation are not available in this version"));
+    if body.0.contains_key("organisation_id") && !body.0.contains_key("workspace_id") && call.actor.workspace.is_none()
+    {
+        return Err(bad(
+            "workspace_id",
+            "is required: labels of a whole organisation are not available in this version",
+        ));
     }
     let (row, revision) = insert::<LabelDocument>(&call, body).await?;
     Ok(Reply::json(LabelDocument::created(&row)).at(revision))

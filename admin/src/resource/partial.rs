@@ -1,7 +1,7 @@
 //! Partials: texts under a `pl-` slug that prompts share, in numbered versions as prompts have them.
 
 use super::edition::{
-    KeptVersion, HasEditions, asked, check_description, edition, fits, history, publish, state, status,
+    HasEditions, KeptVersion, asked, check_description, edition, fits, history, publish, state, status,
 };
 use super::shelf::{CREATE, DELETE, LIST, OWN, PUBLISH, READ, UPDATE, is_found};
 use super::{NewRow, NumberedState, Resource, Row, Slug, collect, create, delete, everything, locate, update};
@@ -40,13 +40,26 @@ pub(crate) fn routes() -> Vec<Route> {
             .takes::<NewPartial>()
             .and(&["workspace_id", "organisation_id"]),
         authed(Method::GET, ONE, READ, "Show a prompt partial by slug or id", show).asks(&["workspace_id", "version"]),
-        authed(Method::PUT, ONE, UPDATE, "Change a prompt partial; a new text is a new version", update::<PartialDocument>)
-            .takes::<PartialPatch>()
-            .and(&["workspace_id"])
-            .asks(HERE),
-        authed(Method::DELETE, ONE, DELETE, "Delete a prompt partial that no prompt asks for", delete::<PartialDocument>)
-            .asks(HERE),
-        authed(Method::GET, VERSIONS, LIST, "List the versions of a prompt partial, newest first", versions).asks(PAGES),
+        authed(
+            Method::PUT,
+            ONE,
+            UPDATE,
+            "Change a prompt partial; a new text is a new version",
+            update::<PartialDocument>,
+        )
+        .takes::<PartialPatch>()
+        .and(&["workspace_id"])
+        .asks(HERE),
+        authed(
+            Method::DELETE,
+            ONE,
+            DELETE,
+            "Delete a prompt partial that no prompt asks for",
+            delete::<PartialDocument>,
+        )
+        .asks(HERE),
+        authed(Method::GET, VERSIONS, LIST, "List the versions of a prompt partial, newest first", versions)
+            .asks(PAGES),
         authed(Method::PUT, DEFAULT, PUBLISH, "Put a version of a prompt partial in force", publish::<PartialDocument>)
             .takes::<super::edition::NewDefault>()
             .and(&["workspace_id"])

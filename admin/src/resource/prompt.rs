@@ -21,7 +21,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-
 /// Prompts of one workspace: every node holds them.
 const MOST: usize = 500;
 

@@ -103,8 +103,7 @@ async fn the_document_is_whole() {
     }
     let mut operations = 0;
     for (path, methods) in document["paths"].as_object().expect("paths") {
-        let variables: HashSet<&str> =
-            path.split('/').filter_map(|s| s.strip_prefix('{')?.strip_suffix('}')).collect();
+        let variables: HashSet<&str> = path.split('/').filter_map(|s| s.strip_prefix('{')?.strip_suffix('}')).collect();
         for (method, operation) in methods.as_object().expect("methods") {
             operations += 1;
             let what = format!("{method} {path}");

@@ -460,8 +460,13 @@ async fn prompts(story: &mut Story<'_>) {
     let body = json!({"name": "hello", "string": "Hello {{name}}", "description": "second", "status": "active",
         "workspace_id": "team"});
     story.send("PUT /prompts/partials/{id}", &path, body).await;
-    story.send("PUT /prompts/partials/{id}/makeDefault", &format!("{path}/makeDefault"),
-        json!({"version": 2, "workspace_id": "team"})).await;
+    story
+        .send(
+            "PUT /prompts/partials/{id}/makeDefault",
+            &format!("{path}/makeDefault"),
+            json!({"version": 2, "workspace_id": "team"}),
+        )
+        .await;
     let want = json!({"name": "hello", "string": "Hello {{name}}", "version_description": "second", "version": 2});
     story.shows(&path, want).await;
 
@@ -493,10 +498,20 @@ async fn prompts(story: &mut Story<'_>) {
     story.send("PUT /prompts/{id}", &path, notes).await;
     let newest = story.house.as_admin().get(&format!("{path}?version=3")).await.expect(200);
     assert_eq!(newest["template_metadata"], json!({"c": 3}), "another name of the same");
-    story.send("PUT /prompts/{id}/versions/{version}", &format!("{path}/versions/2"),
-        json!({"label_id": label, "workspace_id": "team"})).await;
-    story.send("PUT /prompts/{id}/makeDefault", &format!("{path}/makeDefault"),
-        json!({"version": 2, "workspace_id": "team"})).await;
+    story
+        .send(
+            "PUT /prompts/{id}/versions/{version}",
+            &format!("{path}/versions/2"),
+            json!({"label_id": label, "workspace_id": "team"}),
+        )
+        .await;
+    story
+        .send(
+            "PUT /prompts/{id}/makeDefault",
+            &format!("{path}/makeDefault"),
+            json!({"version": 2, "workspace_id": "team"}),
+        )
+        .await;
     let mut want = shown(&body, 2, "second");
     want["prompt_version_label_id"] = json!(label);
     story.shows(&path, want).await;

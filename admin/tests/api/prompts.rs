@@ -186,7 +186,8 @@ async fn lists_are_searched_and_other_workspaces_are_not_there() {
     house.workspace("team").await;
     let folder = admin.post("/collections", json!({"name": "Folder", "workspace_id": "team"})).await.expect(200);
     for (name, place) in [("Greeting", folder["id"].clone()), ("Farewell", Value::Null)] {
-        let body = json!({"name": name, "string": "x", "parameters": {}, "workspace_id": "team", "collection_id": place});
+        let body =
+            json!({"name": name, "string": "x", "parameters": {}, "workspace_id": "team", "collection_id": place});
         admin.post("/prompts", body).await.expect(200);
     }
     let names = async |path: String| list(&admin.get(&path).await.expect(200), "name");

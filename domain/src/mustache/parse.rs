@@ -9,10 +9,20 @@ const DEEPEST: usize = 32;
 #[derive(Debug)]
 pub(super) enum TemplatePart<'a> {
     Text(&'a str),
-    Variable { name: &'a str, plain: bool },
-    Section { name: &'a str, inverted: bool, inside: Vec<Self> },
+    Variable {
+        name: &'a str,
+        plain: bool,
+    },
+    Section {
+        name: &'a str,
+        inverted: bool,
+        inside: Vec<Self>,
+    },
     /// `indent` goes before each of its lines.
-    Partial { name: &'a str, indent: &'a str },
+    Partial {
+        name: &'a str,
+        indent: &'a str,
+    },
 }
 
 /// A section whose end has not come yet, and what stood before it.

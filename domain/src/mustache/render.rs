@@ -156,7 +156,8 @@ impl<'a> Renderer<'a> {
         };
         let source = if indent.is_empty() { Cow::Borrowed(source) } else { Cow::Owned(indented(source, indent)) };
         self.work(source.len())?;
-        let nodes = parse(&source).map_err(|BadTemplate(why)| BadTemplate(format!("has a partial `{name}` that {why}")))?;
+        let nodes =
+            parse(&source).map_err(|BadTemplate(why)| BadTemplate(format!("has a partial `{name}` that {why}")))?;
         self.nodes(&nodes, scopes, depth + 1, out)
     }
 }

@@ -121,8 +121,9 @@ impl PromptContent {
         if self.is_raw_template || !self.string.trim_start().starts_with('[') {
             return Ok(None);
         }
-        let messages: Vec<Value> = serde_json::from_str(&self.string)
-            .map_err(|e| Invalid::new("string", format!("must be the JSON of messages, or text (column {})", e.column())))?;
+        let messages: Vec<Value> = serde_json::from_str(&self.string).map_err(|e| {
+            Invalid::new("string", format!("must be the JSON of messages, or text (column {})", e.column()))
+        })?;
         let is_message = |m: &Value| m.get("role").is_some_and(Value::is_string);
         if messages.is_empty() || !messages.iter().all(is_message) {
             return Err(Invalid::new("string", "must hold messages, each with a role"));
@@ -168,7 +169,10 @@ impl PromptContent {
         }
         for name in ["messages", "prompt", "variables"] {
             if self.parameters.contains_key(name) {
-                return Err(Invalid::new(format!("parameters.{name}"), "is not a parameter: string holds the messages"));
+                return Err(Invalid::new(
+                    format!("parameters.{name}"),
+                    "is not a parameter: string holds the messages",
+                ));
             }
         }
         self.partials().map(|_| ())
