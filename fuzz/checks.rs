@@ -168,6 +168,8 @@ fn call<'a>(operation: Operation, model: &'a str, way: u8, body: &'a Bytes, sett
         query: None,
         body,
         model: Some(model),
+        form: None,
+        sound_ms: None,
         model_span: None,
         stream: true,
         wants_usage: way & 0x80 != 0,

@@ -323,6 +323,13 @@ async fn openai_and_anthropic_on_bedrock() {
     stage().await.python("bedrock_sdks.py", "bedrock", "bedrock").await;
 }
 
+/// Pictures, sound, moderations, rerank and pages. The upstream is in the script.
+#[tokio::test]
+async fn python_areas() {
+    let stage = Stage { gateway: Gateway::start().await, _mocks: Vec::new(), story: None, told: Vec::new() };
+    stage.python("areas_sdk.py", MOCK, "openai").await;
+}
+
 /// The Admin API as clients of another gateway know it: one address, its own header prefix, every method.
 async fn administered() -> Stage {
     let gateway = Gateway::with(&["--header-alias", "x-portkey-"]).await;

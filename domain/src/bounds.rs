@@ -7,6 +7,7 @@ mod quick;
 mod rules;
 
 use crate::fault::{Fault, FaultKind};
+use crate::form::ClientForm;
 use crate::operation::Operation;
 use rules::{Narrow, Rule};
 use serde::Deserialize;
@@ -42,6 +43,38 @@ pub fn peek(operation: Operation, body: &[u8]) -> Result<Peek<'_>, Fault> {
         Ok(peek) => Ok(peek),
         Err(_) if operation == Operation::Proxy => Ok(Peek { read: is_other_json(body), ..Peek::default() }),
         Err(error) => Err(fault(&error)),
+    }
+}
+
+/// The same of a form. Its fields are held to the rules that JSON of this operation is held to; its files are not looked
+/// into.
+pub fn peek_form<'a>(operation: Operation, form: &ClientForm, body: &'a [u8]) -> Result<Peek<'a>, Fault> {
+    let broken = |why: String| fault(&serde::de::Error::custom(why));
+    let mut peek = Peek { read: true, ..Peek::default() };
+    let mut narrow = Vec::new();
+    for rule in rules::of(operation) {
+        let mut fields = form.named(rule.field).filter(|part| part.filename.is_none());
+        let Some(part) = fields.next() else { continue };
+        if fields.next().is_some() {
+            return Err(broken(format!("`{}` is given twice", rule.field)));
+        }
+        let value = body.get(part.value.clone()).unwrap_or_default();
+        let text = std::str::from_utf8(value).map_err(|_| broken(format!("`{}` must be UTF-8", rule.field)))?;
+        let raw = rule.raw_of(text);
+        rule.check(&raw).map_err(broken)?;
+        narrow.extend(rule.only_for(&raw));
+        match rule.field {
+            "model" if !text.is_empty() => peek.model = Some(Cow::Borrowed(text)),
+            "stream" => peek.stream = raw == "true",
+            _ => {}
+        }
+    }
+    let is_like_model = |name: &str| name != "model" && name.eq_ignore_ascii_case("model");
+    peek.model_respelled = form.parts().iter().any(|part| is_like_model(&part.name));
+    let asked = peek.model.as_deref().unwrap_or_default();
+    match narrow.into_iter().find(|narrow| narrow.is_of(asked)) {
+        Some(narrow) => Err(broken(narrow.rule)),
+        None => Ok(peek),
     }
 }
 

@@ -15,6 +15,7 @@ pub use sign_in::{
     Signing, SubjectFormat, SubjectSource,
 };
 
+use crate::operation::Operation;
 use crate::secret::Secret;
 use std::sync::Arc;
 
@@ -345,10 +346,12 @@ pub fn bearer(settings: &Settings) -> Option<&str> {
     Some(token.strip_prefix("Bearer ").unwrap_or(token))
 }
 
-/// The same for the list of models, where that is elsewhere.
-pub fn list_url(family: &str, settings: &Settings) -> Result<Option<String>, Wrong> {
-    match family {
-        "bedrock" => aws::control_url(settings).map(Some),
+/// The same for what a family serves elsewhere than it is called: lists of models, rerank.
+pub fn aside_url(family: &str, operation: Operation, settings: &Settings) -> Result<Option<String>, Wrong> {
+    match (family, operation) {
+        ("bedrock", Operation::ListModels) => aws::control_url(settings).map(Some),
+        ("bedrock", Operation::Rerank) => aws::agents_url(settings).map(Some),
+        ("vertex-ai", Operation::Rerank) => Ok(Some("https://discoveryengine.googleapis.com".to_owned())),
         _ => Ok(None),
     }
 }

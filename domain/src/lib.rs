@@ -8,6 +8,7 @@ pub mod config;
 pub mod counters;
 pub mod egress;
 pub mod fault;
+pub mod form;
 pub mod id;
 pub mod keys;
 pub mod metadata;

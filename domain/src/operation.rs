@@ -22,10 +22,15 @@ pub enum Dialect {
 pub enum Body {
     /// Parsed, bounded and perhaps rewritten.
     Json,
+    /// A form of parts that asks a model, files included: held, bounded and perhaps rewritten as JSON is. JSON in its place
+    /// is taken too.
+    Form,
     /// Relayed as it streams: multipart, audio, anything that is not JSON.
     Opaque,
     /// None expected (GET, DELETE).
     Empty,
+    /// Goes up as it came, whatever it is: only what is asked for is known, for policies and records.
+    Untouched,
 }
 
 /// What a call takes from limits of tokens and money.
@@ -36,6 +41,8 @@ pub enum Uses {
     /// What goes in. Vectors, scores, pictures or sound come out, which are no tokens.
     Prompt,
     PromptAndAnswer,
+    /// Money by units that are no tokens (pages), known when they were used.
+    Units,
 }
 
 /// What an answer is made of, where it is no error.
@@ -147,7 +154,9 @@ operations! {
     Rerank = facts("rerank", "/rerank").uses(Uses::Prompt).cacheable().passed_to_all(),
     ImagesGenerate = facts("imageGenerate", "/images/generations").uses(Uses::Prompt).cacheable(),
     ImagesEdit = facts("imageEdit", "/images/edits").uses(Uses::Prompt),
-    Speech = facts("createSpeech", "/audio/speech").uses(Uses::Prompt).answers(Sound).cacheable(),
+    ImagesVary = facts("imageVariation", "/images/variations").uses(Uses::Prompt),
+    Ocr = facts("ocr", "/ocr").uses(Uses::Units).cacheable(),
+    Speech = facts("createSpeech", "/audio/speech").uses(Uses::Prompt).answers(Sound),
     Transcription = facts("createTranscription", "/audio/transcriptions").answers(Sound),
     Translation = facts("createTranslation", "/audio/translations").answers(Sound),
     Realtime = facts("realtime", "/realtime").opens_session(),
@@ -163,6 +172,20 @@ operations! {
     CreateRun = facts("createRun", "/threads").passed_to_all(),
     CreateVectorStore = facts("createVectorStore", "/vector_stores").uses(Uses::Nothing).passed_to_all(),
     CreateFileBatch = facts("createVectorStoreFileBatch", "/vector_stores").uses(Uses::Nothing).passed_to_all(),
+    ListFiles = facts("listFiles", "/files").uses(Uses::Nothing),
+    RetrieveFile = facts("retrieveFile", "/files").uses(Uses::Nothing),
+    DeleteFile = facts("deleteFile", "/files").uses(Uses::Nothing),
+    RetrieveFileContent = facts("retrieveFileContent", "/files").uses(Uses::Nothing),
+    Upload = facts("upload", "/uploads").uses(Uses::Nothing),
+    ListBatches = facts("listBatches", "/batches").uses(Uses::Nothing),
+    RetrieveBatch = facts("retrieveBatch", "/batches").uses(Uses::Nothing),
+    CancelBatch = facts("cancelBatch", "/batches").uses(Uses::Nothing),
+    GetBatchOutput = facts("getBatchOutput", "/batches").uses(Uses::Nothing),
+    ListFinetunes = facts("listFinetunes", "/fine_tuning/jobs").uses(Uses::Nothing),
+    RetrieveFinetune = facts("retrieveFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
+    CancelFinetune = facts("cancelFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
+    VectorStore = facts("vectorStore", "/vector_stores").uses(Uses::Nothing),
+    Assistant = facts("assistant", "").uses(Uses::Nothing),
     ListModels = facts("listModels", "/models").uses(Uses::Nothing),
     // A path that no row names: whether its answer may be kept is told by the path itself.
     Proxy = facts("proxy", "").passed_to_all(),
@@ -206,11 +229,14 @@ pub static TABLE: &[Row] = &[
     row(Method::POST, "/messages/count_tokens", Operation::CountTokens, Body::Json),
     row(Method::POST, "/moderations", Operation::Moderations, Body::Json),
     row(Method::POST, "/rerank", Operation::Rerank, Body::Json),
+    row(Method::POST, COHERES, Operation::Rerank, Body::Json),
     row(Method::POST, "/images/generations", Operation::ImagesGenerate, Body::Json),
-    row(Method::POST, "/images/edits", Operation::ImagesEdit, Body::Opaque),
+    row(Method::POST, "/images/edits", Operation::ImagesEdit, Body::Form),
+    row(Method::POST, "/images/variations", Operation::ImagesVary, Body::Form),
+    row(Method::POST, "/ocr", Operation::Ocr, Body::Json),
     row(Method::POST, "/audio/speech", Operation::Speech, Body::Json),
-    row(Method::POST, "/audio/transcriptions", Operation::Transcription, Body::Opaque),
-    row(Method::POST, "/audio/translations", Operation::Translation, Body::Opaque),
+    row(Method::POST, "/audio/transcriptions", Operation::Transcription, Body::Form),
+    row(Method::POST, "/audio/translations", Operation::Translation, Body::Form),
     row(Method::GET, "/realtime", Operation::Realtime, Body::Empty),
     row(Method::POST, "/responses", Operation::Responses, Body::Json),
     row(Method::GET, "/responses/{}", Operation::GetResponse, Body::Empty),
@@ -226,7 +252,41 @@ pub static TABLE: &[Row] = &[
     row(Method::POST, "/vector_stores", Operation::CreateVectorStore, Body::Json),
     row(Method::POST, "/vector_stores/{}/file_batches", Operation::CreateFileBatch, Body::Json),
     row(Method::GET, "/models", Operation::ListModels, Body::Empty),
+    kept(Method::GET, "/files", Operation::ListFiles),
+    kept(Method::GET, "/files/{}", Operation::RetrieveFile),
+    kept(Method::DELETE, "/files/{}", Operation::DeleteFile),
+    kept(Method::GET, "/files/{}/content", Operation::RetrieveFileContent),
+    kept(Method::POST, "/uploads", Operation::Upload),
+    kept(Method::POST, "/uploads/{}/parts", Operation::Upload),
+    kept(Method::POST, "/uploads/{}/complete", Operation::Upload),
+    kept(Method::POST, "/uploads/{}/cancel", Operation::Upload),
+    kept(Method::GET, "/batches", Operation::ListBatches),
+    kept(Method::GET, "/batches/{}", Operation::RetrieveBatch),
+    kept(Method::GET, "/batches/{}/output", Operation::GetBatchOutput),
+    kept(Method::POST, "/batches/{}/cancel", Operation::CancelBatch),
+    kept(Method::GET, "/fine_tuning/jobs", Operation::ListFinetunes),
+    kept(Method::GET, "/fine_tuning/jobs/{}", Operation::RetrieveFinetune),
+    kept(Method::POST, "/fine_tuning/jobs/{}/cancel", Operation::CancelFinetune),
+    kept(Method::GET, "/vector_stores", Operation::VectorStore),
+    kept(Method::GET, "/vector_stores/{}", Operation::VectorStore),
+    kept(Method::POST, "/vector_stores/{}", Operation::VectorStore),
+    kept(Method::DELETE, "/vector_stores/{}", Operation::VectorStore),
+    kept(Method::POST, "/vector_stores/{}/search", Operation::VectorStore),
+    kept(Method::GET, "/vector_stores/{}/files", Operation::VectorStore),
+    kept(Method::POST, "/vector_stores/{}/files", Operation::VectorStore),
+    kept(Method::GET, "/vector_stores/{}/files/{}", Operation::VectorStore),
+    kept(Method::DELETE, "/vector_stores/{}/files/{}", Operation::VectorStore),
+    kept(Method::GET, "/assistants", Operation::Assistant),
+    kept(Method::POST, "/assistants", Operation::Assistant),
+    kept(Method::GET, "/assistants/{}", Operation::Assistant),
+    kept(Method::POST, "/assistants/{}", Operation::Assistant),
+    kept(Method::DELETE, "/assistants/{}", Operation::Assistant),
 ];
+
+/// What is asked of objects that a provider keeps: the provider's own answer, under a name of its own.
+const fn kept(method: Method, path: &'static str, operation: Operation) -> Row {
+    row(method, path, operation, Body::Untouched)
+}
 
 /// Where a request goes, decided from method and path alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,10 +309,14 @@ pub struct Routed<'a> {
 const ASKED: &[&str] =
     &["/chat/completions", "/completions", "/embeddings", "/messages", "/messages/count_tokens", "/responses"];
 
+/// Where Cohere's clients ask for rerank, below `/v1` or beside it: they are answered in Cohere's form.
+pub const COHERES: &str = "/v2/rerank";
+
 /// `path` is the [normal form](crate::path::normal) of the whole path, without its query. `None` when it is not below
 /// `/v1`.
 pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
-    let tail = path.strip_prefix("/v1").filter(|t| t.starts_with('/'))?;
+    let beside = (path == COHERES && *method == Method::POST).then_some(path);
+    let tail = path.strip_prefix("/v1").filter(|t| t.starts_with('/')).or(beside)?;
     let (tail, prefixed) = match tail.strip_prefix("/proxy") {
         Some(rest) if rest.starts_with('/') => (rest, true),
         _ => (tail, false),
@@ -263,7 +327,9 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
     let known = |tail: &str| TABLE.iter().find(|r| r.method == *method && matches(r.path, tail));
     let bare = tail.strip_suffix('/').unwrap_or(tail);
     Some(match known(bare) {
-        Some(r) if prefixed => Routed { operation: r.operation, dialect: r.dialect, path, tail, raw: true, body: None },
+        Some(r) if prefixed || r.body == Body::Untouched => {
+            Routed { operation: r.operation, dialect: r.dialect, path, tail, raw: true, body: None }
+        }
         Some(r) => {
             let path = &path[..path.len() - (tail.len() - bare.len())];
             Routed { operation: r.operation, dialect: r.dialect, path, tail: bare, raw: false, body: Some(r.body) }
@@ -279,6 +345,9 @@ const PROMPTS: &[&str] = &["/prompts/{}/completions", "/prompts/{}/generate", "/
 /// beginning.
 pub fn template(method: &str, path: &str) -> Cow<'static, str> {
     let bare = path.strip_suffix('/').unwrap_or(path);
+    if bare == COHERES && method == "POST" {
+        return Cow::Borrowed(COHERES);
+    }
     let tail = bare.strip_prefix("/v1").filter(|tail| tail.starts_with('/'));
     let Some(tail) = tail else { return Cow::Borrowed("/*") };
     if let Some(prompt) = PROMPTS.iter().find(|p| method == "POST" && matches(p, tail)) {
@@ -364,6 +433,14 @@ mod tests {
         assert_eq!(at(Method::POST, "/v1/brand/new/"), Some((Operation::Proxy, true, "/brand/new/")));
         assert_eq!(at(Method::POST, "/v1/Chat/completions").map(|r| r.0), Some(Operation::Proxy), "case counts");
         assert_eq!(at(Method::GET, "/v1/"), Some((Operation::Proxy, true, "/")));
+        for coheres in ["/v2/rerank", "/v1/v2/rerank"] {
+            assert_eq!(at(Method::POST, coheres), Some((Operation::Rerank, false, "/v2/rerank")), "{coheres}");
+        }
+        assert_eq!((at(Method::GET, "/v2/rerank"), at(Method::POST, "/v2/other")), (None, None));
+        assert_eq!(
+            at(Method::GET, "/v1/files/f/content"),
+            Some((Operation::RetrieveFileContent, true, "/files/f/content"))
+        );
         assert_eq!(at(Method::GET, "/v1"), None);
         assert_eq!(at(Method::GET, "/metrics"), None);
         assert_eq!(at(Method::GET, "/v1beta/x"), None);
@@ -390,7 +467,8 @@ mod tests {
     fn a_row_lies_where_its_operation_does() {
         for row in TABLE {
             let base = row.operation.facts().base;
-            assert!(row.path.starts_with(base), "{} begins with {base}", row.path);
+            let lies = row.path.starts_with(base) || row.path == COHERES;
+            assert!(lies, "{} begins with {base}", row.path);
         }
     }
 

@@ -21,6 +21,10 @@ pub enum Shape {
     Embeddings,
     Messages,
     Responses,
+    /// Pictures, speech, moderations and rerank: what is asked for or looked through. Their answers have no text of a model's.
+    Area,
+    /// What was heard in a sound or read off pages; what was sent to be read is not looked into.
+    Transcript,
     /// Of a route that is passed through: text is found by the names of fields, and the body is never changed.
     Unknown,
     /// No JSON, or none that is read: checks that need text have none.

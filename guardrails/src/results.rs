@@ -188,7 +188,7 @@ pub fn soft_denial(denied: SoftDenial<'_>, results: &HookResults) -> Option<Byte
             "usage": {"input_tokens": 0, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 0,
                 "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 0},
         }),
-        Shape::Embeddings | Shape::Unknown | Shape::Opaque => return None,
+        Shape::Embeddings | Shape::Area | Shape::Transcript | Shape::Unknown | Shape::Opaque => return None,
     };
     Some(with_results(&body.to_string().into(), results))
 }

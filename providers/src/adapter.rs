@@ -7,6 +7,7 @@ use crate::tokens::{self, Said};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
+use gateway_domain::form::ClientForm;
 use gateway_domain::{Dialect, Fault, Operation, Usage};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use std::borrow::Cow;
@@ -24,6 +25,10 @@ pub struct Call<'a> {
     pub query: Option<&'a str>,
     /// The complete body after the config's own changes; empty when there is none.
     pub body: &'a Bytes,
+    /// Where the parts of that stand, if it is a form; else it is JSON, or untouched.
+    pub form: Option<&'a ClientForm>,
+    /// Length of the sound that is sent, as its client tells it.
+    pub sound_ms: Option<u32>,
     /// The model to ask for, `@slug/` already taken off.
     pub model: Option<&'a str>,
     /// Where the value of the top-level `model` stands in `body`, quotes included.
@@ -179,6 +184,10 @@ pub trait StreamTranslator: Send {
     fn finish(&mut self) -> Bytes;
     /// The in-band error that ends a broken stream, in the client's dialect and without an end mark.
     fn abort(&mut self, failure: &Failure) -> Bytes;
+    /// Whether [`StreamTranslator::abort`] has words that the client understands; else a broken stream can only be cut off.
+    fn tells_errors(&self) -> bool {
+        true
+    }
     /// What was seen so far; valid at any time, also after the client left. Copies the start of what was said.
     fn ending(&self) -> Ending;
     /// Characters of content seen so far, to be asked often: nothing is copied.

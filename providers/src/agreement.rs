@@ -114,6 +114,8 @@ fn call<'a>(operation: Operation, body: &'a Bytes, strict: bool, settings: &'a S
         query: None,
         body,
         model: Some("m"),
+        form: None,
+        sound_ms: None,
         model_span: None,
         stream: false,
         wants_usage: true,

@@ -8,6 +8,8 @@ mod models;
 mod native;
 mod overheard;
 mod path;
+mod pictures;
+mod rerank;
 mod stream;
 mod trouble;
 
@@ -58,7 +60,8 @@ impl Adapter for Bedrock {
         let path = match operation {
             Operation::ChatCompletions | Operation::Messages | Operation::Responses => "/model/{model}/converse",
             Operation::CountTokens => "/model/{model}/count-tokens",
-            Operation::Embeddings => "/model/{model}/invoke",
+            Operation::Embeddings | Operation::ImagesGenerate | Operation::ImagesEdit => "/model/{model}/invoke",
+            Operation::Rerank => "/rerank",
             Operation::ListModels => "/foundation-models",
             Operation::Proxy => "",
             _ => return None,
@@ -77,6 +80,11 @@ impl Adapter for Bedrock {
                 let (body, adjusted) = embeddings::request(call.body, maker)?;
                 Ok(outgoing(path::of(model, "invoke"), body, adjusted))
             }
+            Operation::ImagesGenerate | Operation::ImagesEdit => {
+                let (body, adjusted) = pictures::request(call, model)?;
+                Ok(outgoing(path::of(model, "invoke"), body, adjusted))
+            }
+            Operation::Rerank => Ok(outgoing("/rerank".to_owned(), rerank::request(call, model)?, Vec::new())),
             // Profiles cannot count; the model that they lead to can.
             Operation::CountTokens if maker.claude().is_some() => Ok(outgoing(
                 path::of(path::foundation(model, maker), "count-tokens"),
@@ -121,6 +129,8 @@ impl Adapter for Bedrock {
             Operation::ListModels => models::response(SLUG, body),
             Operation::Embeddings => embeddings::response(SLUG, call, maker(call), body),
             Operation::CountTokens => counted(call, body),
+            Operation::ImagesGenerate | Operation::ImagesEdit => pictures::response(SLUG, call, body),
+            Operation::Rerank => rerank::response(SLUG, call, body),
             _ if is_native(call) => anthropic::native::response(SLUG, call, body),
             _ => answer(call, body),
         }

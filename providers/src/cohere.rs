@@ -1,5 +1,5 @@
-//! Cohere's v2 API. Chat, embeddings and the list of models are translated, rerank speaks Cohere's own form to
-//! every client; anything else passes through.
+//! Cohere's v2 API. Chat, embeddings, rerank, transcripts, pages and the list of models are translated; anything else passes
+//! through.
 
 mod embeddings;
 
@@ -9,10 +9,10 @@ use crate::convert::chat::{self, ChatForm};
 use crate::convert::cohere::from_chat;
 use crate::convert::steps::from_cohere::CohereReader;
 use crate::failure::{self, ProviderError};
+use crate::shapes::{self, NativeShape};
 use crate::translate::{self, EventError, Stream};
 use crate::wire::cohere::Answer;
 use crate::wire::{Text, read};
-use crate::{model, raw};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
@@ -36,15 +36,17 @@ impl Adapter for Cohere {
         &INFO
     }
 
-    fn translates(&self, operation: Operation, _dialect: Dialect) -> bool {
-        operation != Operation::Rerank
+    fn translates(&self, _operation: Operation, _dialect: Dialect) -> bool {
+        true
     }
 
     fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
         let path = match operation {
             Operation::ChatCompletions | Operation::Messages | Operation::Responses => "/v2/chat",
             Operation::Embeddings => "/v2/embed",
-            Operation::Rerank => "/v2/rerank",
+            operation if shape(operation).is_some() => {
+                return shape(operation).map(|shape| Endpoint { path: shape.path().into(), headers: &[] });
+            }
             Operation::ListModels => "/v1/models?page_size=1000",
             Operation::Proxy => "",
             _ => return None,
@@ -53,12 +55,11 @@ impl Adapter for Cohere {
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        if let Some(shape) = shape(call.operation) {
+            return shape.request(call);
+        }
         match call.operation {
             Operation::ListModels => Ok(outgoing(Vec::new(), Vec::new())),
-            Operation::Rerank => {
-                let body = model::replaced(call, model::changed(call, call.model)?, "")?;
-                Ok(Outgoing { path: None, headers: Vec::new(), body, adjusted: Vec::new() })
-            }
             Operation::Embeddings => {
                 let (body, adjusted) = embeddings::request(call.body, named(call)?)?;
                 Ok(outgoing(body, adjusted))
@@ -73,12 +74,18 @@ impl Adapter for Cohere {
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+        if let Some(shape) = shape(call.operation) {
+            return shape.response(SLUG, call, body);
+        }
         match call.operation {
-            Operation::Rerank => Ok(raw::response(call, body)),
             Operation::ListModels => models(body),
             Operation::Embeddings => embeddings::response(SLUG, call, body),
             _ => answer(call, body),
         }
+    }
+
+    fn media(&self, call: &Call<'_>) -> Option<&'static str> {
+        shape(call.operation)?.media(call)
     }
 
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
@@ -91,6 +98,16 @@ impl Adapter for Cohere {
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         Box::new(Stream::new(call, SLUG, CohereReader::new(call.model)))
     }
+}
+
+/// What is served in a shape of its own.
+fn shape(operation: Operation) -> Option<&'static dyn NativeShape> {
+    Some(match operation {
+        Operation::Rerank => &shapes::COHERE_RERANK,
+        Operation::Transcription => &shapes::COHERE_HEARS,
+        Operation::Ocr => &shapes::COHERE_PARSE,
+        _ => return None,
+    })
 }
 
 fn outgoing(body: Vec<u8>, adjusted: Vec<&'static str>) -> Outgoing {

@@ -1,6 +1,7 @@
 //! Providers that speak OpenAI: one row each, one adapter for all. Bodies go out and come back as the bytes they
 //! are; the few changes a row asks for are made in place. Clients of other dialects are served by way of chat.
 
+mod area_events;
 mod base_resp;
 mod chunks;
 mod paths;
@@ -9,6 +10,7 @@ mod request;
 mod responses;
 mod responses_only;
 pub(crate) mod scan;
+pub(crate) mod sound;
 mod table;
 
 pub(crate) use paths::safe;
@@ -211,7 +213,7 @@ impl Adapter for &'static Row {
 
     fn endpoint(&self, operation: Operation, _dialect: Dialect) -> Option<Endpoint> {
         let headers = if operation == Operation::Proxy { &[] } else { self.headers };
-        if let Some(shape) = self.shape(operation) {
+        if let Some(shape) = self.shape(operation).filter(|shape| !shape.path().is_empty()) {
             return Some(Endpoint { path: shape.path().into(), headers });
         }
         let operation = if self.adapts(operation) { Operation::ChatCompletions } else { operation };
@@ -226,7 +228,14 @@ impl Adapter for &'static Row {
     }
 
     fn media(&self, call: &Call<'_>) -> Option<&'static str> {
-        self.shape(call.operation)?.media(call)
+        if let Some(shape) = self.shape(call.operation) {
+            return shape.media(call);
+        }
+        match call.operation {
+            _ if sound::speaks_in_events(self, call) => Some(sound::media(call)),
+            _ if sound::wants_text(call) => Some("text/plain; charset=utf-8"),
+            _ => None,
+        }
     }
 
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
@@ -276,6 +285,9 @@ impl Adapter for &'static Row {
 
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         let slug = self.info.slug;
+        if let Some(stream) = self.shape(call.operation).and_then(|shape| shape.stream(slug, call)) {
+            return stream;
+        }
         match call.operation {
             _ if self.by_responses(call) => Box::new(Stream::new(call, slug, ResponsesReader::new(slug))),
             operation if self.adapts(operation) && self.has(Quirk::BaseResp) => {
@@ -291,6 +303,13 @@ impl Adapter for &'static Row {
             Operation::Responses => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug, true))),
             Operation::GetResponse => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug, false))),
             Operation::Messages => native::stream(slug),
+            _ if sound::speaks_in_events(self, call) => Box::new(area_events::SpokenBytes::new(slug)),
+            Operation::ImagesGenerate
+            | Operation::ImagesEdit
+            | Operation::ImagesVary
+            | Operation::Speech
+            | Operation::Transcription
+            | Operation::Translation => Box::new(area_events::stream(slug, call)),
             _ => Box::new(raw::Relay::new(call)),
         }
     }

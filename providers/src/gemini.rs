@@ -1,8 +1,9 @@
-//! Google's Gemini API. Chat, embeddings and the list of models are translated; its native API passes through.
+//! Google's Gemini API. Chat, embeddings, pictures, sound and the list of models are translated; its native API passes through.
 //! What Vertex AI shares with it (bodies, answers, errors) is in the modules below, without addresses.
 
 pub(crate) mod chat;
 pub(crate) mod embeddings;
+pub(crate) mod media;
 pub(crate) mod models;
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
@@ -44,6 +45,7 @@ impl Adapter for Gemini {
                 "/v1beta/models/{model}:generateContent"
             }
             Operation::CountTokens => "/v1beta/models/{model}:countTokens",
+            operation if media::serves(operation) => "/v1beta/models/{model}:generateContent",
             Operation::Embeddings => "/v1beta/models/{model}:batchEmbedContents",
             Operation::ListModels => "/v1beta/models?pageSize=1000",
             Operation::Proxy => "",
@@ -67,6 +69,10 @@ impl Adapter for Gemini {
                 let model = named(call)?;
                 let made = chat::count(call, model, &resource(model))?;
                 Ok(made.to(format!("/v1beta/{}:countTokens", resource(model))))
+            }
+            operation if media::serves(operation) => {
+                let path = format!("/v1beta/{}:generateContent", resource(named(call)?));
+                Ok(media::request(call)?.to(path))
             }
             _ => {
                 let model = named(call)?;
@@ -93,8 +99,13 @@ impl Adapter for Gemini {
             Operation::ListModels => models::response(SLUG, body),
             Operation::Embeddings => embeddings::response(SLUG, call, body),
             Operation::CountTokens => chat::counted(SLUG, call, body),
+            operation if media::serves(operation) => media::response(SLUG, call, body),
             _ => chat::response(SLUG, call, body),
         }
+    }
+
+    fn media(&self, call: &Call<'_>) -> Option<&'static str> {
+        media::media(call)
     }
 
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {

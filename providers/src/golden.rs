@@ -3,7 +3,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `call.json` | `method`, `path` (with query), `model`, `strict`, `status` of the answer, `body`, `settings` |
+//! | `call.json` | `method`, `path` (with query), `model`, `strict`, `status` of the answer, `body` or `form`, `settings` |
 //! | `upstream.http` | expected request, or `refused.json` |
 //! | `upstream.json`, `.sse`, `.txt`, `.frames` | the provider's answer, in the words of its documentation; frames of AWS as
 //! lines of JSON, `{"name": payload}`, that are framed here |
@@ -18,6 +18,7 @@ use crate::{Raw, adapter, compat, edit, registry};
 use bytes::Bytes;
 use gateway_domain::catalog::AuthStyle;
 use gateway_domain::cloud::{Settings, base_url, setting};
+use gateway_domain::form::ClientForm;
 use gateway_domain::money::PicoRate;
 use gateway_domain::operation::route;
 use gateway_domain::price::{PriceCard, PriceClass, PriceList, TierRates, price};
@@ -46,6 +47,9 @@ struct Asked {
     #[serde(default = "ok")]
     status: u16,
     body: Option<Box<RawValue>>,
+    /// In place of a body: fields as name and text, files as name, text and file name.
+    #[serde(default)]
+    form: Vec<Vec<String>>,
     /// Of a cloud, by name.
     #[serde(default)]
     settings: BTreeMap<String, Value>,
@@ -82,6 +86,7 @@ struct Case {
     provider: String,
     asked: Asked,
     body: Bytes,
+    form: Option<ClientForm>,
     settings: Settings,
 }
 
@@ -95,7 +100,8 @@ impl Case {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             settings.set(setting(name).expect("a setting"), text).expect("a valid setting");
         }
-        Self { dir, provider: provider.to_owned(), asked, body, settings }
+        let (body, form) = if asked.form.is_empty() { (body, None) } else { written(&asked.form) };
+        Self { dir, provider: provider.to_owned(), asked, body, form, settings }
     }
 
     fn name(&self) -> String {
@@ -121,7 +127,8 @@ impl Case {
         let method: Method = self.asked.method.parse().expect("method");
         let (path, query) = self.asked.path.split_once('?').map_or((&*self.asked.path, None), |(p, q)| (p, Some(q)));
         let routed = route(&method, path).expect("below /v1");
-        let peek: Peek = serde_json::from_slice(&self.body).unwrap_or_default();
+        let mut peek: Peek = serde_json::from_slice(&self.body).unwrap_or_default();
+        peek.stream |= self.asked.form.iter().any(|field| field[..2] == ["stream", "true"]);
         let found = edit::members(&self.body).unwrap_or_default();
         let model_span = found.iter().rev().find(|m| m.key == "model").map(|m| m.value.clone());
         then(&Call {
@@ -131,6 +138,8 @@ impl Case {
             tail: routed.tail,
             query,
             body: &self.body,
+            form: self.form.as_ref(),
+            sound_ms: None,
             model: self.asked.model.as_deref(),
             model_span,
             stream: peek.stream,
@@ -142,6 +151,17 @@ impl Case {
             settings: &self.settings,
         })
     }
+}
+
+fn written(fields: &[Vec<String>]) -> (Bytes, Option<ClientForm>) {
+    let mut out = String::new();
+    for field in fields {
+        let file = field.get(2).map(|name| format!("; filename=\"{name}\"")).unwrap_or_default();
+        out += &format!("--b\r\ncontent-disposition: form-data; name=\"{}\"{file}\r\n\r\n{}\r\n", field[0], field[1]);
+    }
+    out += "--b--\r\n";
+    let form = ClientForm::read("multipart/form-data; boundary=b", out.as_bytes()).expect("a form");
+    (out.into(), Some(form))
 }
 
 /// Method, address, headers in order, body: as it would go over the wire.

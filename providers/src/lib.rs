@@ -13,10 +13,12 @@ mod compat;
 mod convert;
 pub mod edit;
 mod failure;
+pub mod forms;
 pub mod frames;
 mod gemini;
 #[cfg(test)]
 mod golden;
+mod length;
 mod model;
 mod model_place;
 pub mod oci;
@@ -39,6 +41,7 @@ mod wire;
 
 pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
 pub use answer::{in_band, made_events};
+pub use compat::sound::spoken;
 pub use model_place::{ModelPlace, Untouched};
 pub use raw::Raw;
 pub use registry::{adapter, catalog};

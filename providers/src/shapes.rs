@@ -1,28 +1,46 @@
 //! Operations that a provider serves in a shape of its own, one value each: what goes up, and what comes back in OpenAI's
-//! form. Only whole answers have shapes; chat, which streams, has dialects.
+//! form. Chat has dialects instead.
 
+mod hearing;
+mod mapped;
+mod mistral_speech;
+mod moderation;
 mod nomic;
 mod object;
+mod ocr;
 mod pictures;
+mod rerank;
 mod speech;
 
+pub(crate) use hearing::{COHERE_HEARS, DEEPINFRA_HEARS, HeardSound, MISTRAL_HEARS, WORKERS_HEAR, XAI_HEARS, told};
+pub(crate) use mistral_speech::MISTRAL_SPEAKS;
+pub(crate) use moderation::MISTRAL_MODERATION;
 pub(crate) use nomic::NOMIC;
+pub(crate) use ocr::{COHERE_PARSE, OCR, asked as asked_for_pages, mistrals as pages_of_mistral};
 pub(crate) use pictures::{
     DASHSCOPE, FAL, FIREWORKS, HYPERBOLIC, OPENROUTER, SEGMIND, SILICONFLOW, STABILITY, TOGETHER, WORKERS_AI,
 };
+pub(crate) use rerank::{
+    COHERE_RERANK, DEEPINFRA_RERANK, FIREWORKS_RERANK, RERANK, RerankAsk, Scored, TEI, VOYAGE, refuse_more_than,
+    search_units, tell,
+};
 pub(crate) use speech::MINIMAX;
 
-use crate::adapter::{Call, Failure, Outgoing, Reply};
+use crate::adapter::{Call, Failure, Outgoing, Reply, StreamTranslator};
 use gateway_domain::{Fault, FaultKind};
 
 /// One operation of one provider.
 pub(crate) trait NativeShape: Sync + std::fmt::Debug {
-    /// As a template where the model decides; below the base URL.
+    /// As a template where the model decides; below the base URL. Empty where it is the row's own.
     fn path(&self) -> &'static str;
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault>;
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &bytes::Bytes) -> Result<Reply, Failure>;
     /// Of an answer that is no JSON once it is translated.
     fn media(&self, _call: &Call<'_>) -> Option<&'static str> {
+        None
+    }
+    /// Of an answer in events, where it gives those.
+    fn stream(&self, _slug: &'static str, _call: &Call<'_>) -> Option<Box<dyn StreamTranslator>> {
         None
     }
 }

@@ -1,7 +1,9 @@
 //! Google Vertex AI: one address, and the dialect of whichever publisher made the model. Google's models speak Gemini,
 //! Anthropic's Messages, Meta's and own endpoints OpenAI, Mistral's OpenAI below `rawPredict`.
 
+mod imagen;
 mod place;
+mod rerank;
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
 use crate::anthropic;
@@ -10,7 +12,7 @@ use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::messages::from_chat;
 use crate::gemini::{self, Made};
 use crate::model_place::{self, ModelPlace, Untouched};
-use crate::{edit, model, promised_json};
+use crate::{edit, model, promised_json, shapes};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
@@ -60,9 +62,15 @@ impl Adapter for Vertex {
             | Operation::Messages
             | Operation::Responses
             | Operation::CountTokens
-            | Operation::Embeddings => {
+            | Operation::Embeddings
+            | Operation::Ocr
+            | Operation::ImagesGenerate
+            | Operation::ImagesEdit
+            | Operation::Speech
+            | Operation::Transcription => {
                 "/v1/projects/{project}/locations/{region}/publishers/{publisher}/models/{model}"
             }
+            Operation::Rerank => "/v1/projects/{project}/locations/global/rankingConfigs/default_ranking_config:rank",
             Operation::ListModels => "/v1beta1/publishers/google/models?pageSize=1000",
             Operation::Proxy => "",
             _ => return None,
@@ -75,14 +83,24 @@ impl Adapter for Vertex {
             let path = call.query.map(|query| format!("/v1beta1/publishers/google/models?{query}"));
             return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() });
         }
+        if call.operation == Operation::Rerank {
+            return rerank::request(call);
+        }
         let place = Place::of(call)?;
         match (place.publisher, call.operation) {
+            (Publisher::Mistral, Operation::Ocr) => {
+                let body = shapes::asked_for_pages(&Call { model: Some(&place.name), ..call.clone() })?;
+                Ok(Outgoing {
+                    path: Some(place.model_path("rawPredict")),
+                    headers: Vec::new(),
+                    body,
+                    adjusted: Vec::new(),
+                })
+            }
+            (publisher, operation) if !is_served(publisher, operation) => Err(unserved(call)),
             (Publisher::Google, operation) => google(call, &place, operation),
             (Publisher::Anthropic, operation) if operation != Operation::Embeddings => claude(call, &place),
-            (_, Operation::Embeddings | Operation::CountTokens) => {
-                let message = format!("{} is not supported by {SLUG} for this model", call.operation.name());
-                Err(Fault::new(FaultKind::Unsupported, message).on("model"))
-            }
+            (_, Operation::Embeddings | Operation::CountTokens) => Err(unserved(call)),
             (Publisher::Mistral | Publisher::Anthropic, _) => {
                 let named = Call { model: Some(&place.name), ..call.clone() };
                 let verb = if call.stream { "streamRawPredict" } else { "rawPredict" };
@@ -107,6 +125,14 @@ impl Adapter for Vertex {
         match (publisher(call), call.operation) {
             (_, Operation::ListModels) => gemini::models::response(SLUG, body),
             (_, Operation::Embeddings) => gemini::embeddings::response(SLUG, call, body),
+            (_, Operation::Rerank) => rerank::response(SLUG, call, body),
+            (_, Operation::Ocr) => shapes::pages_of_mistral(SLUG, call, body),
+            (_, Operation::ImagesGenerate)
+                if call.model.is_some_and(|model| imagen::is_one(Publisher::of(model).1)) =>
+            {
+                imagen::response(SLUG, call, body)
+            }
+            (_, operation) if gemini::media::serves(operation) => gemini::media::response(SLUG, call, body),
             (Publisher::Google, Operation::CountTokens) => gemini::chat::counted(SLUG, call, body),
             (Publisher::Google, _) => gemini::chat::response(SLUG, call, body),
             (Publisher::Anthropic, Operation::Messages | Operation::CountTokens) => {
@@ -115,6 +141,10 @@ impl Adapter for Vertex {
             (Publisher::Anthropic, _) => anthropic::chat::response(SLUG, call, body),
             _ => (&OPEN).response(call, body),
         }
+    }
+
+    fn media(&self, call: &Call<'_>) -> Option<&'static str> {
+        gemini::media::media(call)
     }
 
     /// Errors of the platform come before a publisher is asked, and have Google's form whatever the model.
@@ -139,6 +169,20 @@ impl Adapter for Vertex {
     }
 }
 
+/// Pictures and sound are Google's, pages are Mistral's.
+const fn is_served(publisher: Publisher, operation: Operation) -> bool {
+    match operation {
+        Operation::Ocr => matches!(publisher, Publisher::Mistral),
+        operation if gemini::media::serves(operation) => matches!(publisher, Publisher::Google),
+        _ => true,
+    }
+}
+
+fn unserved(call: &Call<'_>) -> Fault {
+    let message = format!("{} is not supported by {SLUG} for this model", call.operation.name());
+    Fault::new(FaultKind::Unsupported, message).on("model")
+}
+
 fn publisher(call: &Call<'_>) -> Publisher {
     call.model.map_or(Publisher::Google, |model| Publisher::of(model).0)
 }
@@ -146,6 +190,12 @@ fn publisher(call: &Call<'_>) -> Publisher {
 fn google(call: &Call<'_>, place: &Place<'_>, operation: Operation) -> Result<Outgoing, Fault> {
     Ok(match operation {
         Operation::Embeddings => gemini::embeddings::predict(call.body)?.to(place.model_path("predict")),
+        Operation::ImagesGenerate if imagen::is_one(&place.name) => {
+            imagen::request(call)?.to(place.model_path("predict"))
+        }
+        operation if gemini::media::serves(operation) => {
+            gemini::media::request(call)?.to(place.model_path("generateContent"))
+        }
         Operation::CountTokens => counting(call, place)?.to(place.model_path("countTokens")),
         _ => gemini::chat::request(call, &place.name)?.to(place.model_path(gemini::chat::verb(call.stream))),
     })

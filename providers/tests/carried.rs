@@ -125,6 +125,8 @@ fn outcome(slug: &str, more: &Value, mark: &str) -> String {
         query: None,
         body: &body,
         model: Some(model(slug)),
+        form: None,
+        sound_ms: None,
         model_span: None,
         stream: false,
         wants_usage: false,

@@ -89,6 +89,8 @@ fn with_call<T>(
             query: None,
             body: &body,
             model: Some(model),
+            form: None,
+            sound_ms: None,
             model_span: None,
             stream: true,
             wants_usage: false,

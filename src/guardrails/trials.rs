@@ -160,6 +160,6 @@ const fn request_type(shape: Shape) -> &'static str {
         Shape::Responses => "createModelResponse",
         Shape::Embeddings => "embed",
         Shape::Chat => "chatComplete",
-        Shape::Unknown | Shape::Opaque => "proxy",
+        Shape::Area | Shape::Transcript | Shape::Unknown | Shape::Opaque => "proxy",
     }
 }

@@ -29,6 +29,7 @@ impl Resolved<'_> {
         let content = &*self.content;
         Call {
             body: &content.bytes,
+            form: content.form.as_deref(),
             model: self.aim.model.as_deref(),
             model_span: content.model_span.clone(),
             stream: content.stream,
@@ -143,6 +144,8 @@ pub(crate) fn raw_call(request: &Request) -> Call<'_> {
         tail: route.tail(),
         query: route.query.as_deref(),
         body: &request.ask.content.bytes,
+        form: request.ask.content.form.as_deref(),
+        sound_ms: request.ask.headers.sound_ms,
         model: None,
         model_span: None,
         stream: request.ask.content.stream,

@@ -176,10 +176,12 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let (settings, dialect) = (&self.parts.settings, self.request.ask.route.dialect);
         let deadline = self.parts.deadline(self.request);
         let leader = self.leader.take();
+        // Between the bytes of a sound there is no room for comments.
+        let keepalive = settings.stream_keepalive.filter(|_| translator.tells_errors());
         let mut pump = Pump {
             source: Translated { response, translator, dialect, aborted, judge },
             sink: Downstream::new(self.client, head).led_by(leader, true),
-            timers: StreamTimers::new(Instant::now(), settings.idle_timeout, settings.stream_keepalive, deadline),
+            timers: StreamTimers::new(Instant::now(), settings.idle_timeout, keepalive, deadline),
             growth: &mut self.growth,
             capture: &mut *self.capture,
             written: self.record.response_bytes,

@@ -7,12 +7,25 @@ use gateway_domain::Uses;
 use gateway_domain::config::Leaf;
 use gateway_policies::Estimate;
 
+/// About so many bytes of text are a token.
+const BYTES_OF_A_TOKEN: usize = 4;
+
 /// `None`: a call that uses neither tokens nor money by its nature, such as a look at a file.
 pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator<Item = &'a Leaf>) -> Option<Estimate> {
     let facts = request.ask.route.operation.facts();
     let looks = matches!(request.ask.method, http::Method::GET | http::Method::DELETE);
     if facts.uses == Uses::Nothing || (looks && !facts.opens_session) {
         return None;
+    }
+    if facts.uses == Uses::Units {
+        return Some(Estimate { prompt: 0, output: Some(0) });
+    }
+    if let Some(form) = &content.form {
+        // Its files are no text: what they come to is known when the answer tells it.
+        let texts = form.parts().iter().filter(|part| part.filename.is_none());
+        let bytes: usize = texts.map(|part| part.value.len()).sum();
+        let output = (facts.uses == Uses::Prompt).then_some(0);
+        return Some(Estimate { prompt: (bytes / BYTES_OF_A_TOKEN) as u64, output });
     }
     if content.unread && content.bytes.is_empty() {
         return Some(Estimate { prompt: 0, output: None });

@@ -23,7 +23,7 @@ use admission::{Admission, Gate, Holds, plus};
 use attempt::{Attempt, Stopped, Turn};
 use gateway_domain::counters::Counters;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps};
-use gateway_domain::{AnswerForm, Fault, Usage};
+use gateway_domain::{AnswerForm, Fault, Operation, Usage};
 use gateway_policies::Used;
 use http::{HeaderValue, header};
 use judged::Verdicts;
@@ -245,6 +245,10 @@ impl<'a> Exchange<'a> {
         if attempt.info.is_clients_host {
             let (sent, received) = (self.client.view().body_bytes_read() as u64, record.response_bytes);
             record.usage = record.usage.map(|usage| usage.believable(sent, received));
+        }
+        let succeeded = (200..300).contains(&record.status) && attempt.info.cache != CacheStatus::Hit;
+        if succeeded && record.usage.is_none() && self.request.ask.route.operation == Operation::Speech {
+            record.usage = gateway_providers::spoken(&self.request.ask.content.bytes);
         }
         let late = attempt.info.late_prices.as_ref();
         if let Some(card) = late.and_then(|prices| prices.of(record.response_model.as_deref())) {

@@ -1,7 +1,10 @@
 //! The gateway's own request headers as one typed value (`docs/data-plane.md`, request headers). A bad one is a
 //! 400 that names it as the client spelled it. `--header-alias` prefixes count like `x-gateway-`.
 
+mod baggage;
+
 use super::trace::Told;
+use baggage::baggage;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::cloud::{Settings, setting_of_header};
 use gateway_domain::config::INLINE_TEXT;
@@ -34,6 +37,8 @@ pub(crate) struct GatewayHeaders {
     pub(crate) early_keepalive: bool,
     /// `false`: nothing of this call is kept beside its figures, not even an answer.
     pub(crate) debug: Option<bool>,
+    /// Length of the sound in the body, where its container does not tell it.
+    pub(crate) sound_ms: Option<u32>,
     pub(crate) forward_headers: Option<Arc<[String]>>,
     /// The header that says where a provider is to be found.
     pub(crate) provider_url: Option<&'static str>,
@@ -226,6 +231,7 @@ impl GatewayHeaders {
             }
             "strict-open-ai-compliance" | "strict-openai-compliance" => self.strict = Some(flag(name, text()?)?),
             "adjusted-params" => self.unadjusted = refuses(name, text()?)?,
+            "audio-file-duration" => self.sound_ms = Some(sound_millis(name, text()?)?),
             "debug" => self.debug = Some(flag(name, text()?)?),
             other => return self.take_setting(name, other, value, trusted),
         }
@@ -297,6 +303,14 @@ fn bad(name: &str, rule: &str) -> Fault {
     Fault::new(FaultKind::BadHeader, format!("{name} {rule}")).on(name)
 }
 
+/// Seconds, up to a day of them.
+fn sound_millis(name: &str, text: &str) -> Result<u32, Fault> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    let seconds = seconds.ok_or_else(|| bad(name, "must be the length of the sound in seconds, 0..86400"))?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bounds above")]
+    Ok((seconds * 1e3).round() as u32)
+}
+
 fn word<'a>(name: &str, text: &'a str) -> Result<&'a str, Fault> {
     if text.is_empty() || text.len() > 256 || text.contains(char::is_whitespace) {
         return Err(bad(name, "must be a slug of 1..256 characters"));
@@ -309,33 +323,6 @@ fn short(name: &str, text: &str) -> Result<Arc<str>, Fault> {
         return Err(bad(name, "must be of 1..255 characters"));
     }
     Ok(text.into())
-}
-
-/// W3C Baggage: `key=value;property,…`; members that metadata could not hold are left out.
-fn baggage(text: &str) -> Vec<(String, String)> {
-    let member = |m: &str| {
-        let (key, value) = m.split(';').next()?.split_once('=')?;
-        let value = percent_decoded(value.trim())?;
-        let key = key.trim();
-        (!key.is_empty() && metadata::is_short(key) && metadata::is_short(&value)).then(|| (key.to_owned(), value))
-    };
-    text.split(',').filter_map(member).take(metadata::PAIRS).collect()
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        if *first == b'%' && after.len() >= 2 {
-            let digits = std::str::from_utf8(&after[..2]).ok()?;
-            out.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &after[2..];
-        } else {
-            out.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8(out).ok()
 }
 
 fn flag(name: &str, text: &str) -> Result<bool, Fault> {

@@ -180,6 +180,14 @@ fn shape(request: &Request) -> Shape {
         Operation::Embeddings => Shape::Embeddings,
         Operation::Messages => Shape::Messages,
         Operation::Responses => Shape::Responses,
+        Operation::Transcription | Operation::Translation if request.ask.content.form.is_some() => Shape::Transcript,
+        _ if request.ask.content.form.is_some() => Shape::Opaque,
+        Operation::ImagesGenerate
+        | Operation::ImagesEdit
+        | Operation::Speech
+        | Operation::Moderations
+        | Operation::Rerank => Shape::Area,
+        Operation::Ocr => Shape::Transcript,
         _ => Shape::Opaque,
     }
 }

@@ -12,7 +12,8 @@ use super::request::{
 use super::{tenants, trace};
 use crate::runtime_config::{ConfigHandle, RuntimeConfig};
 use bytes::Bytes;
-use gateway_domain::bounds::peek;
+use gateway_domain::bounds::{peek, peek_form};
+use gateway_domain::form::{ClientForm, FormError};
 use gateway_domain::id::UserId;
 use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::operation::{self, Body};
@@ -400,8 +401,9 @@ pub(crate) fn body_mode(session: &mut Session, route: &Route) -> Result<BodyMode
     }
     let content_type = session.get_header(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase());
     let wants_json = route.body == Some(Body::Json);
+    let takes_form = route.body == Some(Body::Form);
     let packed = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
-    if wants_json && session.get_header(header::CONTENT_ENCODING).is_some_and(packed) {
+    if (wants_json || takes_form) && session.get_header(header::CONTENT_ENCODING).is_some_and(packed) {
         let why = "content-encoding is not taken on this route: send the body as it is";
         return Err(Fault::new(FaultKind::BadHeader, why).on("content-encoding"));
     }
@@ -413,6 +415,9 @@ pub(crate) fn body_mode(session: &mut Session, route: &Route) -> Result<BodyMode
         return Ok(BodyMode::Buffered);
     }
     if essence == b"application/json" || essence.ends_with(b"+json") {
+        return Ok(BodyMode::Buffered);
+    }
+    if essence == b"multipart/form-data" && takes_form {
         return Ok(BodyMode::Buffered);
     }
     let relayed = essence == b"multipart/form-data" || essence.starts_with(b"audio/") || route.raw;
@@ -447,6 +452,9 @@ pub(crate) async fn read_content(
     if bytes.is_empty() && route.body != Some(Body::Json) {
         return Ok(Content::default());
     }
+    if let Some(kind) = form_type(session, route) {
+        return form_content(&kind, route.operation, bytes, waited_us);
+    }
     let found = look(&bytes, route.asked()).await;
     let found = found.map_err(|fault| BodyError::Invalid(fault, bytes.clone()))?;
     // Of a body that makes no sense here the provider may make any.
@@ -463,6 +471,24 @@ pub(crate) async fn look(bytes: &Bytes, operation: Operation) -> Result<Content,
     let bytes = bytes.clone();
     let looked = tokio::task::spawn_blocking(move || look(&bytes, operation)).await;
     looked.unwrap_or_else(|_| Err(Fault::new(FaultKind::Internal, "The request body could not be read")))
+}
+
+/// The content type of a form on a route that reads forms.
+fn form_type(session: &Session, route: &Route) -> Option<String> {
+    let told = session.get_header(header::CONTENT_TYPE)?.to_str().ok()?;
+    let is_form = told.get(..19).is_some_and(|start| start.eq_ignore_ascii_case("multipart/form-data"));
+    (route.body == Some(Body::Form) && is_form).then(|| told.to_owned())
+}
+
+/// To find where the parts of a form stand is one search for its boundary, whatever its files hold.
+fn form_content(kind: &str, operation: Operation, bytes: Bytes, waited_us: u64) -> Result<Content, BodyError> {
+    let invalid = |fault| BodyError::Invalid(fault, bytes.clone());
+    let form = ClientForm::read(kind, &bytes).map_err(|why| {
+        let fault = Fault::new(FaultKind::BadBody, format!("The request body is not a valid form: {why}"));
+        invalid(if why == FormError::Boundary { fault.on("content-type") } else { fault })
+    })?;
+    let found = peek_form(operation, &form, &bytes).map(|peek| own(&peek)).map_err(invalid)?;
+    Ok(Content { bytes, form: Some(Arc::new(form)), waited_us, ..found })
 }
 
 fn own(peek: &gateway_domain::bounds::Peek<'_>) -> Content {

@@ -9,6 +9,7 @@ use super::reckoned::Reckoned;
 use super::record::CapturePolicy;
 use crate::runtime_config::RuntimeConfig;
 use bytes::Bytes;
+use gateway_domain::form::ClientForm;
 use gateway_domain::operation::Body;
 use gateway_domain::prompt::FoundPrompt;
 use gateway_domain::record::{Steps, Trace};
@@ -103,6 +104,8 @@ pub(crate) struct AskedModel {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
     pub(crate) bytes: Bytes,
+    /// Where its parts stand, of a form that is held.
+    pub(crate) form: Option<Arc<ClientForm>>,
     pub(crate) model: Option<Arc<str>>,
     pub(crate) model_span: Option<Range<usize>>,
     pub(crate) stream: bool,

@@ -266,6 +266,12 @@ impl Asked<'_> {
     }
 }
 
+/// A field of a form as JSON would have it: text, unless it is a number or a boolean.
+fn field(text: &str) -> Value {
+    let scalar = serde_json::from_str::<Value>(text).ok().filter(|value| value.is_number() || value.is_boolean());
+    scalar.unwrap_or_else(|| text.into())
+}
+
 impl Look for Asked<'_> {
     fn metadata(&self, key: &str) -> Option<&str> {
         self.request.caller.metadata.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
@@ -273,7 +279,11 @@ impl Look for Asked<'_> {
 
     fn param(&self, key: &str) -> Option<&Value> {
         let place = self.config.params.iter().position(|name| **name == *key)?;
-        let read = self.read.get_or_init(|| params::read(&self.request.ask.content.bytes, &self.config.params));
+        let (content, names) = (&self.request.ask.content, &self.config.params);
+        let read = self.read.get_or_init(|| match &content.form {
+            Some(form) => names.iter().map(|name| form.text(&content.bytes, name).map(field)).collect(),
+            None => params::read(&content.bytes, names),
+        });
         read.get(place)?.as_ref()
     }
 

@@ -3,10 +3,13 @@
 
 use super::request::{Content, Request};
 use bytes::Bytes;
-use gateway_domain::bounds::peek;
+use gateway_domain::bounds::{peek, peek_form};
 use gateway_domain::config::Leaf;
-use gateway_domain::{Fault, FaultKind};
+use gateway_domain::config::params::Step;
+use gateway_domain::form::ClientForm;
+use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::edit::{fill_and_set, remove};
+use gateway_providers::forms::{FormEdit, form_media};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -26,6 +29,12 @@ pub(crate) fn filled(request: &Request, leaf: &Leaf) -> Result<Bytes, Fault> {
     if is_kept || (leaf.defaults.is_empty() && leaf.overrides.is_empty()) {
         return Ok(content.bytes.clone());
     }
+    if let Some(form) = &content.form {
+        return Ok(FormEdit::new(form)
+            .filled(pairs(&leaf.defaults))
+            .set(pairs(&leaf.overrides))
+            .written(&content.bytes));
+    }
     fill_and_set(&content.bytes, pairs(&leaf.defaults), pairs(&leaf.overrides)).map_err(no_object)
 }
 
@@ -36,15 +45,15 @@ pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> R
     if request.ask.route.raw || content.bytes.is_empty() || (is_same && leaf.drops.is_empty()) {
         return Ok(Cow::Borrowed(content));
     }
+    if content.form.is_some() {
+        return finished_form(content, request.ask.route.operation, leaf, bytes).map(Cow::Owned);
+    }
     let mut bytes = bytes;
     if !leaf.drops.is_empty() {
         bytes = remove(&bytes, leaf.drops.iter().map(|path| &**path)).map_err(no_object)?;
     }
     // Model or stream may have changed, and what is new is held to the same bounds.
-    let found = peek(request.ask.route.operation, &bytes).map_err(|f| {
-        let message = format!("With the parameters of the config, {}", f.message());
-        Fault::new(FaultKind::BadConfig, message).on(f.param().unwrap_or("override_params"))
-    })?;
+    let found = peek(request.ask.route.operation, &bytes).map_err(|f| of_config(&f))?;
     let shaped = Content {
         model: found.model.as_deref().map(Arc::from),
         model_span: found.model_span.clone(),
@@ -54,8 +63,45 @@ pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> R
         model_respelled: content.model_respelled,
         waited_us: content.waited_us,
         bytes: bytes.clone(),
+        form: None,
     };
     Ok(Cow::Owned(shaped))
+}
+
+/// The same of a form, whose fields are named by themselves: there are no paths into them.
+fn finished_form(content: &Content, operation: Operation, leaf: &Leaf, bytes: Bytes) -> Result<Content, Fault> {
+    let read = |bytes: &Bytes| {
+        let kind = content.form.as_ref().map(|form| form_media(form.boundary())).unwrap_or_default();
+        ClientForm::read(&kind, bytes).map_err(|why| {
+            Fault::new(FaultKind::BadConfig, format!("With the parameters of the config, {why}")).on("override_params")
+        })
+    };
+    let mut form = read(&bytes)?;
+    let mut bytes = bytes;
+    if !leaf.drops.is_empty() {
+        let names = leaf.drops.iter().filter_map(|path| match &**path {
+            [Step::Key(name)] => Some(&**name),
+            _ => None,
+        });
+        bytes = FormEdit::new(&form).without(names).written(&bytes);
+        form = read(&bytes)?;
+    }
+    let found = peek_form(operation, &form, &bytes).map_err(|f| of_config(&f))?;
+    Ok(Content {
+        model: found.model.as_deref().map(Arc::from),
+        stream: found.stream,
+        model_respelled: content.model_respelled,
+        waited_us: content.waited_us,
+        bytes: bytes.clone(),
+        form: Some(Arc::new(form)),
+        ..Content::default()
+    })
+}
+
+/// What is wrong with a body once a config has changed it.
+fn of_config(fault: &Fault) -> Fault {
+    let message = format!("With the parameters of the config, {}", fault.message());
+    Fault::new(FaultKind::BadConfig, message).on(fault.param().unwrap_or("override_params"))
 }
 
 fn no_object(e: impl std::fmt::Display) -> Fault {

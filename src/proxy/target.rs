@@ -146,18 +146,21 @@ fn no_provider(request: &Request) -> Fault {
 pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
     let mut aim = aim(leaf, inline, request)?;
     let own = leaf.custom_host.is_some() || request.ask.headers.custom_host.is_some();
-    if request.ask.route.asked() == Operation::ListModels && !own {
-        relist(&mut aim);
+    if !own {
+        go_aside(&mut aim, request.ask.route.asked());
     }
     Ok(aim)
 }
 
-/// A family whose models are listed at another address than they are called at is asked there, unless its address is
-/// one of the admin's own.
-fn relist(aim: &mut Aim) {
+/// What a family serves at another address than it is called at (lists of models, rerank) is asked for there, unless its
+/// address is one of the admin's own.
+fn go_aside(aim: &mut Aim, operation: Operation) {
+    if !matches!(operation, Operation::ListModels | Operation::Rerank) {
+        return;
+    }
     let slug = aim.adapter.info().slug;
     let known = |url: Result<Option<String>, Wrong>| url.ok().flatten().and_then(|url| BaseUrl::parse(&url).ok());
-    let Some(list) = known(cloud::list_url(slug, &aim.settings)) else { return };
+    let Some(list) = known(cloud::aside_url(slug, operation, &aim.settings)) else { return };
     if known(cloud::base_url(slug, &aim.settings)).is_some_and(|made| made.authority() == aim.base.authority()) {
         aim.base = Arc::new(list);
     }

@@ -290,6 +290,10 @@ impl StreamTranslator for UnpackedStream {
         }
     }
 
+    fn tells_errors(&self) -> bool {
+        self.translator.tells_errors()
+    }
+
     fn said_chars(&self) -> u64 {
         self.translator.said_chars()
     }

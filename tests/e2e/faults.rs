@@ -212,7 +212,7 @@ async fn an_early_413_is_heard_while_the_body_is_still_sent() {
     let config = json!({ "provider": "openai", "api_key": "k", "custom_host": mock.url() });
     let answer = gateway.chat().config(&config).bytes(body.clone()).send().await.expect(413);
     assert!(answer.error().contains("no such body"), "{}", answer.text());
-    let relayed = gateway.post("/v1/audio/transcriptions").config(&config);
+    let relayed = gateway.post("/v1/files").config(&config);
     relayed.body("multipart/form-data; boundary=b", body).send().await.expect(413);
 }
 

@@ -6,6 +6,10 @@
 mod harness;
 
 #[cfg(test)]
+mod area_answers;
+#[cfg(test)]
+mod area_forms;
+#[cfg(test)]
 mod azure;
 #[cfg(test)]
 mod bedrock;

@@ -8,11 +8,39 @@ enum Way {
     Chat,
     ProxyChat,
     UnknownJson,
-    Multipart,
+    Pictures,
+    EditJson,
+    Edit,
+    Variation,
+    Speech,
+    Transcription,
+    Translation,
+    Moderation,
+    Rerank,
+    CohereRerank,
+    Ocr,
+    Upload,
     WebSocket,
 }
 
-const WAYS: [Way; 5] = [Way::Chat, Way::ProxyChat, Way::UnknownJson, Way::Multipart, Way::WebSocket];
+const WAYS: [Way; 16] = [
+    Way::Chat,
+    Way::ProxyChat,
+    Way::UnknownJson,
+    Way::Pictures,
+    Way::EditJson,
+    Way::Edit,
+    Way::Variation,
+    Way::Speech,
+    Way::Transcription,
+    Way::Translation,
+    Way::Moderation,
+    Way::Rerank,
+    Way::CohereRerank,
+    Way::Ocr,
+    Way::Upload,
+    Way::WebSocket,
+];
 
 impl Way {
     const fn path(self) -> &'static str {
@@ -20,7 +48,17 @@ impl Way {
             Self::Chat => "/v1/chat/completions",
             Self::ProxyChat => "/v1/proxy/chat/completions",
             Self::UnknownJson => "/v1/brand/new",
-            Self::Multipart => "/v1/audio/transcriptions",
+            Self::Pictures => "/v1/images/generations",
+            Self::Edit | Self::EditJson => "/v1/images/edits",
+            Self::Variation => "/v1/images/variations",
+            Self::Speech => "/v1/audio/speech",
+            Self::Transcription => "/v1/audio/transcriptions",
+            Self::Translation => "/v1/audio/translations",
+            Self::Moderation => "/v1/moderations",
+            Self::Rerank => "/v1/rerank",
+            Self::CohereRerank => "/v2/rerank",
+            Self::Ocr => "/v1/ocr",
+            Self::Upload => "/v1/files",
             Self::WebSocket => "/v1/realtime?model=gpt-realtime",
         }
     }
@@ -30,8 +68,45 @@ impl Way {
         if matches!(self, Self::WebSocket) { 101 } else { 200 }
     }
 
+    /// A form that is held.
+    const fn is_form(self) -> bool {
+        matches!(self, Self::Edit | Self::Variation | Self::Transcription | Self::Translation)
+    }
+
+    /// Nothing is read of what goes up.
+    const fn is_unread(self) -> bool {
+        matches!(self, Self::Upload | Self::WebSocket)
+    }
+
+    /// Its answer may be kept.
+    const fn is_cached(self) -> bool {
+        !self.is_form() && !self.is_unread() && !matches!(self, Self::Speech | Self::EditJson)
+    }
+
+    /// Of one that serves it.
+    const fn family(self) -> &'static str {
+        if matches!(self, Self::Ocr) { "mistral-ai" } else { "openai" }
+    }
+
+    /// The text of what is asked for, for guardrails to find.
+    fn body(self) -> Value {
+        let model = "gpt-4o-mini";
+        match self {
+            Self::Pictures | Self::EditJson => json!({ "model": model, "prompt": "hello" }),
+            Self::Speech => json!({ "model": model, "input": "hello", "voice": "v" }),
+            Self::Moderation => json!({ "model": model, "input": "hello" }),
+            Self::Rerank | Self::CohereRerank => json!({ "model": model, "query": "hello", "documents": ["a"] }),
+            Self::Ocr => json!({ "model": model, "document": { "type": "document_url", "document_url": "hello" } }),
+            _ => hello(),
+        }
+    }
+
     fn request(self, headers: &[(&str, &str)]) -> String {
-        let headers: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+        let own = |value: &str| match self.family() {
+            "openai" => value.to_owned(),
+            family => value.replace("\"openai\"", &format!("\"{family}\"")).replace("@main", "@second"),
+        };
+        let headers: String = headers.iter().map(|(n, v)| format!("{n}: {}\r\n", own(v))).collect();
         let (kind, body) = match self {
             Self::WebSocket => {
                 return format!(
@@ -40,11 +115,11 @@ impl Way {
                     self.path()
                 );
             }
-            Self::Multipart => (
+            _ if self.is_form() || self == Self::Upload => (
                 "multipart/form-data; boundary=b",
                 "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nwhisper-1\r\n--b--\r\n".to_owned(),
             ),
-            _ => ("application/json", hello().to_string()),
+            _ => ("application/json", self.body().to_string()),
         };
         let (path, length) = (self.path(), body.len());
         format!(
@@ -71,6 +146,12 @@ fn answer(seen: &Seen) -> Vec<u8> {
     if seen.header("upgrade").is_some() {
         let head = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n";
         return format!("{head}sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n").into_bytes();
+    }
+    if seen.target.ends_with("/ocr") {
+        return reply::json(
+            200,
+            &json!({ "pages": [], "model": "gpt-4o-mini", "usage_info": { "pages_processed": 0 } }),
+        );
     }
     reply::chat("hi")
 }
@@ -138,6 +219,7 @@ async fn credential_headers_and_answers_are_the_same_on_every_way() {
     let gateway = Gateway::start().await;
     let upstream = upstream().await;
     gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    gateway.admin().provider("second", "mistral-ai", Some(&upstream.url())).await;
     for way in WAYS {
         let trace = format!("trace-{way:?}");
         let headers = [
@@ -151,7 +233,7 @@ async fn credential_headers_and_answers_are_the_same_on_every_way() {
         assert_eq!(response.head.status, way.success(), "{way:?}: {}", response.text());
         for (name, value) in [
             ("x-gateway-trace-id", trace.as_str()),
-            ("x-gateway-provider", "openai"),
+            ("x-gateway-provider", way.family()),
             ("x-gateway-retry-attempt-count", "0"),
             ("x-gateway-last-used-option-index", "config"),
         ] {
@@ -163,7 +245,8 @@ async fn credential_headers_and_answers_are_the_same_on_every_way() {
         assert_eq!(seen.header("authorization"), Some("Bearer sk-managed"), "{way:?}");
         assert_eq!(seen.header("x-one"), Some("1"), "{way:?}");
         // Pass-through passes headers on as well.
-        let other = if way == Way::Chat { None } else { Some("2") };
+        let passes = matches!(way, Way::ProxyChat | Way::UnknownJson) || way.is_unread();
+        let other = passes.then_some("2");
         assert_eq!(seen.header("x-two"), other, "{way:?}");
         assert!(!seen.headers.iter().any(|(n, _)| n.to_lowercase().starts_with("x-gateway")), "{way:?}");
     }
@@ -219,9 +302,9 @@ async fn what_was_read_comes_from_the_cache_and_nothing_else_does() {
         assert_eq!(statuses, [way.success(); 2], "{way:?}: {}", two.text());
         let told = [&one, &two].map(|r| r.head.header("x-gateway-cache-status"));
         let (expected, calls) = match way {
-            Way::Chat | Way::ProxyChat | Way::UnknownJson => ([Some("MISS"), Some("HIT")], 1),
-            Way::Multipart => ([Some("DISABLED"); 2], 2),
             Way::WebSocket => ([None; 2], 2),
+            _ if way.is_cached() => ([Some("MISS"), Some("HIT")], 1),
+            _ => ([Some("DISABLED"); 2], 2),
         };
         assert_eq!((told, upstream.seen().len() - before), (expected, calls), "{way:?}");
         if calls == 1 {
@@ -231,18 +314,20 @@ async fn what_was_read_comes_from_the_cache_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn limits_that_need_an_unread_field_hold_too() {
-    let gateway = Gateway::start().await;
-    let upstream = upstream().await;
-    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
-    let policy = json!({
-        "name": "by model", "type": "requests", "unit": "rpw", "value": 1,
-        "conditions": [{ "key": "model", "value": "@main/whisper-1" }], "group_by": [{ "key": "api_key" }],
-    });
-    gateway.admin().post("/policies/rate-limits", &policy).await.expect(200);
-    let ask = async |way: Way| way.ask(&gateway, &[("x-gateway-provider", "@main")]).await.head.status;
-    assert_eq!((ask(Way::Multipart).await, ask(Way::Multipart).await), (200, 429), "the model was not read");
-    assert_eq!(ask(Way::Chat).await, 200, "this is another model");
+async fn limits_that_need_a_field_hold_whether_it_was_read_or_not() {
+    for way in [Way::Upload, Way::Transcription, Way::Edit] {
+        let gateway = Gateway::start().await;
+        let upstream = upstream().await;
+        gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+        let policy = json!({
+            "name": "by model", "type": "requests", "unit": "rpw", "value": 1,
+            "conditions": [{ "key": "model", "value": "whisper-1" }], "group_by": [{ "key": "api_key" }],
+        });
+        gateway.admin().post("/policies/rate-limits", &policy).await.expect(200);
+        let ask = async |way: Way| way.ask(&gateway, &[("x-gateway-provider", "@main")]).await.head.status;
+        assert_eq!((ask(way).await, ask(way).await), (200, 429), "{way:?}");
+        assert_eq!(ask(Way::Chat).await, 200, "this is another model");
+    }
 }
 
 #[tokio::test]
@@ -261,7 +346,8 @@ async fn guardrails_hold_on_every_way() {
         let passed = way.ask(&gateway, &headers).await;
         assert_eq!(passed.head.status, way.success(), "{way:?}: {}", passed.text());
         // Bodies that are not read have no text to judge.
-        let expected = if matches!(way, Way::Multipart | Way::WebSocket) { way.success() } else { 446 };
+        let unseen = way.is_unread() || way.is_form() || matches!(way, Way::Ocr);
+        let expected = if unseen { way.success() } else { 446 };
         let by_words = way.ask(&gateway, &[("x-gateway-config", &config(&words))]).await;
         assert_eq!(by_words.head.status, expected, "{way:?}: {}", by_words.text());
     }

@@ -14,7 +14,7 @@ fn form() -> Vec<u8> {
 }
 
 async fn upload(gateway: &Gateway, upstream: &Upstream, trace: &str) -> Value {
-    let call = gateway.post("/v1/audio/transcriptions").config(&target(upstream));
+    let call = gateway.post("/v1/files").config(&target(upstream));
     call.header("x-gateway-trace-id", trace).body(FORM, form()).send().await.expect(200);
     record_of(gateway, trace).await
 }

@@ -48,11 +48,12 @@ async fn conditions_choose_by_metadata_params_and_path() {
     }
     let raw = gateway.post("/v1/proxy/chat/completions").config(&config);
     assert_eq!(index(&raw.json(&hello()).send().await.expect(200)), "config.targets[2]");
-    // Nothing of a relayed body is read: its params are none.
-    let relayed = gateway.post("/v1/audio/transcriptions").config(&config);
+    // A form that asks a model has fields as JSON has; nothing of a relayed body is read, whose params are none.
     let form = "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nclaude\r\n--b--\r\n";
-    let answer = relayed.body("multipart/form-data; boundary=b", form).send().await.expect(200);
-    assert_eq!(index(&answer), "config.targets[3]");
+    for (path, place) in [("/v1/audio/transcriptions", 1), ("/v1/files", 3)] {
+        let call = gateway.post(path).config(&config).body("multipart/form-data; boundary=b", form);
+        assert_eq!(index(&call.send().await.expect(200)), format!("config.targets[{place}]"), "{path}");
+    }
 }
 
 #[tokio::test]

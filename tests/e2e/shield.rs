@@ -48,7 +48,7 @@ async fn a_key_has_no_more_calls_under_way_than_it_may() {
     let refused = call(&hello()).send().await.expect(429);
     assert!(refused.error().contains("API key \"narrow\" allows 2 requests at once"), "{}", refused.error());
     assert_eq!(refused.header("retry-after"), Some("1"));
-    let multipart = gateway.post("/v1/audio/transcriptions").key(&key).provider("mock");
+    let multipart = gateway.post("/v1/proxy/files").key(&key).provider("mock");
     multipart.body("multipart/form-data; boundary=x", "--x--\r\n").send().await.expect(429);
     gateway.chat_through(&upstream).json(&hello()).send().await.expect(200);
     // A client that leaves gives its place back.

@@ -94,7 +94,7 @@ async fn a_body_that_does_not_come_over_http2_is_a_408() {
     let admin = [("x-gateway-api-key", ADMIN_KEY)];
     let mock = [("x-gateway-provider", "mock")];
     let cases: [(&str, &[(&str, &str)]); 3] =
-        [("/v1/chat/completions", &mock), ("/v1/configs", &admin), ("/v1/audio/transcriptions", &form)];
+        [("/v1/chat/completions", &mock), ("/v1/configs", &admin), ("/v1/files", &form)];
     let mut client = Http2::connect(gateway.proxy).await;
     for (path, headers) in cases {
         for beginning in ["", "{"] {

@@ -72,7 +72,7 @@ async fn a_broken_stream_does_not_end_cleanly_over_http2() {
 async fn bodies_that_stream_up_pass_over_http2_and_are_held_to_their_clocks() {
     let gateway = secure(&[]).await;
     let body: Vec<u8> = std::iter::repeat_n(*b"0123456789abcdef", 256 << 10).flatten().collect();
-    let url = format!("https://localhost:{}/v1/audio/transcriptions", gateway.proxy.port());
+    let url = format!("https://localhost:{}/v1/files", gateway.proxy.port());
     let send = async |config: &serde_json::Value| {
         let pieces: Vec<Result<Vec<u8>, std::io::Error>> = body.chunks(10_000).map(|p| Ok(p.to_vec())).collect();
         let call = crate::harness::call::Call::new(&client(true), "POST", &url).key(WORKSPACE_KEY).config(config);

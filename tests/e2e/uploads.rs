@@ -1,4 +1,4 @@
-//! Bodies that stream up unread (multipart, audio): their clocks, what may be sent again, answers that come early, and
+//! Bodies that stream up unread (files, audio): their clocks, what may be sent again, answers that come early, and
 //! what of them is recorded.
 
 use crate::harness::{Answer, Gateway, Raw, Upstream, WORKSPACE_KEY, eventually, gateway::target, hello, reply, with};
@@ -14,7 +14,7 @@ fn form(bytes: usize) -> Vec<u8> {
 }
 
 async fn transcribe(gateway: &Gateway, config: &Value, trace: &str, bytes: usize) -> Answer {
-    let call = gateway.post("/v1/audio/transcriptions").config(config).header("x-gateway-trace-id", trace);
+    let call = gateway.post("/v1/files").config(config).header("x-gateway-trace-id", trace);
     call.body(FORM, form(bytes)).send().await
 }
 

@@ -105,6 +105,8 @@ impl Case {
             query: None,
             body: &self.body,
             model: self.model.as_deref(),
+            form: None,
+            sound_ms: None,
             model_span: model,
             stream: self.stream,
             wants_usage: false,

@@ -170,6 +170,31 @@ static IMAGES: &[Rule] = &[
     may("user", Text),
 ];
 
+/// Edits and variations, as a form or as JSON.
+static PICTURES: &[Rule] = &[
+    may("prompt", ShortText(32_000)),
+    may("model", Text),
+    may("stream", Flag),
+    may("n", Integer(1, 10)),
+    may("partial_images", Integer(0, 3)),
+    may("output_compression", Integer(0, 100)),
+    may("response_format", Of("dall-e", &["url", "b64_json"])),
+    may("size", Of("dall-e", &["256x256", "512x512", "1024x1024"])),
+    may("user", Text),
+];
+
+/// Transcriptions and translations.
+static HEARING: &[Rule] = &[
+    may("model", Text),
+    may("language", Text),
+    may("prompt", Text),
+    may("response_format", Of("whisper", &["json", "text", "srt", "verbose_json", "vtt"])),
+    may("temperature", Number(0.0, 1.0)),
+    may("stream", Flag),
+];
+
+static OCR: &[Rule] = &[must("document", Object), may("model", Text), may("stream", Flag)];
+
 static MODERATIONS: &[Rule] = &[
     must("input", TextOrArray(0, usize::MAX)),
     may("model", Of("text-moderation", &["text-moderation-stable", "text-moderation-latest"])),
@@ -231,6 +256,9 @@ pub(super) const fn of(operation: Operation) -> &'static [Rule] {
         Operation::Completions => COMPLETIONS,
         Operation::Embeddings => EMBEDDINGS,
         Operation::ImagesGenerate => IMAGES,
+        Operation::ImagesEdit | Operation::ImagesVary => PICTURES,
+        Operation::Transcription | Operation::Translation => HEARING,
+        Operation::Ocr => OCR,
         Operation::Speech => SPEECH,
         Operation::Rerank => RERANK,
         Operation::CreateBatch => CREATE_BATCH,
@@ -275,6 +303,23 @@ impl Rule {
             TextOrArray(min, max) => first == b'"' || (first == b'[' && (min..=max).contains(&items(raw, max))),
         };
         if ok { Ok(()) } else { Err(format!("`{}` {}", self.field, self.rule())) }
+    }
+
+    /// The same of a field of a form, which is text whatever it stands for.
+    pub(super) fn raw_of<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.shape {
+            // Some clients write booleans as their language does.
+            Flag => match text {
+                "True" => "true".into(),
+                "False" => "false".into(),
+                // What is no word of JSON is none of its booleans.
+                text if text.starts_with('n') => "0".into(),
+                text => text.into(),
+            },
+            Integer(..) | Number(..) if text.starts_with('n') => "-".into(),
+            Integer(..) | Number(..) => text.trim().into(),
+            _ => serde_json::to_string(text).unwrap_or_default().into(),
+        }
     }
 
     /// Whether [`Self::only_for`] may say anything.

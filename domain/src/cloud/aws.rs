@@ -65,6 +65,11 @@ pub(super) fn control_url(settings: &Settings) -> Result<String, Wrong> {
     url("bedrock", settings)
 }
 
+/// Where agents and their tools are, rerank among them.
+pub(super) fn agents_url(settings: &Settings) -> Result<String, Wrong> {
+    url("bedrock-agent-runtime", settings)
+}
+
 /// Where roles are assumed.
 pub(super) fn sts_url(region: &str) -> String {
     format!("https://sts.{region}.{}", domain(region))

@@ -32,7 +32,7 @@ pub fn price(usage: &Usage, card: Option<&PriceCard>, at: Timestamp) -> Option<N
 }
 
 /// Every class with what was used of it, each unit once.
-fn counts(usage: &Usage) -> [(PriceClass, u64); 20] {
+fn counts(usage: &Usage) -> [(PriceClass, u64); 21] {
     use PriceClass as C;
     let d = usage.detail;
     // A part is never more than what it is part of, whatever a provider says.
@@ -62,6 +62,7 @@ fn counts(usage: &Usage) -> [(PriceClass, u64); 20] {
         (C::SecondIn, d.millis_in.into()),
         (C::Character, d.characters.into()),
         (C::Page, d.pages.into()),
+        (C::PageAnnotated, d.pages_annotated.into()),
         (C::SearchUnit, d.search_units.into()),
         (C::WebSearch, d.web_searches.into()),
     ]

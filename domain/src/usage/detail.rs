@@ -38,6 +38,9 @@ pub struct UsageDetail {
     pub characters: u32,
     #[serde(skip_serializing_if = "is_none")]
     pub pages: u32,
+    /// Pages whose contents were told in a form of the client's.
+    #[serde(skip_serializing_if = "is_none")]
+    pub pages_annotated: u32,
     #[serde(skip_serializing_if = "is_none")]
     pub search_units: u32,
     #[serde(skip_serializing_if = "is_none")]
@@ -66,6 +69,7 @@ impl UsageDetail {
             millis_in: self.millis_in.min(DAY_MILLIS),
             characters: self.characters.min(DAY_MILLIS),
             pages: self.pages.min(MOST_UNITS),
+            pages_annotated: self.pages_annotated.min(MOST_UNITS),
             search_units: self.search_units.min(MOST_UNITS),
             web_searches: self.web_searches.min(MOST_UNITS),
             tier: ServiceTier::Standard,

@@ -45,7 +45,7 @@ impl AddPrefix {
                 _ => self.messages(body, root, "input"),
             },
             Shape::Completions => self.prompt(body, root.get("prompt")?),
-            Shape::Embeddings | Shape::Unknown | Shape::Opaque => None,
+            Shape::Embeddings | Shape::Area | Shape::Transcript | Shape::Unknown | Shape::Opaque => None,
         }
     }
 

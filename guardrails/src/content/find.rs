@@ -23,7 +23,7 @@ pub(super) struct Found {
 
 pub(super) fn find(body: &Bytes, shape: Shape, direction: Direction) -> Result<Found, &'static str> {
     let mut found = Found::default();
-    if shape == Shape::Opaque {
+    if shape == Shape::Opaque || (shape, direction) == (Shape::Transcript, Direction::Input) {
         return Ok(found);
     }
     let text = std::str::from_utf8(body).map_err(|_| "is no UTF-8")?;
@@ -42,12 +42,16 @@ pub(super) fn find(body: &Bytes, shape: Shape, direction: Direction) -> Result<F
             found.items(root, "input");
             found.variables(root);
         }
+        (Direction::Input, Shape::Area) => found.area(root),
         (Direction::Input, Shape::Unknown) => found.any_request(root),
         (Direction::Output, Shape::Chat | Shape::Completions) => found.choices(root),
         (Direction::Output, Shape::Messages) => found.blocks_of(root, Role::Assistant),
         (Direction::Output, Shape::Responses) => found.items(root, "output"),
+        (Direction::Output, Shape::Transcript) => found.read_out(root),
         (Direction::Output, Shape::Unknown) => found.any_answer(root),
-        (Direction::Output, Shape::Embeddings) | (_, Shape::Opaque) => {}
+        (Direction::Output, Shape::Embeddings | Shape::Area)
+        | (Direction::Input, Shape::Transcript)
+        | (_, Shape::Opaque) => {}
     }
     if found.too_many { Err("has too many texts to be looked through") } else { Ok(found) }
 }
@@ -234,6 +238,32 @@ impl Found {
             value.elements().for_each(|element| self.add(element, Role::User, Scan::Text));
         }
         self.message_ends(Role::User);
+    }
+
+    /// What is to be drawn, said, judged or looked for, and through what.
+    fn area(&mut self, root: Node<'_>) {
+        for value in ["prompt", "input", "query", "documents"].iter().flat_map(|key| root.all(key)) {
+            self.add(value, Role::User, Scan::Text);
+            self.add_all(value, "text", Role::User, Scan::Text);
+            for element in value.elements() {
+                self.add(element, Role::User, Scan::Text);
+                self.add_all(element, "text", Role::User, Scan::Text);
+            }
+        }
+        self.message_ends(Role::User);
+    }
+
+    /// Transcripts, and pages as they were read.
+    fn read_out(&mut self, root: Node<'_>) {
+        self.add_all(root, "text", Role::Assistant, Scan::Text);
+        for segment in root.all("segments").flat_map(Node::elements) {
+            self.add_all(segment, "text", Role::Assistant, Scan::Text);
+        }
+        for page in root.all("pages").flat_map(Node::elements) {
+            self.add_all(page, "markdown", Role::Assistant, Scan::Text);
+        }
+        self.add_all(root, "document_annotation", Role::Assistant, Scan::Text);
+        self.message_ends(Role::Assistant);
     }
 
     /// Items of Responses, in requests and in answers.

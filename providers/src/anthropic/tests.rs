@@ -97,6 +97,8 @@ fn call<'a>(body: &'a Bytes, strict: bool) -> Call<'a> {
         query: None,
         body,
         model: None,
+        form: None,
+        sound_ms: None,
         model_span: None,
         stream: false,
         wants_usage: false,

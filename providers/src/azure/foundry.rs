@@ -7,10 +7,11 @@ use crate::anthropic::Anthropic;
 use crate::compat::{Row, Serves, StreamUsage};
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
+use crate::shapes::{self, NativeShape};
 use bytes::Bytes;
 use gateway_domain::Operation::{
-    ChatCompletions, Completions, CreateBatch, CreateFinetune, Embeddings, ImagesEdit, ImagesGenerate, ListModels,
-    Realtime, Speech, Transcription, Translation, UploadFile,
+    ChatCompletions, Completions, CreateBatch, CreateFinetune, Embeddings, ImagesEdit, ImagesGenerate, ListModels, Ocr,
+    Realtime, Rerank, Speech, Transcription, Translation, UploadFile,
 };
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
@@ -24,6 +25,9 @@ const NAME: &str = "Azure AI Foundry";
 /// The version that a foundry's inference API wants to be named
 /// (<https://learn.microsoft.com/rest/api/aifoundry/modelinference/>).
 const VERSION: &str = "2024-05-01-preview";
+
+/// What makers of models serve in a foundry at paths of their own.
+const SHAPES: &[(Operation, &dyn NativeShape)] = &[(Rerank, &shapes::COHERE_RERANK), (Ocr, &shapes::OCR)];
 
 /// Azure's inference API: chat and embeddings in OpenAI's form, with the older name of the limit.
 static INFERENCE: Row = Row {
@@ -42,12 +46,14 @@ static INFERENCE: Row = Row {
         CreateFinetune,
         ListModels,
     ]),
+    shapes: SHAPES,
     old_limit: true,
     ..Row::speaking_chat(SLUG, NAME, AuthStyle::Bearer)
 };
 /// Told to refuse what the model does not know, it would refuse `stream_options`.
 static STRICT: Row = Row { stream_usage: StreamUsage::Unasked, ..INFERENCE };
-static OPENAI: Row = Row { serves: OPENAIS, developer: true, ..Row::speaking_chat(SLUG, NAME, AuthStyle::Bearer) };
+static OPENAI: Row =
+    Row { serves: OPENAIS, shapes: SHAPES, developer: true, ..Row::speaking_chat(SLUG, NAME, AuthStyle::Bearer) };
 
 static CLAUDE: ProviderInfo = ProviderInfo {
     slug: SLUG,
@@ -92,6 +98,18 @@ fn path(call: &Call<'_>) -> String {
         operation => operation.facts().base,
     };
     path_to(call, tail)
+}
+
+/// <https://learn.microsoft.com/azure/ai-foundry/foundry-models/how-to/use-foundry-models-mistral>; endpoints of single models
+/// have the maker's own path.
+fn path_of_maker(call: &Call<'_>) -> Option<String> {
+    let is_foundry = !foundry_path(call.settings).is_empty();
+    Some(match call.operation {
+        Ocr => "/providers/mistral/azure/ocr".to_owned(),
+        Rerank if is_foundry => "/providers/cohere/v2/rerank".to_owned(),
+        Rerank => "/v2/rerank".to_owned(),
+        _ => return None,
+    })
 }
 
 fn path_to(call: &Call<'_>, tail: &str) -> String {
@@ -161,6 +179,10 @@ impl Adapter for AzureAi {
         (&INFERENCE).response(call, body)
     }
 
+    fn media(&self, call: &Call<'_>) -> Option<&'static str> {
+        (&INFERENCE).media(call)
+    }
+
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
         (&INFERENCE).failure(call, status, body)
     }
@@ -175,7 +197,9 @@ fn untouched(call: &Call<'_>) -> Outgoing {
 }
 
 fn inference(row: &'static Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
-    let path = Some(path(&by_chat(row, call)));
+    let bare = call.model.and_then(|model| model.strip_prefix("cohere.")).filter(|_| call.operation == Rerank);
+    let call = &Call { model: bare.or(call.model), ..call.clone() };
+    let path = Some(path_of_maker(call).unwrap_or_else(|| path(&by_chat(row, call))));
     let mut out = row.request(&Call { query: None, ..call.clone() })?;
     if !is_openais(call.settings) && !is_aside(call.operation) {
         out.headers.extend(header("extra-parameters", call.settings.get("azure_extra_params").unwrap_or("drop")));
@@ -216,6 +240,10 @@ impl Adapter for OpenAis {
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         (&OPENAI).response(call, body)
+    }
+
+    fn media(&self, call: &Call<'_>) -> Option<&'static str> {
+        (&OPENAI).media(call)
     }
 
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {

@@ -82,6 +82,12 @@ impl<'c> Target<'c> {
     }
 }
 
+/// The call under the name of its deployment, by which it went up.
+fn deployed<'c>(call: &Call<'c>) -> Call<'c> {
+    let deployment = Target::of(call).ok().and_then(|target| target.deployment);
+    Call { model: deployment, ..call.clone() }
+}
+
 fn fitting(deployment: Option<&str>) -> Result<&str, Fault> {
     let refused = |field: &'static str, rule: &str| Fault::new(FaultKind::Refused, format!("{field} {rule}")).on(field);
     let name = deployment
@@ -145,11 +151,18 @@ impl Adapter for AzureOpenAi {
         (&OPEN).response(call, body)
     }
 
+    fn media(&self, call: &Call<'_>) -> Option<&'static str> {
+        (&OPEN).media(&deployed(call))
+    }
+
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
         (&OPEN).failure(call, status, body)
     }
 
     fn stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
-        (&OPEN).stream(call)
+        match call.operation {
+            Operation::Speech => (&OPEN).stream(&deployed(call)),
+            _ => (&OPEN).stream(call),
+        }
     }
 }

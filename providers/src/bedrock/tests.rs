@@ -82,6 +82,8 @@ fn call<'a>(body: &'a Bytes, operation: Operation, stream: bool) -> Call<'a> {
         query: None,
         body,
         model: Some("us.amazon.nova-pro-v1:0"),
+        form: None,
+        sound_ms: None,
         model_span: None,
         stream,
         wants_usage: false,

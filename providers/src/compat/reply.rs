@@ -1,5 +1,6 @@
 //! Whole answers of OpenAI-like providers: passed as they are once they are seen to be what was asked for.
 
+use super::sound;
 use crate::adapter::{Call, Failure, Reply};
 use crate::convert::steps::from_chat::ChatReader;
 use crate::edit;
@@ -10,7 +11,7 @@ use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
 use gateway_domain::usage::{PictureSize, UsageDetail};
-use gateway_domain::{AnswerForm, Dialect, Operation, Usage};
+use gateway_domain::{AnswerForm, Dialect, NanoUsd, Operation, Usage};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -56,28 +57,42 @@ fn common_reply(body: &Bytes) -> Option<Reply> {
 /// Images are counted, not read.
 #[derive(Deserialize)]
 struct Pictures<'a> {
+    #[serde(default)]
     data: Vec<IgnoredAny>,
+    usage: Option<OpenAiUsage>,
     #[serde(borrow)]
     quality: Option<Text<'a>>,
     #[serde(borrow)]
     size: Option<Text<'a>>,
 }
 
-impl Pictures<'_> {
-    fn usage(&self) -> Usage {
-        let (quality, size) = (self.quality.as_ref().map_or("", |q| &*q.0), self.size.as_ref().map_or("", |s| &*s.0));
-        let detail = UsageDetail { picture: PictureSize::named(quality, size), ..UsageDetail::default() };
-        Usage { images: self.data.len() as u64, detail, ..Usage::default() }
-    }
+/// What pictures are billed by: the tokens that were told, or else their number.
+pub(super) fn pictured(told: Option<OpenAiUsage>, count: u64, quality: &str, size: &str) -> Option<Usage> {
+    let detail = UsageDetail { picture: PictureSize::named(quality, size), ..UsageDetail::default() };
+    let counted = || (count > 0).then(|| Usage { images: count, detail, ..Usage::default() });
+    told.and_then(|usage| usage.of_pictures()).or_else(counted)
 }
 
 pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+    if matches!(call.operation, Operation::Transcription | Operation::Translation) {
+        return Ok(sound::transcript(call, body));
+    }
     let plain = matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
     let reply = match plain.then(|| common_reply(body)).flatten() {
         Some(reply) => reply,
         None => thorough_reply(slug, call.operation, body)?,
     };
-    Ok(Reply { usage: told(slug, reply.usage), ..reply })
+    let usage = if is_free(slug, call.operation) { Some(free()) } else { told(slug, reply.usage) };
+    Ok(Reply { usage, ..reply })
+}
+
+/// OpenAI takes nothing for moderations (<https://platform.openai.com/docs/guides/moderation>).
+fn is_free(slug: &str, operation: Operation) -> bool {
+    slug == "openai" && operation == Operation::Moderations
+}
+
+fn free() -> Usage {
+    Usage { detail: UsageDetail { told: Some(NanoUsd(0)), ..UsageDetail::default() }, ..Usage::default() }
 }
 
 fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Reply, Failure> {
@@ -107,8 +122,11 @@ fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Repl
     // A response that is told again was counted when it was made.
     let usage = usage_of(answer.usage).filter(|_| !operation.facts().about_kept_response);
     let mut usage = served(answer.service_tier.map(RawValue::get), usage);
-    if usage.is_none() && operation == Operation::ImagesGenerate {
-        usage = read::<Pictures<'_>>(body).map(|p| p.usage());
+    if matches!(operation, Operation::ImagesGenerate | Operation::ImagesEdit | Operation::ImagesVary) {
+        usage = read::<Pictures<'_>>(body).and_then(|p| {
+            let (quality, size) = (p.quality.as_ref().map_or("", |q| &*q.0), p.size.as_ref().map_or("", |s| &*s.0));
+            pictured(p.usage, p.data.len() as u64, quality, size)
+        });
     }
     Ok(Reply { body: body.clone(), usage, model: answer.model.map(|m| m.0.into_owned()) })
 }

@@ -1,7 +1,7 @@
 //! The body for an OpenAI-like provider: the client's own bytes, with the model changed and what the row asks for
 //! put in place. One change costs no copy; what a row cannot take is looked for before anything is parsed.
 
-use super::{Quirk, Row, StreamUsage, paths};
+use super::{Quirk, Row, StreamUsage, paths, sound};
 use crate::adapter::{Call, Outgoing, Pieces};
 use crate::edit::{self, Edit, Member};
 use crate::model;
@@ -11,10 +11,16 @@ use http::{HeaderName, HeaderValue};
 use memchr::memmem;
 use std::borrow::Cow;
 
+/// What OpenAI's contract takes where no model is named.
+const DEFAULT_MODERATION: &str = "text-moderation-latest";
+
 const ASK_USAGE: &str = r#","stream_options":{"include_usage":true}"#;
 
 pub(super) fn outgoing(row: &Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
     let path = paths::of(row, call)?;
+    if let Some(form) = call.form {
+        return sound::form(call, form, path);
+    }
     let mut adjusted = Vec::new();
     let body = body(row, call, &mut adjusted)?;
     Ok(Outgoing { path, headers: headers(row, call), body, adjusted })
@@ -31,6 +37,9 @@ fn headers(row: &Row, call: &Call<'_>) -> Vec<(HeaderName, HeaderValue)> {
 fn body(row: &Row, call: &Call<'_>, adjusted: &mut Vec<&'static str>) -> Result<Pieces, Fault> {
     if call.body.is_empty() {
         return Ok(Pieces::One(Bytes::new()));
+    }
+    if sound::speaks_in_events(row, call) {
+        return sound::asking_for_events(call);
     }
     let model = new_model(row, call)?;
     let streams = call.stream && matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
@@ -58,7 +67,9 @@ fn mentions(body: &[u8], field: &str) -> bool {
 
 /// The JSON of the model to ask for, when the body names another.
 fn new_model(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
-    let model = call.model.map(|m| if row.has(Quirk::TenantInPath) { paths::base_model(m).1 } else { m });
+    let unnamed = call.operation == Operation::Moderations && row.info.slug == "openai";
+    let model = call.model.or(unnamed.then_some(DEFAULT_MODERATION));
+    let model = model.map(|m| if row.has(Quirk::TenantInPath) { paths::base_model(m).1 } else { m });
     model::changed(call, model)
 }
 

@@ -9,7 +9,8 @@ use AuthStyle::{Bearer, BearerIn, Header, Scheme};
 use ahash::AHashMap;
 use gateway_domain::Operation::{
     self, ChatCompletions, Completions, CountTokens, CreateBatch, CreateFinetune, Embeddings, ImagesEdit,
-    ImagesGenerate, ListModels, Messages, Realtime, Responses, Speech, Transcription, Translation, UploadFile,
+    ImagesGenerate, ImagesVary, ListModels, Messages, Moderations, Ocr, Realtime, Rerank, Responses, Speech,
+    Transcription, Translation, UploadFile,
 };
 use gateway_domain::catalog::AuthStyle;
 use std::sync::LazyLock;
@@ -25,6 +26,7 @@ const CMPL: Serves = Serves::of(&[Completions]);
 const EMB: Serves = Serves::of(&[Embeddings]);
 const IMG: Serves = Serves::of(&[ImagesGenerate]);
 const IMG_EDIT: Serves = Serves::of(&[ImagesEdit]);
+const IMG_VARY: Serves = Serves::of(&[ImagesVary]);
 const TTS: Serves = Serves::of(&[Speech]);
 const STT: Serves = Serves::of(&[Transcription]);
 const STT_TR: Serves = Serves::of(&[Translation]);
@@ -161,21 +163,24 @@ pub(super) static MOCK: Row =
 pub(crate) static ROWS: &[&Row] = &[
     &MOCK,
     &full("openai", "OpenAI", "https://api.openai.com/v1",
-          &[CMPL, EMB, IMG, IMG_EDIT, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE]).knows_developer().quirk(Quirk::ResponsesOnly),
+          &[CMPL, EMB, IMG, IMG_EDIT, IMG_VARY, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE]).knows_developer().quirk(Quirk::ResponsesOnly),
     // The inference servers behind its router take OpenAI's stream_options.
     &Row { serves: CHAT.and(CMPL).and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
-           ..hosted("huggingface", "Hugging Face", Bearer) }.below("/v1").naming(Naming::Behind("models", &["v1", "pipeline"])),
+           ..hosted("huggingface", "Hugging Face", Bearer) }.below("/v1").naming(Naming::Behind("models", &["v1", "pipeline"])).shaped(&[(Rerank, &shapes::TEI)]),
     &plain("anyscale", "Anyscale", "https://api.endpoints.anyscale.com/v1", &[CMPL, EMB]),
     &proxied("palm", "Google PaLM (legacy)", "https://generativelanguage.googleapis.com/v1beta3", Header("x-goog-api-key"))
         .naming(Naming::Google),
     &plain("together-ai", "Together AI", "https://api.together.ai", &[CMPL, EMB, IMG, TTS, STT, STT_TR, FILES, BATCH]).below("/v1")
-        .shaped(&[(ImagesGenerate, &shapes::TOGETHER)]),
+        .shaped(&[(ImagesGenerate, &shapes::TOGETHER), (Rerank, &shapes::RERANK)]),
     // Answers 422 `extra_forbidden`; the last chunk of its streams has the usage anyway.
     // Its own SDK lists what it takes.
-    &plain("mistral-ai", "Mistral AI", "https://api.mistral.ai/v1", &[EMB, STT, RESP, FILES]).refuses_options()
+    &plain("mistral-ai", "Mistral AI", "https://api.mistral.ai/v1", &[EMB, RESP, FILES]).refuses_options()
+        .shaped(&[(Moderations, &shapes::MISTRAL_MODERATION), (Ocr, &shapes::OCR), (Speech, &shapes::MISTRAL_SPEAKS),
+                  (Transcription, &shapes::MISTRAL_HEARS)])
         .lacks(&["logit_bias", "user", "store", "verbosity", "safety_identifier", "prompt_cache_retention"])
         .renames(&[("seed", "random_seed")]),
-    &plain("deepinfra", "DeepInfra", "https://api.deepinfra.com/v1/openai", &[]).asked(),
+    &plain("deepinfra", "DeepInfra", "https://api.deepinfra.com", &[]).below("/v1/openai").asked()
+        .shaped(&[(Rerank, &shapes::DEEPINFRA_RERANK), (Transcription, &shapes::DEEPINFRA_HEARS)]),
     &plain("ncompass", "nCompass", "https://api.ncompass.tech/v1", &[]),
     &proxied("stability-ai", "Stability AI", "https://api.stability.ai", Bearer)
         .naming(Naming::Behind("generation", &["text-to-image", "image-to-image"]))
@@ -190,9 +195,9 @@ pub(crate) static ROWS: &[&Row] = &[
         .lacks(&["logit_bias", "logprobs", "top_logprobs"]),
     &proxied("segmind", "Segmind", "https://api.segmind.com/v1", Header("x-api-key")).naming(Naming::First)
         .shaped(&[(ImagesGenerate, &shapes::SEGMIND)]),
-    &full("jina", "Jina AI", "https://api.jina.ai/v1", &[]).only(&[Embeddings]),
+    &full("jina", "Jina AI", "https://api.jina.ai/v1", &[]).only(&[Embeddings]).shaped(&[(Rerank, &shapes::RERANK)]),
     &plain("fireworks-ai", "Fireworks AI", "https://api.fireworks.ai/inference/v1", &[CMPL, EMB])
-        .shaped(&[(ImagesGenerate, &shapes::FIREWORKS)]),
+        .shaped(&[(ImagesGenerate, &shapes::FIREWORKS), (Rerank, &shapes::FIREWORKS_RERANK)]),
     &plain("reka-ai", "Reka AI", "https://api.reka.ai", &[]).below("/v1").natively(Header("x-api-key")),
     // Who has a key of China's platform gives `https://api.moonshot.cn` as custom host.
     &plain("moonshot", "Moonshot AI", "https://api.moonshot.ai", &[]).below("/v1"),
@@ -207,18 +212,18 @@ pub(crate) static ROWS: &[&Row] = &[
         .quirk(Quirk::TenantInPath).naming(Naming::Behind("llms", &["v1", "generate", "generate_stream"])).only(&[ChatCompletions]),
     // Chat templates of models know no `developer`. A server that was started without a key takes any.
     &Row { serves: CHAT.and(CMPL).and(EMB).and(STT).and(STT_TR), stream_usage: StreamUsage::Asked,
-           ..hosted("vllm", "vLLM", Bearer) }.below("/v1"),
+           ..hosted("vllm", "vLLM", Bearer) }.below("/v1").shaped(&[(Rerank, &shapes::RERANK)]),
     // Its front end for OpenAI's clients: <https://docs.nvidia.com/deeplearning/triton-inference-server/>.
     &Row { serves: CHAT.and(CMPL), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("triton", "NVIDIA Triton", AuthStyle::None) }.below("/v1")
         .naming(Naming::Behind("models", &["versions", "infer", "generate", "generate_stream"])).quirk(Quirk::Generates),
-    &full("voyage", "Voyage AI", "https://api.voyageai.com/v1", &[]).only(&[Embeddings]),
+    &full("voyage", "Voyage AI", "https://api.voyageai.com/v1", &[]).only(&[Embeddings]).shaped(&[(Rerank, &shapes::VOYAGE)]),
     // Calls for an organisation go to a custom host, `https://models.github.ai/orgs/<organisation>`.
     &full("github", "GitHub Models", "https://models.github.ai", &[CMPL, EMB]).below("/inference")
         .sends(GITHUB).lists_at("/catalog/models"),
     &plain("deepbricks", "DeepBricks", "https://api.deepbricks.ai/v1", &[IMG]),
     &plain("siliconflow", "SiliconFlow", "https://api.siliconflow.cn/v1", &[EMB])
-        .shaped(&[(ImagesGenerate, &shapes::SILICONFLOW)]),
+        .shaped(&[(ImagesGenerate, &shapes::SILICONFLOW), (Rerank, &shapes::RERANK)]),
     &plain("cerebras", "Cerebras", "https://api.cerebras.ai/v1", &[]).asked().new_limit(),
     &full("inference-net", "Inference.net", "https://api.inference.net/v1", &[]),
     &plain("sambanova", "SambaNova", "https://api.sambanova.ai", &[]).below("/v1").asked(),
@@ -227,7 +232,7 @@ pub(crate) static ROWS: &[&Row] = &[
     &full("lambda", "Lambda", "https://api.lambda.ai/v1", &[CMPL]),
     &full("dashscope", "Alibaba DashScope", "https://dashscope-intl.aliyuncs.com", &[EMB]).below("/compatible-mode/v1").old_limit()
         .shaped(&[(ImagesGenerate, &shapes::DASHSCOPE)]),
-    &full("x-ai", "xAI", "https://api.x.ai/v1", &[CMPL, EMB, RESP, IMG, FILES, LIVE]),
+    &full("x-ai", "xAI", "https://api.x.ai/v1", &[CMPL, EMB, RESP, IMG, FILES, LIVE]).shaped(&[(Transcription, &shapes::XAI_HEARS)]),
     &hosted("qdrant", "Qdrant", BearerIn("api-key")),
     &full("nebius", "Nebius", "https://api.studio.nebius.ai/v1", &[EMB, CMPL]),
     &full("recraft-ai", "Recraft AI", "https://external.api.recraft.ai/v1", &[]).only(&[ImagesGenerate]),
@@ -262,7 +267,7 @@ pub(crate) static ROWS: &[&Row] = &[
            ..hosted("cortex", "Snowflake Cortex", AuthStyle::Snowflake) }.below("/api/v2/cortex/v1"),
     &Row { serves: Serves::of(&[ChatCompletions, Embeddings, Responses]), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("workers-ai", "Cloudflare Workers AI", Bearer) }.below("/v1")
-        .naming(Naming::Behind("run", &[])).shaped(&[(ImagesGenerate, &shapes::WORKERS_AI)]),
+        .naming(Naming::Behind("run", &[])).shaped(&[(ImagesGenerate, &shapes::WORKERS_AI), (Transcription, &shapes::WORKERS_HEAR)]),
     &Row { serves: Serves::of(&[ChatCompletions, Responses]), stream_usage: StreamUsage::Asked,
            ..hosted("oracle", "Oracle OCI Generative AI", Bearer) }.below("/20231130/actions/v1")
         .quirk(Quirk::Compartment),

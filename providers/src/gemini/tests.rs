@@ -52,6 +52,8 @@ fn call<'a>(body: &'a Bytes, stream: bool) -> Call<'a> {
         query: None,
         body,
         model: Some("gemini-2.5-flash"),
+        form: None,
+        sound_ms: None,
         model_span: None,
         stream,
         wants_usage: false,

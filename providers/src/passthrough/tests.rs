@@ -19,6 +19,8 @@ fn stream(slug: &str, operation: Operation, wants_usage: bool) -> Box<dyn Stream
         query: None,
         body: &Bytes::new(),
         model: None,
+        form: None,
+        sound_ms: None,
         model_span: None,
         stream: true,
         wants_usage,

@@ -1,10 +1,13 @@
 //! Token counts as providers report them, split into the disjoint classes of [`Usage`].
 //! OpenAI-like counts overlap (cached tokens are part of the prompt); Anthropic's input classes do not.
 
+mod areas;
 mod billed;
+mod cohere;
 mod shown;
 
 pub(crate) use billed::{served, told};
+pub(crate) use cohere::CohereUsage;
 pub(crate) use shown::{ChatUsage, MessageUsage, ResponseUsage};
 
 use super::members::{Members, Odd};
@@ -29,8 +32,11 @@ pub(crate) struct OpenAiUsage {
     #[serde(deserialize_with = "count")]
     total_tokens: Option<u64>,
     prompt_tokens_details: Option<Details>,
+    /// Transcriptions have the word in the singular.
+    #[serde(alias = "input_token_details")]
     input_tokens_details: Option<Details>,
     completion_tokens_details: Option<Details>,
+    #[serde(alias = "output_token_details")]
     output_tokens_details: Option<Details>,
     /// DeepSeek's name for cached prompt tokens.
     #[serde(deserialize_with = "count")]
@@ -69,6 +75,17 @@ struct Details {
     accepted_prediction_tokens: Option<u64>,
     #[serde(deserialize_with = "count")]
     rejected_prediction_tokens: Option<u64>,
+    /// What the cached tokens are of.
+    cached_tokens_details: Option<CachedDetails>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct CachedDetails {
+    #[serde(deserialize_with = "count")]
+    audio_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
+    image_tokens: Option<u64>,
 }
 
 impl Details {
@@ -88,6 +105,8 @@ impl Details {
             "image_tokens" => skim_count(&mut details.image_tokens, at),
             "accepted_prediction_tokens" => skim_count(&mut details.accepted_prediction_tokens, at),
             "rejected_prediction_tokens" => skim_count(&mut details.rejected_prediction_tokens, at),
+            // Rare, and read the thorough way.
+            "cached_tokens_details" => Err(Odd),
             _ => at.value().map(drop),
         })
     }
@@ -116,9 +135,11 @@ impl OpenAiUsage {
             "output_tokens" => &mut self.output_tokens,
             "total_tokens" => &mut self.total_tokens,
             "prompt_tokens_details" => return Details::skim(&mut self.prompt_tokens_details, at),
-            "input_tokens_details" => return Details::skim(&mut self.input_tokens_details, at),
+            "input_tokens_details" | "input_token_details" => return Details::skim(&mut self.input_tokens_details, at),
             "completion_tokens_details" => return Details::skim(&mut self.completion_tokens_details, at),
-            "output_tokens_details" => return Details::skim(&mut self.output_tokens_details, at),
+            "output_tokens_details" | "output_token_details" => {
+                return Details::skim(&mut self.output_tokens_details, at);
+            }
             "prompt_cache_hit_tokens" => &mut self.prompt_cache_hit_tokens,
             "cached_tokens" => &mut self.cached_tokens,
             "cache_read_input_tokens" => &mut self.cache_read_input_tokens,
@@ -154,7 +175,9 @@ impl OpenAiUsage {
         let cache_read = cached.or(self.prompt_cache_hit_tokens).or(self.cached_tokens).unwrap_or(0).min(prompt);
         let cache_write = into.cache_write_tokens.or(self.cache_creation_input_tokens).unwrap_or(0);
         let cache_write = cache_write.min(prompt - cache_read);
-        let audio_in = into.audio_tokens.unwrap_or(0).min(prompt - cache_read - cache_write);
+        let kept = into.cached_tokens_details.unwrap_or_default();
+        let (audio_kept, image_kept) = (kept.audio_tokens.unwrap_or(0), kept.image_tokens.unwrap_or(0));
+        let audio_in = into.audio_tokens.unwrap_or(0).saturating_sub(audio_kept).min(prompt - cache_read - cache_write);
 
         let reasoning = out.reasoning_tokens.unwrap_or(0);
         // xAI counts reasoning beside the completion: its total is the sum of three.
@@ -173,7 +196,9 @@ impl OpenAiUsage {
             images: 0,
             estimated: false,
             detail: UsageDetail {
-                image_in: small(into.image_tokens),
+                audio_cache_read: small(kept.audio_tokens),
+                image_cache_read: small(kept.image_tokens),
+                image_in: small(into.image_tokens.map(|tokens| tokens.saturating_sub(image_kept))),
                 image_out: small(out.image_tokens),
                 prediction_accepted: small(out.accepted_prediction_tokens),
                 prediction_rejected: small(out.rejected_prediction_tokens),
@@ -385,33 +410,6 @@ impl GeminiUsage {
             // Throughput that was bought before costs nothing by the token.
             Some(_) => ServiceTier::Unknown,
         }
-    }
-}
-
-/// `usage` of Cohere. What is billed is told apart from what the model read, which holds the templates too.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct CohereUsage {
-    billed_units: CohereTokens,
-    tokens: CohereTokens,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct CohereTokens {
-    #[serde(deserialize_with = "count")]
-    input_tokens: Option<u64>,
-    #[serde(deserialize_with = "count")]
-    output_tokens: Option<u64>,
-}
-
-impl CohereUsage {
-    /// `None` when nothing is counted.
-    pub(crate) fn split(&self) -> Option<Usage> {
-        let input = self.billed_units.input_tokens.or(self.tokens.input_tokens);
-        let output = self.billed_units.output_tokens.or(self.tokens.output_tokens);
-        input.or(output)?;
-        Some(Usage { input: input.unwrap_or(0), output: output.unwrap_or(0), ..Usage::default() })
     }
 }
 

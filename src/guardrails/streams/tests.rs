@@ -228,6 +228,8 @@ impl Stage {
             query: None,
             body: &body,
             model: Some(spoken.model),
+            form: None,
+            sound_ms: None,
             model_span: None,
             stream: true,
             wants_usage: true,

@@ -53,6 +53,10 @@ impl StreamTranslator for Accounted {
         self.translator.ending()
     }
 
+    fn tells_errors(&self) -> bool {
+        self.translator.tells_errors()
+    }
+
     fn said_chars(&self) -> u64 {
         self.translator.said_chars()
     }

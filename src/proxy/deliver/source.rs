@@ -129,7 +129,16 @@ impl Translated {
         Close::InBand(self.translator.abort(&failure))
     }
 
+    /// In the middle of what is no text nothing can be told.
+    fn cut(&mut self, why: &str) -> Close {
+        self.aborted = true;
+        Close::Cut(Fault::new(FaultKind::UpstreamBroken, why.to_owned()))
+    }
+
     fn abort(&mut self, failure: &Failure) -> Close {
+        if !self.translator.tells_errors() {
+            return self.cut(&failure.message);
+        }
         self.aborted = true;
         Close::InBand(self.translator.abort(failure))
     }
@@ -168,6 +177,7 @@ impl Source for Translated {
         }
         match self.finish() {
             Ok(tail) => Close::Clean(tail),
+            Err(_) if !self.translator.tells_errors() => self.cut("The provider's stream ended before it was complete"),
             Err(tail) => Close::InBand(self.cut_short(tail)),
         }
     }

@@ -233,7 +233,9 @@ impl<'a> Turn<'a, '_> {
         let operation = self.gate.request.ask.route.operation;
         // Events that pass through are judged by the texts in them; where nobody can read them they are judged as they are.
         let events = is_events(&answer).then(|| transcribed(operation, &answer.body, guarded)).flatten();
-        let subject = guarded.answering(events.unwrap_or_else(|| answer.body.clone()), guarded.shape);
+        let bare = bare_transcript(guarded.shape, &answer.body);
+        let seen = events.or_else(|| bare.clone()).unwrap_or_else(|| answer.body.clone());
+        let subject = guarded.answering(seen, guarded.shape);
         self.judge_beside(guarded, subject.clone(), attempt);
         if !guarded.decides_on_answers() {
             return Ok(softened(self.as_asked(resolved, answer), attempt));
@@ -258,7 +260,8 @@ impl<'a> Turn<'a, '_> {
         }
         if let Some(rewritten) = said.rewritten {
             // What was taken out of it is not kept for the record either.
-            (answer.body, answer.original) = (rewritten.body().clone(), Bytes::new());
+            let body = if bare.is_some() { bared(rewritten.body()) } else { rewritten.body().clone() };
+            (answer.body, answer.original) = (body, Bytes::new());
         }
         Ok(softened(self.as_asked(resolved, answer), attempt))
     }
@@ -377,8 +380,20 @@ pub(super) fn told_ahead(outcome: Outcome, resolved: &Resolved<'_>, request: &Re
     Outcome::Stream(stream)
 }
 
+/// A transcript that is text alone (plain, or subtitles), as the JSON that it would be otherwise.
+fn bare_transcript(shape: Shape, body: &Bytes) -> Option<Bytes> {
+    let text = std::str::from_utf8(body).ok().filter(|_| shape == Shape::Transcript)?;
+    (!text.trim_start().starts_with('{')).then(|| serde_json::json!({ "text": text }).to_string().into())
+}
+
+/// The text alone again.
+fn bared(body: &[u8]) -> Bytes {
+    let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    json["text"].as_str().unwrap_or_default().to_owned().into()
+}
+
 const fn answers_are_judged(shape: Shape) -> bool {
-    !matches!(shape, Shape::Embeddings | Shape::Opaque)
+    !matches!(shape, Shape::Embeddings | Shape::Area | Shape::Opaque)
 }
 
 fn set_type(answer: &mut WholeAnswer, media: &'static str) {

@@ -133,7 +133,9 @@ pub(crate) fn key(request: &Request, resolved: &Resolved<'_>, prepared: &Prepare
     let base = &*aim.base;
     key.flags(&[base.tls]).part(base.host.as_bytes()).part(&base.port.to_le_bytes()).part(base.path.as_bytes());
     key.part(prepared.out.path.as_deref().unwrap_or_default().as_bytes());
-    key.part(if route.raw { route.tail() } else { "" }.as_bytes());
+    // Of one operation that is asked for on two paths each has its own form.
+    let tells = route.raw || route.operation == Operation::Rerank;
+    key.part(if tells { route.tail() } else { "" }.as_bytes());
     key.part(route.query.as_deref().unwrap_or_default().as_bytes());
     key.part(aim.model.as_deref().unwrap_or_default().as_bytes());
     key.flags(&[call.stream, call.wants_usage, call.strict]);

@@ -88,6 +88,8 @@ impl Reader<'_> {
             && !translated
             && !media.is_empty()
             && !is_json(&media)
+            // What is text of a transcript tells how long that was.
+            && !media.starts_with(b"text/")
             && route.operation.facts().answer == AnswerForm::Sound
         {
             return self.pass(response);
@@ -252,7 +254,8 @@ impl Reader<'_> {
         let mut head = copy_head(response.head(), true);
         head.remove_header(&header::CONTENT_ENCODING);
         // However the provider frames its events, clients read server-sent ones.
-        let told = head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+        let media = self.resolved.aim.adapter.media(&self.resolved.call(self.request)).unwrap_or("text/event-stream");
+        let told = head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static(media));
         debug_assert!(told.is_ok(), "a constant header");
         let until = Instant::now() + self.delivery.settings.stream_hold;
         let translator = self.resolved.aim.adapter.stream(&self.resolved.call(self.request));

@@ -214,6 +214,9 @@ impl RecordBodies<'_> {
         if let Some(rewritten) = self.rewritten {
             return Body::of(rewritten);
         }
+        if content.form.is_some() {
+            return Body::unseen(content.bytes.len() as u64);
+        }
         if content.unread && content.bytes.is_empty() {
             return Body::unseen(self.session.body_bytes_read() as u64);
         }
@@ -227,7 +230,11 @@ impl RecordBodies<'_> {
         let (path, query) =
             head.path().split_once('?').map_or((head.path(), None), |(path, query)| (path, Some(query)));
         let mut body = Body::default();
-        sent.body.iter().for_each(|piece| body.add(piece));
+        match self.request.ask.content.form {
+            // Files of clients are not kept.
+            Some(_) => body = Body::unseen(sent.body.len() as u64),
+            None => sent.body.iter().for_each(|piece| body.add(piece)),
+        }
         Message {
             method: head.method().as_str().to_owned(),
             url: format!("{}://{host}{}", sent.scheme, mask::url(path, query)),

@@ -48,6 +48,7 @@ const PLAIN: UsageDetail = UsageDetail {
     millis_in: 0,
     characters: 0,
     pages: 0,
+    pages_annotated: 0,
     search_units: 0,
     web_searches: 0,
     picture: PictureSize { quality: crate::usage::PictureQuality::Default, width: 0, height: 0 },
@@ -80,6 +81,7 @@ fn each_class_has_a_rate_of_its_own() {
         (C::SecondIn, detail(UsageDetail { millis_in: 7_000, ..PLAIN }), 7),
         (C::Character, detail(UsageDetail { characters: 8, ..PLAIN }), 8),
         (C::Page, detail(UsageDetail { pages: 9, ..PLAIN }), 9),
+        (C::PageAnnotated, detail(UsageDetail { pages_annotated: 7, ..PLAIN }), 7),
         (C::SearchUnit, detail(UsageDetail { search_units: 2, ..PLAIN }), 2),
         (C::WebSearch, detail(UsageDetail { web_searches: 3, ..PLAIN }), 3),
     ];

@@ -232,6 +232,8 @@ mod tests {
             query: None,
             body: &body,
             model: Some("@cf/x/y"),
+            form: None,
+            sound_ms: None,
             model_span: None,
             stream: false,
             wants_usage: false,

@@ -16,6 +16,8 @@ fn request(body: &[u8]) -> Result<super::Translated, Fault> {
         query: None,
         body: &body,
         model: None,
+        form: None,
+        sound_ms: None,
         model_span: None,
         stream: false,
         wants_usage: false,

@@ -1,0 +1,214 @@
+//! Streams of pictures, of speech and of transcripts: events of data alone that pass as they are and end with one that tells
+//! the usage, with no mark behind it. Where speech was asked for in events only to learn what it cost, its sound is taken out
+//! of them.
+
+use super::reply::pictured;
+use super::sound;
+use crate::adapter::{Call, Ending, Failure, Progress, StreamTranslator};
+use crate::failure::{self, ProviderError};
+use crate::passthrough::{Grammar, Passthrough, Seen, Verdict};
+use crate::sse::{self, Framer};
+use crate::wire::usage::{OpenAiUsage, told};
+use crate::wire::{Text, read, speaks};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use gateway_domain::{Dialect, Operation, Usage};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+#[derive(Deserialize)]
+struct AreaEvent<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    audio: Option<Text<'a>>,
+    #[serde(borrow)]
+    quality: Option<Text<'a>>,
+    #[serde(borrow)]
+    size: Option<Text<'a>>,
+}
+
+impl AreaEvent<'_> {
+    fn usage(&self, slug: &str, operation: Operation) -> Option<Usage> {
+        let usage = self.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes()));
+        let text = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.0.to_string()).unwrap_or_default();
+        match operation {
+            Operation::ImagesGenerate | Operation::ImagesEdit | Operation::ImagesVary => {
+                told(slug, pictured(usage, 1, &text(&self.quality), &text(&self.size)))
+            }
+            Operation::Speech => told(slug, usage.and_then(|usage| usage.of_speech())),
+            _ => told(slug, usage.and_then(|usage| usage.split())),
+        }
+    }
+
+    /// The one that ends the stream.
+    fn ends(&self) -> bool {
+        let kind = self.kind.as_ref().map_or("", |kind| &*kind.0);
+        matches!(
+            kind,
+            "image_generation.completed" | "image_edit.completed" | "speech.audio.done" | "transcript.text.done"
+        )
+    }
+}
+
+/// How such streams are read.
+pub(crate) struct AreaGrammar {
+    slug: &'static str,
+    operation: Operation,
+    /// What was heard, where no event tells it.
+    heard: Option<Usage>,
+}
+
+impl AreaGrammar {
+    fn new(slug: &'static str, call: &Call<'_>) -> Self {
+        let hears = matches!(call.operation, Operation::Transcription | Operation::Translation);
+        Self { slug, operation: call.operation, heard: hears.then(|| sound::heard(call)).flatten() }
+    }
+
+    fn take(&self, event: &AreaEvent<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+        let kind = event.kind.as_ref().map_or("", |kind| &*kind.0);
+        if kind == "error" || speaks(event.error) {
+            let trouble = ProviderError::read(data).unwrap_or_default();
+            return Verdict::Fail(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi));
+        }
+        seen.begin();
+        if event.ends() {
+            // Several pictures have an end each.
+            let usage = event.usage(self.slug, self.operation);
+            seen.usage = match (seen.usage, usage) {
+                (Some(before), Some(usage)) if before.images > 0 => {
+                    Some(Usage { images: before.images + usage.images, ..usage })
+                }
+                (before, usage) => usage.or(before).or(self.heard),
+            };
+            seen.progress = Progress::Complete;
+        }
+        Verdict::Pass
+    }
+}
+
+impl Grammar for AreaGrammar {
+    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
+        let Some(data) = sse::data(event).filter(|data| !data.trim_ascii().is_empty()) else { return Verdict::Pass };
+        // Some servers end as chat does.
+        if data.trim_ascii() == b"[DONE]" {
+            seen.progress = Progress::Complete;
+            seen.usage = seen.usage.or(self.heard);
+            return Verdict::Pass;
+        }
+        match read::<AreaEvent<'_>>(&data) {
+            Some(event) => self.take(&event, &data, seen),
+            None if seen.quiet() && read::<IgnoredAny>(&data).is_none() => {
+                Verdict::Fail(failure::unreadable(self.slug, "an event of the stream", &data, Dialect::OpenAi))
+            }
+            None => Verdict::Pass,
+        }
+    }
+
+    fn error(&self, failure: &Failure) -> Bytes {
+        let t = ProviderError::read(&failure.body).unwrap_or_default();
+        let error = json!({ "message": t.message, "type": t.kind, "param": t.param, "code": t.code });
+        sse::event(Some("error"), json!({ "type": "error", "error": error }).to_string().as_bytes())
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::OpenAi
+    }
+}
+
+pub(crate) fn stream(slug: &'static str, call: &Call<'_>) -> Passthrough<AreaGrammar> {
+    Passthrough::new(slug, AreaGrammar::new(slug, call))
+}
+
+/// The sound of `speech.audio.delta` events, as bytes.
+pub(crate) struct SpokenBytes {
+    slug: &'static str,
+    framer: Framer,
+    seen: Seen,
+}
+
+impl SpokenBytes {
+    pub(crate) fn new(slug: &'static str) -> Self {
+        Self { slug, framer: Framer::default(), seen: Seen::new() }
+    }
+
+    fn read(&mut self, whole: &[u8]) -> Result<Bytes, Failure> {
+        let mut out = BytesMut::new();
+        for event in sse::events(whole) {
+            let Some(data) = sse::data(event).filter(|data| !data.trim_ascii().is_empty()) else { continue };
+            let unreadable = || failure::unreadable(self.slug, "an event of the stream", b"(sound)", Dialect::OpenAi);
+            if data.trim_ascii() == b"[DONE]" {
+                continue;
+            }
+            let event: AreaEvent<'_> = read(&data).ok_or_else(unreadable)?;
+            if speaks(event.error) {
+                let trouble = ProviderError::read(&data).unwrap_or_default();
+                return Err(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi));
+            }
+            if let Some(audio) = &event.audio {
+                let sound = STANDARD.decode(audio.0.as_bytes()).map_err(|_| unreadable())?;
+                out.extend_from_slice(&sound);
+                self.seen.begin();
+            }
+            if event.ends() {
+                self.seen.usage = event.usage(self.slug, Operation::Speech);
+                self.seen.progress = Progress::Complete;
+            }
+        }
+        Ok(out.freeze())
+    }
+}
+
+impl StreamTranslator for SpokenBytes {
+    fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
+        match self.framer.push(chunk) {
+            Ok(whole) => self.read(&whole),
+            Err(sse::TooLarge) => Err(failure::oversized(self.slug, Dialect::OpenAi)),
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        self.seen.progress
+    }
+
+    fn finish(&mut self) -> Bytes {
+        let last = self.framer.last(|data| read::<IgnoredAny>(data).is_some());
+        let last = last.map(|last| self.read(&last));
+        match last {
+            Some(Err(failure)) => {
+                self.seen.failed = Some(failure.message);
+                Bytes::new()
+            }
+            Some(Ok(bytes)) => bytes,
+            None => Bytes::new(),
+        }
+    }
+
+    /// Nothing can be said in the middle of a sound.
+    fn abort(&mut self, _failure: &Failure) -> Bytes {
+        Bytes::new()
+    }
+
+    fn tells_errors(&self) -> bool {
+        false
+    }
+
+    fn ending(&self) -> Ending {
+        self.seen.ending()
+    }
+
+    fn said_chars(&self) -> u64 {
+        0
+    }
+
+    fn held(&self) -> usize {
+        self.framer.held()
+    }
+}
