@@ -1,6 +1,7 @@
 //! What a check is: given content and facts it either has an outcome, or asks outside first. Checks hold no state and
 //! know neither sockets nor clocks; the engine keeps what they have heard.
 
+use crate::checks::Stepping;
 use crate::content::{Content, Joined, Rewrite, Selection};
 use crate::outside::{Answer, Ask, Failure};
 use crate::pattern::StepLimit;
@@ -222,6 +223,11 @@ pub(crate) trait Finder: Debug + Send + Sync {
     /// Whether a text that holds a match holds one whatever follows.
     fn settles(&self) -> bool {
         false
+    }
+
+    /// The same finds for a text that comes in pieces, byte by byte, where that can be had.
+    fn stepping(&self) -> Option<Arc<Stepping>> {
+        None
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) use case::is_cased;
 pub(crate) use counts::count;
 pub(crate) use patterns::redact_parts;
 pub(crate) use webhook::{forwarded, metadata_of};
+pub(crate) use words::Stepping;
 
 use crate::check::Judge;
 use crate::content::{Scope, Selection};

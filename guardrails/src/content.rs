@@ -11,7 +11,7 @@ pub(crate) use tape::{Kind, Node, Tape};
 
 use bytes::Bytes;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How a body is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Selection {
     }
 }
 
-/// A body, and what was found in it. Cheap to clone.
+/// A body, and what is found in it by the first that asks. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Content(Arc<Inner>);
 
@@ -114,6 +114,11 @@ struct Inner {
     body: Bytes,
     shape: Shape,
     direction: Direction,
+    looked: OnceLock<LookedThrough>,
+}
+
+#[derive(Debug)]
+struct LookedThrough {
     parts: Vec<Part>,
     /// The body is no JSON object, or too large to be looked through.
     unreadable: Option<&'static str>,
@@ -134,21 +139,19 @@ pub(crate) struct Joined {
 
 impl Content {
     pub fn new(body: Bytes, shape: Shape, direction: Direction) -> Self {
-        let found = find::find(&body, shape, direction);
-        let (parts, unreadable) = match found {
-            Ok(found) => (found, None),
-            Err(why) => (find::Found::default(), Some(why)),
-        };
-        Self(Arc::new(Inner {
-            body,
-            shape,
-            direction,
-            unreadable,
-            has_tool_calls: parts.has_tool_calls,
-            last: parts.last,
-            last_user: parts.last_user,
-            parts: parts.parts,
-        }))
+        Self(Arc::new(Inner { body, shape, direction, looked: OnceLock::new() }))
+    }
+
+    fn looked(&self) -> &LookedThrough {
+        let Inner { body, shape, direction, looked } = &*self.0;
+        looked.get_or_init(|| {
+            let (found, unreadable) = match find::find(body, *shape, *direction) {
+                Ok(found) => (found, None),
+                Err(why) => (find::Found::default(), Some(why)),
+            };
+            let find::Found { parts, has_tool_calls, last, last_user, .. } = found;
+            LookedThrough { parts, unreadable, has_tool_calls, last, last_user }
+        })
     }
 
     pub fn body(&self) -> &Bytes {
@@ -164,16 +167,16 @@ impl Content {
     }
 
     pub(crate) fn parts(&self) -> &[Part] {
-        &self.0.parts
+        &self.looked().parts
     }
 
     /// Why the body could not be looked through, which no check of text may pass over.
     pub(crate) fn unreadable(&self) -> Option<&'static str> {
-        self.0.unreadable
+        self.looked().unreadable
     }
 
     pub(crate) fn has_tool_calls(&self) -> bool {
-        self.0.has_tool_calls
+        self.looked().has_tool_calls
     }
 
     /// Whether rewriting is possible at all.
@@ -189,8 +192,8 @@ impl Content {
             return true;
         }
         match selection.scope {
-            Scope::LastMessage => Some(part.group) == self.0.last,
-            Scope::LastUserMessage => Some(part.group) == self.0.last_user,
+            Scope::LastMessage => Some(part.group) == self.looked().last,
+            Scope::LastUserMessage => Some(part.group) == self.looked().last_user,
             Scope::UserMessages => part.role == Role::User,
             Scope::AllMessages => true,
         }
@@ -198,7 +201,7 @@ impl Content {
 
     /// Positions of the chosen parts, in the order in which they stand.
     pub(crate) fn chosen(&self, selection: Selection) -> Vec<usize> {
-        let parts = self.0.parts.iter().enumerate();
+        let parts = self.looked().parts.iter().enumerate();
         parts.filter(|(_, p)| self.is_chosen(p, selection)).map(|(i, _)| i).collect()
     }
 
@@ -207,7 +210,7 @@ impl Content {
     pub(crate) fn joined(&self, selection: Selection) -> Vec<Joined> {
         let mut out: Vec<(u32, Joined)> = Vec::new();
         for at in self.chosen(selection) {
-            let part = &self.0.parts[at];
+            let part = &self.looked().parts[at];
             let group = if self.0.direction == Direction::Input { 0 } else { part.group };
             match out.iter_mut().find(|(g, _)| *g == group) {
                 Some((_, joined)) => {

@@ -3,6 +3,7 @@
 
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
+use crate::tap::TextPlace;
 use crate::tokens::{self, Said};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
@@ -194,6 +195,11 @@ pub trait StreamTranslator: Send {
     fn said_chars(&self) -> u64;
     /// Bytes of an event that has begun and not ended. Whoever feeds the stream counts them as held for its request.
     fn held(&self) -> usize;
+    /// Where texts stand in the bytes that the last push gave, in their order, as far as they are known without reading
+    /// them once more.
+    fn texts(&self) -> &[TextPlace] {
+        &[]
+    }
 }
 
 /// The key of whoever made the model, for a provider that passes calls on (Bytez).

@@ -4,11 +4,14 @@
 use crate::adapter::{Ending, Failure, Progress, StreamTranslator};
 use crate::failure;
 use crate::sse::{self, Framer};
+use crate::tap::TextPlace;
+use crate::tap::alike::Fit;
 use crate::tokens::Said;
 use crate::wire::read;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::{Dialect, Usage};
 use serde::de::IgnoredAny;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// What is known of a stream so far.
@@ -69,6 +72,10 @@ pub(crate) enum Verdict {
 /// How the events of one dialect are read.
 pub(crate) trait Grammar: Send {
     fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict;
+    /// The event that `bytes` begin with, where it differs from one that was read in its text alone: it passes.
+    fn skim<'e>(&mut self, _bytes: &'e [u8], _seen: &mut Seen) -> Option<Fit<'e>> {
+        None
+    }
     /// The event that tells a client of an error.
     fn error(&self, failure: &Failure) -> Bytes;
     fn dialect(&self) -> Dialect;
@@ -88,22 +95,36 @@ pub(crate) struct Passthrough<G> {
     grammar: G,
     framer: Framer,
     seen: Seen,
+    /// Of the last push.
+    texts: Vec<TextPlace>,
     /// Events of the push that ended in an error; they precede it when the client must be told after all.
     due: Bytes,
 }
 
 impl<G: Grammar> Passthrough<G> {
     pub(crate) fn new(slug: &'static str, grammar: G) -> Self {
-        Self { slug, grammar, framer: Framer::default(), seen: Seen::new(), due: Bytes::new() }
+        Self { slug, grammar, framer: Framer::default(), seen: Seen::new(), texts: Vec::new(), due: Bytes::new() }
     }
 
     fn read(&mut self, whole: &Bytes) -> Result<Bytes, Failure> {
         let mut out = Kept::of(whole);
         let mut at = 0;
-        for event in sse::events(whole) {
-            let range = at..at + event.len();
+        self.texts.clear();
+        while at < whole.len() {
+            let rest = &whole[at..];
+            if let Some(fit) = self.grammar.skim(rest, &mut self.seen) {
+                if let Cow::Borrowed(_) = fit.text {
+                    let from = out.len();
+                    let text = from + fit.inside.start..from + fit.inside.end;
+                    self.texts.push(TextPlace { lane: fit.lane, event: from..from + fit.length, text });
+                }
+                out.keep(at..at + fit.length);
+                at += fit.length;
+                continue;
+            }
+            let range = at..at + sse::event_len(rest).unwrap_or(rest.len());
             at = range.end;
-            match self.grammar.read(event, &mut self.seen) {
+            match self.grammar.read(&whole[range.clone()], &mut self.seen) {
                 Verdict::Pass => out.keep(range),
                 Verdict::Hide => {}
                 Verdict::Fail(failure) if self.seen.quiet() => {
@@ -172,6 +193,10 @@ impl<G: Grammar> StreamTranslator for Passthrough<G> {
     fn held(&self) -> usize {
         self.framer.held()
     }
+
+    fn texts(&self) -> &[TextPlace] {
+        &self.texts
+    }
 }
 
 /// Collects the ranges to pass on; ranges that touch stay one slice of the input.
@@ -184,6 +209,11 @@ struct Kept<'w> {
 impl<'w> Kept<'w> {
     fn of(whole: &'w Bytes) -> Self {
         Self { whole, run: 0..0, copied: BytesMut::new() }
+    }
+
+    /// Bytes that were kept so far.
+    fn len(&self) -> usize {
+        self.copied.len() + self.run.len()
     }
 
     fn keep(&mut self, range: Range<usize>) {

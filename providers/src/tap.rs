@@ -3,14 +3,14 @@
 //! sent, whichever provider said it and through whichever translation it came. An event that is like the one before it,
 //! but for its text, is not read anew. Knows no rule about texts.
 
-mod alike;
+pub(crate) mod alike;
 mod chat;
 mod json;
 mod messages;
 mod responses;
 
 use crate::sse;
-use alike::{Alike, Vary};
+use alike::{Shapes, Vary};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Operation;
 use std::borrow::Cow;
@@ -119,14 +119,19 @@ enum TapDialect {
     Responses(responses::TappedResponses),
 }
 
-/// Shapes of events that come again and again: one for each choice and kind of text.
-const MOST_ALIKE: usize = 4;
-
 #[derive(Debug)]
 pub struct Tap {
     dialect: TapDialect,
-    /// The last that fitted comes first.
-    alike: Vec<Alike>,
+    shapes: Shapes,
+}
+
+/// Where the only text of an event stands, told by the translator that gave the event and has read it already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextPlace {
+    pub lane: TextLane,
+    pub event: Range<usize>,
+    /// The inside of a JSON string without escapes: what stands there is what is read.
+    pub text: Range<usize>,
 }
 
 /// What stands next in a stream.
@@ -154,28 +159,32 @@ impl Tap {
             Operation::Responses => TapDialect::Responses(responses::TappedResponses::default()),
             _ => return None,
         };
-        Some(Self { dialect, alike: Vec::new() })
+        Some(Self { dialect, shapes: Shapes::default() })
     }
 
     /// The event at `at` of whole events, as a translator gives them, and where the next one begins.
     pub fn next<'e>(&mut self, events: &'e Bytes, at: usize) -> Result<(Heard<'e>, usize), Untappable> {
         let rest = &events[at..];
-        for place in 0..self.alike.len() {
-            let Some(fit) = self.alike[place].fit(rest) else { continue };
+        if let Some(fit) = self.shapes.fit(rest) {
             if let (Some(number), TapDialect::Responses(responses)) = (fit.number, &mut self.dialect) {
                 responses.counted(number);
             }
             let end = at + fit.length;
-            self.alike[..=place].rotate_right(1);
             return Ok((Heard::Text(HeardText { lane: fit.lane, text: fit.text, event: at..end }), end));
         }
         let length = sse::event_len(rest).unwrap_or(rest.len());
         let event = self.one(events.slice(at..at + length))?;
-        if let Some(alike) = Alike::of(&event) {
-            self.alike.truncate(MOST_ALIKE - 1);
-            self.alike.insert(0, alike);
-        }
+        self.shapes.learn(&event);
         Ok((Heard::Event(event), at + length))
+    }
+
+    /// What a translator tells of the event at `at`, as if it had been heard here. `None`: this one wants to hear it itself.
+    pub fn told<'e>(&self, events: &'e Bytes, at: usize, place: &TextPlace) -> Option<HeardText<'e>> {
+        let TapDialect::Chat(chunks) = &self.dialect else { return None };
+        let fits = place.event.start == at && place.event.end <= events.len() && chunks.knows(place.lane.choice);
+        let text = events.get(place.text.clone()).filter(|_| fits)?;
+        let text = std::str::from_utf8(text).ok()?;
+        Some(HeardText { lane: place.lane, text: Cow::Borrowed(text), event: place.event.clone() })
     }
 
     /// An event that was heard as a text before, with its places.
@@ -237,6 +246,17 @@ impl Tap {
         let name = if matches!(self.dialect, TapDialect::Chat(_)) { None } else { Some("hook_results") };
         sse::event(name, json.as_bytes())
     }
+}
+
+/// An event of a chat's or a completion's stream, read for its shape.
+pub(crate) fn chunk(event: &[u8]) -> Option<TappedEvent> {
+    let bytes = Bytes::copy_from_slice(event);
+    let Some(Cow::Borrowed(data)) = sse::data(&bytes) else { return None };
+    let data = std::str::from_utf8(data).ok()?;
+    let mut tapped = TappedEvent { bytes: bytes.clone(), ..TappedEvent::default() };
+    let places = json::EventPlaces { start: bytes.as_ptr() as usize };
+    chat::TappedChunks::default().read(data, places, &mut tapped)?;
+    Some(tapped)
 }
 
 fn name(event: &[u8]) -> Option<String> {

@@ -2,11 +2,13 @@
 //! in their order and with what was taken out of them gone. Knows neither provider nor client; whoever feeds it does.
 
 mod held;
+mod outbox;
 mod transcript;
 
 pub(crate) use held::{HeldEvents, transcribed};
 pub(crate) use transcript::Transcript;
 
+use self::outbox::Outbox;
 use super::room::GrowingRoom;
 use super::{Guardrails, HookNotes, OutsideAnswers, TargetGuards, drive};
 use crate::clock;
@@ -18,7 +20,7 @@ use gateway_domain::{Operation, Timestamp};
 use gateway_guardrails::outside::Answer;
 use gateway_guardrails::stream::{Guard, LaneId, LaneKind, MOST_HOLD, Piece, Released};
 use gateway_guardrails::{Direction, Guardrail, HookResults, Judged, Run, StreamMode, Subject, Timing, Verdict};
-use gateway_providers::tap::{Heard, HeardText, Tap, TappedEvent, TextKind, TextLane};
+use gateway_providers::tap::{Heard, HeardText, Tap, TappedEvent, TextKind, TextLane, TextPlace};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +75,7 @@ pub(crate) struct StreamJudge {
     transcript: Option<Transcript>,
     /// For what is kept of the answer, and for calls that are not whole.
     room: GrowingRoom,
-    out: BytesMut,
+    out: Outbox,
     /// What ends the answer; it leaves when all was judged.
     last: BytesMut,
     /// The client reads results inside its stream.
@@ -126,7 +128,7 @@ impl StreamJudge {
             is_told_lost: false,
             transcript: wants_whole.then(Transcript::default),
             room: GrowingRoom::new(&guarded.room),
-            out: BytesMut::new(),
+            out: Outbox::default(),
             last: BytesMut::new(),
             shows_results,
             has_text_left: false,
@@ -138,13 +140,19 @@ impl StreamJudge {
         })
     }
 
-    /// Takes whole events, as a translator gives them.
-    pub(crate) fn push(&mut self, events: &Bytes) {
+    /// Takes whole events, as a translator gives them, with what it tells of the texts in them.
+    pub(crate) fn push(&mut self, events: &Bytes, texts: &[TextPlace]) {
         if self.stop.is_some() || events.is_empty() {
             return;
         }
-        let (mut at, now) = (0, clock::now());
+        let (mut at, mut texts, now) = (0, texts.iter().peekable(), clock::now());
         while at < events.len() {
+            let place = texts.next_if(|place| place.event.start <= at);
+            if let Some(heard) = place.and_then(|place| self.tap.told(events, at, place)) {
+                at = heard.event.end;
+                self.hear(&heard, events, now);
+                continue;
+            }
             match self.tap.next(events, at) {
                 Ok((Heard::Text(heard), end)) => {
                     self.hear(&heard, events, now);
@@ -182,7 +190,7 @@ impl StreamJudge {
             }
             _ => {
                 self.has_text_left |= self.guard.is_none() || !heard.text.is_empty();
-                self.out.extend_from_slice(&events[heard.event.clone()]);
+                self.out.pass(events, heard.event.clone());
                 self.tell(heard.lane, &heard.text);
             }
         }
@@ -225,7 +233,7 @@ impl StreamJudge {
 
     /// What may leave now.
     pub(crate) fn take_out(&mut self) -> Bytes {
-        self.out.split().freeze()
+        self.out.take()
     }
 
     pub(crate) const fn stopped(&self) -> Option<CutOff> {
@@ -348,11 +356,10 @@ impl StreamJudge {
         if self.guard.is_none() {
             let HeldEvent { event, .. } = waiting;
             self.has_text_left |= !event.texts.is_empty() || event.is_last;
-            let place = if event.is_last { &mut self.last } else { &mut self.out };
-            return place.extend_from_slice(&event.bytes);
+            return self.leave(event.bytes, event.is_last);
         }
         if waiting.event.is_aside {
-            return self.out.extend_from_slice(&waiting.event.bytes);
+            return self.out.add(waiting.event.bytes);
         }
         if self.calls.is_empty() && !waiting.event.is_call {
             return self.judge(waiting);
@@ -485,7 +492,7 @@ impl StreamJudge {
             QueuedEvent::Event(held) => held,
             QueuedEvent::Text(queued) if !released.is_touched => {
                 self.has_text_left |= queued.says;
-                self.out.extend_from_slice(&queued.bytes);
+                self.out.add(queued.bytes);
                 return self.tell(queued.lane, &queued.text);
             }
             QueuedEvent::Text(QueuedText { bytes, .. }) => {
@@ -521,7 +528,11 @@ impl StreamJudge {
         }
         self.has_text_left |= says || event.is_last;
         let bytes = event.with_texts(texts.iter().map(Option::as_deref));
-        if event.is_last { self.last.extend_from_slice(&bytes) } else { self.out.extend_from_slice(&bytes) }
+        self.leave(bytes, event.is_last);
+    }
+
+    fn leave(&mut self, event: Bytes, is_last: bool) {
+        if is_last { self.last.extend_from_slice(&event) } else { self.out.add(event) }
     }
 
     /// Judges what is judged as a whole, once the rest was.
@@ -565,11 +576,9 @@ impl StreamJudge {
             && let Ok(results) = serde_json::to_string(&said.results)
         {
             let told = format!("{{\"hook_results\":{{\"after_request_hooks\":{results}}}}}");
-            let event = self.tap.aside(&told);
-            self.out.extend_from_slice(&event);
+            self.out.add(self.tap.aside(&told));
         }
-        let last = self.last.split();
-        self.out.unsplit(last);
+        self.out.add(self.last.split().freeze());
         self.said = said;
         self.is_over = true;
     }

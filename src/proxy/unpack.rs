@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use flate2::write::GzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use gateway_domain::Dialect;
+use gateway_providers::tap::TextPlace;
 use gateway_providers::{Ending, Failure, Progress, StreamTranslator};
 use http::{HeaderMap, header};
 use std::io::{self, Write};
@@ -300,6 +301,10 @@ impl StreamTranslator for UnpackedStream {
 
     fn held(&self) -> usize {
         self.translator.held()
+    }
+
+    fn texts(&self) -> &[TextPlace] {
+        self.translator.texts()
     }
 }
 

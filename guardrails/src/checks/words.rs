@@ -1,5 +1,9 @@
 //! `contains` and `endsWith`: words as they stand, found by one automaton for all of them.
 
+mod stepping;
+
+pub(crate) use stepping::Stepping;
+
 use super::{Made, selection};
 use crate::check::{Case, Finder, Judge, Outcome, Seen, Step, Streaming, each_text, excerpt};
 use crate::content::Selection;
@@ -23,6 +27,7 @@ pub(crate) struct WordFinder {
     sorted: Vec<String>,
     longest: usize,
     starts: Starts,
+    stepping: Option<Arc<Stepping>>,
 }
 
 /// Bytes that words begin with, one and two of them: most places of a text are none.
@@ -68,7 +73,8 @@ impl WordFinder {
         sorted.sort_unstable();
         let longest = words.iter().map(String::len).max().unwrap_or(0);
         let starts = Starts::of(&words);
-        Ok(Self { automaton, words, sorted, longest, starts })
+        let stepping = Stepping::new(&words).map(Arc::new);
+        Ok(Self { automaton, words, sorted, longest, starts, stepping })
     }
 
     /// Whether a word begins with this and goes on.
@@ -105,6 +111,10 @@ impl Finder for WordFinder {
 
     fn settles(&self) -> bool {
         true
+    }
+
+    fn stepping(&self) -> Option<Arc<Stepping>> {
+        self.stepping.clone()
     }
 }
 

@@ -3,6 +3,8 @@
 
 use super::redactor::{Decision, MOST_HELD, Scanner};
 use crate::check::{CheckError, Finder, Unit};
+use crate::checks::Stepping;
+use aho_corasick::automaton::StateID;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -77,9 +79,29 @@ struct Counting {
     in_word: bool,
 }
 
+/// How far a text was read that is forbidden words.
+#[derive(Debug)]
+struct Reading {
+    words: Arc<Stepping>,
+    state: StateID,
+    /// Bytes at its end that have not passed.
+    held: usize,
+}
+
+impl Reading {
+    /// How many bytes pass now; `None`: a word was found.
+    fn read(&mut self, text: &str, is_end: bool) -> Option<usize> {
+        self.state = self.words.step(self.state, text)?;
+        let waits = self.held + text.len();
+        self.held = if is_end { 0 } else { self.words.held(self.state).min(waits) };
+        Some(waits - self.held)
+    }
+}
+
 #[derive(Debug)]
 enum Work {
     Scan(Box<Scanner>),
+    Read(Reading),
     Count(Counting),
     Look,
     /// Text that is to be asked about, beginning with what was asked about before.
@@ -113,7 +135,10 @@ struct Stage {
 impl Stage {
     fn new(judging: &Judging, overlap: usize) -> Self {
         let work = match &judging.how {
-            How::Forbid(finder) => Work::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap, true))),
+            How::Forbid(finder) => match finder.stepping() {
+                Some(words) => Work::Read(Reading { state: words.start(), words, held: 0 }),
+                None => Work::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap, true))),
+            },
             How::Redact(finder) => Work::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap, false))),
             How::AtMost { .. } => Work::Count(Counting::default()),
             How::Cased { .. } => Work::Look,
@@ -153,6 +178,7 @@ impl Stage {
                 let limit = |limit| Failed { at: self.judging.at, error: Some(CheckError::from(limit)) };
                 return scanner.forbid(text, is_end).map_err(limit)?.ok_or_else(|| self.fail(None));
             }
+            (Work::Read(reading), _) => return reading.read(text, is_end).ok_or_else(|| self.fail(None)),
             (Work::Count(counting), How::AtMost { unit, most }) => {
                 counting.add(*unit, text);
                 counting.count <= *most

@@ -7,6 +7,7 @@ use crate::answer::ResponseEvent;
 use crate::failure::ProviderError;
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
+use crate::tap::alike::Fit;
 use crate::translate::{EventError, Reader};
 use crate::wire::{Text, read};
 use bytes::Bytes;
@@ -70,6 +71,11 @@ impl Grammar for CheckedChunks {
             Some(trouble) => Verdict::Fail(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi)),
             None => self.chunks.read(event, seen),
         }
+    }
+
+    /// What is like an event that told of no trouble tells of none.
+    fn skim<'e>(&mut self, bytes: &'e [u8], seen: &mut Seen) -> Option<Fit<'e>> {
+        self.chunks.skim(bytes, seen)
     }
 
     fn error(&self, failure: &Failure) -> Bytes {

@@ -6,6 +6,8 @@ use crate::adapter::{Call, Failure, Progress};
 use crate::failure::{self, ProviderError};
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
+use crate::tap;
+use crate::tap::alike::{Fit, Shapes};
 use crate::tokens::Said;
 use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
@@ -106,11 +108,12 @@ pub(crate) struct ChunkGrammar {
     /// How many choices were asked for, and which of them have ended.
     choices: usize,
     finished: Vec<u64>,
+    shapes: Shapes,
 }
 
 impl ChunkGrammar {
     pub(crate) fn new(slug: &'static str, call: &Call<'_>) -> Self {
-        Self { slug, hide_usage: !call.wants_usage, choices: choices(call), finished: Vec::new() }
+        Self { slug, hide_usage: !call.wants_usage, choices: choices(call), finished: Vec::new(), shapes: Shapes::default() }
     }
 
     /// An event that changes nothing but the amount of text.
@@ -184,11 +187,24 @@ impl ChunkGrammar {
 
 impl Grammar for ChunkGrammar {
     fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
-        let verdict = if !seen.quiet() && Self::plain(event) { Verdict::Pass } else { self.study(event, seen) };
+        let is_plain = Self::plain(event);
+        let verdict = if !seen.quiet() && is_plain { Verdict::Pass } else { self.study(event, seen) };
         if !seen.quiet() && matches!(verdict, Verdict::Pass) {
             Self::hear(event, &mut seen.said);
+            if is_plain && self.shapes.may_learn() && let Some(event) = tap::chunk(event) {
+                self.shapes.learn(&event);
+            }
         }
         verdict
+    }
+
+    fn skim<'e>(&mut self, bytes: &'e [u8], seen: &mut Seen) -> Option<Fit<'e>> {
+        if seen.quiet() {
+            return None;
+        }
+        let fit = self.shapes.fit(bytes)?;
+        seen.said.push_escaped(&bytes[fit.inside.clone()], fit.text.chars().count() as u64);
+        Some(fit)
     }
 
     fn error(&self, failure: &Failure) -> Bytes {

@@ -1,5 +1,5 @@
-//! Events that differ in their text only: most of a stream. Such an event is compared with the last one that was read, and
-//! not read again; what is not alike to the last byte is. Knows no dialect.
+//! Events that differ in their text only: most of a stream. Such an event is compared with the last ones that were read,
+//! and not read again; what is not alike to the last byte is. Knows no dialect.
 
 use super::{TappedEvent, TextKind, TextLane};
 use memchr::memchr2;
@@ -21,9 +21,61 @@ enum Gap {
     Vary(Vary),
 }
 
+/// Shapes of events that come again and again: one for each choice and kind of text.
+const MOST_ALIKE: usize = 4;
+/// Events that may be read for their shape alone, ahead of those that a shape has saved the reading of.
+const AHEAD: u32 = 4;
+/// As many events that are not read are worth one that is.
+const WORTH: u32 = 8;
+
+/// The shapes that the events of one stream have had.
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    /// The last that fitted comes first.
+    alike: Vec<Alike>,
+    /// What of events may be spent on learning shapes, by whoever would not read them otherwise.
+    credit: u32,
+}
+
+impl Default for Shapes {
+    fn default() -> Self {
+        Self { alike: Vec::new(), credit: AHEAD * WORTH }
+    }
+}
+
+impl Shapes {
+    /// The event at the beginning of `bytes`, where it is like one that was read.
+    pub(crate) fn fit<'e>(&mut self, bytes: &'e [u8]) -> Option<Fit<'e>> {
+        for place in 0..self.alike.len() {
+            if let Some(fit) = self.alike[place].fit(bytes) {
+                if place > 0 {
+                    self.alike[..=place].rotate_right(1);
+                }
+                self.credit = (self.credit + 1).min(AHEAD * WORTH);
+                return Some(fit);
+            }
+        }
+        None
+    }
+
+    /// Whether an event may be read for its shape alone; each time counts.
+    pub(crate) fn may_learn(&mut self) -> bool {
+        let left = self.credit.checked_sub(WORTH);
+        self.credit = left.unwrap_or(self.credit);
+        left.is_some()
+    }
+
+    pub(crate) fn learn(&mut self, event: &TappedEvent) {
+        if let Some(alike) = Alike::of(event) {
+            self.alike.truncate(MOST_ALIKE - 1);
+            self.alike.insert(0, alike);
+        }
+    }
+}
+
 /// An event that was read, and the places in which others like it differ.
 #[derive(Debug)]
-pub(super) struct Alike {
+struct Alike {
     bytes: Vec<u8>,
     /// In their order; values with their quotes.
     gaps: Vec<(Range<usize>, Gap)>,
@@ -32,16 +84,18 @@ pub(super) struct Alike {
 
 /// An event that is like one that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fit<'e> {
-    pub(super) length: usize,
-    pub(super) lane: TextLane,
-    pub(super) text: Cow<'e, str>,
+pub(crate) struct Fit<'e> {
+    pub(crate) length: usize,
+    pub(crate) lane: TextLane,
+    pub(crate) text: Cow<'e, str>,
+    /// The text as it stands in the event, without its quotes.
+    pub(crate) inside: Range<usize>,
     pub(super) number: Option<u64>,
 }
 
 impl Alike {
     /// `None`: it says more than a piece of one text.
-    pub(super) fn of(event: &TappedEvent) -> Option<Self> {
+    fn of(event: &TappedEvent) -> Option<Self> {
         let [text] = event.texts.as_slice() else { return None };
         let is_plain = !text.is_echo
             && text.lane.kind != TextKind::Tool
@@ -59,9 +113,9 @@ impl Alike {
     }
 
     /// The event at the beginning of `bytes`, where it is like this one.
-    pub(super) fn fit<'e>(&self, bytes: &'e [u8]) -> Option<Fit<'e>> {
+    fn fit<'e>(&self, bytes: &'e [u8]) -> Option<Fit<'e>> {
         let (mut at, mut from) = (0, 0);
-        let (mut text, mut number) = (None, None);
+        let (mut text, mut inside, mut number) = (None, 0..0, None);
         for (span, gap) in &self.gaps {
             let fixed = &self.bytes[from..span.start];
             if !bytes.get(at..)?.starts_with(fixed) {
@@ -73,6 +127,7 @@ impl Alike {
                 Gap::Text => {
                     let length = string(value)?;
                     text = Some(read(&value[..length])?);
+                    inside = at + 1..at + length - 1;
                     length
                 }
                 Gap::Vary(Vary::Padding) => {
@@ -93,7 +148,7 @@ impl Alike {
         }
         let fixed = &self.bytes[from..];
         bytes.get(at..)?.starts_with(fixed).then_some(())?;
-        Some(Fit { length: at + fixed.len(), lane: self.lane, text: text?, number })
+        Some(Fit { length: at + fixed.len(), lane: self.lane, text: text?, inside, number })
     }
 }
 

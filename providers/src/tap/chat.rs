@@ -61,6 +61,11 @@ impl TappedChunks {
         Some(())
     }
 
+    /// Whether a choice was heard, and so would be ended by a refusal.
+    pub(super) fn knows(&self, choice: u32) -> bool {
+        self.head.is_some() && self.open.contains(&choice)
+    }
+
     pub(super) fn refuse(&mut self) -> Bytes {
         let mut out = BytesMut::new();
         for index in std::mem::take(&mut self.open) {

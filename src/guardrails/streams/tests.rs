@@ -244,14 +244,15 @@ impl Stage {
         let mut events = Vec::new();
         for piece in pieces {
             let translated = translator.push(piece.clone());
-            judge.push(&translated.unwrap_or_else(|e| panic!("{} {}: {e:?}", spoken.family, spoken.path)));
+            let translated = translated.unwrap_or_else(|e| panic!("{} {}: {e:?}", spoken.family, spoken.path));
+            judge.push(&translated, translator.texts());
             events.extend_from_slice(&judge.take_out());
             if judge.stopped().is_some() {
                 break;
             }
         }
         if judge.stopped().is_none() {
-            judge.push(&translator.finish());
+            judge.push(&translator.finish(), &[]);
             judge.end();
             events.extend_from_slice(&judge.take_out());
             assert!(translator.ending().complete, "{} {} was complete", spoken.family, spoken.path);

@@ -5,6 +5,7 @@ use super::outcome::failure_of;
 use crate::proxy::body::{Budget, Permit};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, FaultKind};
+use gateway_providers::tap::TextPlace;
 use gateway_providers::{Ending, Failure, Progress, StreamTranslator};
 use std::sync::Arc;
 
@@ -63,5 +64,9 @@ impl StreamTranslator for Accounted {
 
     fn held(&self) -> usize {
         self.translator.held()
+    }
+
+    fn texts(&self) -> &[TextPlace] {
+        self.translator.texts()
     }
 }

@@ -42,7 +42,7 @@ impl Translated {
     /// What was read of it before it was to be judged; `ended`: that was all.
     pub(crate) fn judge_first(&mut self, held: &Bytes, ended: bool) {
         if let Some(judge) = &mut self.judge {
-            judge.push(held);
+            judge.push(held, &[]);
             if ended {
                 judge.end();
             }
@@ -112,7 +112,7 @@ impl Translated {
         };
         let Some(received) = received.map_err(Break::Upstream)? else { return Ok(()) };
         let bytes = self.translator.push(received).map_err(|failure| Break::Failed(Box::new(failure)))?;
-        self.judge_first(&bytes, false);
+        judge.push(&bytes, self.translator.texts());
         Ok(())
     }
 
