@@ -31,7 +31,7 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0) {
-            Ok(t) => write!(f, "{}", t.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%S.%3fZ")),
+            Ok(t) => write!(f, "{t:.3}"),
             Err(_) => write!(f, "{}us", self.0),
         }
     }

@@ -28,7 +28,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
 /// Whether a raw JSON value says anything: null, empty strings, arrays and objects do not.
 pub(crate) fn speaks(raw: Option<&RawValue>) -> bool {
-    raw.is_some_and(|raw| !matches!(raw.get(), "null" | "\"\"" | "[]" | "{}" | "false"))
+    raw.is_some_and(|raw| says(raw.get()))
+}
+
+/// The same of a value's text.
+pub(crate) fn says(raw: &str) -> bool {
+    !matches!(raw, "null" | "\"\"" | "[]" | "{}" | "false")
 }
 
 /// Parses `json` into a borrowed type after checking that it is UTF-8.

@@ -3,6 +3,7 @@
 
 mod held;
 mod outbox;
+mod release;
 mod transcript;
 
 pub(crate) use held::{HeldEvents, transcribed};
@@ -18,9 +19,10 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use gateway_domain::{Operation, Timestamp};
 use gateway_guardrails::outside::Answer;
-use gateway_guardrails::stream::{Guard, LaneId, LaneKind, MOST_HOLD, Piece, Released};
+use gateway_guardrails::stream::{Guard, LaneId, LaneKind, MOST_HOLD, Piece};
 use gateway_guardrails::{Direction, Guardrail, HookResults, Judged, Run, StreamMode, Subject, Timing, Verdict};
 use gateway_providers::tap::{Heard, HeardText, Tap, TappedEvent, TextKind, TextLane, TextPlace};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,12 +31,14 @@ use std::time::Duration;
 enum QueuedEvent {
     /// Of one text, like many others: it is read only where something else is to stand in its place.
     Text(QueuedText),
-    Event(HeldEvent),
+    Event(Box<HeldEvent>),
 }
 
 #[derive(Debug)]
 struct QueuedText {
-    bytes: Bytes,
+    /// With what stood beside it.
+    events: Bytes,
+    event: Range<usize>,
     lane: TextLane,
     says: bool,
     /// Kept where it is told once more.
@@ -183,10 +187,12 @@ impl StreamJudge {
         let waits = self.guard.as_mut().and_then(|guard| guard.hear(lane(heard.lane), &heard.text, now));
         match (waits, &mut self.guard) {
             (Some(text), Some(guard)) => {
-                let bytes = events.slice(heard.event.clone());
                 let (says, kept) = (!heard.text.is_empty(), if self.tells_twice { &*heard.text } else { "" });
-                let queued = QueuedText { bytes, lane: heard.lane, says, text: kept.to_owned() };
+                let (events, event) = (events.clone(), heard.event.clone());
+                let queued = QueuedText { events, event, lane: heard.lane, says, text: kept.to_owned() };
                 guard.queue(QueuedEvent::Text(queued), text);
+                // What waited for this text leaves at once, so that little waits at any time.
+                self.release_ready();
             }
             _ => {
                 self.has_text_left |= self.guard.is_none() || !heard.text.is_empty();
@@ -444,7 +450,7 @@ impl StreamJudge {
         let pieces: Vec<Piece> =
             pieces.map(|(text, _)| Piece { lane: lane(text.lane), text: text.text.clone() }).collect();
         let closed = waiting.event.closed.clone();
-        guard.push(QueuedEvent::Event(waiting), pieces, now);
+        guard.push(QueuedEvent::Event(Box::new(waiting)), pieces, now);
         for closed in closed {
             for (known, _) in &self.told {
                 let same_choice = closed.choice.is_none_or(|choice| choice == known.choice);
@@ -468,9 +474,7 @@ impl StreamJudge {
         if let Some(stop) = guard.stop() {
             self.stop.get_or_insert(CutOff { softly: stop.soft_deny_200 });
         }
-        for released in guard.take() {
-            self.release(released);
-        }
+        self.release_ready();
         // What is told once more has to be there then.
         if self.told_bytes > 0 && self.stop.is_none() && !self.room.holds(self.kept_bytes() + self.call_bytes) {
             (self.told_bytes, self.tells_twice, self.is_told_lost) = (0, false, true);
@@ -485,54 +489,6 @@ impl StreamJudge {
             self.asked = FuturesUnordered::new();
             self.said = self.guard.take().map(|guard| guard.finish(clock::now()));
         }
-    }
-
-    fn release(&mut self, released: Released<QueuedEvent>) {
-        let held = match released.event {
-            QueuedEvent::Event(held) => held,
-            QueuedEvent::Text(queued) if !released.is_touched => {
-                self.has_text_left |= queued.says;
-                self.out.add(queued.bytes);
-                return self.tell(queued.lane, &queued.text);
-            }
-            QueuedEvent::Text(QueuedText { bytes, .. }) => {
-                // It was like one that was read, so that it can be.
-                let Ok(event) = self.tap.read_again(bytes) else { return };
-                HeldEvent { event, arguments: vec![None], judged: vec![true] }
-            }
-        };
-        self.release_read(held, released.texts);
-    }
-
-    fn release_read(&mut self, held: HeldEvent, texts: Vec<String>) {
-        let HeldEvent { event, arguments, judged } = held;
-        let mut pieces = texts.into_iter();
-        let mut texts: Vec<Option<String>> = Vec::with_capacity(event.texts.len());
-        for ((tapped, heard), arguments) in event.texts.iter().zip(&judged).zip(arguments) {
-            texts.push(match (heard, tapped.lane.kind) {
-                (true, TextKind::Tool) => arguments,
-                (true, _) => {
-                    let text = pieces.next().unwrap_or_default();
-                    self.tell(tapped.lane, &text);
-                    Some(text)
-                }
-                (false, _) if self.is_told_lost => None,
-                (false, _) => self.told.iter().find(|(lane, _)| *lane == tapped.lane).map(|(_, told)| told.clone()),
-            });
-        }
-        let now_says = |at: usize| texts[at].as_ref().map_or(!event.texts[at].text.is_empty(), |text| !text.is_empty());
-        let said = event.texts.iter().any(|text| !text.text.is_empty());
-        let says = (0..texts.len()).any(now_says);
-        if said && !says && !event.says_more {
-            return;
-        }
-        self.has_text_left |= says || event.is_last;
-        let bytes = event.with_texts(texts.iter().map(Option::as_deref));
-        self.leave(bytes, event.is_last);
-    }
-
-    fn leave(&mut self, event: Bytes, is_last: bool) {
-        if is_last { self.last.extend_from_slice(&event) } else { self.out.add(event) }
     }
 
     /// Judges what is judged as a whole, once the rest was.

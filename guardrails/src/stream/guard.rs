@@ -253,31 +253,33 @@ impl<E> Guard<E> {
 
     /// The events that may leave now. After a denial there are none.
     pub fn take(&mut self) -> Vec<Released<E>> {
-        let mut out = Vec::new();
+        std::iter::from_fn(|| self.take_next()).collect()
+    }
+
+    /// The next of them.
+    pub fn take_next(&mut self) -> Option<Released<E>> {
         if self.stop.is_some() {
             self.queue.clear();
-            return out;
+            return None;
         }
-        while let Some(first) = self.queue.front() {
-            let is_asked = first.calls.iter().all(|lane| self.lanes[*lane].is_ready(0));
-            if !is_asked || !first.pieces.as_slice().iter().all(|p| self.lanes[p.lane].is_ready(p.number)) {
-                break;
-            }
-            let Some(held) = self.queue.pop_front() else { break };
-            for lane in held.calls {
-                self.lanes[lane].take();
-            }
-            let had_text = held.pieces.as_slice().iter().any(|p| p.had_text);
-            let (mut texts, mut is_touched) = (Vec::new(), false);
-            for piece in held.pieces.as_slice() {
-                let taken = self.lanes[piece.lane].take();
-                is_touched |= taken.is_touched;
-                texts.extend(taken.text);
-            }
-            let is_emptied = had_text && !texts.is_empty() && texts.iter().all(String::is_empty);
-            out.push(Released { event: held.event, texts, is_touched, is_emptied });
+        let first = self.queue.front()?;
+        let is_asked = first.calls.iter().all(|lane| self.lanes[*lane].is_ready(0));
+        if !is_asked || !first.pieces.as_slice().iter().all(|p| self.lanes[p.lane].is_ready(p.number)) {
+            return None;
         }
-        out
+        let held = self.queue.pop_front()?;
+        for lane in held.calls {
+            self.lanes[lane].take();
+        }
+        let had_text = held.pieces.as_slice().iter().any(|p| p.had_text);
+        let (mut texts, mut is_touched) = (Vec::new(), false);
+        for piece in held.pieces.as_slice() {
+            let taken = self.lanes[piece.lane].take();
+            is_touched |= taken.is_touched;
+            texts.extend(taken.text);
+        }
+        let is_emptied = had_text && !texts.is_empty() && texts.iter().all(String::is_empty);
+        Some(Released { event: held.event, texts, is_touched, is_emptied })
     }
 
     /// No event waits.

@@ -3,19 +3,21 @@
 use super::json::{EventPlaces, JsonObject, elements, text};
 use super::{Closed, TappedEvent, TappedText, TextKind, TextLane, Vary};
 use crate::sse;
-use crate::wire::speaks;
+use crate::wire::says;
 use bytes::{Bytes, BytesMut};
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// Blocks of content beside the message's own are numbered from here.
 const BLOCKS: u32 = 16;
 
+/// A first chunk that is longer is not kept.
+const LONGEST_FIRST: usize = 16 * 1024;
+
 /// What a closing chunk repeats.
 #[derive(Debug, Default)]
 pub(super) struct TappedChunks {
-    /// `id`, `object`, `created` and `model` of the first chunk.
-    head: Option<Value>,
+    /// The first chunk of an answer, of which a refusal says `id`, `object`, `created` and `model` again.
+    first: Option<Box<str>>,
     /// What was heard may never leave, the end of a choice among it: all are ended by a refusal.
     open: Vec<u32>,
     is_text: bool,
@@ -30,10 +32,8 @@ struct ChunkReading<'a> {
 impl TappedChunks {
     pub(super) fn read(&mut self, data: &str, places: EventPlaces, tapped: &mut TappedEvent) -> Option<()> {
         let chunk = JsonObject::parse(data)?;
-        if self.head.is_none() && chunk.get("choices").is_some() {
-            let shared = ["id", "object", "created", "model"].into_iter();
-            let shared = shared.filter_map(|k| Some((k.to_owned(), serde_json::from_str(chunk.get(k)?.get()).ok()?)));
-            self.head = Some(Value::Object(shared.collect()));
+        if self.first.is_none() && data.len() <= LONGEST_FIRST && chunk.get("choices").is_some() {
+            self.first = Some(data.into());
         }
         let mut has_choices = false;
         for (key, value) in chunk.members() {
@@ -41,7 +41,7 @@ impl TappedChunks {
                 tapped.varies.push((places.of(value), Vary::Padding));
             }
             if key != "choices" {
-                tapped.says_more |= matches!(key, "usage" | "error") && speaks(Some(value));
+                tapped.says_more |= matches!(key, "usage" | "error") && says(value);
                 continue;
             }
             for raw in elements(value) {
@@ -63,13 +63,14 @@ impl TappedChunks {
 
     /// Whether a choice was heard, and so would be ended by a refusal.
     pub(super) fn knows(&self, choice: u32) -> bool {
-        self.head.is_some() && self.open.contains(&choice)
+        self.first.is_some() && self.open.contains(&choice)
     }
 
     pub(super) fn refuse(&mut self) -> Bytes {
         let mut out = BytesMut::new();
+        let head = self.first.as_deref().and_then(head).unwrap_or_else(|| json!({"object": "chat.completion.chunk"}));
         for index in std::mem::take(&mut self.open) {
-            let mut chunk = self.head.clone().unwrap_or_else(|| json!({"object": "chat.completion.chunk"}));
+            let mut chunk = head.clone();
             let mut choice = json!({"index": index, "logprobs": null, "finish_reason": "content_filter"});
             if self.is_text {
                 choice["text"] = "".into();
@@ -84,6 +85,15 @@ impl TappedChunks {
     }
 }
 
+/// What all chunks of an answer share.
+fn head(chunk: &str) -> Option<Value> {
+    let chunk = JsonObject::parse(chunk)?;
+    let shared = ["id", "object", "created", "model"].into_iter();
+    Some(Value::Object(
+        shared.filter_map(|k| Some((k.to_owned(), serde_json::from_str(chunk.get(k)?).ok()?))).collect(),
+    ))
+}
+
 impl ChunkReading<'_> {
     /// True: it has ended.
     fn choice(&mut self, choice: &JsonObject<'_>) -> bool {
@@ -92,10 +102,10 @@ impl ChunkReading<'_> {
             match key {
                 "delta" => self.delta(value),
                 "text" => self.add(value, TextKind::Text, 0),
-                "finish_reason" if speaks(Some(value)) => {
+                "finish_reason" if says(value) => {
                     (ended, self.tapped.says_more) = (true, true);
                 }
-                "logprobs" | "content_filter_offsets" if speaks(Some(value)) => {
+                "logprobs" | "content_filter_offsets" if says(value) => {
                     self.tapped.about.push((self.places.of(value), "null"));
                 }
                 _ => {}
@@ -104,7 +114,7 @@ impl ChunkReading<'_> {
         ended
     }
 
-    fn delta(&mut self, raw: &RawValue) {
+    fn delta(&mut self, raw: &str) {
         let Some(delta) = JsonObject::of(raw) else { return };
         for (key, value) in delta.members() {
             match key {
@@ -127,13 +137,13 @@ impl ChunkReading<'_> {
                     }
                 }
                 "content_blocks" => elements(value).into_iter().for_each(|block| self.block(block)),
-                "role" => self.tapped.says_more |= speaks(Some(value)),
+                "role" => self.tapped.says_more |= says(value),
                 _ => {}
             }
         }
     }
 
-    fn call(&mut self, raw: &RawValue) {
+    fn call(&mut self, raw: &str) {
         self.tapped.is_call = true;
         let Some(call) = JsonObject::of(raw) else { return };
         let index = call.number("index").unwrap_or(0);
@@ -149,14 +159,14 @@ impl ChunkReading<'_> {
         for (key, value) in function.members() {
             match key {
                 "arguments" | "input" => self.add(value, TextKind::Tool, index),
-                "name" => self.tapped.says_more |= speaks(Some(value)),
+                "name" => self.tapped.says_more |= says(value),
                 _ => {}
             }
         }
     }
 
     /// The same texts once more, in the form of blocks.
-    fn block(&mut self, raw: &RawValue) {
+    fn block(&mut self, raw: &str) {
         let Some(block) = JsonObject::of(raw) else { return };
         let part = BLOCKS + block.number("index").unwrap_or(0);
         let Some(delta) = block.object("delta") else { return };
@@ -170,7 +180,7 @@ impl ChunkReading<'_> {
         }
     }
 
-    fn add(&mut self, raw: &RawValue, kind: TextKind, part: u32) {
+    fn add(&mut self, raw: &str, kind: TextKind, part: u32) {
         if let Some(text) = text(raw) {
             let lane = TextLane { choice: self.choice, kind, part };
             self.tapped.texts.push(TappedText { lane, span: self.places.of(raw), text, is_echo: false });

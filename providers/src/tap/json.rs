@@ -1,6 +1,9 @@
-//! JSON as it stands in an event: members of objects with their places, each as often as it is written.
+//! JSON as it stands in an event: members of objects with their places, each as often as it is written. An event is
+//! checked to be JSON once; what lies in it is found by quotes and brackets alone.
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use crate::wire::Text;
+use crate::wire::members::{self, Members, Odd};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -14,31 +17,38 @@ pub(super) struct EventPlaces {
 
 impl EventPlaces {
     /// Of a value that was borrowed from the event.
-    pub(super) fn of(self, raw: &RawValue) -> Range<usize> {
-        let from = (raw.get().as_ptr() as usize).saturating_sub(self.start);
-        from..from + raw.get().len()
+    pub(super) fn of(self, raw: &str) -> Range<usize> {
+        let from = (raw.as_ptr() as usize).saturating_sub(self.start);
+        from..from + raw.len()
     }
 }
 
 /// The members of an object, in their order.
 #[derive(Debug)]
-pub(super) struct JsonObject<'j>(Vec<(Cow<'j, str>, &'j RawValue)>);
+pub(super) struct JsonObject<'j>(Vec<(Cow<'j, str>, &'j str)>);
 
 impl<'j> JsonObject<'j> {
+    /// `None`: it is no JSON, or no object.
     pub(super) fn parse(json: &'j str) -> Option<Self> {
-        serde_json::from_str(json).ok()
+        serde_json::from_str::<IgnoredAny>(json).ok()?;
+        Self::of(json.trim_ascii())
     }
 
-    pub(super) fn of(raw: &'j RawValue) -> Option<Self> {
-        if raw.get().starts_with('{') { Self::parse(raw.get()) } else { None }
+    /// A value of what was parsed.
+    pub(super) fn of(raw: &'j str) -> Option<Self> {
+        if !raw.starts_with('{') {
+            return None;
+        }
+        // Keys with escapes want a real parser.
+        all(raw).or_else(|Odd| serde_json::from_str::<EscapedMembers<'j>>(raw).map(|all| all.0)).ok().map(Self)
     }
 
-    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &'j RawValue)> {
+    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &'j str)> {
         self.0.iter().map(|(key, value)| (&**key, *value))
     }
 
     /// As readers mean it: the last of its name.
-    pub(super) fn get(&self, key: &str) -> Option<&'j RawValue> {
+    pub(super) fn get(&self, key: &str) -> Option<&'j str> {
         self.0.iter().rev().find(|(k, _)| k == key).map(|(_, value)| *value)
     }
 
@@ -51,15 +61,25 @@ impl<'j> JsonObject<'j> {
     }
 
     pub(super) fn number(&self, key: &str) -> Option<u32> {
-        self.get(key)?.get().parse().ok()
+        self.get(key)?.parse().ok()
     }
 }
 
-impl<'de> Deserialize<'de> for JsonObject<'de> {
+fn all(raw: &str) -> Result<Vec<(Cow<'_, str>, &str)>, Odd> {
+    let (mut found, mut members) = (Vec::with_capacity(8), Members::of(raw)?);
+    while let Some(key) = members.key()? {
+        found.push((Cow::Borrowed(key), members.value()?));
+    }
+    members.end().map(|()| found)
+}
+
+struct EscapedMembers<'j>(Vec<(Cow<'j, str>, &'j str)>);
+
+impl<'de> Deserialize<'de> for EscapedMembers<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct MembersVisitor;
         impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = JsonObject<'de>;
+            type Value = EscapedMembers<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -67,10 +87,10 @@ impl<'de> Deserialize<'de> for JsonObject<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut out = Vec::new();
-                while let Some(crate::wire::Text(key)) = map.next_key::<crate::wire::Text<'de>>()? {
-                    out.push((key, map.next_value::<&'de RawValue>()?));
+                while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+                    out.push((key, map.next_value::<&'de RawValue>()?.get()));
                 }
-                Ok(JsonObject(out))
+                Ok(EscapedMembers(out))
             }
         }
         deserializer.deserialize_map(MembersVisitor)
@@ -78,11 +98,11 @@ impl<'de> Deserialize<'de> for JsonObject<'de> {
 }
 
 /// The elements of an array; of anything else none.
-pub(super) fn elements(raw: &RawValue) -> Vec<&RawValue> {
-    if raw.get().starts_with('[') { serde_json::from_str(raw.get()).unwrap_or_default() } else { Vec::new() }
+pub(super) fn elements(raw: &str) -> Vec<&str> {
+    if raw.starts_with('[') { members::elements(raw).unwrap_or_default() } else { Vec::new() }
 }
 
 /// What a JSON string says.
-pub(super) fn text(raw: &RawValue) -> Option<String> {
-    if raw.get().starts_with('"') { serde_json::from_str(raw.get()).ok() } else { None }
+pub(super) fn text(raw: &str) -> Option<String> {
+    if raw.starts_with('"') { serde_json::from_str(raw).ok() } else { None }
 }

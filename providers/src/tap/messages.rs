@@ -5,7 +5,6 @@ use super::{Closed, TappedEvent, TappedText, TextKind, TextLane};
 use crate::sse;
 use bytes::{Bytes, BytesMut};
 use serde_json::json;
-use serde_json::value::RawValue;
 
 #[derive(Debug, Default)]
 pub(super) struct TappedMessages {
@@ -74,7 +73,7 @@ impl TappedMessages {
 }
 
 fn block(block: &JsonObject<'_>, index: u32, places: EventPlaces, tapped: &mut TappedEvent) {
-    let mut add = |raw: &RawValue, kind: TextKind| {
+    let mut add = |raw: &str, kind: TextKind| {
         if let Some(text) = text(raw) {
             let lane = TextLane { choice: 0, kind, part: index };
             tapped.texts.push(TappedText { lane, span: places.of(raw), text, is_echo: false });

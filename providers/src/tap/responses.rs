@@ -4,7 +4,6 @@ use super::json::{EventPlaces, JsonObject, elements, text};
 use super::{Closed, TappedEvent, TappedText, TextKind, TextLane, Vary};
 use crate::sse;
 use bytes::Bytes;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// Parts of one item.
@@ -40,7 +39,7 @@ impl TappedResponses {
         let item = event.number("output_index").unwrap_or(0) * PARTS;
         let part = event.number("content_index").or_else(|| event.number("summary_index")).unwrap_or(0);
         if let (true, Some(response)) = (self.response.is_none(), event.get("response")) {
-            self.response = serde_json::from_str(response.get()).ok();
+            self.response = serde_json::from_str(response).ok();
         }
         let is_delta = kind.ends_with(".delta");
         tapped.says_more = !is_delta;
@@ -119,7 +118,7 @@ impl TappedResponses {
 }
 
 impl ResponseReading<'_> {
-    fn item(&mut self, raw: &RawValue, place: u32) {
+    fn item(&mut self, raw: &str, place: u32) {
         let Some(item) = JsonObject::of(raw) else { return };
         let kind = item.text("type").unwrap_or_default();
         let is_call = kind.ends_with("_call");
@@ -143,7 +142,7 @@ impl ResponseReading<'_> {
         }
     }
 
-    fn part(&mut self, raw: &RawValue, place: u32) {
+    fn part(&mut self, raw: &str, place: u32) {
         let Some(part) = JsonObject::of(raw) else { return };
         let is_thought = part.text("type").as_deref() == Some("reasoning_text");
         for (key, value) in part.members() {
@@ -156,14 +155,14 @@ impl ResponseReading<'_> {
         }
     }
 
-    fn thought(&mut self, raw: &RawValue, place: u32) {
+    fn thought(&mut self, raw: &str, place: u32) {
         let Some(part) = JsonObject::of(raw) else { return };
         if let Some(value) = part.get("text") {
             self.add(value, TextKind::Reasoning, place);
         }
     }
 
-    fn add(&mut self, raw: &RawValue, kind: TextKind, part: u32) {
+    fn add(&mut self, raw: &str, kind: TextKind, part: u32) {
         if let Some(text) = text(raw) {
             let (lane, is_echo) = (TextLane { choice: 0, kind, part }, self.is_echo);
             self.tapped.texts.push(TappedText { lane, span: self.places.of(raw), text, is_echo });

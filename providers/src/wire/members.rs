@@ -103,6 +103,28 @@ impl<'j> Members<'j> {
     }
 }
 
+/// The elements of the array that `json` is.
+pub(crate) fn elements(json: &str) -> Result<Vec<&str>, Odd> {
+    let bytes = json.as_bytes();
+    let mut at = expect(bytes, 0, b'[').ok_or(Odd)?;
+    let mut found = Vec::new();
+    loop {
+        let byte = next(bytes, &mut at).ok_or(Odd)?;
+        if byte == b']' && found.is_empty() {
+            break;
+        }
+        let until = pass(bytes, at - 1)?;
+        found.push(&json[at - 1..until]);
+        at = until;
+        match next(bytes, &mut at).ok_or(Odd)? {
+            b',' => {}
+            b']' => break,
+            _ => return Err(Odd),
+        }
+    }
+    next(bytes, &mut at).map_or(Ok(found), |_| Err(Odd))
+}
+
 /// The next byte that is no space; `at` is behind it then.
 #[inline]
 fn next(json: &[u8], at: &mut usize) -> Option<u8> {
@@ -220,6 +242,22 @@ mod tests {
         ];
         for json in cases {
             assert_eq!(all(json), Err(Odd), "{json}");
+        }
+    }
+
+    #[test]
+    fn elements_are_given_as_they_stand() {
+        for (json, found) in [
+            (" [] ", Ok(vec![])),
+            ("[ 1 ,\"],\", [2,[3]],{\"a\":[]} ]", Ok(vec!["1", "\"],\"", "[2,[3]]", "{\"a\":[]}"])),
+            ("[1", Err(Odd)),
+            ("[1,", Err(Odd)),
+            ("[1 2]", Err(Odd)),
+            ("[1]]", Err(Odd)),
+            ("[,1]", Err(Odd)),
+            ("{}", Err(Odd)),
+        ] {
+            assert_eq!(elements(json), found, "{json}");
         }
     }
 
