@@ -2,14 +2,14 @@
 //! in their order and with what was taken out of them gone. Knows neither provider nor client; whoever feeds it does.
 
 mod held;
-mod outbox;
+mod passed;
 mod release;
 mod transcript;
 
 pub(crate) use held::{HeldEvents, transcribed};
 pub(crate) use transcript::Transcript;
 
-use self::outbox::Outbox;
+use self::passed::PassedEvents;
 use super::room::GrowingRoom;
 use super::{Guardrails, HookNotes, OutsideAnswers, TargetGuards, drive};
 use crate::clock;
@@ -79,7 +79,7 @@ pub(crate) struct StreamJudge {
     transcript: Option<Transcript>,
     /// For what is kept of the answer, and for calls that are not whole.
     room: GrowingRoom,
-    out: Outbox,
+    out: PassedEvents,
     /// What ends the answer; it leaves when all was judged.
     last: BytesMut,
     /// The client reads results inside its stream.
@@ -132,7 +132,7 @@ impl StreamJudge {
             is_told_lost: false,
             transcript: wants_whole.then(Transcript::default),
             room: GrowingRoom::new(&guarded.room),
-            out: Outbox::default(),
+            out: PassedEvents::default(),
             last: BytesMut::new(),
             shows_results,
             has_text_left: false,

@@ -113,7 +113,13 @@ pub(crate) struct ChunkGrammar {
 
 impl ChunkGrammar {
     pub(crate) fn new(slug: &'static str, call: &Call<'_>) -> Self {
-        Self { slug, hide_usage: !call.wants_usage, choices: choices(call), finished: Vec::new(), shapes: Shapes::default() }
+        Self {
+            slug,
+            hide_usage: !call.wants_usage,
+            choices: choices(call),
+            finished: Vec::new(),
+            shapes: Shapes::default(),
+        }
     }
 
     /// An event that changes nothing but the amount of text.
@@ -191,7 +197,10 @@ impl Grammar for ChunkGrammar {
         let verdict = if !seen.quiet() && is_plain { Verdict::Pass } else { self.study(event, seen) };
         if !seen.quiet() && matches!(verdict, Verdict::Pass) {
             Self::hear(event, &mut seen.said);
-            if is_plain && self.shapes.may_learn() && let Some(event) = tap::chunk(event) {
+            if is_plain
+                && self.shapes.may_learn()
+                && let Some(event) = tap::chunk(event)
+            {
                 self.shapes.learn(&event);
             }
         }

@@ -13,11 +13,11 @@ pub(crate) struct Stepping {
     table: DFA,
     start: StateID,
     /// How many bytes of a word have come in each state but the start, sorted.
-    depths: Vec<Depth>,
+    depths: Vec<StateDepth>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Depth {
+struct StateDepth {
     state: StateID,
     bytes: usize,
 }
@@ -37,7 +37,7 @@ impl Stepping {
             let mut state = start;
             for (at, byte) in word.bytes().enumerate() {
                 state = table.next_state(Anchored::No, state, byte);
-                depths.push(Depth { state, bytes: at + 1 });
+                depths.push(StateDepth { state, bytes: at + 1 });
             }
         }
         depths.sort_unstable();

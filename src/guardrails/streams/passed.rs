@@ -5,20 +5,20 @@ use bytes::{Bytes, BytesMut};
 use std::ops::Range;
 
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
+pub(crate) struct PassedEvents {
     /// Leaves first.
     copied: BytesMut,
     /// A part of the bytes that came, which nothing stands behind so far.
-    run: Option<Run>,
+    run: Option<PassingRun>,
 }
 
 #[derive(Debug)]
-struct Run {
+struct PassingRun {
     whole: Bytes,
     range: Range<usize>,
 }
 
-impl Outbox {
+impl PassedEvents {
     /// A part of bytes that came.
     pub(super) fn pass(&mut self, whole: &Bytes, range: Range<usize>) {
         if let Some(run) = &mut self.run
@@ -29,14 +29,14 @@ impl Outbox {
             return;
         }
         self.settle();
-        self.run = Some(Run { whole: whole.clone(), range });
+        self.run = Some(PassingRun { whole: whole.clone(), range });
     }
 
     pub(super) fn add(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             let range = 0..bytes.len();
             self.settle();
-            self.run = Some(Run { whole: bytes, range });
+            self.run = Some(PassingRun { whole: bytes, range });
         }
     }
 
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn what_passes_side_by_side_is_not_copied() {
         let whole = Bytes::from_static(b"one two three");
-        let mut out = Outbox::default();
+        let mut out = PassedEvents::default();
         out.pass(&whole, 0..4);
         out.pass(&whole, 4..8);
         let left = out.take();
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn everything_leaves_in_its_order() {
         let (one, two) = (Bytes::from_static(b"one two three"), Bytes::from_static(b"123456"));
-        let mut out = Outbox::default();
+        let mut out = PassedEvents::default();
         out.pass(&one, 0..3);
         out.pass(&one, 8..13);
         out.add(Bytes::new());
