@@ -1,0 +1,20 @@
+//! The Model Context Protocol as bytes in and bytes out: JSON-RPC envelopes, the protocol's versions in their two eras,
+//! event streams, names of merged servers, filters of lists, and sessions that any node can open. Holds no socket, no
+//! clock and no configuration; what it does not know in a message stays as it came, byte for byte.
+
+pub mod bridge;
+pub mod error;
+pub mod filter;
+pub mod header;
+pub mod message;
+pub mod names;
+pub mod object;
+pub mod session;
+pub mod sse;
+pub mod texts;
+pub mod version;
+
+pub use error::RpcError;
+pub use message::{BadMessage, RpcBody, RpcId, RpcMessage};
+pub use object::RawObject;
+pub use version::{Era, McpVersion};
