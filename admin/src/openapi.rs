@@ -87,8 +87,8 @@ fn operation(route: &Route) -> Value {
         .iter()
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
         .collect();
-    let plain = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
-    parameters.extend(route.query.iter().map(|name| parameters::of(name).unwrap_or_else(|| plain(name))));
+    let text = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
+    parameters.extend(route.query.iter().map(|name| parameters::of(name).unwrap_or_else(|| text(name))));
     let mut operation = json!({
         "operationId": format!("{}_{}", route.method.as_str().to_lowercase(), plain.join("_")),
         "tags": [tag],

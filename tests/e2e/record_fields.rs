@@ -194,9 +194,12 @@ async fn every_metric_of_the_table_is_counted() {
     for _ in 0..2 {
         gateway.chat().config(&config).json(&hello()).send().await.expect(200);
     }
+    // The second may be counted before the first, which went by another worker.
     let text = eventually("two requests in the metrics", || async {
         let text = gateway.metrics().await;
-        text.lines().any(|l| l.starts_with("request_count{") && l.contains("cacheStatus=\"hit\"")).then_some(text)
+        let all = METRICS.iter().all(|(name, kind)| text.contains(&format!("# TYPE {name} {kind}\n")));
+        let hit = text.lines().any(|l| l.starts_with("request_count{") && l.contains("cacheStatus=\"hit\""));
+        (all && hit).then_some(text)
     })
     .await;
     for (name, kind) in METRICS {
