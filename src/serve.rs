@@ -38,7 +38,7 @@ use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, idle};
 use crate::usage_checkpoint::UsageCheckpoint;
-use crate::writer::{RecordPath, Records, Writer};
+use crate::writer::{RecordPath, Records, WithOpinions, Writer};
 use boot::{AppPorts, Booted};
 use gateway_domain::Secret;
 use gateway_domain::counters::Counters;
@@ -286,7 +286,7 @@ fn start_writer(
     let way = RecordPath {
         journal,
         shipper,
-        store: booted.logs.clone(),
+        store: Arc::new(WithOpinions::new(booted.logs.clone(), Arc::new(booted.database.clone()))),
         ledger: Some(accounts.clone()),
         runtime: control.handle().clone(),
         metrics: metrics.clone(),

@@ -3,8 +3,11 @@
 //! takes them to the store.
 
 mod access;
+mod opinions;
 mod shipping;
 mod standing;
+
+pub(crate) use opinions::WithOpinions;
 
 use crate::health::{Degraded, HealthComponents};
 use crate::metrics::{Loss, Metrics};
@@ -186,6 +189,7 @@ impl Work {
     fn write(&mut self, batch: &mut [LogRecord]) {
         for record in batch.iter_mut() {
             record.cost = cost(record);
+            record.saved = saved(record);
             if let Some(bodies) = &mut record.bodies {
                 bodies.settle();
             }
@@ -228,11 +232,20 @@ impl Work {
     }
 }
 
+/// What a call that the cache answered would have cost.
+fn saved(record: &LogRecord) -> Option<NanoUsd> {
+    if record.cache == CacheStatus::Hit { listed(record) } else { None }
+}
+
 /// What the call cost; an answer from the cache was paid for by another.
 fn cost(record: &LogRecord) -> Option<NanoUsd> {
     if record.cache == CacheStatus::Hit {
         return Some(NanoUsd(0));
     }
+    listed(record)
+}
+
+fn listed(record: &LogRecord) -> Option<NanoUsd> {
     let usage = record.usage.as_ref()?;
     let public = || {
         let (provider, model) = (&*record.provider, &*record.model);

@@ -6,8 +6,8 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    ConfigStore, Directory, Doorkeeper, GuardrailTrials, History, Live, NodeRegistry, RecordQuery, Repricing,
-    Standings, Tokens, Vault,
+    ConfigStore, Directory, Doorkeeper, Feedbacks, GuardrailTrials, History, Live, NodeRegistry, RecordQuery,
+    RecordSums, Repricing, Standings, Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
@@ -124,6 +124,9 @@ pub struct App {
     pub directory: Arc<dyn Directory>,
     pub history: Arc<dyn History>,
     pub logs: Arc<dyn RecordQuery>,
+    /// Adds records up.
+    pub sums: Arc<dyn RecordSums>,
+    pub feedbacks: Arc<dyn Feedbacks>,
     pub repricing: Arc<dyn Repricing>,
     pub roster: Arc<dyn NodeRegistry>,
     /// Older request logs are not shown. 0 shows all.

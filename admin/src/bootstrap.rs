@@ -141,6 +141,7 @@ impl First {
             enforce_debug_log_setting: false,
             cache_max_age: None,
             managers_set_limits: false,
+            analytics_metadata_keys: BTreeSet::new(),
             known_routes_only: false,
             token_rules: Vec::new(),
             default_guardrails: DefaultGuardrails::default(),

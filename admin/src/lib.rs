@@ -2,11 +2,13 @@
 //! policies, logs, health. Never pingora and never a concrete store: it is handed both ends.
 
 mod actor;
+mod analytics;
 mod app;
 mod audit;
 mod bootstrap;
 mod change;
 mod contract;
+mod feedback;
 mod grant;
 mod input;
 mod logs;

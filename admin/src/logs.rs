@@ -1,11 +1,12 @@
 //! Request logs as admins read them: the list with its filters, and one record. Read only.
 
-mod filter;
+pub(crate) mod filter;
 mod view;
 
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
-use gateway_domain::record::LogQuery;
+use gateway_domain::feedback::{FeedbackQuery, MOST_OF_TRACE};
+use gateway_domain::record::{LogCursor, LogQuery, LogRecord};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
 use http::Method;
@@ -28,7 +29,9 @@ pub(crate) fn routes() -> Vec<Route> {
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let Some(query) = filter::read(&call)? else {
-        return Ok(Reply::json(json!({"object": "list", "total": 0, "data": [], "partial": false})));
+        return Ok(Reply::json(
+            json!({"object": "list", "total": 0, "data": [], "partial": false, "next_cursor": null}),
+        ));
     };
     let query = LogQuery { most_bytes: Some(MOST_SHOWN), ..query };
     let page = call.app.logs.query(&query).await?;
@@ -42,7 +45,15 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let snapshot = call.snapshot();
     let reader = reader(&call, &snapshot);
     let data: Vec<Value> = page.rows.iter().map(|r| view::record(r, &reader)).collect();
-    let mut list = json!({"object": "list", "total": page.total, "data": data, "partial": !page.missing.is_empty()});
+    let full = !page.rows.is_empty() && page.rows.len() as u64 == query.page_size;
+    let next = page.rows.last().filter(|_| full).map(|r| LogCursor { created_at: r.created_at, id: r.id }.to_string());
+    let partial = !page.missing.is_empty();
+    let mut list =
+        json!({"object": "list", "total": page.total, "data": data, "partial": partial, "next_cursor": next});
+    if query.cursor.is_some() {
+        // Nobody counted.
+        list["total"] = Value::Null;
+    }
     if !page.missing.is_empty() {
         list["missing"] = json!(page.missing);
     }
@@ -58,7 +69,22 @@ async fn get(call: Call) -> Result<Reply, Problem> {
     let found = found.filter(|r| call.actor.sees_all || r.owner == call.actor.user);
     let record = found.ok_or_else(|| missing("log"))?;
     let snapshot = call.snapshot();
-    Ok(Reply::json(view::record(&record, &reader(&call, &snapshot))))
+    let mut shown = view::record(&record, &reader(&call, &snapshot));
+    shown["feedback"] = Value::Array(feedback(&call, &record).await?);
+    Ok(Reply::json(shown))
+}
+
+/// What was said of the call's trace, the newest first.
+async fn feedback(call: &Call, record: &LogRecord) -> Result<Vec<Value>, Problem> {
+    let query = FeedbackQuery {
+        org: Some(record.org),
+        workspaces: vec![record.workspace],
+        trace_ids: vec![record.trace_id.to_string()],
+        most: MOST_OF_TRACE,
+        ..FeedbackQuery::default()
+    };
+    let found = call.app.feedbacks.feedbacks(&query).await?;
+    Ok(found.iter().map(|told| view::feedback(told, call.actor.sees_metadata)).collect())
 }
 
 fn reader<'a>(call: &'a Call, snapshot: &'a Snapshot) -> view::Reader<'a> {

@@ -145,8 +145,8 @@ mod tests {
     fn each_change_has_a_subject_and_an_action() {
         for route in table().iter().filter(|r| r.method != Method::GET) {
             let Gate::Scopes(scopes, _) = &route.gate else { continue };
-            if route.path.ends_with("/invoke") {
-                assert!(subject(route.path).is_none(), "it changes nothing");
+            if route.path.ends_with("/invoke") || route.path.starts_with("/feedback") {
+                assert!(subject(route.path).is_none(), "it changes nothing that is configured");
                 continue;
             }
             assert!(subject(route.path).is_some(), "{}", route.path);

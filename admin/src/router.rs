@@ -8,7 +8,7 @@ use crate::input::{Query, Variable, is_nul};
 use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_route, unreadable, wrong_method};
 use crate::refusal::{Attempt, Refusals};
 use crate::route::{Call, Gate, Place, Reply, Route, Visit, stamp};
-use crate::{audit, logs, nodes, openapi, prices, public, resource};
+use crate::{analytics, audit, feedback, logs, nodes, openapi, prices, public, resource};
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
@@ -48,7 +48,9 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::member::routes(),
         resource::user::routes(),
         resource::invite::routes(),
+        analytics::routes(),
         logs::routes(),
+        feedback::routes(),
         audit::routes(),
         nodes::routes(),
         prices::routes(),

@@ -1,6 +1,7 @@
 //! The nouns of the gateway: ids, resources, snapshot, call, usage, money, record, fault, and the ports.
 //! Floor 0: knows no runtime, no network, no database and no clock; time, dice and ids are arguments.
 
+pub mod analytics;
 pub mod bounds;
 pub mod catalog;
 pub mod cloud;
@@ -8,6 +9,7 @@ pub mod config;
 pub mod counters;
 pub mod egress;
 pub mod fault;
+pub mod feedback;
 pub mod form;
 pub mod id;
 pub mod keys;

@@ -5,6 +5,7 @@ mod assignments;
 mod blobs;
 mod config;
 mod doorkeeper;
+mod feedbacks;
 mod jobs;
 mod nodes;
 mod outside;
@@ -20,12 +21,13 @@ pub use config::{
     Batch, Changes, ConfigStore, Decide, Directory, History, Live, Rejection, ResourceQuery, Revision, WriteError,
 };
 pub use doorkeeper::Doorkeeper;
+pub use feedbacks::{FeedbackKept, FeedbackPlace, Feedbacks};
 pub use jobs::{
     Enqueued, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob,
 };
 pub use nodes::NodeRegistry;
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideReply};
-pub use records::{Ledger, LogStore, RecordAppend, RecordQuery, Repricing, Retention};
+pub use records::{Ledger, LogStore, NamedMetadata, RecordAppend, RecordQuery, RecordSums, Repricing, Retention};
 pub use standings::{Entity, EntityQuery, Holder, Standings, Which};
 pub use tokens::Tokens;
 pub use trials::{GuardrailTrial, GuardrailTrials, TrialError, TrialSubject};

@@ -2,10 +2,12 @@
 //! Plain fields, filled on the way and moved out at the end.
 
 mod bodies;
+mod cursor;
 pub mod mask;
 mod trace;
 
 pub use bodies::{Bodies, Body, Held, Message};
+pub use cursor::LogCursor;
 pub use trace::{Parent, Trace};
 
 use crate::counters::Charge;
@@ -180,6 +182,8 @@ pub struct LogRecord {
     pub usage: Option<Usage>,
     /// Filled by the writer.
     pub cost: Option<NanoUsd>,
+    /// What an answer from the cache would have cost; filled by the writer too.
+    pub saved: Option<NanoUsd>,
     /// The price of this target where it is not what everybody pays; for the writer, not stored.
     pub card: Option<PriceCard>,
     pub timings: Timings,
@@ -244,7 +248,7 @@ pub struct Costed {
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {
     pub org: Option<OrgId>,
-    pub workspace: Option<WorkspaceId>,
+    pub workspaces: Vec<WorkspaceId>,
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
     pub trace_id: Option<String>,
@@ -257,6 +261,10 @@ pub struct LogQuery {
     pub operations: Vec<String>,
     pub min_tokens: Option<u64>,
     pub max_tokens: Option<u64>,
+    pub min_prompt_tokens: Option<u64>,
+    pub max_prompt_tokens: Option<u64>,
+    pub min_completion_tokens: Option<u64>,
+    pub max_completion_tokens: Option<u64>,
     pub min_cost: Option<NanoUsd>,
     pub max_cost: Option<NanoUsd>,
     /// Each pair must stand in the record's metadata.
@@ -264,11 +272,14 @@ pub struct LogQuery {
     /// Zero-based page and its size, at most 1,000.
     pub page: u64,
     pub page_size: u64,
+    /// Those behind this place, of which there are as many pages as one likes: none is counted, and `page` is of no
+    /// account.
+    pub cursor: Option<LogCursor>,
     /// Of what clients decide the length of in the records of a page: a page that has more is not read.
     pub most_bytes: Option<u64>,
 }
 
-/// `total` counts every match, not only this page.
+/// `total` counts every match, not only this page; behind a cursor it counts none.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
     pub total: u64,

@@ -110,6 +110,7 @@ pub(crate) fn of(
         strategy: routing.map_or("", |r| r.plan.config().strategy()),
         usage: None,
         cost: None,
+        saved: None,
         card: info.and_then(|f| f.card.clone()),
         timings: Timings {
             total_us,

@@ -11,14 +11,17 @@ use crate::strangers::Strangers;
 use crate::usage_checkpoint::UsageCheckpoint;
 use gateway_admin::{App, Quotas, Status};
 use gateway_domain::egress::Trusted;
+use gateway_domain::id::OrgId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    BlobBounds, Changes, ConfigStore, Doorkeeper, Live as _, LogStore, Revision, Standings, Tokens, Vault,
+    BlobBounds, Changes, ConfigStore, Doorkeeper, Live as _, LogStore, NamedMetadata, Revision, Standings, Tokens,
+    Vault,
 };
 use gateway_store::{
     Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, RowBlobs,
     SealingVault,
 };
+use smol_str::SmolStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -90,7 +93,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         Some(Arc::new(LastGood::open(&path, &*vault).await.map_err(|e| format!("last-good.db: {e}"))?))
     };
     let (database, changes, away) = read(&url, &options(settings), &*vault, last_good.as_deref()).await?;
-    let logs = open_logs(settings, &url, &database).await?;
+    let logs = open_logs(settings, &url, &database, Arc::new(NamedInSnapshot(live.clone()))).await?;
     let problems = live.publish(&changes);
     for p in &problems {
         tracing::error!(kind = p.kind, id = %p.id, problem = p.message, "a row cannot be read and is not in force");
@@ -111,15 +114,29 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
     })
 }
 
+/// The keys of metadata that organisations name, as they stand when a record is stored.
+struct NamedInSnapshot(Arc<ConfigHandle>);
+
+impl NamedMetadata for NamedInSnapshot {
+    fn named(&self, org: OrgId) -> Arc<[SmolStr]> {
+        self.0.snapshot().org(org).map_or_else(|| Arc::from([]), |org| org.analytics_metadata_keys.clone())
+    }
+}
+
 /// With the configuration, unless told otherwise. SQLite has one writer at a time: records get files of their own,
 /// so that they never wait for admins.
-async fn open_logs(settings: &Settings, url: &DatabaseUrl, database: &Database) -> Result<Arc<dyn LogStore>, String> {
+async fn open_logs(
+    settings: &Settings,
+    url: &DatabaseUrl,
+    database: &Database,
+    names: Arc<dyn NamedMetadata>,
+) -> Result<Arc<dyn LogStore>, String> {
     let place = match &settings.log_store_url {
         Some(text) => LogsUrl::parse(text).map_err(|e| format!("--log-store-url: {e}"))?,
         None if url.is_sqlite() => LogsUrl::Files(settings.data_dir.join("logs")),
-        None => return Ok(Arc::new(Partitions::over(database.clone()))),
+        None => return Ok(Arc::new(Partitions::over(database.clone(), Some(names)))),
     };
-    gateway_store::open_logs(&place, &options(settings)).await.map_err(|e| format!("log store: {e}"))
+    gateway_store::open_logs(&place, &options(settings), Some(names)).await.map_err(|e| format!("log store: {e}"))
 }
 
 /// The database and its rows; when it does not answer, the rows that this node read last (`true`).
@@ -173,6 +190,8 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         directory: Arc::new(booted.database.clone()),
         history: Arc::new(booted.database.clone()),
         logs: booted.logs.clone(),
+        sums: booted.logs.clone(),
+        feedbacks: Arc::new(booted.database.clone()),
         repricing: booted.logs.clone(),
         roster: Arc::new(booted.database.clone()),
         log_retention_days: settings.log_retention_days,

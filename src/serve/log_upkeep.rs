@@ -4,7 +4,7 @@
 use crate::clock;
 use crate::settings::Settings;
 use gateway_domain::Timestamp;
-use gateway_domain::ports::LogStore;
+use gateway_domain::ports::{Feedbacks, LogStore};
 use gateway_store::{Database, DatabaseUrl, Options};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ const DAY_MICROS: i64 = 86_400 * 1_000_000;
 
 pub(super) struct LogUpkeep {
     pub(super) logs: Arc<dyn LogStore>,
+    pub(super) feedbacks: Arc<dyn Feedbacks>,
     /// Where the old table may hold records.
     pub(super) old: Old,
     /// Days; 0 is for ever.
@@ -34,7 +35,14 @@ pub(super) enum Old {
 impl LogUpkeep {
     pub(super) fn new(logs: Arc<dyn LogStore>, database: &Database, is_sqlite: bool, settings: &Settings) -> Self {
         let old = if is_sqlite { Old::File(settings.data_dir.join("logs.db")) } else { Old::Table(database.clone()) };
-        Self { logs, old, keep_bodies: settings.log_retention_days, keep_records: settings.metrics_retention_days }
+        let feedbacks = Arc::new(database.clone());
+        Self {
+            logs,
+            feedbacks,
+            old,
+            keep_bodies: settings.log_retention_days,
+            keep_records: settings.metrics_retention_days,
+        }
     }
 
     pub(super) fn start(self, runtime: &Handle) {
@@ -61,6 +69,12 @@ impl LogUpkeep {
         let dropped = dropped.map_err(|e| e.to_string())?;
         if dropped > 0 {
             tracing::info!(days = dropped, "records that were kept long enough are dropped");
+        }
+        while self.feedbacks.forget_feedback(before(self.keep_records)).await.map_err(|e| e.to_string())? > 0 {}
+        // An hour later no node writes to a day any more that began before this version came.
+        let made_up = self.logs.make_up(now.plus_micros(-3_600_000_000)).await.map_err(|e| e.to_string())?;
+        if made_up > 0 {
+            tracing::info!(days = made_up, "records of an earlier version were added up");
         }
         let moved = match &self.old {
             Old::Table(database) => database.move_old_records(&*self.logs).await.map_err(|e| e.to_string())?,

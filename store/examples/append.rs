@@ -1,5 +1,5 @@
 //! What a log record costs on its way into SQLite: `cargo run --release -p gateway-store --example append`.
-//! Arguments: records (200,000) and records per batch (1,000).
+//! Arguments: records (200,000), records per batch (1,000), and 1 for what it costs without the sums that are kept beside.
 
 #![expect(clippy::print_stdout, reason = "its output is the result")]
 
@@ -8,7 +8,9 @@ use gateway_domain::ports::RecordAppend;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::{DayFiles, Options};
+use sqlx::{Connection, SqliteConnection};
 use std::error::Error;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
@@ -17,8 +19,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1).map(|a| a.parse::<usize>());
     let records = arguments.next().transpose()?.unwrap_or(200_000);
     let size = arguments.next().transpose()?.unwrap_or(1_000);
+    let bare = arguments.next().transpose()?.unwrap_or(0) == 1;
     let dir = tempfile::tempdir()?;
-    let logs = DayFiles::open(dir.path(), &Options::default())?;
+    let logs = DayFiles::open(dir.path(), &Options::default(), None)?;
     let template = record();
     let (mut wall, mut processor, mut done) = (Duration::ZERO, Duration::ZERO, 0);
     while done < records {
@@ -28,6 +31,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         logs.append(&batch).await?;
         wall += began.elapsed();
         processor += processor_time() - spent;
+        if bare && done == 0 {
+            drop_sums(dir.path()).await?;
+        }
         done += size;
     }
     let each = |time: Duration| time.as_secs_f64() * 1e6 / done as f64;
@@ -41,6 +47,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
         each(wall),
         each(processor)
     );
+    Ok(())
+}
+
+/// Leaves the files as a version without sums made them: none are kept in such.
+async fn drop_sums(dir: &Path) -> Result<(), Box<dyn Error>> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|kind| kind == "db") {
+            let mut file = SqliteConnection::connect(&format!("sqlite:{}", path.display())).await?;
+            sqlx::query("DROP TABLE log_rollup").execute(&mut file).await?;
+        }
+    }
     Ok(())
 }
 
@@ -96,6 +114,7 @@ fn record() -> LogRecord {
         strategy: "fallback",
         usage: Some(Usage { input: 812, cache_read: 1024, output: 230, ..Usage::default() }),
         cost: Some(NanoUsd(336_600)),
+        saved: None,
         card: None,
         timings: Timings { total_us: 1_834_211, upstream_us: 1_833_900, first_byte_us: 412_873, gateway_us: 181 },
         steps: Steps::default(),

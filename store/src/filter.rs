@@ -51,6 +51,16 @@ impl<'v> Filter<'v> {
         self
     }
 
+    /// What stands behind a place in a list that is sorted by these two, the greatest first.
+    pub(crate) fn and_behind(&mut self, time: i64, id: impl Into<Value<'v>>) -> &mut Self {
+        self.values.push(time.into());
+        self.values.push(id.into());
+        self.joint();
+        let at = self.values.len();
+        let _ = write!(self.clause, "created_at <= ${0} AND (created_at < ${0} OR id < ${1})", at - 1, at);
+        self
+    }
+
     pub(crate) fn literal(&mut self, test: &'static str) -> &mut Self {
         self.joint();
         self.clause.push_str(test);
@@ -59,6 +69,11 @@ impl<'v> Filter<'v> {
 
     fn joint(&mut self) {
         self.clause.push_str(if self.clause.is_empty() { " WHERE " } else { " AND " });
+    }
+
+    /// `select` ends with the table; `tail` groups what matches.
+    pub(crate) fn grouped(self, select: &str, tail: &str) -> (String, Vec<Value<'v>>) {
+        (format!("{select}{}{tail}", self.clause), self.values)
     }
 
     /// How many match.

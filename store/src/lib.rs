@@ -8,6 +8,7 @@ mod configs;
 mod counters;
 mod database;
 mod directory;
+mod feedback;
 mod filter;
 mod jobs;
 pub mod journal;

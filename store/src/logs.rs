@@ -12,15 +12,18 @@ mod nowhere;
 mod old;
 mod partitions;
 mod query;
+mod rollup;
 mod shape;
+mod sums;
 
+pub(crate) use append::without_zero;
 pub use files::DayFiles;
 pub use nowhere::Nowhere;
 pub use partitions::Partitions;
 
 use crate::database::{OpenError, Options, open_later};
 use crate::url::{BadUrl, DatabaseUrl, Engine};
-use gateway_domain::ports::LogStore;
+use gateway_domain::ports::{LogStore, NamedMetadata};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,13 +63,19 @@ impl fmt::Debug for LogsUrl {
     }
 }
 
-/// A server that is away does not matter here: records wait for it in the journal.
-pub async fn open_logs(url: &LogsUrl, options: &Options) -> Result<Arc<dyn LogStore>, OpenError> {
+/// A server that is away does not matter here: records wait for it in the journal. `names` says by which keys of metadata
+/// sums are kept.
+pub async fn open_logs(
+    url: &LogsUrl,
+    options: &Options,
+    names: Option<Arc<dyn NamedMetadata>>,
+) -> Result<Arc<dyn LogStore>, OpenError> {
     Ok(match url {
         LogsUrl::Files(folder) => Arc::new(
-            DayFiles::open(folder, options).map_err(|source| OpenError::Create { path: folder.clone(), source })?,
+            DayFiles::open(folder, options, names)
+                .map_err(|source| OpenError::Create { path: folder.clone(), source })?,
         ),
-        LogsUrl::Postgres(url) => Arc::new(Partitions::over(open_later(url, options).await?)),
+        LogsUrl::Postgres(url) => Arc::new(Partitions::over(open_later(url, options).await?, names)),
         LogsUrl::Nowhere => Arc::new(Nowhere::default()),
     })
 }

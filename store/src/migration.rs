@@ -19,6 +19,7 @@ const STEPS: &[(&str, &str)] = &[
     ("audit_status", include_str!("../migrations/0007_audit_status.sql")),
     ("job", include_str!("../migrations/0008_job.sql")),
     ("blob", include_str!("../migrations/0009_blob.sql")),
+    ("feedback", include_str!("../migrations/0010_feedback.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

@@ -104,6 +104,10 @@ impl<'r> Columns<'r> {
         parse_uuid(self.text()?)
     }
 
+    pub(crate) fn skip(&mut self, columns: usize) {
+        self.next += columns;
+    }
+
     pub(crate) fn opt_uuid(&mut self) -> Result<Option<Uuid>, Error> {
         self.opt_text()?.map(parse_uuid).transpose()
     }

@@ -158,6 +158,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("overridable_sections", "in_force::a_workspace_decides_for_itself_where_it_may"),
             ("managers_set_limits", "in_force::managers_set_limits_where_the_organisation_says_so"),
             ("known_routes_only", "in_force::a_misspelt_route_goes_nowhere_where_only_known_ones_are_open"),
+            ("analytics_metadata_keys", "analytics::what_was_spent_is_told_by_key_user_model_and_named_metadata"),
             ("token_rules", "tokens::issuer_and_audience_are_held_to_what_the_organisation_says"),
             ("cache_max_age", "cached::the_organisation_bounds_how_long_answers_are_kept"),
             ("debug_log", "captured::the_debug_header_and_the_organisation_say_metrics_only"),
@@ -269,6 +270,15 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("organisation_id", MEANS),
             ("partner", "partners::a_partner_is_asked_with_the_credential_of_the_organisation"),
             ("credentials", "partners::a_partner_is_asked_with_the_credential_of_the_organisation"),
+        ],
+    ),
+    (
+        "feedback",
+        &[
+            ("trace_id", "analytics::clients_say_what_calls_are_worth"),
+            ("value", "analytics::clients_say_what_calls_are_worth"),
+            ("weight", "analytics::clients_say_what_calls_are_worth"),
+            ("metadata", SHOWN),
         ],
     ),
     (

@@ -6,6 +6,8 @@
 mod harness;
 
 #[cfg(test)]
+mod analytics;
+#[cfg(test)]
 mod area_answers;
 #[cfg(test)]
 mod area_forms;

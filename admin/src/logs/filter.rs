@@ -4,9 +4,9 @@
 use crate::input::Query;
 use crate::problem::{Problem, bad, forbidden};
 use crate::route::Call;
-use gateway_domain::id::KeyId;
+use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::LogQuery;
+use gateway_domain::record::{LogCursor, LogQuery};
 use gateway_domain::time::Timestamp;
 use serde_json::Value;
 
@@ -28,33 +28,44 @@ pub(super) static KNOWN: &[&str] = &[
     "trace_id",
     "configs",
     "api_key_ids",
-    "page_size",
-    "current_page",
-];
-pub(super) static LATER: &[&str] = &[
     "prompt_token_min",
     "prompt_token_max",
     "completion_token_min",
     "completion_token_max",
-    "weighted_feedback_min",
-    "weighted_feedback_max",
-    "prompt_slug",
-    "span_id",
+    "cursor",
+    "page_size",
+    "current_page",
 ];
+pub(super) static LATER: &[&str] = &["weighted_feedback_min", "weighted_feedback_max", "prompt_slug", "span_id"];
 
 const ANY: &str = "must be comma-separated names";
+const WHOLE: &str = "must be an integer of at least 0";
+/// Instead of a workspace: all of the organisation. No slug is written so.
+const EVERYWHERE: &str = "*";
+const MOST_WORKSPACES: usize = 100;
 
-/// `None`: a reader who sees own logs only asks for those of others.
+/// A page of the list. `None`: a reader who sees own logs only asks for those of others.
 pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
     let q = &call.query;
-    let given = q.text("workspace_id").or_else(|| q.text("workspace_slug"));
-    let workspace = call.actor.home(&call.snapshot(), given)?;
-    let paging = q.paging()?;
+    let (paging, cursor) = (q.paging()?, cursor(q)?);
+    let (from, to) = (time(q, "time_of_generation_min")?, time(q, "time_of_generation_max")?);
+    let page = |query| LogQuery {
+        from: from.max(shown_since(call)),
+        to: to.map(end_of_millisecond),
+        page: paging.page,
+        page_size: paging.size,
+        cursor,
+        ..query
+    };
+    Ok(read_filters(call)?.map(page))
+}
+
+/// What records have to be like, whenever they were made. `None` as for [`read`].
+pub(crate) fn read_filters(call: &Call) -> Result<Option<LogQuery>, Problem> {
+    let q = &call.query;
     let mut query = LogQuery {
         org: Some(call.actor.org),
-        workspace: Some(workspace),
-        from: time(q, "time_of_generation_min")?.max(shown_since(call)),
-        to: time(q, "time_of_generation_max")?.map(end_of_millisecond),
+        workspaces: workspaces(call)?,
         trace_id: q.text("trace_id").map(str::to_owned),
         statuses: q.list("status_code", "must be comma-separated status codes")?,
         providers: q.list("ai_org", ANY)?,
@@ -62,15 +73,16 @@ pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
         models: q.list("ai_model", ANY)?,
         configs: q.list("configs", ANY)?,
         keys: q.list("api_key_ids", "must be comma-separated UUIDs")?,
-        operations: Vec::new(),
-        min_tokens: q.parsed("total_units_min", "must be an integer of at least 0")?,
-        max_tokens: q.parsed("total_units_max", "must be an integer of at least 0")?,
+        min_tokens: q.parsed("total_units_min", WHOLE)?,
+        max_tokens: q.parsed("total_units_max", WHOLE)?,
+        min_prompt_tokens: q.parsed("prompt_token_min", WHOLE)?,
+        max_prompt_tokens: q.parsed("prompt_token_max", WHOLE)?,
+        min_completion_tokens: q.parsed("completion_token_min", WHOLE)?,
+        max_completion_tokens: q.parsed("completion_token_max", WHOLE)?,
         min_cost: cents(q, "cost_min")?,
         max_cost: cents(q, "cost_max")?,
         metadata: metadata(q)?,
-        page: paging.page,
-        page_size: paging.size,
-        most_bytes: None,
+        ..LogQuery::default()
     };
     pairs(q, &mut query)?;
     if !call.actor.sees_metadata && !query.metadata.is_empty() {
@@ -81,6 +93,39 @@ pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
         return Ok(Some(query).filter(|q| !q.keys.is_empty()));
     }
     Ok(Some(query))
+}
+
+/// Those that are named, in ids or slugs; empty: all of the organisation, for whom a key of it asks.
+pub(crate) fn workspaces(call: &Call) -> Result<Vec<WorkspaceId>, Problem> {
+    let (q, snapshot) = (&call.query, call.snapshot());
+    let mut given: Vec<String> = q.list("workspace_id", ANY)?;
+    given.extend(q.list::<String>("workspace_slug", ANY)?);
+    if given.is_empty() {
+        return Ok(vec![call.actor.home(&snapshot, None)?]);
+    }
+    if given.len() > MOST_WORKSPACES {
+        return Err(bad("workspace_id", format_args!("must name at most {MOST_WORKSPACES} workspaces")));
+    }
+    if given.iter().any(|name| name == EVERYWHERE) {
+        return match call.actor.workspace {
+            None => Ok(Vec::new()),
+            Some(_) => Err(forbidden("this API key is of one workspace")),
+        };
+    }
+    let named = given.iter().map(|name| call.actor.home(&snapshot, Some(name)));
+    named.collect()
+}
+
+/// `start` is where the first page begins.
+fn cursor(q: &Query) -> Result<Option<LogCursor>, Problem> {
+    match q.text("cursor") {
+        Some("start") => Ok(Some(LogCursor::START)),
+        Some(place) if q.text("current_page").is_none() => {
+            Ok(Some(place.parse().map_err(|()| bad("cursor", "must be `start` or the next_cursor of a page"))?))
+        }
+        Some(_) => Err(bad("cursor", "cannot be combined with current_page")),
+        None => Ok(None),
+    }
 }
 
 /// Records outlive the logs that are shown of them: analytics needs them longer.
@@ -98,12 +143,12 @@ fn narrow(call: &Call, query: &mut LogQuery) {
     query.keys = own;
 }
 
-fn time(q: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
+pub(crate) fn time(q: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
     q.text(name).map(|v| v.parse().map_err(|rule: String| bad(name, rule))).transpose()
 }
 
 /// Times are shown in milliseconds and kept in microseconds: a shown time includes its own records.
-const fn end_of_millisecond(time: Timestamp) -> Timestamp {
+pub(crate) const fn end_of_millisecond(time: Timestamp) -> Timestamp {
     Timestamp(time.0 - time.0.rem_euclid(1_000) + 999)
 }
 

@@ -1,6 +1,7 @@
 //! A record in the documented form. Messages stand in it as far as they
 //! were kept; what was not is empty.
 
+use gateway_domain::feedback::TraceFeedback;
 use gateway_domain::money::NanoUsd;
 use gateway_domain::record::{Bodies, Body, CacheStatus, LogRecord, Message};
 use gateway_domain::usage::Usage;
@@ -64,6 +65,19 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
         copies(kept, shown);
     }
     shown
+}
+
+#[expect(clippy::cast_precision_loss, reason = "small numbers for people")]
+pub(super) fn feedback(told: &TraceFeedback, open: bool) -> Value {
+    let metadata: Value = serde_json::from_str(&told.opinion.metadata).unwrap_or_default();
+    json!({
+        "id": told.id,
+        "value": told.opinion.value as f64 / 1e3,
+        "weight": told.opinion.weight as f64 / 1e6,
+        "metadata": if open { metadata } else { json!({}) },
+        "source": told.source,
+        "created_at": told.created_at,
+    })
 }
 
 /// The three copies: what the client sent, what went to the provider, what it answered.

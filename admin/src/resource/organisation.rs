@@ -9,8 +9,10 @@ use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::analytics::MOST_NAMED;
 use gateway_domain::egress::{Trusted, check_custom_host};
 use gateway_domain::id::WorkspaceId;
+use gateway_domain::metadata;
 use gateway_domain::ports::Batch;
 use gateway_domain::record::mask;
 use gateway_domain::resource::organisation::Organisation;
@@ -63,6 +65,8 @@ pub(crate) struct Patch {
     managers_set_limits: Edit<Flag>,
     #[serde(default)]
     known_routes_only: Edit<Flag>,
+    #[serde(default)]
+    analytics_metadata_keys: Edit<BTreeSet<String>>,
     #[serde(default)]
     token_rules: Edit<Vec<TokenRule>>,
     #[serde(default)]
@@ -145,6 +149,9 @@ impl Resource for Organisation {
         if let Some(flag) = input.known_routes_only.or_default() {
             row.doc.known_routes_only = flag.0;
         }
+        if let Some(keys) = input.analytics_metadata_keys.or_default() {
+            row.doc.analytics_metadata_keys = metadata_keys(keys)?;
+        }
         if let Some(rules) = input.token_rules.or_default() {
             row.doc.token_rules = rules;
         }
@@ -179,6 +186,7 @@ impl Resource for Organisation {
             "cache_max_age": row.doc.cache_max_age,
             "managers_set_limits": row.doc.managers_set_limits,
             "known_routes_only": row.doc.known_routes_only,
+            "analytics_metadata_keys": row.doc.analytics_metadata_keys,
             "token_rules": row.doc.token_rules,
             "model_prices": row.doc.model_prices.iter().map(|(name, rates)| (name.clone(), pricing::view(rates)))
                 .collect::<Map<String, Value>>(),
@@ -216,6 +224,18 @@ pub(crate) fn period(given: Value) -> Result<u16, Problem> {
     };
     let days = u16::try_from(days).ok().filter(|d| (1..=365).contains(d));
     days.ok_or_else(|| bad("user_api_key_rotation_period", RULE))
+}
+
+/// Each makes rows of analytics more, so they are few.
+fn metadata_keys(given: BTreeSet<String>) -> Result<BTreeSet<String>, Problem> {
+    const FIELD: &str = "analytics_metadata_keys";
+    if given.len() > MOST_NAMED {
+        return Err(bad(FIELD, format_args!("must hold at most {MOST_NAMED} keys")));
+    }
+    if given.iter().any(|key| key.is_empty() || !metadata::is_short(key)) {
+        return Err(bad(FIELD, format_args!("must hold keys of 1..{} characters", metadata::CHARACTERS)));
+    }
+    Ok(given)
 }
 
 fn cache_age(given: &Whole) -> Result<u32, Problem> {

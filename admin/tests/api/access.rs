@@ -7,6 +7,11 @@ use gateway_domain::ports::Holder;
 use http::Method;
 use serde_json::{Value, json};
 
+/// Routes whose scopes no Admin key holds.
+pub(crate) fn is_of_workspaces(path: &str) -> bool {
+    path.ends_with("/invoke") || path.contains("/feedback")
+}
+
 /// Things of the default workspace, by the name of their list.
 pub(crate) struct Things {
     config: String,
@@ -102,6 +107,8 @@ impl Things {
         };
         path.replace("{id}", id)
             .replace("{user_id}", &self.user)
+            .replace("{group_by}", "users")
+            .replace("{key}", "team")
             .replace("{entity}", "e0")
             .replace("{version}", "1")
             .replace("{type}", "workspace")
@@ -240,6 +247,11 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 ("PUT", "/collections/{id}") => answer.status == 400,
                 ("PUT", path) if path.starts_with("/workspace-exclusions/") => answer.status == 400,
                 (_, "/logs/{id}") => answer.status == 404,
+                // They ask for a range, or for what was said.
+                (_, path) if path.starts_with("/analytics/") || path.starts_with("/logs/groups/") => {
+                    answer.status == 400
+                }
+                ("PUT", "/feedback/{id}") => answer.status == 404,
                 (_, "/audit-logs") => answer.status == 400,
                 ("PUT" | "DELETE", "/integrations/{id}/models" | "/integrations/{id}/integration-models") => {
                     answer.status == 400

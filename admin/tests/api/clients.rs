@@ -1,6 +1,7 @@
 //! What clients that exist send beside what is asked for: the path once more in the body, names in camelCase, pages
 //! under two names. And what nobody asks for, which is refused wherever it stands.
 
+use crate::access::is_of_workspaces;
 use crate::harness::{House, list, text};
 use gateway_admin::routes;
 use http::Method;
@@ -111,7 +112,7 @@ async fn what_a_route_does_not_ask_for_is_refused() {
         let body = (route.method != Method::GET).then(|| json!({}));
         for name in ["colour", "dryRun", "workspace-idd"] {
             // No Admin key acts on the data plane.
-            let asker = if path.ends_with("/invoke") { house.as_service() } else { house.as_admin() };
+            let asker = if is_of_workspaces(&path) { house.as_service() } else { house.as_admin() };
             let answer = asker.ask(route.method.clone(), &format!("{path}?{name}=red"), body.clone()).await;
             let said = answer.refused(400, "AB01");
             assert_eq!(said, format!("{name} is not a known parameter of the query"), "{} {path}", route.method);

@@ -9,7 +9,7 @@ use axum::body::{Body, to_bytes};
 use gateway_admin::{App, Bootstrapped, ClientAddr, Counting, Part, Quotas, Status, bootstrap, router, system_random};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
-use gateway_domain::ports::{Batch, Changes, Doorkeeper, Fut, Live, LogStore, Tokens, Vault};
+use gateway_domain::ports::{Batch, Changes, Doorkeeper, Fut, Live, LogStore, NamedMetadata, Tokens, Vault};
 use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::scope::SCOPES;
 use gateway_domain::snapshot::{Build, Key, Org, RowProblem, Snapshot};
@@ -20,6 +20,7 @@ use gateway_store::{Database, DatabaseUrl, DayFiles, MasterKey, Options, Sealing
 use gateway_testing::Postgres;
 use http::{HeaderMap, Method, Request, StatusCode};
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -109,6 +110,12 @@ impl Live for Node {
     }
 }
 
+impl NamedMetadata for Node {
+    fn named(&self, org: OrgId) -> Arc<[SmolStr]> {
+        self.snapshot().org(org).map_or_else(|| Arc::from([]), |org| org.analytics_metadata_keys.clone())
+    }
+}
+
 /// Hears of refused callers, and keeps nothing: who hears of them is tested with the whole program.
 struct Unheard;
 
@@ -194,7 +201,8 @@ impl House {
             counting: Mutex::new(Counting::Process),
         });
         let store = Arc::new(database.clone());
-        let logs = DayFiles::open(&folder.path().join("logs"), &Options::default()).expect("a folder");
+        let logs =
+            DayFiles::open(&folder.path().join("logs"), &Options::default(), Some(live.clone())).expect("a folder");
         let logs: Arc<dyn LogStore> = Arc::new(logs);
         let counters = Arc::new(Counters::default());
         let app = App {
@@ -202,6 +210,8 @@ impl House {
             directory: store.clone(),
             history: store.clone(),
             logs: logs.clone(),
+            sums: logs.clone(),
+            feedbacks: Arc::new(database.clone()),
             repricing: logs.clone(),
             log_retention_days: 90,
             hears_alerts: true,

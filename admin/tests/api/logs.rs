@@ -7,7 +7,7 @@ use gateway_domain::{OrgId, Usage, WorkspaceId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord {
+pub(crate) fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord {
     LogRecord {
         id: Uuid::now_v7(),
         created_at: now().plus_micros(at * 1_000_000),
@@ -39,6 +39,7 @@ fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord
         strategy: "single",
         usage: Some(Usage { input: 7, output: 3, ..Usage::default() }),
         cost: Some(NanoUsd(25_000_000)),
+        saved: None,
         card: None,
         timings: Timings { total_us: 1_500_000, ..Timings::default() },
         steps: Steps::default(),
@@ -98,6 +99,10 @@ async fn the_list_is_filtered_and_paged() {
         ("metadata=%7B%22_user%22%3A%22bob%22%7D", vec![]),
         ("metadata=%7B%22_user%22%3A%22ann%22%7D&trace_id=two", vec!["two"]),
         ("workspace_slug=other", vec!["far"]),
+        ("workspace_slug=other,default", vec!["far", "three", "two", "one"]),
+        ("workspace_id=*", vec!["far", "three", "two", "one"]),
+        ("prompt_token_min=8", vec![]),
+        ("prompt_token_min=7&completion_token_max=3", vec!["three", "two", "one"]),
         ("time_of_generation_max=2020-01-01", vec![]),
     ] {
         assert_eq!(traces(query).await, expected, "{query}");
@@ -107,11 +112,33 @@ async fn the_list_is_filtered_and_paged() {
 }
 
 #[tokio::test]
+async fn a_cursor_goes_through_the_whole_organisation() {
+    let (house, _) = filled().await;
+    let (mut seen, mut cursor) = (Vec::new(), "start".to_owned());
+    loop {
+        let path = format!("/logs?workspace_id=*&page_size=3&cursor={cursor}");
+        let page = house.as_admin().get(&path).await.expect(200);
+        assert_eq!(page["total"], json!(null));
+        seen.extend(list(&page, "trace_id"));
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = next.to_owned();
+    }
+    assert_eq!(seen, ["far", "three", "two", "one"]);
+    // A key of one workspace sees that, and says so where it is asked for more.
+    assert_eq!(list(&house.as_service().get("/logs?cursor=start").await.expect(200), "trace_id").len(), 3);
+    house.as_service().get("/logs?workspace_id=*").await.refused(403, "AB03");
+    house.as_service().get("/logs?workspace_slug=default,other").await.refused(404, "AB08");
+}
+
+#[tokio::test]
 async fn broken_filters_are_named() {
     let (house, _) = filled().await;
     for (query, says) in [
         ("colour=red", "colour is not a known parameter of the query"),
-        ("prompt_token_min=5", "prompt_token_min is not available in this version"),
+        ("weighted_feedback_min=5", "weighted_feedback_min is not available in this version"),
+        ("prompt_token_min=x", "prompt_token_min must be an integer"),
+        ("cursor=x", "cursor must be `start` or the next_cursor of a page"),
+        ("cursor=1.00000000000000000000000000000007&current_page=1", "cursor cannot be combined with current_page"),
         ("status_code=ok", "status_code must be comma-separated status codes"),
         ("cost_min=-1", "cost_min must be a number"),
         ("cost_min=NaN", "cost_min must be a number"),

@@ -1,7 +1,7 @@
 //! Two tables made from the routes themselves: every role on every route, and every kind of broken body on every
 //! route that reads one. A new route stands in both without being asked.
 
-use crate::access::{Things, call, guarded, opens, scopes_of};
+use crate::access::{Things, call, guarded, is_of_workspaces, opens, scopes_of};
 use crate::harness::{ADMIN, Answer, CLIENT, House, SERVICE, row};
 use axum::body::Body;
 use gateway_admin::ClientAddr;
@@ -43,7 +43,7 @@ async fn each_role_opens_what_it_holds_and_nothing_else() {
             // Some handlers ask for the one scope of a row's own kind after the gate.
             assert!(!gate || !opens(&route, &held) || route.scopes.len() > 1, "{what}");
             assert!(gate || opens(&route, &held), "{what}");
-            let judges = route.path.ends_with("/invoke");
+            let judges = is_of_workspaces(route.path);
             let writes = route.method != Method::GET && !route.scopes.is_empty() && !judges;
             assert!(seat != "member" || !writes || gate, "who only reads changes nothing: {what}");
             let of_the_organisation = route.path.starts_with("/admin/organisation") || route.path == "/audit-logs";
@@ -70,7 +70,7 @@ async fn nobody_reaches_what_is_another_organisations() {
 async fn send(house: &House, method: &Method, path: &str, body: impl Into<Body>) -> Answer {
     let request = Request::builder().method(method).uri(format!("/v1{path}")).extension(ClientAddr(CLIENT));
     // No Admin key acts on the data plane.
-    let key = if path.ends_with("/invoke") { SERVICE } else { ADMIN };
+    let key = if is_of_workspaces(path) { SERVICE } else { ADMIN };
     let request = request.header("x-gateway-api-key", key).body(body.into()).expect("a request");
     house.send(request).await
 }

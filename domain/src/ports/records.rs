@@ -1,9 +1,12 @@
 //! Records of calls: kept by a log store, a port for each who asks it, and counted by a ledger in the order of the journal.
 
 use super::{Fut, StoreError};
-use crate::id::WorkspaceId;
+use crate::analytics::{SumQuery, SumsFound};
+use crate::id::{OrgId, WorkspaceId};
 use crate::record::{Costed, LogQuery, LogRecord, Page, Position, Unpriced};
 use crate::time::Timestamp;
+use smol_str::SmolStr;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Takes records, and what is kept of messages beside them: for whoever ships them.
@@ -17,6 +20,19 @@ pub trait RecordQuery: Send + Sync {
     fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>>;
     /// `workspace`, when given, must own the record.
     fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>>;
+}
+
+/// Adds records up: for analytics. The sums of what is stored are kept beside it, in the same write.
+pub trait RecordSums: Send + Sync {
+    fn sums<'a>(&'a self, query: &'a SumQuery) -> Fut<'a, Result<SumsFound, StoreError>>;
+    /// Adds up days that a version without rollups wrote, where none writes to them any more: those that ended before
+    /// this. Returns how many. Until then their records are read one by one.
+    fn make_up(&self, ended_before: Timestamp) -> Fut<'_, Result<u64, StoreError>>;
+}
+
+/// Which keys of metadata an organisation wants sums by.
+pub trait NamedMetadata: Send + Sync {
+    fn named(&self, org: OrgId) -> Arc<[SmolStr]>;
 }
 
 /// Gives records their cost when its price came later.
@@ -41,9 +57,9 @@ pub trait Retention: Send + Sync {
 }
 
 /// A backend of records: all that is asked of one. Whoever asks takes the part that it needs.
-pub trait LogStore: RecordAppend + RecordQuery + Repricing + Retention {}
+pub trait LogStore: RecordAppend + RecordQuery + RecordSums + Repricing + Retention {}
 
-impl<S: RecordAppend + RecordQuery + Repricing + Retention> LogStore for S {}
+impl<S: RecordAppend + RecordQuery + RecordSums + Repricing + Retention> LogStore for S {}
 
 /// Counts what was recorded, in the journal's order: usage that must survive the process.
 pub trait Ledger: Send + Sync {

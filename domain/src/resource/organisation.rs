@@ -49,6 +49,9 @@ pub struct Organisation {
     /// Inference keys reach the routes of the table of operations and no other of a provider's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub known_routes_only: bool,
+    /// Keys of metadata that its analytics keep sums by.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub analytics_metadata_keys: BTreeSet<String>,
     /// What tokens must say of themselves beside being signed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub token_rules: Vec<TokenRule>,

@@ -4,15 +4,18 @@
 use super::columns::{COLUMNS, Kind, encode};
 use super::copy::CopyRows;
 use super::field::{Sink, from_json, json};
+use super::rollup::Rollups;
 use super::shape::Table;
 use crate::database::Database;
+use crate::filter::Filter;
 use crate::session::Session;
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::{Bodies, LogRecord};
 use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
-use sqlx::{Arguments, AssertSqlSafe, Connection, Error};
+use sqlx::{Arguments, AssertSqlSafe, Connection, Error, Row as _};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
@@ -36,7 +39,7 @@ static POSTGRES: LazyLock<String> = LazyLock::new(|| {
     };
     let arrays: Vec<_> = COLUMNS.iter().enumerate().map(array).collect();
     format!(
-        "INSERT INTO log_entry ({}) SELECT * FROM UNNEST({}) ON CONFLICT (id, created_at) DO NOTHING",
+        "INSERT INTO log_entry ({}) SELECT * FROM UNNEST({}) ON CONFLICT (id, created_at) DO NOTHING RETURNING id",
         Table::Records.names(),
         arrays.join(",")
     )
@@ -47,9 +50,42 @@ static COPY: LazyLock<String> =
 
 const POSTGRES_ROWS: usize = 1_000;
 
-pub(super) async fn to_sqlite(connection: &mut SqliteConnection, batch: &[&LogRecord]) -> Result<(), Error> {
+/// Records of one day into its file, and into its rollups those that were not there yet.
+pub(super) async fn to_sqlite(
+    connection: &mut SqliteConnection,
+    batch: &[&LogRecord],
+    rollups: &Rollups,
+) -> Result<(), Error> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let mut rest = batch;
+    if insert(&mut transaction, batch).await? == batch.len() as u64 {
+        rollups.count(&mut Session::Sqlite(&mut transaction), batch).await?;
+        return transaction.commit().await;
+    }
+    // Some were there, from before a crash: which ones has to be known.
+    transaction.rollback().await?;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let fresh = absent(&mut transaction, batch).await?;
+    insert(&mut transaction, &fresh).await?;
+    rollups.count(&mut Session::Sqlite(&mut transaction), &fresh).await?;
+    transaction.commit().await
+}
+
+/// Each once, in their order.
+async fn absent<'r>(connection: &mut SqliteConnection, batch: &[&'r LogRecord]) -> Result<Vec<&'r LogRecord>, Error> {
+    let mut seen: HashSet<Uuid> = HashSet::new();
+    for chunk in batch.chunks(1_000) {
+        let mut these = Filter::default();
+        these.and_in("id", chunk.iter().map(|record| record.id));
+        let (sql, values) = these.grouped("SELECT id FROM log_entry", "");
+        let there = Session::Sqlite(connection).fetch(sql, values, |row| row.columns().uuid()).await?;
+        seen.extend(there);
+    }
+    Ok(batch.iter().copied().filter(|record| seen.insert(record.id)).collect())
+}
+
+/// How many were not there.
+async fn insert(connection: &mut SqliteConnection, batch: &[&LogRecord]) -> Result<u64, Error> {
+    let (mut rest, mut inserted) = (batch, 0);
     while !rest.is_empty() {
         let power = (rest.len().ilog2() as usize).min(LARGEST);
         let (chunk, after) = rest.split_at(1 << power);
@@ -58,14 +94,18 @@ pub(super) async fn to_sqlite(connection: &mut SqliteConnection, batch: &[&LogRe
             encode(record, &mut row);
         }
         let insert = sqlx::query_with(AssertSqlSafe(Arc::clone(&SQLITE[power])), row.finish()?);
-        insert.execute(&mut *transaction).await?;
+        inserted += insert.execute(&mut *connection).await?.rows_affected();
         rest = after;
     }
-    transaction.commit().await
+    Ok(inserted)
 }
 
 /// By COPY; only when a record is there already, from before a crash, in the slower way that passes over it.
-pub(super) async fn to_postgres(connection: &mut PgConnection, batch: &[LogRecord]) -> Result<(), Error> {
+pub(super) async fn to_postgres(
+    connection: &mut PgConnection,
+    batch: &[LogRecord],
+    rollups: &Rollups,
+) -> Result<(), Error> {
     if batch.is_empty() {
         return Ok(());
     }
@@ -74,16 +114,24 @@ pub(super) async fn to_postgres(connection: &mut PgConnection, batch: &[LogRecor
         rows.begin();
         encode(record, &mut rows);
     }
-    let mut copy = connection.copy_in_raw(&COPY).await?;
+    let mut transaction = connection.begin().await?;
+    let mut copy = transaction.copy_in_raw(&COPY).await?;
     copy.send(rows.finish()).await?;
     match copy.finish().await {
-        Err(Error::Database(e)) if e.is_unique_violation() => to_postgres_once(connection, batch).await,
-        copied => copied.map(drop),
-    }
+        Err(Error::Database(e)) if e.is_unique_violation() => {
+            transaction.rollback().await?;
+            return to_postgres_once(connection, batch, rollups).await;
+        }
+        copied => copied?,
+    };
+    let fresh: Vec<&LogRecord> = batch.iter().collect();
+    rollups.count(&mut Session::Postgres(&mut transaction), &fresh).await?;
+    transaction.commit().await
 }
 
-async fn to_postgres_once(connection: &mut PgConnection, batch: &[LogRecord]) -> Result<(), Error> {
+async fn to_postgres_once(connection: &mut PgConnection, batch: &[LogRecord], rollups: &Rollups) -> Result<(), Error> {
     let mut transaction = connection.begin().await?;
+    let mut stored: HashSet<String> = HashSet::new();
     for chunk in batch.chunks(POSTGRES_ROWS) {
         let mut arrays = Arrays::with_capacity(chunk.len());
         for record in chunk {
@@ -96,8 +144,13 @@ async fn to_postgres_once(connection: &mut PgConnection, batch: &[LogRecord]) ->
                 Array::Int(numbers) => insert.bind(numbers),
             };
         }
-        insert.execute(&mut *transaction).await?;
+        for row in insert.fetch_all(&mut *transaction).await? {
+            stored.insert(row.try_get(0)?);
+        }
     }
+    // One that the batch holds twice was stored as it stands there first.
+    let fresh: Vec<&LogRecord> = batch.iter().filter(|record| stored.remove(&record.id.to_string())).collect();
+    rollups.count(&mut Session::Postgres(&mut transaction), &fresh).await?;
     transaction.commit().await
 }
 
@@ -213,6 +266,6 @@ impl<'r> Sink<'r> for Arrays<'r> {
     }
 }
 
-pub(super) fn without_zero(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_zero(text: &str) -> Cow<'_, str> {
     if text.as_bytes().contains(&0) { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { Cow::Borrowed(text) }
 }

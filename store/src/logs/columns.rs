@@ -135,6 +135,7 @@ columns! {
     "hooks" = { hooks }
     "usage_more" = { usage? detail as Json }
     "prompt" = { prompt as Json }
+    "saved" = { saved }
 }
 
 pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
@@ -175,6 +176,7 @@ fn blank() -> LogRecord {
         strategy: "",
         usage: None,
         cost: None,
+        saved: None,
         card: None,
         timings: Timings::default(),
         steps: Steps::default(),

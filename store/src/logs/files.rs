@@ -5,6 +5,7 @@ use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
 use super::query::{Cut, Look, UNPRICED_GROUPS, UNPRICED_OF, filter, group, one};
+use super::rollup::{Rollups, is_counted};
 use super::shape::Table;
 use crate::database::{Database, Options, Side, open_later};
 use crate::filter::Filter;
@@ -12,11 +13,12 @@ use crate::session::{Lease, failure};
 use crate::url::DatabaseUrl;
 use gateway_domain::Timestamp;
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::ports::{Fut, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
+use gateway_domain::ports::{Fut, NamedMetadata, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
 use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -28,10 +30,11 @@ type Open = VecDeque<(PathBuf, Database)>;
 
 #[derive(Debug)]
 pub struct DayFiles {
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     options: Options,
     /// Last used at the end.
     open: Mutex<Open>,
+    pub(super) rollups: Rollups,
     /// Days in which every record has its cost: not to be opened for those that have none.
     priced: parking_lot::Mutex<HashSet<Day>>,
 }
@@ -46,29 +49,38 @@ struct PagePart {
     is_too_large: bool,
 }
 
+/// Which rows of a day are read: those of a slice of what matches.
+struct RowsOf<'a> {
+    look: &'a Look,
+    filter: &'a Filter<'a>,
+    /// Offset and limit.
+    slice: (u64, u64),
+}
+
 impl DayFiles {
     /// Makes the folder if need be.
-    pub fn open(dir: &Path, options: &Options) -> io::Result<Self> {
+    pub fn open(dir: &Path, options: &Options, names: Option<Arc<dyn NamedMetadata>>) -> io::Result<Self> {
         std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(dir)?;
         Ok(Self {
             dir: dir.to_owned(),
             options: options.clone(),
             open: Mutex::default(),
+            rollups: Rollups::new(names),
             priced: parking_lot::Mutex::default(),
         })
     }
 
-    fn path(&self, day: Day, table: Table) -> PathBuf {
+    pub(super) fn path(&self, day: Day, table: Table) -> PathBuf {
         self.dir.join(match table {
-            Table::Records => format!("{}.db", day.name()),
+            Table::Records | Table::Rollups => format!("{}.db", day.name()),
             Table::Bodies => format!("{}.bodies.db", day.name()),
         })
     }
 
     /// Days that there are files of, newest first.
-    fn days(&self, table: Table) -> Result<Vec<Day>, StoreError> {
+    pub(super) fn days(&self, table: Table) -> Result<Vec<Day>, StoreError> {
         let suffix = match table {
-            Table::Records => ".db",
+            Table::Records | Table::Rollups => ".db",
             Table::Bodies => ".bodies.db",
         };
         let listed = std::fs::read_dir(&self.dir).map_err(|e| StoreError::Unavailable(e.to_string()))?;
@@ -79,7 +91,7 @@ impl DayFiles {
     }
 
     /// `None` when the day was dropped since it was listed: looking must not make its file anew.
-    async fn present(&self, day: Day, table: Table) -> Result<Option<Database>, StoreError> {
+    pub(super) async fn present(&self, day: Day, table: Table) -> Result<Option<Database>, StoreError> {
         let open = self.open.lock().await;
         if self.path(day, table).exists() { self.opened(open, day, table).await.map(Some) } else { Ok(None) }
     }
@@ -90,7 +102,12 @@ impl DayFiles {
     }
 
     /// What a look at a day gave: nothing when the day was dropped while it was looked at.
-    fn unless_gone<T: Default>(&self, day: Day, table: Table, found: Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(super) fn unless_gone<T: Default>(
+        &self,
+        day: Day,
+        table: Table,
+        found: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         if found.is_err() && !self.path(day, table).exists() { Ok(T::default()) } else { found }
     }
 
@@ -106,7 +123,18 @@ impl DayFiles {
         let opened = open_later(&DatabaseUrl::sqlite_file(&path), &self.options).await;
         let database = opened.map_err(|e| StoreError::Unavailable(e.to_string()))?;
         let mut lease = database.lease(Side::Write).await?;
-        let made = async { table.ensure(&mut lease.session()).await.map_err(|e| failure(&e)) };
+        let made = async {
+            let mut session = lease.session();
+            let mut transaction = session.begin().await?;
+            let mut inside = transaction.session();
+            // A new file has both tables from the first moment on: nobody stores a record in it that is not summed.
+            let is_new = table.ensure(&mut inside).await?;
+            if table == Table::Records && (is_new || is_counted(&mut inside).await?) {
+                Table::Rollups.ensure(&mut inside).await?;
+            }
+            transaction.commit().await
+        };
+        let made = async { made.await.map_err(|e| failure(&e)) };
         let made = timeout(database.call_timeout(), made).await;
         lease.finish(made)?;
         if open.len() >= OPEN {
@@ -121,7 +149,9 @@ impl DayFiles {
         let mut lease = database.lease(Side::Write).await?;
         let work = async {
             match (&mut lease, table) {
-                (Lease::Sqlite(connection), Table::Records) => append::to_sqlite(connection, records).await,
+                (Lease::Sqlite(connection), Table::Records) => {
+                    append::to_sqlite(connection, records, &self.rollups).await
+                }
                 (lease, _) => append::bodies(lease.session(), records).await,
             }
         };
@@ -132,14 +162,22 @@ impl DayFiles {
     async fn page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
         let filter = filter(query);
         filter.check()?;
-        let (from, to) = (query.from.map(Day::of), query.to.map(Day::of));
+        let from = query.from.map(Day::of);
+        let to = query.to.into_iter().chain(query.cursor.map(|c| c.created_at)).min().map(Day::of);
         let (look, mut cut) = (Look::of(query), Cut::page(query));
         let mut found = Page::of(0);
         let mut first: Option<StoreError> = None;
         let within = |day: &Day| from.is_none_or(|from| *day >= from) && to.is_none_or(|to| *day <= to);
         let days: Vec<Day> = self.days(Table::Records)?.into_iter().filter(within).collect();
         for day in &days {
-            match self.part_of(*day, (&look, &filter), cut).await {
+            if query.cursor.is_some() && cut.is_full() {
+                break;
+            }
+            let part = match query.cursor {
+                Some(_) => self.part_behind(*day, (&look, &filter), cut).await,
+                None => self.part_of(*day, (&look, &filter), cut).await,
+            };
+            match part {
                 Ok(part) if part.is_too_large => return Ok(Page { is_too_large: true, rows: Vec::new(), ..found }),
                 Ok(part) => {
                     cut = part.cut;
@@ -167,19 +205,45 @@ impl DayFiles {
         let count = database.rows(sql, values, |row| row.columns().int()).await;
         let count = self.unless_gone(day, Table::Records, count)?;
         part.count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
-        let Some((offset, limit)) = part.cut.of(part.count) else { return Ok(part) };
+        let Some(slice) = part.cut.of(part.count) else { return Ok(part) };
+        self.fill(&mut part, day, &database, &RowsOf { look, filter, slice }).await?;
+        Ok(part)
+    }
+
+    /// As [`Self::part_of`] behind a cursor: nothing is counted and nothing passed over.
+    async fn part_behind(
+        &self,
+        day: Day,
+        (look, filter): (&Look, &Filter<'_>),
+        cut: Cut,
+    ) -> Result<PagePart, StoreError> {
+        let mut part = PagePart { cut, count: 0, rows: Vec::new(), is_too_large: false };
+        let Some(database) = self.present(day, Table::Records).await? else { return Ok(part) };
+        self.fill(&mut part, day, &database, &RowsOf { look, filter, slice: cut.rest() }).await?;
+        part.cut.took(part.rows.len());
+        Ok(part)
+    }
+
+    async fn fill(
+        &self,
+        part: &mut PagePart,
+        day: Day,
+        database: &Database,
+        of: &RowsOf<'_>,
+    ) -> Result<(), StoreError> {
+        let RowsOf { look, filter, slice } = of;
         if let Some(left) = &mut part.cut.left {
-            let bytes = look.weigh(&database, filter, (offset, limit)).await;
+            let bytes = look.weigh(database, filter, *slice).await;
             let bytes = self.unless_gone(day, Table::Records, bytes)?;
             part.is_too_large = bytes > *left;
             *left = left.saturating_sub(bytes);
         }
         if !part.is_too_large {
-            let (sql, values) = filter.clone().slice(look.select, super::query::NEWEST, offset, limit);
+            let (sql, values) = (*filter).clone().slice(look.select, super::query::NEWEST, slice.0, slice.1);
             let rows = database.rows(sql, values, decode).await;
             part.rows = self.unless_gone(day, Table::Records, rows)?;
         }
-        Ok(part)
+        Ok(())
     }
 
     async fn find(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Result<Option<LogRecord>, StoreError> {
@@ -332,7 +396,7 @@ impl Repricing for DayFiles {
             for day in days {
                 let of_day: Vec<Costed> = costs.iter().filter(|c| Day::of(c.created_at) == day).copied().collect();
                 if let Some(database) = self.present(day, Table::Records).await? {
-                    let set = super::query::set_costs(&database, &of_day).await;
+                    let set = super::query::set_costs(&database, &of_day, &self.rollups).await;
                     self.unless_gone(day, Table::Records, set)?;
                 }
             }

@@ -1,8 +1,9 @@
 //! A log store that keeps nothing: for measuring what the rest of the way costs.
 
 use gateway_domain::Timestamp;
+use gateway_domain::analytics::{SumQuery, SumsFound};
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::ports::{Fut, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
+use gateway_domain::ports::{Fut, RecordAppend, RecordQuery, RecordSums, Repricing, Retention, StoreError};
 use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
 use std::sync::atomic::{AtomicU64, Ordering};
 use uuid::Uuid;
@@ -26,6 +27,16 @@ impl RecordQuery for Nowhere {
 
     fn get(&self, _: Uuid, _: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>> {
         Box::pin(async { Ok(None) })
+    }
+}
+
+impl RecordSums for Nowhere {
+    fn sums<'a>(&'a self, _: &'a SumQuery) -> Fut<'a, Result<SumsFound, StoreError>> {
+        Box::pin(async { Ok(SumsFound::default()) })
+    }
+
+    fn make_up(&self, _: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
+        Box::pin(async { Ok(0) })
     }
 }
 

@@ -5,18 +5,20 @@ use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
 use super::query::{
-    NEWEST, UNPRICED_GROUPS, UNPRICED_OF, WEIGHT, filter, group, light_select, one, unpriced_values, weigh,
+    NEWEST, UNPRICED_GROUPS, UNPRICED_OF, WEIGHT, filter, group, light_select, one, slice, unpriced_values, weigh,
 };
+use super::rollup::Rollups;
 use super::shape::Table;
 use crate::database::{Database, Side};
 use crate::session::{Lease, Session, failure};
 use gateway_domain::Timestamp;
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::ports::{Fut, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
+use gateway_domain::ports::{Fut, NamedMetadata, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
 use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
 use parking_lot::Mutex;
 use sqlx::Error;
 use std::collections::HashSet;
+use std::sync::Arc;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -26,7 +28,8 @@ const LOCK: i64 = i64::from_be_bytes(*b"gatewayl");
 
 #[derive(Debug)]
 pub struct Partitions {
-    database: Database,
+    pub(super) database: Database,
+    pub(super) rollups: Rollups,
     /// The tables are known to be there.
     shaped: OnceCell<()>,
     /// Days that are known to have their partitions.
@@ -35,11 +38,11 @@ pub struct Partitions {
 
 impl Partitions {
     /// The server may be away: tables are looked at when it is first needed.
-    pub fn over(database: Database) -> Self {
-        Self { database, shaped: OnceCell::new(), days: Mutex::default() }
+    pub fn over(database: Database, names: Option<Arc<dyn NamedMetadata>>) -> Self {
+        Self { database, rollups: Rollups::new(names), shaped: OnceCell::new(), days: Mutex::default() }
     }
 
-    async fn shape(&self) -> Result<(), StoreError> {
+    pub(super) async fn shape(&self) -> Result<(), StoreError> {
         let make = || {
             self.change(async |session| {
                 for table in Table::ALL {
@@ -52,7 +55,10 @@ impl Partitions {
     }
 
     /// One transaction that changes tables, under the lock.
-    async fn change(&self, work: impl AsyncFnOnce(&mut Session<'_>) -> Result<(), Error>) -> Result<(), StoreError> {
+    pub(super) async fn change(
+        &self,
+        work: impl AsyncFnOnce(&mut Session<'_>) -> Result<(), Error>,
+    ) -> Result<(), StoreError> {
         let mut lease = self.database.lease(Side::Write).await?;
         let whole = async {
             let mut session = lease.session();
@@ -75,7 +81,11 @@ impl Partitions {
         }
         let make = async |session: &mut Session<'_>| {
             for day in &missing {
-                for table in Table::ALL {
+                // Where records are already, an older version wrote them, and their sums are made up for in one piece.
+                let there = "SELECT COUNT(*) FROM pg_class WHERE oid = to_regclass($1)";
+                let name = partition_name(Table::Records, *day);
+                let is_new = session.fetch_int(there, vec![name.into()]).await? == 0;
+                for table in Table::ALL.into_iter().filter(|table| is_new || *table != Table::Rollups) {
                     session.run(partition(table, *day), vec![]).await?;
                 }
             }
@@ -97,7 +107,7 @@ impl Partitions {
                 append::bodies(lease.session(), &with_bodies).await?;
             }
             match &mut lease {
-                Lease::Postgres(connection) => append::to_postgres(connection, batch).await,
+                Lease::Postgres(connection) => append::to_postgres(connection, batch, &self.rollups).await,
                 Lease::Sqlite(_) => Err(Error::Protocol("partitions are of Postgres".to_owned())),
             }
         };
@@ -107,16 +117,19 @@ impl Partitions {
 
     async fn page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
         self.shape().await?;
-        let paging = (query.page, query.page_size);
+        let (offset, size) = slice(query);
         if let Some(most) = query.most_bytes {
-            let size = query.page_size.min(1_000);
-            let slice = (query.page.saturating_mul(size), size);
             let filter = filter(query);
             filter.check()?;
-            if weigh(&self.database, filter, &WEIGHT, slice).await? > most {
+            if weigh(&self.database, filter, &WEIGHT, (offset, size)).await? > most {
                 return Ok(Page { is_too_large: true, ..Page::of(0) });
             }
         }
+        if query.cursor.is_some() {
+            let (sql, values) = filter(query).slice(light_select(), NEWEST, 0, size);
+            return Ok(Page { rows: self.database.rows(sql, values, decode).await?, ..Page::of(0) });
+        }
+        let paging = (query.page, query.page_size);
         self.database.page(Table::Records.name(), (light_select(), NEWEST), filter(query), paging, decode).await
     }
 
@@ -128,26 +141,37 @@ impl Partitions {
         Ok(Some(record))
     }
 
-    async fn drop_before(&self, table: Table, before: Timestamp) -> Result<u64, StoreError> {
+    pub(super) async fn days_of(&self, table: Table) -> Result<HashSet<Day>, StoreError> {
         let found = "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
                      WHERE i.inhparent = to_regclass($1)";
         let found = self.database.rows(found, vec![table.name().into()], |r| r.columns().text().map(str::to_owned));
+        Ok(found.await?.iter().filter_map(|name| day_of_partition(table, name)).collect())
+    }
+
+    /// Sums go with their records, in one step.
+    async fn drop_before(&self, table: Table, before: Timestamp) -> Result<u64, StoreError> {
         let mut dropped = 0;
-        for name in found.await? {
-            let is_over = day_of_partition(table, &name).is_some_and(|day| day.is_over_at(before));
-            if is_over {
-                // One at a time: a short lock each.
-                let sql = format!("DROP TABLE IF EXISTS {name}");
-                self.change(async |session| session.run(sql, vec![]).await).await?;
-                dropped += 1;
-            }
+        for day in self.days_of(table).await?.into_iter().filter(|day| day.is_over_at(before)) {
+            let of = |table| format!("DROP TABLE IF EXISTS {}", partition_name(table, day));
+            let (sums, sql) = ((table == Table::Records).then(|| of(Table::Rollups)), of(table));
+            // One day at a time: a short lock each.
+            self.change(async |session| {
+                session.run(sql, vec![]).await?;
+                match sums {
+                    Some(sums) => session.run(sums, vec![]).await,
+                    None => Ok(()),
+                }
+            })
+            .await?;
+            dropped += 1;
         }
+        self.rollups.forget_days();
         self.days.lock().retain(|day| !day.is_over_at(before));
         Ok(dropped)
     }
 }
 
-fn partition_name(table: Table, day: Day) -> String {
+pub(super) fn partition_name(table: Table, day: Day) -> String {
     format!("{}_{}", table.name(), day.name().replace('-', ""))
 }
 
@@ -157,7 +181,7 @@ fn day_of_partition(table: Table, name: &str) -> Option<Day> {
     Day::parse(&format!("{year}-{month}-{day}"))
 }
 
-fn partition(table: Table, day: Day) -> String {
+pub(super) fn partition(table: Table, day: Day) -> String {
     let bound = |at: Option<i64>, none: &str| at.map_or_else(|| none.to_owned(), |at| at.to_string());
     format!(
         "CREATE TABLE IF NOT EXISTS {} PARTITION OF {} FOR VALUES FROM ({}) TO ({})",
@@ -177,6 +201,7 @@ impl RecordAppend for Partitions {
             }
             // Another node may have dropped a day that this one knew.
             self.days.lock().clear();
+            self.rollups.forget_days();
             self.put(batch).await
         })
     }
@@ -219,6 +244,6 @@ impl Repricing for Partitions {
     }
 
     fn set_costs<'a>(&'a self, costs: &'a [Costed]) -> Fut<'a, Result<(), StoreError>> {
-        Box::pin(super::query::set_costs(&self.database, costs))
+        Box::pin(super::query::set_costs(&self.database, costs, &self.rollups))
     }
 }

@@ -1,7 +1,8 @@
 //! Questions about records that both backends ask in the same words.
 
-use super::columns::COLUMNS;
+use super::columns::{COLUMNS, decode};
 use super::field::{clipped, whole};
+use super::rollup::Rollups;
 use super::shape::Table;
 use crate::configs::workspace_value;
 use crate::database::{Database, Side};
@@ -91,7 +92,13 @@ pub(super) static UNPRICED_OF: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-const SET_COST: &str = "UPDATE log_entry SET cost = $1 WHERE id = $2 AND created_at = $3 AND cost IS NULL";
+/// Gives back what it changed.
+static SET_COST: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "UPDATE log_entry SET cost = $1 WHERE id = $2 AND created_at = $3 AND cost IS NULL RETURNING {}",
+        Table::Records.names()
+    )
+});
 
 pub(super) fn group(row: &Row) -> Result<Unpriced, Error> {
     let mut c = row.columns();
@@ -117,15 +124,18 @@ pub(super) fn unpriced_values(group: &Unpriced, after: Option<(Timestamp, Uuid)>
     ]
 }
 
-pub(super) async fn set_costs(database: &Database, costs: &[Costed]) -> Result<(), StoreError> {
+pub(super) async fn set_costs(database: &Database, costs: &[Costed], rollups: &Rollups) -> Result<(), StoreError> {
     let mut lease = database.lease(Side::Write).await?;
     let work = async {
         let mut session = lease.session();
         let mut transaction = session.begin().await?;
         let mut inside = transaction.session();
+        let mut changed = Vec::new();
         for Costed { id, created_at, cost } in costs {
-            inside.run(SET_COST, vec![cost.0.into(), (*id).into(), (*created_at).into()]).await?;
+            let values = vec![cost.0.into(), (*id).into(), (*created_at).into()];
+            changed.extend(inside.fetch(SET_COST.as_str(), values, decode).await?);
         }
+        rollups.reprice(&mut inside, &changed.iter().collect::<Vec<_>>()).await?;
         transaction.commit().await
     };
     let outcome = timeout(database.call_timeout(), work).await.map(|done| done.map_err(|e| failure(&e)));
@@ -136,6 +146,12 @@ pub(super) fn one(id: Uuid, workspace: Option<WorkspaceId>) -> (String, Vec<Valu
     let mut filter = Filter::default();
     filter.and("id = ?", id).and_if("workspace = ?", workspace.map(|w| workspace_value(Some(w.0))));
     filter.slice(light_select(), NEWEST, 0, 1)
+}
+
+/// Offset and length of a page within all that match.
+pub(super) fn slice(query: &LogQuery) -> (u64, u64) {
+    let want = query.page_size.min(1_000);
+    (if query.cursor.is_some() { 0 } else { query.page.saturating_mul(want) }, want)
 }
 
 /// A page cut out of days that lie behind one another.
@@ -149,8 +165,22 @@ pub(super) struct Cut {
 
 impl Cut {
     pub(super) fn page(query: &LogQuery) -> Self {
-        let want = query.page_size.min(1_000);
-        Self { skip: query.page.saturating_mul(want), want, left: query.most_bytes }
+        let (skip, want) = slice(query);
+        Self { skip, want, left: query.most_bytes }
+    }
+
+    pub(super) const fn is_full(&self) -> bool {
+        self.want == 0
+    }
+
+    /// As many rows came out of a part that was not counted.
+    pub(super) fn took(&mut self, rows: usize) {
+        self.want = self.want.saturating_sub(rows as u64);
+    }
+
+    /// What is still wanted of a part that nobody counted.
+    pub(super) const fn rest(&self) -> (u64, u64) {
+        (0, self.want)
     }
 
     /// Offset and limit within the next part, which has so many rows.
@@ -176,6 +206,18 @@ macro_rules! tokens {
     };
 }
 
+macro_rules! prompt {
+    () => {
+        concat!("COALESCE(input_tokens + cache_read_tokens + cache_write_tokens + audio_in_tokens, ", nothing!(), ")")
+    };
+}
+
+macro_rules! completion {
+    () => {
+        concat!("COALESCE(output_tokens + reasoning_tokens + audio_out_tokens, ", nothing!(), ")")
+    };
+}
+
 macro_rules! cost {
     () => {
         concat!("COALESCE(cost, ", nothing!(), ")")
@@ -186,7 +228,7 @@ pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
     let mut filter = Filter::default();
     filter
         .and_if("org = ?", query.org.map(|org| org.0))
-        .and_if("workspace = ?", query.workspace.map(|workspace| workspace.0))
+        .and_in("workspace", query.workspaces.iter().map(|workspace| workspace.0))
         .and_if("created_at >= ?", query.from)
         .and_if("created_at <= ?", query.to)
         .and_if("trace_id = ?", query.trace_id.as_deref().map(clipped))
@@ -199,8 +241,15 @@ pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
         .and_in("operation", texts(&query.operations))
         .and_if(concat!(tokens!(), " >= ?"), query.min_tokens.map(whole))
         .and_if(concat!(tokens!(), " <= ?"), query.max_tokens.map(whole))
+        .and_if(concat!(prompt!(), " >= ?"), query.min_prompt_tokens.map(whole))
+        .and_if(concat!(prompt!(), " <= ?"), query.max_prompt_tokens.map(whole))
+        .and_if(concat!(completion!(), " >= ?"), query.min_completion_tokens.map(whole))
+        .and_if(concat!(completion!(), " <= ?"), query.max_completion_tokens.map(whole))
         .and_if(concat!(cost!(), " >= ?"), query.min_cost.map(|cost| cost.0))
         .and_if(concat!(cost!(), " <= ?"), query.max_cost.map(|cost| cost.0));
+    if let Some(cursor) = query.cursor {
+        filter.and_behind(cursor.created_at.micros(), cursor.id);
+    }
     for (key, value) in &query.metadata {
         // Both engines know `replace`, and it compares bytes: LIKE would ignore case on SQLite and read
         // wildcards. A quote inside a JSON text is always escaped, so the pair cannot hide in a value.
@@ -233,7 +282,7 @@ mod tests {
         Table::Records.ensure(&mut lease.session()).await.expect("a table");
         let asked = LogQuery {
             org: Some(OrgId(Uuid::nil())),
-            workspace: Some(WorkspaceId(Uuid::nil())),
+            workspaces: vec![WorkspaceId(Uuid::nil())],
             from: Some(Timestamp(1)),
             trace_id: Some("t".to_owned()),
             ..LogQuery::default()

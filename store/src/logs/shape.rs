@@ -1,9 +1,10 @@
-//! The two tables of records, made from the list of columns: records themselves, and what is kept of their
-//! messages, which is large and goes sooner. A column that an older program did not know is added when the table
+//! The tables of records, made from lists of columns: records themselves, what is kept of their messages, which is
+//! large and goes sooner, and their sums. A column that an older program did not know is added when the table
 //! is opened; a new field needs no migration.
 
 use super::columns::{COLUMNS, Kind};
 use crate::session::Session;
+use gateway_domain::analytics::Sums;
 use sqlx::Error;
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -12,6 +13,7 @@ use std::sync::LazyLock;
 pub(super) enum Table {
     Records,
     Bodies,
+    Rollups,
 }
 
 pub(super) const BODIES: &str = "bodies";
@@ -27,16 +29,27 @@ static RECORD_COLUMNS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
 static BODY_COLUMNS: LazyLock<Vec<(&str, &str)>> =
     LazyLock::new(|| vec![("id", "TEXT"), ("created_at", "BIGINT"), (BODIES, "TEXT")]);
 
+static ROLLUP_COLUMNS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
+    let texts = |names: &'static [&'static str]| names.iter().map(|name| (*name, "TEXT"));
+    let numbers = |names: &'static [&'static str]| names.iter().map(|name| (*name, "BIGINT"));
+    let head = [("id", "TEXT"), ("created_at", "BIGINT"), ("grain", "BIGINT")];
+    let named = texts(&["org", "workspace", "key_id", "user_name", "provider", "virtual_key", "model"]);
+    let rest = [("status", "BIGINT"), ("config", "TEXT"), ("metadata", "TEXT"), ("cut", "BIGINT")];
+    let sums = numbers(&Sums::NAMES).chain(numbers(&["first_seen", "last_seen"])).chain([("latency", "TEXT")]);
+    head.into_iter().chain(named).chain(rest).chain(sums).collect()
+});
+
 /// Places where records without a known cost are found again.
 const UNPRICED: &str = "cost IS NULL AND total_tokens IS NOT NULL";
 
 impl Table {
-    pub(super) const ALL: [Self; 2] = [Self::Records, Self::Bodies];
+    pub(super) const ALL: [Self; 3] = [Self::Records, Self::Bodies, Self::Rollups];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Records => "log_entry",
             Self::Bodies => "log_body",
+            Self::Rollups => "log_rollup",
         }
     }
 
@@ -44,11 +57,16 @@ impl Table {
         match self {
             Self::Records => &RECORD_COLUMNS,
             Self::Bodies => &BODY_COLUMNS,
+            Self::Rollups => &ROLLUP_COLUMNS,
         }
     }
 
     pub(super) fn names(self) -> String {
         self.columns().iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",")
+    }
+
+    pub(super) fn width(self) -> usize {
+        self.columns().len()
     }
 
     fn indexes(self) -> Vec<String> {
@@ -61,6 +79,9 @@ impl Table {
                 index("unpriced", &format!("(org, created_at) WHERE {UNPRICED}")),
             ],
             Self::Bodies => Vec::new(),
+            Self::Rollups => {
+                vec!["CREATE INDEX IF NOT EXISTS log_rollup_org ON log_rollup (org, grain, created_at)".to_owned()]
+            }
         }
     }
 
@@ -74,10 +95,13 @@ impl Table {
         format!("CREATE TABLE IF NOT EXISTS {} ({}, PRIMARY KEY ({key})){tail}", self.name(), columns.join(", "))
     }
 
-    /// Makes the table, or adds what it lacks.
-    pub(super) async fn ensure(self, session: &mut Session<'_>) -> Result<(), Error> {
+    /// Makes the table, or adds what it lacks. Whether it was made.
+    pub(super) async fn ensure(self, session: &mut Session<'_>) -> Result<bool, Error> {
         let (present, key, tail) = match session {
-            Session::Sqlite(_) => (format!("SELECT name FROM pragma_table_info('{}')", self.name()), "id", ""),
+            Session::Sqlite(_) => {
+                let key = if self == Self::Rollups { "id, created_at" } else { "id" };
+                (format!("SELECT name FROM pragma_table_info('{}')", self.name()), key, "")
+            }
             Session::Postgres(_) => (
                 format!(
                     "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass('{}') AND attnum > 0 \
@@ -100,6 +124,6 @@ impl Table {
         for index in self.indexes() {
             session.run(index, vec![]).await?;
         }
-        Ok(())
+        Ok(present.is_empty())
     }
 }

@@ -193,8 +193,8 @@ async fn moved(house: House) {
     let database = leave_old(&house, 7).await;
     let store: Arc<dyn LogStore> = match house.engine {
         // In the same database, as by default.
-        Engine::Postgres => Arc::new(Partitions::over(database.clone())),
-        _ => open_logs(&LogsUrl::Files(house.path("logs")), &crate::options()).await.unwrap(),
+        Engine::Postgres => Arc::new(Partitions::over(database.clone(), None)),
+        _ => open_logs(&LogsUrl::Files(house.path("logs")), &crate::options(), None).await.unwrap(),
     };
     assert_eq!(database.move_old_records(&*store).await.unwrap(), 7);
     assert_eq!(database.move_old_records(&*store).await.unwrap(), 0);

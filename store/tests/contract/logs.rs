@@ -5,7 +5,7 @@ use crate::{House, id};
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::{
-    Bodies, Body, CacheStatus, Client, LogQuery, LogRecord, Message, RecordedPrompt, Steps, Timings, Trace,
+    Bodies, Body, CacheStatus, Client, LogCursor, LogQuery, LogRecord, Message, RecordedPrompt, Steps, Timings, Trace,
 };
 use gateway_domain::usage::{PictureSize, ServiceTier, UsageDetail};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
@@ -17,6 +17,7 @@ on_log_engines!(
     every_filter,
     metadata_is_matched_exactly,
     pages_newest_first,
+    a_cursor_repeats_and_skips_none,
     a_page_that_is_too_large_is_not_read,
     one_record_by_id,
     bodies_come_with_one_record_and_not_with_a_page,
@@ -56,6 +57,7 @@ pub(crate) fn record(n: u128) -> LogRecord {
         strategy: "single",
         usage: None,
         cost: None,
+        saved: None,
         card: None,
         timings: Timings::default(),
         steps: Steps::default(),
@@ -115,6 +117,7 @@ pub(crate) fn full(n: u128) -> LogRecord {
             },
         }),
         cost: Some(NanoUsd(-5)),
+        saved: Some(NanoUsd(3)),
         card: None,
         timings: Timings { total_us: 1, upstream_us: 2, first_byte_us: 3, gateway_us: 4 },
         steps: Steps { parse_us: 5, before_us: 6, cache_us: 7, after_us: 8, ..Steps::default() },
@@ -191,7 +194,7 @@ async fn every_filter(house: House) {
     for (query, want) in [
         (any(), vec![3, 2, 1]),
         (LogQuery { org: Some(OrgId(id(11))), ..any() }, vec![2]),
-        (LogQuery { workspace: Some(WorkspaceId(id(2))), ..any() }, vec![3, 1]),
+        (LogQuery { workspaces: vec![WorkspaceId(id(2))], ..any() }, vec![3, 1]),
         (LogQuery { from: Some(Timestamp(2_000)), ..any() }, vec![3, 2]),
         (LogQuery { to: Some(Timestamp(2_000)), ..any() }, vec![2, 1]),
         (LogQuery { trace_id: Some("trace-3".into()), ..any() }, vec![3]),
@@ -204,6 +207,11 @@ async fn every_filter(house: House) {
         (LogQuery { configs: text("my-config"), ..any() }, vec![2]),
         (LogQuery { keys: vec![KeyId(id(3)), KeyId(id(99))], ..any() }, vec![2]),
         (LogQuery { operations: text("chatComplete"), ..any() }, vec![3, 1]),
+        (LogQuery { workspaces: vec![WorkspaceId(id(2)), WorkspaceId(id(12))], ..any() }, vec![3, 2, 1]),
+        (LogQuery { min_prompt_tokens: Some(11), ..any() }, vec![2]),
+        (LogQuery { max_prompt_tokens: Some(10), ..any() }, vec![3]),
+        (LogQuery { min_completion_tokens: Some(16), ..any() }, vec![2]),
+        (LogQuery { max_completion_tokens: Some(15), ..any() }, vec![3]),
         (LogQuery { min_tokens: Some(10), ..any() }, vec![3, 2]),
         (LogQuery { min_tokens: Some(11), ..any() }, vec![2]),
         (LogQuery { max_tokens: Some(10), ..any() }, vec![3]),
@@ -240,6 +248,30 @@ async fn metadata_is_matched_exactly(house: House) {
         let page = database.query(&LogQuery { metadata, ..any() }).await.unwrap();
         assert_eq!(page.rows.iter().map(|r| r.id.as_u128()).collect::<Vec<_>>(), want, "{pairs:?}");
     }
+}
+
+async fn a_cursor_repeats_and_skips_none(house: House) {
+    const DAY: i64 = 86_400_000_000;
+    let database = house.logs().await;
+    // Over three days, two of them at the same instant.
+    let mut batch: Vec<_> = (1..=9).map(record).collect();
+    batch.iter_mut().for_each(|r| r.created_at = r.created_at.plus_micros(DAY * (r.id.as_u128() as i64 / 3)));
+    batch[3].created_at = batch[4].created_at;
+    database.append(&batch).await.unwrap();
+    let mut seen = Vec::new();
+    let mut cursor = Some(LogCursor::START);
+    for next in 20.. {
+        let page = database.query(&LogQuery { cursor, page_size: 2, page: 7, ..any() }).await.unwrap();
+        seen.extend(page.rows.iter().map(|r| r.id.as_u128()));
+        let Some(last) = page.rows.last() else { break };
+        cursor = Some(LogCursor { created_at: last.created_at, id: last.id });
+        // What comes meanwhile is newer.
+        let newer = record(next);
+        database.append(&[LogRecord { created_at: Timestamp(9 * DAY), ..newer }]).await.unwrap();
+    }
+    assert_eq!(seen, [9, 8, 7, 6, 5, 4, 3, 2, 1]);
+    let tight = LogQuery { cursor: Some(LogCursor::START), most_bytes: Some(1), ..any() };
+    assert!(database.query(&tight).await.unwrap().is_too_large);
 }
 
 async fn pages_newest_first(house: House) {

@@ -6,6 +6,7 @@ mod assignments;
 mod blobs;
 mod configs;
 mod counters;
+mod feedback;
 mod history;
 mod jobs;
 mod journal;
@@ -18,10 +19,11 @@ mod node_registry;
 mod outage;
 mod redis;
 mod reseal;
+mod sums;
 mod tls;
 
 use gateway_domain::Timestamp;
-use gateway_domain::ports::{Batch, Changes, ConfigStore, LogStore, Revision, WriteError};
+use gateway_domain::ports::{Batch, Changes, ConfigStore, LogStore, NamedMetadata, Revision, WriteError};
 use gateway_domain::resource::Stored;
 use gateway_store::{Database, DatabaseUrl, LogsUrl, Options, open, open_logs};
 use gateway_testing::Postgres;
@@ -112,11 +114,16 @@ impl House {
 
     /// A store of records, partitioned by day.
     pub async fn logs(&self) -> Arc<dyn LogStore> {
+        self.logs_by(None).await
+    }
+
+    /// Whose sums are kept by some keys of metadata.
+    pub async fn logs_by(&self, names: Option<Arc<dyn NamedMetadata>>) -> Arc<dyn LogStore> {
         let url = match self.engine {
             Engine::Postgres => LogsUrl::Postgres(self.url.clone()),
             _ => LogsUrl::Files(self.dir.path().join("logs")),
         };
-        open_logs(&url, &options()).await.unwrap()
+        open_logs(&url, &options(), names).await.unwrap()
     }
 
     pub fn path(&self, name: &str) -> std::path::PathBuf {

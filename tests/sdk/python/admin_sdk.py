@@ -181,6 +181,42 @@ def check_users_and_invites():
     refused(lambda: users.retrieve(user_id=user))
 
 
+SPAN = {"time_of_generation_min": "2025-01-01T00:00:00Z", "time_of_generation_max": "2030-01-01T00:00:00Z"}
+GRAPHS = ("requests", "cost", "latency", "tokens", "users", "users_requests", "errors", "errors_rate", "errors_stacks",
+          "errors_status_codes", "requests_rescued", "cache_hit_rate", "cache_latency", "feedbacks",
+          "feedbacks_scores", "feedbacks_weighted", "feedbacks_ai_models")
+
+
+def check_analytics():
+    for name in GRAPHS:
+        graph = plain(getattr(admin.analytics.graphs, name)(**SPAN, workspace_slug="default"))
+        assert graph["object"] == "analytics-graph" and "summary" in graph, (name, graph)
+    filters = {"status_code": "200,429", "virtual_keys": "x", "ai_org_model": "mock__m", "total_units_min": 1}
+    equal(plain(admin.analytics.graphs.requests(**SPAN, **filters))["summary"], {"total": 0})
+    groups = admin.analytics.groups
+    order = {"order_by": "cost", "order_by_type": "asc", "page_size": 5, "current_page": 0}
+    for answer in (groups.users(**SPAN), groups.ai_models(**SPAN, **order), groups.workspaces(**SPAN),
+                   groups.metadata(metadata_key="team", **SPAN)):
+        assert plain(answer)["object"] == "list", answer
+    for by in ("ai_service", "model", "status_code", "api_key", "config", "workspace", "provider"):
+        told = plain(groups.group_by(group_by=by, **SPAN, columns="requests,p95_latency", include_total=True))
+        equal((told["object"], told["total"]), ("list", len(told["data"])))
+    equal(plain(admin.analytics.summary.cache(**SPAN, workspace_slug="default"))["object"], "analytics-summary")
+    refused(lambda: admin.analytics.graphs.cost(**SPAN, cache_status="hit"), "cache_status", "not available")
+
+
+def check_feedback():
+    key = admin.api_keys.create(type="workspace", sub_type="service", name="judge", scopes=["logs.write"]).key
+    judge = Portkey(api_key=key, base_url=f"{URL}/v1")
+    told = judge.feedback.create(trace_id="py", value=5, weight=0.5, metadata={"by": "py"})
+    equal((told.status, len(told.feedback_ids)), ("success", 1))
+    judge.feedback.update(feedback_id=told.feedback_ids[0], value=-5, weight=1.0, metadata={})
+    many = judge.feedback.bulk_create(feedbacks=[{"trace_id": "py", "value": 1}, {"trace_id": "py", "value": 2}])
+    equal(len(many.feedback_ids), 2)
+    graph = plain(admin.analytics.graphs.feedbacks_scores(**SPAN, trace_id="py"))
+    equal([point["score"] for point in graph["data_points"]], [-5, 1, 2])
+
+
 async def check_the_asynchronous_client():
     client = AsyncPortkey(api_key=KEY, base_url=f"{URL}/v1")
     made = await client.api_keys.create(type="workspace", sub_type="service", name="py", scopes=SCOPES)

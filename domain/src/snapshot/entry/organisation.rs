@@ -10,6 +10,7 @@ use crate::resource::security::Security;
 use crate::resource::{Kind, Stored};
 use crate::snapshot::prices::OrgPrices;
 use crate::token::Trust;
+use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -30,6 +31,8 @@ pub struct Org {
     pub managers_set_limits: bool,
     /// Keys reach no route of a provider's that is not in the table of operations.
     pub known_routes_only: bool,
+    /// Keys of metadata that its analytics keep sums by.
+    pub analytics_metadata_keys: Arc<[SmolStr]>,
     /// Whose tokens open it; `None`: nobody's.
     pub trust: Option<Arc<Trust>>,
     /// Records may keep headers and bodies, unless a request says otherwise.
@@ -103,6 +106,7 @@ fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
         overridable: o.overridable_sections,
         managers_set_limits: o.managers_set_limits,
         known_routes_only: o.known_routes_only,
+        analytics_metadata_keys: o.analytics_metadata_keys.iter().map(SmolStr::from).collect(),
         rotation_days: o.user_api_key_rotation_period,
         debug_log: o.debug_log.unwrap_or(true),
         enforce_debug_log: o.enforce_debug_log_setting,

@@ -1,0 +1,37 @@
+//! Who spent what: sums of calls, money, tokens and time over a range, as graphs, as one row, or by what calls have in
+//! common. What is told is data: a graph is a row of a table of measures, a group is a dimension. Adds up nothing itself.
+
+mod buckets;
+mod feedback;
+mod graph;
+mod group;
+mod measure;
+mod question;
+
+use crate::problem::Problem;
+use crate::route::{Call, Reply, Route, authed};
+use http::Method;
+use measure::{Stat, SumMeasure};
+use question::{ASKED, LATER, SumsAsked, VIEW, sums};
+use serde_json::json;
+
+pub(crate) fn routes() -> Vec<Route> {
+    const CACHE: &str = "Tell what the response cache did in a time";
+    let summary = authed(Method::GET, "/analytics/summary/cache", VIEW, CACHE, cache_summary);
+    let summary = summary.asks(ASKED).not_yet(LATER);
+    graph::routes().into_iter().chain(feedback::routes()).chain([summary]).chain(group::routes()).collect()
+}
+
+async fn cache_summary(call: Call) -> Result<Reply, Problem> {
+    let (_, found) = sums(&call, |buckets| SumsAsked { edges: buckets.ends(), by: Vec::new(), latency: false }).await?;
+    let stat = Stat::total(&found);
+    let told = |measure: SumMeasure| measure.of(&stat);
+    let summary = json!({
+        "hits": told(SumMeasure::Hits),
+        "avg_latency": told(SumMeasure::HitLatency),
+        "total_requests": told(SumMeasure::Calls),
+        "cache_speedup": told(SumMeasure::SpeedUp),
+    });
+    let told = json!({"object": "analytics-summary", "summary": summary, "partial": found.is_partial});
+    Ok(Reply::json(told))
+}

@@ -1,0 +1,151 @@
+//! What can be said of sums: each measure one way to read them. Money is told in cents, time in milliseconds, rates in
+//! percent; an average of nothing is null.
+
+use gateway_domain::analytics::{SumCell, Sums, SumsFound};
+use gateway_domain::{NanoUsd, Timestamp};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SumMeasure {
+    Calls,
+    Cost,
+    CostPerCall,
+    Tokens,
+    TokensPerCall,
+    InputPerCall,
+    OutputPerCall,
+    Latency,
+    /// In percent.
+    Quantile(u8),
+    Users,
+    CallsPerUser,
+    Errors,
+    ErrorRate,
+    SuccessRate,
+    Retried,
+    /// As a list, as graphs have it.
+    RetriedList,
+    FellBack,
+    Hits,
+    HitRate,
+    Saved,
+    HitLatency,
+    SpeedUp,
+    FirstSeen,
+    LastSeen,
+    /// Of caches that there are none of yet.
+    Nothing,
+}
+
+/// Sums, and who made the calls where that was asked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stat<'f> {
+    pub(super) sums: Sums,
+    users: HashSet<&'f str>,
+    /// Calls of anybody who is known.
+    user_calls: i64,
+}
+
+impl<'f> Stat<'f> {
+    pub(super) fn total(found: &'f SumsFound) -> Self {
+        let mut all = Self::default();
+        found.cells.iter().for_each(|cell| all.sums.merge(&cell.sums));
+        all
+    }
+
+    pub(super) fn add(&mut self, cell: &SumCell) {
+        self.sums.merge(&cell.sums);
+    }
+
+    /// Of a cell whose first value is a user.
+    pub(super) fn add_user(&mut self, cell: &'f SumCell) {
+        self.sums.merge(&cell.sums);
+        if let Some(user) = cell.values.first().filter(|user| !user.is_empty() && cell.sums.calls > 0) {
+            self.users.insert(user);
+            self.user_calls += cell.sums.calls;
+        }
+    }
+}
+
+impl SumMeasure {
+    pub(super) fn of(self, stat: &Stat<'_>) -> Value {
+        let s = &stat.sums;
+        match self {
+            Self::Calls => s.calls.into(),
+            Self::Cost => cents(s.cost),
+            Self::CostPerCall => per(NanoUsd(s.cost).cents(), s.calls),
+            Self::Tokens => s.tokens().into(),
+            Self::TokensPerCall => mean(s.tokens(), s.calls),
+            Self::InputPerCall => mean(s.input_tokens, s.calls),
+            Self::OutputPerCall => mean(s.output_tokens, s.calls),
+            Self::Latency => millis(s.total_us, s.answered),
+            Self::Quantile(percent) => {
+                s.latency.quantile(f64::from(percent) / 100.0).map_or(Value::Null, |us| rounded(us / 1e3))
+            }
+            Self::Users => stat.users.len().into(),
+            Self::CallsPerUser => mean(stat.user_calls, i64::try_from(stat.users.len()).unwrap_or(i64::MAX)),
+            Self::Errors => s.errors.into(),
+            Self::ErrorRate => percent(s.errors, s.calls),
+            Self::SuccessRate => percent(s.calls - s.errors, s.calls),
+            Self::Retried => s.retried.into(),
+            Self::RetriedList if s.retried == 0 => json!([]),
+            Self::RetriedList => json!([{"total": s.retried}]),
+            Self::FellBack => s.fell_back.into(),
+            Self::Hits => s.hits.into(),
+            Self::HitRate => percent(s.hits, s.hits + s.misses),
+            Self::Saved => cents(s.saved),
+            Self::HitLatency => millis(s.hit_us, s.hits),
+            Self::SpeedUp => speed_up(s),
+            Self::FirstSeen => time(s.first_seen),
+            Self::LastSeen => time(s.last_seen),
+            Self::Nothing => 0.into(),
+        }
+    }
+
+    /// Whether sketches are needed for it.
+    pub(super) const fn is_of_latency(self) -> bool {
+        matches!(self, Self::Quantile(_))
+    }
+}
+
+fn cents(nanos: i64) -> Value {
+    json!(NanoUsd(nanos).cents())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "told to people, never counted with")]
+const fn float(number: i64) -> f64 {
+    number as f64
+}
+
+fn per(sum: f64, of: i64) -> Value {
+    if of == 0 { Value::Null } else { json!(sum / float(of)) }
+}
+
+fn mean(sum: i64, of: i64) -> Value {
+    if of == 0 { Value::Null } else { rounded(float(sum) / float(of)) }
+}
+
+fn millis(micros: i64, of: i64) -> Value {
+    if of == 0 { Value::Null } else { rounded(float(micros) / 1e3 / float(of)) }
+}
+
+fn percent(part: i64, of: i64) -> Value {
+    if of == 0 { Value::Null } else { rounded(float(part) * 100.0 / float(of)) }
+}
+
+/// To two digits.
+fn rounded(number: f64) -> Value {
+    json!((number * 100.0).round() / 100.0)
+}
+
+fn speed_up(s: &Sums) -> Value {
+    if s.hits == 0 || s.misses == 0 || s.hit_us == 0 {
+        return Value::Null;
+    }
+    rounded((float(s.miss_us) / float(s.misses)) / (float(s.hit_us) / float(s.hits)))
+}
+
+fn time(micros: i64) -> Value {
+    if micros == 0 { Value::Null } else { json!(Timestamp(micros)) }
+}

@@ -1,0 +1,168 @@
+//! What clients think of calls, by the trace that an answer told. Kept while the client waits; shown by analytics.
+
+use crate::input::Body;
+use crate::problem::{Problem, bad, limited, missing, unreadable};
+use crate::route::{Call, HERE, Reply, Route, authed};
+use gateway_domain::feedback::{FeedbackQuery, MOST_OF_TRACE, Opinion, TraceFeedback, VALUES};
+use gateway_domain::metadata;
+use gateway_domain::ports::{FeedbackKept, FeedbackPlace};
+use gateway_domain::record::LogQuery;
+use gateway_domain::scope::Scope;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use smol_str::SmolStr;
+use uuid::Uuid;
+
+const LONGEST_TRACE: usize = 512;
+const MOST_AT_ONCE: usize = 100;
+/// How far back the call of a trace is looked for.
+const MODEL_MICROS: i64 = 7 * 86_400 * 1_000_000;
+
+pub(crate) fn routes() -> Vec<Route> {
+    const WRITE: &[Scope] = &[Scope::named("logs.write"), Scope::named("feedbacks.write")];
+    vec![
+        authed(Method::POST, "/feedback", WRITE, "Say what a call was worth", tell).takes::<NewFeedback>().asks(HERE),
+        authed(Method::PUT, "/feedback/{id}", WRITE, "Change what was said of a call", change)
+            .takes::<ChangedFeedback>()
+            .asks(HERE),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewFeedback {
+    trace_id: String,
+    value: i64,
+    #[serde(default)]
+    weight: Option<f64>,
+    #[serde(default)]
+    metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangedFeedback {
+    /// Needed, which is said when there is something to change.
+    #[serde(default)]
+    value: Option<i64>,
+    #[serde(default)]
+    weight: Option<f64>,
+    #[serde(default)]
+    metadata: Option<Map<String, Value>>,
+}
+
+/// `under`: where it stands in the body.
+fn opinion(
+    under: &str,
+    value: i64,
+    weight: Option<f64>,
+    given: Option<Map<String, Value>>,
+) -> Result<Opinion, Problem> {
+    if !VALUES.contains(&value) {
+        let rule = format!("must be an integer of {}..{}", VALUES.start(), VALUES.end());
+        return Err(bad(format_args!("{under}value"), rule));
+    }
+    let given = given.unwrap_or_default();
+    metadata::read(&given).map_err(|why| bad(format_args!("{under}metadata"), why.rule()))?;
+    #[expect(clippy::cast_precision_loss, reason = "checked to be small")]
+    let made = Opinion::of(value as f64, weight.unwrap_or(1.0), Value::Object(given).to_string());
+    made.ok_or_else(|| bad(format_args!("{under}weight"), "must be a number of 0..1"))
+}
+
+fn saved(ids: &[Uuid]) -> Reply {
+    Reply::json(json!({"status": "success", "message": "Feedback successfully saved", "feedback_ids": ids}))
+}
+
+fn place(call: &Call) -> Result<FeedbackPlace, Problem> {
+    let workspace = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
+    Ok(FeedbackPlace { org: call.actor.org, workspace })
+}
+
+async fn tell(call: Call) -> Result<Reply, Problem> {
+    let place = place(&call)?;
+    let mut told = Vec::new();
+    for GivenFeedback { given, under } in all_given(&call)? {
+        if given.trace_id.is_empty() || given.trace_id.len() > LONGEST_TRACE {
+            return Err(bad(format_args!("{under}trace_id"), format_args!("must be of 1..{LONGEST_TRACE} bytes")));
+        }
+        let opinion = opinion(&under, given.value, given.weight, given.metadata)?;
+        told.push((given.trace_id, opinion));
+    }
+    let mut ids = Vec::new();
+    for (trace_id, opinion) in told {
+        let feedback = TraceFeedback {
+            id: call.app.id(),
+            org: place.org,
+            workspace: place.workspace,
+            opinion,
+            model: model(&call, place, &trace_id).await,
+            trace_id,
+            source: SmolStr::new_static("client"),
+            created_at: call.now,
+        };
+        match call.app.feedbacks.keep(&feedback).await? {
+            FeedbackKept::Kept => ids.push(feedback.id),
+            FeedbackKept::Full => {
+                return Err(limited(format!("a trace has at most {MOST_OF_TRACE} pieces of feedback")));
+            }
+        }
+    }
+    Ok(saved(&ids))
+}
+
+/// One piece, and where it stands in the body.
+struct GivenFeedback {
+    given: NewFeedback,
+    under: String,
+}
+
+/// One object or, as some clients send it, several in a list.
+fn all_given(call: &Call) -> Result<Vec<GivenFeedback>, Problem> {
+    let Ok(Value::Array(items)) = serde_json::from_slice(&call.bytes) else {
+        return Ok(vec![GivenFeedback { given: call.body()?.read()?, under: String::new() }]);
+    };
+    if items.is_empty() || items.len() > MOST_AT_ONCE {
+        return Err(unreadable(format!("the list must hold at least one and at most {MOST_AT_ONCE} objects")));
+    }
+    let read = |(at, item): (usize, Value)| {
+        let under = format!("[{at}].");
+        let body = Body::parse(item.to_string().as_bytes())?.aligned(&call.route.known_names(), &call.vars)?;
+        let given = body.read_under(&under)?;
+        Ok(GivenFeedback { given, under })
+    };
+    items.into_iter().enumerate().map(read).collect()
+}
+
+/// Of the call that the feedback is about, as far as it is known already.
+async fn model(call: &Call, place: FeedbackPlace, trace: &str) -> SmolStr {
+    let query = LogQuery {
+        org: Some(place.org),
+        workspaces: vec![place.workspace],
+        from: Some(call.now.plus_micros(-MODEL_MICROS)),
+        trace_id: Some(trace.to_owned()),
+        page_size: 20,
+        most_bytes: Some(1 << 20),
+        ..LogQuery::default()
+    };
+    // Without it the feedback is as good.
+    let Ok(page) = call.app.logs.query(&query).await else { return SmolStr::default() };
+    page.rows.iter().find(|record| record.last).map(|record| record.model.clone()).unwrap_or_default()
+}
+
+async fn change(call: Call) -> Result<Reply, Problem> {
+    let place = place(&call)?;
+    let id: Uuid = call.var("id").parse().map_err(|_| missing("feedback"))?;
+    let given: ChangedFeedback = call.body()?.read()?;
+    let (org, workspaces) = (Some(place.org), vec![place.workspace]);
+    let query = FeedbackQuery { id: Some(id), org, workspaces, most: 1, ..FeedbackQuery::default() };
+    if call.app.feedbacks.feedbacks(&query).await?.is_empty() {
+        return Err(missing("feedback"));
+    }
+    let value = given.value.ok_or_else(|| bad("value", "is required"))?;
+    let opinion = opinion("", value, given.weight, given.metadata)?;
+    if call.app.feedbacks.change(place, id, &opinion, call.now).await? {
+        return Ok(saved(&[id]));
+    }
+    Err(missing("feedback"))
+}

@@ -1,0 +1,126 @@
+//! Rows of rollups: read, added to and written back, many in one statement. Sketches are added up here, since no engine
+//! can, which is why the caller has to be the only one at it.
+
+use crate::logs::shape::Table;
+use crate::session::{Row, Session, Value};
+use gateway_domain::analytics::{Combination, Grain, Sums};
+use sqlx::Error;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
+use uuid::Uuid;
+
+/// Names a row. The order is that of writing: whoever writes several takes them in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RowKey {
+    pub(super) start: i64,
+    pub(super) grain: Grain,
+    pub(super) of: Combination,
+}
+
+/// Largest statement: 2^6 rows. Any number of rows is a sum of powers of two, so that few texts serve all.
+const LARGEST: usize = 6;
+
+static SELECT: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
+    let sums = Sums::NAMES.join(", ");
+    std::array::from_fn(|power| {
+        let ids: Vec<String> = (0..1_usize << power).map(|n| format!("${}", n + 3)).collect();
+        format!(
+            "SELECT id, {sums}, first_seen, last_seen, latency FROM {} \
+             WHERE created_at >= $1 AND created_at <= $2 AND id IN ({})",
+            Table::Rollups.name(),
+            ids.join(", ")
+        )
+        .into()
+    })
+});
+
+static UPSERT: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
+    let names = Table::Rollups.names();
+    let width = Table::Rollups.width();
+    let changing = Sums::NAMES.into_iter().chain(["first_seen", "last_seen", "latency"]);
+    let changes: Vec<String> = changing.map(|name| format!("{name} = excluded.{name}")).collect();
+    std::array::from_fn(|power| {
+        let row = |n: usize| {
+            let values: Vec<String> = (1..=width).map(|at| format!("${}", n * width + at)).collect();
+            format!("({})", values.join(","))
+        };
+        let rows: Vec<String> = (0..1 << power).map(row).collect();
+        format!(
+            "INSERT INTO {} ({names}) VALUES {} ON CONFLICT (id, created_at) DO UPDATE SET {}",
+            Table::Rollups.name(),
+            rows.join(","),
+            changes.join(", ")
+        )
+        .into()
+    })
+});
+
+pub(super) async fn add(session: &mut Session<'_>, rows: BTreeMap<RowKey, Sums>) -> Result<(), Error> {
+    let mut rows: Vec<NamedRow> = rows.into_iter().map(NamedRow::new).collect();
+    let mut rest = &mut rows[..];
+    while !rest.is_empty() {
+        let power = (rest.len().ilog2() as usize).min(LARGEST);
+        let (chunk, after) = rest.split_at_mut(1 << power);
+        let mut there = present(session, chunk, power).await?;
+        let mut values = Vec::with_capacity(chunk.len() * Table::Rollups.width());
+        for row in chunk.iter_mut() {
+            if let Some(before) = there.remove(&row.id) {
+                row.sums.merge(&before);
+            }
+            row.bind(&mut values);
+        }
+        session.run(UPSERT[power].to_string(), values).await?;
+        rest = after;
+    }
+    Ok(())
+}
+
+struct NamedRow {
+    id: Uuid,
+    key: RowKey,
+    sums: Sums,
+}
+
+impl NamedRow {
+    fn new((key, sums): (RowKey, Sums)) -> Self {
+        Self { id: key.of.id(key.grain.micros(), key.start), key, sums }
+    }
+
+    /// In the order of the table's columns.
+    fn bind<'v>(&'v self, values: &mut Vec<Value<'v>>) {
+        let RowKey { start, grain, of } = &self.key;
+        let text = |text: &'v str| Value::Text(Some(crate::logs::append::without_zero(text)));
+        let key = of.key.map_or_else(String::new, |key| key.to_string());
+        values.extend([self.id.into(), (*start).into(), grain.micros().into()]);
+        values.extend([of.org.0.into(), of.workspace.0.into(), key.into()]);
+        values.extend([text(&of.user), text(&of.provider), text(&of.virtual_key), text(&of.model)]);
+        values.extend([i64::from(of.status).into(), text(&of.config), text(&of.metadata), of.cut.0.into()]);
+        values.extend(self.sums.numbers().map(Value::from));
+        values.extend([self.sums.first_seen.into(), self.sums.last_seen.into(), self.sums.latency.text().into()]);
+    }
+}
+
+async fn present(session: &mut Session<'_>, rows: &[NamedRow], power: usize) -> Result<HashMap<Uuid, Sums>, Error> {
+    let starts = || rows.iter().map(|row| row.key.start);
+    let bounds = [starts().min().unwrap_or_default(), starts().max().unwrap_or_default()];
+    let values = bounds.into_iter().map(Value::from).chain(rows.iter().map(|row| row.id.into())).collect();
+    let found = session.fetch(SELECT[power].to_string(), values, |row| {
+        let id = row.columns().uuid()?;
+        Ok((id, read(row, 1)?))
+    });
+    Ok(found.await?.into_iter().collect())
+}
+
+/// The sums that stand in a row behind so many other columns.
+pub(in crate::logs) fn read(row: &Row, behind: usize) -> Result<Sums, Error> {
+    let mut c = row.columns();
+    c.skip(behind);
+    let mut sums = Sums::default();
+    for number in sums.numbers_mut() {
+        *number = c.int()?;
+    }
+    sums.first_seen = c.int()?;
+    sums.last_seen = c.int()?;
+    sums.latency.add_text(c.opt_text()?.unwrap_or_default());
+    Ok(sums)
+}

@@ -1,0 +1,253 @@
+//! Sums of records, by spans of time and whatever else was asked for: from rollups as far as those go, from the records
+//! themselves at the ragged ends of a range, and where a filter asks for what no rollup knows. Both come out alike,
+//! since both are made by the same rules.
+
+mod files;
+mod gather;
+mod partitions;
+mod stretch;
+
+pub(super) use gather::Gather;
+pub(super) use stretch::{Source, Stretch, stretches};
+
+use super::query::filter;
+use super::rollup;
+use super::shape::Table;
+use crate::filter::Filter;
+use crate::session::{Row, Session};
+use gateway_domain::analytics::{CutValues, Dimension, Fact, Grain, Sums};
+use gateway_domain::id::{KeyId, WorkspaceId};
+use gateway_domain::record::{CacheStatus, LogQuery};
+use gateway_domain::{NanoUsd, Timestamp};
+use parking_lot::Mutex;
+use smol_str::SmolStr;
+use sqlx::Error;
+
+/// Metadata by which a user is told, a column of its own in rollups.
+pub(super) const USER: &str = "_user";
+
+/// Reads a stretch into what is gathered.
+pub(super) async fn read(
+    session: &mut Session<'_>,
+    stretch: &Stretch,
+    table: &'static str,
+    gather: &mut Gather<'_>,
+) -> Result<(), Error> {
+    match stretch.source {
+        Source::Rollup(grain) if rows_know_all(session, (stretch, grain), gather).await? => {
+            read_rollup(session, (stretch, grain), gather).await
+        }
+        _ => read_records(session, stretch, table, gather).await,
+    }
+}
+
+/// The filters within a stretch; users are a column of rollups and stand in the metadata of records.
+fn within(stretch: &Stretch, gather: &Gather<'_>, is_rollup: bool) -> LogQuery {
+    let mut of = gather.query.of.clone();
+    of.from = Some(Timestamp(stretch.from));
+    of.to = Some(Timestamp(stretch.to - 1));
+    if is_rollup {
+        of.metadata.retain(|(key, _)| key != USER);
+    }
+    of
+}
+
+fn rollup_filter<'q>(of: &'q LogQuery, grain: Grain, users: impl Iterator<Item = &'q str>) -> Filter<'q> {
+    let mut filter = filter(of);
+    filter.and("grain = ?", grain.micros());
+    for user in users {
+        filter.and("user_name = ?", user);
+    }
+    filter
+}
+
+fn users<'q>(gather: &Gather<'q>) -> impl Iterator<Item = &'q str> {
+    gather.query.of.metadata.iter().filter(|(key, _)| key == USER).map(|(_, value)| value.as_str())
+}
+
+/// Whether what is filtered by was kept apart in every row of a stretch: a key of metadata that was named later, or
+/// values that were cut, are only in the records.
+async fn rows_know_all(
+    session: &mut Session<'_>,
+    (stretch, grain): (&Stretch, Grain),
+    gather: &Gather<'_>,
+) -> Result<bool, Error> {
+    let mut of = within(stretch, gather, true);
+    let by_metadata = std::mem::take(&mut of.metadata);
+    let models = !std::mem::take(&mut of.models).is_empty();
+    let mut cut = CutValues::default();
+    for (asked, bit) in [
+        (users(gather).next().is_some(), CutValues::USER),
+        (models, CutValues::MODEL),
+        (!by_metadata.is_empty(), CutValues::METADATA),
+    ] {
+        cut = if asked { cut.with(bit) } else { cut };
+    }
+    if !cut.is_none() {
+        let mut filter = rollup_filter(&of, grain, std::iter::empty());
+        filter.and("(cut & ?) <> 0", cut.0);
+        if any(session, filter).await? {
+            return Ok(false);
+        }
+    }
+    let by_keys = gather.query.by.iter().filter_map(|by| match by {
+        Dimension::Metadata(key) => Some(key.as_str()),
+        _ => None,
+    });
+    let keys: Vec<&str> = by_metadata.iter().map(|(key, _)| key.as_str()).chain(by_keys).collect();
+    for key in keys {
+        let mut filter = rollup_filter(&of, grain, std::iter::empty());
+        filter.and("replace(metadata, ?, '') = metadata", format!("{}:", serde_json::Value::from(key)));
+        filter.and("(cut & ?) = 0", CutValues::METADATA.0);
+        if any(session, filter).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn any(session: &mut Session<'_>, filter: Filter<'_>) -> Result<bool, Error> {
+    let (inner, values) = filter.grouped(&format!("SELECT 1 FROM {}", Table::Rollups.name()), " LIMIT 1");
+    Ok(session.fetch_int(format!("SELECT COUNT(*) FROM ({inner}) AS found"), values).await? > 0)
+}
+
+fn column(by: &Dimension) -> &'static str {
+    match by {
+        Dimension::Workspace => "workspace",
+        Dimension::Key => "key_id",
+        Dimension::User => "user_name",
+        Dimension::Provider => "provider",
+        Dimension::VirtualKey => "virtual_key",
+        Dimension::Model => "model",
+        Dimension::Status => "CAST(status AS TEXT)",
+        Dimension::Config => "config",
+        Dimension::Metadata(_) => "metadata",
+    }
+}
+
+/// What of a row's names may have been cut, as bits.
+fn cut_of(by: &[Dimension]) -> CutValues {
+    by.iter().fold(CutValues::default(), |cut, by| match by {
+        Dimension::User => cut.with(CutValues::USER),
+        Dimension::Model => cut.with(CutValues::MODEL),
+        Dimension::Metadata(_) => cut.with(CutValues::METADATA),
+        _ => cut,
+    })
+}
+
+async fn read_rollup(
+    session: &mut Session<'_>,
+    (stretch, grain): (&Stretch, Grain),
+    gather: &mut Gather<'_>,
+) -> Result<(), Error> {
+    let by = &gather.query.by;
+    let at = if gather.is_of_one_span(stretch) { "MIN(created_at)" } else { "created_at" };
+    let mut names: Vec<&str> = by.iter().map(column).collect();
+    names.dedup();
+    let sums: Vec<String> = Sums::NAMES.iter().map(|name| format!("CAST(SUM({name}) AS BIGINT)")).collect();
+    let latency = if gather.query.with_latency { "string_agg(latency, ',')" } else { "CAST(NULL AS TEXT)" };
+    let cut = cut_of(by).0;
+    let columns = by.iter().map(column).fold(String::new(), |all, name| all + name + ", ");
+    let select = format!(
+        "SELECT {at}, CAST(MAX(CASE WHEN (cut & {cut}) <> 0 THEN 1 ELSE 0 END) AS BIGINT), {columns}{}, \
+         MIN(first_seen), MAX(last_seen), {latency} FROM {}",
+        sums.join(", "),
+        Table::Rollups.name()
+    );
+    if at == "created_at" {
+        names.push(at);
+    }
+    let tail = if names.is_empty() { String::new() } else { format!(" GROUP BY {}", names.join(", ")) };
+    let of = within(stretch, gather, true);
+    let (sql, values) = rollup_filter(&of, grain, users(gather)).grouped(&select, &tail);
+    let query = gather.query;
+    let gathered = Mutex::new(gather);
+    let take = |row: &Row| {
+        let mut c = row.columns();
+        // Of nothing at all there is one row without a time.
+        let Some(at) = c.opt_int()? else { return Ok(()) };
+        let is_cut = c.opt_int()? == Some(1);
+        let mut values = Vec::with_capacity(query.by.len());
+        for by in &query.by {
+            let text = c.opt_text()?.unwrap_or_default();
+            values.push(match by {
+                Dimension::Metadata(key) => gather::value_in(text, key),
+                _ => SmolStr::from(text),
+            });
+        }
+        let sums = rollup::read_sums(row, 2 + query.by.len())?;
+        gathered.lock().add(at, values, &sums, is_cut);
+        Ok(())
+    };
+    session.fetch(sql, values, take).await.map(drop)
+}
+
+/// What is read of a record to be summed.
+const RECORD: &str = "created_at, last, attempt, retries, status, cache_status, total_tokens, \
+    COALESCE(input_tokens + cache_read_tokens + cache_write_tokens + audio_in_tokens, 0), \
+    COALESCE(output_tokens + reasoning_tokens + audio_out_tokens, 0), cost, saved, total_us, \
+    workspace, key_id, metadata, provider, virtual_key, model, config";
+
+/// The newest first, as many as there is room for.
+async fn read_records(
+    session: &mut Session<'_>,
+    stretch: &Stretch,
+    table: &'static str,
+    gather: &mut Gather<'_>,
+) -> Result<(), Error> {
+    let of = within(stretch, gather, false);
+    let select = format!("SELECT {RECORD} FROM {table}");
+    let room = i64::try_from(gather.room()).unwrap_or(i64::MAX);
+    // One more shows that there are more.
+    let tail = format!(" ORDER BY created_at DESC LIMIT {}", room.saturating_add(1));
+    let (sql, values) = filter(&of).grouped(&select, &tail);
+    let query = gather.query;
+    let gathered = Mutex::new(gather);
+    let take = |row: &Row| {
+        let mut gather = gathered.lock();
+        if !gather.takes_one_more() {
+            return Ok(());
+        }
+        let (fact, values) = record(row, &query.by)?;
+        gather.add_fact(&fact, values);
+        Ok(())
+    };
+    session.fetch(sql, values, take).await.map(drop)
+}
+
+fn record(row: &Row, by: &[Dimension]) -> Result<(Fact, Vec<SmolStr>), Error> {
+    let mut c = row.columns();
+    let whole = |n: i64| u64::try_from(n).unwrap_or_default();
+    let fact = Fact {
+        created_at: c.time()?,
+        last: c.int()? != 0,
+        attempt: u32::try_from(c.int()?).unwrap_or_default(),
+        retries: i32::try_from(c.int()?).unwrap_or_default(),
+        status: u16::try_from(c.int()?).unwrap_or_default(),
+        cache: CacheStatus::parse(c.opt_text()?.unwrap_or_default()).unwrap_or_default(),
+        has_usage: c.opt_int()?.is_some(),
+        input_tokens: whole(c.int()?),
+        output_tokens: whole(c.int()?),
+        cost: c.opt_int()?.map(NanoUsd),
+        saved: c.opt_int()?.map(NanoUsd),
+        total_us: whole(c.opt_int()?.unwrap_or_default()),
+    };
+    let workspace = WorkspaceId(c.uuid()?);
+    let key = c.opt_uuid()?.map(KeyId);
+    let metadata = c.opt_text()?.unwrap_or_default();
+    let [provider, virtual_key, model, config] = [c.opt_text()?, c.opt_text()?, c.opt_text()?, c.opt_text()?];
+    let text = |given: Option<&str>| SmolStr::from(given.unwrap_or_default());
+    let value = |by: &Dimension| match by {
+        Dimension::Workspace => workspace.to_string().into(),
+        Dimension::Key => key.map_or_else(SmolStr::default, |key| key.to_string().into()),
+        Dimension::User => gather::value_in(metadata, USER),
+        Dimension::Provider => text(provider),
+        Dimension::VirtualKey => text(virtual_key),
+        Dimension::Model => text(model),
+        Dimension::Status => fact.status.to_string().into(),
+        Dimension::Config => text(config),
+        Dimension::Metadata(key) => gather::value_in(metadata, key),
+    };
+    let values = by.iter().map(value).collect();
+    Ok((fact, values))
+}

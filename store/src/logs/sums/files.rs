@@ -1,0 +1,143 @@
+//! Sums over files of days. Rollups of months are read from as many files: each is opened for the one question, since
+//! keeping them open would push out the files that are written to.
+
+use super::{Gather, Source, Stretch, read, stretches};
+use crate::database::{Database, Side};
+use crate::logs::day::Day;
+use crate::logs::files::DayFiles;
+use crate::logs::query::Look;
+use crate::logs::rollup::is_counted;
+use crate::logs::shape::Table;
+use crate::session::{Session, failure};
+use gateway_domain::Timestamp;
+use gateway_domain::analytics::{SumQuery, SumsFound};
+use gateway_domain::ports::{Fut, RecordSums, StoreError};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Error};
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// A day of an older version with many millions of records takes minutes.
+const MAKING_UP: Duration = Duration::from_secs(1_800);
+
+/// A way to a day's file.
+enum DayReader {
+    /// Its tables are as this version knows them: nothing has to be looked at or added.
+    Light(Box<SqliteConnection>),
+    Pooled(Database),
+}
+
+impl DayFiles {
+    async fn reader(&self, day: Day) -> Result<Option<DayReader>, StoreError> {
+        let path = self.path(day, Table::Records);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let options = SqliteConnectOptions::new().filename(&path).create_if_missing(false);
+        let light = options.busy_timeout(Duration::from_secs(2)).disable_statement_logging().connect().await;
+        if let Ok(mut connection) = light {
+            let probe = format!("SELECT {} FROM {} LIMIT 0", Table::Rollups.names(), Table::Rollups.name());
+            if Session::Sqlite(&mut connection).fetch(probe, vec![], |_| Ok(())).await.is_ok() {
+                return Ok(Some(DayReader::Light(Box::new(connection))));
+            }
+        }
+        Ok(self.present(day, Table::Records).await?.map(DayReader::Pooled))
+    }
+
+    async fn sum_day(&self, day: Day, parts: Vec<Stretch>, gather: &mut Gather<'_>) -> Result<(), StoreError> {
+        let table = Look::of(&gather.query.of).table;
+        match self.reader(day).await? {
+            None => Ok(()),
+            Some(DayReader::Light(mut connection)) => {
+                let read = sum(&mut Session::Sqlite(&mut connection), (parts, table), gather).await;
+                read.map_err(|e| failure(&e))
+            }
+            Some(DayReader::Pooled(database)) => {
+                let mut lease = database.lease(Side::Read).await?;
+                let mut session = lease.session();
+                let counted = is_counted(&mut session).await.map_err(|e| failure(&e))?;
+                let as_records = |part: Stretch| Stretch { source: Source::Records, ..part };
+                let parts = if counted { parts } else { parts.into_iter().map(as_records).collect() };
+                sum(&mut session, (parts, table), gather).await.map_err(|e| failure(&e))
+            }
+        }
+    }
+
+    async fn make_up_day(&self, day: Day) -> Result<bool, StoreError> {
+        let Some(database) = self.present(day, Table::Records).await? else { return Ok(false) };
+        let mut lease = database.lease(Side::Write).await?;
+        let work = async {
+            let mut session = lease.session();
+            let mut transaction = session.begin().await?;
+            let mut inside = transaction.session();
+            if is_counted(&mut inside).await? {
+                return Ok(false);
+            }
+            Table::Rollups.ensure(&mut inside).await?;
+            self.rollups.recount(&mut inside, day).await?;
+            transaction.commit().await?;
+            Ok(true)
+        };
+        let outcome = timeout(MAKING_UP, work).await.map(|done| done.map_err(|e: Error| failure(&e)));
+        lease.finish(outcome)
+    }
+}
+
+async fn sum(
+    session: &mut Session<'_>,
+    (parts, table): (Vec<Stretch>, &'static str),
+    gather: &mut Gather<'_>,
+) -> Result<(), Error> {
+    for part in parts.iter().rev() {
+        read(session, part, table, gather).await?;
+    }
+    Ok(())
+}
+
+impl RecordSums for DayFiles {
+    fn sums<'a>(&'a self, query: &'a SumQuery) -> Fut<'a, Result<SumsFound, StoreError>> {
+        Box::pin(async move {
+            let named = query.of.org.map_or_else(|| [].into(), |org| self.rollups.named(org));
+            let stretches = stretches(query, &named);
+            let (until, mut gather) = (Instant::now() + query.time, Gather::of(query));
+            for day in self.days(Table::Records)? {
+                let parts: Vec<Stretch> = stretches.iter().filter_map(|s| s.in_day(day)).collect();
+                if parts.is_empty() {
+                    continue;
+                }
+                if Instant::now() >= until {
+                    gather.miss();
+                    break;
+                }
+                match timeout_at(until, self.sum_day(day, parts, &mut gather)).await {
+                    Ok(read) => {
+                        if let Err(error) = self.unless_gone(day, Table::Records, read) {
+                            tracing::warn!(day = day.name(), %error, "records of a day cannot be summed");
+                            gather.miss();
+                        }
+                    }
+                    Err(_) => {
+                        gather.miss();
+                        break;
+                    }
+                }
+            }
+            Ok(gather.found())
+        })
+    }
+
+    /// Even here another process may write, of the version before, while this one takes over from it.
+    fn make_up(&self, ended_before: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let mut made = 0;
+            for day in self.days(Table::Records)?.into_iter().filter(|day| day.is_over_at(ended_before)) {
+                match self.make_up_day(day).await {
+                    Ok(counted) => made += u64::from(counted),
+                    // The other days get their sums.
+                    Err(error) => tracing::warn!(day = day.name(), %error, "records of a day cannot be summed"),
+                }
+            }
+            Ok(made)
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! Sums over partitions of Postgres.
+
+use super::{Gather, Stretch, read, stretches};
+use crate::database::Side;
+use crate::logs::day::Day;
+use crate::logs::partitions::{Partitions, partition, partition_name};
+use crate::logs::shape::Table;
+use crate::session::{Lease, failure};
+use gateway_domain::Timestamp;
+use gateway_domain::analytics::{SumQuery, SumsFound};
+use gateway_domain::ports::{Fut, RecordSums, StoreError};
+use std::collections::HashSet;
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// A day of an older version with many millions of records takes minutes.
+const MAKING_UP: Duration = Duration::from_secs(1_800);
+
+impl Partitions {
+    /// Days with records that have no rollups.
+    async fn uncounted(&self) -> Result<HashSet<Day>, StoreError> {
+        let counted = self.days_of(Table::Rollups).await?;
+        Ok(self.days_of(Table::Records).await?.into_iter().filter(|day| !counted.contains(day)).collect())
+    }
+
+    async fn sum(
+        lease: &mut Lease,
+        (parts, until): (&[Stretch], Instant),
+        gather: &mut Gather<'_>,
+    ) -> Result<(), StoreError> {
+        let mut session = lease.session();
+        for part in parts.iter().rev() {
+            if Instant::now() >= until {
+                gather.miss();
+                break;
+            }
+            read(&mut session, part, Table::Records.name(), gather).await.map_err(|e| failure(&e))?;
+        }
+        Ok(())
+    }
+
+    /// In one transaction that keeps everybody else from writing to the day.
+    async fn make_up_day(&self, day: Day) -> Result<(), StoreError> {
+        let mut lease = self.database.lease(Side::Write).await?;
+        let work = async {
+            let mut session = lease.session();
+            let mut transaction = session.begin().await?;
+            let mut inside = transaction.session();
+            inside.run("SET LOCAL lock_timeout = '10s'", vec![]).await?;
+            let lock = format!("LOCK TABLE {} IN SHARE MODE", partition_name(Table::Records, day));
+            inside.run(lock, vec![]).await?;
+            inside.run(partition(Table::Rollups, day).replacen("IF NOT EXISTS ", "", 1), vec![]).await?;
+            self.rollups.recount(&mut inside, day).await?;
+            transaction.commit().await
+        };
+        let outcome = timeout(MAKING_UP, work).await.map(|done| done.map_err(|e| failure(&e)));
+        lease.finish(outcome)
+    }
+}
+
+impl RecordSums for Partitions {
+    fn sums<'a>(&'a self, query: &'a SumQuery) -> Fut<'a, Result<SumsFound, StoreError>> {
+        Box::pin(async move {
+            self.shape().await?;
+            let named = query.of.org.map_or_else(|| [].into(), |org| self.rollups.named(org));
+            let uncounted = self.uncounted().await?;
+            let parts: Vec<Stretch> =
+                stretches(query, &named).into_iter().flat_map(|s| s.without(&uncounted)).collect();
+            let (until, mut gather) = (Instant::now() + query.time, Gather::of(query));
+            let mut lease = self.database.lease_soon(Side::Read).await?;
+            match timeout_at(until, Self::sum(&mut lease, (&parts, until), &mut gather)).await {
+                Ok(done) => lease.finish(Ok(done))?,
+                Err(over) => {
+                    // The connection is busy with what nobody waits for any more.
+                    let _: Result<(), StoreError> = lease.finish(Err(over));
+                    gather.miss();
+                }
+            }
+            Ok(gather.found())
+        })
+    }
+
+    fn make_up(&self, ended_before: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            self.shape().await?;
+            let mut made = 0;
+            for day in self.uncounted().await?.into_iter().filter(|day| day.is_over_at(ended_before)) {
+                match self.make_up_day(day).await {
+                    Ok(()) => made += 1,
+                    // Another node is at it, or somebody still writes to it.
+                    Err(error) => tracing::info!(day = %day.name(), %error, "a day's sums have to wait"),
+                }
+            }
+            Ok(made)
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! A range cut into stretches that are read from one place each: whole days and hours from rollups, what is left at the
+//! edges of spans from records.
+
+use crate::logs::day::Day;
+use gateway_domain::Timestamp;
+use gateway_domain::analytics::{Dimension, Grain, SumQuery};
+use smol_str::SmolStr;
+use std::collections::HashSet;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::logs) enum Source {
+    Records,
+    Rollup(Grain),
+}
+
+/// From a microsecond on, up to another that is not of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::logs) struct Stretch {
+    pub(in crate::logs) source: Source,
+    pub(in crate::logs) from: i64,
+    pub(in crate::logs) to: i64,
+}
+
+impl Stretch {
+    /// The part that lies in a day.
+    pub(in crate::logs) fn in_day(self, day: Day) -> Option<Self> {
+        let from = self.from.max(day.start().unwrap_or(i64::MIN));
+        let to = self.to.min(day.end().unwrap_or(i64::MAX));
+        (from < to).then_some(Self { from, to, ..self })
+    }
+
+    /// With the records of some days instead of their rollups, which are not there.
+    pub(in crate::logs) fn without(self, uncounted: &HashSet<Day>) -> Vec<Self> {
+        let mut parts = vec![self];
+        if self.source == Source::Records {
+            return parts;
+        }
+        for day in uncounted {
+            let mut next = Vec::with_capacity(parts.len());
+            for part in parts {
+                let Some(inside) = part.in_day(*day).filter(|_| part.source != Source::Records) else {
+                    next.push(part);
+                    continue;
+                };
+                next.push(Self { to: inside.from, ..part });
+                next.push(Self { source: Source::Records, ..inside });
+                next.push(Self { from: inside.to, ..part });
+            }
+            next.retain(|part| part.from < part.to);
+            parts = next;
+        }
+        parts
+    }
+}
+
+/// Oldest first. `named`: the keys of metadata that are in rollups.
+pub(in crate::logs) fn stretches(query: &SumQuery, named: &[SmolStr]) -> Vec<Stretch> {
+    let (Some(first), Some(last)) = (query.edges.first(), query.edges.last()) else { return Vec::new() };
+    if !is_in_rollups(query, named) {
+        return vec![Stretch { source: Source::Records, from: first.micros(), to: last.micros() }];
+    }
+    let mut found = Vec::new();
+    let mut push = |source, from: Timestamp, to: Timestamp| {
+        let (from, to) = (from.micros(), to.micros());
+        if from >= to {
+            return;
+        }
+        match found.last_mut() {
+            Some(Stretch { source: before, to: end, .. }) if *before == source && *end == from => *end = to,
+            _ => found.push(Stretch { source, from, to }),
+        }
+    };
+    for span in query.edges.windows(2) {
+        let (from, to) = (span[0], span[1]);
+        let (first, last) = (Grain::Hour.ceil(from), Grain::Hour.floor(to));
+        if first >= last {
+            push(Source::Records, from, to);
+            continue;
+        }
+        push(Source::Records, from, first);
+        let (day, end) = (Grain::Day.ceil(first), Grain::Day.floor(last));
+        if day < end {
+            push(Source::Rollup(Grain::Hour), first, day);
+            push(Source::Rollup(Grain::Day), day, end);
+            push(Source::Rollup(Grain::Hour), end, last);
+        } else {
+            push(Source::Rollup(Grain::Hour), first, last);
+        }
+        push(Source::Records, last, to);
+    }
+    found
+}
+
+fn is_in_rollups(query: &SumQuery, named: &[SmolStr]) -> bool {
+    let of = &query.of;
+    let is_named = |key: &str| key == super::USER || named.iter().any(|name| name == key);
+    let bounds = [
+        of.min_tokens,
+        of.max_tokens,
+        of.min_prompt_tokens,
+        of.max_prompt_tokens,
+        of.min_completion_tokens,
+        of.max_completion_tokens,
+    ];
+    let by = |by: &Dimension| match by {
+        Dimension::Metadata(key) => named.contains(key),
+        _ => true,
+    };
+    of.trace_id.is_none()
+        && of.operations.is_empty()
+        && of.cursor.is_none()
+        && bounds.iter().all(Option::is_none)
+        && of.min_cost.is_none()
+        && of.max_cost.is_none()
+        && of.metadata.iter().all(|(key, _)| is_named(key))
+        && query.by.iter().all(by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway_domain::record::LogQuery;
+    use std::time::Duration;
+
+    const HOUR: i64 = 3_600_000_000;
+
+    fn asked(edges: &[i64]) -> SumQuery {
+        SumQuery {
+            of: LogQuery::default(),
+            edges: edges.iter().copied().map(Timestamp).collect(),
+            by: Vec::new(),
+            with_latency: false,
+            most_records: 1,
+            time: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn ends_are_records_and_the_middle_is_rolled_up() {
+        let of = |source, from, to| Stretch { source, from, to };
+        let (records, hours, days) = (Source::Records, Source::Rollup(Grain::Hour), Source::Rollup(Grain::Day));
+        assert_eq!(
+            stretches(&asked(&[5, 50 * HOUR + 7]), &[]),
+            [
+                of(records, 5, HOUR),
+                of(hours, HOUR, 24 * HOUR),
+                of(days, 24 * HOUR, 48 * HOUR),
+                of(hours, 48 * HOUR, 50 * HOUR),
+                of(records, 50 * HOUR, 50 * HOUR + 7),
+            ]
+        );
+        let whole = stretches(&asked(&[0, HOUR, 2 * HOUR]), &[]);
+        assert_eq!(whole, [of(hours, 0, 2 * HOUR)]);
+        assert_eq!(stretches(&asked(&[3, 9, HOUR / 2]), &[]), [of(records, 3, HOUR / 2)]);
+        let mut filtered = asked(&[0, 24 * HOUR]);
+        filtered.of.metadata = vec![("_user".to_owned(), "ann".to_owned())];
+        assert_eq!(stretches(&filtered, &[]), [of(days, 0, 24 * HOUR)]);
+        filtered.of.metadata = vec![("team".to_owned(), "a".to_owned())];
+        assert_eq!(stretches(&filtered, &[]), [of(records, 0, 24 * HOUR)]);
+        assert_eq!(stretches(&filtered, &["team".into()]), [of(days, 0, 24 * HOUR)]);
+    }
+
+    #[test]
+    fn a_day_without_rollups_is_read_from_its_records() {
+        let days = Stretch { source: Source::Rollup(Grain::Day), from: 0, to: 96 * HOUR };
+        let without = days.without(&HashSet::from([Day::of(Timestamp(24 * HOUR))]));
+        let told: Vec<_> = without.iter().map(|s| (s.source == Source::Records, s.from / HOUR, s.to / HOUR)).collect();
+        assert_eq!(told, [(false, 0, 24), (true, 24, 48), (false, 48, 96)]);
+    }
+}
