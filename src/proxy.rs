@@ -15,6 +15,7 @@ mod hooks;
 mod http1_head;
 mod intake;
 mod local;
+mod mcp;
 mod reckoned;
 mod record;
 mod request;
@@ -34,6 +35,7 @@ pub(crate) use cors::CorsOrigins;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
 pub(crate) use exchange::{CallParts, UnpricedCalls};
 pub(crate) use intake::known_key;
+pub(crate) use mcp::{McpSettings, McpState};
 pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;
 pub(crate) use sticky::Assignments;
@@ -53,9 +55,10 @@ use client::{Client, Upload, framing};
 use cors::CorsBuilder;
 use exchange::{Exchange, Unanswered};
 use gateway_domain::ports::Doorkeeper;
-use gateway_domain::{Dialect, Fault, FaultKind, Timestamp};
+use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
 use http::header;
 use intake::{BodyMode, Refused};
+use mcp::{McpParts, McpStop};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
@@ -79,6 +82,7 @@ pub(crate) struct Gateway {
     pub(crate) shield: Arc<AdmissionGuard>,
     pub(crate) door: Arc<dyn Doorkeeper>,
     pub(crate) control: ControlPlane,
+    pub(crate) mcp: McpState,
     pub(crate) flight: InFlight,
 }
 
@@ -150,6 +154,9 @@ impl ProxyHttp for Gateway {
         match self.shield.caller(&request) {
             Ok(seat) => ctx.seat = seat,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
+        if request.ask.route.operation == Operation::McpSession {
+            return Box::pin(self.mcp(session, ctx, request)).await;
         }
         match intake::body_mode(session, &request.ask.route) {
             Ok(BodyMode::Buffered) => self.exchange(session, ctx, request).await,
@@ -235,6 +242,16 @@ impl Gateway {
         let ended = exchange.run().await;
         drop(exchange);
         self.end(session, ctx, request, ended).await
+    }
+
+    /// Messages for the MCP server that the path names.
+    async fn mcp(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
+        let parts = McpParts { calls: &self.calls, state: &self.mcp };
+        match mcp::serve(parts, session, &mut ctx.held, &mut request, &mut ctx.records).await {
+            Ok(()) => Ok(true),
+            Err(McpStop::Gone(gone)) => Err(gone),
+            Err(McpStop::Refused(fault)) => self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
     }
 
     /// A body that streams up, or a connection that becomes another.

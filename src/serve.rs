@@ -31,7 +31,7 @@ use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
     AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, DeliveryParts, Gateway,
-    InlineConfigs, ProxySettings, ReplyNames, UnpricedCalls, known_key,
+    InlineConfigs, McpSettings, McpState, ProxySettings, ReplyNames, UnpricedCalls, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
@@ -43,6 +43,7 @@ use boot::{AppPorts, Booted};
 use gateway_domain::Secret;
 use gateway_domain::counters::Counters;
 use gateway_domain::egress::{BaseUrl, Trusted};
+use gateway_domain::ports::Outside;
 use gateway_domain::record::mask;
 use gateway_domain::stranger::TurnedAway;
 use gateway_policies::Ledger;
@@ -98,10 +99,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let calling = Calling::new(&settings, &booted, &metrics, &control)?;
     let issuers = follow_issuers(&control, &booted, &calling.dialer);
     let ports = AppPorts { tokens: issuers.clone(), standings: accounts.clone(), door: door.clone() };
-    let app = boot::app(&booted, process.clone(), ports, &settings);
-    let trials = Arc::new(Trials::new(calling.guardrails.clone(), booted.live.clone(), limits.clone()));
-    let app =
-        gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), trials: Some(trials), ..app };
+    let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, &limits);
+    let app = gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
         boot::tell_of_remains(&booted, &settings);
@@ -125,6 +124,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
     let guardrails = calling.guardrails.clone();
+    let mcp = mcp_state(&settings, &booted, &process)?;
     let gateway = Gateway {
         names,
         settings: proxy,
@@ -139,6 +139,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         shield,
         door,
         control: control_plane(&settings, router, &control)?,
+        mcp,
         flight: flight.clone(),
     };
     let last = FinalFlush { accounts, guardrails, runtime: control.handle().clone() };
@@ -147,6 +148,25 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let ports = (stop_admin, listening.clone());
     let drain = Drain::new(flight, process, (writer, otlp, limits, last), ports, presence, &settings);
     proxy_port::serve(gateway, &settings, (listening, seats), drain)
+}
+
+fn mcp_state(settings: &Settings, booted: &Booted, process: &Arc<Process>) -> Result<McpState, String> {
+    // The place where browsers reach this installation is one of its own.
+    let public = settings.public_url.iter().map(|url| {
+        let mut parts = url.splitn(4, '/');
+        let (scheme, host) = (parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default());
+        format!("{scheme}//{host}")
+    });
+    let origins: Vec<String> = settings.mcp_allowed_origins.iter().cloned().chain(public).collect();
+    let origins = CorsOrigins::parse(&origins).map_err(|why| why.replace("--cors-origins", "--mcp-allowed-origins"))?;
+    let told = McpSettings {
+        session_ttl: settings.mcp_session_ttl.0,
+        silence: settings.mcp_timeout.0,
+        longest: settings.mcp_max_time.0,
+        origins,
+    };
+    let process = process.clone();
+    Ok(McpState::new(booted.vault.clone(), told, move || process.is_draining()))
 }
 
 /// What makes calls, of providers and of services that guardrails ask.
@@ -159,6 +179,14 @@ struct Calling {
 }
 
 impl Calling {
+    /// Gives the control plane what it calls others with.
+    fn equip(&self, app: gateway_admin::App, booted: &Booted, limits: &Arc<Limits>) -> gateway_admin::App {
+        let trials = Trials::new(self.guardrails.clone(), booted.live.clone(), limits.clone());
+        let asking = CheckedCalls::new(self.dialer.clone(), booted.trusted.clone(), AfterErrors::GoOn);
+        let asking: Arc<dyn Outside> = Arc::new(asking);
+        gateway_admin::App { trials: Some(Arc::new(trials)), mcp: Some(asking), ..app }
+    }
+
     fn new(settings: &Settings, booted: &Booted, metrics: &Metrics, control: &Runtime) -> Result<Self, String> {
         let dns = Dns::new(booted.trusted.clone(), control.handle().clone());
         let dialer = Dialer::new(dns.clone(), settings.connect_timeout.0, Some(mock_provider(control)));

@@ -226,6 +226,8 @@ settings! {
     trusted_proxies: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_PROXIES" in "Listening", list "one_or_more";
     /// Origins whose web pages may call the proxy port from a browser, such as https://app.example.com, or * (repeatable, or with commas)
     cors_origins: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_CORS_ORIGINS" in "Listening", list "one_or_more";
+    /// Origins whose web pages may call MCP servers, such as https://app.example.com (repeatable, or with commas); that of --public-url always may
+    mcp_allowed_origins: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_MCP_ALLOWED_ORIGINS" in "Listening", list "one_or_more";
     /// Where browsers reach this installation, for links in answers, e.g. https://ai.example.com [default: the host asked, over http]
     public_url: [Option<String>] as Option<String> = None, "GATEWAY_PUBLIC_URL" in "Listening";
     /// Base URL of the admin service that role `proxy` hands control-plane routes to; without it they are 404
@@ -311,6 +313,12 @@ settings! {
     stream_hold: [Option<Span>] as Span = Span::secs(10), "GATEWAY_STREAM_HOLD" in "Clocks";
     /// Silence of a provider inside a stream after which the client gets a comment. 0 is never
     stream_keepalive: [Option<Span>] as Span = Span::secs(15), "GATEWAY_STREAM_KEEPALIVE" in "Clocks";
+    /// Longest silence of an MCP server inside a call
+    mcp_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_MCP_TIMEOUT" in "Clocks";
+    /// Longest time for a call of an MCP server, however much it says
+    mcp_max_time: [Option<Span>] as Span = Span::secs(900), "GATEWAY_MCP_MAX_TIME" in "Clocks";
+    /// How long a session with an MCP server lasts
+    mcp_session_ttl: [Option<Span>] as Span = Span::secs(86_400), "GATEWAY_MCP_SESSION_TTL" in "Clocks";
 
     /// After SIGTERM: how long listeners stay open with readiness at 503
     shutdown_delay: [Option<Span>] as Span = Span::secs(0), "GATEWAY_SHUTDOWN_DELAY" in "Shutdown and upgrade";

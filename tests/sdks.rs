@@ -341,6 +341,17 @@ async fn python_admin() {
     administered().await.python("admin_sdk.py", MOCK, "openai").await;
 }
 
+/// The SDK's own server stands behind the gateway, and its client before it.
+#[tokio::test]
+async fn python_mcp() {
+    let gateway = Gateway::start().await;
+    let (_, key) = gateway.admin().workspace_key("mcp", json!({ "scopes": ["mcp.invoke"] })).await;
+    let told =
+        vec![("TEST_ADMIN_URL", gateway.admin_url("")), ("TEST_ADMIN_KEY", ADMIN_KEY.to_owned()), ("TEST_KEY", key)];
+    let stage = Stage { gateway, _mocks: Vec::new(), story: None, told };
+    stage.python("mcp_sdk.py", MOCK, "openai").await;
+}
+
 #[tokio::test]
 async fn node_admin() {
     administered().await.node("admin_sdk.mjs", MOCK, "openai").await;

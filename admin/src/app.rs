@@ -6,7 +6,7 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    ConfigStore, Directory, Doorkeeper, Feedbacks, GuardrailTrials, History, Live, NodeRegistry, RecordQuery,
+    ConfigStore, Directory, Doorkeeper, Feedbacks, GuardrailTrials, History, Live, NodeRegistry, Outside, RecordQuery,
     RecordSums, Repricing, Standings, Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
@@ -140,6 +140,8 @@ pub struct App {
     pub standings: Arc<dyn Standings>,
     /// Runs guardrails on what is sent to try them; `None`: nothing here does.
     pub trials: Option<Arc<dyn GuardrailTrials>>,
+    /// Asks MCP servers what they offer; `None`: nothing here does.
+    pub mcp: Option<Arc<dyn Outside>>,
     pub quotas: Quotas,
     /// Hears of callers that were not let in.
     pub door: Arc<dyn Doorkeeper>,

@@ -12,6 +12,7 @@ mod feedback;
 mod grant;
 mod input;
 mod logs;
+mod mcp_probe;
 mod nodes;
 mod openapi;
 mod prices;

@@ -28,6 +28,8 @@ const SUBJECTS: &[(&str, Kind)] = &[
     ("/prompts", Kind::Prompt),
     ("/collections", Kind::Collection),
     ("/labels", Kind::Label),
+    ("/mcp-integrations", Kind::McpIntegration),
+    ("/mcp-servers", Kind::McpServer),
     ("/workspace-exclusions", Kind::Workspace),
     ("/policies/rate-limits", Kind::RateLimitPolicy),
     ("/policies/usage-limits", Kind::UsageLimitPolicy),

@@ -13,6 +13,10 @@ pub(crate) mod invite;
 mod keep_unknown;
 pub(crate) mod label;
 mod limits;
+pub(crate) mod mcp_capabilities;
+pub(crate) mod mcp_integration;
+pub(crate) mod mcp_server;
+mod mcp_settings;
 pub(crate) mod member;
 pub(crate) mod organisation;
 pub(crate) mod partial;
@@ -39,6 +43,7 @@ use gateway_domain::ports::{Batch, ResourceQuery, Revision};
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::resource::integration::Integration;
+use gateway_domain::resource::mcp::McpIntegration;
 use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::snapshot::Snapshot;
 use gateway_domain::time::Timestamp;
@@ -136,6 +141,7 @@ pub(crate) async fn told<R: Resource>(rows: &[Row<R>], call: &Call) -> Result<Ve
 pub(crate) fn tombstone(row: Stored, now: Timestamp) -> Result<Stored, Problem> {
     match Kind::parse(&row.kind) {
         Some(Kind::Integration) => Row::<Integration>::read(&row)?.tombstone(now),
+        Some(Kind::McpIntegration) => Row::<McpIntegration>::read(&row)?.tombstone(now),
         Some(Kind::ApiKey) => Row::<ApiKey>::read(&row)?.tombstone(now),
         Some(Kind::Guardrail) => Row::<GuardrailDocument>::read(&row)?.tombstone(now),
         _ => Ok(Stored { version: row.version + 1, updated_at: now, deleted_at: Some(now), ..row }),

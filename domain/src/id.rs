@@ -28,7 +28,7 @@ macro_rules! ids {
 }
 
 ids! {
-    OrgId, WorkspaceId, KeyId, ConfigId, IntegrationId, ProviderId, PolicyId, GuardrailId,
+    OrgId, WorkspaceId, KeyId, ConfigId, IntegrationId, ProviderId, PolicyId, GuardrailId, McpIntegrationId, McpServerId,
     /// A person; filled by the users' resource.
     UserId,
     /// What tokens are limited by: the same for all tokens that are counted together.

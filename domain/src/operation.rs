@@ -187,6 +187,16 @@ operations! {
     VectorStore = facts("vectorStore", "/vector_stores").uses(Uses::Nothing),
     Assistant = facts("assistant", "").uses(Uses::Nothing),
     ListModels = facts("listModels", "/models").uses(Uses::Nothing),
+    // Calls of MCP servers, which have a road of their own.
+    McpCallTool = facts("mcp.tools/call", "").uses(Uses::Nothing),
+    McpGetPrompt = facts("mcp.prompts/get", "").uses(Uses::Nothing),
+    McpReadResource = facts("mcp.resources/read", "").uses(Uses::Nothing),
+    McpListTools = facts("mcp.tools/list", "").uses(Uses::Nothing),
+    McpListPrompts = facts("mcp.prompts/list", "").uses(Uses::Nothing),
+    McpListResources = facts("mcp.resources/list", "").uses(Uses::Nothing),
+    McpListTemplates = facts("mcp.resources/templates/list", "").uses(Uses::Nothing),
+    // What opens, keeps and ends their sessions, and whatever was refused before its method was known.
+    McpSession = facts("mcp.session", "").uses(Uses::Nothing),
     // A path that no row names: whether its answer may be kept is told by the path itself.
     Proxy = facts("proxy", "").passed_to_all(),
 }
@@ -313,10 +323,11 @@ const ASKED: &[&str] =
 pub const COHERES: &str = "/v2/rerank";
 
 /// `path` is the [normal form](crate::path::normal) of the whole path, without its query. `None` when it is not below
-/// `/v1`.
+/// `/v1` and no MCP server's.
 pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
     let beside = (path == COHERES && *method == Method::POST).then_some(path);
-    let tail = path.strip_prefix("/v1").filter(|t| t.starts_with('/')).or(beside)?;
+    let below = path.strip_prefix("/v1").filter(|t| t.starts_with('/')).or(beside);
+    let Some(tail) = below else { return mcp(method, path) };
     let (tail, prefixed) = match tail.strip_prefix("/proxy") {
         Some(rest) if rest.starts_with('/') => (rest, true),
         _ => (tail, false),
@@ -341,6 +352,21 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
 /// Calls of saved prompts, which are chat requests once they were rendered.
 const PROMPTS: &[&str] = &["/prompts/{}/completions", "/prompts/{}/generate", "/prompts/{}/render"];
 
+/// MCP servers lie beside `/v1`, each by its slug.
+fn mcp<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
+    let slug = path.strip_prefix('/')?.strip_suffix("/mcp")?;
+    let served = matches!(*method, Method::GET | Method::POST | Method::DELETE);
+    let operation = Operation::McpSession;
+    (served && !slug.is_empty() && !slug.contains('/')).then_some(Routed {
+        operation,
+        dialect: Dialect::OpenAi,
+        path,
+        tail: path,
+        raw: false,
+        body: None,
+    })
+}
+
 /// The route of a path, for people and traces: as the table writes it, and for what is the provider's alone by its
 /// beginning.
 pub fn template(method: &str, path: &str) -> Cow<'static, str> {
@@ -349,7 +375,8 @@ pub fn template(method: &str, path: &str) -> Cow<'static, str> {
         return Cow::Borrowed(COHERES);
     }
     let tail = bare.strip_prefix("/v1").filter(|tail| tail.starts_with('/'));
-    let Some(tail) = tail else { return Cow::Borrowed("/*") };
+    let is_mcp = || Method::from_bytes(method.as_bytes()).is_ok_and(|method| mcp(&method, bare).is_some());
+    let Some(tail) = tail else { return Cow::Borrowed(if is_mcp() { "/{slug}/mcp" } else { "/*" }) };
     if let Some(prompt) = PROMPTS.iter().find(|p| method == "POST" && matches(p, tail)) {
         return written("/v1", prompt);
     }
@@ -444,6 +471,10 @@ mod tests {
         assert_eq!(at(Method::GET, "/v1"), None);
         assert_eq!(at(Method::GET, "/metrics"), None);
         assert_eq!(at(Method::GET, "/v1beta/x"), None);
+        assert_eq!(at(Method::POST, "/files/mcp"), Some((Operation::McpSession, false, "/files/mcp")));
+        for (method, path) in [(Method::PUT, "/files/mcp"), (Method::POST, "/mcp"), (Method::POST, "/a/b/mcp")] {
+            assert_eq!(at(method, path), None, "{path}");
+        }
     }
 
     #[test]

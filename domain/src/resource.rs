@@ -8,6 +8,7 @@ pub mod edition;
 pub mod guardrail;
 pub mod integration;
 pub mod limits;
+pub mod mcp;
 pub mod organisation;
 pub mod person;
 pub mod plugin;
@@ -50,6 +51,8 @@ kinds! {
     Config = "config",
     Integration = "integration",
     Provider = "provider",
+    McpIntegration = "mcp_integration",
+    McpServer = "mcp_server",
     RateLimitPolicy = "rate_limit_policy",
     UsageLimitPolicy = "usage_limit_policy",
     User = "user",

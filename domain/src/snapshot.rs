@@ -7,15 +7,16 @@ mod models;
 mod prices;
 
 pub use entry::{
-    Defaults, Key, ManagedProvider, Org, PartnerCredentials, Person, Policy, PromptShelf, Rotation, SavedCollection,
-    SavedConfig, SavedGuardrail, SavedLabel, SavedPartial, SavedPrompt, Upstream, UsagePolicy, Workspace,
+    Defaults, Key, ManagedMcpServer, ManagedProvider, McpUpstream, Org, PartnerCredentials, Person, Policy,
+    PromptShelf, Rotation, SavedCollection, SavedConfig, SavedGuardrail, SavedLabel, SavedPartial, SavedPrompt,
+    Upstream, UsagePolicy, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, region};
 
 use crate::catalog::Catalog;
 use crate::egress::Trusted;
-use crate::id::{IntegrationId, KeyId, OrgId, UserId, WorkspaceId};
+use crate::id::{IntegrationId, KeyId, McpIntegrationId, OrgId, UserId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::ports::{Changes, Revision, Vault};
 use crate::resource::person::{OrgRole, WorkspaceRole};
@@ -53,6 +54,7 @@ pub struct Snapshot {
     orgs: Arc<HashMap<OrgId, Arc<Org>>>,
     workspaces: Arc<HashMap<WorkspaceId, Arc<Workspace>>>,
     upstreams: Arc<HashMap<IntegrationId, Arc<Upstream>>>,
+    mcp_upstreams: Arc<HashMap<McpIntegrationId, Arc<McpUpstream>>>,
     people: Arc<HashMap<UserId, Arc<Person>>>,
     keys: Keys,
 }
@@ -115,6 +117,15 @@ impl Snapshot {
 
     pub fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
         self.upstreams.values()
+    }
+
+    /// Where an MCP server of a workspace is.
+    pub fn mcp_upstream(&self, integration: McpIntegrationId) -> Option<&Arc<McpUpstream>> {
+        self.mcp_upstreams.get(&integration)
+    }
+
+    pub fn mcp_upstreams(&self) -> impl Iterator<Item = &Arc<McpUpstream>> {
+        self.mcp_upstreams.values()
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &Arc<Key>> {

@@ -48,6 +48,22 @@ impl CorsOrigins {
         self.listed.iter().find(|known| origin.as_bytes().eq_ignore_ascii_case(known.as_bytes())).cloned()
     }
 
+    /// Whether pages of this origin may call.
+    pub(crate) fn allows(&self, origin: &HeaderValue) -> bool {
+        self.grants(origin).is_some()
+    }
+
+    /// Whether an origin that may call is of this host, its port aside.
+    pub(crate) fn names_host(&self, host: &str) -> bool {
+        let bare = |text: &str| {
+            text.rsplit_once(':')
+                .filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()))
+                .map_or_else(|| text.to_ascii_lowercase(), |(name, _)| name.to_ascii_lowercase())
+        };
+        let of = |origin: &HeaderValue| origin.to_str().ok().and_then(|o| Some(bare(o.split_once("://")?.1)));
+        self.any || self.listed.iter().filter_map(of).any(|known| known == bare(host))
+    }
+
     /// Whether this asks, for a page that may call, if a call may be made.
     pub(crate) fn is_preflight(&self, request: &RequestHeader) -> bool {
         let asks =

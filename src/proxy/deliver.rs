@@ -11,7 +11,7 @@ mod source;
 mod timers;
 
 pub(crate) use accounted::Accounted;
-pub(crate) use head::{ReplyNames, announce, bare_head, copy_head, fault_head, json_answer, refusal};
+pub(crate) use head::{ReplyNames, announce, bare_head, copy_head, fault_head, json_answer, own_head, refusal};
 pub(crate) use meter::Meter;
 pub(crate) use outcome::{
     BegunStream, Outcome, Passthrough, WholeAnswer, failure_of, fallen, in_dialect, is_json, overlong, timed_out,

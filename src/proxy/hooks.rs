@@ -83,7 +83,7 @@ pub(crate) async fn guarded(search: GuardSearch<'_>) -> Result<Option<Box<Target
         facts: Arc::new(facts(request, aim, client, aliases)),
         request: None,
         request_is_transformed: false,
-        room: Arc::new(RoomOfKey { budget: budget.clone(), key: request.caller.tenant.key.id.0 }),
+        room: room(budget, request),
     })))
 }
 
@@ -91,8 +91,13 @@ fn is_moderation(check: &str) -> bool {
     check.rsplit('.').next().is_some_and(|name| name.eq_ignore_ascii_case("moderateContent"))
 }
 
+/// Room that counts with the bodies of this request, for its key.
+pub(crate) fn room(budget: &Arc<Budget>, request: &Request) -> Arc<dyn Room> {
+    Arc::new(RoomOfKey { budget: budget.clone(), key: request.caller.tenant.key.id.0 })
+}
+
 /// The first managed provider of the workspace that serves moderations and is signed in to by a key.
-fn moderator(request: &Request) -> Option<Moderator> {
+pub(crate) fn moderator(request: &Request) -> Option<Moderator> {
     let tenant = &request.caller.tenant;
     let mut providers: Vec<_> = tenant.workspace.providers().collect();
     providers.sort_by(|a, b| a.slug.cmp(&b.slug));

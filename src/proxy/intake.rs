@@ -327,6 +327,10 @@ fn permit(request: &Request) -> Option<Fault> {
         let told = "The key lacks the scope prompts.render";
         return (!scopes.has(RENDER)).then(|| Fault::new(FaultKind::Forbidden, told));
     }
+    if request.ask.route.operation == Operation::McpSession {
+        let told = "The key lacks the scope mcp.invoke";
+        return (!scopes.has(Scope::MCP_INVOKE)).then(|| Fault::new(FaultKind::Forbidden, told));
+    }
     let listing = request.ask.route.asked() == Operation::ListModels
         && (scopes.has(Scope::MODELS_LIST) || scopes.has(Scope::VIRTUAL_KEYS_LIST));
     if listing || scopes.has(Scope::COMPLETIONS_WRITE) {

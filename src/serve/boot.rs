@@ -204,6 +204,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         status,
         standings,
         trials: None,
+        mcp: None,
         quotas: Quotas::default(),
         door,
         header_aliases: aliases(settings).into(),

@@ -88,6 +88,10 @@ impl Process {
         self.ready.store(true, Ordering::Release);
     }
 
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
     }

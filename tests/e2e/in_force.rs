@@ -282,6 +282,37 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "mcp-integrations",
+        &[
+            ("name", SHOWN),
+            ("slug", MEANS),
+            ("description", SHOWN),
+            ("organisation_id", MEANS),
+            ("workspace_id", MEANS),
+            ("url", "mcp::a_session_reaches_the_server_under_the_servers_own_id"),
+            ("auth_type", "mcp::addresses_that_may_not_be_called_are_refused_when_they_are_saved"),
+            ("transport", "mcp::addresses_that_may_not_be_called_are_refused_when_they_are_saved"),
+            ("configurations", "mcp::a_session_reaches_the_server_under_the_servers_own_id"),
+            ("capabilities", "mcp::what_is_switched_off_is_missing_in_lists_and_calls_alike"),
+            ("workspaces", "mcp::who_may_not_call_hears_so_and_what_is_elsewhere_is_missing"),
+            ("global_workspace_access", "mcp::who_may_not_call_hears_so_and_what_is_elsewhere_is_missing"),
+            ("override_existing_workspace_access", MEANS),
+        ],
+    ),
+    (
+        "mcp-servers",
+        &[
+            ("name", SHOWN),
+            ("slug", "mcp::who_may_not_call_hears_so_and_what_is_elsewhere_is_missing"),
+            ("description", SHOWN),
+            ("workspace_id", MEANS),
+            ("mcp_integration_id", "mcp::a_session_reaches_the_server_under_the_servers_own_id"),
+            ("capabilities", "mcp::what_is_switched_off_is_missing_in_lists_and_calls_alike"),
+            ("user_access", "mcp::who_may_not_call_hears_so_and_what_is_elsewhere_is_missing"),
+            ("default_user_access", "mcp::who_may_not_call_hears_so_and_what_is_elsewhere_is_missing"),
+        ],
+    ),
+    (
         "workspace-exclusions",
         &[
             ("organisation_id", MEANS),

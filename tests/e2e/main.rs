@@ -97,6 +97,8 @@ mod loss;
 #[cfg(test)]
 mod matrix;
 #[cfg(test)]
+mod mcp;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod models;

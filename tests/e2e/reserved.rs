@@ -16,7 +16,7 @@ async fn what_belongs_to_the_control_plane_never_goes_to_a_provider() {
         ("PUT", "/v1/prompts/p/completions", 405),
         ("GET", "/v1/prompts/p/render", 405),
         ("POST", "/v1/secret-references", 501),
-        ("POST", "/v1/mcp-integrations", 501),
+        ("POST", "/v1/agent-integrations", 501),
         ("POST", "/v1/logs/exports", 501),
         ("GET", "/v1/logs/exports", 501),
         ("GET", "/v1/labels", 403),

@@ -20,6 +20,8 @@ pub(crate) struct Things {
     key: String,
     guardrail: String,
     plugin: String,
+    mcp_integration: String,
+    mcp_server: String,
     policy: String,
     usage_policy: String,
     workspace: String,
@@ -65,6 +67,11 @@ impl Things {
         let collection = slug(post("/collections", json!({"name": "c"})).await);
         let label = text(&post("/labels", json!({"name": tag})).await["id"]);
         let (plugin, key) = (plugin(house).await, text(&made["id"]));
+        let body = json!({"name": tag, "slug": format!("{tag}-int"), "url": "https://mcp.example.com/", "auth_type": "none",
+            "transport": "http"});
+        let mcp_integration = slug(post("/mcp-integrations", body).await);
+        let body = json!({"name": tag, "slug": format!("{tag}-srv"), "mcp_integration_id": mcp_integration});
+        let mcp_server = slug(post("/mcp-servers", body).await);
         Self {
             config,
             integration,
@@ -72,6 +79,8 @@ impl Things {
             key,
             guardrail,
             plugin,
+            mcp_integration,
+            mcp_server,
             policy,
             usage_policy,
             workspace,
@@ -97,6 +106,8 @@ impl Things {
             Some("prompts") => self.prompt.as_str(),
             Some("collections") => self.collection.as_str(),
             Some("labels") => self.label.as_str(),
+            Some("mcp-integrations") => self.mcp_integration.as_str(),
+            Some("mcp-servers") => self.mcp_server.as_str(),
             Some("policies") if path.starts_with("/policies/usage") => self.usage_policy.as_str(),
             Some("policies") => self.policy.as_str(),
             Some("workspaces") => self.workspace.as_str(),
@@ -240,11 +251,16 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 ("POST", "/admin/users/invites/{id}/resend" | "/api-keys/{id}/rotate") => answer.status == 200,
                 ("PUT", "/admin/users/{id}") => answer.status == 400,
                 ("PUT", path) if path.ends_with("/users/{user_id}") => answer.status == 400,
+                // Nothing is asked here, which the answer says.
+                ("POST", "/mcp-integrations/{id}/test" | "/mcp-servers/{id}/test") => answer.status == 200,
                 ("POST", _) => answer.status == 400,
                 ("PUT", path) if path.starts_with("/prompts/") && path != "/prompts/{id}" => {
                     answer.status == if path == "/prompts/partials/{id}" { 200 } else { 400 }
                 }
                 ("PUT", "/collections/{id}") => answer.status == 400,
+                ("PUT", path) if path.starts_with("/mcp-") && path.ends_with("/capabilities") => answer.status == 400,
+                ("PUT", "/mcp-integrations/{id}/workspaces") => answer.status == 400,
+                ("DELETE", "/mcp-integrations/{id}") => answer.status == 200 || answer.status == 409,
                 ("PUT", path) if path.starts_with("/workspace-exclusions/") => answer.status == 400,
                 (_, "/logs/{id}") => answer.status == 404,
                 // They ask for a range, or for what was said.
@@ -283,6 +299,8 @@ async fn what_belongs_elsewhere_is_answered_like_what_does_not_exist() {
         config: "pc-none".into(),
         guardrail: "pg-none".into(),
         plugin: "none".into(),
+        mcp_integration: "none".into(),
+        mcp_server: "none".into(),
         integration: "none".into(),
         provider: "none".into(),
         key: "0194f1f2-0000-7000-8000-000000000001".into(),

@@ -224,6 +224,7 @@ impl House {
             status: process.clone(),
             standings: counters.clone(),
             trials: None,
+            mcp: None,
             quotas: Quotas { configs: 100, guardrails: 20 },
             door: Arc::new(Unheard),
             header_aliases: Arc::from(["x-acme-".to_owned()]),

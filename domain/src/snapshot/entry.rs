@@ -5,6 +5,7 @@ mod config;
 mod guardrail;
 mod integration;
 mod key;
+mod mcp;
 mod member;
 mod organisation;
 mod partner;
@@ -19,6 +20,7 @@ pub use config::SavedConfig;
 pub use guardrail::SavedGuardrail;
 pub use integration::Upstream;
 pub use key::{Defaults, Key, Rotation};
+pub use mcp::{ManagedMcpServer, McpUpstream};
 pub use organisation::Org;
 pub use partner::PartnerCredentials;
 pub use policy::Policy;
@@ -62,6 +64,8 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<Upstream>(),
     entry::<SavedConfig>(),
     entry::<ManagedProvider>(),
+    entry::<McpUpstream>(),
+    entry::<ManagedMcpServer>(),
     entry::<Policy>(),
     entry::<UsagePolicy>(),
     entry::<SavedLabel>(),

@@ -356,6 +356,13 @@ pub(crate) fn refusal(names: &ReplyNames, fault: &Fault, dialect: Dialect, reque
     SmallAnswer { head, body: fault.body(dialect).into() }
 }
 
+/// The head of an answer that no target gave and no fault is.
+pub(crate) fn own_head(names: &ReplyNames, status: u16, request: &Request) -> Box<ResponseHeader> {
+    let mut head = bare_head(status);
+    edit(&mut head, |headers| mark(names, headers, Told { request, info: None, limits: Standings::default() }));
+    head
+}
+
 /// A small answer of the gateway's own to a known caller.
 pub(crate) fn json_answer(names: &ReplyNames, request: &Request, body: Bytes) -> SmallAnswer {
     let mut head = bare_head(200);

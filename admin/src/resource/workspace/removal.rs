@@ -17,6 +17,8 @@ const INSIDE: &[(Kind, Option<&str>)] = &[
     (Kind::ApiKey, Some("API keys")),
     (Kind::Config, Some("configs")),
     (Kind::Guardrail, Some("guardrails")),
+    (Kind::McpServer, Some("MCP servers")),
+    (Kind::McpIntegration, Some("MCP integrations")),
     (Kind::Provider, Some("providers")),
     (Kind::Integration, Some("integrations")),
     (Kind::RateLimitPolicy, Some("rate-limit policies")),

@@ -2,6 +2,7 @@
 
 use super::config::SavedConfig;
 use super::guardrail::SavedGuardrail;
+use super::mcp::ManagedMcpServer;
 use super::policy::Policy;
 use super::prompt::PromptShelf;
 use super::provider::ManagedProvider;
@@ -43,6 +44,7 @@ pub struct Workspace {
     providers: Slugged<ManagedProvider>,
     guardrails: Slugged<SavedGuardrail>,
     prompts: Arc<PromptShelf>,
+    mcp_servers: Slugged<ManagedMcpServer>,
     /// Active policies; a new allocation whenever one of them changed, so that an index can tell.
     policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
     /// As `policies`.
@@ -92,6 +94,15 @@ impl Workspace {
         Arc::make_mut(&mut self.prompts)
     }
 
+    /// By slug or id.
+    pub fn mcp_server(&self, name: &str) -> Option<&Arc<ManagedMcpServer>> {
+        self.mcp_servers.by_name.get(name)
+    }
+
+    pub fn mcp_servers(&self) -> impl ExactSizeIterator<Item = &Arc<ManagedMcpServer>> {
+        self.mcp_servers.by_id.values()
+    }
+
     pub fn members(&self) -> &Arc<BTreeMap<UserId, WorkspaceRole>> {
         &self.members
     }
@@ -123,6 +134,10 @@ impl Workspace {
 
     pub(super) fn put_provider(&mut self, id: Uuid, made: Option<Arc<ManagedProvider>>) {
         self.providers.put(id, made);
+    }
+
+    pub(super) fn put_mcp_server(&mut self, id: Uuid, made: Option<Arc<ManagedMcpServer>>) {
+        self.mcp_servers.put(id, made);
     }
 
     pub(super) fn put_guardrail(&mut self, id: Uuid, made: Option<Arc<SavedGuardrail>>) {
@@ -164,6 +179,7 @@ impl Entry for Workspace {
 
 fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
     let w: resource::workspace::Workspace = doc(row)?;
+    let mcp_servers = old.as_ref().map(|o| o.mcp_servers.clone()).unwrap_or_default();
     let default_config = old.as_ref().and_then(|o| o.default_config.clone());
     let prompts = old.as_ref().map(|o| o.prompts.clone()).unwrap_or_default();
     let (configs, providers, guardrails, policies, usage_policies, members) = old
@@ -188,6 +204,7 @@ fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
         providers,
         guardrails,
         prompts,
+        mcp_servers,
         policies,
         usage_policies,
     })

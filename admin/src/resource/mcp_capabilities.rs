@@ -1,0 +1,191 @@
+//! What an MCP server offers, and what of it is switched off: for everybody at its integration, for the callers of one
+//! workspace at its server.
+
+use super::{Resource, Row, locate};
+use crate::change::{Action, WriteView, audit, commit};
+use crate::input::Flag;
+use crate::problem::{Problem, bad};
+use crate::route::{Call, HERE, Reply, Route, authed};
+use gateway_domain::ports::Batch;
+use gateway_domain::resource::Kind;
+use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSwitches, McpSync};
+use gateway_domain::scope::Scope;
+use gateway_domain::time::Timestamp;
+use gateway_mcp::filter::McpKind;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+const READ: &[Scope] =
+    &[Scope::named("organisation_mcp_integrations.read"), Scope::named("workspace_mcp_integrations.read")];
+const UPDATE: &[Scope] =
+    &[Scope::named("organisation_mcp_integrations.update"), Scope::named("workspace_mcp_integrations.update")];
+const READ_SERVER: &[Scope] = &[Scope::named("mcp_servers.read")];
+const UPDATE_SERVER: &[Scope] = &[Scope::named("mcp_servers.update")];
+
+const MOST_ROWS: u64 = 500;
+const LONGEST_NAME: usize = 2048;
+const KINDS: &str = "must be one of tool, prompt, resource, resource_template";
+
+pub(crate) fn routes() -> Vec<Route> {
+    const ALL: &str = "/mcp-integrations/{id}/capabilities";
+    const OURS: &str = "/mcp-servers/{id}/capabilities";
+    const ASKED: &[&str] = &["workspace_id", "type", "page", "page_size"];
+    vec![
+        authed(Method::GET, ALL, READ, "List what an MCP server offers", list).asks(ASKED),
+        authed(Method::PUT, ALL, UPDATE, "Switch off or on what an MCP server offers", switch::<McpIntegration>)
+            .takes::<GivenSwitches>()
+            .asks(HERE),
+        authed(Method::GET, OURS, READ_SERVER, "List what an MCP server offers here", list_of_server).asks(ASKED),
+        authed(
+            Method::PUT,
+            OURS,
+            UPDATE_SERVER,
+            "Switch off or on what an MCP server offers here",
+            switch::<McpServer>,
+        )
+        .takes::<GivenSwitches>()
+        .asks(HERE),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenSwitches {
+    capabilities: Vec<GivenSwitch>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenSwitch {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    enabled: Flag,
+}
+
+/// A resource whose offers are switched.
+trait Switched: Resource {
+    fn switches(&mut self) -> &mut McpSwitches;
+}
+
+impl Switched for McpIntegration {
+    fn switches(&mut self) -> &mut McpSwitches {
+        &mut self.capabilities
+    }
+}
+
+impl Switched for McpServer {
+    fn switches(&mut self) -> &mut McpSwitches {
+        &mut self.capabilities
+    }
+}
+
+/// Whose switches are shown beside what was found.
+struct ShownOffers<'a> {
+    sync: &'a McpSync,
+    integration: &'a McpSwitches,
+    /// Of the server, where one is asked about.
+    server: Option<&'a McpSwitches>,
+    since: Timestamp,
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let (sync, integration) = (&row.doc.sync, &row.doc.capabilities);
+    told(&call, &ShownOffers { sync, integration, server: None, since: row.created_at })
+}
+
+async fn list_of_server(call: Call) -> Result<Reply, Problem> {
+    let server = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let id = server.doc.mcp_integration_id.0.to_string();
+    let found = call.app.directory.get(Kind::McpIntegration, call.actor.org, None, &id).await?;
+    let found = found.as_ref().map(Row::<McpIntegration>::read).transpose()?;
+    let (sync, switches) = found.map(|row| (row.doc.sync, row.doc.capabilities)).unwrap_or_default();
+    let own = Some(&server.doc.capabilities);
+    told(&call, &ShownOffers { sync: &sync, integration: &switches, server: own, since: server.created_at })
+}
+
+fn told(call: &Call, shown: &ShownOffers<'_>) -> Result<Reply, Problem> {
+    let wanted = call.query.text("type").map(|kind| McpKind::parse(kind).ok_or_else(|| bad("type", KINDS)));
+    let wanted = wanted.transpose()?;
+    let mut counts = Map::new();
+    let mut all = Vec::new();
+    for kind in McpKind::ALL {
+        let items = shown.sync.items.get(kind.name()).map(Vec::as_slice).unwrap_or_default();
+        let views: Vec<Value> = items.iter().map(|item| view(kind, item, shown)).collect();
+        let enabled = views.iter().filter(|view| view["enabled"] == true).count();
+        counts.insert(format!("{}s", kind.name()), json!({"total": views.len(), "enabled": enabled}));
+        if wanted.is_none_or(|wanted| wanted == kind) {
+            all.extend(views);
+        }
+    }
+    let mut paging = call.query.paging_by("page", "page_size", MOST_ROWS)?;
+    paging.page = paging.page.saturating_sub(1);
+    let more = (paging.page + 1).saturating_mul(paging.size) < all.len() as u64;
+    let page = paging.cut(&all);
+    Ok(Reply::json(json!({"data": page, "counts": counts, "total": all.len(), "has_more": more})))
+}
+
+fn view(kind: McpKind, item: &Value, shown: &ShownOffers<'_>) -> Value {
+    let name = item[kind.key()].as_str().unwrap_or_default();
+    let of_integration = shown.integration.allows(kind.name(), name);
+    let enabled = shown.server.map_or(of_integration, |server| server.allows(kind.name(), name));
+    let mut view = json!({
+        "name": name, "type": kind.name(), "title": item["title"], "description": item["description"],
+        "icons": item["icons"], "enabled": enabled, "created_at": shown.since,
+        "last_updated_at": shown.sync.at.unwrap_or(shown.since), "input_schema": item["inputSchema"],
+        "output_schema": item["outputSchema"], "execution": item["execution"], "annotations": item["annotations"],
+        "arguments": item["arguments"], "uri": item["uri"], "uri_template": item["uriTemplate"],
+        "mime_type": item["mimeType"], "size": item["size"],
+    });
+    if view["title"].is_null() && kind != McpKind::Tool {
+        // A resource is called by its address here, so its own name stands where people look.
+        view["title"] = item["name"].clone();
+    }
+    if shown.server.is_some() {
+        view["integration_enabled"] = of_integration.into();
+    }
+    view
+}
+
+async fn switch<R: Switched>(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Update).await?;
+    let body = call.body()?;
+    let noted = body.0.clone();
+    let given: GivenSwitches = body.read()?;
+    if given.capabilities.is_empty() {
+        return Err(bad("capabilities", "must hold at least one entry"));
+    }
+    for (at, one) in given.capabilities.iter().enumerate() {
+        if !matches!(one.kind.as_str(), "tool" | "prompt" | "resource") {
+            return Err(bad(format_args!("capabilities[{at}].type"), "must be one of tool, prompt, resource"));
+        }
+        if one.name.is_empty() || one.name.len() > LONGEST_NAME {
+            return Err(bad(
+                format_args!("capabilities[{at}].name"),
+                format_args!("must have 1..{LONGEST_NAME} bytes"),
+            ));
+        }
+        if one.kind == "resource" && !one.name.contains(':') {
+            return Err(bad(format_args!("capabilities[{at}].name"), "of a resource is its uri"));
+        }
+    }
+    let decide = |around: &WriteView<'_>| {
+        let mut row = around.newest(row)?;
+        let switches = row.doc.switches();
+        for one in given.capabilities {
+            switches.set(&one.kind, one.name, one.enabled.0);
+        }
+        if switches.count() > McpSwitches::MOST {
+            return Err(bad("capabilities", format_args!("may be {} in all", McpSwitches::MOST)));
+        }
+        row.touch(call.now);
+        let rows = vec![row.stored()?];
+        let audit = vec![audit(&call, Action::Update, &rows[0], &noted)];
+        Ok(Batch { rows, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(json!({"success": true})).at(revision))
+}

@@ -1,0 +1,508 @@
+//! MCP integrations: where an MCP server is and as whom it is called. At organisation level they serve every workspace
+//! that is let in; in a workspace, that one. Each is asked what it offers when it is saved and when it is tested.
+
+use super::mcp_settings::{self, GivenConfigurations};
+use super::{NewRow, Resource, Row, Slug, collect, delete, draft, edit, everything, get, locate};
+use crate::actor::Actor;
+use crate::change::{Action, WriteView, audit, commit};
+use crate::input::{Edit, Flag};
+use crate::mcp_probe::{Probed, probe};
+use crate::problem::{Problem, bad, conflict, missing};
+use crate::route::{Call, HERE, Reply, Route, authed};
+use gateway_domain::egress::check_custom_host;
+use gateway_domain::id::WorkspaceId;
+use gateway_domain::ports::{Batch, Revision};
+use gateway_domain::resource::mcp::{McpAccess, McpAuth, McpIntegration, McpSwitches, McpSync, McpTransport};
+use gateway_domain::resource::{Kind, check_name, slugify};
+use gateway_domain::scope::Scope;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+const LIST: &[Scope] =
+    &[Scope::named("organisation_mcp_integrations.list"), Scope::named("workspace_mcp_integrations.list")];
+const CREATE: &[Scope] =
+    &[Scope::named("organisation_mcp_integrations.create"), Scope::named("workspace_mcp_integrations.create")];
+const READ: &[Scope] =
+    &[Scope::named("organisation_mcp_integrations.read"), Scope::named("workspace_mcp_integrations.read")];
+const UPDATE: &[Scope] =
+    &[Scope::named("organisation_mcp_integrations.update"), Scope::named("workspace_mcp_integrations.update")];
+const DELETE: &[Scope] =
+    &[Scope::named("organisation_mcp_integrations.delete"), Scope::named("workspace_mcp_integrations.delete")];
+
+/// Entries of one request that lets workspaces in.
+const MOST_WORKSPACES: usize = 1000;
+
+pub(crate) fn routes() -> Vec<Route> {
+    const ALL: &str = "/mcp-integrations";
+    const ONE: &str = "/mcp-integrations/{id}";
+    const SEATS: &str = "/mcp-integrations/{id}/workspaces";
+    vec![
+        authed(Method::GET, ALL, LIST, "List MCP integrations of the organisation and the workspace", list).asks(&[
+            "type",
+            "organisation_id",
+            "workspace_id",
+            "search",
+            "current_page",
+            "page_size",
+        ]),
+        authed(Method::POST, ALL, CREATE, "Connect an MCP server", create)
+            .takes::<NewMcpIntegration>()
+            .and(&["workspace_id", "organisation_id"]),
+        authed(Method::POST, "/mcp-integrations/test", CREATE, "Ask an MCP server that is not saved", try_unsaved)
+            .takes::<TriedMcpIntegration>()
+            .and(&["workspace_id", "organisation_id"]),
+        authed(Method::GET, ONE, READ, "Show an MCP integration by slug or id", get::<McpIntegration>).asks(HERE),
+        authed(Method::PUT, ONE, UPDATE, "Change an MCP integration", update)
+            .takes::<McpIntegrationPatch>()
+            .and(&["workspace_id"])
+            .asks(HERE),
+        authed(Method::DELETE, ONE, DELETE, "Delete an MCP integration that no server uses", delete::<McpIntegration>)
+            .asks(HERE),
+        authed(Method::POST, "/mcp-integrations/{id}/test", UPDATE, "Ask an MCP server what it offers", test)
+            .asks(HERE),
+        authed(
+            Method::GET,
+            "/mcp-integrations/{id}/metadata",
+            READ,
+            "Show what an MCP server said of itself",
+            metadata,
+        )
+        .asks(HERE),
+        authed(Method::GET, SEATS, READ, "List the workspaces that were let in or shut out", seats)
+            .asks(&["workspace_id", "version"]),
+        authed(Method::PUT, SEATS, UPDATE, "Let workspaces in or shut them out", set_seats)
+            .takes::<GivenSeats>()
+            .asks(HERE),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewMcpIntegration {
+    name: String,
+    slug: Option<String>,
+    description: Option<String>,
+    url: String,
+    auth_type: String,
+    transport: String,
+    configurations: Option<GivenConfigurations>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TriedMcpIntegration {
+    url: String,
+    auth_type: String,
+    transport: String,
+    configurations: Option<GivenConfigurations>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct McpIntegrationPatch {
+    #[serde(default)]
+    name: Edit<String>,
+    #[serde(default)]
+    description: Edit<String>,
+    #[serde(default)]
+    url: Edit<String>,
+    #[serde(default)]
+    auth_type: Edit<String>,
+    #[serde(default)]
+    transport: Edit<String>,
+    #[serde(default)]
+    configurations: Edit<GivenConfigurations>,
+}
+
+impl Resource for McpIntegration {
+    const KIND: Kind = Kind::McpIntegration;
+    const NOUN: &'static str = "MCP integration";
+    const SHARED: bool = true;
+    const LEVELS: bool = true;
+    const LATER: &'static [&'static str] = &["secret_mappings"];
+    type Create = NewMcpIntegration;
+    type Patch = McpIntegrationPatch;
+
+    fn create(input: NewMcpIntegration, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+        check_name("name", &input.name)?;
+        let given = TriedMcpIntegration {
+            url: input.url,
+            auth_type: input.auth_type,
+            transport: input.transport,
+            configurations: input.configurations,
+        };
+        let doc = Self { description: input.description, ..document(given, call)? };
+        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let derived = || Slug::Derived(Some(slugify(&input.name)).filter(|s| !s.is_empty()).unwrap_or("mcp".into()));
+        let slug = Slug::given("slug", input.slug)?.unwrap_or_else(derived);
+        row.name = input.name;
+        Ok(NewRow { row, slug })
+    }
+
+    fn patch(row: &mut Row<Self>, input: McpIntegrationPatch, call: &Call) -> Result<(), Problem> {
+        if let Some(name) = input.name.required("name")? {
+            check_name("name", &name)?;
+            row.name = name;
+        }
+        input.description.onto(&mut row.doc.description);
+        if let Some(url) = input.url.required("url")? {
+            check_url(&url, call)?;
+            row.doc.url = url;
+        }
+        if let Some(kind) = input.auth_type.required("auth_type")? {
+            row.doc.auth_type = auth(&kind)?;
+        }
+        if let Some(kind) = input.transport.required("transport")? {
+            row.doc.transport = transport(&kind)?;
+        }
+        match input.configurations {
+            Edit::Keep => {}
+            Edit::Clear => row.doc.custom_headers.clear(),
+            Edit::Set(given) => given.onto(&mut row.doc.custom_headers, call)?,
+        }
+        check_headers(&row.doc)
+    }
+
+    fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+        let ours = around.snapshot.workspaces().filter(|w| w.org == row.org);
+        let mut users: Vec<String> = ours
+            .flat_map(|w| w.mcp_servers().map(move |s| (w, s)))
+            .filter(|(_, server)| server.integration.0 == row.id)
+            .map(|(w, server)| format!("`{}` of workspace `{}`", server.slug, w.slug))
+            .collect();
+        if users.is_empty() {
+            return Ok(());
+        }
+        users.sort();
+        users.truncate(10);
+        Err(conflict(format!("the MCP integration is used by the servers {}", users.join(", "))))
+    }
+
+    fn view(row: &Row<Self>, call: &Call) -> Value {
+        let mut view = brief(row, call);
+        view.insert("global_workspace_access".into(), json!({"enabled": is_global(row)}));
+        Value::Object(view)
+    }
+
+    fn home(named: Option<WorkspaceId>, _default: WorkspaceId) -> Option<WorkspaceId> {
+        named
+    }
+
+    /// Those of the organisation ask for the organisation's scope, those of a workspace for either.
+    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+        let either = match action {
+            Action::Create => CREATE,
+            Action::Read => READ,
+            Action::Update | Action::Publish | Action::Rotate | Action::Warn => UPDATE,
+            Action::Delete => DELETE,
+        };
+        actor.require(if row.workspace.is_some() { either } else { &either[..1] })
+    }
+
+    fn mask(body: &mut Map<String, Value>) {
+        mcp_settings::blank(body);
+    }
+
+    fn forget(&mut self) {
+        self.custom_headers.clear();
+        self.sync = McpSync::default();
+    }
+}
+
+fn document(given: TriedMcpIntegration, call: &Call) -> Result<McpIntegration, Problem> {
+    check_url(&given.url, call)?;
+    let mut custom_headers = BTreeMap::new();
+    if let Some(given) = given.configurations {
+        given.onto(&mut custom_headers, call)?;
+    }
+    let doc = McpIntegration {
+        description: None,
+        url: given.url,
+        transport: transport(&given.transport)?,
+        auth_type: auth(&given.auth_type)?,
+        custom_headers,
+        capabilities: McpSwitches::default(),
+        access: McpAccess::default(),
+        sync: McpSync::default(),
+        rest: Map::new(),
+    };
+    check_headers(&doc)?;
+    Ok(doc)
+}
+
+fn check_url(url: &str, call: &Call) -> Result<(), Problem> {
+    check_custom_host(url, &call.app.trusted).map(|_| ()).map_err(|rule| bad("url", rule))
+}
+
+fn auth(kind: &str) -> Result<McpAuth, Problem> {
+    match kind {
+        "none" => Ok(McpAuth::None),
+        "headers" => Ok(McpAuth::Headers),
+        "oauth_auto" | "oauth_client_credentials" => {
+            Err(bad("auth_type", format_args!("`{kind}` is not available in this version")))
+        }
+        _ => Err(bad("auth_type", "must be one of oauth_auto, headers, none")),
+    }
+}
+
+fn transport(kind: &str) -> Result<McpTransport, Problem> {
+    match kind {
+        "http" => Ok(McpTransport::Http),
+        "sse" => Err(bad("transport", "`sse` is not available in this version")),
+        _ => Err(bad("transport", "must be one of http, sse")),
+    }
+}
+
+fn check_headers(doc: &McpIntegration) -> Result<(), Problem> {
+    if doc.auth_type == McpAuth::None && !doc.custom_headers.is_empty() {
+        return Err(bad(
+            "configurations.custom_headers",
+            "are sent where auth_type is headers, and not where it is none",
+        ));
+    }
+    Ok(())
+}
+
+fn is_global(row: &Row<McpIntegration>) -> bool {
+    row.workspace.is_none() && row.doc.access.global
+}
+
+fn brief(row: &Row<McpIntegration>, call: &Call) -> Map<String, Value> {
+    let mut view = row.common("mcp_integration");
+    let snapshot = call.snapshot();
+    let open = snapshot.workspaces().filter(|w| w.org == row.org && row.doc.access.allow(w.id)).count();
+    let more = json!({
+        "description": row.doc.description,
+        "owner_id": row.owner,
+        "type": if row.workspace.is_some() { "workspace" } else { "organisation" },
+        "url": row.doc.url,
+        "auth_type": row.doc.auth_type,
+        "transport": row.doc.transport,
+        "configurations": mcp_settings::masked(&row.doc.custom_headers, call),
+        "workspaces_count": if row.workspace.is_none() { open } else { 1 },
+        "secret_mappings": [],
+    });
+    view.extend(more.as_object().cloned().unwrap_or_default());
+    view
+}
+
+/// Two levels at once, so the pages are cut here: integrations are few.
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let kind = call.query.one_of("type", &["workspace", "organisation", "all"])?.unwrap_or("all");
+    if call.query.text("organisation_id").is_some_and(|id| id != call.actor.org.to_string()) {
+        return Err(missing("organisation"));
+    }
+    let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
+    let paging = call.query.paging()?;
+    if kind == "organisation" {
+        call.actor.require(&LIST[..1])?;
+    }
+    let rows = collect::<McpIntegration>(&call, everything::<McpIntegration>(&call, None)).await?;
+    let shared = call.actor.require(&LIST[..1]).is_ok() && kind != "workspace";
+    let wanted = call.query.text("search").map(str::to_lowercase);
+    let found = |r: &Row<McpIntegration>| {
+        let fits = |text: &str| wanted.as_ref().is_none_or(|wanted| text.to_lowercase().contains(wanted));
+        fits(&r.name) || fits(&r.slug)
+    };
+    let shown = |r: &&Row<McpIntegration>| match r.workspace {
+        None => shared && found(r),
+        Some(own) => kind != "organisation" && named.is_none_or(|w| w == own) && found(r),
+    };
+    let data: Vec<Value> = rows.iter().filter(shown).map(|row| Value::Object(brief(row, &call))).collect();
+    let (total, page) = (data.len() as u64, paging.cut(&data).to_vec());
+    let has_more = (paging.page + 1).saturating_mul(paging.size) < total;
+    Ok(Reply::json(json!({"object": "list", "total": total, "data": page, "has_more": has_more})))
+}
+
+async fn create(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let (mut new, told) = draft::<McpIntegration>(&call, call.body()?)?;
+    new.settle(&call).await?;
+    let probed = ask(&call, &new.row.doc).await?;
+    learn(&mut new.row.doc.sync, probed);
+    let decide = |around: &WriteView<'_>| {
+        new.enter(around)?;
+        let rows = vec![new.row.stored()?];
+        let audit = vec![audit(&call, Action::Create, &rows[0], &told)];
+        Ok(Batch { rows, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok(Reply::json(McpIntegration::created(&new.row)).at(revision))
+}
+
+async fn update(call: Call) -> Result<Reply, Problem> {
+    let body = call.body()?;
+    let moved = ["url", "auth_type", "transport", "configurations"].iter().any(|field| body.0.contains_key(*field));
+    let (row, mut revision) = edit::<McpIntegration>(&call, body).await?;
+    if moved {
+        (_, revision) = resync(&call, row).await?;
+    }
+    Ok(Reply::json(json!({})).at(revision))
+}
+
+/// Asks it once more, and keeps what it says.
+pub(super) async fn resync(call: &Call, row: Row<McpIntegration>) -> Result<(Value, Revision), Problem> {
+    let seen = call.snapshot().revision;
+    let probed = ask(call, &row.doc).await?;
+    let view = verdict(&probed, &row.doc.url);
+    let decide = |around: &WriteView<'_>| {
+        let mut row = around.newest(row)?;
+        learn(&mut row.doc.sync, probed);
+        row.touch(call.now);
+        let rows = vec![row.stored()?];
+        let audit = vec![audit(call, Action::Update, &rows[0], &Map::new())];
+        Ok(Batch { rows, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    Ok((view, revision))
+}
+
+async fn ask(call: &Call, doc: &McpIntegration) -> Result<Probed, Problem> {
+    let target = mcp_settings::target(doc, call)?;
+    Ok(match &call.app.mcp {
+        Some(outside) => probe(&**outside, &target, call.app.clock).await,
+        None => Probed { status: None, millis: 0, told: Err("this process asks no servers".to_owned()) },
+    })
+}
+
+/// A failure keeps what was known before.
+fn learn(sync: &mut McpSync, probed: Probed) {
+    match probed.told {
+        Ok(told) => *sync = told,
+        Err(why) => {
+            sync.status =
+                if sync.items.is_empty() && sync.server_name.is_none() { "failed" } else { "stale" }.to_owned();
+            sync.error = Some(why);
+        }
+    }
+}
+
+fn verdict(probed: &Probed, url: &str) -> Value {
+    let name = probed.told.as_ref().ok().and_then(|sync| sync.server_name.clone());
+    json!({
+        "success": probed.told.is_ok(),
+        "status_code": probed.status,
+        "response_time_ms": probed.millis,
+        "url": url,
+        "server_name": name.unwrap_or_default(),
+        "error": probed.told.as_ref().err(),
+    })
+}
+
+async fn try_unsaved(call: Call) -> Result<Reply, Problem> {
+    let mut body = call.body()?;
+    let given = body.take_text("workspace_id")?;
+    let by_organisation = super::check_organisation(&call, &mut body)?;
+    let named = call.actor.named(&call.snapshot(), given.as_deref())?;
+    let of_workspace = named.is_some() && !by_organisation;
+    call.actor.require(if of_workspace { CREATE } else { &CREATE[..1] })?;
+    let doc = document(body.read()?, &call)?;
+    let probed = ask(&call, &doc).await?;
+    Ok(Reply::json(verdict(&probed, &doc.url)))
+}
+
+async fn test(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Update).await?;
+    let (view, revision) = resync(&call, row).await?;
+    Ok(Reply::json(view).at(revision))
+}
+
+async fn metadata(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    Ok(Reply::json(told(&row.doc.sync)))
+}
+
+pub(super) fn told(sync: &McpSync) -> Value {
+    json!({
+        "server_name": sync.server_name,
+        "server_version": sync.server_version,
+        "protocol_version": sync.protocol_version,
+        "capability_flags": if sync.flags.is_null() { Value::Null } else { sync.flags.clone() },
+        "sync_status": Some(&sync.status).filter(|status| !status.is_empty()),
+        "last_synced_at": sync.at,
+        "sync_error": sync.error,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenSeats {
+    workspaces: Vec<GivenSeat>,
+    global_workspace_access: Option<GivenGlobal>,
+    #[serde(default)]
+    override_existing_workspace_access: Flag,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenSeat {
+    id: String,
+    enabled: Flag,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenGlobal {
+    enabled: Flag,
+}
+
+async fn seats(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let newer = call.query.one_of("version", &["v1", "v2", "1", "2"])?.is_some_and(|version| version.ends_with('2'));
+    let snapshot = call.snapshot();
+    let all = row.doc.access.workspaces.iter().filter_map(|(id, enabled)| {
+        let workspace = snapshot.workspace(*id)?;
+        Some(json!({"id": workspace.slug, "name": workspace.name, "enabled": enabled}))
+    });
+    let data: Vec<Value> = all.collect();
+    let global = json!({"enabled": is_global(&row)});
+    let total = data.len();
+    let view = if newer {
+        json!({"data": data, "global_workspace_access": global, "total": total})
+    } else {
+        json!({"workspaces": data, "global_workspace_access": global, "total": total})
+    };
+    Ok(Reply::json(view))
+}
+
+async fn set_seats(call: Call) -> Result<Reply, Problem> {
+    let snapshot = call.snapshot();
+    let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Update).await?;
+    let body = call.body()?;
+    let told = body.0.clone();
+    let given: GivenSeats = body.read()?;
+    if row.workspace.is_some() {
+        return Err(conflict("an MCP integration of a workspace serves that one alone"));
+    }
+    if given.workspaces.len() > MOST_WORKSPACES {
+        return Err(bad("workspaces", format_args!("must hold at most {MOST_WORKSPACES} entries")));
+    }
+    let mut seats = Vec::new();
+    for (at, seat) in given.workspaces.iter().enumerate() {
+        let found = call.actor.named(&snapshot, Some(&seat.id)).ok().flatten();
+        let id = found.ok_or_else(|| bad(format_args!("workspaces[{at}].id"), "names no workspace"))?;
+        seats.push((id, seat.enabled.0));
+    }
+    let decide = |around: &WriteView<'_>| {
+        let mut row = around.newest(row)?;
+        if given.override_existing_workspace_access.0 {
+            row.doc.access.workspaces.clear();
+        }
+        if let Some(global) = &given.global_workspace_access {
+            row.doc.access.global = global.enabled.0;
+        }
+        row.doc.access.workspaces.extend(seats);
+        row.touch(call.now);
+        let rows = vec![row.stored()?];
+        let audit = vec![audit(&call, Action::Update, &rows[0], &told)];
+        Ok(Batch { rows, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, snapshot.revision, decide).await?;
+    Ok(Reply::json(json!({})).at(revision))
+}

@@ -1,0 +1,334 @@
+//! MCP servers: a workspace's names for what its MCP integrations and the organisation's lead to, under `/{slug}/mcp` on
+//! the proxy port, and who may use them.
+
+use super::mcp_integration::{resync, told};
+use super::{NewRow, Resource, Row, Slug, collect, create, delete, everything, get, locate, update};
+use crate::change::{Action, WriteView, audit, commit};
+use crate::input::{Edit, Flag};
+use crate::problem::{Problem, bad, missing};
+use crate::route::{Call, HERE, Reply, Route, authed};
+use gateway_domain::id::{UserId, WorkspaceId};
+use gateway_domain::ports::Batch;
+use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSwitches, McpUserAccess, check_server_slug};
+use gateway_domain::resource::{Kind, check_name, slugify};
+use gateway_domain::scope::Scope;
+use gateway_domain::snapshot::{McpUpstream, Workspace};
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
+
+const LIST: &[Scope] = &[Scope::named("mcp_servers.list")];
+const CREATE: &[Scope] = &[Scope::named("mcp_servers.create")];
+const READ: &[Scope] = &[Scope::named("mcp_servers.read")];
+const UPDATE: &[Scope] = &[Scope::named("mcp_servers.update")];
+const DELETE: &[Scope] = &[Scope::named("mcp_servers.delete")];
+
+const LONGEST_DESCRIPTION: usize = 500;
+/// Rows of a page of servers, and of what stands below one.
+const MOST_SERVERS: u64 = 100;
+const MOST_BELOW: u64 = 500;
+
+pub(crate) fn routes() -> Vec<Route> {
+    const ALL: &str = "/mcp-servers";
+    const ONE: &str = "/mcp-servers/{id}";
+    const USERS: &str = "/mcp-servers/{id}/user-access";
+    const LINKS: &str = "/mcp-servers/{id}/connections";
+    vec![
+        authed(Method::GET, ALL, LIST, "List the MCP servers of a workspace", list).asks(&[
+            "workspace_id",
+            "id",
+            "search",
+            "current_page",
+            "page_size",
+        ]),
+        authed(Method::POST, ALL, CREATE, "Give a workspace an MCP server", create::<McpServer>)
+            .takes::<NewMcpServer>()
+            .and(&["workspace_id"]),
+        authed(Method::GET, ONE, READ, "Show an MCP server by slug or id", get::<McpServer>).asks(HERE),
+        authed(Method::PUT, ONE, UPDATE, "Rename an MCP server", update::<McpServer>)
+            .takes::<McpServerPatch>()
+            .and(&["workspace_id"])
+            .asks(HERE),
+        authed(Method::DELETE, ONE, DELETE, "Take an MCP server away", delete::<McpServer>).asks(HERE),
+        authed(Method::POST, "/mcp-servers/{id}/test", UPDATE, "Ask an MCP server what it offers", test).asks(HERE),
+        authed(Method::GET, "/mcp-servers/{id}/metadata", READ, "Show what an MCP server said of itself", metadata)
+            .asks(HERE),
+        authed(Method::GET, USERS, READ, "List who may use an MCP server", users).asks(&[
+            "workspace_id",
+            "search",
+            "page",
+            "page_size",
+        ]),
+        authed(Method::PUT, USERS, UPDATE, "Say who may use an MCP server", set_users).takes::<GivenUsers>().asks(HERE),
+        authed(Method::GET, LINKS, READ, "List accounts that people connected", connections).asks(&[
+            "workspace_id",
+            "user_id",
+            "current_page",
+            "page_size",
+        ]),
+        authed(Method::DELETE, LINKS, UPDATE, "Disconnect accounts of people", disconnect)
+            .asks(&["workspace_id", "user_id"]),
+    ]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewMcpServer {
+    name: String,
+    slug: Option<String>,
+    description: Option<String>,
+    mcp_integration_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct McpServerPatch {
+    #[serde(default)]
+    name: Edit<String>,
+    #[serde(default)]
+    description: Edit<String>,
+}
+
+impl Resource for McpServer {
+    const KIND: Kind = Kind::McpServer;
+    const NOUN: &'static str = "MCP server";
+    const LATER: &'static [&'static str] = &["members"];
+    type Create = NewMcpServer;
+    type Patch = McpServerPatch;
+
+    fn create(input: NewMcpServer, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+        check_name("name", &input.name)?;
+        check_description(input.description.as_deref())?;
+        let snapshot = call.snapshot();
+        let named = &input.mcp_integration_id;
+        let id = Uuid::parse_str(named).ok();
+        let mut all = snapshot.mcp_upstreams().filter(|u| u.org == call.actor.org);
+        let found = all.find(|u| if let Some(id) = id { u.id.0 == id } else { &*u.slug == named.as_str() });
+        let integration = found.ok_or_else(|| bad("mcp_integration_id", "names no MCP integration"))?.id;
+        let doc = Self {
+            mcp_integration_id: integration,
+            description: input.description,
+            capabilities: McpSwitches::default(),
+            user_access: McpUserAccess::default(),
+            rest: Map::new(),
+        };
+        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let slug = match Slug::given("slug", input.slug)? {
+            Some(given) => given,
+            None => Slug::Derived(derived(&input.name)),
+        };
+        if let Slug::Given(slug) | Slug::Derived(slug) = &slug {
+            check_server_slug(slug).map_err(|rule| bad("slug", rule))?;
+        }
+        row.name = input.name;
+        Ok(NewRow { row, slug })
+    }
+
+    fn patch(row: &mut Row<Self>, input: McpServerPatch, _call: &Call) -> Result<(), Problem> {
+        if let Some(name) = input.name.required("name")? {
+            check_name("name", &name)?;
+            row.name = name;
+        }
+        if let Edit::Set(text) = &input.description {
+            check_description(Some(text))?;
+        }
+        input.description.onto(&mut row.doc.description);
+        Ok(())
+    }
+
+    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+        let upstream = around.snapshot.mcp_upstream(row.doc.mcp_integration_id).filter(|u| u.org == row.org);
+        let open = |u: &&Arc<McpUpstream>| row.workspace.is_some_and(|w| u.open_to(w));
+        if row.is_new() && upstream.filter(open).is_none() {
+            return Err(bad("mcp_integration_id", "names no MCP integration that this workspace may use"));
+        }
+        Ok(())
+    }
+
+    fn view(row: &Row<Self>, call: &Call) -> Value {
+        Value::Object(shown(row, call))
+    }
+
+    fn held(workspace: &Workspace, slug: &str) -> bool {
+        workspace.mcp_server(slug).is_some_and(|server| *server.slug == *slug)
+    }
+}
+
+fn check_description(text: Option<&str>) -> Result<(), Problem> {
+    if text.is_some_and(|text| text.chars().count() > LONGEST_DESCRIPTION) {
+        return Err(bad("description", format_args!("must be at most {LONGEST_DESCRIPTION} characters")));
+    }
+    Ok(())
+}
+
+/// From a name: short enough for a tail, and long enough to be one.
+fn derived(name: &str) -> String {
+    let slug: String = slugify(name).chars().take(40).collect();
+    let slug = slug.trim_end_matches('-').to_owned();
+    if check_server_slug(&slug).is_ok() { slug } else { format!("server-{slug}").trim_end_matches('-').to_owned() }
+}
+
+fn shown(row: &Row<McpServer>, call: &Call) -> Map<String, Value> {
+    let mut view = row.common("mcp_server");
+    let snapshot = call.snapshot();
+    let upstream = snapshot.mcp_upstream(row.doc.mcp_integration_id);
+    let workspace = row.workspace.and_then(|id| snapshot.workspace(id));
+    let details = upstream.map(|u| {
+        json!({
+            "id": u.id, "slug": u.slug, "status": if u.active { "active" } else { "archived" }, "url": u.url,
+            "transport": "http", "auth_type": u.auth, "configurations": {},
+        })
+    });
+    let base = call.app.public_url.as_deref();
+    let more = json!({
+        "description": row.doc.description,
+        "owner_id": row.owner,
+        "mcp_integration_id": row.doc.mcp_integration_id,
+        "mcp_integration_slug": upstream.map(|u| &u.slug),
+        "mcp_integration_url": upstream.map(|u| &u.url),
+        "auth_type": upstream.map(|u| u.auth),
+        "workspace_name": workspace.map(|w| &w.name),
+        "workspace_slug": workspace.map(|w| &w.slug),
+        "url": base.map(|base| format!("{base}/{}/mcp", row.slug)),
+        "mcp_integration_details": details,
+    });
+    view.extend(more.as_object().cloned().unwrap_or_default());
+    view
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
+    let paging = call.query.paging_by("current_page", "page_size", MOST_SERVERS)?;
+    let rows = collect::<McpServer>(&call, everything::<McpServer>(&call, Some(Some(home)))).await?;
+    let (id, search) = (call.query.text("id"), call.query.text("search").map(str::to_lowercase));
+    let wanted = |row: &&Row<McpServer>| {
+        let fits = |text: &str| search.as_ref().is_none_or(|search| text.to_lowercase().contains(search));
+        id.is_none_or(|id| row.slug == id || row.id.to_string() == id) && (fits(&row.name) || fits(&row.slug))
+    };
+    let data: Vec<Value> = rows.iter().filter(wanted).map(|row| Value::Object(shown(row, &call))).collect();
+    Ok(Reply::json(McpServer::listed(data.len() as u64, paging.cut(&data).to_vec())))
+}
+
+/// The integration behind the server that the path names.
+async fn integration(call: &Call, action: Action) -> Result<Row<McpIntegration>, Problem> {
+    let server = locate::<McpServer>(call, call.query.text("workspace_id"), action).await?;
+    let id = server.doc.mcp_integration_id.0.to_string();
+    let found = call.app.directory.get(Kind::McpIntegration, call.actor.org, None, &id).await?;
+    Row::read(&found.ok_or_else(|| missing("MCP integration"))?)
+}
+
+async fn test(call: Call) -> Result<Reply, Problem> {
+    let (view, revision) = resync(&call, integration(&call, Action::Update).await?).await?;
+    Ok(Reply::json(view).at(revision))
+}
+
+async fn metadata(call: Call) -> Result<Reply, Problem> {
+    Ok(Reply::json(told(&integration(&call, Action::Read).await?.doc.sync)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenUsers {
+    user_access: Option<Vec<GivenUser>>,
+    default_user_access: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenUser {
+    user_id: String,
+    enabled: Flag,
+}
+
+const fn worded(allow: bool) -> &'static str {
+    if allow { "allow" } else { "deny" }
+}
+
+/// The page of a list that counts its pages from 1.
+fn page_from_one<T>(call: &Call, rows: &[T]) -> Result<(Vec<T>, bool), Problem>
+where
+    T: Clone,
+{
+    let mut paging = call.query.paging_by("page", "page_size", MOST_BELOW)?;
+    paging.page = paging.page.saturating_sub(1);
+    let more = (paging.page + 1).saturating_mul(paging.size) < rows.len() as u64;
+    Ok((paging.cut(rows).to_vec(), more))
+}
+
+async fn users(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let snapshot = call.snapshot();
+    let workspace = row.workspace.and_then(|id| snapshot.workspace(id)).ok_or_else(|| missing("workspace"))?;
+    let search = call.query.text("search").map(str::to_lowercase);
+    let access = &row.doc.user_access;
+    let mut ids: Vec<UserId> = workspace.members().keys().chain(access.users.keys()).copied().collect();
+    ids.sort();
+    ids.dedup();
+    let one = |id: UserId| {
+        let person = snapshot.person(id).filter(|p| p.org == row.org)?;
+        let text = format!("{} {} {}", person.first_name, person.last_name, person.email).to_lowercase();
+        search.as_ref().is_none_or(|search| text.contains(search)).then(|| {
+            json!({
+                "user_id": id, "first_name": person.first_name, "last_name": person.last_name,
+                "enabled": access.allows(Some(id)), "has_override": access.users.contains_key(&id),
+                "connection_status": "not_connected",
+            })
+        })
+    };
+    let all: Vec<Value> = ids.into_iter().filter_map(one).collect();
+    let (data, more) = page_from_one(&call, &all)?;
+    let default = worded(access.default_allow);
+    Ok(Reply::json(json!({"data": data, "default_user_access": default, "total": all.len(), "has_more": more})))
+}
+
+async fn set_users(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Update).await?;
+    let body = call.body()?;
+    let told = body.0.clone();
+    let given: GivenUsers = body.read()?;
+    let default = match given.default_user_access.as_deref() {
+        None => None,
+        Some("allow") => Some(true),
+        Some("deny") => Some(false),
+        Some(_) => return Err(bad("default_user_access", "must be one of allow, deny")),
+    };
+    let snapshot = call.snapshot();
+    let mut people = Vec::new();
+    for (at, user) in given.user_access.into_iter().flatten().enumerate() {
+        let id = user.user_id.parse::<UserId>().ok();
+        let known = id.filter(|id| snapshot.person(*id).is_some_and(|p| p.org == call.actor.org));
+        let field = || format!("user_access[{at}].user_id");
+        people.push((known.ok_or_else(|| bad(field(), "names no user of the organisation"))?, user.enabled.0));
+    }
+    let decide = |around: &WriteView<'_>| {
+        let mut row = around.newest(row)?;
+        let access = &mut row.doc.user_access;
+        access.default_allow = default.unwrap_or(access.default_allow);
+        access.users.extend(people);
+        if access.users.len() > McpUserAccess::MOST {
+            return Err(bad("user_access", format_args!("may name {} people in all", McpUserAccess::MOST)));
+        }
+        row.touch(call.now);
+        let rows = vec![row.stored()?];
+        let audit = vec![audit(&call, Action::Update, &rows[0], &told)];
+        Ok(Batch { rows, audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, snapshot.revision, decide).await?;
+    Ok(Reply::json(json!({"success": true})).at(revision))
+}
+
+/// Nobody connects an account of his own yet: an integration signs in with its own headers, for everybody.
+async fn connections(call: Call) -> Result<Reply, Problem> {
+    locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    call.query.paging_by("current_page", "page_size", MOST_BELOW)?;
+    call.query.parsed::<UserId>("user_id", "must be a user's id")?;
+    Ok(Reply::json(json!({"data": [], "total": 0, "has_more": false})))
+}
+
+async fn disconnect(call: Call) -> Result<Reply, Problem> {
+    locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Update).await?;
+    call.query.parsed::<UserId>("user_id", "must be a user's id")?;
+    Ok(Reply::json(json!({"success": true})))
+}

@@ -1,0 +1,104 @@
+//! Headers of an MCP integration: read strictly, sealed, masked, and opened for a call.
+
+use crate::input::Edit;
+use crate::mcp_probe::ProbeTarget;
+use crate::problem::{Problem, bad, internal};
+use crate::route::Call;
+use gateway_domain::bounds::check_forward_header;
+use gateway_domain::resource::mcp::McpIntegration;
+use gateway_domain::secret::{MASK, mask};
+use http::{HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+const MOST_HEADERS: usize = 50;
+const LONGEST: usize = 16 * 1024;
+/// What the protocol says of a message itself.
+const OWN: &[&str] =
+    &["accept", "content-type", "mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "last-event-id"];
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GivenConfigurations {
+    #[serde(default)]
+    custom_headers: Edit<BTreeMap<String, String>>,
+    /// Of the contract, and not in this version.
+    #[serde(default)]
+    passthrough_header: Option<Value>,
+}
+
+impl GivenConfigurations {
+    /// Absent keeps, null clears; the mask of a stored value keeps it.
+    pub(super) fn onto(self, stored: &mut BTreeMap<String, String>, call: &Call) -> Result<(), Problem> {
+        if self.passthrough_header.is_some_and(|given| !given.is_null()) {
+            return Err(bad("configurations.passthrough_header", "is not available in this version"));
+        }
+        let Some(headers) = self.custom_headers.or_default() else { return Ok(()) };
+        if headers.len() > MOST_HEADERS {
+            let rule = format_args!("must hold at most {MOST_HEADERS} headers");
+            return Err(bad("configurations.custom_headers", rule));
+        }
+        let mut sealed = BTreeMap::new();
+        for (name, value) in headers {
+            let field = format!("configurations.custom_headers.{name}");
+            let name = check_name(&name).map_err(|rule| bad(&field, rule))?;
+            let kept = stored.get(&name).filter(|s| call.app.vault.open(s).is_ok_and(|v| mask(v.expose()) == value));
+            let at_rest = match kept {
+                Some(kept) => kept.clone(),
+                None => {
+                    check_value(&value).map_err(|rule| bad(&field, rule))?;
+                    call.app.vault.seal(&value)
+                }
+            };
+            if sealed.insert(name, at_rest).is_some() {
+                return Err(bad(field, "is given twice, in two casings"));
+            }
+        }
+        *stored = sealed;
+        Ok(())
+    }
+}
+
+fn check_name(name: &str) -> Result<String, &'static str> {
+    let name = check_forward_header(name)?;
+    if OWN.contains(&name.as_str()) { Err("is set by the protocol") } else { Ok(name) }
+}
+
+fn check_value(value: &str) -> Result<(), String> {
+    if value.is_empty() || value.len() > LONGEST || HeaderValue::from_str(value).is_err() {
+        return Err(format!("must be 1..{LONGEST} printable ASCII characters"));
+    }
+    if value.starts_with(MASK) {
+        return Err("is a masked value that stands for no stored one".to_owned());
+    }
+    Ok(())
+}
+
+pub(super) fn masked(headers: &BTreeMap<String, String>, call: &Call) -> Value {
+    let shown = |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |v| mask(v.expose()));
+    let headers: BTreeMap<&String, String> = headers.iter().map(|(name, sealed)| (name, shown(sealed))).collect();
+    if headers.is_empty() { json!({}) } else { json!({"custom_headers": headers}) }
+}
+
+/// A request body with its secrets blotted out.
+pub(super) fn blank(body: &mut Map<String, Value>) {
+    match body.get_mut("configurations").and_then(|c| c.get_mut("custom_headers")) {
+        Some(Value::Object(headers)) => headers.values_mut().for_each(|v| *v = MASK.into()),
+        Some(other) => *other = MASK.into(),
+        None => {}
+    }
+}
+
+/// As it is called.
+pub(super) fn target(doc: &McpIntegration, call: &Call) -> Result<ProbeTarget, Problem> {
+    let mut headers = Vec::new();
+    for (name, sealed) in &doc.custom_headers {
+        let value = call.app.vault.open(sealed).map_err(internal)?;
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(internal)?;
+        let mut value = HeaderValue::from_str(value.expose()).map_err(internal)?;
+        value.set_sensitive(true);
+        headers.push((name, value));
+    }
+    Ok(ProbeTarget { url: doc.url.clone(), headers })
+}

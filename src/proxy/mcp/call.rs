@@ -1,0 +1,436 @@
+//! The life of one message: which era it speaks, whether it may be asked, what it is upstream, and what of the answer the
+//! client sees.
+
+use super::door::Posted;
+use super::down::{LastMessage, McpDown};
+use super::gate::{self, ToolCalled};
+use super::guard::GuardedText;
+use super::note::{McpBook, McpOutcome, operation};
+use super::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, response_of, unreadable};
+use super::{McpParts, McpTarget};
+use crate::guardrails::HookNotes;
+use crate::proxy::client::ClientLeft;
+use crate::proxy::record::PendingRecords;
+use crate::proxy::request::Request;
+use gateway_domain::counters::Charge;
+use gateway_mcp::filter::{self, McpKind};
+use gateway_mcp::header::{self, subject};
+use gateway_mcp::session::{McpSession, UpstreamSession};
+use gateway_mcp::{Era, McpVersion, RawObject, RpcBody, RpcError, RpcId, RpcMessage, bridge};
+use gateway_policies::{Hold, Used};
+use http::Method;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+mod answer;
+mod bridged;
+mod judged;
+
+/// What is known of a call when it is over, beside its answer.
+#[derive(Default)]
+struct Noted {
+    upstream: Duration,
+    charges: Vec<Charge>,
+    hooks: Option<Box<HookNotes>>,
+}
+
+/// One request of HTTP, with whatever messages it holds.
+pub(super) struct McpTurn<'a, 's> {
+    pub(super) parts: McpParts<'a>,
+    pub(super) request: &'a Request,
+    pub(super) target: &'a McpTarget,
+    pub(super) posted: &'a Posted,
+    pub(super) records: &'a mut PendingRecords,
+    pub(super) down: McpDown<'a, 's>,
+    pub(super) session: Option<McpSession>,
+    /// By the upstream, with the answer that is being read.
+    pub(super) issued: Option<String>,
+}
+
+/// A request of the client's.
+pub(super) struct McpAsked<'m> {
+    pub(super) id: RpcId,
+    pub(super) method: String,
+    pub(super) envelope: &'m RawObject<'m>,
+    pub(super) version: McpVersion,
+    /// Its messages on the way go down as they come.
+    pub(super) streams: bool,
+}
+
+impl McpAsked<'_> {
+    fn is_modern(&self) -> bool {
+        self.version.era() == Era::Modern
+    }
+
+    fn params(&self) -> Option<RawObject<'_>> {
+        self.envelope.object("params")
+    }
+}
+
+/// Methods that are asked of the upstream; all others are not served.
+fn is_served(method: &str, era: Era) -> bool {
+    let both = McpKind::listed_by(method).is_some()
+        || matches!(method, "tools/call" | "prompts/get" | "resources/read" | "completion/complete");
+    both || match era {
+        Era::Legacy => {
+            matches!(method, "initialize" | "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel")
+        }
+        Era::Modern => matches!(method, "server/discover" | "subscriptions/listen"),
+    }
+}
+
+impl McpTurn<'_, '_> {
+    fn up(&self) -> UpstreamCalls<'_> {
+        UpstreamCalls { calls: self.parts.calls, settings: &self.parts.state.settings, target: self.target }
+    }
+
+    pub(super) async fn post(&mut self) -> Result<(), ClientLeft> {
+        let bytes = self.request.ask.content.bytes.clone();
+        match RpcBody::parse(&bytes) {
+            Err(error) => self.down.error(&error, None).await,
+            Ok(RpcBody::Batch(all)) => match self.batch_version() {
+                Ok(version) => self.batch(&all, version).await,
+                Err(error) => self.down.error(&error, None).await,
+            },
+            Ok(RpcBody::One(text)) => match RpcMessage::parse(text) {
+                Err(bad) => self.down.error(&bad.error, bad.id.as_ref()).await,
+                Ok(message) => self.one(&message).await,
+            },
+        }
+    }
+
+    /// The version of a legacy message: what its header says, else the session, else the oldest.
+    fn legacy_version(&self) -> Result<McpVersion, RpcError> {
+        let told = self.posted.version().map_err(|()| RpcError::invalid("MCP-Protocol-Version stands twice"))?;
+        match told {
+            Some(name) => McpVersion::served(name).ok_or_else(|| RpcError::bad_version(name)),
+            None => {
+                let of_session = self.session.as_ref().and_then(|session| McpVersion::parse(&session.version));
+                Ok(of_session.unwrap_or(McpVersion::V2025_03_26))
+            }
+        }
+    }
+
+    fn batch_version(&self) -> Result<McpVersion, RpcError> {
+        let version = self.legacy_version()?;
+        let of_session = self.session.as_ref().is_none_or(|session| session.version == version.name());
+        let barred = || RpcError::invalid("Invalid Request: this version of the protocol takes one message at a time");
+        if version.takes_batches() && of_session { Ok(version) } else { Err(barred()) }
+    }
+
+    /// Which version a message is of; headers of the modern era are held to its body.
+    fn version_of(&self, message: &RpcMessage<'_>) -> Result<McpVersion, RpcError> {
+        let params = message.params();
+        let named = header::meta_version(params.as_ref());
+        let of_header = self.posted.version().ok().flatten().is_some_and(McpVersion::is_modern_name);
+        match message {
+            RpcMessage::Request { method, .. } if named.is_some() || (of_header && method != "initialize") => {
+                header::check(&self.posted.headers(), method, params.as_ref())
+            }
+            RpcMessage::Request { method, .. } if method == "initialize" => {
+                let asked = params.as_ref().and_then(|params| params.text("protocolVersion"));
+                let asked = asked.ok_or_else(|| RpcError::bad_params("params.protocolVersion must be a text"))?;
+                Ok(McpVersion::negotiated(&asked))
+            }
+            RpcMessage::Response { .. } if of_header => {
+                Err(RpcError::invalid("Invalid Request: this version of the protocol has no responses of clients"))
+            }
+            RpcMessage::Notification { .. } if of_header => Ok(McpVersion::V2026_07_28),
+            _ => self.legacy_version(),
+        }
+    }
+
+    async fn one(&mut self, message: &RpcMessage<'_>) -> Result<(), ClientLeft> {
+        let id = if let RpcMessage::Request { id, .. } = message { Some(id.clone()) } else { None };
+        let version = match self.version_of(message) {
+            Ok(version) => version,
+            Err(error) => return self.down.error(&error, id.as_ref()).await,
+        };
+        match message {
+            RpcMessage::Request { id, method, envelope } => {
+                let asked = McpAsked { id: id.clone(), method: method.clone(), envelope, version, streams: true };
+                let last = self.answer(&asked).await?;
+                self.down.last(last).await
+            }
+            RpcMessage::Notification { .. } | RpcMessage::Response { .. } => {
+                if let Err(error) = self.pass_on(message, version).await? {
+                    return self.down.error(&error, None).await;
+                }
+                self.down.empty(202).await
+            }
+        }
+    }
+
+    /// Messages of a batch one after another; what comes on the way of one has no place in the answer.
+    async fn batch(&mut self, all: &[&str], version: McpVersion) -> Result<(), ClientLeft> {
+        let mut answers = Vec::new();
+        for text in all {
+            match RpcMessage::parse(text) {
+                Err(bad) => answers.push(bad.error.body(bad.id.as_ref())),
+                Ok(RpcMessage::Request { id, method, .. }) if method == "initialize" => {
+                    answers.push(RpcError::invalid("Invalid Request: initialize stands alone").body(Some(&id)));
+                }
+                Ok(RpcMessage::Request { id, method, envelope }) => {
+                    let asked = McpAsked { id, method, envelope: &envelope, version, streams: false };
+                    answers.push(self.answer(&asked).await?.body);
+                }
+                Ok(message) => drop(self.pass_on(&message, version).await?),
+            }
+        }
+        if answers.is_empty() {
+            return self.down.empty(202).await;
+        }
+        self.down.last(LastMessage::ok(format!("[{}]", answers.join(",")))).await
+    }
+
+    /// What needs no answer goes up where the upstream keeps sessions, and is done with elsewhere.
+    async fn pass_on(
+        &mut self,
+        message: &RpcMessage<'_>,
+        version: McpVersion,
+    ) -> Result<Result<(), RpcError>, ClientLeft> {
+        let known = match message {
+            RpcMessage::Notification { method, .. } => matches!(
+                method.as_str(),
+                "notifications/initialized"
+                    | "notifications/cancelled"
+                    | "notifications/progress"
+                    | "notifications/roots/list_changed"
+            ),
+            _ => true,
+        };
+        if version.era() == Era::Modern || self.target.era() == Era::Modern || !known {
+            return Ok(Ok(()));
+        }
+        let ask = self.asking(message.envelope().to_json(), version);
+        let calls =
+            UpstreamCalls { calls: self.parts.calls, settings: &self.parts.state.settings, target: self.target };
+        let reply = self.down.client.during(None, calls.send(&ask)).await?;
+        Ok(match reply {
+            Ok(reply) if matches!(reply.answer, UpstreamAnswer::SessionLost) => Err(RpcError::no_session()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// A request to the upstream in the client's own session.
+    fn asking(&self, body: String, version: McpVersion) -> UpstreamAsk {
+        let member = self.session.as_ref().and_then(|s| s.member(&self.target.upstream.id.to_string()));
+        UpstreamAsk {
+            version: Some(member.map_or_else(|| version.name().to_owned(), |member| member.version.clone())),
+            session: member.map(|member| member.id.clone()),
+            headers: self.posted.traced.clone(),
+            ..UpstreamAsk::post(body)
+        }
+    }
+
+    /// Everything that is decided before the upstream hears of it, then what it says.
+    async fn answer(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
+        let era = asked.version.era();
+        if asked.method == "ping" && era == Era::Legacy {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, asked.id.json());
+            return Ok(LastMessage::ok(body));
+        }
+        let mut hold = Hold::default();
+        if let Err(refused) = self.admit(asked, &mut hold).await {
+            self.note(asked, &refused, Noted::default());
+            return Ok(*refused);
+        }
+        let mut guard = match self.guard(asked).await? {
+            Ok(guard) => guard,
+            Err(last) => {
+                self.note(asked, &last, Noted::default());
+                return Ok(last);
+            }
+        };
+        let began = Instant::now();
+        let asks = self.judged(asked, guard.as_mut()).await?;
+        let answered = match &asks {
+            GuardedText::Denied => Ok(self.denied(asked, guard.as_mut())),
+            GuardedText::Same => self.ask(asked).await,
+            GuardedText::Other(params) => {
+                let mut envelope = asked.envelope.clone();
+                envelope.set("params", params.as_str());
+                let (id, method) = (asked.id.clone(), asked.method.clone());
+                let other =
+                    McpAsked { id, method, envelope: &envelope, version: asked.version, streams: asked.streams };
+                self.ask(&other).await
+            }
+        };
+        let mut last = match answered {
+            Ok(last) => last,
+            Err(left) => {
+                self.cancel(asked).await;
+                let used = Used { tokens: self.tokens_asked(asked), cost: None };
+                let mut gone = LastMessage::ok(String::new());
+                (gone.status, gone.label) = (499, Some("client_gone"));
+                let (upstream, charges) = (began.elapsed(), hold.settle(used));
+                self.note(asked, &gone, Noted { upstream, charges, hooks: guard.map(|guard| guard.notes) });
+                return Err(left);
+            }
+        };
+        let tokens = self.tokens_asked(asked) + gate::tokens(answer::texts(&last.body));
+        let (upstream, charges) = (began.elapsed(), hold.settle(Used { tokens, cost: None }));
+        if !matches!(asks, GuardedText::Denied) {
+            last = self.judged_answer(asked, last, guard.as_mut()).await?;
+        }
+        self.note(asked, &last, Noted { upstream, charges, hooks: guard.map(|guard| guard.notes) });
+        Ok(last)
+    }
+
+    fn tokens_asked(&self, asked: &McpAsked<'_>) -> u64 {
+        gate::tokens(arguments(asked))
+    }
+
+    /// Whether it may be asked. Whoever may not use a thing is told that there is none.
+    async fn admit(&mut self, asked: &McpAsked<'_>, hold: &mut Hold) -> Result<(), Box<LastMessage>> {
+        let refused = |error: &RpcError| Box::new(LastMessage::error(error, Some(&asked.id)));
+        let modern = asked.is_modern();
+        if !is_served(&asked.method, asked.version.era()) {
+            return Err(refused(&RpcError::no_method(&asked.method, modern)));
+        }
+        let params = asked.params();
+        let item = filter::named(&asked.method, params.as_ref()).map_err(|error| refused(&error))?;
+        let Some(item) = item else { return Ok(()) };
+        if !self.target.allows(item.kind.name(), &item.name) {
+            return Err(refused(&filter::missing(&item, modern)));
+        }
+        if item.kind != McpKind::Tool {
+            return Ok(());
+        }
+        let called = ToolCalled { server: &self.target.server.slug, tool: &item.name, arguments: arguments(asked) };
+        *hold = gate::admit(self.parts.calls, self.request, called).await.map_err(|fault| {
+            let kind = fault.kind().row().openai_type;
+            let data = json!({"type": kind, "retry_after_ms": fault.retry_after()});
+            let error = RpcError::own(fault.status(), fault.message().to_owned()).data(data);
+            let label = Some(fault.kind().row().label);
+            Box::new(LastMessage { fault: Some(fault), label, ..LastMessage::error(&error, Some(&asked.id)) })
+        })?;
+        Ok(())
+    }
+
+    /// Asks the upstream in the way that it understands.
+    async fn ask(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
+        match (asked.version.era(), self.target.era()) {
+            (Era::Legacy, Era::Legacy) => self.ask_directly(asked).await,
+            (Era::Modern, Era::Modern) => self.ask_modern(asked).await,
+            (Era::Legacy, Era::Modern) if asked.method == "initialize" => self.open_of_discovery(asked).await,
+            (Era::Legacy, Era::Modern) => self.ask_modern(asked).await,
+            (Era::Modern, Era::Legacy) => self.ask_over_bridge(asked).await,
+        }
+    }
+
+    async fn ask_directly(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
+        let mut envelope = asked.envelope.clone();
+        if asked.method == "initialize" {
+            let mut params = asked.params().unwrap_or_default();
+            params.set_text("protocolVersion", asked.version.name());
+            if let Some(told) = params.raw("capabilities").and_then(bridge::capabilities) {
+                params.set("capabilities", told);
+            }
+            let params = params.to_json();
+            envelope.set("params", params);
+        }
+        let mut ask = self.asking(envelope.to_json(), asked.version);
+        if asked.method == "initialize" {
+            (ask.version, ask.session) = (None, None);
+        }
+        self.exchange(asked, &asked.id, &ask).await
+    }
+
+    /// Upstreams of the modern era hear no more of a session than of whoever else asks.
+    async fn ask_modern(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
+        let params = asked.params();
+        let mut envelope = asked.envelope.clone();
+        if !asked.is_modern() {
+            if matches!(asked.method.as_str(), "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel") {
+                return Ok(LastMessage::error(&RpcError::no_method(&asked.method, false), Some(&asked.id)));
+            }
+            envelope.set("params", bridge::to_modern(params.as_ref()));
+        }
+        let ask = UpstreamAsk {
+            version: Some(McpVersion::V2026_07_28.name().to_owned()),
+            rpc_method: Some(asked.method.clone()),
+            name: subject(&asked.method, params.as_ref()),
+            headers: self.posted.traced.clone(),
+            ..UpstreamAsk::post(envelope.to_json())
+        };
+        self.exchange(asked, &asked.id, &ask).await
+    }
+
+    /// The client has left: a modern upstream hears it by the closed connection, a legacy one is told.
+    async fn cancel(&self, asked: &McpAsked<'_>) {
+        if self.target.era() == Era::Modern || asked.is_modern() || asked.method == "initialize" {
+            return;
+        }
+        let note = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{}}}}}"#,
+            asked.id.json()
+        );
+        let ask = self.asking(note, asked.version);
+        self.up().tell(&ask).await;
+    }
+
+    fn note(&mut self, asked: &McpAsked<'_>, last: &LastMessage, noted: Noted) {
+        let Noted { upstream, charges, hooks } = noted;
+        let Some(operation) = operation(&asked.method) else { return };
+        let named = filter::named(&asked.method, asked.params().as_ref()).ok().flatten();
+        let failed = last.label.or_else(|| answer::is_failed(&last.body).then_some("mcp_tool_error"));
+        let outcome = McpOutcome {
+            operation,
+            name: named.map(|item| item.name.chars().take(256).collect()).unwrap_or_default(),
+            status: last.recorded.unwrap_or(last.status),
+            label: failed,
+            upstream,
+            request_bytes: self.request.ask.content.bytes.len(),
+            answer: last.body.clone().into(),
+            stream: self.down.has_begun(),
+            charges,
+            hooks,
+        };
+        let book =
+            McpBook { calls: self.parts.calls, request: self.request, target: self.target, client: &self.down.client };
+        book.write(outcome, self.records);
+    }
+
+    /// The client's session, from the one that the upstream issued.
+    fn issue(&mut self, id: Option<String>, version: McpVersion, upstream: &str) -> Result<(), RpcError> {
+        let Some(id) = id else { return Ok(()) };
+        let now = crate::clock::now().micros() / 1_000_000;
+        let ttl = i64::try_from(self.parts.state.settings.session_ttl.as_secs()).unwrap_or(i64::MAX);
+        let server = self.target.server.id.to_string();
+        let mut session = McpSession::new(&server, self.target.principal.clone(), version).lasting(now, ttl);
+        let integration = self.target.upstream.id.to_string();
+        session.members.push(UpstreamSession { integration, id, version: upstream.to_owned() });
+        let sealed = session.seal(self.parts.state);
+        self.down.session = Some(sealed.ok_or_else(|| RpcError::own(502, "The MCP server's session is too long"))?);
+        Ok(())
+    }
+
+    /// The end of a session: the upstream's goes, and ours counts as ended whether it minds or not.
+    pub(super) async fn end_session(&mut self) -> Result<(), ClientLeft> {
+        let modern = self.posted.version().ok().flatten().is_some_and(McpVersion::is_modern_name);
+        let (Some(id), false) = (self.posted.session.clone(), modern) else {
+            let (status, why) =
+                if modern { (405, "This version has no sessions") } else { (400, "No session is named") };
+            let error = if modern { RpcError::own(status, why) } else { RpcError::invalid(why) };
+            return self.down.error(&error, None).await;
+        };
+        let version = self.session.as_ref().and_then(|session| McpVersion::parse(&session.version));
+        let mut ask = self.asking(String::new(), version.unwrap_or(McpVersion::V2025_03_26));
+        ask.method = Method::DELETE;
+        self.up().tell(&ask).await;
+        self.parts.state.end(&id);
+        self.down.empty(204).await
+    }
+}
+
+/// Bytes of what a tool is called with.
+fn arguments(asked: &McpAsked<'_>) -> usize {
+    asked.params().and_then(|params| params.raw("arguments").map(str::len)).unwrap_or(0)
+}
+
+/// The response that a whole answer holds, or what is told where it holds none.
+fn told(text: &str, id: &RpcId) -> Result<String, LastMessage> {
+    response_of(text, id).ok_or_else(|| unreadable(id))
+}

@@ -1,0 +1,250 @@
+//! The upstream's answer on its way down: what comes before it passes as it came, and of the last message the client sees
+//! what it may see, in the form of its own era.
+
+use super::{McpAsked, McpTurn, told};
+use crate::proxy::client::ClientLeft;
+use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, fallen, response_of, unreadable};
+use crate::upstream::http1::Response;
+use gateway_mcp::filter::{self, McpKind};
+use gateway_mcp::sse::McpEvents;
+use gateway_mcp::{Era, McpVersion, RawObject, RpcError, RpcId, bridge, object};
+use http::Method;
+use std::time::{Duration, Instant};
+
+/// Silence after which a client that waits for events hears that it is not forgotten.
+const TICK: Duration = Duration::from_secs(15);
+
+impl McpTurn<'_, '_> {
+    /// One request and its answer. `wire`: the id by which the upstream knows it.
+    pub(super) async fn exchange(
+        &mut self,
+        asked: &McpAsked<'_>,
+        wire: &RpcId,
+        ask: &UpstreamAsk,
+    ) -> Result<LastMessage, ClientLeft> {
+        let calls =
+            UpstreamCalls { calls: self.parts.calls, settings: &self.parts.state.settings, target: self.target };
+        let reply = self.down.client.during(None, calls.send(ask)).await?;
+        let reply = match reply {
+            // What it holds counts until the answer is made of it.
+            Ok(reply) => reply,
+            Err(error) => {
+                if error.status == 408 {
+                    self.cancel(asked).await;
+                }
+                return Ok(LastMessage::error(&error, Some(&asked.id)));
+            }
+        };
+        if asked.method == "initialize" && ask.session.is_none() && !asked.is_modern() {
+            self.issued = reply.session;
+        }
+        let text = match reply.answer {
+            UpstreamAnswer::Json(bytes) => match told(&String::from_utf8_lossy(&bytes), wire) {
+                Ok(text) => text,
+                Err(last) => return Ok(last),
+            },
+            UpstreamAnswer::Events(response) => match self.follow(asked, wire, *response).await? {
+                Ok(text) => text,
+                Err(error) => return Ok(LastMessage::error(&error, Some(&asked.id))),
+            },
+            UpstreamAnswer::SessionLost => return Ok(LastMessage::error(&RpcError::no_session(), Some(&asked.id))),
+            UpstreamAnswer::Taken | UpstreamAnswer::NotServed => return Ok(unreadable(&asked.id)),
+        };
+        Ok(self.seen(asked, &text))
+    }
+
+    /// Events until the one that answers. What comes before it goes down at once.
+    async fn follow(
+        &mut self,
+        asked: &McpAsked<'_>,
+        wire: &RpcId,
+        mut response: Response,
+    ) -> Result<Result<String, RpcError>, ClientLeft> {
+        let streams = asked.streams && self.down.takes_events && asked.method != "initialize";
+        let (began, longest) = (Instant::now(), self.parts.state.settings.longest);
+        let mut events = McpEvents::default();
+        if streams {
+            self.down.begin().await?;
+        }
+        let mut waiting = Instant::now();
+        loop {
+            loop {
+                let event = match events.next_event() {
+                    Ok(Some(event)) => event,
+                    Ok(None) => break,
+                    Err(too_long) => {
+                        return Ok(Err(RpcError::own(502, format!("The MCP server broke off: {too_long}"))));
+                    }
+                };
+                if let Some(text) = response_of(&event.data, wire) {
+                    response.release(self.parts.calls.delivery.settings.upstream_pool_size);
+                    return Ok(Ok(text));
+                }
+                if streams {
+                    self.down.event(&event).await?;
+                }
+            }
+            if began.elapsed() > longest {
+                self.cancel(asked).await;
+                return Ok(Err(RpcError::own(408, "The MCP server took longer than a call may")));
+            }
+            let left = TICK.saturating_sub(waiting.elapsed()).max(Duration::from_millis(1));
+            let read = self.down.client.during(None, pingora_timeout::timeout(left, response.read())).await?;
+            match read {
+                Err(_) => {
+                    self.down.comment_if_begun().await?;
+                    waiting = Instant::now();
+                }
+                Ok(Ok(Some(piece))) => {
+                    events.push(&piece);
+                    waiting = Instant::now();
+                }
+                Ok(Ok(None)) => {
+                    return Ok(Err(RpcError::own(502, "The MCP server ended its stream without an answer")));
+                }
+                Ok(Err(error)) => {
+                    let error = fallen(&error);
+                    if error.status == 408 {
+                        self.cancel(asked).await;
+                    }
+                    return Ok(Err(error));
+                }
+            }
+        }
+    }
+
+    /// The response as the client sees it.
+    fn seen(&mut self, asked: &McpAsked<'_>, text: &str) -> LastMessage {
+        let Ok(mut envelope) = RawObject::parse(text) else { return unreadable(&asked.id) };
+        envelope.set("id", asked.id.json());
+        let result = match envelope.raw("result") {
+            None => return LastMessage { label: Some("mcp_error"), ..LastMessage::ok(envelope.to_json()) },
+            Some(result) => result.to_owned(),
+        };
+        match self.shaped(asked, result) {
+            Ok(result) => {
+                envelope.set("result", result);
+                LastMessage::ok(envelope.to_json())
+            }
+            Err(error) => LastMessage::error(&error, Some(&asked.id)),
+        }
+    }
+
+    fn shaped(&mut self, asked: &McpAsked<'_>, mut result: String) -> Result<String, RpcError> {
+        let broken = |why: &str| RpcError::own(502, format!("The MCP server's answer cannot be understood: {why}"));
+        if let Some(kind) = McpKind::listed_by(&asked.method) {
+            let allow = |kind: McpKind, name: &str| self.target.allows(kind.name(), name);
+            result = filter::filtered(&result, kind, &allow).map_err(broken)?.into_owned();
+        }
+        if asked.method == "initialize" {
+            let mut object = RawObject::parse(&result).map_err(|_| broken("it is no object"))?;
+            let upstream = object.text("protocolVersion").ok_or_else(|| broken("it names no version"))?;
+            if McpVersion::parse(&upstream).is_none() {
+                return Err(broken("its version is not known here"));
+            }
+            object.set_text("protocolVersion", asked.version.name());
+            if let Some(told) = object.raw("capabilities").and_then(bridge::capabilities) {
+                object.set("capabilities", told);
+            }
+            let issued = self.issued.take();
+            self.issue(issued, asked.version, &upstream)?;
+            return Ok(object.to_json());
+        }
+        if asked.method == "server/discover" {
+            let mut object = RawObject::parse(&result).map_err(|_| broken("it is no object"))?;
+            if let Some(told) = object.raw("capabilities").and_then(bridge::capabilities) {
+                object.set("capabilities", told);
+            }
+            object.set("supportedVersions", bridge::supported_versions());
+            result = object.to_json();
+        }
+        let (client, upstream) = (asked.version.era(), self.target.era());
+        Ok(bridge::result(&result, client, upstream, &asked.method).unwrap_or(result))
+    }
+
+    /// The stream of notices that a legacy client listens to.
+    pub(crate) async fn listen(&mut self) -> Result<(), ClientLeft> {
+        let modern = self.posted.version().ok().flatten().is_some_and(McpVersion::is_modern_name);
+        if modern || self.target.era() == Era::Modern {
+            return self.down.error(&RpcError::own(405, "There is no stream to listen to"), None).await;
+        }
+        let version = match self.legacy_version() {
+            Ok(version) => version,
+            Err(error) => return self.down.error(&error, None).await,
+        };
+        let mut ask = self.asking(String::new(), version);
+        ask.method = Method::GET;
+        if let Some(last) = &self.posted.last_event {
+            ask.headers.push((http::HeaderName::from_static("last-event-id"), last.clone()));
+        }
+        let calls =
+            UpstreamCalls { calls: self.parts.calls, settings: &self.parts.state.settings, target: self.target };
+        let reply = self.down.client.during(None, calls.send(&ask)).await?;
+        let mut response = match reply.map(|reply| reply.answer) {
+            Ok(UpstreamAnswer::Events(response)) => response,
+            Ok(UpstreamAnswer::SessionLost) => return self.down.error(&RpcError::no_session(), None).await,
+            Ok(_) => return self.down.error(&RpcError::own(405, "There is no stream to listen to"), None).await,
+            Err(error) => return self.down.error(&error, None).await,
+        };
+        response.without_idle_clock();
+        self.down.begin().await?;
+        let mut events = McpEvents::default();
+        loop {
+            while let Ok(Some(event)) = events.next_event() {
+                self.down.event(&event).await?;
+            }
+            let read = self.down.client.during(None, pingora_timeout::timeout(TICK, response.read())).await?;
+            match read {
+                Err(_) if self.parts.state.is_draining() => break,
+                Err(_) => self.down.comment_if_begun().await?,
+                Ok(Ok(Some(piece))) => events.push(&piece),
+                Ok(Ok(None) | Err(_)) => break,
+            }
+        }
+        self.down.finish().await
+    }
+}
+
+/// A tool that ran and failed says so in its result.
+pub(super) fn is_failed(body: &str) -> bool {
+    let failed = |body: &str| RawObject::parse(body).ok()?.object("result")?.raw("isError").map(|raw| raw == "true");
+    failed(body).unwrap_or(false)
+}
+
+/// Bytes of the texts that an answer holds.
+pub(super) fn texts(body: &str) -> usize {
+    let count = |body: &str| {
+        let envelope = RawObject::parse(body).ok()?;
+        let result = envelope.object("result")?;
+        let structured = result.raw("structuredContent").map_or(0, str::len);
+        let content = result.raw("content").and_then(object::items).unwrap_or_default();
+        let of = |item: &&str| {
+            let item = RawObject::parse(item).ok()?;
+            let embedded = item.object("resource").and_then(|r| r.text("text").map(|text| text.len()));
+            Some(item.text("text").map_or(0, |text| text.len()) + embedded.unwrap_or(0))
+        };
+        Some(structured + content.iter().filter_map(of).sum::<usize>())
+    };
+    count(body).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_an_answer_are_counted() {
+        let body = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"abcd"},
+            {"type":"resource","resource":{"uri":"a:b","text":"ef"}},{"type":"image","data":"xxxx"}],
+            "structuredContent":{"a":1}}}"#;
+        assert_eq!(texts(body), 4 + 2 + 7);
+        assert_eq!(texts("{}"), 0);
+    }
+
+    #[test]
+    fn a_tool_that_failed_is_told_by_its_result() {
+        assert!(is_failed(r#"{"result":{"isError":true}}"#) && !is_failed(r#"{"result":{"isError":false}}"#));
+        assert!(!is_failed(r#"{"result":{}}"#) && !is_failed("x"));
+    }
+}

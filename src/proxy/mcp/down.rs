@@ -1,0 +1,135 @@
+//! The way to the client: one JSON message, or events as they come and a last one. Once a stream has begun everything is
+//! told in it.
+
+use super::McpParts;
+use super::SESSION;
+use super::door::Posted;
+use crate::proxy::client::{COMMENT, Client, ClientLeft, settle_unread_body};
+use crate::proxy::deliver::{own_head, refusal};
+use crate::proxy::request::Request;
+use bytes::Bytes;
+use gateway_domain::{Dialect, Fault};
+use gateway_mcp::sse::{self, McpEvent};
+use gateway_mcp::{RpcError, RpcId};
+use http::{HeaderName, HeaderValue, header};
+use pingora::http::ResponseHeader;
+
+/// A message on its way to the client, as the last one of its request.
+#[derive(Clone, Debug)]
+pub(super) struct LastMessage {
+    pub(super) status: u16,
+    pub(super) body: String,
+    /// A limit refused: its headers go along.
+    pub(super) fault: Option<Fault>,
+    /// The status of the record, where it is another.
+    pub(super) recorded: Option<u16>,
+    /// What the record calls a failure.
+    pub(super) label: Option<&'static str>,
+}
+
+impl LastMessage {
+    pub(super) const fn ok(body: String) -> Self {
+        Self { status: 200, body, fault: None, recorded: None, label: None }
+    }
+
+    pub(super) fn error(error: &RpcError, id: Option<&RpcId>) -> Self {
+        Self { status: error.status, body: error.body(id), fault: None, recorded: None, label: Some("mcp_error") }
+    }
+}
+
+pub(super) struct McpDown<'a, 's> {
+    pub(super) client: Client<'s>,
+    parts: McpParts<'a>,
+    request: &'a Request,
+    pub(super) takes_json: bool,
+    pub(super) takes_events: bool,
+    /// Issued with this answer.
+    pub(super) session: Option<String>,
+    has_begun: bool,
+    pub(super) bytes: u64,
+}
+
+impl<'a, 's> McpDown<'a, 's> {
+    pub(super) fn new(client: Client<'s>, parts: McpParts<'a>, request: &'a Request, posted: &Posted) -> Self {
+        let (takes_json, takes_events) = (posted.takes_json, posted.takes_events);
+        Self { client, parts, request, takes_json, takes_events, session: None, has_begun: false, bytes: 0 }
+    }
+
+    pub(super) const fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    fn head(&self, status: u16, kind: &'static str) -> Result<Box<ResponseHeader>, ClientLeft> {
+        let mut head = own_head(&self.parts.calls.delivery.names, status, self.request);
+        head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static(kind)).map_err(ClientLeft::Gone)?;
+        if let Some(id) = self.session.as_deref().and_then(|id| HeaderValue::from_str(id).ok()) {
+            head.insert_header(SESSION, id).map_err(ClientLeft::Gone)?;
+        }
+        Ok(head)
+    }
+
+    /// From now on events go down.
+    pub(super) async fn begin(&mut self) -> Result<(), ClientLeft> {
+        if self.has_begun {
+            return Ok(());
+        }
+        let mut head = self.head(200, "text/event-stream")?;
+        let steady = HeaderValue::from_static("no-cache, no-transform");
+        head.insert_header(header::CACHE_CONTROL, steady).map_err(ClientLeft::Gone)?;
+        let unbuffered = HeaderName::from_static("x-accel-buffering");
+        head.insert_header(unbuffered, HeaderValue::from_static("no")).map_err(ClientLeft::Gone)?;
+        self.client.begin_answer(self.parts.calls.delivery.settings.idle_timeout);
+        self.has_begun = true;
+        self.client.begin(head, None, false).await
+    }
+
+    pub(super) async fn event(&mut self, event: &McpEvent) -> Result<(), ClientLeft> {
+        self.begin().await?;
+        let text = sse::write(event);
+        self.bytes += text.len() as u64;
+        self.client.piece(Some(Bytes::from(text)), false).await
+    }
+
+    /// A word for whoever closes connections that say nothing.
+    pub(super) async fn comment_if_begun(&mut self) -> Result<(), ClientLeft> {
+        if self.has_begun { self.client.piece(Some(COMMENT), false).await } else { Ok(()) }
+    }
+
+    pub(super) async fn finish(&mut self) -> Result<(), ClientLeft> {
+        self.client.piece(None, true).await
+    }
+
+    /// The answer, in the form that the client takes.
+    pub(super) async fn last(&mut self, message: LastMessage) -> Result<(), ClientLeft> {
+        if self.has_begun || (!self.takes_json && message.status == 200) {
+            self.begin().await?;
+            let text = sse::message(&message.body);
+            self.bytes += text.len() as u64;
+            return self.client.piece(Some(Bytes::from(text)), true).await;
+        }
+        let mut head = self.head(message.status, "application/json")?;
+        if let Some(fault) = &message.fault {
+            let names = &self.parts.calls.delivery.names;
+            head = refusal(names, fault, Dialect::OpenAi, Some(self.request)).head;
+        }
+        self.whole(head, message.body.into()).await
+    }
+
+    pub(super) async fn error(&mut self, error: &RpcError, id: Option<&RpcId>) -> Result<(), ClientLeft> {
+        self.last(LastMessage::error(error, id)).await
+    }
+
+    /// An answer without a body.
+    pub(super) async fn empty(&mut self, status: u16) -> Result<(), ClientLeft> {
+        let head = own_head(&self.parts.calls.delivery.names, status, self.request);
+        self.whole(head, Bytes::new()).await
+    }
+
+    async fn whole(&mut self, head: Box<ResponseHeader>, body: Bytes) -> Result<(), ClientLeft> {
+        settle_unread_body(self.client.session()).await;
+        self.client.begin_answer(self.parts.calls.delivery.settings.idle_timeout);
+        self.bytes += body.len() as u64;
+        self.has_begun = true;
+        self.client.whole(head, body).await
+    }
+}

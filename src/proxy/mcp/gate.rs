@@ -1,0 +1,74 @@
+//! Policies of tool calls: each call of a tool meets every active one of the workspace, and no others.
+
+use crate::proxy::exchange::CallParts;
+use crate::proxy::request::Request;
+use gateway_domain::counters::Answer;
+use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_policies::{Estimate, Hold, ReservationRequest, Stage, Subject};
+
+/// Bytes of a text that make a token, where nobody counts them.
+const BYTES_OF_TOKEN: usize = 4;
+
+/// What is called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ToolCalled<'a> {
+    pub(super) server: &'a str,
+    pub(super) tool: &'a str,
+    pub(super) arguments: usize,
+}
+
+/// Tokens of so many bytes, rounded up.
+pub(super) fn tokens(bytes: usize) -> u64 {
+    bytes.div_ceil(BYTES_OF_TOKEN) as u64
+}
+
+/// Takes what the call needs of every limit, or nothing.
+pub(super) async fn admit(calls: &CallParts, request: &Request, called: ToolCalled<'_>) -> Result<Hold, Fault> {
+    let tenant = &request.caller.tenant;
+    let Some(index) = tenant.world.limits(tenant.workspace.id) else { return Ok(Hold::default()) };
+    request.look();
+    let (mut wants, now) = (ReservationRequest::default(), request.now());
+    let subject = Subject {
+        api_key: Some(tenant.key.id),
+        workspace: tenant.workspace.id,
+        metadata: &request.caller.metadata,
+        virtual_key: None,
+        provider: None,
+        config: None,
+        prompt: None,
+        model: None,
+        endpoint_type: Operation::McpCallTool.name(),
+        mcp_server: Some(called.server),
+        mcp_tool: Some(called.tool),
+        unread: false,
+    };
+    wants.gather(index, Stage::Tool, &subject, now);
+    if wants.is_empty() {
+        return Ok(Hold::default());
+    }
+    let estimate = Estimate { prompt: tokens(called.arguments), output: None };
+    if wants.are_metered() {
+        wants.measure(&estimate, None);
+    }
+    let verdict = match calls.counters.reserve(wants.asks(), now, request.caller.waited.so_far()) {
+        Answer::Now(verdict) => verdict,
+        Answer::Later(verdict) => request.caller.waited.during(verdict).await,
+    };
+    match verdict {
+        Ok(()) => Ok(wants.granted(Stage::Tool, &calls.counters, estimate)),
+        Err(refusal) => {
+            let denied = wants.denied(Some(index), refusal, now);
+            Err(denied.map_or_else(|| Fault::new(FaultKind::Internal, "A limit refused unnamed"), |d| d.fault()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tokens;
+
+    #[test]
+    fn tokens_are_rounded_up() {
+        assert_eq!((tokens(0), tokens(1), tokens(4), tokens(5)), (0, 1, 1, 2));
+    }
+}

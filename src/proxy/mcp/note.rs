@@ -1,0 +1,81 @@
+//! Records of MCP calls: the tool stands where a model would, the server where a managed provider would.
+
+use super::McpTarget;
+use crate::guardrails::HookNotes;
+use crate::proxy::client::Client;
+use crate::proxy::exchange::CallParts;
+use crate::proxy::record::{self, BodyCapture, PendingRecords, RecordBodies};
+use crate::proxy::request::Request;
+use bytes::Bytes;
+use gateway_domain::Operation;
+use gateway_domain::counters::Charge;
+use smol_str::SmolStr;
+use std::time::Duration;
+
+/// What a call of one method came to.
+#[derive(Debug)]
+pub(super) struct McpOutcome {
+    pub(super) operation: Operation,
+    /// The tool, prompt or resource; empty for lists.
+    pub(super) name: String,
+    pub(super) status: u16,
+    pub(super) label: Option<&'static str>,
+    pub(super) upstream: Duration,
+    pub(super) request_bytes: usize,
+    pub(super) answer: Bytes,
+    pub(super) stream: bool,
+    pub(super) charges: Vec<Charge>,
+    pub(super) hooks: Option<Box<HookNotes>>,
+}
+
+/// The operation of a method that is recorded; the others are counted by nobody but the upstream.
+pub(super) fn operation(method: &str) -> Option<Operation> {
+    Some(match method {
+        "tools/call" => Operation::McpCallTool,
+        "prompts/get" => Operation::McpGetPrompt,
+        "resources/read" => Operation::McpReadResource,
+        "tools/list" => Operation::McpListTools,
+        "prompts/list" => Operation::McpListPrompts,
+        "resources/list" => Operation::McpListResources,
+        "resources/templates/list" => Operation::McpListTemplates,
+        "initialize" | "server/discover" => Operation::McpSession,
+        _ => return None,
+    })
+}
+
+/// Where a record of a call goes, and what it may be told of.
+pub(super) struct McpBook<'a, 's> {
+    pub(super) calls: &'a CallParts,
+    pub(super) request: &'a Request,
+    pub(super) target: &'a McpTarget,
+    pub(super) client: &'a Client<'s>,
+}
+
+impl McpBook<'_, '_> {
+    pub(super) fn write(&self, outcome: McpOutcome, records: &mut PendingRecords) {
+        let Self { calls, request, target, client } = self;
+        let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
+        let mut record = record::of(request, &request.steps(), None, None, number);
+        record.operation = outcome.operation.name();
+        record.status = outcome.status;
+        record.fault = outcome.label;
+        record.stream = outcome.stream;
+        record.virtual_key = SmolStr::new(&*target.server.slug);
+        record.provider = SmolStr::new_static("mcp");
+        record.model = SmolStr::new(&outcome.name);
+        record.request_bytes = outcome.request_bytes as u64;
+        record.response_bytes = outcome.answer.len() as u64;
+        record.charges = outcome.charges;
+        record::finish(&mut record, request);
+        record.timings.upstream_us = u64::try_from(outcome.upstream.as_micros()).unwrap_or(u64::MAX);
+        record.timings.gateway_us = record.timings.total_us.saturating_sub(record.timings.upstream_us);
+        let mut capture = BodyCapture::new(request.caller.keep, &calls.delivery.budget);
+        capture.sent_if_wanted(|| outcome.answer.clone());
+        let (settings, budget) = (&*calls.delivery.settings, &calls.delivery.budget);
+        let session = client.view();
+        let rewritten = outcome.hooks.as_ref().and_then(|hooks| hooks.rewritten.as_ref());
+        RecordBodies { settings, budget, session, request, sent: None, rewritten }.answered(&mut record, capture);
+        record.hooks = outcome.hooks.as_ref().and_then(|hooks| hooks.told());
+        records.push_noted(record, outcome.hooks);
+    }
+}

@@ -1,0 +1,247 @@
+//! What the process keeps for MCP: how sessions are sealed, which have ended, and the upstream sessions that stand for
+//! callers who have none. Each table is bounded.
+
+use crate::proxy::cors::CorsOrigins;
+use ahash::AHashMap;
+use gateway_domain::ports::Vault;
+use gateway_mcp::session::{SessionSeal, fingerprint};
+use http::header;
+use parking_lot::Mutex;
+use pingora::proxy::Session;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Sessions that are remembered as ended.
+const MOST_ENDED: usize = 16_384;
+/// Upstream sessions kept for callers who have none, and for how long without use.
+const MOST_BRIDGES: usize = 8_192;
+const BRIDGE_IDLE: Duration = Duration::from_secs(300);
+/// What the vault puts before everything that it seals.
+const SEALED: &str = "sealed:v1:";
+
+/// What of the settings is about MCP.
+#[derive(Clone, Debug)]
+pub(crate) struct McpSettings {
+    pub(crate) session_ttl: Duration,
+    /// Silence of an upstream that a call may take.
+    pub(crate) silence: Duration,
+    /// For a whole call.
+    pub(crate) longest: Duration,
+    pub(crate) origins: Option<Arc<CorsOrigins>>,
+}
+
+pub(crate) struct McpState {
+    vault: Arc<dyn Vault>,
+    pub(super) settings: McpSettings,
+    ended: Mutex<EndedSessions>,
+    bridges: Mutex<AHashMap<BridgeKey, BridgeSession>>,
+    /// Whether the process takes leave.
+    draining: Box<dyn Fn() -> bool + Send + Sync>,
+    numbers: AtomicU64,
+}
+
+#[derive(Default)]
+struct EndedSessions {
+    order: VecDeque<Box<str>>,
+    known: AHashMap<Box<str>, ()>,
+}
+
+/// Whose upstream session it is: of one integration as it stands, and one caller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct BridgeKey {
+    pub(super) integration: uuid::Uuid,
+    pub(super) revision: i64,
+    pub(super) principal: String,
+}
+
+/// An upstream session that the gateway opened.
+#[derive(Clone, Debug)]
+pub(super) struct BridgeSession {
+    /// `None`: the upstream keeps none.
+    pub(super) id: Option<String>,
+    pub(super) version: String,
+    /// The result of `initialize`.
+    pub(super) opened: Arc<str>,
+    used: Instant,
+}
+
+impl BridgeSession {
+    pub(super) fn new(id: Option<String>, version: String, opened: &str) -> Self {
+        Self { id, version, opened: opened.into(), used: Instant::now() }
+    }
+}
+
+impl std::fmt::Debug for McpState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpState").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl McpState {
+    pub(crate) fn new(
+        vault: Arc<dyn Vault>,
+        settings: McpSettings,
+        draining: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let numbers = AtomicU64::new(1);
+        let (ended, bridges) = (Mutex::default(), Mutex::default());
+        Self { vault, settings, ended, bridges, draining: Box::new(draining), numbers }
+    }
+
+    /// For requests that the gateway sends in its own name, so that ids of several clients never meet.
+    pub(super) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn end(&self, session: &str) {
+        let name: Box<str> = fingerprint(session).into();
+        let mut ended = self.ended.lock();
+        if ended.known.insert(name.clone(), ()).is_some() {
+            return;
+        }
+        ended.order.push_back(name);
+        if ended.order.len() > MOST_ENDED
+            && let Some(oldest) = ended.order.pop_front()
+        {
+            ended.known.remove(&oldest);
+        }
+    }
+
+    pub(super) fn has_ended(&self, session: &str) -> bool {
+        let ended = self.ended.lock();
+        !ended.known.is_empty() && ended.known.contains_key(fingerprint(session).as_str())
+    }
+
+    pub(super) fn bridge(&self, key: &BridgeKey) -> Option<BridgeSession> {
+        let mut bridges = self.bridges.lock();
+        let found = bridges.get_mut(key).filter(|session| session.used.elapsed() < BRIDGE_IDLE)?;
+        found.used = Instant::now();
+        Some(found.clone())
+    }
+
+    pub(super) fn keep_bridge(&self, key: BridgeKey, session: BridgeSession) {
+        let mut bridges = self.bridges.lock();
+        if bridges.len() >= MOST_BRIDGES {
+            bridges.retain(|_, session| session.used.elapsed() < BRIDGE_IDLE);
+        }
+        if bridges.len() < MOST_BRIDGES {
+            bridges.insert(key, session);
+        }
+    }
+
+    pub(super) fn forget_bridge(&self, key: &BridgeKey) {
+        self.bridges.lock().remove(key);
+    }
+
+    /// Why a web page may not call: it is of another origin, or has a name of its own for this machine.
+    pub(super) fn refuses_origin(&self, session: &Session) -> Option<&'static str> {
+        let headers = &session.req_header().headers;
+        let local = session.server_addr().and_then(|a| a.as_inet().map(|a| a.ip().is_loopback())).unwrap_or(false);
+        if let Some(origin) = headers.get(header::ORIGIN) {
+            let granted = self.settings.origins.as_ref().is_some_and(|origins| origins.allows(origin));
+            let own = local && origin.to_str().is_ok_and(|o| o.split_once("://").is_some_and(|(_, h)| is_loopback(h)));
+            return (!granted && !own).then_some("Pages of this Origin may not call; see --mcp-allowed-origins");
+        }
+        let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).filter(|_| local)?;
+        let known = is_loopback(host) || self.settings.origins.as_ref().is_some_and(|origins| origins.names_host(host));
+        (!known).then_some("This Host is not known here; see --mcp-allowed-origins")
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        (self.draining)()
+    }
+}
+
+/// Whether a host and port name this machine.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+impl SessionSeal for McpState {
+    fn seal(&self, plain: &str) -> String {
+        let sealed = self.vault.seal(plain);
+        sealed.strip_prefix(SEALED).map(str::to_owned).unwrap_or(sealed)
+    }
+
+    fn open(&self, sealed: &str) -> Option<String> {
+        self.vault.open(&format!("{SEALED}{sealed}")).ok().map(|plain| plain.expose().clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway_domain::Secret;
+    use gateway_domain::ports::VaultError;
+
+    struct Plain;
+    impl Vault for Plain {
+        fn seal(&self, plain: &str) -> String {
+            format!("{SEALED}{plain}")
+        }
+        fn open(&self, sealed: &str) -> Result<Secret<String>, VaultError> {
+            sealed.strip_prefix(SEALED).map(|s| Secret::new(s.to_owned())).ok_or(VaultError::Malformed)
+        }
+    }
+
+    fn state() -> McpState {
+        let (minute, origins) = (Duration::from_secs(60), None);
+        McpState::new(
+            Arc::new(Plain),
+            McpSettings { session_ttl: minute, silence: minute, longest: minute, origins },
+            || false,
+        )
+    }
+
+    #[test]
+    fn ended_sessions_are_remembered_within_a_bound() {
+        let state = state();
+        assert!(!state.has_ended("a"));
+        state.end("a");
+        state.end("a");
+        assert!(state.has_ended("a") && !state.has_ended("b"));
+        for n in 0..MOST_ENDED {
+            state.end(&n.to_string());
+        }
+        assert!(!state.has_ended("a"), "the oldest goes");
+        let ended = state.ended.lock();
+        assert_eq!((ended.order.len(), ended.known.len()), (MOST_ENDED, MOST_ENDED));
+    }
+
+    #[test]
+    fn bridges_belong_to_one_caller_and_are_bounded() {
+        let state = state();
+        let key = |n: usize| BridgeKey { integration: uuid::Uuid::nil(), revision: 1, principal: n.to_string() };
+        for n in 0..MOST_BRIDGES + 10 {
+            state.keep_bridge(key(n), BridgeSession::new(Some("up".into()), "2025-11-25".into(), "{}"));
+        }
+        assert_eq!(state.bridges.lock().len(), MOST_BRIDGES);
+        assert!(state.bridge(&key(0)).is_some() && state.bridge(&key(MOST_BRIDGES + 1)).is_none());
+        let changed = BridgeKey { revision: 2, ..key(0) };
+        assert!(state.bridge(&changed).is_none(), "an integration that changed has none");
+        state.forget_bridge(&key(0));
+        assert!(state.bridge(&key(0)).is_none());
+    }
+
+    #[test]
+    fn sessions_are_sealed_by_the_vault() {
+        let state = state();
+        assert_eq!(state.open(&state.seal("x")).as_deref(), Some("x"));
+    }
+
+    #[test]
+    fn names_of_this_machine() {
+        for name in ["localhost", "LOCALHOST:3000", "127.0.0.1:1", "[::1]:80", "127.9.9.9"] {
+            assert!(is_loopback(name), "{name}");
+        }
+        for name in ["evil.example", "localhost.evil.example", "10.0.0.1", "127.0.0.1.nip.io", ""] {
+            assert!(!is_loopback(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! One request to the MCP server behind a target, over the checked dialler, and its answer as JSON or events. What the
+//! upstream says of itself and of its own sign-in never reaches the client.
+
+use super::McpTarget;
+use super::down::LastMessage;
+use super::state::McpSettings;
+use crate::proxy::body::Permit;
+use crate::proxy::exchange::CallParts;
+use crate::upstream::http1::{self, Clocks, Framing, RequestBody, RequestHead, Response, SendError};
+use bytes::{Bytes, BytesMut};
+use gateway_mcp::header::encoded;
+use gateway_mcp::session::LONGEST_UPSTREAM;
+use gateway_mcp::{RpcError, RpcId, RpcMessage};
+use gateway_providers::Pieces;
+use http::{HeaderName, HeaderValue, Method, header};
+use std::time::Duration;
+
+/// Bytes of one answer that is no stream.
+const MOST_ANSWER: usize = 16 << 20;
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// How long a word in passing may take: a session's end, a call's cancellation.
+const BRIEF: Duration = Duration::from_secs(2);
+
+/// What is asked of it.
+#[derive(Clone, Debug)]
+pub(super) struct UpstreamAsk {
+    pub(super) method: Method,
+    pub(super) body: Bytes,
+    /// Of the protocol; `None` before it is known.
+    pub(super) version: Option<String>,
+    pub(super) session: Option<String>,
+    /// The modern era repeats these in headers.
+    pub(super) rpc_method: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl UpstreamAsk {
+    pub(super) fn post(body: String) -> Self {
+        Self {
+            method: Method::POST,
+            body: body.into(),
+            version: None,
+            session: None,
+            rpc_method: None,
+            name: None,
+            headers: Vec::new(),
+        }
+    }
+}
+
+/// How it answered.
+pub(super) enum UpstreamAnswer {
+    /// 202, or anything else that says no more than that it was taken.
+    Taken,
+    Json(Bytes),
+    Events(Box<Response>),
+    /// It does not know the session.
+    SessionLost,
+    /// It does not serve this method of HTTP.
+    NotServed,
+}
+
+/// An answer with the session that came with it.
+pub(super) struct UpstreamReply {
+    pub(super) answer: UpstreamAnswer,
+    pub(super) session: Option<String>,
+    /// Its bytes count with all that is held, until it was dealt with.
+    pub(super) held: Permit,
+}
+
+/// Calls one upstream.
+#[derive(Clone, Copy)]
+pub(super) struct UpstreamCalls<'a> {
+    pub(super) calls: &'a CallParts,
+    pub(super) settings: &'a McpSettings,
+    pub(super) target: &'a McpTarget,
+}
+
+impl UpstreamCalls<'_> {
+    fn pool(&self) -> usize {
+        self.calls.delivery.settings.upstream_pool_size
+    }
+
+    pub(super) async fn send(&self, ask: &UpstreamAsk) -> Result<UpstreamReply, RpcError> {
+        let mut response = self.open(ask, self.settings.silence).await?;
+        let session = match response.head().headers().get(SESSION) {
+            Some(id) if id.len() > LONGEST_UPSTREAM || id.to_str().is_err() => {
+                return Err(RpcError::own(502, "The MCP server issued a session that cannot be carried"));
+            }
+            Some(id) => id.to_str().ok().map(str::to_owned),
+            None => None,
+        };
+        let mut held = Permit::new(&self.calls.delivery.budget);
+        let status = response.status();
+        let kind =
+            response.head().headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if status == 200 && kind == "text/event-stream" {
+            return Ok(UpstreamReply { answer: UpstreamAnswer::Events(Box::new(response)), session, held });
+        }
+        let body = read(&mut response, &mut held).await?;
+        response.release(self.pool());
+        let answer = match status {
+            200 | 202 | 204 if body.is_empty() => UpstreamAnswer::Taken,
+            202 => UpstreamAnswer::Taken,
+            200 => UpstreamAnswer::Json(body),
+            404 if ask.session.is_some() => UpstreamAnswer::SessionLost,
+            405 => UpstreamAnswer::NotServed,
+            _ => return Err(refusal(status, &body)),
+        };
+        Ok(UpstreamReply { answer, session, held })
+    }
+
+    /// Says something that needs no answer, and waits no longer than a moment.
+    pub(super) async fn tell(&self, ask: &UpstreamAsk) {
+        let told = pingora_timeout::timeout(BRIEF, self.open(ask, BRIEF)).await;
+        if let Ok(Ok(response)) = told {
+            response.discard(self.pool()).await;
+        }
+    }
+
+    async fn open(&self, ask: &UpstreamAsk, silence: Duration) -> Result<Response, RpcError> {
+        let upstream = &self.target.upstream;
+        let unsendable = || RpcError::own(502, "The request cannot be sent to the MCP server");
+        let mut head = RequestHead::new(ask.method.clone(), &upstream.target).map_err(|_| unsendable())?;
+        let authority = upstream.base.authority();
+        head.set(header::HOST, HeaderValue::from_str(&authority).map_err(|_| unsendable())?);
+        let accept =
+            if ask.method == Method::GET { "text/event-stream" } else { "application/json, text/event-stream" };
+        head.set(header::ACCEPT, HeaderValue::from_static(accept));
+        head.set(header::USER_AGENT, HeaderValue::from_static(concat!("gateway/", env!("CARGO_PKG_VERSION"))));
+        if ask.method == Method::POST {
+            head.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            head.set_framing(Framing::Length(ask.body.len()));
+        }
+        let named =
+            [("mcp-protocol-version", &ask.version), ("mcp-session-id", &ask.session), ("mcp-method", &ask.rpc_method)];
+        for (name, value) in named {
+            let Some(value) = value else { continue };
+            let value = HeaderValue::from_str(value).map_err(|_| unsendable())?;
+            head.set(HeaderName::from_static(name), value);
+        }
+        if let Some(name) = &ask.name {
+            let value = HeaderValue::from_str(&encoded(name)).map_err(|_| unsendable())?;
+            head.set(HeaderName::from_static("mcp-name"), value);
+        }
+        for (name, value) in &ask.headers {
+            head.set(name.clone(), value.clone());
+        }
+        // Last, so that nothing takes the place of what the admin set.
+        for (name, value) in &upstream.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable())?;
+            let mut value = HeaderValue::from_str(value.expose()).map_err(|_| unsendable())?;
+            value.set_sensitive(true);
+            head.set(name, value);
+        }
+        let dialer = &self.calls.dialer;
+        let unreachable = |e: String| RpcError::own(503, format!("The MCP server cannot be reached: {e}"));
+        let origin = dialer.origin(&upstream.base).await.map_err(|e| unreachable(e.to_string()))?;
+        let clocks = Clocks { first_byte: silence, idle: silence };
+        let pieces = Pieces::One(ask.body.clone());
+        http1::send(dialer, &origin, &head, RequestBody::Held(&pieces), clocks).await.map_err(|e| fallen(&e))
+    }
+}
+
+pub(super) async fn read(response: &mut Response, held: &mut Permit) -> Result<Bytes, RpcError> {
+    let mut body = BytesMut::new();
+    while !response.is_done() {
+        let Some(piece) = response.read().await.map_err(|e| fallen(&e))? else { break };
+        if body.len() + piece.len() > MOST_ANSWER {
+            return Err(RpcError::own(502, format!("The MCP server's answer is longer than {MOST_ANSWER} bytes")));
+        }
+        body.extend_from_slice(&piece);
+        held.grow_to(body.len()).map_err(|fault| RpcError::own(fault.status(), fault.message().to_owned()))?;
+    }
+    Ok(body.freeze())
+}
+
+pub(super) fn fallen(error: &SendError) -> RpcError {
+    match error {
+        SendError::NoConnection(why) => RpcError::own(503, format!("The MCP server cannot be reached: {why}")),
+        SendError::Broken(why) => RpcError::own(502, format!("The MCP server broke off: {why}")),
+        SendError::Silent => RpcError::own(408, "The MCP server said nothing in time"),
+    }
+}
+
+/// An answer of HTTP that is no success. A JSON-RPC error in it is told; a challenge to sign in is the gateway's matter.
+fn refusal(status: u16, body: &[u8]) -> RpcError {
+    if matches!(status, 401 | 403) {
+        return RpcError::own(502, format!("The MCP server refused the gateway's credentials ({status})"));
+    }
+    let text = std::str::from_utf8(body).unwrap_or_default().trim();
+    if (400..500).contains(&status)
+        && let Some(error) = told_error(text)
+    {
+        return RpcError { status: if status == 404 { 404 } else { 400 }, ..error };
+    }
+    RpcError::own(502, format!("The MCP server answered {status}"))
+}
+
+/// The error that a body holds; its id may be missing or null.
+fn told_error(text: &str) -> Option<RpcError> {
+    let object = gateway_mcp::RawObject::parse(text).ok()?;
+    let error = object.object("error")?;
+    let code = error.raw("code")?.parse::<i64>().ok()?;
+    let message: String = error.text("message")?.chars().take(1000).collect();
+    let data = error.raw("data").and_then(|data| serde_json::from_str(data).ok());
+    Some(RpcError { data, ..RpcError::new(400, code, message) })
+}
+
+/// The response to this id that a body holds by itself.
+pub(super) fn response_of(text: &str, id: &RpcId) -> Option<String> {
+    let text = text.trim();
+    matches!(RpcMessage::parse(text), Ok(RpcMessage::Response { id: of, .. }) if of.is(id.json()))
+        .then(|| text.to_owned())
+}
+
+/// What a client is told where the upstream's answer is none.
+pub(super) fn unreadable(id: &RpcId) -> LastMessage {
+    LastMessage::error(&RpcError::own(502, "The MCP server's answer cannot be understood"), Some(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn challenges_stay_here_and_errors_are_told() {
+        for status in [401, 403] {
+            let body = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"secret hint"}}"#;
+            let error = refusal(status, body);
+            assert_eq!((error.status, error.code), (502, 502));
+            assert!(!error.message.contains("secret"));
+        }
+        let body = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}"#;
+        assert_eq!((refusal(400, body).status, refusal(400, body).code), (400, -32000));
+        assert_eq!(refusal(422, body).status, 400);
+        assert_eq!((refusal(500, body).status, refusal(400, b"<html>").status), (502, 502));
+    }
+
+    #[test]
+    fn only_the_answer_to_what_was_asked_counts() {
+        let id = RpcId::parse("7").expect("an id");
+        assert!(response_of(r#" {"jsonrpc":"2.0","id":7,"result":{}} "#, &id).is_some());
+        assert!(response_of(r#"{"jsonrpc":"2.0","id":8,"result":{}}"#, &id).is_none());
+        assert!(response_of(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, &id).is_none());
+        assert!(response_of("[]", &id).is_none());
+    }
+}
