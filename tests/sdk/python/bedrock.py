@@ -7,6 +7,7 @@ import botocore.session
 
 SESSION = botocore.session.get_session()
 RUNTIME = SESSION.get_service_model("bedrock-runtime")
+AGENTS = SESSION.get_service_model("bedrock-agent-runtime")
 CONTROL = SESSION.get_service_model("bedrock")
 TYPES = {"string": str, "boolean": bool, "integer": int, "long": int, "float": (int, float), "double": (int, float)}
 
@@ -53,6 +54,8 @@ def operation(path):
     }
     if end == "foundation-models":
         return CONTROL.operation_model("ListFoundationModels")
+    if end == "rerank":
+        return AGENTS.operation_model("Rerank")
     return RUNTIME.operation_model(names[end])
 
 

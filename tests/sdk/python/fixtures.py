@@ -87,15 +87,20 @@ def embedding(body):
 
 
 def prediction(body):
-    # The SDK reads Vertex's embeddings by hand; these are the names it looks for.
-    return [of(gemini.ContentEmbedding)({"values": one["embeddings"]["values"]}) for one in body["predictions"]]
+    # The SDK reads Vertex's embeddings and pictures by hand; these are the names it looks for.
+    def one(found):
+        if "embeddings" in found:
+            return of(gemini.ContentEmbedding)({"values": found["embeddings"]["values"]})
+        return of(gemini.Image)({"imageBytes": found["bytesBase64Encoded"], "mimeType": found["mimeType"]})
+
+    return [one(found) for found in body["predictions"]]
 
 
 OPENAI = {
     "/chat/completions": (of(ChatCompletion), openai_chunk),
     "/completions": (of(gpt.Completion), completion_chunk),
     "/embeddings": (of(gpt.CreateEmbeddingResponse), None),
-    "/images/generations": (of(gpt.ImagesResponse), None),
+    "/images/generations": (of(gpt.ImagesResponse), of(gpt.ImageGenStreamEvent)),
     "/models": (each("data", of(gpt.Model)), None),
     "/responses": (of(gpt_responses.Response), of(gpt_responses.ResponseStreamEvent)),
 }
