@@ -479,9 +479,12 @@ pub(crate) async fn look(bytes: &Bytes, operation: Operation) -> Result<Content,
 
 /// The content type of a form on a route that reads forms.
 fn form_type(session: &Session, route: &Route) -> Option<String> {
+    if route.body != Some(Body::Form) {
+        return None;
+    }
     let told = session.get_header(header::CONTENT_TYPE)?.to_str().ok()?;
     let is_form = told.get(..19).is_some_and(|start| start.eq_ignore_ascii_case("multipart/form-data"));
-    (route.body == Some(Body::Form) && is_form).then(|| told.to_owned())
+    is_form.then(|| told.to_owned())
 }
 
 /// To find where the parts of a form stand is one search for its boundary, whatever its files hold.
