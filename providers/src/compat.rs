@@ -1,7 +1,7 @@
 //! Providers that speak OpenAI: one row each, one adapter for all. Bodies go out and come back as the bytes they
 //! are; the few changes a row asks for are made in place. Clients of other dialects are served by way of chat.
 
-mod area_events;
+pub(crate) mod area_events;
 mod base_resp;
 mod chunks;
 mod paths;

@@ -94,6 +94,13 @@ impl AreaGrammar {
     }
 }
 
+/// The event that tells clients of these streams of an error.
+pub(crate) fn error_event(failure: &Failure) -> Bytes {
+    let t = ProviderError::read(&failure.body).unwrap_or_default();
+    let error = json!({ "message": t.message, "type": t.kind, "param": t.param, "code": t.code });
+    sse::event(Some("error"), json!({ "type": "error", "error": error }).to_string().as_bytes())
+}
+
 impl Grammar for AreaGrammar {
     fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
         let Some(data) = sse::data(event).filter(|data| !data.trim_ascii().is_empty()) else { return Verdict::Pass };
@@ -113,9 +120,7 @@ impl Grammar for AreaGrammar {
     }
 
     fn error(&self, failure: &Failure) -> Bytes {
-        let t = ProviderError::read(&failure.body).unwrap_or_default();
-        let error = json!({ "message": t.message, "type": t.kind, "param": t.param, "code": t.code });
-        sse::event(Some("error"), json!({ "type": "error", "error": error }).to_string().as_bytes())
+        error_event(failure)
     }
 
     fn dialect(&self) -> Dialect {

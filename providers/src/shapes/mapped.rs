@@ -1,6 +1,7 @@
 //! Events of a provider's own, told to the client one by one in OpenAI's words.
 
 use crate::adapter::{Ending, Failure, Progress, StreamTranslator};
+use crate::compat::area_events::error_event;
 use crate::failure::{self, ProviderError};
 use crate::passthrough::Seen;
 use crate::sse::{self, Framer};
@@ -8,7 +9,7 @@ use crate::wire::read;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::{Dialect, Usage};
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// What becomes of one event.
 #[derive(Debug, Default)]
@@ -77,9 +78,7 @@ impl StreamTranslator for MappedStream {
     }
 
     fn abort(&mut self, failure: &Failure) -> Bytes {
-        let t = ProviderError::read(&failure.body).unwrap_or_default();
-        let error = json!({ "message": t.message, "type": t.kind, "param": t.param, "code": t.code });
-        sse::event(Some("error"), json!({ "type": "error", "error": error }).to_string().as_bytes())
+        error_event(failure)
     }
 
     fn ending(&self) -> Ending {
