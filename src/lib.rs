@@ -14,6 +14,7 @@ mod limits;
 mod metrics;
 mod otlp;
 mod peers;
+mod price_list;
 mod proxy;
 mod runtime_config;
 mod serve;

@@ -228,7 +228,7 @@ impl Gateway {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
-        match local::catalogued(&request, &routing) {
+        match local::catalogued(&request, &routing).await {
             None => {}
             Some(Ok(body)) => {
                 let told = local::CatalogAnswer { request: &request, routing: &routing, body };

@@ -207,6 +207,25 @@ async fn node_anthropic() {
     }
 }
 
+/// Two providers, which nobody calls: their models are those of the public list.
+async fn catalogued() -> Stage {
+    let gateway = Gateway::start().await;
+    for (slug, family) in [("oa", "openai"), ("claude", "anthropic")] {
+        gateway.admin().provider(slug, family, Some("http://127.0.0.1:9/v1")).await;
+    }
+    Stage { gateway, _mocks: Vec::new(), story: None, told: Vec::new() }
+}
+
+#[tokio::test]
+async fn python_catalogue() {
+    catalogued().await.python("catalogue_sdk.py", MOCK, "openai").await;
+}
+
+#[tokio::test]
+async fn node_catalogue() {
+    catalogued().await.node("catalogue_sdk.mjs", MOCK, "openai").await;
+}
+
 /// Keys of the gateway whose limits are met at once: what it tells must be what SDKs act on.
 #[tokio::test]
 async fn sdks_wait_as_limits_tell_and_do_not_try_budgets_again() {

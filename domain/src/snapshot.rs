@@ -12,7 +12,7 @@ pub use entry::{
     Upstream, UsagePolicy, Workspace,
 };
 use keys::{Keys, KeysEdit};
-pub use prices::{OrgPrices, region};
+pub use prices::{OrgPrices, is_listed_apart, region};
 
 use crate::catalog::Catalog;
 use crate::egress::Trusted;

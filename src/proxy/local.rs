@@ -13,6 +13,7 @@ use super::request::Request;
 use super::routing::Routing;
 use super::{Gateway, control, json_bytes, record};
 use crate::in_flight::InFlightGuard;
+use crate::price_list;
 use bytes::Bytes;
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
@@ -80,11 +81,13 @@ fn names_nobody(request: &Request) -> bool {
 }
 
 /// What the catalogue says to a request; `None` where a provider is to be asked.
-pub(crate) fn catalogued(request: &Request, routing: &Routing) -> Option<Result<Value, Fault>> {
+pub(crate) async fn catalogued(request: &Request, routing: &Routing) -> Option<Result<Value, Fault>> {
     if lists_models(request) {
+        price_list::opened().await;
         return Some(catalogue::list(request, routing));
     }
     let id = single(request)?;
+    price_list::opened().await;
     let lost = || names_nobody(request).then(|| Err(catalogue::unknown(&id)));
     catalogue::one(request, &id).or_else(lost)
 }

@@ -8,7 +8,7 @@ use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::price::{PriceBook, PriceCard, PriceQuery};
-use gateway_domain::snapshot::{Org, Upstream, region};
+use gateway_domain::snapshot::{Org, Upstream, is_listed_apart, region};
 use gateway_domain::{Fault, FaultKind, Operation, Secret, Timestamp};
 use gateway_providers::{Adapter, ModelPlace, Untouched};
 use std::borrow::Cow;
@@ -63,6 +63,11 @@ pub(crate) struct TargetPrices {
 }
 
 impl TargetPrices {
+    /// Whether [`Self::own`] looks into the public list, which must be open by then.
+    pub(crate) fn own_are_listed(&self) -> bool {
+        self.upstream.as_ref().map_or_else(|| is_listed_apart(&self.settings), |own| own.own_prices_are_listed())
+    }
+
     /// The price where it is not what everybody pays.
     pub(crate) fn own(&self, model: Option<&str>) -> Option<PriceCard> {
         let model = model?;

@@ -4,6 +4,7 @@
 use super::shutdown::{self, Drain, Signals};
 use crate::connections::{self, Clocks, Descriptors, Listening, Seats, Setup};
 use crate::metrics::Metrics;
+use crate::price_list;
 use crate::proxy::Gateway;
 use crate::settings::{Role, Settings};
 use crate::upstream;
@@ -82,6 +83,7 @@ pub(super) fn serve(
         let (clocks, workers, tls) = (clocks(settings), settings.threads, tls(settings)?.map(Arc::new));
         // Connections to providers are closed in time, though no request comes by their thread.
         let upkeep = upstream::sweep;
+        price_list::open_behind_the_start(&gateway.live.current().snapshot);
         let proxy = pingora::proxy::http_proxy(&server.configuration, gateway);
         for service in connections::services(proxy, Setup { listening, seats, clocks, workers, tls, upkeep }) {
             server.add_boxed_service(service);

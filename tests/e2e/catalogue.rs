@@ -92,7 +92,7 @@ async fn a_model_is_told_in_a_form_that_both_kinds_of_clients_read() {
     }
     assert!(model["created"].is_i64() && model["created_at"].as_str().is_some_and(|at| at.ends_with('Z')), "{model}");
     assert!(model["context_window"].as_u64() >= Some(200_000) && model["display_name"].is_string(), "{model}");
-    assert!(model["capabilities"].as_array().is_some_and(|can| can.contains(&json!("tools"))), "{model}");
+    assert!(model["features"].as_array().is_some_and(|can| can.contains(&json!("tools"))), "{model}");
     let encoded = gateway.get("/v1/models/%40claude%2Fclaude-sonnet-4-5").send().await.expect(200).json();
     assert_eq!(encoded, model);
     assert!(list(&gateway, "?provider=claude").await["data"].as_array().expect("a list").contains(&model));

@@ -131,3 +131,44 @@ async fn a_budget_of_money_warns_of_models_without_a_price() {
         (&json!("nobody-knows"), &json!("openai"), &json!("main"))
     );
 }
+
+/// The price list is read on a thread of its own: what the log says of it is said by that thread alone, and only where
+/// nobody else had read it by then.
+const READ_FOR_A_CALL: &str = "for_whom=\"a call\"";
+const READ_AT_THE_START: &str = "for_whom=\"the start\"";
+
+#[tokio::test]
+async fn a_call_that_needs_a_price_has_the_list_read_beside_the_workers() {
+    stand_at_noon();
+    let upstream = saying(json!({})).await;
+    let flags = ["--log-level", "debug"];
+    let gateway = Gateway::with(&flags).await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    let policy = json!({ "name": "Spend", "conditions": [{ "key": "api_key", "value": "*" }],
+        "group_by": [{ "key": "api_key" }], "type": "cost", "credit_limit": 5 });
+    gateway.admin().post("/policies/usage-limits", &policy).await.expect(200);
+    assert!(!gateway.process.output().contains("the price list was read"), "nothing needed it");
+    let body = with(hello(), json!({ "model": "gpt-4o" }));
+    let calls = (0..8).map(|_| async { gateway.chat().provider("@main").json(&body).send().await.expect(200) });
+    futures_util::future::join_all(calls).await;
+    let output = gateway.process.output();
+    assert_eq!(output.matches(READ_FOR_A_CALL).count(), 1, "{output}");
+    // Whoever has an integration will be asked for prices: it is read before anybody calls.
+    let gateway = gateway.restart_with(&flags).await;
+    eventually("the list is read", || async {
+        let output = gateway.process.output();
+        output.contains(READ_AT_THE_START).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_catalogue_is_listed_from_a_list_that_was_read_beside_the_workers() {
+    let upstream = saying(json!({})).await;
+    let gateway = Gateway::with(&["--log-level", "debug"]).await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    let list = gateway.get("/v1/models").send().await.expect(200).json();
+    assert!(list["total_count"].as_u64() > Some(50), "{list}");
+    let output = gateway.process.output();
+    assert!(output.contains(READ_FOR_A_CALL), "{output}");
+}

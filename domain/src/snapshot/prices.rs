@@ -36,6 +36,8 @@ pub(super) struct OwnPrices {
     region: String,
     models: HashMap<String, OwnPrice>,
     factors: Option<Arc<FactorTable>>,
+    /// Some of them are looked for in the public list.
+    pub(super) are_listed: bool,
 }
 
 #[derive(Debug)]
@@ -59,7 +61,9 @@ impl OwnPrices {
             models.insert(slug.clone(), own);
         }
         let factors = doc.price_factors.as_ref().map(|factors| Arc::new(factors.table()));
-        Self { provider, region: region(settings).to_owned(), models, factors }
+        let alike = models.values().any(|own| matches!(own, OwnPrice::As(_)));
+        let are_listed = alike || factors.is_some() || is_listed_apart(settings);
+        Self { provider, region: region(settings).to_owned(), models, factors, are_listed }
     }
 
     /// The price of a model where it is not the one that everybody pays.
@@ -108,6 +112,11 @@ pub(super) struct OwnQuery<'a> {
     pub(super) at: Timestamp,
     pub(super) org: &'a OrgPrices,
     pub(super) settings: &'a Settings,
+}
+
+/// Whether what models cost with these settings is not what their names say alone: by the region, by what a deployment is.
+pub fn is_listed_apart(settings: &Settings) -> bool {
+    !region(settings).is_empty() || !settings.deployments().is_empty() || azure::model_behind(settings, None).is_some()
 }
 
 /// Where the cloud of these settings stands; empty where that is no matter of price.

@@ -2,6 +2,7 @@
 //! becomes of what they held.
 
 use super::CallParts;
+use crate::price_list;
 use crate::proxy::admission_guard::ConcurrencySlot;
 use crate::proxy::call::Resolved;
 use crate::proxy::deliver::Growth;
@@ -113,7 +114,11 @@ impl Gate<'_> {
         if wants.is_empty() {
             return Ok(Reservation { _slot: slot, ..Reservation::default() });
         }
-        let card = if wants.are_metered() { card(request, aim) } else { None };
+        let mut card = None;
+        if wants.are_metered() {
+            price_list::opened().await;
+            card = aim.prices(request).of(aim.model.as_deref());
+        }
         let leaves = std::iter::once(resolved.leaf);
         if card.is_none() && wants.are_of_money() {
             self.parts.unpriced.saw(aim.adapter.info().slug, aim.model.as_deref());
@@ -184,11 +189,6 @@ fn bind_target(wants: &mut ReservationRequest, request: &Request, aim: &Aim, now
         let holder = Holder::Integration(integration, Some(workspace.id));
         wants.bind(Stage::Target, (holder, "integration of this workspace", &upstream.slug), limits, now);
     }
-}
-
-/// The price of what is asked for at this target, as the record of it will be priced.
-fn card(request: &Request, aim: &Aim) -> Option<PriceCard> {
-    aim.prices(request).of(aim.model.as_deref())
 }
 
 /// A price and the time that it is asked for.

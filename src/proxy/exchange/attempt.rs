@@ -7,6 +7,7 @@ use super::lookup::{Lookup, key};
 use super::read;
 use super::retries::{self, Tries};
 use crate::cache::Leader;
+use crate::price_list;
 use crate::proxy::call::{Prepared, Resolved};
 use crate::proxy::client::{Client, ClientLeft};
 use crate::proxy::deliver::{Deadline, Outcome, WholeAnswer, fallen, overlong, timed_out};
@@ -90,6 +91,7 @@ impl<'a> Turn<'a, '_> {
         info.virtual_key = aim.virtual_key.clone();
         info.model = aim.model.clone();
         let prices = aim.prices(request);
+        price_list::opened_for(|| prices.own_are_listed() || request.is_untouched()).await;
         info.card = prices.own(aim.model.as_deref());
         info.shutdown = prices.shutdown(aim.model.as_deref());
         if request.is_untouched() && prices.of(aim.model.as_deref()).is_none() {

@@ -134,10 +134,20 @@ impl CatalogItem<'_> {
         put("provider", self.provider.into());
         put("ai_service", self.family.into());
         put("display_name", self.known.and_then(|k| k.title).unwrap_or(&self.model).into());
-        put("shutdown_date", json!(self.known.and_then(|k| k.shutdown)));
+        let shutdown = self.known.and_then(|k| k.shutdown);
+        put("shutdown_date", json!(shutdown));
+        // The same in Anthropic's words. Its `capabilities` are an object of its own models' doings: ours are `features`.
+        put("lifecycle", if shutdown.is_some() { "deprecated" } else { "active" }.into());
+        put("retires_at", json!(shutdown.map(|day| format!("{day}T00:00:00Z"))));
         if let Some(known) = self.known {
             put("kind", json!(known.kind));
-            let limits = [("context_window", known.context), ("max_output_tokens", known.output_limit)];
+            let (room, most) = (known.context, known.output_limit);
+            let limits = [
+                ("context_window", room),
+                ("max_output_tokens", most),
+                ("max_input_tokens", room),
+                ("max_tokens", most),
+            ];
             for (name, tokens) in limits.into_iter().filter(|(_, tokens)| *tokens > 0) {
                 put(name, tokens.into());
             }
@@ -146,7 +156,7 @@ impl CatalogItem<'_> {
                 put(name, set.iter().collect());
             }
             if !known.abilities.is_empty() {
-                put("capabilities", known.abilities.iter().collect());
+                put("features", known.abilities.iter().collect());
             }
         }
         Value::Object(value)

@@ -61,6 +61,11 @@ impl Upstream {
         self.prices.card(OwnQuery { model, at, org, settings: &self.settings })
     }
 
+    /// Whether [`Self::own_card`] looks into the public list.
+    pub fn own_prices_are_listed(&self) -> bool {
+        self.prices.are_listed
+    }
+
     /// What all workspaces together may take from it.
     pub fn limits(&self) -> Option<&Arc<Limits>> {
         self.limits.as_ref()
