@@ -16,6 +16,7 @@ mod http1_head;
 mod intake;
 mod local;
 mod mcp;
+mod objects;
 mod reckoned;
 mod record;
 mod request;
@@ -273,8 +274,10 @@ impl Gateway {
 
     /// Config and plan.
     async fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
+        objects::unbind(&*self.calls.ids, request).await?;
         let chosen = routing::choose(self, &request.caller.tenant, &request.ask.headers).await?;
-        let mut routing = routing::plan(self, chosen, request).await?;
+        let objects = objects::route(&chosen.config, chosen.inline, request)?;
+        let mut routing = routing::plan(self, (chosen, objects), request).await?;
         if !routing.plan.config().hooks.is_empty() {
             routing.guards = Some(Box::pin(self.guards(&routing, request)).await?);
         }

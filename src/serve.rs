@@ -43,7 +43,7 @@ use boot::{AppPorts, Booted};
 use gateway_domain::Secret;
 use gateway_domain::counters::Counters;
 use gateway_domain::egress::{BaseUrl, Trusted};
-use gateway_domain::ports::Outside;
+use gateway_domain::ports::{IdSeal, Outside};
 use gateway_domain::record::mask;
 use gateway_domain::stranger::TurnedAway;
 use gateway_policies::Ledger;
@@ -176,6 +176,7 @@ struct Calling {
     credentials: Arc<Credentials>,
     guardrails: Arc<Guardrails>,
     unpriced: UnpricedCalls,
+    ids: Arc<dyn IdSeal>,
 }
 
 impl Calling {
@@ -198,7 +199,8 @@ impl Calling {
         let guardrails = Arc::new(Guardrails::new(outside, booted.trusted.clone(), control.handle().clone()));
         watch_guardrails(metrics, &guardrails).map_err(|e| format!("metrics cannot be set up: {e}"))?;
         let unpriced = UnpricedCalls::new(metrics.clone());
-        Ok(Self { dns, dialer, credentials, guardrails, unpriced })
+        let ids = booted.ids.clone();
+        Ok(Self { dns, dialer, credentials, guardrails, unpriced, ids })
     }
 
     fn parts(
@@ -208,8 +210,8 @@ impl Calling {
         cache: Arc<AnswerCache>,
         delivery: DeliveryParts,
     ) -> CallParts {
-        let Self { dialer, credentials, guardrails, unpriced, .. } = self;
-        CallParts { dialer, credentials, guardrails, counters, shield, cache, unpriced, delivery }
+        let Self { dialer, credentials, guardrails, unpriced, ids, .. } = self;
+        CallParts { dialer, credentials, guardrails, counters, shield, cache, unpriced, ids, delivery }
     }
 }
 

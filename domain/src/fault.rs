@@ -72,6 +72,7 @@ faults! {
     InlineBlocked:   400 "inline_blocked" "invalid_request_error" "invalid_request_error" SavedOnly, false;
     UnknownRoute:    404 "unknown_route" "invalid_request_error" "not_found_error" NotFound, false;
     UnknownPrompt:   404 "unknown_prompt" "invalid_request_error" "not_found_error" Failure, false;
+    UnknownObject:   404 "unknown_object" "invalid_request_error" "not_found_error" Failure, false;
     SlowClient:      408 "slow_client" "timeout_error" "timeout_error" Plain, false;
     TimedOut:        408 "request_timeout" "timeout_error" "timeout_error" Plain, false;
     BudgetExhausted: 412 "budget_exhausted" "insufficient_quota" "permission_error" Plain, false;

@@ -12,6 +12,7 @@ pub mod fault;
 pub mod feedback;
 pub mod form;
 pub mod id;
+pub mod kept;
 pub mod keys;
 pub mod metadata;
 pub mod money;

@@ -6,6 +6,7 @@ mod blobs;
 mod config;
 mod doorkeeper;
 mod feedbacks;
+mod id_seal;
 mod jobs;
 mod nodes;
 mod outside;
@@ -22,6 +23,7 @@ pub use config::{
 };
 pub use doorkeeper::Doorkeeper;
 pub use feedbacks::{FeedbackKept, FeedbackPlace, Feedbacks};
+pub use id_seal::IdSeal;
 pub use jobs::{
     Enqueued, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob,
 };

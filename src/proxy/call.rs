@@ -1,6 +1,7 @@
 //! One call as a provider's adapter reads it, and what goes up for it: made once for a target, shared by its retries.
 
 use super::head::{self, HeadPlan};
+use super::objects::Binder;
 use super::request::{Content, Request};
 use super::target::Aim;
 use crate::guardrails::TargetGuards;
@@ -21,6 +22,8 @@ pub(crate) struct Resolved<'a> {
     pub(crate) content: Cow<'a, Content>,
     /// What judges its answers; `None`: nothing.
     pub(crate) guarded: Option<Arc<TargetGuards>>,
+    /// What binds ids in its answers; `None`: they stay as they are.
+    pub(crate) binder: Option<Arc<Binder>>,
 }
 
 impl Resolved<'_> {

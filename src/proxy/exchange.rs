@@ -22,6 +22,7 @@ use crate::upstream::{Credentials, Dialer};
 use admission::{Admission, Gate, Holds, plus};
 use attempt::{Attempt, Stopped, Turn};
 use gateway_domain::counters::Counters;
+use gateway_domain::ports::IdSeal;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps};
 use gateway_domain::{AnswerForm, Fault, Operation, Usage};
 use gateway_policies::Used;
@@ -40,6 +41,7 @@ pub(crate) struct CallParts {
     pub(crate) shield: Arc<AdmissionGuard>,
     pub(crate) cache: Arc<AnswerCache>,
     pub(crate) unpriced: UnpricedCalls,
+    pub(crate) ids: Arc<dyn IdSeal>,
     pub(crate) delivery: DeliveryParts,
 }
 

@@ -166,6 +166,7 @@ pub(crate) fn receive(
             prompt,
             reckoned: OnceLock::new(),
             untouched_model: None,
+            pin: None,
             upload: None,
         },
     });

@@ -10,6 +10,7 @@ use super::record::CapturePolicy;
 use crate::runtime_config::RuntimeConfig;
 use bytes::Bytes;
 use gateway_domain::form::ClientForm;
+use gateway_domain::kept::KeptAt;
 use gateway_domain::operation::Body;
 use gateway_domain::prompt::FoundPrompt;
 use gateway_domain::record::{Steps, Trace};
@@ -98,6 +99,14 @@ impl Route {
 pub(crate) struct AskedModel {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) unread: bool,
+}
+
+/// The provider that a request names by a bound id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PinnedTo {
+    pub(crate) at: KeptAt,
+    /// Which part of the request says so.
+    pub(crate) field: String,
 }
 
 /// What of the body matters to routing; the whole of it for a relayed call is "unread".
@@ -230,6 +239,8 @@ pub(crate) struct AskedFor {
     pub(super) reckoned: OnceLock<Reckoned>,
     /// Of a call that goes up as it came; else the body says it.
     pub(crate) untouched_model: Option<AskedModel>,
+    /// It names an object that one provider keeps.
+    pub(crate) pin: Option<PinnedTo>,
     /// Its body is not held, but streams up.
     pub(crate) upload: Option<crate::upstream::http1::Framing>,
 }

@@ -14,7 +14,7 @@ use crate::guardrails::ConfigGuards;
 use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
 use gateway_domain::config::plan::{Asks, Look, NoTarget, Plan};
-use gateway_domain::config::{Breaker, Breakers, Config, params, split_model};
+use gateway_domain::config::{Breaker, Breakers, Config, Leaf, params, split_model};
 use gateway_domain::id::ConfigId;
 use gateway_domain::ports::Assignment;
 use gateway_domain::record::mask;
@@ -44,6 +44,15 @@ pub(crate) struct Saved {
     pub(crate) version: Uuid,
 }
 
+/// Which target a request about kept objects has, and how its answer tells of them.
+#[derive(Debug, Default)]
+pub(crate) struct ObjectRoute {
+    /// The one target; `None`: the strategy decides.
+    pub(crate) only: Option<Arc<Leaf>>,
+    /// Ids in the answer are bound.
+    pub(crate) binds: bool,
+}
+
 /// The plan of a request and where it came from.
 #[derive(Debug)]
 pub(crate) struct Routing {
@@ -55,6 +64,8 @@ pub(crate) struct Routing {
     pub(crate) saved: Option<Saved>,
     /// The guardrails that the config names; `None`: none.
     pub(crate) guards: Option<Arc<ConfigGuards>>,
+    /// Ids of kept objects in its answers are bound to the target.
+    pub(crate) binds: bool,
     /// What conditions read of the body, once one has asked, in the order of the config's `params`.
     read: OnceLock<Vec<Option<Value>>>,
     breakers: Option<Breakers>,
@@ -122,7 +133,11 @@ impl Chosen {
 }
 
 /// Adds what the config says of the request itself, and finds the first target.
-pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Request) -> Result<Routing, Fault> {
+pub(crate) async fn plan(
+    gateway: &Gateway,
+    (chosen, objects): (Chosen, ObjectRoute),
+    request: &mut Request,
+) -> Result<Routing, Fault> {
     if chosen.saved.is_some() && request.is_held_to_config() {
         refuse_overrides(request)?;
     }
@@ -134,13 +149,17 @@ pub(crate) async fn plan(gateway: &Gateway, chosen: Chosen, request: &mut Reques
         }
     }
     request.ask.headers.integrated_models |= config.fetch_integrated_models;
+    let ObjectRoute { only, binds } = objects;
     let view = gateway.sticks.view();
     let read = OnceLock::new();
     let asked = Asked { request, config: &config, read: &read, breakers: breakers.as_deref() };
-    let plan = asked.choose(&view, |asks| Plan::begin(config.clone(), asks)).map_err(no_target)?;
+    let plan = match only {
+        Some(leaf) => Plan::at(config.clone(), leaf),
+        None => asked.choose(&view, |asks| Plan::begin(config.clone(), asks)).map_err(no_target)?,
+    };
     let sticks = gateway.sticks.clone();
     let guards = None;
-    let mut routing = Routing { plan, inline, config: name, saved, guards, read, breakers, sticks, untold: None };
+    let mut routing = Routing { plan, inline, config: name, saved, guards, binds, read, breakers, sticks, untold: None };
     routing.note(view.drawn(), None);
     routing.agree(request).await;
     Ok(routing)

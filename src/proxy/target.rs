@@ -148,6 +148,11 @@ fn no_provider(request: &Request) -> Fault {
     Fault::new(FaultKind::NoProvider, message)
 }
 
+/// As [`resolve`], for whoever asks where a target is and calls nothing.
+pub(crate) fn resolve_place(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
+    aim(leaf, inline, request)
+}
+
 pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
     let mut aim = aim(leaf, inline, request)?;
     let own = leaf.custom_host.is_some() || request.ask.headers.custom_host.is_some();

@@ -14,12 +14,12 @@ use gateway_domain::egress::Trusted;
 use gateway_domain::id::OrgId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    BlobBounds, Changes, ConfigStore, Doorkeeper, Live as _, LogStore, NamedMetadata, Revision, Standings, Tokens,
+    BlobBounds, Changes, ConfigStore, Doorkeeper, IdSeal, Live as _, LogStore, NamedMetadata, Revision, Standings, Tokens,
     Vault,
 };
 use gateway_store::{
     Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, RowBlobs,
-    SealingVault,
+    SealingVault, SivSeal,
 };
 use smol_str::SmolStr;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,8 @@ pub(crate) struct Booted {
     pub(crate) database: Database,
     pub(crate) is_sqlite: bool,
     pub(crate) vault: Arc<dyn Vault>,
+    /// Seals ids that clients carry.
+    pub(crate) ids: Arc<dyn IdSeal>,
     /// What an earlier run left beside the configuration.
     remains: Vec<&'static str>,
 }
@@ -111,6 +113,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         problems: problems.iter().map(|p| format!("{} {}: {}", p.kind, p.id, p.message)).collect(),
         database,
         vault,
+        ids: Arc::new(SivSeal::new(&key)),
     })
 }
 

@@ -17,6 +17,8 @@ mod azure;
 mod bedrock;
 mod bodies;
 #[cfg(test)]
+mod bound_ids;
+#[cfg(test)]
 mod browsers;
 #[cfg(test)]
 mod budgets;

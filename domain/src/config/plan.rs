@@ -67,6 +67,12 @@ impl Plan {
         Ok(Self { config, leaf, at, number: 1, effort })
     }
 
+    /// One target and no other, whatever the strategy would say.
+    pub fn at(config: Arc<Config>, leaf: Arc<Leaf>) -> Self {
+        // The root has nothing beside it to move on to.
+        Self { config, leaf, at: 0, number: 1, effort: Effort::default() }
+    }
+
     pub const fn leaf(&self) -> &Arc<Leaf> {
         &self.leaf
     }

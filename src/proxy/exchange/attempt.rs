@@ -12,6 +12,7 @@ use crate::proxy::call::{Prepared, Resolved};
 use crate::proxy::client::{Client, ClientLeft};
 use crate::proxy::deliver::{Deadline, Outcome, WholeAnswer, fallen, overlong, timed_out};
 use crate::proxy::record::{AttemptInfo, CapturePolicy, Sent};
+use crate::proxy::objects::Binder;
 use crate::proxy::request::Request;
 use crate::proxy::{body, hooks, shape, target};
 use crate::upstream::Pass;
@@ -106,7 +107,8 @@ impl<'a> Turn<'a, '_> {
             Ok(judged) => judged,
             Err(outcome) => return Ok(outcome),
         };
-        let resolved = Resolved { leaf, aim, content, guarded };
+        let binder = routing.binds.then(|| Binder::new(&self.gate.parts.ids, &aim, request));
+        let resolved = Resolved { leaf, aim, content, guarded, binder };
         attempt.info.stream = resolved.content.stream;
         let mut prepared = None;
         if Lookup::is_wanted(request, leaf) {

@@ -10,6 +10,7 @@ use crate::proxy::deliver::{
 };
 use crate::proxy::head::HeadPlan;
 use crate::proxy::hooks::answers_in_events;
+use crate::proxy::objects::{Binder, BoundStream};
 use crate::proxy::record::{BodyCapture, secrets};
 use crate::proxy::request::Request;
 use crate::proxy::unpack::{Encoding, Packing, UnpackedStream, Unpacker};
@@ -21,6 +22,7 @@ use gateway_providers::frames::MEDIA_TYPE;
 use gateway_providers::{Adapter as _, Progress, Raw, streamed};
 use http::header;
 use pingora::http::ResponseHeader;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most of a stream that is held back for its first content.
@@ -68,11 +70,15 @@ impl Reader<'_> {
         let bodyless = matches!(status, 204 | 304) && self.request.ask.method != http::Method::POST;
         let media = headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
         let has_text = is_json(&media) || media.starts_with(b"text/event-stream");
-        if route.raw && has_text && self.is_judged(status) {
+        let binder = self.binder().filter(|_| is_json(&media) && !bodyless);
+        if route.raw && has_text && binder.is_none() && self.is_judged(status) {
             return Box::pin(self.held(response)).await;
         }
         if route.raw || self.request.ask.upload.is_some() || (bodyless && !translated) {
-            return self.pass(response);
+            return match binder {
+                Some(binder) => Box::pin(self.bound(response, binder)).await,
+                None => self.pass(response),
+            };
         }
         let encoding = Encoding::of(headers);
         let success = (200..300).contains(&status);
@@ -126,6 +132,38 @@ impl Reader<'_> {
         Outcome::Whole(Box::new(WholeAnswer { usage, model, original, held, ..WholeAnswer::new(head, body) }))
     }
 
+    /// What binds ids in this answer.
+    fn binder(&self) -> Option<Arc<Binder>> {
+        self.resolved.binder.clone().filter(|binder| binder.reads())
+    }
+
+    /// What passes through but for the ids in it.
+    async fn bound(self, mut response: Response, binder: Arc<Binder>) -> Outcome {
+        let packing = match Encoding::of(response.head().headers()).packing() {
+            Ok(packing) => packing,
+            Err(why) => return broken(why),
+        };
+        let (most, mut held) = (self.delivery.settings.max_body, None);
+        let body = match self.collect(&mut response, most, &mut held).await {
+            Ok(body) => body,
+            Err(outcome) => return outcome,
+        };
+        let mut head = copy_head(response.head(), true);
+        response.release(self.delivery.settings.upstream_pool_size);
+        let unpacked = packing.map(|packing| {
+            head.remove_header(&header::CONTENT_ENCODING);
+            self.unpack(packing, &body, most, &mut held)
+        });
+        let body = match unpacked.transpose() {
+            Ok(unpacked) => unpacked.unwrap_or(body),
+            Err(outcome) => return outcome,
+        };
+        let reply = Raw(self.resolved.aim.adapter).response(&raw_call(self.request), &body).ok();
+        let (usage, model) = reply.map_or((None, None), |reply| (reply.usage, reply.model));
+        let told = binder.bound(&body);
+        Outcome::Whole(Box::new(WholeAnswer { usage, model, original: body, held, ..WholeAnswer::new(head, told) }))
+    }
+
     async fn whole(self, mut response: Response, packing: Option<Packing>) -> Outcome {
         let status = response.status();
         let success = (200..300).contains(&status);
@@ -175,6 +213,10 @@ impl Reader<'_> {
             let failure = adapter.failed(&call, status, &head.headers, &body);
             self.without_credential(WholeAnswer::failed(failure, head, body))
         };
+        let mut answer = answer;
+        if let Some(binder) = self.binder() {
+            answer.body = binder.bound(&answer.body);
+        }
         *self.translating += begun.elapsed();
         Outcome::Whole(Box::new(answer))
     }
@@ -262,6 +304,10 @@ impl Reader<'_> {
         let dialect = self.request.ask.route.dialect;
         let translator = match packing {
             Some(packing) => UnpackedStream::over(translator, packing, dialect),
+            None => translator,
+        };
+        let translator = match self.binder() {
+            Some(binder) => BoundStream::over(translator, binder),
             None => translator,
         };
         let translator = Accounted::new(translator, &self.delivery.budget, dialect);

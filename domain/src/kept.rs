@@ -1,0 +1,212 @@
+//! Objects that a provider keeps (files, batches, responses, …): which calls are about them, and the ids by which a client
+//! finds them again where several providers could have been asked. Such an id holds the provider that keeps the object,
+//! sealed; nothing is stored. Knows no seal and no provider.
+
+mod json;
+
+pub use json::{IdPlace, rewrite};
+
+use http::Method;
+use uuid::Uuid;
+
+/// Stands before what is sealed, in every bound id.
+pub const MARK: &str = "gw1_";
+/// Bytes of a provider's own id that is bound; longer ones stay as they are.
+pub const LONGEST_ID: usize = 512;
+/// Bytes of a bound id that is looked at.
+pub const LONGEST_BOUND: usize = 1024;
+
+/// What providers' ids begin with, by what they name. Ids that begin otherwise are bound without such a beginning.
+const KINDS: &[&str] = &[
+    "file-", "file_", "upload_", "part_", "batch_", "ftjob-", "ftckpt_", "vs_", "vsfb_", "resp_", "conv_", "cntr_", "asst_",
+    "thread_", "msg_", "run_", "step_", "rs_",
+];
+
+/// The fields of bodies that name a kept object, in questions and answers alike.
+const FIELDS: &[&str] = &[
+    "id",
+    "first_id",
+    "last_id",
+    "file_id",
+    "file_ids",
+    "input_file_id",
+    "output_file_id",
+    "error_file_id",
+    "training_file",
+    "validation_file",
+    "result_files",
+    "part_ids",
+    "upload_id",
+    "batch_id",
+    "vector_store_id",
+    "vector_store_ids",
+    "previous_response_id",
+    "response_id",
+    "conversation",
+    "container",
+    "container_id",
+    "assistant_id",
+    "thread_id",
+    "run_id",
+    "message_id",
+    "item_id",
+];
+
+/// Paths below `/v1` under which providers keep objects.
+const ROOTS: &[&str] = &[
+    "/files",
+    "/uploads",
+    "/batches",
+    "/fine_tuning/jobs",
+    "/vector_stores",
+    "/assistants",
+    "/threads",
+    "/responses",
+    "/conversations",
+    "/containers",
+];
+
+/// What a call has to do with objects that are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touches {
+    Nothing,
+    /// Makes one, wherever it comes to.
+    Makes,
+    /// Asks for what one provider has.
+    Asks,
+}
+
+/// `tail`: the path below `/v1`.
+pub fn touches(method: &Method, tail: &str) -> Touches {
+    let Some(rest) = ROOTS.iter().find_map(|root| tail.strip_prefix(root).filter(|rest| is_below(rest))) else {
+        return Touches::Nothing;
+    };
+    let makes = matches!(rest, "" | "/") || tail == "/threads/runs";
+    if makes && *method == Method::POST { Touches::Makes } else { Touches::Asks }
+}
+
+fn is_below(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with('/')
+}
+
+/// Whether the answer is the object's own bytes, which nobody may change.
+pub fn is_content(tail: &str) -> bool {
+    tail.trim_end_matches('/').ends_with("/content") || tail.starts_with("/batches/") && tail.ends_with("/output")
+}
+
+/// Where an object is kept, as far as it can be told from any node and at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeptAt {
+    /// A provider of the workspace, by its id.
+    Provider(Uuid),
+    /// A family with a credential and an address of the request's or the config's own: what tells them apart.
+    Elsewhere([u8; 16]),
+}
+
+/// What a bound id says once it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundId {
+    pub workspace: Uuid,
+    pub at: KeptAt,
+    /// As the provider made it.
+    pub native: String,
+}
+
+impl BoundId {
+    /// What is sealed.
+    pub fn plain(&self) -> Vec<u8> {
+        let (tag, at) = match &self.at {
+            KeptAt::Provider(id) => (0, *id.as_bytes()),
+            KeptAt::Elsewhere(mark) => (1, *mark),
+        };
+        [self.workspace.as_bytes(), [tag].as_slice(), &at, self.native.as_bytes()].concat()
+    }
+
+    pub fn read(plain: &[u8]) -> Option<Self> {
+        let (workspace, rest) = plain.split_first_chunk::<16>()?;
+        let (tag, rest) = rest.split_first()?;
+        let (at, native) = rest.split_first_chunk::<16>()?;
+        let at = match tag {
+            0 => KeptAt::Provider(Uuid::from_bytes(*at)),
+            1 => KeptAt::Elsewhere(*at),
+            _ => return None,
+        };
+        let native = String::from_utf8(native.to_vec()).ok()?;
+        Some(Self { workspace: Uuid::from_bytes(*workspace), at, native })
+    }
+}
+
+/// What an id begins with, where that says what it names; else nothing.
+pub fn kind_of(id: &str) -> &'static str {
+    KINDS.iter().copied().find(|kind| id.starts_with(kind)).unwrap_or("")
+}
+
+/// What lies sealed in an id that a client was given: kind and sealed text.
+pub fn sealed_part(id: &str) -> Option<(&str, &str)> {
+    let (kind, sealed) = id.split_once(MARK)?;
+    let known = kind.is_empty() || KINDS.contains(&kind);
+    (known && id.len() <= LONGEST_BOUND && !sealed.is_empty()).then_some((kind, sealed))
+}
+
+/// Whether the text at this place of a body may name a kept object.
+pub fn names_object(place: &IdPlace<'_>) -> bool {
+    FIELDS.contains(&place.field)
+}
+
+/// Whether it does so in an answer. An `id` of no known kind is one of an object where it stands in front: other ids of an
+/// answer, of calls of tools for one, are the client's business.
+pub fn is_id_of_object(place: &IdPlace<'_>, text: &str) -> bool {
+    if text.is_empty() || text.len() > LONGEST_ID || text.contains(MARK) || !names_object(place) {
+        return false;
+    }
+    let front = place.depth == 1 || (place.depth == 3 && place.list == "data");
+    place.field != "id" || front || !kind_of(text).is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_say_what_is_made_and_what_is_asked() {
+        for (method, tail, touched) in [
+            ("POST", "/files", Touches::Makes),
+            ("GET", "/files", Touches::Asks),
+            ("GET", "/files/file-1/content", Touches::Asks),
+            ("POST", "/batches/batch_1/cancel", Touches::Asks),
+            ("POST", "/threads/runs", Touches::Makes),
+            ("POST", "/threads/thread_1/runs", Touches::Asks),
+            ("POST", "/responses", Touches::Makes),
+            ("DELETE", "/responses/resp_1", Touches::Asks),
+            ("POST", "/chat/completions", Touches::Nothing),
+            ("GET", "/filesystem", Touches::Nothing),
+        ] {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            assert_eq!(touches(&method, tail), touched, "{method} {tail}");
+        }
+        assert!(is_content("/files/f/content") && is_content("/batches/b/output") && !is_content("/files/f"));
+    }
+
+    #[test]
+    fn what_is_sealed_reads_back() {
+        let native = "file-äöü/1".to_owned();
+        for at in [KeptAt::Provider(Uuid::from_u128(7)), KeptAt::Elsewhere([9; 16])] {
+            let id = BoundId { workspace: Uuid::from_u128(3), at, native: native.clone() };
+            assert_eq!(BoundId::read(&id.plain()), Some(id.clone()));
+            let mut other = id.plain();
+            other[16] = 2;
+            assert_eq!(BoundId::read(&other), None);
+        }
+        assert_eq!(BoundId::read(&[0; 32]), None);
+    }
+
+    #[test]
+    fn kinds_stay_in_front() {
+        assert_eq!((kind_of("file-abc"), kind_of("batch_1"), kind_of("0193-uuid")), ("file-", "batch_", ""));
+        assert_eq!(sealed_part("file-gw1_AAA"), Some(("file-", "AAA")));
+        assert_eq!(sealed_part("gw1_AAA"), Some(("", "AAA")));
+        for text in ["file-abc", "see gw1_AAA", "gw1_", "my-gw1_AAA"] {
+            assert_eq!(sealed_part(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Ids of objects that a provider keeps. Where a call could reach one provider only they stay as that made them; where it
+//! could reach several, answers give them bound: sealed with the provider in them. A bound id leads the call that names it
+//! to that provider and to no other. Knows no store, as there is none.
+
+mod stream;
+
+pub(crate) use stream::BoundStream;
+
+use super::intake::look;
+use super::request::{Content, PinnedTo, Request};
+use super::routing::ObjectRoute;
+use super::target::{self, Aim, Credential};
+use bytes::Bytes;
+use gateway_domain::config::{Config, Leaf, ProviderRef};
+use gateway_domain::kept::{self, BoundId, KeptAt, Touches};
+use gateway_domain::ports::IdSeal;
+use gateway_domain::{Fault, FaultKind};
+use memchr::memmem;
+use sha2::{Digest, Sha256};
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+/// One text for whatever is no id of this caller's: nobody learns whose it is.
+fn unknown() -> Fault {
+    Fault::new(FaultKind::UnknownObject, "No object with this id is known")
+}
+
+/// Puts providers' own ids in the place of bound ones, in path, query and body, and notes where they lead.
+pub(crate) async fn unbind(seal: &dyn IdSeal, request: &mut Request) -> Result<(), Fault> {
+    let marked = |text: &str| text.contains(kept::MARK);
+    if marked(&request.ask.route.path) || request.ask.route.query.as_deref().is_some_and(marked) {
+        unbind_route(seal, request)?;
+    }
+    let content = &request.ask.content;
+    if content.form.is_none() && memmem::find(&content.bytes, kept::MARK.as_bytes()).is_some() {
+        unbind_body(seal, request).await?;
+    }
+    Ok(())
+}
+
+fn unbind_route(seal: &dyn IdSeal, request: &mut Request) -> Result<(), Fault> {
+    let mut opener = Opener::of(seal, request);
+    let route = &request.ask.route;
+    let (front, tail) = route.path.split_at(route.tail.start);
+    let mut path = front.to_owned();
+    for (place, segment) in tail.split('/').enumerate() {
+        if place > 0 {
+            path.push('/');
+        }
+        match kept::sealed_part(segment) {
+            Some(_) => encode(&mut path, &opener.open("the id in the path", segment)?),
+            None => path.push_str(segment),
+        }
+    }
+    let query = route.query.as_deref().map(|query| unbind_query(&mut opener, query)).transpose()?;
+    let pin = opener.pin;
+    let route = &mut request.ask.route;
+    (route.tail, route.path) = (route.tail.start..path.len(), path.into());
+    route.query = query.map(Into::into);
+    request.ask.pin = pin;
+    Ok(())
+}
+
+fn unbind_query(opener: &mut Opener<'_>, query: &str) -> Result<String, Fault> {
+    let mut out = String::with_capacity(query.len());
+    for (place, pair) in query.split('&').enumerate() {
+        if place > 0 {
+            out.push('&');
+        }
+        match pair.split_once('=').filter(|(_, value)| kept::sealed_part(value).is_some()) {
+            Some((name, value)) => {
+                out.push_str(name);
+                out.push('=');
+                encode(&mut out, &opener.open(name, value)?);
+            }
+            None => out.push_str(pair),
+        }
+    }
+    Ok(out)
+}
+
+async fn unbind_body(seal: &dyn IdSeal, request: &mut Request) -> Result<(), Fault> {
+    let mut opener = Opener::of(seal, request);
+    opener.pin = request.ask.pin.clone();
+    let mut wrong = None;
+    let rewritten = kept::rewrite(&request.ask.content.bytes, |place, text| {
+        if !kept::names_object(place) || kept::sealed_part(text).is_none() || wrong.is_some() {
+            return None;
+        }
+        opener.open(place.field, text).map_err(|fault| wrong = Some(fault)).ok()
+    });
+    if let Some(fault) = wrong {
+        return Err(fault);
+    }
+    let pin = opener.pin;
+    if let Some(body) = rewritten {
+        let waited_us = request.ask.content.waited_us;
+        let bytes = Bytes::from(body);
+        let found = look(&bytes, request.ask.route.asked()).await?;
+        let unread = found.unread;
+        request.ask.content = Content { bytes, unread, waited_us, ..found };
+    }
+    request.ask.pin = pin;
+    Ok(())
+}
+
+/// What may stand in a segment of a path or a value of a query stays, all else is written as its bytes.
+fn encode(out: &mut String, id: &str) {
+    for byte in id.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+}
+
+/// Opens the ids of one request, which must all lead to the same place.
+struct Opener<'a> {
+    seal: &'a dyn IdSeal,
+    workspace: uuid::Uuid,
+    pin: Option<PinnedTo>,
+}
+
+impl<'a> Opener<'a> {
+    fn of(seal: &'a dyn IdSeal, request: &Request) -> Self {
+        Self { seal, workspace: request.caller.tenant.workspace.id.0, pin: None }
+    }
+
+    /// The provider's own id.
+    fn open(&mut self, field: &str, id: &str) -> Result<String, Fault> {
+        let (kind, sealed) = kept::sealed_part(id).ok_or_else(unknown)?;
+        let opened = self.seal.open(sealed).and_then(|plain| BoundId::read(&plain)).ok_or_else(unknown)?;
+        if opened.workspace != self.workspace || kept::kind_of(&opened.native) != kind {
+            return Err(unknown());
+        }
+        match &self.pin {
+            Some(pin) if pin.at != opened.at => {
+                let why = format!("{} and {field} name objects that different providers keep", pin.field);
+                Err(Fault::new(FaultKind::BadBody, why).on(field))
+            }
+            Some(_) => Ok(opened.native),
+            None => {
+                self.pin = Some(PinnedTo { at: opened.at, field: field.to_owned() });
+                Ok(opened.native)
+            }
+        }
+    }
+}
+
+/// Where a request goes that names kept objects. One with a bound id goes to its provider only; what names none, or
+/// names one as a provider made it, goes to the first target where there are several.
+pub(crate) fn route(config: &Config, inline: bool, request: &mut Request) -> Result<ObjectRoute, Fault> {
+    if let Some(pin) = request.ask.pin.clone() {
+        let only = pinned(&pin.at, config, inline, request).ok_or_else(unknown)?;
+        return Ok(ObjectRoute { only: Some(only), binds: true });
+    }
+    let touches = kept::touches(&request.ask.method, request.ask.route.tail());
+    if touches == Touches::Nothing || !has_several(config, inline, request) {
+        return Ok(ObjectRoute::default());
+    }
+    let asks = touches == Touches::Asks || names_native(request);
+    Ok(ObjectRoute { only: config.leaves().next().filter(|_| asks).cloned(), binds: true })
+}
+
+/// Whether the targets of a config lead to more than one provider.
+fn has_several(config: &Config, inline: bool, request: &Request) -> bool {
+    let mut marks = config.leaves().filter_map(|leaf| mark_of(leaf, inline, request));
+    let first = marks.next();
+    marks.any(|mark| Some(mark) != first)
+}
+
+/// Whether the body names an object by the id that its provider gave it.
+fn names_native(request: &Request) -> bool {
+    let mut found = false;
+    let _ = kept::rewrite(&request.ask.content.bytes, |place, text| {
+        found |= place.field != "id" && kept::names_object(place) && !kept::kind_of(text).is_empty();
+        None
+    });
+    found
+}
+
+/// The target of the config that leads there; of a request that names its providers itself, the provider.
+fn pinned(at: &KeptAt, config: &Config, inline: bool, request: &mut Request) -> Option<Arc<Leaf>> {
+    let found = config.leaves().find(|leaf| mark_of(leaf, inline, request).as_ref() == Some(at));
+    if let Some(leaf) = found {
+        return Some(leaf.clone());
+    }
+    let KeptAt::Provider(id) = at else { return None };
+    let open = config.leaves().find(|leaf| matches!(leaf.provider, ProviderRef::FromRequest))?;
+    if request.is_held_to_config() {
+        return None;
+    }
+    let provider = request.caller.tenant.workspace.providers().find(|provider| provider.id.0 == *id)?;
+    request.ask.headers.virtual_key = Some(provider.slug.clone());
+    let leads = mark_of(open, inline, request).as_ref() == Some(at);
+    leads.then(|| open.clone())
+}
+
+fn mark_of(leaf: &Leaf, inline: bool, request: &Request) -> Option<KeptAt> {
+    let aim = target::resolve_place(leaf, inline, request).ok()?;
+    Some(mark(&aim, request))
+}
+
+/// What tells this target's objects from those of others.
+fn mark(aim: &Aim, request: &Request) -> KeptAt {
+    if let (Credential::Managed(_), Some(provider)) =
+        (&aim.credential, request.caller.tenant.workspace.provider(&aim.virtual_key))
+    {
+        return KeptAt::Provider(provider.id.0);
+    }
+    let mut hash = Sha256::new();
+    for part in [aim.adapter.info().slug, &aim.base.authority()] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.update(aim.origin.to_le_bytes());
+    let digest: [u8; 32] = hash.finalize().into();
+    KeptAt::Elsewhere(std::array::from_fn(|place| digest[place]))
+}
+
+/// Binds the ids in one target's answers.
+#[derive(Clone)]
+pub(crate) struct Binder {
+    seal: Arc<dyn IdSeal>,
+    workspace: uuid::Uuid,
+    at: KeptAt,
+    /// The answer is an object's own bytes.
+    is_content: bool,
+}
+
+impl Binder {
+    pub(crate) fn new(seal: &Arc<dyn IdSeal>, aim: &Aim, request: &Request) -> Arc<Self> {
+        let is_content = kept::is_content(request.ask.route.tail());
+        let (workspace, at) = (request.caller.tenant.workspace.id.0, mark(aim, request));
+        Arc::new(Self { seal: seal.clone(), workspace, at, is_content })
+    }
+
+    pub(crate) const fn reads(&self) -> bool {
+        !self.is_content
+    }
+
+    /// The same JSON with bound ids.
+    pub(crate) fn bound(&self, body: &Bytes) -> Bytes {
+        let rewritten = kept::rewrite(body, |place, text| {
+            kept::is_id_of_object(place, text).then(|| {
+                let id = BoundId { workspace: self.workspace, at: self.at, native: text.to_owned() };
+                format!("{}{}{}", kept::kind_of(text), kept::MARK, self.seal.seal(&id.plain()))
+            })
+        });
+        rewritten.map_or_else(|| body.clone(), Bytes::from)
+    }
+}
+
+impl fmt::Debug for Binder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Binder").field("at", &self.at).finish_non_exhaustive()
+    }
+}
