@@ -18,8 +18,8 @@ pub const LONGEST_BOUND: usize = 1024;
 
 /// What providers' ids begin with, by what they name. Ids that begin otherwise are bound without such a beginning.
 const KINDS: &[&str] = &[
-    "file-", "file_", "upload_", "part_", "batch_", "ftjob-", "ftckpt_", "vs_", "vsfb_", "resp_", "conv_", "cntr_", "asst_",
-    "thread_", "msg_", "run_", "step_", "rs_",
+    "file-", "file_", "upload_", "part_", "batch_", "ftjob-", "ftckpt_", "vs_", "vsfb_", "resp_", "conv_", "cntr_",
+    "asst_", "thread_", "msg_", "run_", "step_", "rs_",
 ];
 
 /// The fields of bodies that name a kept object, in questions and answers alike.

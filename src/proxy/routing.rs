@@ -159,7 +159,8 @@ pub(crate) async fn plan(
     };
     let sticks = gateway.sticks.clone();
     let guards = None;
-    let mut routing = Routing { plan, inline, config: name, saved, guards, binds, read, breakers, sticks, untold: None };
+    let mut routing =
+        Routing { plan, inline, config: name, saved, guards, binds, read, breakers, sticks, untold: None };
     routing.note(view.drawn(), None);
     routing.agree(request).await;
     Ok(routing)

@@ -14,8 +14,8 @@ use gateway_domain::egress::Trusted;
 use gateway_domain::id::OrgId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    BlobBounds, Changes, ConfigStore, Doorkeeper, IdSeal, Live as _, LogStore, NamedMetadata, Revision, Standings, Tokens,
-    Vault,
+    BlobBounds, Changes, ConfigStore, Doorkeeper, IdSeal, Live as _, LogStore, NamedMetadata, Revision, Standings,
+    Tokens, Vault,
 };
 use gateway_store::{
     Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, RowBlobs,

@@ -19,7 +19,9 @@ fn kept(name: &str, seen: &Seen) -> Vec<u8> {
         ("POST", "/files") => described,
         ("GET", "/files") => json!({ "object": "list", "data": [described], "first_id": file, "last_id": file }),
         ("GET", path) if path == format!("/files/{file}") => described,
-        ("DELETE", path) if path == format!("/files/{file}") => json!({ "id": file, "object": "file", "deleted": true }),
+        ("DELETE", path) if path == format!("/files/{file}") => {
+            json!({ "id": file, "object": "file", "deleted": true })
+        }
         ("GET", path) if path == format!("/files/{file}/content") => {
             return reply::whole(200, &[("content-type", "application/json")], format!("{{\"id\":\"{file}\"}}"));
         }
@@ -138,7 +140,8 @@ async fn an_id_that_was_changed_or_is_of_another_workspace_is_unknown() {
     admin.post("/admin/workspaces", &far).await.expect(200);
     let (_, stranger) = admin.workspace_key("stranger", json!({ "workspace_id": "far" })).await;
     let last = file.len() - 4;
-    let changed = format!("{}{}{}", &file[..last], if &file[last..=last] == "A" { "B" } else { "A" }, &file[last + 1..]);
+    let changed =
+        format!("{}{}{}", &file[..last], if &file[last..=last] == "A" { "B" } else { "A" }, &file[last + 1..]);
     let unlike = file.replacen("file-", "batch_", 1);
     let mut told = BTreeSet::new();
     for id in [&changed, &unlike, "file-gw1_AAAA", "file-gw1_AQ"] {
@@ -222,7 +225,8 @@ async fn a_bound_id_leads_to_its_provider_without_a_config() {
     let admin = gateway.admin();
     admin.provider("one", "openai", Some(&one.url())).await;
     admin.provider("other", "openai", Some(&other.url())).await;
-    let config = json!({ "strategy": { "mode": "loadbalance" }, "targets": [{ "provider": "@one" }, { "provider": "@other" }] });
+    let config =
+        json!({ "strategy": { "mode": "loadbalance" }, "targets": [{ "provider": "@one" }, { "provider": "@other" }] });
     let files = files(&gateway, &config).await;
     for (file, name) in files.iter().zip(["one", "other"]) {
         let found = gateway.get(&format!("/v1/files/{file}")).send().await.expect(200).json();
