@@ -5,6 +5,7 @@ mod admin_body;
 mod admin_port;
 mod admin_pulse;
 mod boot;
+mod exports;
 mod heartbeat;
 mod leftovers;
 mod log_upkeep;
@@ -38,12 +39,12 @@ use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, idle};
 use crate::usage_checkpoint::UsageCheckpoint;
-use crate::writer::{RecordPath, Records, WithOpinions, Writer};
+use crate::writer::{RecordPath, RecordQueues, WithOpinions, Writer};
 use boot::{AppPorts, Booted};
 use gateway_domain::Secret;
 use gateway_domain::counters::Counters;
 use gateway_domain::egress::{BaseUrl, Trusted};
-use gateway_domain::ports::{IdSeal, Outside};
+use gateway_domain::ports::{IdSeal, Outside, RecordIntake};
 use gateway_domain::record::mask;
 use gateway_domain::stranger::TurnedAway;
 use gateway_policies::Ledger;
@@ -86,7 +87,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
     let redis = redis::connect(&settings, &metrics, &parts, &control)?;
     let limits = redis::limits(redis.clone(), ledger.clone(), peers.clone(), (&settings, &metrics), &control)?;
-    let Recording { records, writer, accounts, door, rows } =
+    let Recording { queues, writer, accounts, door, rows } =
         start_writer(&settings, &booted, (&metrics, &parts), (&control, otlp.clone()), (&ledger, &limits))?;
     limits.open();
     let budget = Budget::new(settings.max_buffered_bytes.0, settings.max_body.0);
@@ -98,19 +99,17 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     }
     let calling = Calling::new(&settings, &booted, &metrics, &control)?;
     let issuers = follow_issuers(&control, &booted, &calling.dialer);
-    let ports = AppPorts { tokens: issuers.clone(), standings: accounts.clone(), door: door.clone() };
+    let own_records = Some(Arc::new(queues.own) as Arc<dyn RecordIntake>);
+    let ports = AppPorts { tokens: issuers.clone(), standings: accounts.clone(), door: door.clone(), own_records };
     let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, &limits);
     let app = gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
         boot::tell_of_remains(&booted, &settings);
     }
-    if settings.role != Role::Proxy {
-        upkeep::start(control.handle(), app.clone(), booted.database.clone(), booted.leftovers(&metrics)?);
-    }
+    look_after(&control, &app, &booted, &settings, &metrics)?;
     strangers::keep_rows(control.handle(), app.clone(), rows);
     usage_checkpoint::start(&accounts, &app, &booted, &settings, control.handle())?;
-    LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, &settings).start(control.handle());
     let router = gateway_admin::router(app);
     let stop_admin = start_admin(&settings, &booted, descriptors, &control, &router)?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
@@ -132,7 +131,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         issuers,
         calls: calling.parts(limits.clone(), shield.clone(), cache, delivery),
         budget,
-        records,
+        records: queues.records,
         sticks: sticks.clone(),
         inline,
         breakers: process.breaker_states().clone(),
@@ -148,6 +147,22 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let ports = (stop_admin, listening.clone());
     let drain = Drain::new(flight, process, (writer, otlp, limits, last), ports, presence, &settings);
     proxy_port::serve(gateway, &settings, (listening, seats), drain)
+}
+
+/// Starts what nobody asks for, and what admins asked for and others do.
+fn look_after(
+    control: &Runtime,
+    app: &gateway_admin::App,
+    booted: &Booted,
+    settings: &Settings,
+    metrics: &Metrics,
+) -> Result<(), String> {
+    if settings.role != Role::Proxy {
+        upkeep::start(control.handle(), app.clone(), booted.database.clone(), booted.leftovers(metrics)?);
+        exports::start(control.handle(), app.clone());
+    }
+    LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, settings).start(control.handle());
+    Ok(())
 }
 
 fn mcp_state(settings: &Settings, booted: &Booted, process: &Arc<Process>) -> Result<McpState, String> {
@@ -291,7 +306,7 @@ fn watch(metrics: &Metrics, dns: &Dns, inline: &Arc<InlineConfigs>) -> Result<()
 
 /// What records what is done, and who was not let in.
 struct Recording {
-    records: Records,
+    queues: RecordQueues,
     writer: Writer,
     accounts: Arc<UsageCheckpoint>,
     door: Arc<Strangers>,
@@ -325,9 +340,10 @@ fn start_writer(
         strangers: strangers.lines,
         off: settings.log_store_url.as_deref() == Some("off:"),
         otlp,
+        told: (log_headers(settings), settings.log_bodies),
     };
-    let (records, writer) = Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))?;
-    Ok(Recording { records, writer, accounts, door, rows: strangers.rows })
+    let (queues, writer) = Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))?;
+    Ok(Recording { queues, writer, accounts, door, rows: strangers.rows })
 }
 
 fn outbound(booted: &Booted) -> Result<Outbound, String> {
@@ -414,11 +430,12 @@ fn proxy_settings(settings: &Settings, booted: &Booted) -> Result<ProxySettings,
         max_connections: settings.max_connections,
         log_bodies: settings.log_bodies,
         traced: settings.otlp_endpoint.is_some().then_some(settings.otlp_sample),
-        log_headers: mask::Rules {
-            hashed: names(&settings.log_headers_hashed),
-            shown: names(&settings.log_headers_shown),
-        },
+        log_headers: log_headers(settings),
     })
+}
+
+fn log_headers(settings: &Settings) -> mask::Rules {
+    mask::Rules { hashed: names(&settings.log_headers_hashed), shown: names(&settings.log_headers_shown) }
 }
 
 /// `gateway check`: everything that start-up does short of listening.

@@ -333,6 +333,8 @@ settings! {
     log_retention_days: [Option<u64>] as u64 = 90, "GATEWAY_LOG_RETENTION_DAYS" in "Records";
     /// Days that records are kept for analytics. 0 is for ever
     metrics_retention_days: [Option<u64>] as u64 = 365, "GATEWAY_METRICS_RETENTION_DAYS" in "Records";
+    /// Records of one export; the newest, where more match
+    export_max_rows: [Option<u64>] as u64 = 10_000_000, "GATEWAY_EXPORT_MAX_ROWS" in "Records";
     /// Bytes of records on disk that wait for the log store; beyond it the oldest are dropped and counted
     journal_max: [Option<Size>] as Size = Size::mib(1024), "GATEWAY_JOURNAL_MAX" in "Records";
 

@@ -4,20 +4,24 @@
 
 mod access;
 mod opinions;
+mod own;
 mod shipping;
 mod standing;
 
 pub(crate) use opinions::WithOpinions;
+pub(crate) use own::OwnRecords;
 
 use crate::health::{Degraded, HealthComponents};
 use crate::metrics::{Loss, Metrics};
 use crate::otlp::Otlp;
+use crate::units::LogBodies;
 use gateway_domain::NanoUsd;
 use gateway_domain::ports::{Ledger, RecordAppend};
 use gateway_domain::price::{PriceBook, PriceQuery, price};
-use gateway_domain::record::{CacheStatus, LogRecord, Position};
+use gateway_domain::record::{CacheStatus, LogRecord, Position, mask};
 use gateway_domain::stranger::TurnedAway;
 use gateway_store::journal::{Journal, Shipper};
+use own::OwnBatch;
 use shipping::Shipping;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,6 +74,14 @@ pub(crate) struct RecordPath {
     /// No record leaves the hot path: only to measure what the way behind it costs.
     pub(crate) off: bool,
     pub(crate) otlp: Option<Otlp>,
+    /// What of the messages of calls that clients tell of is kept, and how.
+    pub(crate) told: (mask::Rules, LogBodies),
+}
+
+/// Where records come in.
+pub(crate) struct RecordQueues {
+    pub(crate) records: Records,
+    pub(crate) own: OwnRecords,
 }
 
 /// The two threads.
@@ -83,6 +95,7 @@ pub(crate) struct Writer {
 
 struct Work {
     queue: Receiver<Box<LogRecord>>,
+    own: Receiver<OwnBatch>,
     strangers: Option<Receiver<TurnedAway>>,
     journal: Journal,
     ledger: Option<Arc<dyn Ledger>>,
@@ -99,10 +112,23 @@ struct Work {
 }
 
 impl Writer {
-    pub(crate) fn start(way: RecordPath) -> std::io::Result<(Records, Self)> {
-        let RecordPath { journal, shipper, store, ledger, runtime, metrics, parts, access_log, strangers, off, otlp } =
-            way;
+    pub(crate) fn start(way: RecordPath) -> std::io::Result<(RecordQueues, Self)> {
+        let RecordPath {
+            journal,
+            shipper,
+            store,
+            ledger,
+            runtime,
+            metrics,
+            parts,
+            access_log,
+            strangers,
+            off,
+            otlp,
+            told: (rules, log_bodies),
+        } = way;
         let (tx, rx) = channel(QUEUE);
+        let (own, told) = OwnRecords::new(rules, log_bodies);
         let (deadline, ends) = watch::channel(None);
         metrics.watch_journal(journal.gauge());
         let queue = tx.downgrade();
@@ -117,6 +143,7 @@ impl Writer {
         let stopping = Arc::new(AtomicBool::new(false));
         let work = Work {
             queue: rx,
+            own: told,
             strangers,
             journal,
             ledger,
@@ -130,7 +157,7 @@ impl Writer {
         };
         let writing = std::thread::Builder::new().name("record-writer".into()).spawn(move || work.run())?;
         let writer = Self { stopping, deadline, writing: Some(writing), shipping: Some(shipping) };
-        Ok((Records { queue: tx, metrics, off }, writer))
+        Ok((RecordQueues { records: Records { queue: tx, metrics, off }, own }, writer))
     }
 
     /// Empties the queue into the journal, and gives the store so long to take what is there: the rest is the next
@@ -169,6 +196,12 @@ impl Work {
                 self.write(&mut batch);
                 batch.clear();
             }
+            while let Ok(mut told) = self.own.try_recv() {
+                prepare(&mut told.records);
+                let kept = self.keep(&told.records);
+                // Who asked may be gone; the records stay.
+                let _ = told.done.send(kept == told.records.len());
+            }
             if let Some(strangers) = &mut self.strangers {
                 access::write_turned_away(strangers);
             }
@@ -187,13 +220,7 @@ impl Work {
     }
 
     fn write(&mut self, batch: &mut [LogRecord]) {
-        for record in batch.iter_mut() {
-            record.cost = cost(record);
-            record.saved = saved(record);
-            if let Some(bodies) = &mut record.bodies {
-                bodies.settle();
-            }
-        }
+        prepare(batch);
         self.metrics.book(batch);
         if let Some(otlp) = &self.otlp {
             otlp.offer(batch);
@@ -201,13 +228,17 @@ impl Work {
         if self.access_log {
             access::write(batch);
         }
+        let shed = batch.len() - self.keep(batch);
+        self.metrics.drop_records(Loss::Disk, shed as u64);
+    }
+
+    /// Into the journal; how many it took.
+    fn keep(&mut self, batch: &[LogRecord]) -> usize {
         let appended = self.journal.append(batch, &mut self.after);
         if let Some(ledger) = &self.ledger {
             ledger.settle(batch, &self.after);
         }
         self.shipping.unpark();
-        let shed = batch.len() - appended.kept;
-        self.metrics.drop_records(Loss::Disk, shed as u64);
         let was_shedding = self.shedding.get().is_some();
         match appended.refused {
             Some(e) if !was_shedding => {
@@ -220,6 +251,7 @@ impl Work {
             }
             _ => {}
         }
+        appended.kept
     }
 
     fn look_after_journal(&mut self, stopping: bool) {
@@ -229,6 +261,17 @@ impl Work {
         }
         self.journal.hold(self.ledger.as_ref().and_then(|ledger| ledger.needs()));
         self.metrics.drop_records(Loss::Journal, self.journal.lost());
+    }
+}
+
+/// Gives records what is known only now: their price, and what is kept of messages in one piece.
+fn prepare(batch: &mut [LogRecord]) {
+    for record in batch.iter_mut() {
+        record.cost = cost(record);
+        record.saved = saved(record);
+        if let Some(bodies) = &mut record.bodies {
+            bodies.settle();
+        }
     }
 }
 

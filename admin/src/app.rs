@@ -6,8 +6,8 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    ConfigStore, Directory, Doorkeeper, Feedbacks, GuardrailTrials, History, Live, NodeRegistry, Outside, RecordQuery,
-    RecordSums, Repricing, Standings, Tokens, Vault,
+    Blobs, ConfigStore, Directory, Doorkeeper, Exports, Feedbacks, GuardrailTrials, History, Jobs, Live, NodeRegistry, Outside, RecordClaims,
+    RecordIntake, RecordQuery, RecordSums, Repricing, Standings, Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
@@ -128,6 +128,15 @@ pub struct App {
     pub sums: Arc<dyn RecordSums>,
     pub feedbacks: Arc<dyn Feedbacks>,
     pub repricing: Arc<dyn Repricing>,
+    /// Takes records of calls that went another way; `None`: nothing here does.
+    pub own_records: Option<Arc<dyn RecordIntake>>,
+    /// By which a record that is sent again is known.
+    pub claims: Arc<dyn RecordClaims>,
+    pub exports: Arc<dyn Exports>,
+    pub jobs: Arc<dyn Jobs>,
+    pub blobs: Arc<dyn Blobs>,
+    /// Records of one export.
+    pub export_max_rows: u64,
     pub roster: Arc<dyn NodeRegistry>,
     /// Older request logs are not shown. 0 shows all.
     pub log_retention_days: u64,

@@ -1,8 +1,8 @@
 //! What clients think of calls, by the trace that an answer told. Kept while the client waits; shown by analytics.
 
-use crate::input::Body;
-use crate::problem::{Problem, bad, limited, missing, unreadable};
+use crate::problem::{Problem, bad, limited, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::several::{OneGiven, one_or_several};
 use gateway_domain::feedback::{FeedbackQuery, MOST_OF_TRACE, Opinion, TraceFeedback, VALUES};
 use gateway_domain::metadata;
 use gateway_domain::ports::{FeedbackKept, FeedbackPlace};
@@ -82,7 +82,7 @@ fn place(call: &Call) -> Result<FeedbackPlace, Problem> {
 async fn tell(call: Call) -> Result<Reply, Problem> {
     let place = place(&call)?;
     let mut told = Vec::new();
-    for GivenFeedback { given, under } in all_given(&call)? {
+    for OneGiven { given, under } in one_or_several::<NewFeedback>(&call, MOST_AT_ONCE)? {
         if given.trace_id.is_empty() || given.trace_id.len() > LONGEST_TRACE {
             return Err(bad(format_args!("{under}trace_id"), format_args!("must be of 1..{LONGEST_TRACE} bytes")));
         }
@@ -109,29 +109,6 @@ async fn tell(call: Call) -> Result<Reply, Problem> {
         }
     }
     Ok(saved(&ids))
-}
-
-/// One piece, and where it stands in the body.
-struct GivenFeedback {
-    given: NewFeedback,
-    under: String,
-}
-
-/// One object or, as some clients send it, several in a list.
-fn all_given(call: &Call) -> Result<Vec<GivenFeedback>, Problem> {
-    let Ok(Value::Array(items)) = serde_json::from_slice(&call.bytes) else {
-        return Ok(vec![GivenFeedback { given: call.body()?.read()?, under: String::new() }]);
-    };
-    if items.is_empty() || items.len() > MOST_AT_ONCE {
-        return Err(unreadable(format!("the list must hold at least one and at most {MOST_AT_ONCE} objects")));
-    }
-    let read = |(at, item): (usize, Value)| {
-        let under = format!("[{at}].");
-        let body = Body::parse(item.to_string().as_bytes())?.aligned(&call.route.known_names(), &call.vars)?;
-        let given = body.read_under(&under)?;
-        Ok(GivenFeedback { given, under })
-    };
-    items.into_iter().enumerate().map(read).collect()
 }
 
 /// Of the call that the feedback is about, as far as it is known already.

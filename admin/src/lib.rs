@@ -23,12 +23,14 @@ mod resource;
 mod route;
 mod router;
 mod schema;
+mod several;
 mod turned_away;
 mod upkeep;
 
 pub use actor::Actor;
 pub use app::{App, ClientAddr, Counting, Part, Quotas, Setting, Status, system_random};
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
+pub use logs::{EXPORT_LEASE, run_export};
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};
 pub use turned_away::tell_of_turned_away;

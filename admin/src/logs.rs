@@ -1,7 +1,12 @@
-//! Request logs as admins read them: the list with its filters, and one record. Read only.
+//! Request logs as admins read them: the list with its filters, and one record; and those that clients tell of
+//! themselves.
 
+mod exports;
 pub(crate) mod filter;
+mod own;
 mod view;
+
+pub use exports::{EXPORT_LEASE, run_export};
 
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
@@ -19,12 +24,17 @@ pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("logs.list")];
     const READ: &[Scope] =
         &[Scope::named("logs.view"), Scope::named("logs.read"), Scope::named("logs.write"), Scope::COMPLETIONS_WRITE];
-    vec![
+    const WRITE: &[Scope] = &[Scope::named("logs.write")];
+    let logs = vec![
+        authed(Method::POST, "/logs", WRITE, "Tell of calls that went another way", own::insert)
+            .takes::<own::OwnCall>()
+            .asks(HERE),
         authed(Method::GET, "/logs", LIST, "List request logs, newest first", list)
             .asks(filter::KNOWN)
             .not_yet(filter::LATER),
         authed(Method::GET, "/logs/{id}", READ, "Show one request log", get).asks(HERE),
-    ]
+    ];
+    logs.into_iter().chain(exports::routes()).collect()
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {

@@ -128,12 +128,13 @@ fn responses(route: &Route) -> Value {
         return json!({"200": {"description": "As the summary says"}, "503": {"description": "Not now"}});
     }
     let schema = answers::of(route.method.as_str(), route.path).cloned().unwrap_or_else(|| json!({"type": "object"}));
-    let mut all = json!({"200": {"description": "Done", "content": {"application/json": {"schema": schema}}}});
+    let kind = if schema["format"] == "binary" { "application/octet-stream" } else { "application/json" };
+    let mut all = json!({"200": {"description": "Done", "content": {kind: {"schema": schema}}}});
     let guarded = !matches!(route.gate, Gate::Guest(_));
     for (status, description, told) in [
         ("400", "A field breaks a rule, which the message names", true),
         ("401", "No valid key", guarded),
-        ("403", "The key may not do this", guarded),
+        ("403", "The key, or the link, may not do this", true),
         ("404", "Does not exist, or not here", true),
         ("409", "Taken already, or still in use", true),
         ("413", "The body is too long", true),

@@ -4,9 +4,10 @@
 
 use crate::actor::Actor;
 use crate::app::App;
-use crate::input::{Body, KnownNames, Query, Variable};
+use crate::input::{Body as JsonBody, KnownNames, Query, Variable};
 use crate::problem::Problem;
 use crate::schema::schema;
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use gateway_domain::ports::Revision;
@@ -196,8 +197,8 @@ impl Call {
         variable(&self.vars, name)
     }
 
-    pub(crate) fn body(&self) -> Result<Body, Problem> {
-        Body::parse(&self.bytes)?.aligned(&self.route.known_names(), &self.vars)
+    pub(crate) fn body(&self) -> Result<JsonBody, Problem> {
+        JsonBody::parse(&self.bytes)?.aligned(&self.route.known_names(), &self.vars)
     }
 
     /// What the client calls this server, for links.
@@ -222,6 +223,15 @@ pub(crate) struct Reply {
 enum Content {
     Json(Value),
     Text(&'static str, Cow<'static, str>),
+    File(FileReply),
+}
+
+/// Bytes that are fetched to be kept.
+#[derive(Debug)]
+struct FileReply {
+    content_type: &'static str,
+    name: String,
+    body: Body,
 }
 
 impl Reply {
@@ -231,6 +241,11 @@ impl Reply {
 
     pub(crate) fn text(content_type: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
         Self { status: StatusCode::OK, content: Content::Text(content_type, text.into()), revision: None }
+    }
+
+    /// `name` holds nothing that would have to be written otherwise in a header.
+    pub(crate) const fn file(content_type: &'static str, name: String, body: Body) -> Self {
+        Self { status: StatusCode::OK, content: Content::File(FileReply { content_type, name, body }), revision: None }
     }
 
     pub(crate) const fn with_status(mut self, status: StatusCode) -> Self {
@@ -248,6 +263,11 @@ impl Reply {
         let mut answer = match self.content {
             Content::Json(value) => (self.status, axum::Json(value)).into_response(),
             Content::Text(kind, text) => (self.status, [(header::CONTENT_TYPE, kind)], text).into_response(),
+            Content::File(FileReply { content_type, name, body }) => {
+                let named = format!("attachment; filename=\"{name}\"");
+                let headers = [(header::CONTENT_TYPE, content_type.to_owned()), (header::CONTENT_DISPOSITION, named)];
+                (self.status, headers, body).into_response()
+            }
         };
         if let Some(revision) = self.revision {
             answer.headers_mut().insert(HeaderName::from_static("x-config-revision"), HeaderValue::from(revision));

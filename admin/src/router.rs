@@ -202,11 +202,15 @@ async fn answer(
         let (app, method, uri, headers) = (app.clone(), parts.method, parts.uri, parts.headers);
         run(Call { app, route, actor, now, method, uri, vars, query, bytes, client, request_id, headers }).await
     };
-    let done = done.await;
-    if let (Err(problem), Some(attempt)) = (&done, attempt) {
-        attempt.refused(problem, refusals).await;
+    match done.await {
+        Err(problem) => {
+            if let Some(attempt) = attempt {
+                attempt.refused(&problem, refusals).await;
+            }
+            Err(problem)
+        }
+        done => done,
     }
-    done
 }
 
 async fn visit(app: Arc<App>, route: &Route, request: Request, request_id: Uuid) -> Result<Visit, Problem> {

@@ -5,6 +5,7 @@ mod alerts;
 mod prices;
 
 pub use alerts::{Alert, alert};
+pub(crate) use prices::own_card;
 pub use prices::reprice;
 
 use crate::app::App;

@@ -8,6 +8,7 @@ pub mod cloud;
 pub mod config;
 pub mod counters;
 pub mod egress;
+pub mod export;
 pub mod fault;
 pub mod feedback;
 pub mod form;

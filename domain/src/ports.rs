@@ -5,8 +5,10 @@ mod assignments;
 mod blobs;
 mod config;
 mod doorkeeper;
+mod exports;
 mod feedbacks;
 mod id_seal;
+mod intake;
 mod jobs;
 mod nodes;
 mod outside;
@@ -22,8 +24,10 @@ pub use config::{
     Batch, Changes, ConfigStore, Decide, Directory, History, Live, Rejection, ResourceQuery, Revision, WriteError,
 };
 pub use doorkeeper::Doorkeeper;
+pub use exports::{ExportPlace, Exports};
 pub use feedbacks::{FeedbackKept, FeedbackPlace, Feedbacks};
 pub use id_seal::IdSeal;
+pub use intake::{RecordClaims, RecordIntake, ToldUsage};
 pub use jobs::{
     Enqueued, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob,
 };

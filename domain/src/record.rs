@@ -1,9 +1,11 @@
 //! What is kept of a call: one [`LogRecord`] per target tried (plain retries merged), sharing the trace id.
 //! Plain fields, filled on the way and moved out at the end.
 
+mod blank;
 mod bodies;
 mod cursor;
 pub mod mask;
+pub mod own;
 mod trace;
 
 pub use bodies::{Bodies, Body, Held, Message};
@@ -244,12 +246,16 @@ pub struct Costed {
     pub cost: NanoUsd,
 }
 
-/// Filters of `GET /v1/logs`; absent means any. Newest first.
-#[derive(Clone, Debug, Default)]
+/// Filters of `GET /v1/logs`; absent means any. Newest first. What is kept of it for later are the filters, without range
+/// and page.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LogQuery {
     pub org: Option<OrgId>,
     pub workspaces: Vec<WorkspaceId>,
+    #[serde(skip)]
     pub from: Option<Timestamp>,
+    #[serde(skip)]
     pub to: Option<Timestamp>,
     pub trace_id: Option<String>,
     pub statuses: Vec<u16>,
@@ -270,12 +276,16 @@ pub struct LogQuery {
     /// Each pair must stand in the record's metadata.
     pub metadata: Vec<(String, String)>,
     /// Zero-based page and its size, at most 1,000.
+    #[serde(skip)]
     pub page: u64,
+    #[serde(skip)]
     pub page_size: u64,
     /// Those behind this place, of which there are as many pages as one likes: none is counted, and `page` is of no
     /// account.
+    #[serde(skip)]
     pub cursor: Option<LogCursor>,
     /// Of what clients decide the length of in the records of a page: a page that has more is not read.
+    #[serde(skip)]
     pub most_bytes: Option<u64>,
 }
 

@@ -115,6 +115,13 @@ pub(crate) fn response(call: &Call<'_>, body: &Bytes) -> Reply {
     Reply { body: body.clone(), usage: meter.usage(), model: meter.model }
 }
 
+/// What an answer of whatever kind says of its usage and its model, as far as money is concerned.
+pub fn overheard(dialect: Dialect, body: &[u8]) -> (Option<Usage>, Option<String>) {
+    let mut meter = Meter::new(dialect);
+    meter.read(body);
+    (meter.usage(), meter.model)
+}
+
 fn failure(status: u16, body: &Bytes) -> Failure {
     let said = ProviderError::read(body).unwrap_or_else(|| ProviderError::new(String::from_utf8_lossy(body)));
     said.verbatim(status, body.clone())

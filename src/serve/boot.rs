@@ -14,8 +14,8 @@ use gateway_domain::egress::Trusted;
 use gateway_domain::id::OrgId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    BlobBounds, Changes, ConfigStore, Doorkeeper, IdSeal, Live as _, LogStore, NamedMetadata, Revision, Standings,
-    Tokens, Vault,
+    BlobBounds, Blobs, Changes, ConfigStore, Doorkeeper, IdSeal, Live as _, LogStore, NamedMetadata, RecordIntake,
+    Revision, Standings, Tokens, Vault,
 };
 use gateway_store::{
     Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, RowBlobs,
@@ -49,10 +49,14 @@ pub(crate) struct Booted {
 }
 
 impl Booted {
-    /// Jobs and blobs, where they lie by default: as rows beside the configuration.
+    /// Where blobs lie by default: as rows beside the configuration.
+    fn blobs(&self) -> Arc<dyn Blobs> {
+        Arc::new(RowBlobs::new(self.database.clone(), self.vault.clone(), BlobBounds::default()))
+    }
+
+    /// Jobs and blobs.
     pub(super) fn leftovers(&self, metrics: &Metrics) -> Result<Leftovers, String> {
-        let blobs = RowBlobs::new(self.database.clone(), self.vault.clone(), BlobBounds::default());
-        let leftovers = Leftovers::new(Arc::new(self.database.clone()), Arc::new(blobs), metrics);
+        let leftovers = Leftovers::new(Arc::new(self.database.clone()), self.blobs(), metrics);
         leftovers.map_err(|e| format!("metrics cannot be set up: {e}"))
     }
 }
@@ -183,10 +187,12 @@ pub(crate) struct AppPorts {
     pub(crate) tokens: Arc<dyn Tokens>,
     pub(crate) standings: Arc<dyn Standings>,
     pub(crate) door: Arc<dyn Doorkeeper>,
+    /// Where records of clients go; a process that writes none has none.
+    pub(crate) own_records: Option<Arc<dyn RecordIntake>>,
 }
 
 pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, settings: &Settings) -> App {
-    let AppPorts { tokens, standings, door } = ports;
+    let AppPorts { tokens, standings, door, own_records } = ports;
     let status: Arc<dyn Status> = process;
     App {
         store: booted.store.clone(),
@@ -196,6 +202,12 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         sums: booted.logs.clone(),
         feedbacks: Arc::new(booted.database.clone()),
         repricing: booted.logs.clone(),
+        own_records,
+        claims: Arc::new(booted.database.clone()),
+        exports: Arc::new(booted.database.clone()),
+        jobs: Arc::new(booted.database.clone()),
+        blobs: booted.blobs(),
+        export_max_rows: settings.export_max_rows,
         roster: Arc::new(booted.database.clone()),
         log_retention_days: settings.log_retention_days,
         hears_alerts: settings.alert_webhook.is_some(),
@@ -295,7 +307,7 @@ pub(crate) async fn new_admin_key(settings: &Settings) -> Result<String, String>
     let nothing = Arc::new(UsageCheckpoint::detached(booted.database.clone()));
     let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
     let (unheard, _) = Strangers::new(&metrics, false).map_err(|e| e.to_string())?;
-    let ports = AppPorts { tokens: Arc::new(Issuers::detached()), standings: nothing, door: unheard };
+    let ports = AppPorts { tokens: Arc::new(Issuers::detached()), standings: nothing, door: unheard, own_records: None };
     let app = app(&booted, nobody, ports, settings);
     let key = gateway_admin::new_admin_key(&app).await.map_err(|e| e.to_string())?;
     Ok(key.expose().clone())

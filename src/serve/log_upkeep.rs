@@ -4,7 +4,7 @@
 use crate::clock;
 use crate::settings::Settings;
 use gateway_domain::Timestamp;
-use gateway_domain::ports::{Feedbacks, LogStore};
+use gateway_domain::ports::{Feedbacks, LogStore, RecordClaims};
 use gateway_store::{Database, DatabaseUrl, Options};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,10 +15,13 @@ const ROUND: Duration = Duration::from_secs(3600);
 /// After a store that was away.
 const SOON: Duration = Duration::from_secs(30);
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
+/// For so long a record that a client sends again is the same.
+const CLAIMS_MICROS: i64 = 7 * DAY_MICROS;
 
 pub(super) struct LogUpkeep {
     pub(super) logs: Arc<dyn LogStore>,
     pub(super) feedbacks: Arc<dyn Feedbacks>,
+    pub(super) claims: Arc<dyn RecordClaims>,
     /// Where the old table may hold records.
     pub(super) old: Old,
     /// Days; 0 is for ever.
@@ -35,10 +38,11 @@ pub(super) enum Old {
 impl LogUpkeep {
     pub(super) fn new(logs: Arc<dyn LogStore>, database: &Database, is_sqlite: bool, settings: &Settings) -> Self {
         let old = if is_sqlite { Old::File(settings.data_dir.join("logs.db")) } else { Old::Table(database.clone()) };
-        let feedbacks = Arc::new(database.clone());
+        let (feedbacks, claims) = (Arc::new(database.clone()), Arc::new(database.clone()));
         Self {
             logs,
             feedbacks,
+            claims,
             old,
             keep_bodies: settings.log_retention_days,
             keep_records: settings.metrics_retention_days,
@@ -71,6 +75,8 @@ impl LogUpkeep {
             tracing::info!(days = dropped, "records that were kept long enough are dropped");
         }
         while self.feedbacks.forget_feedback(before(self.keep_records)).await.map_err(|e| e.to_string())? > 0 {}
+        let claims = now.plus_micros(-CLAIMS_MICROS);
+        while self.claims.forget_claims(claims).await.map_err(|e| e.to_string())? > 0 {}
         // An hour later no node writes to a day any more that began before this version came.
         let made_up = self.logs.make_up(now.plus_micros(-3_600_000_000)).await.map_err(|e| e.to_string())?;
         if made_up > 0 {

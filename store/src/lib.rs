@@ -4,10 +4,12 @@
 mod assignments;
 mod audit;
 mod blobs;
+mod claims;
 mod configs;
 mod counters;
 mod database;
 mod directory;
+mod exports;
 mod feedback;
 mod filter;
 mod id_seal;

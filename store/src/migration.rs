@@ -20,6 +20,8 @@ const STEPS: &[(&str, &str)] = &[
     ("job", include_str!("../migrations/0008_job.sql")),
     ("blob", include_str!("../migrations/0009_blob.sql")),
     ("feedback", include_str!("../migrations/0010_feedback.sql")),
+    ("record_claim", include_str!("../migrations/0011_record_claim.sql")),
+    ("log_export", include_str!("../migrations/0012_log_export.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

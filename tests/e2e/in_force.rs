@@ -273,6 +273,19 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "logs",
+        &[
+            ("request", "own_logs::what_was_answered_is_kept_though_the_gateway_dies_and_is_kept_once"),
+            ("response", "own_logs::what_was_answered_is_kept_though_the_gateway_dies_and_is_kept_once"),
+            ("metadata", "own_logs::what_was_answered_is_kept_though_the_gateway_dies_and_is_kept_once"),
+            ("workspace_id", MEANS),
+            ("filters", "exports::a_kill_costs_an_export_nothing"),
+            ("requested_data", "exports::a_kill_costs_an_export_nothing"),
+            ("description", SHOWN),
+            ("format", MEANS),
+        ],
+    ),
+    (
         "feedback",
         &[
             ("trace_id", "analytics::clients_say_what_calls_are_worth"),

@@ -57,6 +57,8 @@ mod dialects;
 #[cfg(test)]
 mod exact;
 #[cfg(test)]
+mod exports;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod first_request;
@@ -116,6 +118,8 @@ mod open_connections;
 mod otlp;
 #[cfg(test)]
 mod outside_checks;
+#[cfg(test)]
+mod own_logs;
 #[cfg(test)]
 mod params;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::{KnownNames, Variable, is_nul, names};
 use crate::problem::{Problem, bad, unreadable};
 use axum::extract::Query as Pairs;
 use http::Uri;
+use serde_json::{Map, Value};
 use std::str::FromStr;
 
 const DEFAULT_PAGE_SIZE: u64 = 100;
@@ -66,6 +67,28 @@ impl Query {
         Ok(Self(pairs))
     }
 
+    /// Filters as an object of a body holds them: texts, numbers, lists, objects.
+    pub(crate) fn of_filters(
+        given: &Map<String, Value>,
+        known: &'static [&'static str],
+        later: &'static [&'static str],
+    ) -> Result<Self, Problem> {
+        let mut pairs: Vec<(String, String)> = Vec::with_capacity(given.len());
+        for (name, value) in given {
+            let Some(text) = written(value) else { return Err(bad(names::shown(name), "must be a text or a number")) };
+            if text.is_empty() {
+                continue;
+            }
+            match names::known(name, known.iter().copied()) {
+                Some(known) if pairs.iter().any(|(seen, _)| seen == known) => return Err(bad(known, names::TWICE)),
+                Some(known) => pairs.push((known.to_owned(), text)),
+                None if later.contains(&name.as_str()) => return Err(bad(name, "is not available in this version")),
+                None => return Err(bad(names::shown(name), "is not a known filter")),
+            }
+        }
+        Ok(Self(pairs))
+    }
+
     /// An empty value is as good as none.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
@@ -102,5 +125,21 @@ impl Query {
             return Err(bad(size, format_args!("must be at most {most}")));
         }
         Ok(Paging { page: at, size: length })
+    }
+}
+
+/// As it would stand in a query string; empty for what says nothing.
+fn written(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => Some(String::new()),
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(items) => {
+            let plain = |item: &Value| (item.is_string() || item.is_number()).then(|| written(item)).flatten();
+            Some(items.iter().map(plain).collect::<Option<Vec<String>>>()?.join(","))
+        }
+        Value::Object(fields) if fields.is_empty() => Some(String::new()),
+        Value::Object(_) => Some(value.to_string()),
+        Value::Bool(_) => None,
     }
 }

@@ -36,6 +36,29 @@ pub(super) static KNOWN: &[&str] = &[
     "page_size",
     "current_page",
 ];
+/// Those of the list that say which logs, not which page of them.
+pub(super) static OF_EXPORTS: &[&str] = &[
+    "workspace_slug",
+    "time_of_generation_min",
+    "time_of_generation_max",
+    "total_units_min",
+    "total_units_max",
+    "cost_min",
+    "cost_max",
+    "ai_model",
+    "ai_org",
+    "ai_org_model",
+    "status_code",
+    "metadata",
+    "virtual_keys",
+    "trace_id",
+    "configs",
+    "api_key_ids",
+    "prompt_token_min",
+    "prompt_token_max",
+    "completion_token_min",
+    "completion_token_max",
+];
 pub(super) static LATER: &[&str] = &["weighted_feedback_min", "weighted_feedback_max", "prompt_slug", "span_id"];
 
 const ANY: &str = "must be comma-separated names";
@@ -48,10 +71,10 @@ const MOST_WORKSPACES: usize = 100;
 pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
     let q = &call.query;
     let (paging, cursor) = (q.paging()?, cursor(q)?);
-    let (from, to) = (time(q, "time_of_generation_min")?, time(q, "time_of_generation_max")?);
+    let LogRange { from, to } = range(call, q)?;
     let page = |query| LogQuery {
-        from: from.max(shown_since(call)),
-        to: to.map(end_of_millisecond),
+        from,
+        to,
         page: paging.page,
         page_size: paging.size,
         cursor,
@@ -60,12 +83,27 @@ pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
     Ok(read_filters(call)?.map(page))
 }
 
+pub(super) struct LogRange {
+    pub(super) from: Option<Timestamp>,
+    pub(super) to: Option<Timestamp>,
+}
+
+/// As far back as logs are shown.
+pub(super) fn range(call: &Call, q: &Query) -> Result<LogRange, Problem> {
+    let (from, to) = (time(q, "time_of_generation_min")?, time(q, "time_of_generation_max")?);
+    Ok(LogRange { from: from.max(shown_since(call)), to: to.map(end_of_millisecond) })
+}
+
 /// What records have to be like, whenever they were made. `None` as for [`read`].
 pub(crate) fn read_filters(call: &Call) -> Result<Option<LogQuery>, Problem> {
-    let q = &call.query;
+    read_from(call, &call.query, workspaces(call)?)
+}
+
+/// The filters of a query, within these workspaces.
+pub(super) fn read_from(call: &Call, q: &Query, workspaces: Vec<WorkspaceId>) -> Result<Option<LogQuery>, Problem> {
     let mut query = LogQuery {
         org: Some(call.actor.org),
-        workspaces: workspaces(call)?,
+        workspaces,
         trace_id: q.text("trace_id").map(str::to_owned),
         statuses: q.list("status_code", "must be comma-separated status codes")?,
         providers: q.list("ai_org", ANY)?,

@@ -250,7 +250,7 @@ fn timings(r: &LogRecord) -> Value {
 fn client(r: &LogRecord) -> Value {
     let told = r.client.as_deref();
     json!({
-        "source": "gateway",
+        "source": if r.is_own_call() { "api" } else { "gateway" },
         "runtime": told.and_then(|c| c.runtime.as_deref()),
         "runtime_version": told.and_then(|c| c.runtime_version.as_deref()),
         "sdk_version": told.and_then(|c| c.sdk_version.as_deref()),

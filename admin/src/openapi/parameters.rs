@@ -12,6 +12,7 @@ pub(super) fn of(name: &str) -> Option<Value> {
             ("Rows of a page", json!({"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}))
         }
         "workspace_id" => ("The workspace, by id or slug", text()),
+        "token" => ("What the link says that it opens", text()),
         "workspace_slug" => ("The workspace, by slug or id", text()),
         "organisation_id" => ("The organisation; only the key's own", uuid()),
         "page" => ("Which page, from 1 where it is so told", json!({"type": "integer", "minimum": 0})),

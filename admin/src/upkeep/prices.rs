@@ -37,16 +37,22 @@ pub async fn reprice(app: &App) -> Result<u64, StoreError> {
     Ok(priced)
 }
 
-/// What such a call cost at its time: by its integration, else its organisation, else what everybody pays.
-fn card(snapshot: &Snapshot, group: &Unpriced, at: Timestamp) -> Option<PriceCard> {
+/// The price of such a call where it is not what everybody pays.
+pub(crate) fn own_card(snapshot: &Snapshot, group: &Unpriced, at: Timestamp) -> Option<PriceCard> {
     let (provider, model) = (&*group.provider, &*group.model);
     let org = snapshot.org(group.org)?;
     let workspace = snapshot.workspace(group.workspace).filter(|w| w.org == group.org);
     let managed = workspace.and_then(|w| w.provider(&group.virtual_key));
     let upstream = managed.and_then(|p| snapshot.upstream(p.integration));
-    let own = match upstream.filter(|u| u.provider.slug == provider) {
+    match upstream.filter(|u| u.provider.slug == provider) {
         Some(upstream) => upstream.own_card(model, &org.prices, at),
         None => org.prices.card(provider, model).cloned(),
-    };
-    own.or_else(|| PriceBook::builtin().card(PriceQuery { provider, model, region: "", at }).cloned())
+    }
+}
+
+/// What such a call cost at its time: by its integration, else its organisation, else what everybody pays.
+fn card(snapshot: &Snapshot, group: &Unpriced, at: Timestamp) -> Option<PriceCard> {
+    snapshot.org(group.org)?;
+    let (provider, model) = (&*group.provider, &*group.model);
+    own_card(snapshot, group, at).or_else(|| PriceBook::builtin().card(PriceQuery { provider, model, region: "", at }).cloned())
 }

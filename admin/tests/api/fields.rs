@@ -438,6 +438,23 @@ async fn keys(story: &mut Story<'_>, user: &str, config: &str) {
     story.shows(&path, json!({"key_transition_expires_at": ends, "rotation_policy": rotation(&next, 7_200_000)})).await;
 }
 
+async fn exports(story: &mut Story<'_>) {
+    let body = json!({"filters": {"status_code": "200,429", "ai_model": ["a", "b"], "cost_min": 0.5},
+        "requested_data": ["id", "cost"], "description": "d", "format": "jsonl", "workspace_id": "team"});
+    let made = story.send("POST /logs/exports", "/logs/exports?workspace_id=team", body.clone()).await;
+    let path = format!("/logs/exports/{}", text(&made["id"]));
+    let mut want = body;
+    want.as_object_mut().expect("fields").remove("workspace_id");
+    story.shows(&path, want.clone()).await;
+    story.holds_elsewhere().await;
+    want["filters"] = json!({"trace_id": "t"});
+    want["requested_data"] = json!(["metadata"]);
+    want["description"] = json!("e");
+    story.send("PUT /logs/exports/{id}", &path, want.clone()).await;
+    story.send("PUT /logs/exports/{id}", &path, json!({"filters": {"trace_id": "t"}, "workspace_id": "team"})).await;
+    story.shows(&path, want).await;
+}
+
 async fn policies(story: &mut Story<'_>, key: &str) {
     let conditions =
         json!([{"key": "api_key", "value": [key]}, {"key": "model", "value": "*", "excludes": ["gpt-3*"]}]);
@@ -584,6 +601,7 @@ async fn whole(house: &House) -> Story<'_> {
     let config = configs(&mut story).await;
     keys(&mut story, &user, &config).await;
     let key = house.as_admin().get("/api-keys?workspace_id=team").await.expect(200)["data"][0]["id"].clone();
+    exports(&mut story).await;
     policies(&mut story, &text(&key)).await;
     prompts(&mut story).await;
     story

@@ -4,11 +4,8 @@
 
 use super::field::{Clipped, Json, Sink, Source, StoredAs, StoredField, TokenTotal};
 use crate::session::Row;
-use gateway_domain::Timestamp;
-use gateway_domain::id::{OrgId, WorkspaceId};
-use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
+use gateway_domain::record::LogRecord;
 use sqlx::Error;
-use uuid::Uuid;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -70,7 +67,7 @@ macro_rules! columns {
         }
 
         pub(crate) fn read(source: &mut impl Source) -> Result<LogRecord, Error> {
-            let mut record = blank();
+            let mut record = LogRecord::blank();
             $(columns!(@take record source $($row)+);)+
             Ok(record)
         }
@@ -140,58 +137,6 @@ columns! {
 
 pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
     read(&mut row.columns())
-}
-
-/// Nothing is known yet. Fields that no column holds stay like this: what is for metrics alone, and bodies, which lie
-/// elsewhere.
-fn blank() -> LogRecord {
-    LogRecord {
-        id: Uuid::nil(),
-        created_at: Timestamp(0),
-        trace_id: "".into(),
-        attempt: 0,
-        last: false,
-        org: OrgId(Uuid::nil()),
-        workspace: WorkspaceId(Uuid::nil()),
-        workspace_slug: "".into(),
-        key: None,
-        key_name: "".into(),
-        owner: None,
-        config: "".into(),
-        config_id: None,
-        config_version: None,
-        prompt: None,
-        virtual_key: "".into(),
-        provider: "".into(),
-        model: "".into(),
-        response_model: None,
-        operation: "",
-        method: "".into(),
-        path: "".into(),
-        status: 0,
-        fault: None,
-        stream: false,
-        retries: 0,
-        option_index: "".into(),
-        strategy: "",
-        usage: None,
-        cost: None,
-        saved: None,
-        card: None,
-        timings: Timings::default(),
-        steps: Steps::default(),
-        request_bytes: 0,
-        response_bytes: 0,
-        client_ip: None,
-        metadata: "".into(),
-        adjusted: "".into(),
-        cache: CacheStatus::default(),
-        trace: None,
-        client: None,
-        charges: Vec::new(),
-        bodies: None,
-        hooks: None,
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Labels of records are `'static`: those read back are found among the program's own.
 //! A newer node may have written others; a few of those are kept for good, then all further ones are "other".
 
+use gateway_domain::record::own::OWN_CALL;
 use gateway_domain::{FaultKind, Operation};
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +17,7 @@ pub(super) fn label(text: &str) -> &'static str {
         .map(Operation::name)
         .or_else(|| FaultKind::ALL.iter().map(|kind| kind.row().label).find(|label| *label == text))
         .or_else(|| STRATEGIES.into_iter().find(|strategy| *strategy == text))
+        .or_else(|| (text == OWN_CALL).then_some(OWN_CALL))
         .unwrap_or_else(|| foreign(text))
 }
 

@@ -4,8 +4,10 @@
 
 mod assignments;
 mod blobs;
+mod claims;
 mod configs;
 mod counters;
+mod exports;
 mod feedback;
 mod history;
 mod jobs;

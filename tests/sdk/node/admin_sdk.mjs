@@ -215,6 +215,22 @@ check('analytics', async () => {
   await refused(() => graphs.cost({ ...span, prompt_slug: 'p' }), 'prompt_slug');
 });
 
+check('logs and exports', async () => {
+  const made = await admin.logs.exports.create({ filters: { ai_model: 'none' }, workspaceId: 'default', requestedData: ['id'] });
+  assert.deepEqual([made.total, made.object], [0, 'export']);
+  await admin.logs.exports.update({ exportId: made.id, filters: { status_code: '200' }, requestedData: ['cost'] });
+  assert.deepEqual((await admin.logs.exports.start({ exportId: made.id })).message, 'Export started');
+  let told;
+  do {
+    told = await admin.logs.exports.retrieve({ exportId: made.id });
+  } while (told.status === 'in_progress');
+  assert.deepEqual([told.status, told.requested_data], ['success', ['cost']]);
+  const found = (await admin.logs.exports.list({ workspaceId: 'default' })).data.find((row) => row.id === made.id);
+  assert.deepEqual(found.status, 'success');
+  const { signed_url: link } = await admin.logs.exports.download({ exportId: made.id });
+  assert.deepEqual((await fetch(link)).status, 200);
+});
+
 check('feedback', async () => {
   const body = { type: 'workspace', 'sub-type': 'service', name: 'judge', scopes: ['logs.write'] };
   const { key } = await admin.apiKeys.create(body);

@@ -3,6 +3,7 @@ is called once with all that it can send, and what it reads back is compared."""
 
 import os
 import sys
+import time
 
 from portkey_ai import AsyncPortkey, Portkey
 
@@ -215,6 +216,36 @@ def check_feedback():
     equal(len(many.feedback_ids), 2)
     graph = plain(admin.analytics.graphs.feedbacks_scores(**SPAN, trace_id="py"))
     equal([point["score"] for point in graph["data_points"]], [-5, 1, 2])
+
+
+def check_logs_of_ones_own():
+    scopes = ["logs.write", "completions.write"]
+    key = admin.api_keys.create(type="workspace", sub_type="service", name="teller", scopes=scopes).key
+    teller = Portkey(api_key=key, base_url=f"{URL}/v1")
+    request = {"url": "https://api.openai.com/v1/embeddings", "method": "POST", "body": {"model": "text-embedding-3-small"}}
+    response = {"status": 200, "body": {"usage": {"prompt_tokens": 5, "total_tokens": 5}}, "response_time": 12}
+    teller.logs.create(request=request, response=response, metadata={"trace_id": "py-own", "span_id": "1"})
+    refused(lambda: teller.logs.create(request=request, response={"status": 7, "body": {}}), "response.status")
+
+
+def check_exports():
+    exports = admin.logs.exports
+    made = exports.create(filters={"time_of_generation_min": SPAN["time_of_generation_min"], "ai_model": "none"},
+                          workspace_id="default", description="py", requested_data=["id", "cost"])
+    equal((made.total, made.object), (0, "export"))
+    equal(exports.retrieve(export_id=made.id).status, "draft")
+    equal(exports.update(export_id=made.id, filters={"status_code": "200"}, requested_data=["trace_id"]).id, made.id)
+    equal(exports.start(export_id=made.id).message, "Export started")
+    for _ in range(600):
+        if exports.retrieve(export_id=made.id).status != "in_progress":
+            break
+        time.sleep(0.1)
+    found = [row for row in exports.list(workspace_id="default").data if row["id"] == made.id]
+    equal((found[0]["status"], found[0]["requested_data"]), ("success", ["trace_id"]))
+    url = exports.download(export_id=made.id).signed_url
+    assert f"/v1/logs/exports/{made.id}/file" in url, url
+    refused(lambda: exports.cancel(export_id=made.id), "not in progress")
+    refused(lambda: exports.create(filters={}, requested_data=["colour"]), "requested_data")
 
 
 async def check_the_asynchronous_client():

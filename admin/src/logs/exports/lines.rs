@@ -1,0 +1,24 @@
+//! Records as lines of a file: the fields that were asked for, as the API shows them.
+
+use super::super::view::{self, Reader};
+use gateway_domain::export::LogField;
+use gateway_domain::record::LogRecord;
+use serde_json::{Map, Value, json};
+
+/// Adds a line of JSON.
+pub(super) fn add(out: &mut Vec<u8>, record: &LogRecord, fields: &[LogField], reader: &Reader<'_>) {
+    let mut shown = view::record(record, reader);
+    let line: Map<String, Value> =
+        fields.iter().map(|field| (field.name().to_owned(), value(&mut shown, record, *field))).collect();
+    // Writing to memory cannot fail.
+    let _ = serde_json::to_writer(&mut *out, &line);
+    out.push(b'\n');
+}
+
+fn value(shown: &mut Value, record: &LogRecord, field: LogField) -> Value {
+    match field {
+        LogField::Request | LogField::Response => shown[field.name()].take(),
+        LogField::Metadata => serde_json::from_str(&record.metadata).unwrap_or_else(|_| json!({})),
+        _ => shown["metrics"][field.name()].take(),
+    }
+}
