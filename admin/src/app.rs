@@ -6,8 +6,8 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    Blobs, ConfigStore, Directory, Doorkeeper, Exports, Feedbacks, GuardrailTrials, History, Jobs, Live, NodeRegistry, Outside, RecordClaims,
-    RecordIntake, RecordQuery, RecordSums, Repricing, Standings, Tokens, Vault,
+    Blobs, ConfigStore, Directory, Doorkeeper, Exports, Feedbacks, GuardrailTrials, History, Jobs, Live, NodeRegistry,
+    Outside, RecordClaims, RecordIntake, RecordQuery, RecordSums, Repricing, Standings, Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;

@@ -307,7 +307,8 @@ pub(crate) async fn new_admin_key(settings: &Settings) -> Result<String, String>
     let nothing = Arc::new(UsageCheckpoint::detached(booted.database.clone()));
     let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
     let (unheard, _) = Strangers::new(&metrics, false).map_err(|e| e.to_string())?;
-    let ports = AppPorts { tokens: Arc::new(Issuers::detached()), standings: nothing, door: unheard, own_records: None };
+    let ports =
+        AppPorts { tokens: Arc::new(Issuers::detached()), standings: nothing, door: unheard, own_records: None };
     let app = app(&booted, nobody, ports, settings);
     let key = gateway_admin::new_admin_key(&app).await.map_err(|e| e.to_string())?;
     Ok(key.expose().clone())

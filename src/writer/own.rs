@@ -5,7 +5,7 @@ use crate::ids;
 use crate::units::LogBodies;
 use bytes::Bytes;
 use gateway_domain::Dialect;
-use gateway_domain::ports::{Fut, ToldUsage, RecordIntake, StoreError};
+use gateway_domain::ports::{Fut, RecordIntake, StoreError, ToldUsage};
 use gateway_domain::record::{LogRecord, mask};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;

@@ -18,7 +18,7 @@ async fn what_belongs_to_the_control_plane_never_goes_to_a_provider() {
         ("GET", "/v1/prompts/p/render", 405),
         ("POST", "/v1/secret-references", 501),
         ("POST", "/v1/agent-integrations", 501),
-                ("GET", "/v1/labels", 403),
+        ("GET", "/v1/labels", 403),
         ("GET", "/v1/collections", 403),
         ("GET", "/v1/v2/prompts", 403),
         ("GET", "/v2/prompts", 403),

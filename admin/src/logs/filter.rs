@@ -72,14 +72,7 @@ pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
     let q = &call.query;
     let (paging, cursor) = (q.paging()?, cursor(q)?);
     let LogRange { from, to } = range(call, q)?;
-    let page = |query| LogQuery {
-        from,
-        to,
-        page: paging.page,
-        page_size: paging.size,
-        cursor,
-        ..query
-    };
+    let page = |query| LogQuery { from, to, page: paging.page, page_size: paging.size, cursor, ..query };
     Ok(read_filters(call)?.map(page))
 }
 

@@ -8,7 +8,7 @@ use crate::several::{OneGiven, one_or_several};
 use crate::upkeep::own_card;
 use bytes::Bytes;
 use gateway_domain::metadata;
-use gateway_domain::ports::{ToldUsage, RecordIntake};
+use gateway_domain::ports::{RecordIntake, ToldUsage};
 use gateway_domain::record::own::{OWN_CALL, id_at, span_name_of};
 use gateway_domain::record::{Bodies, Body, LogRecord, Message, Timings, Trace, Unpriced, mask};
 use gateway_domain::scope::Scope;
@@ -188,7 +188,10 @@ impl OwnPlace<'_> {
             let host = host(url);
             let known = |base: Option<&str>| host.is_some() && base.and_then(host_of) == host;
             let found = self.call.app.catalog.providers().into_iter().find(|p| known(p.base_url));
-            return Ok(OwnProvider { slug: String::new(), family: found.map_or_else(String::new, |p| p.slug.to_owned()) });
+            return Ok(OwnProvider {
+                slug: String::new(),
+                family: found.map_or_else(String::new, |p| p.slug.to_owned()),
+            });
         };
         let Some(slug) = named.strip_prefix('@') else {
             bounded(field, named, LONGEST_NAME)?;

@@ -54,5 +54,6 @@ pub(crate) fn own_card(snapshot: &Snapshot, group: &Unpriced, at: Timestamp) -> 
 fn card(snapshot: &Snapshot, group: &Unpriced, at: Timestamp) -> Option<PriceCard> {
     snapshot.org(group.org)?;
     let (provider, model) = (&*group.provider, &*group.model);
-    own_card(snapshot, group, at).or_else(|| PriceBook::builtin().card(PriceQuery { provider, model, region: "", at }).cloned())
+    own_card(snapshot, group, at)
+        .or_else(|| PriceBook::builtin().card(PriceQuery { provider, model, region: "", at }).cloned())
 }

@@ -79,7 +79,10 @@ async fn an_export_is_asked_for_made_and_fetched() {
     }
     assert!(work(&house).await && !work(&house).await, "it is made once");
     let done = shown(&house, &id).await;
-    assert_eq!((&done["status"], &done["exported_records"], &done["truncated"]), (&json!("success"), &json!(4), &json!(false)));
+    assert_eq!(
+        (&done["status"], &done["exported_records"], &done["truncated"]),
+        (&json!("success"), &json!(4), &json!(false))
+    );
     let got = lines(&house, &id).await;
     let want: Vec<Value> = [0, 2, 3, 4]
         .map(|n: usize| {
@@ -156,7 +159,8 @@ async fn what_another_node_left_is_gone_on_with() {
     house.app.blobs.write(blob, 0, page.as_bytes()).await.expect("written");
     let behind = LogCursor { created_at: records[1].created_at, id: records[1].id };
     let (rows, at) = (2, page.len() as u64);
-    let progress = ExportProgress { behind: Some(behind.to_string()), rows, bytes: at, at, ..ExportProgress::default() };
+    let progress =
+        ExportProgress { behind: Some(behind.to_string()), rows, bytes: at, at, ..ExportProgress::default() };
     let progress = serde_json::to_string(&progress).expect("JSON");
     house.app.jobs.beat(leased.lease, Some(&progress), Duration::ZERO).await.expect("noted");
     house.app.blobs.write(blob, at, b"half a pa").await.expect("written");
@@ -202,7 +206,9 @@ async fn an_export_is_of_whoever_may_see_it() {
     let (_, person) = house.key("workspace/user", json!({"scopes": ["logs.export"]})).await;
     let id = made(&house, asked("t0")).await;
     for key in [&far, &person] {
-        for (method, path) in [("GET", ""), ("DELETE", ""), ("POST", "/start"), ("POST", "/cancel"), ("GET", "/download")] {
+        for (method, path) in
+            [("GET", ""), ("DELETE", ""), ("POST", "/start"), ("POST", "/cancel"), ("GET", "/download")]
+        {
             let method = method.parse().expect("a method");
             house.with(key).ask(method, &format!("/logs/exports/{id}{path}"), None).await.refused(404, "AB08");
         }
@@ -232,7 +238,10 @@ async fn what_is_wrong_with_it_is_named() {
         (json!({"filters": {"colour": "red"}, "requested_data": ["id"]}), "filters.colour is not a known filter"),
         (json!({"filters": {"page_size": 5}, "requested_data": ["id"]}), "filters.page_size is not a known filter"),
         (json!({"filters": {"status_code": "x"}, "requested_data": ["id"]}), "filters.status_code must be"),
-        (json!({"filters": {"cost_min": true}, "requested_data": ["id"]}), "filters.cost_min must be a text or a number"),
+        (
+            json!({"filters": {"cost_min": true}, "requested_data": ["id"]}),
+            "filters.cost_min must be a text or a number",
+        ),
         (json!({"filters": {"metadata": [[]]}, "requested_data": ["id"]}), "filters.metadata must be"),
         (json!({"filters": {"span_id": "s"}, "requested_data": ["id"]}), "filters.span_id"),
         (json!({"filters": {}, "requested_data": ["id"], "format": "csv"}), "format must be"),

@@ -11,7 +11,8 @@ use gateway_admin::{App, Bootstrapped, ClientAddr, Counting, Part, Quotas, Statu
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    Batch, BlobBounds, Changes, Doorkeeper, Fut, Live, LogStore, NamedMetadata, ToldUsage, RecordIntake, StoreError, Tokens, Vault,
+    Batch, BlobBounds, Changes, Doorkeeper, Fut, Live, LogStore, NamedMetadata, RecordIntake, StoreError, Tokens,
+    ToldUsage, Vault,
 };
 use gateway_domain::price::price;
 use gateway_domain::record::{LogRecord, mask};
@@ -134,7 +135,8 @@ struct Straight(Arc<dyn LogStore>);
 impl RecordIntake for Straight {
     fn take(&self, mut records: Vec<LogRecord>) -> Fut<'_, Result<(), StoreError>> {
         for record in &mut records {
-            record.cost = record.usage.zip(record.card.as_ref()).and_then(|(usage, card)| price(&usage, Some(card), now()));
+            record.cost =
+                record.usage.zip(record.card.as_ref()).and_then(|(usage, card)| price(&usage, Some(card), now()));
             record.bodies.iter_mut().for_each(|bodies| bodies.settle());
         }
         Box::pin(async move { self.0.append(&records).await })

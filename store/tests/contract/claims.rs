@@ -23,8 +23,7 @@ async fn what_is_named_twice_at_once_has_one_time(house: House) {
     let other = one.clone();
     let names: Vec<_> = (1..=50).map(id).collect();
     let backwards: Vec<_> = names.iter().rev().copied().collect();
-    let (first, second) =
-        tokio::join!(one.claim(&names, Timestamp(1)), other.claim(&backwards, Timestamp(2)));
+    let (first, second) = tokio::join!(one.claim(&names, Timestamp(1)), other.claim(&backwards, Timestamp(2)));
     let (first, mut second) = (first.unwrap(), second.unwrap());
     second.reverse();
     assert_eq!(first, second);
