@@ -31,6 +31,33 @@ pub struct ProviderInfo {
     pub dialect: Dialect,
 }
 
+/// A service that its provider ended for everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedService {
+    pub day: &'static str,
+    /// Where that is written, and what is left.
+    pub says: &'static str,
+}
+
+/// The end of a family's service, where a page of its provider's own tells the day. Calls go up all the same: nobody here
+/// knows better than the address itself, and a custom host may be of somebody who still serves it.
+pub fn ended(slug: &str) -> Option<&'static EndedService> {
+    match slug {
+        "anyscale" => Some(&EndedService {
+            day: "2024-08-01",
+            says: "Anyscale ended its shared endpoints on 2024-08-01 \
+                   (https://docs.anyscale.com/endpoints/text-generation/query-a-model); a service of one's own there is \
+                   reached by a custom host",
+        }),
+        "palm" => Some(&EndedService {
+            day: "2024-08-15",
+            says: "the PaLM API was shut down on 2024-08-15 (https://ai.google.dev/palm_docs/deprecation); `google` and \
+                   `vertex-ai` serve its successors",
+        }),
+        _ => None,
+    }
+}
+
 pub trait Catalog: Send + Sync {
     fn provider(&self, slug: &str) -> Option<&'static ProviderInfo>;
     fn providers(&self) -> Vec<&'static ProviderInfo>;

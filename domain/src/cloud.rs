@@ -59,7 +59,8 @@ pub struct Setting {
 }
 
 const VERTEX: &[&str] = &["vertex-ai"];
-const AWS: &[&str] = &["bedrock", "bedrock-mantle", "sagemaker"];
+const AWS: &[&str] = &["bedrock", "bedrock-mantle", "sagemaker", "claude-platform-aws"];
+const CLAUDE_ON_AWS: &[&str] = &["claude-platform-aws"];
 const BEDROCK: &[&str] = &["bedrock"];
 const SAGEMAKER: &[&str] = &["sagemaker"];
 const WORKERS_AI: &[&str] = &["workers-ai"];
@@ -129,6 +130,7 @@ pub static SETTINGS: &[Setting] = &[
     plain("aws_external_id", AWS, any),
     plain("aws_role_session_name", AWS, aws::session_name),
     plain("aws_bedrock_model", BEDROCK, aws::model),
+    plain("anthropic_aws_workspace_id", CLAUDE_ON_AWS, segment),
     plain("amzn_sagemaker_custom_attributes", SAGEMAKER, header_text).free(),
     plain("amzn_sagemaker_target_model", SAGEMAKER, header_text),
     plain("amzn_sagemaker_target_variant", SAGEMAKER, header_text),
@@ -186,6 +188,7 @@ const PREFIXES: &[&str] = &[
     "vertex",
     "azure",
     "aws",
+    "anthropic",
     "oauth",
     "provider",
     "amzn",
@@ -333,6 +336,7 @@ pub fn base_url(family: &str, settings: &Settings) -> Result<Option<String>, Wro
         "bedrock" => aws::runtime_url(settings).map(Some),
         "bedrock-mantle" => aws::mantle_url(settings).map(Some),
         "sagemaker" => aws::sagemaker_url(settings).map(Some),
+        "claude-platform-aws" => aws::claude_url(settings).map(Some),
         "vertex-ai" => google::base_url(settings).map(Some),
         "azure-openai" => azure::openai_url(settings).map(Some),
         "azure-ai" => azure::foundry_origin(settings).map(Some),

@@ -8,6 +8,7 @@ mod answer;
 mod anthropic;
 mod azure;
 mod bedrock;
+mod claude_aws;
 mod cohere;
 mod compat;
 mod convert;

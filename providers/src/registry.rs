@@ -5,6 +5,7 @@ use crate::anthropic::Anthropic;
 use crate::azure::{AzureAi, AzureOpenAi};
 use crate::bedrock::Bedrock;
 use crate::bedrock::mantle::Mantle;
+use crate::claude_aws::ClaudeOnAws;
 use crate::cohere::Cohere;
 use crate::compat;
 use crate::gemini::Gemini;
@@ -14,8 +15,19 @@ use crate::vertex::Vertex;
 use gateway_domain::catalog::{Catalog, ProviderInfo};
 
 /// Providers that are no row.
-pub(crate) static OWN: &[&dyn Adapter] =
-    &[&Anthropic::HOME, &AzureAi, &AzureOpenAi, &Bedrock, &Cohere, &Gemini, &Mantle, &Perplexity, &SageMaker, &Vertex];
+pub(crate) static OWN: &[&dyn Adapter] = &[
+    &Anthropic::HOME,
+    &AzureAi,
+    &AzureOpenAi,
+    &Bedrock,
+    &ClaudeOnAws,
+    &Cohere,
+    &Gemini,
+    &Mantle,
+    &Perplexity,
+    &SageMaker,
+    &Vertex,
+];
 
 /// The adapter of a provider family.
 pub fn adapter(slug: &str) -> Option<&'static dyn Adapter> {

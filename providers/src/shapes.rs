@@ -1,6 +1,7 @@
 //! Operations that a provider serves in a shape of its own, one value each: what goes up, and what comes back in OpenAI's
 //! form. Chat has dialects instead.
 
+mod dashscope_speech;
 mod hearing;
 mod mapped;
 mod mistral_speech;
@@ -8,17 +9,23 @@ mod moderation;
 mod nomic;
 mod object;
 mod ocr;
+mod oracle;
 mod pictures;
 mod rerank;
 mod speech;
 
-pub(crate) use hearing::{COHERE_HEARS, DEEPINFRA_HEARS, HeardSound, MISTRAL_HEARS, WORKERS_HEAR, XAI_HEARS, told};
+pub(crate) use dashscope_speech::DASHSCOPE_SPEAKS;
+pub(crate) use hearing::{
+    COHERE_HEARS, DEEPINFRA_HEARS, HeardSound, MISTRAL_HEARS, OPENROUTER_HEARS, WORKERS_HEAR, XAI_HEARS, told,
+};
 pub(crate) use mistral_speech::MISTRAL_SPEAKS;
 pub(crate) use moderation::MISTRAL_MODERATION;
 pub(crate) use nomic::NOMIC;
 pub(crate) use ocr::{COHERE_PARSE, OCR, asked as asked_for_pages, mistrals as pages_of_mistral};
+pub(crate) use oracle::{ORACLE_EMBEDS, ORACLE_RERANK};
 pub(crate) use pictures::{
-    DASHSCOPE, FAL, FIREWORKS, HYPERBOLIC, OPENROUTER, SEGMIND, SILICONFLOW, STABILITY, TOGETHER, WORKERS_AI,
+    DASHSCOPE, DASHSCOPE_EDITS, FAL, FIREWORKS, HYPERBOLIC, OPENROUTER, SEGMIND, SILICONFLOW, STABILITY,
+    STABILITY_EDITS, TOGETHER, WORKERS_AI,
 };
 pub(crate) use rerank::{
     COHERE_RERANK, DEEPINFRA_RERANK, FIREWORKS_RERANK, RERANK, RerankAsk, Scored, TEI, VOYAGE, refuse_more_than,

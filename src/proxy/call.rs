@@ -7,6 +7,7 @@ use super::target::Aim;
 use crate::guardrails::TargetGuards;
 use crate::upstream::http1::Framing;
 use bytes::Bytes;
+use gateway_domain::catalog::ended;
 use gateway_domain::cloud::Settings;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Fault, FaultKind, Operation};
@@ -174,5 +175,6 @@ fn unsupported(operation: Operation, provider: &str) -> Fault {
         let why = format!("{provider} keeps no responses: ask a provider with the Responses API of its own");
         return Fault::new(FaultKind::Refused, why).on("response_id");
     }
-    Fault::new(FaultKind::Unsupported, format!("{} is not supported by {provider}", operation.name()))
+    let why = ended(provider).map(|service| format!(": {}", service.says)).unwrap_or_default();
+    Fault::new(FaultKind::Unsupported, format!("{} is not supported by {provider}{why}", operation.name()))
 }

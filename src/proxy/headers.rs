@@ -89,7 +89,6 @@ static NOT_TAKEN: &[(&str, &str)] = &[
     ("provider-batch-endpoint", NO_FILES),
     ("amz-server-side-encryption", NO_FILES),
     ("amz-server-side-encryption-aws-kms-key-id", NO_FILES),
-    ("anthropic-aws-workspace-id", NO_FAMILY),
     ("oracle-serving-mode", "is not taken: the API that speaks OpenAI's dialect knows models only"),
     ("oracle-key-passphrase", "is not taken: give the private key without a passphrase"),
     ("fireworks-account-id", "is not available in this version: files and fine-tuning at Fireworks are not part of it"),
@@ -105,7 +104,6 @@ static UNKNOWN: &[&str] = &["oracle-", "amzn-sagemaker-"];
 
 const NO_FILES: &str =
     "is not available in this version: files and batches in a cloud's own storage are not part of it";
-const NO_FAMILY: &str = "is not available in this version: its provider is not part of it";
 
 /// Settings that name where a provider is: refused where addresses may not be brought.
 static PROVIDER_URLS: &[&str] =
@@ -493,7 +491,6 @@ mod tests {
             "oracle-key-passphrase",
             "amzn-sagemaker-nothing",
             "mistral-fim-completion",
-            "anthropic-aws-workspace-id",
         ] {
             let fault = parse(&[(&format!("x-gateway-{header}"), "v")]).expect("read").not_built.expect(header);
             assert!(fault.status() == 400 && fault.message().contains(header), "{}", fault.message());

@@ -3,6 +3,7 @@
 use super::request::{AskedModel, Request};
 use super::routing::Routing;
 use ahash::AHashMap;
+use gateway_domain::catalog::{EndedService, ended};
 use gateway_domain::cloud::{self, Grant, Settings, Wrong};
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
@@ -42,6 +43,13 @@ pub(crate) struct Aim {
 }
 
 impl Aim {
+    /// That the provider ended the service which stands at its own address.
+    pub(crate) fn ended(&self) -> Option<&'static EndedService> {
+        let own = self.adapter.info();
+        let service = ended(own.slug)?;
+        own.base_url.is_some_and(|url| url.contains(&*self.base.authority())).then_some(service)
+    }
+
     pub(crate) fn prices(&self, request: &Request) -> TargetPrices {
         let upstream = match &self.credential {
             Credential::Managed(upstream) => Some(upstream.clone()),

@@ -350,6 +350,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("amzn_sagemaker_session_id", SAGEMAKER),
     ("amzn_sagemaker_model_name", SAGEMAKER),
     ("workers_ai_account_id", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
+    ("anthropic_aws_workspace_id", "long_tail_areas::claude_on_aws_is_signed_and_told_its_workspace"),
     ("snowflake_account", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
     ("databricks_workspace", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
     ("databricks_serving_endpoint_name", "long_tail::content_of_databricks_comes_as_text"),
@@ -368,8 +369,17 @@ const SETTINGS: &[(&str, &str)] = &[
 const SAGEMAKER: &str = "long_tail::sagemaker_is_signed_on_its_own_path_and_given_a_token_on_openais";
 
 /// Families of which each setting stands in [`SETTINGS`]; those of the older clouds are seen in their own files.
-const SET_UP: &[&str] =
-    &["workers-ai", "cortex", "databricks", "byteplus", "huggingface", "oracle", "sagemaker", "triton"];
+const SET_UP: &[&str] = &[
+    "workers-ai",
+    "cortex",
+    "databricks",
+    "byteplus",
+    "huggingface",
+    "oracle",
+    "sagemaker",
+    "triton",
+    "claude-platform-aws",
+];
 
 #[test]
 fn every_setting_of_a_family_has_its_place_here() {

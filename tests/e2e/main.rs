@@ -96,6 +96,8 @@ mod limits;
 mod load;
 #[cfg(test)]
 mod long_tail;
+mod long_tail_areas;
+mod long_tail_rows;
 #[cfg(test)]
 mod loss;
 #[cfg(test)]

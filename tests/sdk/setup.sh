@@ -31,6 +31,15 @@ if ! current python "$wanted"; then
   echo "$wanted" >"$env_dir/python/stamp"
 fi
 
+wanted=$(digest python/readers.txt)
+if ! current readers "$wanted"; then
+  echo "Installing SDKs that read golden answers into $env_dir/readers" >&2
+  rm -rf "$env_dir/readers"
+  "$env_dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-compile \
+    --target "$env_dir/readers" -r python/readers.txt
+  echo "$wanted" >"$env_dir/readers/stamp"
+fi
+
 wanted=$(digest node/package.json node/package-lock.json)
 if ! current node "$wanted"; then
   echo "Installing the Node SDKs into $env_dir/node" >&2

@@ -14,6 +14,7 @@ use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::config;
 use crate::route::{Call, HERE, Reply, Route, authed};
+use gateway_domain::catalog::ended;
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::integration::{Access, Configurations, Integration, Models};
@@ -169,6 +170,7 @@ impl Resource for Integration {
             "workspace_count": if row.workspace.is_none() { workspaces } else { 1 },
             "secret_mappings": [],
             "pricing_adjustments": pricing::adjustments(row.doc.price_factors.as_ref()),
+            "notice": notice(&row.doc),
         });
         view.extend(more.as_object().cloned().unwrap_or_default());
         Value::Object(view)
@@ -199,6 +201,11 @@ impl Resource for Integration {
         self.configurations.cloud.clear();
         self.models.list.values_mut().for_each(|m| m.custom_headers.clear());
     }
+}
+
+/// What whoever sets it up should know: that the service at the family's own address is no more.
+fn notice(doc: &Integration) -> Option<&'static str> {
+    ended(&doc.ai_provider_id).filter(|_| doc.configurations.custom_host.is_none()).map(|service| service.says)
 }
 
 fn brief(row: &Row<Integration>) -> Map<String, Value> {

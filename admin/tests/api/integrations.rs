@@ -179,6 +179,8 @@ async fn families_with_settings_are_set_up_by_them() {
         json!({"aws_region": "eu-west-1", "aws_access_key_id": "AKIA", "aws_secret_access_key": "secret-0123456789"});
     let mut sagemaker = aws.clone();
     sagemaker["amzn_sagemaker_target_model"] = json!("m.tar.gz");
+    let mut claude = aws.clone();
+    claude["anthropic_aws_workspace_id"] = json!("wrkspc_01");
     for (family, settings, host) in [
         ("workers-ai", json!({"workers_ai_account_id": "023e105f4ecef8ad"}), "api.cloudflare.com"),
         ("cortex", json!({"snowflake_account": "org-account"}), "org-account.snowflakecomputing.com"),
@@ -193,6 +195,7 @@ async fn families_with_settings_are_set_up_by_them() {
             "inference.generativeai.us-chicago-1.oci.oraclecloud.com",
         ),
         ("bedrock-mantle", aws, "bedrock-mantle.eu-west-1.api.aws"),
+        ("claude-platform-aws", claude, "aws-external-anthropic.eu-west-1.api.aws"),
         ("sagemaker", sagemaker, "runtime.sagemaker.eu-west-1.amazonaws.com"),
     ] {
         let body = json!({"name": family, "ai_provider_id": family, "key": "k-0123456789", "configurations": settings});

@@ -60,6 +60,13 @@ pub(super) fn sagemaker_url(settings: &Settings) -> Result<String, Wrong> {
     url("runtime.sagemaker", settings)
 }
 
+/// Anthropic's own API inside AWS, where each call says whose workspace it is for
+/// (<https://docs.aws.amazon.com/claude-platform/latest/userguide/making-requests.html>).
+pub(super) fn claude_url(settings: &Settings) -> Result<String, Wrong> {
+    settings.needed("anthropic_aws_workspace_id")?;
+    Ok(format!("https://aws-external-anthropic.{}.api.aws", settings.needed("aws_region")?))
+}
+
 /// Where models are listed.
 pub(super) fn control_url(settings: &Settings) -> Result<String, Wrong> {
     url("bedrock", settings)
@@ -112,6 +119,10 @@ pub(super) fn sign_in(settings: &Settings, has_key: bool) -> Result<Option<SignI
 }
 
 pub(super) fn signing(family: &str, settings: &Settings) -> Result<Signing, Wrong> {
-    let service = if family == "sagemaker" { "sagemaker" } else { "bedrock" };
+    let service = match family {
+        "sagemaker" => "sagemaker",
+        "claude-platform-aws" => "aws-external-anthropic",
+        _ => "bedrock",
+    };
     Ok(Signing { region: settings.needed("aws_region")?.to_owned(), service })
 }

@@ -50,7 +50,9 @@ pub(super) fn url(family: &str, settings: &Settings) -> Option<Result<String, Wr
         }),
         "byteplus" => Some(Ok(match settings.get("byteplus_region").unwrap_or("ap-southeast") {
             region if region.starts_with("cn-") => format!("https://ark.{region}.volces.com/api/v3"),
-            region => format!("https://ark.{region}.bytepluses.com/api/v3"),
+            // Regions are numbered where they are named, not in their hosts
+            // (<https://docs.byteplus.com/docs/ModelArk/2191806>).
+            region => format!("https://ark.{}.bytepluses.com/api/v3", region.strip_suffix("-1").unwrap_or(region)),
         })),
         "huggingface" => {
             let set = settings.get("huggingface_base_url").unwrap_or("https://router.huggingface.co");
@@ -132,6 +134,7 @@ mod tests {
                 "https://adb-1.2.azuredatabricks.net",
             ),
             ("byteplus", "byteplus_region", "eu-west", "https://ark.eu-west.bytepluses.com/api/v3"),
+            ("byteplus", "byteplus_region", "eu-west-1", "https://ark.eu-west.bytepluses.com/api/v3"),
             ("byteplus", "byteplus_region", "cn-beijing", "https://ark.cn-beijing.volces.com/api/v3"),
             ("huggingface", "huggingface_base_url", "https://mine.example/", "https://mine.example"),
             ("bedrock-mantle", "aws_region", "us-east-1", "https://bedrock-mantle.us-east-1.api.aws"),

@@ -184,7 +184,7 @@ pub(crate) static ROWS: &[&Row] = &[
     &plain("ncompass", "nCompass", "https://api.ncompass.tech/v1", &[]),
     &proxied("stability-ai", "Stability AI", "https://api.stability.ai", Bearer)
         .naming(Naming::Behind("generation", &["text-to-image", "image-to-image"]))
-        .shaped(&[(ImagesGenerate, &shapes::STABILITY)]),
+        .shaped(&[(ImagesGenerate, &shapes::STABILITY), (ImagesEdit, &shapes::STABILITY_EDITS)]),
     &proxied("nomic", "Nomic", "https://api-atlas.nomic.ai/v1", Bearer).shaped(&[(Embeddings, &shapes::NOMIC)]),
     &Row { serves: CHAT.and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("ollama", "Ollama", AuthStyle::None) }.below("/v1"),
@@ -202,7 +202,7 @@ pub(crate) static ROWS: &[&Row] = &[
     // Who has a key of China's platform gives `https://api.moonshot.cn` as custom host.
     &plain("moonshot", "Moonshot AI", "https://api.moonshot.ai", &[]).below("/v1"),
     &full("openrouter", "OpenRouter", "https://openrouter.ai/api", &[RESP]).below("/v1").sends(IDENTITY)
-        .shaped(&[(ImagesGenerate, &shapes::OPENROUTER)]),
+        .shaped(&[(ImagesGenerate, &shapes::OPENROUTER), (Transcription, &shapes::OPENROUTER_HEARS)]),
     &plain("lingyi", "01.AI (Lingyi)", "https://api.lingyiwanwu.com", &[]).below("/v1"),
     &plain("zhipu", "Zhipu AI", "https://open.bigmodel.cn/api/paas/v4", &[EMB, IMG]),
     &plain("novita-ai", "Novita AI", "https://api.novita.ai/v3/openai", &[CMPL]).below("/v1").asked(),
@@ -231,7 +231,7 @@ pub(crate) static ROWS: &[&Row] = &[
     &full("upstage", "Upstage", "https://api.upstage.ai/v1/solar", &[EMB]),
     &full("lambda", "Lambda", "https://api.lambda.ai/v1", &[CMPL]),
     &full("dashscope", "Alibaba DashScope", "https://dashscope-intl.aliyuncs.com", &[EMB]).below("/compatible-mode/v1").old_limit()
-        .shaped(&[(ImagesGenerate, &shapes::DASHSCOPE)]),
+        .shaped(&[(ImagesGenerate, &shapes::DASHSCOPE), (ImagesEdit, &shapes::DASHSCOPE_EDITS), (Speech, &shapes::DASHSCOPE_SPEAKS)]),
     &full("x-ai", "xAI", "https://api.x.ai/v1", &[CMPL, EMB, RESP, IMG, FILES, LIVE]).shaped(&[(Transcription, &shapes::XAI_HEARS)]),
     &hosted("qdrant", "Qdrant", BearerIn("api-key")),
     &full("nebius", "Nebius", "https://api.studio.nebius.ai/v1", &[EMB, CMPL]),
@@ -270,7 +270,7 @@ pub(crate) static ROWS: &[&Row] = &[
         .naming(Naming::Behind("run", &[])).shaped(&[(ImagesGenerate, &shapes::WORKERS_AI), (Transcription, &shapes::WORKERS_HEAR)]),
     &Row { serves: Serves::of(&[ChatCompletions, Responses]), stream_usage: StreamUsage::Asked,
            ..hosted("oracle", "Oracle OCI Generative AI", Bearer) }.below("/20231130/actions/v1")
-        .quirk(Quirk::Compartment),
+        .quirk(Quirk::Compartment).shaped(&[(Embeddings, &shapes::ORACLE_EMBEDS), (Rerank, &shapes::ORACLE_RERANK)]),
     &Row { serves: Serves::of(&[ChatCompletions, Completions, Embeddings, Responses]), stream_usage: StreamUsage::Asked,
            old_limit: true, ..hosted("databricks", "Databricks", Bearer) }.below("/serving-endpoints")
         .quirk(Quirk::Endpoints).naming(Naming::Invoked("serving-endpoints")),

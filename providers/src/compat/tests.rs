@@ -99,6 +99,7 @@ const EXPECTED: &[(&str, &str, &str, AuthStyle)] = &[
     ("byteplus", "", "/chat/completions", Bearer),
     ("minimax", "https://api.minimax.io", "/v1/chat/completions", Bearer),
     ("bedrock-mantle", "", "/v1/chat/completions", Bearer),
+    ("claude-platform-aws", "", "/v1/messages", Header("x-api-key")),
     ("sagemaker", "", "/endpoints/{model}/openai/v1/chat/completions", Bearer),
     ("fal-ai", "https://fal.run", "", Scheme("Key")),
     ("lightning-ai", "", "", Bearer),

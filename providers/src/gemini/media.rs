@@ -7,6 +7,7 @@ mod pictures;
 mod speech;
 
 pub(crate) use pictures::ratio;
+pub(crate) use speech::wav_head;
 
 use super::{Made, trouble};
 use crate::adapter::{Call, Failure, Reply};

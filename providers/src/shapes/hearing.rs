@@ -3,7 +3,7 @@
 
 mod rows;
 
-pub(crate) use rows::{COHERE_HEARS, DEEPINFRA_HEARS, MISTRAL_HEARS, WORKERS_HEAR, XAI_HEARS};
+pub(crate) use rows::{COHERE_HEARS, DEEPINFRA_HEARS, MISTRAL_HEARS, OPENROUTER_HEARS, WORKERS_HEAR, XAI_HEARS};
 
 use super::mapped::{MappedEvent, MappedStream};
 use super::object::Object;
@@ -15,6 +15,7 @@ use crate::forms::FormWriter;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use gateway_domain::form::FormPart;
 use gateway_domain::{Fault, FaultKind, Usage};
 use serde_json::{Map, Value, json};
 
@@ -41,10 +42,28 @@ pub(crate) struct Hearer {
     takes: &'static [(&'static str, &'static str)],
     needs_language: bool,
     /// It takes JSON with the file in base64.
-    as_json: bool,
+    as_json: Option<SoundInJson>,
     found: fn(&Value) -> Option<HeardSound>,
     /// Its events; `None`: it gives transcripts whole.
     event: Option<fn(&Value) -> MappedEvent>,
+}
+
+/// How the file stands in a request of JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SoundInJson {
+    /// As its base64; the model is in the path.
+    Bare,
+    /// Beside its format, as `data`; the model is a member of its own.
+    WithFormat,
+}
+
+/// What a file is, by its name's ending or else by its media type.
+fn format_of_file(file: &FormPart) -> String {
+    let ending = file.filename.as_deref().and_then(|name| Some(name.rsplit_once('.')?.1.to_ascii_lowercase()));
+    let known =
+        ending.filter(|ending| (1..=5).contains(&ending.len()) && ending.bytes().all(|b| b.is_ascii_alphanumeric()));
+    let told = file.media.as_deref().and_then(|media| media.strip_prefix("audio/"));
+    known.unwrap_or_else(|| if told == Some("mpeg") { "mp3" } else { told.unwrap_or("wav") }.to_owned())
 }
 
 /// OpenAI's fields: what a provider does not take of them is dropped and named.
@@ -86,22 +105,29 @@ impl NativeShape for Hearer {
         let path = if self.named_in_path { Some([self.path, in_path(call)?].concat()) } else { None };
         let form = call.form.ok_or_else(|| refused("file", "is needed"))?;
         let file = form.file(&["file", "audio"]);
-        let dropped = |part: &&gateway_domain::form::FormPart| {
-            OPENAIS.contains(&&*part.name) && self.name_of(&part.name).is_none()
-        };
+        let dropped = |part: &&FormPart| OPENAIS.contains(&&*part.name) && self.name_of(&part.name).is_none();
         let named = |name: &str| OPENAIS.iter().find(|known| **known == name).copied();
         let adjusted = form.parts().iter().filter(dropped).filter_map(|part| named(&part.name)).collect();
         let fields = form.parts().iter().filter(|part| part.filename.is_none());
-        let text = |part: &gateway_domain::form::FormPart| {
+        let text = |part: &FormPart| {
             String::from_utf8_lossy(call.body.get(part.value.clone()).unwrap_or_default()).into_owned()
         };
-        if self.as_json {
+        if let Some(form_of_sound) = self.as_json {
             let file = file.ok_or_else(|| refused("file", "is needed"))?;
+            let data = STANDARD.encode(call.body.get(file.value.clone()).unwrap_or_default());
             let mut body = Object::new();
-            body.put(self.file, &STANDARD.encode(call.body.get(file.value.clone()).unwrap_or_default()));
-            fields
-                .filter_map(|part| Some((self.name_of(&part.name)?, text(part))))
-                .for_each(|(name, text)| body.put(name, &text));
+            if form_of_sound == SoundInJson::WithFormat {
+                body.put_some("model", call.model);
+                body.put(self.file, &json!({ "data": data, "format": format_of_file(file) }));
+            } else {
+                body.put(self.file, &data);
+            }
+            for (name, text) in fields.filter_map(|part| Some((self.name_of(&part.name)?, text(part)))) {
+                match text.parse::<f64>().ok().filter(|number| name == "temperature" && number.is_finite()) {
+                    Some(number) => body.put(name, &number),
+                    None => body.put(name, &text),
+                }
+            }
             return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(body.written()), adjusted });
         }
         let mut out = FormWriter::over(form);

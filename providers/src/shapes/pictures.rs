@@ -4,10 +4,14 @@
 
 mod answer;
 mod ask;
+mod edits;
+mod fireworks;
 mod native;
 mod similar;
 mod stability;
 
-pub(crate) use native::{DASHSCOPE, FAL, FIREWORKS, HYPERBOLIC, SEGMIND, SILICONFLOW, WORKERS_AI};
+pub(crate) use edits::{DASHSCOPE_EDITS, STABILITY_EDITS};
+pub(crate) use fireworks::FIREWORKS;
+pub(crate) use native::{DASHSCOPE, FAL, HYPERBOLIC, SEGMIND, SILICONFLOW, WORKERS_AI};
 pub(crate) use similar::{OPENROUTER, TOGETHER};
 pub(crate) use stability::STABILITY;

@@ -160,7 +160,7 @@ impl OpenAiUsage {
         let prompt = self.prompt_tokens.or(self.input_tokens);
         let completion = self.completion_tokens.or(self.output_tokens);
         if let (None, None, None, Some(millis_in)) = (prompt, completion, self.total_tokens, self.seconds) {
-            let detail = UsageDetail { millis_in, ..UsageDetail::default() };
+            let detail = UsageDetail { millis_in, told: self.cost, ..UsageDetail::default() };
             return Some(Usage { detail, ..Usage::default() });
         }
         let into = self.prompt_tokens_details.or(self.input_tokens_details).unwrap_or_default();

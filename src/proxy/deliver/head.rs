@@ -32,6 +32,7 @@ pub(crate) struct ReplyNames {
     processing: Names,
     adjusted: Names,
     shutdown: Names,
+    ended: Names,
     exception: Names,
     /// Of requests and of tokens: limit, remaining, reset.
     limits: [[Names; 3]; 2],
@@ -65,6 +66,7 @@ impl ReplyNames {
             processing: names("processing-us"),
             adjusted: names("adjusted-params"),
             shutdown: names("model-shutdown"),
+            ended: names("provider-shutdown"),
             exception: names("gateway-exception"),
             limits: ["requests", "tokens"]
                 .map(|kind| ["limit", "remaining", "reset"].map(|what| names(&format!("ratelimit-{what}-{kind}")))),
@@ -304,6 +306,9 @@ fn mark(names: &ReplyNames, head: &mut HeaderMap, told: Told<'_>) {
     }
     if let Some(day) = info.shutdown {
         put(head, &names.shutdown, HeaderValue::from_static(day));
+    }
+    if let Some(service) = info.ended {
+        put(head, &names.ended, HeaderValue::from_static(service.day));
     }
 }
 

@@ -91,6 +91,7 @@ impl<'a> Turn<'a, '_> {
         info.provider = aim.adapter.info().slug;
         info.virtual_key = aim.virtual_key.clone();
         info.model = aim.model.clone();
+        info.ended = aim.ended();
         let prices = aim.prices(request);
         price_list::opened_for(|| prices.own_are_listed() || request.is_untouched()).await;
         info.card = prices.own(aim.model.as_deref());

@@ -3,6 +3,7 @@
 use crate::guardrails::HookNotes;
 use crate::proxy::request::Request;
 use crate::proxy::target::TargetPrices;
+use gateway_domain::catalog::EndedService;
 use gateway_domain::counters::Standings;
 use gateway_domain::price::PriceCard;
 use gateway_domain::record::CacheStatus;
@@ -22,6 +23,8 @@ pub(crate) struct AttemptInfo {
     pub(crate) card: Option<PriceCard>,
     /// The day on which its provider ended the model, once that is past.
     pub(crate) shutdown: Option<&'static str>,
+    /// The provider ended the service that was called.
+    pub(crate) ended: Option<&'static EndedService>,
     /// Prices to look the model of the answer up in, where the one that was asked for has none.
     pub(crate) late_prices: Option<Box<TargetPrices>>,
     /// 0 none, n the retry that answered, -1 used up.

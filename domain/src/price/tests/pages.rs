@@ -141,6 +141,10 @@ const PAGES: &[Page] = &[
         ("gpt-6-astra", CacheWrite, Ever, 12_500_000),
         ("gpt-6-astra", Output, Ever, 50_000_000),
     ] },
+    Page { provider: "openai", read: "2026-11-22", url: "https://developers.openai.com/api/docs/models/gpt-4o-transcribe", says: &[
+        ("gpt-4o-transcribe", AudioIn, Ever, 2_500_000),
+        ("gpt-4o-mini-transcribe", AudioIn, Ever, 1_250_000),
+    ] },
 ];
 
 #[test]

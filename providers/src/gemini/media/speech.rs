@@ -67,7 +67,7 @@ pub(super) fn response(call: &Call<'_>, answer: &Value, usage: Option<Usage>) ->
 }
 
 /// One channel of 16 bits (<https://www.iana.org/assignments/wave-avi-codec-registry>, WAVE_FORMAT_PCM).
-fn wav_head(rate: u32, length: usize) -> Vec<u8> {
+pub(crate) fn wav_head(rate: u32, length: usize) -> Vec<u8> {
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     let mut out = b"RIFF".to_vec();
     out.extend_from_slice(&length.saturating_add(36).to_le_bytes());

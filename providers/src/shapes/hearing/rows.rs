@@ -1,7 +1,8 @@
 //! Who has a call of its own for transcripts.
 
-use super::{HeardSound, Hearer, MappedEvent};
+use super::{HeardSound, Hearer, MappedEvent, SoundInJson};
 use crate::compat::sound::seconds;
+use crate::wire::usage::{OpenAiUsage, told};
 use gateway_domain::Usage;
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ const PLAIN: Hearer = Hearer {
     file: "file",
     takes: &[],
     needs_language: false,
-    as_json: false,
+    as_json: None,
     found: common,
     event: None,
 };
@@ -107,10 +108,24 @@ pub(crate) static WORKERS_HEAR: Hearer = Hearer {
     named_in_path: true,
     file: "audio",
     takes: &[("language", "language"), ("prompt", "initial_prompt")],
-    as_json: true,
+    as_json: Some(SoundInJson::Bare),
     found: |answer| {
         let (result, info) = (&answer["result"], &answer["result"]["transcription_info"]);
         Some(HeardSound { language: text_of(info, "language"), seconds: info["duration"].as_f64(), ..common(result)? })
+    },
+    ..PLAIN
+};
+
+/// <https://openrouter.ai/docs/guides/overview/multimodal/stt>, which is no form. It tells what the call cost, and seconds or tokens.
+pub(crate) static OPENROUTER_HEARS: Hearer = Hearer {
+    path: "/v1/audio/transcriptions",
+    file: "input_audio",
+    takes: &[("language", "language"), ("temperature", "temperature")],
+    as_json: Some(SoundInJson::WithFormat),
+    found: |answer| {
+        let usage = serde_json::from_value::<OpenAiUsage>(answer["usage"].clone()).ok();
+        let usage = told("openrouter", usage.and_then(|usage| usage.split()));
+        Some(HeardSound { usage, seconds: answer["usage"]["seconds"].as_f64(), ..common(answer)? })
     },
     ..PLAIN
 };

@@ -141,7 +141,7 @@ pub(super) fn asked_size(call: &Call<'_>) -> String {
     read::<AskedSize<'_>>(call.body).and_then(|asked| asked.size).map(|size| size.0.into_owned()).unwrap_or_default()
 }
 
-fn sides(size: &str) -> Result<Option<Sides>, Fault> {
+pub(super) fn sides(size: &str) -> Result<Option<Sides>, Fault> {
     if size == "auto" {
         return Ok(None);
     }
@@ -157,4 +157,14 @@ pub(super) fn outgoing(path: Option<String>, body: Object, adjusted: Vec<&'stati
 /// Some give bare bytes unless JSON is asked for by name.
 pub(super) fn accepts_json() -> (HeaderName, HeaderValue) {
     (http::header::ACCEPT, HeaderValue::from_static("application/json"))
+}
+
+/// The sides as one of the ratios that a provider has.
+pub(super) fn ratio(sides: Sides, known: &[(u32, u32)]) -> Result<String, Fault> {
+    let (width, height) = (u32::from(sides.width), u32::from(sides.height));
+    if let Some((w, h)) = known.iter().find(|(w, h)| width * h == height * w) {
+        return Ok(format!("{w}:{h}"));
+    }
+    let names: Vec<String> = known.iter().map(|(w, h)| format!("{w}:{h}")).collect();
+    Err(refused("size", format!("must have one of the ratios {}", names.join(", "))))
 }

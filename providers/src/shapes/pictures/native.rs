@@ -119,8 +119,8 @@ pub(crate) static SILICONFLOW: Native = Native {
     ..PLAIN
 };
 
-/// <https://docs.fireworks.ai/api-reference/generate-a-new-image-from-a-text-prompt>
-pub(crate) static FIREWORKS: Native = Native {
+/// Stability's older words, for models that are no workflow.
+pub(super) static FIREWORKS_OLDER: Native = Native {
     path: "/image_generation/",
     named_in_path: true,
     asks_for_json: true,

@@ -2,9 +2,9 @@
 //! (<https://platform.stability.ai/docs/api-reference>).
 
 use super::super::object::Object;
-use super::super::{NativeShape, in_path, refused};
+use super::super::{NativeShape, in_path};
 use super::answer::{Picture, filtered, list, unreadable};
-use super::ask::{Gives, PictureAsk, Sides, accepts_json, outgoing};
+use super::ask::{Gives, PictureAsk, accepts_json, outgoing, ratio};
 use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
@@ -20,12 +20,17 @@ pub(crate) static STABILITY: Stability = Stability;
 /// Ratios that the newer models have.
 const RATIOS: &[(u32, u32)] = &[(16, 9), (1, 1), (21, 9), (2, 3), (3, 2), (4, 5), (5, 4), (9, 16), (9, 21)];
 
+/// Whether it is one of the third generation, the only ones that change a picture by a prompt alone.
+pub(super) fn is_third(model: &str) -> bool {
+    model.starts_with("sd3")
+}
+
 /// Which of the newer models this is, by its path and the name that stands in the form.
 fn newer(model: &str) -> Option<(&'static str, Option<&str>)> {
     match model {
         "core" | "stable-image-core" => Some(("core", None)),
         "ultra" | "stable-image-ultra" => Some(("ultra", None)),
-        sd3 if sd3.starts_with("sd3") => Some(("sd3", Some(sd3).filter(|name| *name != "sd3"))),
+        sd3 if is_third(sd3) => Some(("sd3", Some(sd3).filter(|name| *name != "sd3"))),
         _ => None,
     }
 }
@@ -91,7 +96,7 @@ fn form(call: &Call<'_>, ask: &PictureAsk<'_>, kind: &str, name: Option<&str>) -
     };
     put("prompt", &ask.prompt);
     if let Some(sides) = ask.sides {
-        put("aspect_ratio", &ratio(sides)?);
+        put("aspect_ratio", &ratio(sides, RATIOS)?);
     }
     if let Some(format) = &ask.output_format {
         put("output_format", format);
@@ -120,14 +125,5 @@ fn form(call: &Call<'_>, ask: &PictureAsk<'_>, kind: &str, name: Option<&str>) -
         headers: vec![accepts_json(), (header::CONTENT_TYPE, media)],
         body: Pieces::One(body.into()),
         adjusted: ask.adjusted(&["output_format"], Gives::Bytes),
-    })
-}
-
-fn ratio(sides: Sides) -> Result<String, Fault> {
-    let (width, height) = (u32::from(sides.width), u32::from(sides.height));
-    let fits = |(w, h): &&(u32, u32)| width * h == height * w;
-    let known = RATIOS.iter().find(fits).map(|(w, h)| format!("{w}:{h}"));
-    known.ok_or_else(|| {
-        refused("size", "must have one of the ratios 16:9, 1:1, 21:9, 2:3, 3:2, 4:5, 5:4, 9:16 and 9:21")
     })
 }
