@@ -137,6 +137,37 @@ async fn pictures_are_changed_in_the_words_of_their_providers() {
 }
 
 #[tokio::test]
+async fn pictures_cost_by_the_unit_that_their_provider_counts() {
+    let up = Upstream::replying(|seen| {
+        if seen.target.starts_with("/fal-ai/") {
+            let image = json!({ "url": "https://result.example/a.png", "width": 1000, "height": 500 });
+            return reply::json(200, &json!({ "images": [image.clone(), image] }));
+        }
+        let made = json!({ "id": "1", "base64": ["data:image/png;base64,QUFB"], "finishReason": "SUCCESS", "seed": 1 });
+        reply::json(200, &made)
+    })
+    .await;
+    let flux = "accounts/fireworks/models/flux-1-schnell-fp8";
+    for (family, model, rates, body, cents) in [
+        ("fal-ai", "fal-ai/flux/dev", json!({ "megapixel": { "price": 2.5 } }), json!({ "n": 2 }), 2.5),
+        ("fireworks-ai", flux, json!({ "step": { "price": 0.25 } }), json!({ "num_inference_steps": 6 }), 1.5),
+        ("fireworks-ai", flux, json!({ "step": { "price": 0.25 } }), json!({}), 1.0),
+    ] {
+        let gateway = Gateway::start().await;
+        integration(&gateway, family, Some("sk-a"), json!({ "custom_host": bare(&up) })).await;
+        priced(&gateway, model, json!({ "additional_units": rates })).await;
+        let mut body = body;
+        body["model"] = model.into();
+        body["prompt"] = "a cat".into();
+        let call = ask(&gateway, "/v1/images/generations", family).provider("@cloud");
+        call.json(&body).send().await.expect(200);
+        assert_eq!(told(&gateway, family).await["cost"], cents, "{model}");
+    }
+    let path = "/workflows/accounts/fireworks/models/flux-1-schnell-fp8/text_to_image";
+    assert_eq!(up.seen().pop().expect("it went up").target, path);
+}
+
+#[tokio::test]
 async fn vectors_and_rerank_of_oracle_name_the_compartment() {
     let up = Upstream::replying(|seen| match seen.target.as_str() {
         "/20231130/actions/embedText" => {

@@ -54,11 +54,25 @@ const SHAPES: Rows = &[
         &["long_tail::pictures_and_sound_of_other_shapes_are_made_and_billed", "golden/stability-ai/error-filtered"],
     ),
     ("stability-ai image edits", &["long_tail_areas::pictures_are_changed_in_the_words_of_their_providers"]),
-    ("fal-ai images", &["golden/fal-ai/unary", "golden/fal-ai/error"]),
+    (
+        "fal-ai images",
+        &[
+            "long_tail_areas::pictures_cost_by_the_unit_that_their_provider_counts",
+            "golden/fal-ai/unary",
+            "golden/fal-ai/error",
+        ],
+    ),
     ("segmind images", &["golden/segmind/unary", "golden/segmind/unary-several"]),
     ("hyperbolic images", &["golden/hyperbolic/unary-pictures", "golden/hyperbolic/error-refused-several"]),
     ("siliconflow images", &["golden/siliconflow/unary-pictures"]),
-    ("fireworks-ai images", &["golden/fireworks-ai/unary-pictures", "golden/fireworks-ai/unary-workflow"]),
+    (
+        "fireworks-ai images",
+        &[
+            "long_tail_areas::pictures_cost_by_the_unit_that_their_provider_counts",
+            "golden/fireworks-ai/unary-pictures",
+            "golden/fireworks-ai/unary-workflow",
+        ],
+    ),
     (
         "workers-ai images",
         &["golden/workers-ai/unary-pictures", "providers/src/shapes/pictures/native.rs::a_bare_picture_is_one"],

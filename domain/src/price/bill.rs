@@ -22,11 +22,11 @@ pub fn price(usage: &Usage, card: Option<&PriceCard>, at: Timestamp) -> Option<N
             add(u128::from(count) * scale, tariff.rate(class)?);
         }
     }
-    if usage.images > 0 {
-        add(u128::from(usage.images) * 1000, tariff.picture(usage)?);
-    }
     if let Some(flat) = tariff.rate(PriceClass::Request) {
         add(1000, flat);
+    }
+    if usage.images > 0 {
+        sum = sum.saturating_add(tariff.pictures(usage)?);
     }
     i64::try_from(sum.saturating_add(500_000) / 1_000_000).ok().map(NanoUsd)
 }
@@ -136,6 +136,26 @@ impl<'a> Tariff<'a> {
             return None;
         }
         tier.get(class)
+    }
+
+    /// In thousandths of a picodollar: by the picture, by its size, by the steps that it took, or by several of these.
+    fn pictures(&self, usage: &Usage) -> Option<u128> {
+        let size = usage.detail.picture;
+        let (width, height) = (u128::from(size.width), u128::from(size.height));
+        let millionths = [
+            (PriceClass::Megapixel, width * height),
+            (PriceClass::Tile, width.div_ceil(512) * height.div_ceil(512) * 1_000_000),
+            (PriceClass::Step, u128::from(usage.detail.steps) * 1_000_000),
+        ];
+        let mut each = self.picture(usage).map(|rate| u128::from(rate.0) * 1000);
+        for (class, count) in millionths {
+            let Some(rate) = self.rate(class) else { continue };
+            if count == 0 {
+                return None;
+            }
+            *each.get_or_insert(0) += count * u128::from(rate.0) / 1000;
+        }
+        each.map(|each| each.saturating_mul(usage.images.into()))
     }
 
     fn picture(&self, usage: &Usage) -> Option<PicoRate> {

@@ -39,6 +39,12 @@ pub enum PriceClass {
     FileGbDay,
     TrainToken,
     TrainHour,
+    /// A million pixels of a picture.
+    Megapixel,
+    /// 512 by 512 pixels of a picture, or a part of them.
+    Tile,
+    /// One that a picture took.
+    Step,
 }
 
 impl PriceClass {

@@ -99,6 +99,9 @@ pub const UNITS: &[NamedClass] = &[
     ("second_in", PriceClass::SecondIn),
     ("character", PriceClass::Character),
     ("page", PriceClass::Page),
+    ("megapixel", PriceClass::Megapixel),
+    ("tile", PriceClass::Tile),
+    ("step", PriceClass::Step),
 ];
 
 /// 10^-12 dollars in a cent.

@@ -48,6 +48,9 @@ pub struct UsageDetail {
     /// What pictures that were made are like.
     #[serde(skip_serializing_if = "PictureSize::is_untold")]
     pub picture: PictureSize,
+    /// Steps that each picture took.
+    #[serde(skip_serializing_if = "is_none")]
+    pub steps: u32,
     /// The tier that served the call, which need not be the one that was asked for.
     #[serde(skip_serializing_if = "ServiceTier::is_standard")]
     pub tier: ServiceTier,
@@ -72,6 +75,7 @@ impl UsageDetail {
             pages_annotated: self.pages_annotated.min(MOST_UNITS),
             search_units: self.search_units.min(MOST_UNITS),
             web_searches: self.web_searches.min(MOST_UNITS),
+            steps: self.steps.min(MOST_UNITS),
             tier: ServiceTier::Standard,
             told: None,
             ..self

@@ -52,6 +52,7 @@ const PLAIN: UsageDetail = UsageDetail {
     search_units: 0,
     web_searches: 0,
     picture: PictureSize { quality: crate::usage::PictureQuality::Default, width: 0, height: 0 },
+    steps: 0,
     tier: ServiceTier::Standard,
     told: None,
 };
@@ -232,6 +233,29 @@ fn pictures_cost_by_quality_and_size() {
         ("", "", None),
     ] {
         assert_eq!(cost(&made(quality, size), &card), nanos, "{quality} {size}");
+    }
+}
+
+#[test]
+fn pictures_cost_by_their_size_and_their_steps() {
+    use PriceClass::{Megapixel, Step, Tile};
+    let made = |size, steps| Usage {
+        images: 2,
+        ..detail(UsageDetail { picture: PictureSize::named("", size), steps, ..PLAIN })
+    };
+    let any = PictureRate { of: PictureSize::default(), rate: PicoRate(1_000_000) };
+    for (of, size, steps, nanos) in [
+        (&[(Megapixel, 25_000_000_000)][..], "1024x1024", 0, Some(52_428_800)),
+        (&[(Megapixel, 25_000_000_000)], "", 4, None),
+        (&[(Step, 350_000_000)], "", 4, Some(2_800_000)),
+        (&[(Step, 350_000_000)], "1024x1024", 0, None),
+        (&[(Tile, 53_000_000), (Step, 110_000_000)], "1024x1025", 4, Some(2 * (6 * 53_000 + 4 * 110_000))),
+        (&[], "1024x1024", 4, None),
+    ] {
+        assert_eq!(cost(&made(size, steps), &PriceCard::set(rates(of), Box::default())), nanos, "{of:?} {size}");
+        let both = cost(&made(size, steps), &PriceCard::set(rates(of), [any].into()));
+        let known = nanos.is_some() || of.is_empty();
+        assert_eq!(both, known.then(|| nanos.unwrap_or_default() + 2_000), "{of:?} {size}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pictures as OpenAI lists them, and what they count.
 
-use super::ask::asked_size;
+use super::ask::{asked_size, asked_steps};
 use crate::adapter::{Call, Failure, Reply};
 use crate::failure::{self, ProviderError};
 use bytes::Bytes;
@@ -29,7 +29,7 @@ struct PictureList<'a> {
 pub(super) fn list(slug: &'static str, call: &Call<'_>, pictures: &[Picture<'_>], size: Option<&str>) -> Reply {
     let asked = asked_size(call);
     let picture = PictureSize::named("", size.unwrap_or(&asked));
-    let detail = UsageDetail { picture, ..UsageDetail::default() };
+    let detail = UsageDetail { picture, steps: asked_steps(call).unwrap_or_default(), ..UsageDetail::default() };
     let usage = Usage { images: pictures.len() as u64, detail, ..Usage::default() };
     let list = PictureList { created: call.now_ms.div_euclid(1000), data: pictures, provider: slug };
     Reply { body: serde_json::to_vec(&list).unwrap_or_default().into(), usage: Some(usage), model: None }

@@ -141,6 +141,16 @@ pub(super) fn asked_size(call: &Call<'_>) -> String {
     read::<AskedSize<'_>>(call.body).and_then(|asked| asked.size).map(|size| size.0.into_owned()).unwrap_or_default()
 }
 
+/// Steps that a call asks for, whatever its provider calls them.
+pub(super) fn asked_steps(call: &Call<'_>) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct AskedSteps {
+        #[serde(alias = "num_steps", alias = "num_inference_steps")]
+        steps: u32,
+    }
+    read::<AskedSteps>(call.body).map(|asked| asked.steps)
+}
+
 pub(super) fn sides(size: &str) -> Result<Option<Sides>, Fault> {
     if size == "auto" {
         return Ok(None);

@@ -63,6 +63,11 @@ impl NativeShape for Fireworks {
         if pictures.is_empty() {
             return Err(unreadable(slug, call, body));
         }
-        Ok(list(slug, call, &pictures, None))
+        let mut reply = list(slug, call, &pictures, None);
+        if let Some(usage) = reply.usage.as_mut().filter(|usage| usage.detail.steps == 0) {
+            // What it takes where nobody says.
+            usage.detail.steps = if call.model.is_some_and(|model| model.contains("schnell")) { 4 } else { 0 };
+        }
+        Ok(reply)
     }
 }
