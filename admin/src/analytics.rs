@@ -8,6 +8,7 @@ mod group;
 mod measure;
 mod question;
 
+use crate::logs::restricted;
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
 use http::Method;
@@ -25,7 +26,8 @@ pub(crate) fn routes() -> Vec<Route> {
 async fn cache_summary(call: Call) -> Result<Reply, Problem> {
     let (_, found) = sums(&call, |buckets| SumsAsked { edges: buckets.ends(), by: Vec::new(), latency: false }).await?;
     let stat = Stat::total(&found);
-    let told = |measure: SumMeasure| measure.of(&stat);
+    let hidden = restricted::hidden(&call);
+    let told = |measure: SumMeasure| measure.shown(&stat, hidden);
     let summary = json!({
         "hits": told(SumMeasure::Hits),
         "avg_latency": told(SumMeasure::HitLatency),

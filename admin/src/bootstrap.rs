@@ -142,6 +142,7 @@ impl First {
             cache_max_age: None,
             managers_set_limits: false,
             analytics_metadata_keys: BTreeSet::new(),
+            denied_log_fields: BTreeSet::new(),
             known_routes_only: false,
             token_rules: Vec::new(),
             default_guardrails: DefaultGuardrails::default(),

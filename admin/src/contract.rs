@@ -147,7 +147,7 @@ pub(crate) static TEMPLATES: &[Template] = &[
     path("/logs/{id}", "GET", ""),
     path("/logs/groups/{group_by}", "GET", ""),
     path("/logs/exports", LIST, ""),
-    path("/logs/exports/field-restrictions", "", "GET"),
+    path("/logs/exports/field-restrictions", "GET", ""),
     path("/logs/exports/{id}", CRUD, ""),
     path("/logs/exports/{id}/start", "POST", ""),
     path("/logs/exports/{id}/cancel", "POST", ""),

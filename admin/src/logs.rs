@@ -4,12 +4,14 @@
 mod exports;
 pub(crate) mod filter;
 mod own;
+pub(crate) mod restricted;
 mod view;
 
 pub use exports::{EXPORT_LEASE, run_export};
 
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
+use gateway_domain::export::LogField;
 use gateway_domain::feedback::{FeedbackQuery, MOST_OF_TRACE};
 use gateway_domain::record::{LogCursor, LogQuery, LogRecord};
 use gateway_domain::scope::Scope;
@@ -94,10 +96,12 @@ async fn feedback(call: &Call, record: &LogRecord) -> Result<Vec<Value>, Problem
         ..FeedbackQuery::default()
     };
     let found = call.app.feedbacks.feedbacks(&query).await?;
-    Ok(found.iter().map(|told| view::feedback(told, call.actor.sees_metadata)).collect())
+    let open = call.actor.sees_metadata && !restricted::hidden(call).contains(LogField::Metadata);
+    Ok(found.iter().map(|told| view::feedback(told, open)).collect())
 }
 
 fn reader<'a>(call: &'a Call, snapshot: &'a Snapshot) -> view::Reader<'a> {
     let organisation = snapshot.org(call.actor.org).map_or("", |org| &org.name);
-    view::Reader { organisation, open: call.actor.sees_metadata, own: &call.app.header_aliases }
+    let (open, own, hidden) = (call.actor.sees_metadata, &*call.app.header_aliases, restricted::hidden(call));
+    view::Reader { organisation, open, own, hidden }
 }

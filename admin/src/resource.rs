@@ -7,6 +7,7 @@ pub(crate) mod collection;
 pub(crate) mod config;
 mod edition;
 pub(crate) mod exclusion;
+mod export_settings;
 pub(crate) mod guardrail;
 pub(crate) mod integration;
 pub(crate) mod invite;

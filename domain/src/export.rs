@@ -66,6 +66,40 @@ impl LogField {
     }
 }
 
+/// A set of fields, as small as one number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogFields(u32);
+
+impl LogFields {
+    #[must_use]
+    pub const fn with(self, field: LogField) -> Self {
+        Self(self.0 | 1 << field as u32)
+    }
+
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub const fn contains(self, field: LogField) -> bool {
+        self.0 & 1 << field as u32 != 0
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn names(self) -> Vec<&'static str> {
+        LogField::ALL.iter().filter(|field| self.contains(**field)).map(|field| field.name()).collect()
+    }
+}
+
+impl FromIterator<LogField> for LogFields {
+    fn from_iter<I: IntoIterator<Item = LogField>>(fields: I) -> Self {
+        fields.into_iter().fold(Self::default(), Self::with)
+    }
+}
+
 /// Of the jobs that make exports, and of the parts of their files.
 pub const EXPORT_KIND: &str = "log_export";
 
@@ -212,5 +246,8 @@ mod tests {
             assert_eq!(serde_json::to_value(format).expect("a name"), format.name());
         }
         assert_eq!(LogField::ALL.iter().filter(|field| !field.is_deniable()).count(), 2);
+        let some: LogFields = [LogField::Cost, LogField::Id].into_iter().collect();
+        assert!(some.contains(LogField::Id) && !some.contains(LogField::Mode) && LogFields::default().is_empty());
+        assert_eq!(some.union(LogFields::default().with(LogField::Metadata)).names(), ["id", "cost", "metadata"]);
     }
 }

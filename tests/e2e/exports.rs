@@ -128,3 +128,28 @@ async fn the_proxy_port_streams_a_file_too() {
     let refused = gateway.client().get(gateway.url(bare)).send().await.expect("an answer");
     assert_eq!(refused.status(), 403);
 }
+
+#[tokio::test]
+async fn denied_fields_are_kept_from_readers_and_exports() {
+    let gateway = Gateway::start().await;
+    filled(&gateway, 100).await;
+    let admin = gateway.admin();
+    let deny = |fields: Value| json!({"export_settings": {"denied_fields": fields}});
+    admin.put("/admin/organisation", &deny(json!(["metadata"]))).await.expect(200);
+    admin.put("/admin/workspaces/default", &deny(json!(["response_status_code"]))).await.expect(200);
+    let (_, key) = admin.workspace_key("reader", json!({"scopes": ["logs.list", "logs.export"]})).await;
+    let reader = admin.with_key(&key);
+    let told = reader.get("/logs/exports/field-restrictions").await.expect(200).json();
+    assert_eq!(told["denied_fields"], json!(["response_status_code", "metadata"]));
+    let list = reader.get("/logs?page_size=1").await.expect(200).json();
+    assert_eq!(list["data"][0]["metrics"]["response_status_code"], Value::Null);
+    assert_eq!(
+        admin.get("/logs?page_size=1").await.expect(200).json()["data"][0]["metrics"]["response_status_code"],
+        500
+    );
+    reader.get("/logs?status_code=500").await.expect(400);
+    for asked in [admin, reader] {
+        let body = json!({"filters": {}, "requested_data": ["id", "metadata"]});
+        asked.post("/logs/exports", &body).await.expect(400);
+    }
+}

@@ -3,10 +3,11 @@
 
 use super::buckets::TimeBuckets;
 use super::question::{VIEW, shown};
-use crate::logs::filter;
+use crate::logs::{filter, restricted};
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::analytics::Dimension;
+use gateway_domain::export::LogField;
 use gateway_domain::feedback::{FeedbackQuery, Opinion, TraceFeedback};
 use http::Method;
 use serde_json::{Value, json};
@@ -66,6 +67,13 @@ static LATER: &[&str] = &[
 ];
 
 async fn plot(call: Call, shows: Shows) -> Result<Reply, Problem> {
+    let hidden = restricted::hidden(&call);
+    if call.query.text("trace_id").is_some() {
+        restricted::refuse("trace_id", LogField::TraceId, hidden)?;
+    }
+    if matches!(shows, Shows::Models) {
+        restricted::refuse("graph", LogField::AiModel, hidden)?;
+    }
     let buckets = TimeBuckets::read(&call.query, call.app.now())?;
     let query = FeedbackQuery {
         org: Some(call.actor.org),

@@ -3,9 +3,11 @@
 use super::buckets::TimeBuckets;
 use super::measure::{Stat, SumMeasure};
 use super::question::{ASKED, LATER, SumsAsked, VIEW, shown, sums};
+use crate::logs::restricted;
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::analytics::{Dimension, SumsFound};
+use gateway_domain::export::{LogField, LogFields};
 use http::Method;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -112,6 +114,10 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn plot(call: Call, graph: &'static Graph) -> Result<Reply, Problem> {
+    let hidden = restricted::hidden(&call);
+    if matches!(graph.points, Points::Stacks | Points::Statuses) {
+        restricted::refuse("graph", LogField::ResponseStatusCode, hidden)?;
+    }
     let by = match graph.points {
         Points::Plain => Vec::new(),
         Points::Users => vec![Dimension::User],
@@ -131,18 +137,18 @@ async fn plot(call: Call, graph: &'static Graph) -> Result<Reply, Problem> {
         let mut points: Vec<Value> = Vec::with_capacity(each.len());
         let mut saved = Stat::default();
         for (span, (stamp, stat)) in buckets.stamps.iter().zip(&each).enumerate() {
-            let mut point = told(graph.point, stat);
+            let mut point = told(graph.point, stat, hidden);
             point.insert("timestamp".into(), json!(stamp));
             if graph.path == SAVINGS.0 {
                 saved.sums.saved += stat.sums.saved;
-                point.insert(SAVINGS.1.into(), SumMeasure::Saved.of(&saved));
+                point.insert(SAVINGS.1.into(), SumMeasure::Saved.shown(&saved, hidden));
             }
             if graph.points == Points::Stacks {
                 point.insert("stats".into(), stack(&found, span).into());
             }
             points.push(Value::Object(point));
         }
-        (Value::Object(told(graph.summary, &all)), points)
+        (Value::Object(told(graph.summary, &all, hidden)), points)
     };
     Ok(Reply::json(json!({
         "object": "analytics-graph",
@@ -153,8 +159,8 @@ async fn plot(call: Call, graph: &'static Graph) -> Result<Reply, Problem> {
     })))
 }
 
-fn told(measures: &[NamedMeasure], stat: &Stat<'_>) -> Map<String, Value> {
-    measures.iter().map(|(name, measure)| ((*name).to_owned(), measure.of(stat))).collect()
+fn told(measures: &[NamedMeasure], stat: &Stat<'_>, hidden: LogFields) -> Map<String, Value> {
+    measures.iter().map(|(name, measure)| ((*name).to_owned(), measure.shown(stat, hidden))).collect()
 }
 
 /// Of the whole range, and of each bucket.

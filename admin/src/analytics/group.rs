@@ -3,9 +3,11 @@
 
 use super::measure::{Stat, SumMeasure};
 use super::question::{ASKED, LATER, SumsAsked, VIEW, shown, sums};
+use crate::logs::restricted;
 use crate::problem::{Problem, bad, forbidden};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::analytics::{Dimension, SumCell};
+use gateway_domain::export::LogField;
 use gateway_domain::metadata;
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -104,9 +106,19 @@ async fn answer(call: Call, grouping: Grouping) -> Result<Reply, Problem> {
     if of_people && !call.actor.sees_metadata {
         return Err(forbidden("your role does not see the metadata of logs"));
     }
+    let hidden = restricted::hidden(&call);
+    if let Some(field) = field(&grouping.by) {
+        restricted::refuse("group_by", field, hidden)?;
+    }
     let without_total = call.query.one_of("include_total", &["true", "false", "True", "False"])?;
     let without_total = without_total.is_some_and(|given| given.eq_ignore_ascii_case("false"));
     let (columns, order, paging) = (columns(&call, &grouping)?, Order::read(&call)?, call.query.paging()?);
+    let named = if call.query.text("columns").is_some() { &columns[..] } else { &[] };
+    for (place, (_, measure)) in named.iter().map(|column| ("columns", column)).chain([("order_by", &order.by)]) {
+        if let Some(field) = measure.field() {
+            restricted::refuse(place, field, hidden)?;
+        }
+    }
     let latency = columns.iter().chain([&order.by]).any(|(_, measure)| measure.is_of_latency());
     let by = vec![grouping.by.clone()];
     let (_, found) = sums(&call, |buckets| SumsAsked { edges: buckets.ends(), by, latency }).await?;
@@ -126,7 +138,7 @@ async fn answer(call: Call, grouping: Grouping) -> Result<Reply, Problem> {
             ("object".to_owned(), "analytics-group".into()),
         ]);
         for (name, measure) in &columns {
-            let value = measure.of(stat);
+            let value = measure.shown(stat, hidden);
             let value = if grouping.as_text && value.is_number() { value.to_string().into() } else { value };
             row.insert((*name).to_owned(), value);
         }
@@ -140,6 +152,18 @@ async fn answer(call: Call, grouping: Grouping) -> Result<Reply, Problem> {
         "partial": found.is_partial,
         "cut": found.is_cut,
     })))
+}
+
+/// What is told of logs by putting them together so.
+const fn field(by: &Dimension) -> Option<LogField> {
+    match by {
+        Dimension::User | Dimension::Metadata(_) => Some(LogField::Metadata),
+        Dimension::Provider => Some(LogField::AiOrg),
+        Dimension::Model => Some(LogField::AiModel),
+        Dimension::Status => Some(LogField::ResponseStatusCode),
+        Dimension::Config => Some(LogField::Config),
+        Dimension::Workspace | Dimension::Key | Dimension::VirtualKey => None,
+    }
 }
 
 type Column = (&'static str, SumMeasure);

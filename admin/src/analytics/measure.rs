@@ -2,6 +2,7 @@
 //! percent; an average of nothing is null.
 
 use gateway_domain::analytics::{SumCell, Sums, SumsFound};
+use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::{NanoUsd, Timestamp};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -100,6 +101,34 @@ impl SumMeasure {
             Self::FirstSeen => time(s.first_seen),
             Self::LastSeen => time(s.last_seen),
             Self::Nothing => 0.into(),
+        }
+    }
+
+    /// As [`Self::of`], and null where what it is made of is kept from whoever asks.
+    pub(super) fn shown(self, stat: &Stat<'_>, hidden: LogFields) -> Value {
+        if self.field().is_some_and(|field| hidden.contains(field)) { Value::Null } else { self.of(stat) }
+    }
+
+    /// Which field of logs it gives away.
+    pub(super) const fn field(self) -> Option<LogField> {
+        match self {
+            Self::Cost | Self::CostPerCall | Self::Saved => Some(LogField::Cost),
+            Self::Tokens | Self::TokensPerCall => Some(LogField::TotalUnits),
+            Self::InputPerCall => Some(LogField::ReqUnits),
+            Self::OutputPerCall => Some(LogField::ResUnits),
+            Self::Latency | Self::Quantile(_) | Self::HitLatency | Self::SpeedUp => Some(LogField::ResponseTime),
+            Self::Users | Self::CallsPerUser => Some(LogField::Metadata),
+            Self::FirstSeen | Self::LastSeen => Some(LogField::CreatedAt),
+            Self::Calls
+            | Self::Errors
+            | Self::ErrorRate
+            | Self::SuccessRate
+            | Self::Retried
+            | Self::RetriedList
+            | Self::FellBack
+            | Self::Hits
+            | Self::HitRate
+            | Self::Nothing => None,
         }
     }
 

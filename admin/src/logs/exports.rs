@@ -8,6 +8,7 @@ mod run;
 
 pub use run::{EXPORT_LEASE, run_export};
 
+use super::restricted;
 use crate::problem::{Problem, bad, conflict, limited, missing};
 use crate::route::{Call, HERE, PAGES, Place, Reply, Route, authed, guest};
 use asked::{ExportAsked, NewExport};
@@ -30,7 +31,9 @@ const FILE_MICROS: i64 = 7 * 86_400 * 1_000_000;
 pub(super) fn routes() -> Vec<Route> {
     const EXPORT: &[Scope] = &[Scope::named("logs.export")];
     const ONE: &str = "/logs/exports/{id}";
+    const RESTRICTED: &str = "/logs/exports/field-restrictions";
     vec![
+        authed(Method::GET, RESTRICTED, EXPORT, "Show which fields no export may have", restricted::show).asks(HERE),
         authed(Method::GET, "/logs/exports", EXPORT, "List exports of logs, newest first", list).asks(PAGES),
         authed(Method::POST, "/logs/exports", EXPORT, "Ask for an export of logs", create)
             .takes::<NewExport>()

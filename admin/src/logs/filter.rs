@@ -1,9 +1,11 @@
 //! The filters of `docs/admin-api.md` made into a query. The route
 //! refuses what is not known or not in force: a list that silently ignores a filter shows more than was asked for.
 
+use super::restricted;
 use crate::input::Query;
 use crate::problem::{Problem, bad, forbidden};
 use crate::route::Call;
+use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::money::NanoUsd;
 use gateway_domain::record::{LogCursor, LogQuery};
@@ -61,6 +63,26 @@ pub(super) static OF_EXPORTS: &[&str] = &[
 ];
 pub(super) static LATER: &[&str] = &["weighted_feedback_min", "weighted_feedback_max", "prompt_slug", "span_id"];
 
+/// Which field a filter asks by; what is not here asks by none that can be kept from readers.
+const FIELDS: &[(&str, LogField)] = &[
+    ("trace_id", LogField::TraceId),
+    ("status_code", LogField::ResponseStatusCode),
+    ("ai_org", LogField::AiOrg),
+    ("ai_model", LogField::AiModel),
+    ("ai_org_model", LogField::AiOrg),
+    ("ai_org_model", LogField::AiModel),
+    ("total_units_min", LogField::TotalUnits),
+    ("total_units_max", LogField::TotalUnits),
+    ("prompt_token_min", LogField::ReqUnits),
+    ("prompt_token_max", LogField::ReqUnits),
+    ("completion_token_min", LogField::ResUnits),
+    ("completion_token_max", LogField::ResUnits),
+    ("cost_min", LogField::Cost),
+    ("cost_max", LogField::Cost),
+    ("metadata", LogField::Metadata),
+    ("configs", LogField::Config),
+];
+
 const ANY: &str = "must be comma-separated names";
 const WHOLE: &str = "must be an integer of at least 0";
 /// Instead of a workspace: all of the organisation. No slug is written so.
@@ -89,11 +111,19 @@ pub(super) fn range(call: &Call, q: &Query) -> Result<LogRange, Problem> {
 
 /// What records have to be like, whenever they were made. `None` as for [`read`].
 pub(crate) fn read_filters(call: &Call) -> Result<Option<LogQuery>, Problem> {
-    read_from(call, &call.query, workspaces(call)?)
+    read_from(call, &call.query, workspaces(call)?, restricted::hidden(call))
 }
 
 /// The filters of a query, within these workspaces.
-pub(super) fn read_from(call: &Call, q: &Query, workspaces: Vec<WorkspaceId>) -> Result<Option<LogQuery>, Problem> {
+pub(super) fn read_from(
+    call: &Call,
+    q: &Query,
+    workspaces: Vec<WorkspaceId>,
+    hidden: LogFields,
+) -> Result<Option<LogQuery>, Problem> {
+    for (name, field) in FIELDS.iter().filter(|(name, _)| q.text(name).is_some()) {
+        restricted::refuse(name, *field, hidden)?;
+    }
     let mut query = LogQuery {
         org: Some(call.actor.org),
         workspaces,

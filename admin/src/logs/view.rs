@@ -1,6 +1,8 @@
 //! A record in the documented form. Messages stand in it as far as they
 //! were kept; what was not is empty.
 
+use super::restricted;
+use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::feedback::TraceFeedback;
 use gateway_domain::money::NanoUsd;
 use gateway_domain::record::{Bodies, Body, CacheStatus, LogRecord, Message};
@@ -16,6 +18,8 @@ pub(super) struct Reader<'a> {
     pub(super) open: bool,
     /// Prefixes of the gateway's headers.
     pub(super) own: &'a [String],
+    /// Fields that are not shown.
+    pub(super) hidden: LogFields,
 }
 
 /// Version of this form; higher when a field changes its meaning, not when one is added.
@@ -64,6 +68,7 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
     if let (Some(kept), Value::Object(shown)) = (kept, &mut shown) {
         copies(kept, shown);
     }
+    restricted::conceal(&mut shown, reader.hidden);
     shown
 }
 
@@ -139,8 +144,9 @@ fn metrics(r: &LogRecord, reader: &Reader<'_>) -> Value {
     for part in [identity(r, reader), outcome(r), timings(r), client(r)] {
         out.extend(part.as_object().cloned().unwrap_or_default());
     }
+    let is_open = reader.open && !reader.hidden.contains(LogField::Metadata);
     let metadata: Map<String, Value> =
-        if reader.open { serde_json::from_str(&r.metadata).unwrap_or_default() } else { Map::new() };
+        if is_open { serde_json::from_str(&r.metadata).unwrap_or_default() } else { Map::new() };
     let (keys, values): (Vec<String>, Vec<Value>) = metadata.into_iter().unzip();
     out.insert("metadata.key".into(), json!(keys));
     out.insert("metadata.value".into(), Value::Array(values));

@@ -8,6 +8,7 @@ use super::{NewRow, Resource, Row};
 use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, missing};
+use crate::resource::export_settings::{self, GivenExportSettings};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::analytics::MOST_NAMED;
 use gateway_domain::egress::{Trusted, check_custom_host};
@@ -67,6 +68,8 @@ pub(crate) struct Patch {
     known_routes_only: Edit<Flag>,
     #[serde(default)]
     analytics_metadata_keys: Edit<BTreeSet<String>>,
+    #[serde(default)]
+    export_settings: Edit<GivenExportSettings>,
     #[serde(default)]
     token_rules: Edit<Vec<TokenRule>>,
     #[serde(default)]
@@ -133,10 +136,8 @@ impl Resource for Organisation {
             Edit::Clear => row.doc.debug_log = None,
             Edit::Set(flag) => row.doc.debug_log = Some(flag.0),
         }
-        match input.enforce_debug_log_setting {
-            Edit::Keep => {}
-            Edit::Clear => row.doc.enforce_debug_log_setting = false,
-            Edit::Set(flag) => row.doc.enforce_debug_log_setting = flag.0,
+        if let Some(flag) = input.enforce_debug_log_setting.or_default() {
+            row.doc.enforce_debug_log_setting = flag.0;
         }
         match input.cache_max_age {
             Edit::Keep => {}
@@ -151,6 +152,9 @@ impl Resource for Organisation {
         }
         if let Some(keys) = input.analytics_metadata_keys.or_default() {
             row.doc.analytics_metadata_keys = metadata_keys(keys)?;
+        }
+        if let Some(given) = input.export_settings.or_default() {
+            row.doc.denied_log_fields = given.fields()?;
         }
         if let Some(rules) = input.token_rules.or_default() {
             row.doc.token_rules = rules;
@@ -187,6 +191,7 @@ impl Resource for Organisation {
             "managers_set_limits": row.doc.managers_set_limits,
             "known_routes_only": row.doc.known_routes_only,
             "analytics_metadata_keys": row.doc.analytics_metadata_keys,
+            "export_settings": export_settings::shown(&row.doc.denied_log_fields),
             "token_rules": row.doc.token_rules,
             "model_prices": row.doc.model_prices.iter().map(|(name, rates)| (name.clone(), pricing::view(rates)))
                 .collect::<Map<String, Value>>(),

@@ -11,8 +11,9 @@ use super::{NewRow, Resource, Row, Slug, collect, draft, everything, guardrail, 
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Body, Edit, Flag};
-use crate::problem::{Problem, bad, missing};
+use crate::problem::{Problem, bad, forbidden, missing};
 use crate::resource::api_key::check_metadata;
+use crate::resource::export_settings::{self, GivenExportSettings};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{ConfigId, UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, Holder, ResourceQuery};
@@ -85,6 +86,8 @@ pub(crate) struct Patch {
     defaults: Edit<Map<String, Value>>,
     #[serde(default)]
     security_settings: Edit<BTreeMap<String, bool>>,
+    #[serde(default)]
+    export_settings: Edit<GivenExportSettings>,
     #[serde(default)]
     user_api_key_rotation_period: Edit<Value>,
     #[serde(default)]
@@ -169,6 +172,14 @@ impl Resource for Workspace {
             Edit::Clear => row.doc.security_settings = None,
             Edit::Set(given) => row.doc.security_settings = Some(own_security(&given, call)?),
         }
+        if let Some(given) = input.export_settings.or_default() {
+            let denied = given.fields()?;
+            // Nobody opens what is kept from them; clients that send back what they read change nothing.
+            if denied != row.doc.denied_log_fields && call.actor.workspace.is_some() {
+                return Err(forbidden("only an Admin key changes what is kept from a workspace"));
+            }
+            row.doc.denied_log_fields = denied;
+        }
         match input.user_api_key_rotation_period {
             Edit::Keep => {}
             Edit::Clear => row.doc.user_api_key_rotation_period = None,
@@ -216,6 +227,7 @@ impl Resource for Workspace {
             "usage_limits": limits::views(&row.doc.limits, call.now),
             "rate_limits": row.doc.limits.rate_limits,
             "user_api_key_rotation_period": row.doc.user_api_key_rotation_period,
+            "export_settings": export_settings::shown(&row.doc.denied_log_fields),
             "security_settings": here.map_or_else(|| json!(null), |w| json!(snapshot.security(w))),
         });
         view.extend(more.as_object().cloned().unwrap_or_default());

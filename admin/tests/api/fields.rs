@@ -91,6 +91,7 @@ async fn organisation(story: &mut Story<'_>) {
         "jwks_uris": ["https://login.example.com/keys"], "jwks": keys, "security_settings": {"members_view_logs": false},
         "overridable_sections": ["logs"], "debug_log": false, "enforce_debug_log_setting": true,
         "cache_max_age": 86_400, "managers_set_limits": true, "known_routes_only": true, "analytics_metadata_keys": ["team"],
+        "export_settings": {"denied_fields": ["request_url"]},
         "token_rules": [{"jwks_uri": "https://login.example.com/keys", "iss": "login", "aud": ["gateway"]}],
         "model_prices": {"openai/gpt-4o": {"type": "static", "pay_as_you_go": {
             "request_token": {"price": 0.1}, "cache_read_audio_input_token": {"price": 0.2},
@@ -118,6 +119,7 @@ async fn workspace(story: &mut Story<'_>, user: &str) {
     let mut security = story.house.as_admin().get(ORG).await.expect(200)["security_settings"].clone();
     security["members_view_logs"] = json!(true);
     let body = json!({"name": "Crew", "description": "e", "icon": "🛟", "security_settings": security,
+        "export_settings": {"denied_fields": ["response", "config"]},
         "defaults": {"metadata": {"_team": "b"}, "user_api_key_config": config}, "user_api_key_rotation_period": 9,
         "rate_limits": rates(6), "usage_limits": [budget(600)], "reset_usage": true});
     story.send("PUT /admin/workspaces/{id}", path, body.clone()).await;

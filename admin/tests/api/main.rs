@@ -28,6 +28,7 @@ mod postgres;
 mod prompts;
 mod providers;
 mod public;
+mod restricted;
 mod rotation;
 mod secrets;
 mod settings;

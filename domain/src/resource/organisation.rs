@@ -3,6 +3,7 @@
 use super::guardrail::DefaultGuardrails;
 use super::pricing::Rates;
 use super::security::Security;
+use crate::export::LogField;
 use crate::id::WorkspaceId;
 use crate::time::Timestamp;
 use crate::token::{BadKeySet, KeySet, TokenRule, Trust};
@@ -52,6 +53,9 @@ pub struct Organisation {
     /// Keys of metadata that its analytics keep sums by.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub analytics_metadata_keys: BTreeSet<String>,
+    /// Fields of logs that all its workspaces keep from exports, and from whoever holds no Admin key.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub denied_log_fields: BTreeSet<LogField>,
     /// What tokens must say of themselves beside being signed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub token_rules: Vec<TokenRule>,

@@ -3,10 +3,11 @@
 use super::guardrail::{DefaultGuardrails, Exclusions};
 use super::limits::Limits;
 use super::security::Security;
+use crate::export::LogField;
 use crate::id::ConfigId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workspace {
@@ -25,6 +26,9 @@ pub struct Workspace {
     pub user_api_key_rotation_period: Option<u16>,
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
+    /// Fields of logs that are kept here beside those of the organisation.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub denied_log_fields: BTreeSet<LogField>,
     /// Of what the organisation gives to all.
     #[serde(default, skip_serializing_if = "Exclusions::is_empty")]
     pub exclusions: Exclusions,

@@ -1,6 +1,6 @@
 //! What an export is asked for with: a workspace, the filters of the log list, fields, and a form.
 
-use super::super::filter;
+use super::super::{filter, restricted};
 use crate::input::Query;
 use crate::problem::{Problem, bad, forbidden, internal};
 use crate::route::Call;
@@ -49,6 +49,10 @@ impl ExportAsked {
             (None, Some(before)) => before.request.fields.clone(),
             (None, None) => return Err(bad("requested_data", "is required")),
         };
+        let denied = restricted::denied(&call.snapshot(), workspace);
+        for field in &fields {
+            restricted::refuse("requested_data", *field, denied)?;
+        }
         if !call.actor.sees_metadata && fields.contains(&LogField::Metadata) {
             return Err(forbidden("your role does not see the metadata of logs"));
         }
@@ -132,7 +136,8 @@ fn question(call: &Call, filters: &Map<String, Value>, workspace: WorkspaceId) -
     };
     let asked = Query::of_filters(filters, filter::OF_EXPORTS, filter::LATER).map_err(under)?;
     let range = filter::range(call, &asked).map_err(under)?;
-    let query = filter::read_from(call, &asked, vec![workspace]).map_err(under)?;
+    let denied = restricted::denied(&call.snapshot(), workspace);
+    let query = filter::read_from(call, &asked, vec![workspace], denied).map_err(under)?;
     // A reader of own logs who has no key of their own has no logs.
     let nothing = || LogQuery {
         org: Some(call.actor.org),

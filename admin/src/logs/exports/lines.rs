@@ -9,14 +9,15 @@ use serde_json::{Map, Value, json};
 pub(super) fn add(out: &mut Vec<u8>, record: &LogRecord, fields: &[LogField], reader: &Reader<'_>) {
     let mut shown = view::record(record, reader);
     let line: Map<String, Value> =
-        fields.iter().map(|field| (field.name().to_owned(), value(&mut shown, record, *field))).collect();
+        fields.iter().map(|field| (field.name().to_owned(), value(&mut shown, (record, reader), *field))).collect();
     // Writing to memory cannot fail.
     let _ = serde_json::to_writer(&mut *out, &line);
     out.push(b'\n');
 }
 
-fn value(shown: &mut Value, record: &LogRecord, field: LogField) -> Value {
+fn value(shown: &mut Value, (record, reader): (&LogRecord, &Reader<'_>), field: LogField) -> Value {
     match field {
+        _ if reader.hidden.contains(field) => Value::Null,
         LogField::Request | LogField::Response => shown[field.name()].take(),
         LogField::Metadata => serde_json::from_str(&record.metadata).unwrap_or_else(|_| json!({})),
         _ => shown["metrics"][field.name()].take(),

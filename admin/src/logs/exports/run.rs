@@ -1,6 +1,7 @@
 //! Makes the file of an export: page by page behind a cursor, into parts of a blob, in bounded memory. After each page it is
 //! noted how far it came, so that another node goes on from there; a node that lost its lease writes nothing more.
 
+use super::super::restricted;
 use super::super::view::Reader;
 use super::lines;
 use crate::app::App;
@@ -157,7 +158,9 @@ impl ExportRun<'_> {
     async fn text(&self, page: &[LogRecord]) -> Result<Vec<u8>, RunStop> {
         let snapshot = self.app.live.snapshot();
         let organisation = snapshot.org(self.org).map_or("", |org| &org.name);
-        let reader = Reader { organisation, open: true, own: &self.app.header_aliases };
+        // What was denied since it was asked for is left out.
+        let hidden = restricted::denied(&snapshot, self.order.workspace);
+        let reader = Reader { organisation, open: true, own: &self.app.header_aliases, hidden };
         let fields: &[LogField] = &self.order.fields;
         let mut text = Vec::with_capacity(page.len() * 256);
         for record in page {

@@ -3,6 +3,7 @@
 use super::guardrail::SavedGuardrail;
 use super::partner::PartnerCredentials;
 use super::{Build, Draft, Entry, Slugged, doc, fnv, keep};
+use crate::export::LogFields;
 use crate::id::{OrgId, WorkspaceId};
 use crate::resource::guardrail::DefaultGuardrails;
 use crate::resource::organisation::Organisation;
@@ -36,6 +37,8 @@ pub struct Org {
     /// Whose tokens open it; `None`: nobody's.
     pub trust: Option<Arc<Trust>>,
     /// Records may keep headers and bodies, unless a request says otherwise.
+    /// Of all its workspaces.
+    pub denied_log_fields: LogFields,
     pub debug_log: bool,
     pub enforce_debug_log: bool,
     pub cache_max_age_s: Option<u32>,
@@ -108,6 +111,7 @@ fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
         known_routes_only: o.known_routes_only,
         analytics_metadata_keys: o.analytics_metadata_keys.iter().map(SmolStr::from).collect(),
         rotation_days: o.user_api_key_rotation_period,
+        denied_log_fields: o.denied_log_fields.into_iter().collect(),
         debug_log: o.debug_log.unwrap_or(true),
         enforce_debug_log: o.enforce_debug_log_setting,
         cache_max_age_s: o.cache_max_age,

@@ -8,6 +8,7 @@ use super::prompt::PromptShelf;
 use super::provider::ManagedProvider;
 use super::usage_policy::UsagePolicy;
 use super::{Build, Draft, Entry, Slugged, doc, lives, shared};
+use crate::export::LogFields;
 use crate::id::{ConfigId, OrgId, PolicyId, UserId, WorkspaceId};
 use crate::resource::guardrail::{DefaultGuardrails, Exclusions};
 use crate::resource::limits::Limits;
@@ -32,6 +33,8 @@ pub struct Workspace {
     /// Its own security settings, in force in the sections that the organisation opened.
     pub security: Option<Security>,
     pub rotation_days: Option<u16>,
+    /// Beside those of the organisation.
+    pub denied_log_fields: LogFields,
     /// `None` when there are none.
     pub limits: Option<Arc<Limits>>,
     /// What judges every request in it, before what the organisation adds.
@@ -195,6 +198,7 @@ fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
         user_key_config: w.defaults.user_api_key_config,
         security: w.security_settings,
         rotation_days: w.user_api_key_rotation_period,
+        denied_log_fields: w.denied_log_fields.into_iter().collect(),
         limits: shared(w.limits),
         default_guardrails: Arc::new(w.defaults.guardrails),
         exclusions: w.exclusions,
