@@ -3,7 +3,7 @@
 use crate::clock;
 use crate::mock::MockArgs;
 use crate::settings::{Effective, Flags, Settings, explained, read_file};
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Parser)]
@@ -26,11 +26,70 @@ pub(crate) enum Command {
     Check(Box<ServeArgs>),
     /// Bring the database to this version's schema, then leave
     Migrate(Box<ServeArgs>),
+    /// Write the configuration as one YAML document, without the values of secrets
+    Export {
+        #[command(flatten)]
+        args: Box<ServeArgs>,
+        /// Where to; standard output unless given
+        #[arg(long)]
+        to: Option<PathBuf>,
+    },
+    /// Put a configuration document in force, all of it or nothing
+    Import {
+        #[command(flatten)]
+        args: Box<ServeArgs>,
+        #[command(flatten)]
+        document: DocumentArgs,
+        /// Only say what would change
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Say how a configuration document differs from what is stored; ends with 2 where it does
+    Diff {
+        #[command(flatten)]
+        args: Box<ServeArgs>,
+        #[command(flatten)]
+        document: DocumentArgs,
+    },
+    /// Make a configuration document of another gateway's file, and say what it does not hold
+    Convert {
+        /// Whose file it is: litellm or portkey
+        #[arg(long)]
+        from: ForeignForm,
+        /// The file; `-` reads it from standard input
+        file: PathBuf,
+        /// Where to; standard output unless given
+        #[arg(long)]
+        to: Option<PathBuf>,
+        /// The workspace that everything of one goes to
+        #[arg(long, default_value = "default")]
+        workspace: String,
+        /// Hosts or CIDRs that custom hosts may reach though private, as for `serve`
+        #[arg(long, value_delimiter = ',')]
+        trusted_custom_hosts: Vec<String>,
+    },
+    /// Delete what the lists of a configuration document do not hold
+    Prune {
+        #[command(flatten)]
+        args: Box<ServeArgs>,
+        #[command(flatten)]
+        document: DocumentArgs,
+        /// Only say what would go
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Keys, when they were lost
     Keys {
         #[command(subcommand)]
         command: KeysCommand,
     },
+}
+
+/// Files that can be made into documents.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ForeignForm {
+    Litellm,
+    Portkey,
 }
 
 #[derive(Debug, Subcommand)]
@@ -45,6 +104,13 @@ pub(crate) enum KeysCommand {
         #[arg(long)]
         to: PathBuf,
     },
+}
+
+/// A configuration document. Secrets that it names are read from the environment, under the names that it has for them.
+#[derive(Debug, Args)]
+pub(crate) struct DocumentArgs {
+    /// The document; `-` reads it from standard input
+    pub(crate) document: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@
 mod cache;
 mod cli;
 mod clock;
+mod configuration;
 mod connections;
 mod guardrails;
 mod health;
@@ -30,8 +31,12 @@ use gateway_mock as mock;
 use gateway_upstream as upstream;
 use gateway_upstream::outbound;
 
-use cli::{Command, KeysCommand};
+use cli::{Command, ForeignForm, KeysCommand};
+use gateway_admin::{ForeignFile, ManifestAct};
 use std::process::ExitCode;
+
+/// What `gateway diff` ends with where a document and what is stored are not the same, as `diff` has it for scripts.
+const DIFFERENT: u8 = 2;
 
 /// Reads the command line and does what it says; comes back when that is done.
 pub fn run() -> ExitCode {
@@ -46,6 +51,32 @@ pub fn run() -> ExitCode {
         }
         Some(Command::Keys { command: KeysCommand::RotateMaster { args, to } }) => {
             args.resolve(&matches).and_then(|r| serve::rotate_master_key(&r, &to))
+        }
+        Some(Command::Export { args, to }) => {
+            args.resolve(&matches).and_then(|r| configuration::export(&r.settings, to.as_deref()))
+        }
+        Some(Command::Import { args, document, dry_run }) => {
+            let act = ManifestAct::Import { dry_run };
+            args.resolve(&matches).and_then(|r| configuration::apply(&r.settings, &document.document, act))
+        }
+        Some(Command::Diff { args, document }) => {
+            let same = args.resolve(&matches).and_then(|r| configuration::diff(&r.settings, &document.document));
+            match same {
+                Ok(false) => return ExitCode::from(DIFFERENT),
+                Ok(true) => Ok(()),
+                Err(why) => Err(why),
+            }
+        }
+        Some(Command::Convert { from, file, to, workspace, trusted_custom_hosts }) => {
+            let of = match from {
+                ForeignForm::Litellm => ForeignFile::LiteLlm,
+                ForeignForm::Portkey => ForeignFile::Portkey,
+            };
+            configuration::convert(&file, of, to.as_deref(), (&workspace, &trusted_custom_hosts))
+        }
+        Some(Command::Prune { args, document, dry_run }) => {
+            let act = ManifestAct::Prune { dry_run };
+            args.resolve(&matches).and_then(|r| configuration::apply(&r.settings, &document.document, act))
         }
         Some(Command::Mock(args)) => serve::mock(args),
     };

@@ -41,6 +41,7 @@ use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InPro
 use crate::usage_checkpoint::UsageCheckpoint;
 use crate::writer::{RecordPath, RecordQueues, WithOpinions, Writer};
 use boot::{AppPorts, Booted};
+use gateway_admin::App;
 use gateway_domain::Secret;
 use gateway_domain::counters::Counters;
 use gateway_domain::egress::{BaseUrl, Trusted};
@@ -102,7 +103,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let own_records = Some(Arc::new(queues.own) as Arc<dyn RecordIntake>);
     let ports = AppPorts { tokens: issuers.clone(), standings: accounts.clone(), door: door.clone(), own_records };
     let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, &limits);
-    let app = gateway_admin::App { settings: effective.iter().map(Effective::told).collect(), ..app };
+    let app = App { settings: effective.iter().map(Effective::told).collect(), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
         boot::tell_of_remains(&booted, &settings);
@@ -196,11 +197,11 @@ struct Calling {
 
 impl Calling {
     /// Gives the control plane what it calls others with.
-    fn equip(&self, app: gateway_admin::App, booted: &Booted, limits: &Arc<Limits>) -> gateway_admin::App {
+    fn equip(&self, app: App, booted: &Booted, limits: &Arc<Limits>) -> App {
         let trials = Trials::new(self.guardrails.clone(), booted.live.clone(), limits.clone());
         let asking = CheckedCalls::new(self.dialer.clone(), booted.trusted.clone(), AfterErrors::GoOn);
         let asking: Arc<dyn Outside> = Arc::new(asking);
-        gateway_admin::App { trials: Some(Arc::new(trials)), mcp: Some(asking), ..app }
+        App { trials: Some(Arc::new(trials)), mcp: Some(asking), ..app }
     }
 
     fn new(settings: &Settings, booted: &Booted, metrics: &Metrics, control: &Runtime) -> Result<Self, String> {
@@ -462,6 +463,13 @@ pub(crate) fn migrate(resolved: &Resolved) -> Result<(), String> {
     control.block_on(boot::migrate(&resolved.settings))?;
     telemetry::print("the database is at this version's schema\n");
     Ok(())
+}
+
+/// The control plane for one act of the operator, and the runtime that it needs.
+pub(crate) fn detached(settings: &Settings) -> Result<(Runtime, App), String> {
+    let control = control_runtime()?;
+    let app = control.block_on(boot::detached(settings))?;
+    Ok((control, app))
 }
 
 /// `gateway keys new-admin`: for whoever can read the database and the master key.

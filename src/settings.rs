@@ -11,6 +11,7 @@ use gateway_admin::Setting;
 use serde::Deserialize;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, Deserializer, IntoDeserializer, SeqAccess, Visitor};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
@@ -498,4 +499,8 @@ impl Settings {
         }
         Ok(())
     }
+}
+/// What the names in a configuration document stand for.
+pub(crate) fn document_secrets() -> BTreeMap<String, String> {
+    std::env::vars().filter(|(name, _)| name.starts_with("GATEWAY_SECRET_")).collect()
 }

@@ -26,6 +26,11 @@ pub(crate) struct WriteView<'a> {
 }
 
 impl WriteView<'_> {
+    /// Whether nobody has written since the writer looked.
+    pub(crate) const fn is_as_seen(&self) -> bool {
+        self.changes.rows.is_empty()
+    }
+
     /// What somebody else made of a row since it was read in this version.
     pub(crate) fn since(&self, kind: Kind, id: Uuid, version: i64) -> Option<&Stored> {
         let newer = |r: &&Stored| r.kind == kind.name() && r.id == id && r.version > version;
@@ -217,6 +222,11 @@ impl<'a> Origin<'a> {
             request_id: visit.request_id,
             headers: headers(&visit.headers, &visit.app),
         }
+    }
+
+    /// Whoever runs the gateway, by its command line.
+    pub(crate) fn of_operator(app: &'a App) -> Self {
+        Self { actor: "operator".to_owned(), ..Self::of_upkeep(app) }
     }
 
     /// The process itself, on its own account.

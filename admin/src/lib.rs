@@ -12,6 +12,7 @@ mod feedback;
 mod grant;
 mod input;
 mod logs;
+mod manifest;
 mod mcp_probe;
 mod nodes;
 mod openapi;
@@ -31,6 +32,10 @@ pub use actor::Actor;
 pub use app::{App, ClientAddr, Counting, Part, Quotas, Setting, Status, system_random};
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
 pub use logs::{EXPORT_LEASE, run_export};
+pub use manifest::{
+    ConfigurationReport, Conversion, ConvertedFile, ExportedConfiguration, FieldChange, ForeignFile, ItemChange,
+    ManifestAct, NewSecret, convert_configuration, export_configuration, use_configuration,
+};
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};
 pub use turned_away::tell_of_turned_away;

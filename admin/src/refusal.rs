@@ -18,6 +18,7 @@ use uuid::Uuid;
 /// The first that fits: what a path changes.
 const SUBJECTS: &[(&str, Kind)] = &[
     ("/configs", Kind::Config),
+    ("/configuration", Kind::Organisation),
     ("/integrations", Kind::Integration),
     ("/providers", Kind::Provider),
     ("/virtual-keys", Kind::Provider),
@@ -43,8 +44,8 @@ const SUBJECTS: &[(&str, Kind)] = &[
 ];
 
 fn subject(path: &str) -> Option<Kind> {
-    // It judges something, and changes nothing.
-    if path.ends_with("/invoke") {
+    // It judges or compares something, and changes nothing.
+    if path.ends_with("/invoke") || path == "/configuration/diff" {
         return None;
     }
     SUBJECTS.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, kind)| *kind)
@@ -149,6 +150,8 @@ mod tests {
             let Gate::Scopes(scopes, _) = &route.gate else { continue };
             let tells = route.path.starts_with("/feedback") || route.path.starts_with("/logs");
             if route.path.ends_with("/invoke") || tells {
+            let compares = route.path == "/configuration/diff";
+            if compares || route.path.ends_with("/invoke") || route.path.starts_with("/feedback") {
                 assert!(subject(route.path).is_none(), "it changes nothing that is configured");
                 continue;
             }

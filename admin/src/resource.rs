@@ -5,6 +5,7 @@
 pub(crate) mod api_key;
 pub(crate) mod collection;
 pub(crate) mod config;
+pub(crate) mod declared;
 mod edition;
 pub(crate) mod exclusion;
 mod export_settings;

@@ -8,7 +8,7 @@ use crate::input::{Query, Variable, is_nul};
 use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_route, unreadable, wrong_method};
 use crate::refusal::{Attempt, Refusals};
 use crate::route::{Call, Gate, Place, Reply, Route, Visit, stamp};
-use crate::{analytics, audit, feedback, logs, nodes, openapi, prices, public, resource};
+use crate::{analytics, audit, feedback, logs, manifest, nodes, openapi, prices, public, resource};
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
@@ -56,6 +56,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         feedback::routes(),
         audit::routes(),
         nodes::routes(),
+        manifest::routes(),
         prices::routes(),
         openapi::routes(describe),
     ];

@@ -302,14 +302,22 @@ fn master_key_file(settings: &Settings) -> PathBuf {
 }
 
 pub(crate) async fn new_admin_key(settings: &Settings) -> Result<String, String> {
+    let app = detached(settings).await?;
+    let key = gateway_admin::new_admin_key(&app).await.map_err(|e| e.to_string())?;
+    Ok(key.expose().clone())
+}
+
+/// The control plane for one act of the operator: what is stored, and nothing that serves.
+pub(crate) async fn detached(settings: &Settings) -> Result<App, String> {
     let booted = boot(settings).await?;
+    if booted.away {
+        return Err("the database does not answer".to_owned());
+    }
     let nobody = Arc::new(Process::detached(booted.live.clone())?);
     let nothing = Arc::new(UsageCheckpoint::detached(booted.database.clone()));
     let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
     let (unheard, _) = Strangers::new(&metrics, false).map_err(|e| e.to_string())?;
     let ports =
         AppPorts { tokens: Arc::new(Issuers::detached()), standings: nothing, door: unheard, own_records: None };
-    let app = app(&booted, nobody, ports, settings);
-    let key = gateway_admin::new_admin_key(&app).await.map_err(|e| e.to_string())?;
-    Ok(key.expose().clone())
+    Ok(app(&booted, nobody, ports, settings))
 }

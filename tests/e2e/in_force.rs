@@ -248,6 +248,14 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "configuration",
+        &[
+            ("document", "configuration::a_document_of_one_gateway_is_in_force_on_another"),
+            ("secrets", "configuration::a_document_of_one_gateway_is_in_force_on_another"),
+            ("dry_run", MEANS),
+        ],
+    ),
+    (
         "collections",
         &[
             ("name", SHOWN),

@@ -47,6 +47,8 @@ mod config_rules;
 #[cfg(test)]
 mod configs;
 #[cfg(test)]
+mod configuration;
+#[cfg(test)]
 mod control;
 #[cfg(test)]
 mod custom_hosts;

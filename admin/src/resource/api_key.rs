@@ -1,6 +1,7 @@
 //! Gateway keys. The secret is made here and shown in one answer only; its hash and its mask are kept.
 //! What may be done to a key depends on its kind, so each kind has scopes of its own.
 
+mod declared;
 pub(crate) mod rotation;
 
 use super::limits::{self, LimitsEdit, Sent, Shape};

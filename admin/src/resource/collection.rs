@@ -1,6 +1,8 @@
 //! Collections: the folders that prompts lie in. Each workspace is one by itself, which is made with it, holds what lies in no
 //! other and goes with it.
 
+mod declared;
+
 use super::shelf::{CREATE, DELETE, LIST, OWN, READ, UPDATE, is_found, named};
 use super::{NewRow, Resource, Row, Slug, collect, create, delete, everything, locate, update};
 use crate::change::{Action, WriteView};

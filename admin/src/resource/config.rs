@@ -2,6 +2,7 @@
 //! Credentials in it are sealed here and masked on every way out; what it means is the domain's business.
 
 mod breakers;
+mod declared;
 mod hooks;
 mod secrets;
 mod versions;

@@ -2,6 +2,7 @@
 //! workspace; in a workspace, that one. A new one brings a managed provider along unless told not to.
 
 mod access;
+mod declared;
 mod models;
 pub(super) mod pricing;
 pub(super) mod settings;

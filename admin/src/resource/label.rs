@@ -1,5 +1,7 @@
 //! Labels: names for versions of prompts, as `production`. Some are there in every organisation; a workspace makes its own.
 
+mod declared;
+
 use super::shelf::{CREATE, DELETE, LIST, READ, UPDATE, is_found};
 use super::{NewRow, Resource, Row, Slug, collect, delete, everything, insert, locate, update};
 use crate::change::{Action, WriteView};

@@ -57,7 +57,7 @@ struct GivenSwitches {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GivenSwitch {
+pub(super) struct GivenSwitch {
     name: String,
     #[serde(rename = "type")]
     kind: String,
@@ -158,20 +158,7 @@ async fn switch<R: Switched>(call: Call) -> Result<Reply, Problem> {
     if given.capabilities.is_empty() {
         return Err(bad("capabilities", "must hold at least one entry"));
     }
-    for (at, one) in given.capabilities.iter().enumerate() {
-        if !matches!(one.kind.as_str(), "tool" | "prompt" | "resource") {
-            return Err(bad(format_args!("capabilities[{at}].type"), "must be one of tool, prompt, resource"));
-        }
-        if one.name.is_empty() || one.name.len() > LONGEST_NAME {
-            return Err(bad(
-                format_args!("capabilities[{at}].name"),
-                format_args!("must have 1..{LONGEST_NAME} bytes"),
-            ));
-        }
-        if one.kind == "resource" && !one.name.contains(':') {
-            return Err(bad(format_args!("capabilities[{at}].name"), "of a resource is its uri"));
-        }
-    }
+    check_switches(&given.capabilities)?;
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         let switches = row.doc.switches();
@@ -188,4 +175,41 @@ async fn switch<R: Switched>(call: Call) -> Result<Reply, Problem> {
     };
     let revision = commit(&call.app, seen, decide).await?;
     Ok(Reply::json(json!({"success": true})).at(revision))
+}
+
+fn check_switches(given: &[GivenSwitch]) -> Result<(), Problem> {
+    for (at, one) in given.iter().enumerate() {
+        if !matches!(one.kind.as_str(), "tool" | "prompt" | "resource") {
+            return Err(bad(format_args!("capabilities[{at}].type"), "must be one of tool, prompt, resource"));
+        }
+        if one.name.is_empty() || one.name.len() > LONGEST_NAME {
+            return Err(bad(
+                format_args!("capabilities[{at}].name"),
+                format_args!("must have 1..{LONGEST_NAME} bytes"),
+            ));
+        }
+        if one.kind == "resource" && !one.name.contains(':') {
+            return Err(bad(format_args!("capabilities[{at}].name"), "of a resource is its uri"));
+        }
+    }
+    Ok(())
+}
+
+/// As a file tells them.
+pub(super) fn declare_switches(switches: &McpSwitches) -> Vec<Value> {
+    let each = switches.0.iter().flat_map(|(kind, names)| names.iter().map(move |(name, on)| (kind, name, on)));
+    each.map(|(kind, name, on)| json!({"name": name, "type": kind, "enabled": on})).collect()
+}
+
+/// As a file gives them.
+pub(super) fn read_switches(given: Vec<GivenSwitch>) -> Result<McpSwitches, Problem> {
+    check_switches(&given)?;
+    let mut switches = McpSwitches::default();
+    for one in given {
+        switches.set(&one.kind, one.name, one.enabled.0);
+    }
+    if switches.count() > McpSwitches::MOST {
+        return Err(bad("capabilities", format_args!("may be {} in all", McpSwitches::MOST)));
+    }
+    Ok(switches)
 }

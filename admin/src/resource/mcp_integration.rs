@@ -1,6 +1,8 @@
 //! MCP integrations: where an MCP server is and as whom it is called. At organisation level they serve every workspace
 //! that is let in; in a workspace, that one. Each is asked what it offers when it is saved and when it is tested.
 
+mod declared;
+
 use super::mcp_settings::{self, GivenConfigurations};
 use super::{NewRow, Resource, Row, Slug, collect, delete, draft, edit, everything, get, locate};
 use crate::actor::Actor;

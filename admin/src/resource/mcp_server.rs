@@ -1,6 +1,8 @@
 //! MCP servers: a workspace's names for what its MCP integrations and the organisation's lead to, under `/{slug}/mcp` on
 //! the proxy port, and who may use them.
 
+mod declared;
+
 use super::mcp_integration::{resync, told};
 use super::{NewRow, Resource, Row, Slug, collect, create, delete, everything, get, locate, update};
 use crate::change::{Action, WriteView, audit, commit};

@@ -1,6 +1,8 @@
 //! Who belongs to a workspace, and as what. A membership is addressed by the user's id. Taking somebody out
 //! takes the keys that they have there along.
 
+mod declared;
+
 use super::user::{UserKeys, keys_of};
 use super::{NewRow, Resource, Row, collect, everything, tombstone};
 use crate::change::{Action, WriteView, audit, commit};

@@ -1,6 +1,7 @@
 //! Settings of the organisation: what its people may do, what its workspaces may decide for themselves, and
 //! what every request and key of it is held to.
 
+mod declared;
 mod defaults;
 
 use super::integration::pricing;

@@ -1,5 +1,7 @@
 //! Partials: texts under a `pl-` slug that prompts share, in numbered versions as prompts have them.
 
+mod declared;
+
 use super::edition::{
     HasEditions, KeptVersion, asked, check_description, edition, fits, history, publish, state, status,
 };

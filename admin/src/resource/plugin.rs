@@ -1,6 +1,8 @@
 //! Credentials of the services whose checks guardrails use: one set for each partner of the organisation. Secrets are
 //! sealed and masked; a change that would stop a guardrail from running is refused.
 
+mod declared;
+
 use super::{NewRow, Resource, Row, Slug, delete, everything, get, insert, update, views};
 use crate::change::WriteView;
 use crate::input::Edit;

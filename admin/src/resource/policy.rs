@@ -1,6 +1,8 @@
 //! What both kinds of policies share: whom a condition may name, lists by status, and archiving instead of
 //! deleting. Knows no limit and no counter.
 
+pub(super) mod declared;
+
 use super::{Resource, Row, collect, edit, everything, locate};
 use crate::actor::Actor;
 use crate::app::Counting;

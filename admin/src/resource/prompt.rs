@@ -1,6 +1,7 @@
 //! Saved prompts: templates of chat requests under a `pp-` slug, in numbered versions of which one is in force under the bare
 //! name. What they are rendered to is the business of the data plane.
 
+mod declared;
 mod versions;
 mod view;
 

@@ -1,5 +1,7 @@
 //! Managed providers: what a workspace calls `@slug`. Each borrows credential and host of an integration.
 
+mod declared;
+
 use super::limits::{self, LimitsEdit, Sent, Shape};
 use super::{NewRow, Resource, Row, Slug, create, delete, get, list, prompt, update};
 use crate::change::WriteView;

@@ -1,5 +1,7 @@
 //! Rate-limit policies. A delete archives; an archived one is shown to those who ask for archived ones.
 
+mod declared;
+
 use super::policy::{self, CREATE, DELETE, GivenCondition, GivenGroup, LIST, READ, UPDATE};
 use super::provider::slug_of;
 use super::{NewRow, Resource, Row, Slug, create, update};

@@ -182,6 +182,20 @@ impl<R: Resource> Row<R> {
         })
     }
 
+    /// As the next state of a stored one.
+    pub(crate) fn over(self, stored: &Self) -> Self {
+        Self {
+            id: stored.id,
+            org: stored.org,
+            owner: stored.owner,
+            schema: stored.schema,
+            version: stored.version + 1,
+            created_at: stored.created_at,
+            before: stored.before.clone(),
+            ..self
+        }
+    }
+
     /// Whether nobody has stored it yet.
     pub(crate) const fn is_new(&self) -> bool {
         self.before.is_none()

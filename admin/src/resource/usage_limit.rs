@@ -1,6 +1,8 @@
 //! Usage-limit policies: how much may be spent by who matches, in dollars, tokens or requests. What each group
 //! has used is told and set back through a port; a delete archives.
 
+mod declared;
+
 use super::limits::{self, BudgetEdit};
 use super::policy::{self, CREATE, DELETE, GivenCondition, GivenGroup, LIST, READ, UPDATE};
 use super::provider::slug_of;

@@ -1,6 +1,8 @@
 //! Users of the organisation. They come by invite; what their keys may do is bounded by their role, and their
 //! keys end with them. An owner is neither made, changed nor deleted here.
 
+mod declared;
+
 use super::{NewRow, Resource, Row, collect, everything, locate, tombstone};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit, commit};

@@ -1,6 +1,7 @@
 //! Workspaces: what they are called, what they give to the requests and keys in them, and their end. Deleting
 //! one takes everything in it along, and asks to be told so.
 
+mod declared;
 mod removal;
 
 use super::limits::{self, LimitsEdit, Sent, Shape};

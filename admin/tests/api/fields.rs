@@ -588,6 +588,20 @@ async fn prompts(story: &mut Story<'_>) {
     story.shows(&path, want).await;
 }
 
+/// All of it as a document says the same.
+async fn configuration(story: &mut Story<'_>) {
+    let document = story.house.as_admin().get("/configuration").await.expect(200)["document"].clone();
+    let body = json!({"document": document, "secrets": {"GATEWAY_SECRET_NOBODYS": "x"}, "dry_run": false});
+    let done = story.send("POST /configuration/import", "/configuration/import", body.clone()).await;
+    assert_eq!(done["changes"], json!([]), "{document}");
+    let body = json!({"document": document, "secrets": {}});
+    let done = story.send("POST /configuration/diff", "/configuration/diff", body).await;
+    assert_eq!(done["changes"], json!([]), "{document}");
+    let body = json!({"document": document, "dry_run": true});
+    let done = story.send("POST /configuration/prune", "/configuration/prune", body).await;
+    assert_eq!(done["deleted"], 0, "{document}");
+}
+
 /// Everything, each field at least once.
 async fn whole(house: &House) -> Story<'_> {
     let mut story = Story::of(house);
@@ -606,6 +620,7 @@ async fn whole(house: &House) -> Story<'_> {
     exports(&mut story).await;
     policies(&mut story, &text(&key)).await;
     prompts(&mut story).await;
+    configuration(&mut story).await;
     story
 }
 

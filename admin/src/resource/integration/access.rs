@@ -201,6 +201,25 @@ fn apply(access: &mut Access, changes: Vec<Change>, global: Option<Global>, call
     Ok(())
 }
 
+/// The workspaces that a file lets in or shuts out: these, and no others.
+pub(super) fn declared(
+    access: &mut Access,
+    global: Option<Map<String, Value>>,
+    seats: Vec<Map<String, Value>>,
+    call: &Call,
+) -> Result<(), Problem> {
+    let global = global.map(|body| Body(body).read_under::<Global>(GLOBAL)).transpose()?;
+    let mut given = Given {
+        workspaces: Some(seats),
+        global_workspace_access: None,
+        override_existing_workspace_access: None,
+        create_default_provider: Some(Flag(false)),
+        default_provider_slug: None,
+    };
+    let changes = changes(&mut given, call, &call.snapshot())?;
+    apply(access, changes, global, call)
+}
+
 fn put(limits: &mut Limits, edit: LimitsEdit, under: &str, call: &Call) -> Result<(), Problem> {
     edit.onto(under, limits, SHAPE, call.now)
 }

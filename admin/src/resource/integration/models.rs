@@ -10,7 +10,7 @@ use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::egress::check_custom_host;
 use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::check_name;
-use gateway_domain::resource::integration::{Integration, Model};
+use gateway_domain::resource::integration::{Integration, Model, Models};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -174,6 +174,29 @@ async fn set(call: Call) -> Result<Reply, Problem> {
         Ok(())
     })
     .await
+}
+
+/// The models that a file declares: these, and no others.
+pub(super) fn declared(
+    models: &mut Models,
+    given: Vec<Map<String, Value>>,
+    allow_all: Option<Flag>,
+    call: &Call,
+) -> Result<(), Problem> {
+    for (i, given) in given.into_iter().enumerate() {
+        let (under, wanted) = read(i, given)?;
+        let slug = wanted.slug.clone();
+        let mut model = Model::default();
+        wanted.onto(&under, &mut model, call)?;
+        if models.list.insert(slug, model).is_some() {
+            return Err(bad(format_args!("{under}slug"), "is named again"));
+        }
+    }
+    if models.list.len() > MOST {
+        return Err(bad("models", format_args!("must hold at most {MOST} models")));
+    }
+    models.allow_all = allow_all.is_none_or(|flag| flag.0);
+    Ok(())
 }
 
 /// Clients name them in the query or in a body.

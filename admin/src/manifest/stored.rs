@@ -1,0 +1,40 @@
+//! Everything that is stored of one organisation, as it stands at one revision.
+
+use crate::app::App;
+use crate::problem::{Problem, busy, internal};
+use gateway_domain::id::OrgId;
+use gateway_domain::ports::Revision;
+use gateway_domain::resource::{Kind, Stored};
+
+pub(super) struct StoredRows {
+    pub(super) revision: Revision,
+    /// `None`: nothing was ever set up.
+    pub(super) org: Option<OrgId>,
+    pub(super) rows: Vec<Stored>,
+}
+
+impl StoredRows {
+    /// `org` `None`: the one called `default`, or the oldest.
+    pub(super) async fn load(app: &App, org: Option<OrgId>) -> Result<Self, Problem> {
+        const TRIES: usize = 20;
+        for _ in 0..TRIES {
+            // What is read and what this node goes by are the same state, so that a write can say what it has seen.
+            app.live.publish(&app.store.since(app.live.snapshot().revision).await?);
+            let all = app.store.load().await?;
+            let snapshot = app.live.snapshot();
+            if all.revision != snapshot.revision {
+                continue;
+            }
+            let named =
+                snapshot.orgs().find(|o| &*o.slug == "default").or_else(|| snapshot.orgs().min_by_key(|o| o.id));
+            let org = org.or_else(|| named.map(|org| org.id));
+            let mut rows = all.rows;
+            rows.retain(|row| Some(OrgId(row.org)) == org && row.kind != Kind::Invite.name());
+            if org.is_none() && !snapshot.is_empty() {
+                return Err(internal("rows without an organisation"));
+            }
+            return Ok(Self { revision: all.revision, org, rows });
+        }
+        Err(busy("the configuration changes faster than it can be read, try again"))
+    }
+}

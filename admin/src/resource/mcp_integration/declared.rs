@@ -1,0 +1,85 @@
+//! MCP integrations in a file. What a server said of itself is learnt, not declared.
+
+use crate::input::Flag;
+use crate::problem::{Problem, bad, conflict};
+use crate::resource::Row;
+use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level, put, take};
+use crate::resource::mcp_capabilities::{declare_switches, read_switches};
+use gateway_domain::id::WorkspaceId;
+use gateway_domain::resource::Kind;
+use gateway_domain::resource::mcp::{McpAccess, McpIntegration};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeclaredSeat {
+    id: String,
+    enabled: Flag,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeclaredGlobal {
+    enabled: Flag,
+}
+
+impl Declared for McpIntegration {
+    const SECTION: &'static str = "mcp_integrations";
+    const LEVEL: Level = Level::Either;
+    const SECRETS: &'static [&'static str] = &["configurations"];
+
+    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+        let doc = &row.doc;
+        let mut fields = Map::new();
+        put(&mut fields, "description", &doc.description);
+        put(&mut fields, "url", &doc.url);
+        put(&mut fields, "transport", doc.transport);
+        put(&mut fields, "auth_type", doc.auth_type);
+        let mut headers = Map::new();
+        for (name, sealed) in &doc.custom_headers {
+            headers.insert(name.clone(), to.sealed(&["configurations", "custom_headers", name], sealed)?);
+        }
+        if !headers.is_empty() {
+            fields.insert("configurations".to_owned(), json!({"custom_headers": headers}));
+        }
+        put(&mut fields, "capabilities", declare_switches(&doc.capabilities));
+        if row.workspace.is_none() {
+            declare_access(&mut fields, &doc.access, to);
+        }
+        Ok(fields)
+    }
+
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+        let capabilities = read_switches(take(&mut item.fields, "capabilities")?.unwrap_or_default())?;
+        let global: Option<DeclaredGlobal> = take(&mut item.fields, "global_workspace_access")?;
+        let seats: Vec<DeclaredSeat> = take(&mut item.fields, "workspaces")?.unwrap_or_default();
+        if item.workspace.is_some() && (global.is_some() || !seats.is_empty()) {
+            return Err(conflict("an MCP integration of a workspace serves that one alone"));
+        }
+        let mut row = item.create(from.call, true)?;
+        row.doc.capabilities = capabilities;
+        row.doc.access.global = global.is_none_or(|global| global.enabled.0);
+        for (at, seat) in seats.iter().enumerate() {
+            let id = WorkspaceId(from.find(Kind::Workspace, None, &format!("workspaces[{at}].id"), &seat.id)?);
+            if row.doc.access.workspaces.insert(id, seat.enabled.0).is_some() {
+                return Err(bad(format_args!("workspaces[{at}].id"), "is named again"));
+            }
+        }
+        if let Some(before) = &item.before {
+            row.doc.sync.clone_from(&before.doc.sync);
+        }
+        Ok(row)
+    }
+}
+
+fn declare_access(fields: &mut Map<String, Value>, access: &McpAccess, to: &Declaring<'_>) {
+    if !access.global {
+        fields.insert("global_workspace_access".to_owned(), json!({"enabled": false}));
+    }
+    let seats = access.workspaces.iter().filter(|(id, _)| to.names.knows(Kind::Workspace, id.0));
+    let mut seats: Vec<(String, bool)> = seats.map(|(id, on)| (to.names.name(id.0), *on)).collect();
+    seats.sort();
+    let seats = seats.into_iter().map(|(name, on)| json!({"id": name, "enabled": on}));
+    put(fields, "workspaces", seats.collect::<Vec<_>>());
+}

@@ -1,0 +1,47 @@
+//! People in a file. Somebody who is in none of the invites yet is a user by it; how they prove who they are is not told.
+
+use super::User;
+use crate::problem::{Problem, bad, forbidden};
+use crate::resource::Row;
+use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level, put, take};
+use gateway_domain::resource::person::{OrgRole, email};
+use serde_json::{Map, Value};
+
+impl Declared for User {
+    const SECTION: &'static str = "users";
+    const LEVEL: Level = Level::Organisation;
+    const SCOPES: Option<&'static str> = Some("organisation_users");
+    const SLUG: &'static str = "email";
+    const NAMED: bool = false;
+
+    fn declare(row: &Row<Self>, _: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+        let mut fields = Map::new();
+        put(&mut fields, "first_name", &row.doc.first_name);
+        put(&mut fields, "last_name", &row.doc.last_name);
+        put(&mut fields, "role", row.doc.role);
+        Ok(fields)
+    }
+
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+        const LONGEST: usize = 255;
+        let first_name: String = take(&mut item.fields, "first_name")?.unwrap_or_default();
+        let last_name: String = take(&mut item.fields, "last_name")?.unwrap_or_default();
+        if first_name.chars().count().max(last_name.chars().count()) > LONGEST {
+            return Err(bad("first_name", format_args!("and last_name must be at most {LONGEST} characters")));
+        }
+        let role = take(&mut item.fields, "role")?.ok_or_else(|| bad("role", "is required"))?;
+        item.end()?;
+        let owner = item.before.as_ref().is_some_and(|row| row.doc.role == OrgRole::Owner);
+        if role == OrgRole::Owner && !owner && !from.by_operator {
+            return Err(forbidden("role owner is given by the operator alone: `gateway import`"));
+        }
+        let address = email("email", &item.slug)?;
+        let name = format!("{first_name} {last_name}");
+        let doc = Self { email: address.clone(), first_name, last_name, role, rest: Map::new() };
+        let actor = &from.call.actor;
+        let mut row = Row::fresh(&from.call.app, actor.org, None, Some(actor.key.0), doc);
+        row.slug = address;
+        row.name = name;
+        Ok(row)
+    }
+}

@@ -1,0 +1,141 @@
+//! The configuration as one document, by the program itself: from one gateway to another, and killed on the way.
+
+use crate::harness::{Gateway, Upstream, eventually, gateway::target, hello, process::program, reply};
+use gateway_domain::keys::KeyHash;
+use serde_json::json;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
+
+const KEY: &str = "a-key-that-goes-on-working-0123456789";
+
+/// A command of the program on a data folder.
+fn command(name: &str, data: &Path, rest: &[&str]) -> Command {
+    let mut command = program();
+    command
+        .arg(name)
+        .args(["--data-dir", &data.display().to_string(), "--trusted-custom-hosts", "127.0.0.1"])
+        .args(rest);
+    command
+}
+
+fn run(name: &str, data: &Path, rest: &[&str]) -> Output {
+    command(name, data, rest).output().expect("it runs")
+}
+
+/// What a command that goes well prints.
+fn printed(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {out}\n{err}", output.status);
+    out.into_owned()
+}
+
+#[tokio::test]
+async fn a_document_of_one_gateway_is_in_force_on_another() {
+    let upstream = Upstream::replying(|_| reply::chat("from the config")).await;
+    let (one, other) = (Gateway::start().await, Gateway::start().await);
+    let mut config = target(&upstream);
+    config["api_key"] = json!("sk-canary-of-the-config-0001");
+    let made =
+        one.admin().call("POST", "/configs").json(&json!({"name": "c", "config": config})).send().await.expect(200);
+    let slug = made.json()["slug"].as_str().expect("a slug").to_owned();
+    let key = format!(
+        "version: 1\napi_keys:\n- {{workspace: default, name: app, type: workspace-service, scopes: [completions.write], \
+         sha256: {}, defaults: {{config_id: {slug}}}}}",
+        KeyHash::of(KEY)
+    );
+    one.admin().call("POST", "/configuration/import").json(&json!({"document": key})).send().await.expect(200);
+    one.chat().without("x-gateway-config").key(KEY).json(&hello()).send().await.expect(200);
+
+    // By the command line beside the running gateway, and by its API: the same text.
+    let document = one.folder().join("gateway.yaml");
+    let path = document.display().to_string();
+    printed(&run("export", &one.folder().join("data"), &["--to", &path]));
+    let text = std::fs::read_to_string(&document).expect("a document");
+    let told = one.admin().call("GET", "/configuration").send().await.expect(200).json();
+    assert_eq!(told["document"], text);
+    assert!(!text.contains("canary") && !text.contains(KEY), "{text}");
+    let name = told["secrets"][0].as_str().expect("a name").to_owned();
+
+    // Without the secret nothing of it is taken.
+    let refused = run("import", &other.folder().join("data"), &[&path]);
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains(&name));
+    assert_eq!(run("diff", &other.folder().join("data"), &[&path]).status.code(), Some(2));
+    let dry = command("import", &other.folder().join("data"), &["--dry-run", &path]).env(&name, "sk-new").output();
+    assert!(printed(&dry.expect("it runs")).contains("Nothing was written"));
+    let imported = command("import", &other.folder().join("data"), &[&path]).env(&name, "sk-new").output();
+    let report = printed(&imported.expect("it runs"));
+    assert!(report.contains(&format!("+ configs default/{slug}")), "{report}");
+    assert_eq!(run("diff", &other.folder().join("data"), &[&path]).status.code(), Some(0));
+    assert_eq!(printed(&run("export", &other.folder().join("data"), &[])), text);
+
+    // The running gateway hears of it, and the key of the first opens the second.
+    eventually("the key opens", || async {
+        let call = other.chat().without("x-gateway-config").key(KEY).json(&hello()).send().await;
+        (call.status == 200).then_some(())
+    })
+    .await;
+    assert_eq!(
+        upstream.seen().last().and_then(|seen| seen.header("authorization").map(str::to_owned)).as_deref(),
+        Some("Bearer sk-new")
+    );
+    let pruned = "version: 1\nconfigs: []\napi_keys: []\n";
+    std::fs::write(&document, pruned).expect("written");
+    let report = printed(&run("prune", &other.folder().join("data"), &["--dry-run", &path]));
+    assert!(
+        report.contains(&format!("- configs default/{slug}")) && report.contains("Nothing was written"),
+        "{report}"
+    );
+}
+
+/// A document with so many configs beside what every gateway has.
+fn document(configs: usize) -> String {
+    let mut text = String::from("version: 1\norganisation: {name: Acme, default_workspace: default}\nworkspaces:\n");
+    text.push_str("- {slug: default, name: Default}\n");
+    if configs > 0 {
+        text.push_str("configs:\n");
+    }
+    for n in 0..configs {
+        text.push_str(&format!("- {{workspace: default, slug: pc-{n:04}, name: n{n}, config: {{provider: mock}}}}\n"));
+    }
+    text
+}
+
+#[test]
+fn an_import_that_is_killed_leaves_all_or_nothing() {
+    const KILLS: u32 = 12;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (small, large) = (folder.path().join("small.yaml"), folder.path().join("large.yaml"));
+    std::fs::write(&small, document(0)).expect("written");
+    std::fs::write(&large, document(300)).expect("written");
+    let (small, large) = (small.display().to_string(), large.display().to_string());
+    let made = |name: &str| {
+        let data = folder.path().join(name);
+        printed(&run("import", &data, &[&small]));
+        data
+    };
+    let data = made("whole");
+    let before = printed(&run("export", &data, &[]));
+    let began = Instant::now();
+    printed(&run("import", &data, &[&large]));
+    let whole = began.elapsed();
+    let after = printed(&run("export", &data, &[]));
+    assert_ne!(before, after);
+    let mut data = made("0");
+    let mut done = 0;
+    for n in 0..KILLS {
+        let mut import = command("import", &data, &[&large]);
+        let mut process = import.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        // The moment of the kill is the point of the test.
+        std::thread::sleep(whole * (n + 1) / KILLS);
+        process.kill().expect("it can be killed");
+        process.wait().expect("it ends");
+        let now = printed(&run("export", &data, &[]));
+        assert!(now == before || now == after, "kill {n}: neither what was nor what is to be:\n{now}");
+        if now == after {
+            done += 1;
+            data = made(&(n + 1).to_string());
+        }
+    }
+    assert!(done < KILLS, "some were killed before they had written");
+}
