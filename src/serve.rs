@@ -153,7 +153,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
 /// Starts what nobody asks for, and what admins asked for and others do.
 fn look_after(
     control: &Runtime,
-    app: &gateway_admin::App,
+    app: &App,
     booted: &Booted,
     settings: &Settings,
     metrics: &Metrics,
