@@ -8,7 +8,7 @@ use crate::problem::{Problem, forbidden};
 use crate::resource::Row;
 use crate::resource::declared::names::DeclaredNames;
 use crate::resource::declared::secrets::{self, Filling, SecretValues, fill, spot};
-use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level};
+use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring};
 use crate::route::Call;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::{Kind, Stored, StoredVersion};
@@ -24,7 +24,7 @@ use uuid::Uuid;
 pub(super) struct Portable {
     pub(super) kind: Kind,
     pub(super) section: &'static str,
-    pub(super) level: Level,
+    pub(super) level: DeclaredLevel,
     /// The field that tells one from the others; empty where several tell it.
     pub(super) slug: &'static str,
     pub(super) is_named: bool,
@@ -39,7 +39,7 @@ pub(super) struct Portable {
 
 impl Portable {
     pub(super) const fn is_single(&self) -> bool {
-        matches!(self.level, Level::Only)
+        matches!(self.level, DeclaredLevel::Only)
     }
 }
 
@@ -102,10 +102,10 @@ pub(super) fn declare<R: Declared>(stored: &Stored, with: &Declarer<'_>) -> Resu
 pub(super) fn declare_row<R: Declared>(row: &Row<R>, with: &Declarer<'_>) -> Result<StoredDeclaration, Problem> {
     let mut to = Declaring { app: &with.call.app, names: with.names, shown: Vec::new() };
     let mut fields = Map::new();
-    if let Some(workspace) = row.workspace.filter(|_| R::LEVEL != Level::Organisation) {
+    if let Some(workspace) = row.workspace.filter(|_| R::LEVEL != DeclaredLevel::Organisation) {
         fields.insert("workspace".to_owned(), with.names.name(workspace.0).into());
     }
-    if !R::SLUG.is_empty() && R::LEVEL != Level::Only {
+    if !R::SLUG.is_empty() && R::LEVEL != DeclaredLevel::Only {
         let slug = if R::KIND == Kind::Member { with.names.name(row.id) } else { row.slug.clone() };
         fields.insert(R::SLUG.to_owned(), slug.into());
     }

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::Slug;
 use crate::resource::declared::names::{BY_HASH, DeclaredNames, NamePlace, hash_of, place};
-use crate::resource::declared::{Level, take};
+use crate::resource::declared::{DeclaredLevel, take};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::{Kind, Stored};
 use serde_json::{Map, Value};
@@ -67,8 +67,10 @@ impl ItemNaming<'_> {
     ) -> Result<NamedItem, Problem> {
         let workspace: Option<String> = take(&mut fields, "workspace")?;
         let workspace = match (kind.level, workspace) {
-            (Level::Only | Level::Organisation, Some(_)) => return Err(bad("workspace", "is not a known field")),
-            (Level::Workspace, None) => return Err(bad("workspace", "is required")),
+            (DeclaredLevel::Only | DeclaredLevel::Organisation, Some(_)) => {
+                return Err(bad("workspace", "is not a known field"));
+            }
+            (DeclaredLevel::Workspace, None) => return Err(bad("workspace", "is required")),
             (_, None) => None,
             (_, Some(slug)) => {
                 let found = self.names.find(Kind::Workspace, None, &slug);
@@ -95,7 +97,7 @@ impl ItemNaming<'_> {
             fields,
         };
         match (kind.level, kind.slug) {
-            (Level::Only, _) => self.only(&mut item),
+            (DeclaredLevel::Only, _) => self.only(&mut item),
             (_, "") => {}
             (_, field) => self.by_slug(&mut item, field)?,
         }

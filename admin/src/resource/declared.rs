@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 /// Where things of a kind lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum DeclaredLevel {
     /// There is one, which is the organisation itself.
     Only,
     Organisation,
@@ -50,7 +50,7 @@ pub(crate) trait Declared: Resource {
     const SLUG: &'static str = "slug";
     /// Whether it has a name beside that.
     const NAMED: bool = true;
-    const LEVEL: Level = Level::Workspace;
+    const LEVEL: DeclaredLevel = DeclaredLevel::Workspace;
 
     /// All but its place, slug, name and status.
     fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem>;

@@ -5,7 +5,7 @@ use super::{check_bounds, check_person};
 use crate::change::WriteView;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::declared::carried::{Resets, declare_limits};
-use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level, put, take};
+use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use crate::resource::{Resource, Row};
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::resource::Kind;
@@ -30,7 +30,7 @@ struct PreviousSecret {
 
 impl Declared for ApiKey {
     const SECTION: &'static str = "api_keys";
-    const LEVEL: Level = Level::Either;
+    const LEVEL: DeclaredLevel = DeclaredLevel::Either;
     const STATES: &'static [&'static str] = &["blocked"];
     const SECRETS: &'static [&'static str] = &["key"];
     const SLUG: &'static str = "";

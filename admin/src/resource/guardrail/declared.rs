@@ -2,13 +2,13 @@
 
 use crate::problem::Problem;
 use crate::resource::Row;
-use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level, put};
+use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put};
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use serde_json::{Map, Value};
 
 impl Declared for GuardrailDocument {
     const SECTION: &'static str = "guardrails";
-    const LEVEL: Level = Level::Either;
+    const LEVEL: DeclaredLevel = DeclaredLevel::Either;
     const STATES: &'static [&'static str] = &["archived"];
     const SECRETS: &'static [&'static str] = &["checks"];
     const SECRETS_ARE_BOUND: bool = true;

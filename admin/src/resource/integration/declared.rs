@@ -4,7 +4,7 @@ use super::{access, models, pricing};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::Row;
 use crate::resource::declared::carried::{Resets, declare_limits};
-use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level, put, take};
+use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use gateway_domain::cloud;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::Kind;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 impl Declared for Integration {
     const SECTION: &'static str = "integrations";
-    const LEVEL: Level = Level::Either;
+    const LEVEL: DeclaredLevel = DeclaredLevel::Either;
     const SECRETS: &'static [&'static str] = &["key", "configurations", "models"];
 
     fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {

@@ -3,7 +3,7 @@
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::Row;
-use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level, put, take};
+use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use crate::resource::mcp_capabilities::{declare_switches, read_switches};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::Kind;
@@ -26,7 +26,7 @@ struct DeclaredGlobal {
 
 impl Declared for McpIntegration {
     const SECTION: &'static str = "mcp_integrations";
-    const LEVEL: Level = Level::Either;
+    const LEVEL: DeclaredLevel = DeclaredLevel::Either;
     const SECRETS: &'static [&'static str] = &["configurations"];
 
     fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {

@@ -4,7 +4,8 @@ use super::Patch;
 use crate::change::WriteView;
 use crate::input::Body;
 use crate::problem::{Problem, bad, internal, missing};
-use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level, put, take};
+use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
+use crate::resource::export_settings;
 use crate::resource::guardrail::KnownGuardrails;
 use crate::resource::integration::pricing;
 use crate::resource::{Resource, Row};
@@ -15,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 impl Declared for Organisation {
     const SECTION: &'static str = "organisation";
-    const LEVEL: Level = Level::Only;
+    const LEVEL: DeclaredLevel = DeclaredLevel::Only;
     const SCOPES: Option<&'static str> = Some("organisation_settings");
 
     fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
@@ -35,6 +36,9 @@ impl Declared for Organisation {
         }
         put(&mut fields, "enforce_debug_log_setting", doc.enforce_debug_log_setting);
         put(&mut fields, "cache_max_age", doc.cache_max_age);
+        if !doc.denied_log_fields.is_empty() {
+            fields.insert("export_settings".to_owned(), export_settings::shown(&doc.denied_log_fields));
+        }
         put(&mut fields, "managers_set_limits", doc.managers_set_limits);
         put(&mut fields, "known_routes_only", doc.known_routes_only);
         put(&mut fields, "analytics_metadata_keys", &doc.analytics_metadata_keys);

@@ -3,12 +3,12 @@
 use super::Plugin;
 use crate::problem::Problem;
 use crate::resource::Row;
-use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level};
+use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring};
 use serde_json::{Map, Value};
 
 impl Declared for Plugin {
     const SECTION: &'static str = "plugins";
-    const LEVEL: Level = Level::Organisation;
+    const LEVEL: DeclaredLevel = DeclaredLevel::Organisation;
     const SCOPES: Option<&'static str> = Some("plugins");
     const SLUG: &'static str = "partner";
     const NAMED: bool = false;

@@ -3,13 +3,13 @@
 use super::User;
 use crate::problem::{Problem, bad, forbidden};
 use crate::resource::Row;
-use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level, put, take};
+use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use gateway_domain::resource::person::{OrgRole, email};
 use serde_json::{Map, Value};
 
 impl Declared for User {
     const SECTION: &'static str = "users";
-    const LEVEL: Level = Level::Organisation;
+    const LEVEL: DeclaredLevel = DeclaredLevel::Organisation;
     const SCOPES: Option<&'static str> = Some("organisation_users");
     const SLUG: &'static str = "email";
     const NAMED: bool = false;

@@ -4,7 +4,8 @@ use super::own_security;
 use crate::problem::{Problem, bad};
 use crate::resource::Row;
 use crate::resource::declared::carried::{Resets, declare_limits};
-use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, Level, put, take};
+use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
+use crate::resource::export_settings::{self, GivenExportSettings};
 use gateway_domain::id::{ConfigId, WorkspaceId};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::guardrail::Exclusions;
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 
 impl Declared for Workspace {
     const SECTION: &'static str = "workspaces";
-    const LEVEL: Level = Level::Organisation;
+    const LEVEL: DeclaredLevel = DeclaredLevel::Organisation;
     const SCOPES: Option<&'static str> = Some("workspaces");
 
     fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
@@ -30,12 +31,16 @@ impl Declared for Workspace {
         put(&mut fields, "guardrail_exclusions", excluded(doc.exclusions));
         put(&mut fields, "security_settings", doc.security_settings);
         put(&mut fields, "user_api_key_rotation_period", doc.user_api_key_rotation_period);
+        if !doc.denied_log_fields.is_empty() {
+            fields.insert("export_settings".to_owned(), export_settings::shown(&doc.denied_log_fields));
+        }
         declare_limits(&mut fields, &doc.limits);
         Ok(fields)
     }
 
     fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
         let security = take(&mut item.fields, "security_settings")?;
+        let denied: Option<GivenExportSettings> = take(&mut item.fields, "export_settings")?;
         let exclusions: Map<String, Value> = take(&mut item.fields, "guardrail_exclusions")?.unwrap_or_default();
         let mut defaults: Map<String, Value> = take(&mut item.fields, "defaults")?.unwrap_or_default();
         let config: Option<String> = take(&mut defaults, "user_api_key_config")?;
@@ -52,6 +57,7 @@ impl Declared for Workspace {
         row.doc.defaults.guardrails.input = input;
         row.doc.defaults.guardrails.output = output;
         row.doc.exclusions = exclude(&exclusions)?;
+        row.doc.denied_log_fields = denied.unwrap_or_default().fields()?;
         row.doc.security_settings = security.map(|given| own_security(&given, from.call)).transpose()?;
         Ok(row)
     }
