@@ -17,7 +17,7 @@ mod trials;
 pub(crate) use background::BesideHooks;
 pub(crate) use compiled::ConfigGuards;
 pub(crate) use guarded::TargetGuards;
-pub(crate) use notes::{HookNotes, OutputVerdict};
+pub(crate) use notes::{HookNotes, NotedRecord, OutputVerdict};
 pub(crate) use outside::{Moderator, OutsideAnswers};
 pub(crate) use room::{HeldRoom, Room};
 pub(crate) use streams::{HeldEvents, StreamJudge, transcribed};

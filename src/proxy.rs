@@ -185,10 +185,8 @@ impl ProxyHttp for Gateway {
 
     /// Nothing is awaited: this delays the next request on the connection.
     async fn logging(&self, _: &mut Session, _: Option<&Error>, ctx: &mut Ctx) {
-        ctx.records.drain(|record, notes| match notes {
-            None => self.records.send(record),
-            Some(notes) => self.calls.guardrails.background().send(record, notes, &self.records),
-        });
+        let background = self.calls.guardrails.background();
+        ctx.records.drain().for_each(|noted| background.send(noted, &self.records));
     }
 
     /// For error lines of the framework: a query may hold a key.

@@ -18,7 +18,7 @@ use crate::units::LogBodies;
 use gateway_domain::NanoUsd;
 use gateway_domain::ports::{Ledger, RecordAppend};
 use gateway_domain::price::{PriceBook, PriceQuery, price};
-use gateway_domain::record::{CacheStatus, LogRecord, Position, mask};
+use gateway_domain::record::{CacheStatus, Hooked, LogRecord, Position, mask};
 use gateway_domain::stranger::TurnedAway;
 use gateway_store::journal::{Journal, Shipper};
 use own::OwnBatch;
@@ -38,21 +38,45 @@ const BATCH: usize = 1_024;
 /// Long enough to make batches, short enough that a log is there when one looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// What guardrails said, to be put into words by the writer.
+pub(crate) trait HookWords: std::fmt::Debug + Send {
+    fn into_told(self: Box<Self>) -> Option<Box<Hooked>>;
+}
+
+/// As it waits in the queue.
+#[derive(Debug)]
+struct QueuedRecord {
+    record: Box<LogRecord>,
+    words: Option<Box<dyn HookWords>>,
+}
+
+impl QueuedRecord {
+    fn into_told(self) -> LogRecord {
+        let mut record = *self.record;
+        if let Some(words) = self.words {
+            record.hooks = words.into_told();
+        }
+        record
+    }
+}
+
 /// The hot path's end of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
-    queue: Sender<Box<LogRecord>>,
+    queue: Sender<QueuedRecord>,
     metrics: Metrics,
     off: bool,
 }
 
 impl Records {
     /// Never waits: a full queue drops the record and counts it.
-    pub(crate) fn send(&self, record: Box<LogRecord>) {
+    pub(crate) fn send(&self, record: Box<LogRecord>, words: Option<Box<dyn HookWords>>) {
         if self.off {
             return;
         }
-        if let Err(TrySendError::Full(_) | TrySendError::Closed(_)) = self.queue.try_send(record) {
+        if let Err(TrySendError::Full(_) | TrySendError::Closed(_)) =
+            self.queue.try_send(QueuedRecord { record, words })
+        {
             self.metrics.drop_records(Loss::Queue, 1);
         }
     }
@@ -94,7 +118,7 @@ pub(crate) struct Writer {
 }
 
 struct Work {
-    queue: Receiver<Box<LogRecord>>,
+    queue: Receiver<QueuedRecord>,
     own: Receiver<OwnBatch>,
     strangers: Option<Receiver<TurnedAway>>,
     journal: Journal,
@@ -133,7 +157,7 @@ impl Writer {
         metrics.watch_journal(journal.gauge());
         let queue = tx.downgrade();
         let depth =
-            move || queue.upgrade().map_or(0, |q: Sender<Box<LogRecord>>| (q.max_capacity() - q.capacity()) as u64);
+            move || queue.upgrade().map_or(0, |q: Sender<QueuedRecord>| (q.max_capacity() - q.capacity()) as u64);
         let help = "Records that wait for the writer, 65,536 at most";
         metrics.watch("gateway_records_queue_depth", help, depth).map_err(std::io::Error::other)?;
         let (shedding, away) = (Degraded::default(), Degraded::default());
@@ -188,7 +212,7 @@ impl Work {
             let stopping = self.stopping.load(Ordering::Acquire);
             while batch.len() < BATCH {
                 match self.queue.try_recv() {
-                    Ok(record) => batch.push(*record),
+                    Ok(queued) => batch.push(queued.into_told()),
                     Err(_) => break,
                 }
             }

@@ -5,10 +5,11 @@
 mod guard;
 mod hold;
 mod lane;
+mod plan;
 mod redactor;
 mod tool_call;
 
-pub use guard::{Guard, LaneId, LaneKind, Piece, Released, Stop, WaitingText, WindowAsk};
+pub use guard::{FlowingText, Guard, LaneId, LaneKind, Piece, Released, Stop, WaitingText, WindowAsk};
 pub use hold::{Hold, HoldLimit, MOST_HOLD};
 use tool_call::content_of_call;
 pub use tool_call::{ToolCallJudged, judge_tool_call};

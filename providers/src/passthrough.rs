@@ -64,6 +64,8 @@ impl Seen {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Pass,
+    /// The same, and [`Grammar::skim`] would know another like it from here on.
+    Learned,
     Hide,
     /// An error that the upstream sent. Before the stream has begun it is the stream's fate; later it is passed.
     Fail(Failure),
@@ -74,6 +76,10 @@ pub(crate) trait Grammar: Send {
     fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict;
     /// The event that `bytes` begin with, where it differs from one that was read in its text alone: it passes.
     fn skim<'e>(&mut self, _bytes: &'e [u8], _seen: &mut Seen) -> Option<Fit<'e>> {
+        None
+    }
+    /// Where the text stands in an event that it has just learned.
+    fn learned<'e>(&mut self, _event: &'e [u8]) -> Option<Fit<'e>> {
         None
     }
     /// The event that tells a client of an error.
@@ -113,11 +119,7 @@ impl<G: Grammar> Passthrough<G> {
         while at < whole.len() {
             let rest = &whole[at..];
             if let Some(fit) = self.grammar.skim(rest, &mut self.seen) {
-                if let Cow::Borrowed(_) = fit.text {
-                    let from = out.len();
-                    let text = from + fit.inside.start..from + fit.inside.end;
-                    self.texts.push(TextPlace { lane: fit.lane, event: from..from + fit.length, text });
-                }
+                self.texts.extend(place(&fit, out.len()));
                 out.keep(at..at + fit.length);
                 at += fit.length;
                 continue;
@@ -126,6 +128,11 @@ impl<G: Grammar> Passthrough<G> {
             at = range.end;
             match self.grammar.read(&whole[range.clone()], &mut self.seen) {
                 Verdict::Pass => out.keep(range),
+                Verdict::Learned => {
+                    let fit = self.grammar.learned(&whole[range.clone()]);
+                    self.texts.extend(fit.and_then(|fit| place(&fit, out.len())));
+                    out.keep(range);
+                }
                 Verdict::Hide => {}
                 Verdict::Fail(failure) if self.seen.quiet() => {
                     self.due = out.take();
@@ -197,6 +204,13 @@ impl<G: Grammar> StreamTranslator for Passthrough<G> {
     fn texts(&self) -> &[TextPlace] {
         &self.texts
     }
+}
+
+/// Of an event that leaves behind `from` bytes; a text with escapes is to be read by who asks.
+fn place(fit: &Fit<'_>, from: usize) -> Option<TextPlace> {
+    let Cow::Borrowed(_) = fit.text else { return None };
+    let text = from + fit.inside.start..from + fit.inside.end;
+    Some(TextPlace { lane: fit.lane, event: from..from + fit.length, text })
 }
 
 /// Collects the ranges to pass on; ranges that touch stay one slice of the input.

@@ -134,6 +134,15 @@ pub struct TextPlace {
     pub text: Range<usize>,
 }
 
+impl TextPlace {
+    /// The same where so many bytes stand before.
+    #[must_use]
+    pub fn behind(&self, before: usize) -> Self {
+        let later = |range: &Range<usize>| range.start + before..range.end + before;
+        Self { lane: self.lane, event: later(&self.event), text: later(&self.text) }
+    }
+}
+
 /// What stands next in a stream.
 #[derive(Debug)]
 pub enum Heard<'e> {

@@ -1,9 +1,9 @@
 //! Guardrails that decide nothing: they run beside or behind a request, and what they say is for its record alone. So many
 //! may be under way; what is more is shed and counted, and no request is harmed.
 
-use super::{HookNotes, OutsideAnswers, TargetGuards, drive};
+use super::{HookNotes, NotedRecord, OutsideAnswers, TargetGuards, drive};
 use crate::clock;
-use crate::writer::Records;
+use crate::writer::{HookWords, Records};
 use gateway_domain::record::LogRecord;
 use gateway_guardrails::{Direction, Guardrail, HookResult, Run, Subject, Timing};
 use std::sync::Arc;
@@ -98,9 +98,14 @@ impl BesideRunner {
         Some(BesideHooks { direction, results })
     }
 
-    /// Sends the record with what was said beside its request, as soon as that is known.
-    pub(crate) fn send(&self, record: Box<LogRecord>, mut notes: Box<HookNotes>, records: &Records) {
-        let mut unsent = Unsent { record: Some(record), records: records.clone() };
+    /// Sends the record, with what was said beside its request as soon as that is known.
+    pub(crate) fn send(&self, noted: NotedRecord, records: &Records) {
+        let NotedRecord { record, notes } = noted;
+        let Some(mut notes) = notes else { return records.send(record, None) };
+        if notes.beside.is_empty() {
+            return records.send(record, Some(notes));
+        }
+        let mut unsent = Unsent { record: Some(record), notes: None, records: records.clone() };
         let waits = WaitingRecord::new(&self.waiting);
         let (mut ends, lost) = (self.ends.subscribe(), self.lost.clone());
         self.runtime.spawn(async move {
@@ -118,9 +123,7 @@ impl BesideRunner {
                     }
                 }
             }
-            if let Some(record) = &mut unsent.record {
-                record.hooks = notes.told();
-            }
+            unsent.notes = Some(notes);
             // Whoever waits for this finds the record sent.
             drop(unsent);
             drop(waits);
@@ -147,13 +150,14 @@ impl Drop for WaitingRecord {
 /// A record that is sent however the wait for it ends: also when the process does.
 struct Unsent {
     record: Option<Box<LogRecord>>,
+    notes: Option<Box<HookNotes>>,
     records: Records,
 }
 
 impl Drop for Unsent {
     fn drop(&mut self) {
         if let Some(record) = self.record.take() {
-            self.records.send(record);
+            self.records.send(record, self.notes.take().map(|notes| notes as Box<dyn HookWords>));
         }
     }
 }

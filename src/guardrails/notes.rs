@@ -1,11 +1,11 @@
 //! What guardrails said of one try of a request: for the client, the record and the metrics.
 
 use super::BesideHooks;
+use crate::writer::HookWords;
 use bytes::Bytes;
-use gateway_domain::record::{HookCheck, Hooked};
+use gateway_domain::record::{HookCheck, Hooked, LogRecord};
 use gateway_guardrails::{Direction, Guardrail, HookResult, HookResults, Judged, Verdict, header_value};
 use serde_json::Value;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What one direction said.
@@ -23,6 +23,13 @@ impl OutputVerdict {
             Self::Cut => "cut",
         }
     }
+}
+
+/// A record, and what guardrails said of its call.
+#[derive(Debug)]
+pub(crate) struct NotedRecord {
+    pub(crate) record: Box<LogRecord>,
+    pub(crate) notes: Option<Box<HookNotes>>,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +67,13 @@ impl HookNotes {
     pub(crate) fn skip(&mut self, direction: Direction, guardrails: &[Arc<Guardrail>]) {
         let skipped = guardrails.iter().map(|g| HookResult::skipped(g.id(), g.hook_type()));
         self.add(direction, skipped.collect());
+    }
+
+    /// For the record of a try that is made again; who runs beside the request speaks in the last one's.
+    pub(crate) fn so_far(&self) -> Self {
+        let Self { results, input, output, with_data, .. } = self;
+        let (results, beside) = (results.clone(), Vec::new());
+        Self { results, input: *input, output: *output, beside, with_data: *with_data, rewritten: None }
     }
 
     /// Before the call is made again its answer's old results go.
@@ -116,13 +130,15 @@ impl HookNotes {
     }
 
     /// A stream has ended, or was cut off.
-    pub(crate) fn note_stream(&mut self, judged: &Judged, is_cut: bool) {
+    pub(crate) fn note_stream(&mut self, judged: Judged, is_cut: bool) {
         self.output = Some(if is_cut { OutputVerdict::Cut } else { OutputVerdict::Verdict(judged.verdict) });
-        self.add(Direction::Output, judged.results.clone());
+        self.add(Direction::Output, judged.results);
     }
+}
 
+impl HookWords for HookNotes {
     /// As records keep it. What checks tell of the text itself goes with the bodies: it is kept where they are.
-    pub(crate) fn told(&self) -> Option<Box<Hooked>> {
+    fn into_told(mut self: Box<Self>) -> Option<Box<Hooked>> {
         let sides = [("input", &self.results.before_request_hooks), ("output", &self.results.after_request_hooks)];
         let mut checks = Vec::new();
         for (side, results) in sides {
@@ -143,19 +159,18 @@ impl HookNotes {
         if self.results.is_empty() {
             return None;
         }
-        let results =
-            if self.with_data { Cow::Borrowed(&self.results) } else { Cow::Owned(without_data(&self.results)) };
-        let json = serde_json::to_string(&*results).unwrap_or_default();
+        if !self.with_data {
+            forget_data(&mut self.results);
+        }
+        let json = serde_json::to_string(&self.results).unwrap_or_default();
         Some(Box::new(Hooked { json, verdicts: self.header().unwrap_or_default(), checks }))
     }
 }
 
-fn without_data(results: &HookResults) -> HookResults {
-    let mut bare = results.clone();
-    for result in bare.before_request_hooks.iter_mut().chain(&mut bare.after_request_hooks) {
+fn forget_data(results: &mut HookResults) {
+    for result in results.before_request_hooks.iter_mut().chain(&mut results.after_request_hooks) {
         if let HookResult::Run(run) = result {
             run.checks.iter_mut().for_each(|check| check.data = Value::Null);
         }
     }
-    bare
 }

@@ -1,6 +1,7 @@
 //! Answers that are judged while they stream: events go in as they came, and come out when what they carry was judged,
 //! in their order and with what was taken out of them gone. Knows neither provider nor client; whoever feeds it does.
 
+mod flowing;
 mod held;
 mod passed;
 mod release;
@@ -9,6 +10,7 @@ mod transcript;
 pub(crate) use held::{HeldEvents, transcribed};
 pub(crate) use transcript::Transcript;
 
+use self::flowing::FlowingEvents;
 use self::passed::PassedEvents;
 use super::room::GrowingRoom;
 use super::{Guardrails, HookNotes, OutsideAnswers, TargetGuards, drive};
@@ -64,6 +66,8 @@ pub(crate) struct StreamJudge {
     outside: Arc<OutsideAnswers>,
     /// Of the guardrails that judge as the text flows.
     guard: Option<Box<Guard<QueuedEvent>>>,
+    /// Behind all that the guard holds.
+    flowing: FlowingEvents,
     asked: FuturesUnordered<AskedWindow>,
     /// Events since a call was opened, and the calls that are open.
     calls: Vec<HeldEvent>,
@@ -122,6 +126,7 @@ impl StreamJudge {
             guarded: guarded.clone(),
             outside: outside.clone(),
             guard,
+            flowing: FlowingEvents::default(),
             asked: FuturesUnordered::new(),
             calls: Vec::new(),
             open_calls: Vec::new(),
@@ -184,6 +189,9 @@ impl StreamJudge {
             return;
         }
         self.keep(heard.lane, &heard.text);
+        if self.flow_past(heard, events, now) {
+            return;
+        }
         let waits = self.guard.as_mut().and_then(|guard| guard.hear(lane(heard.lane), &heard.text, now));
         match (waits, &mut self.guard) {
             (Some(text), Some(guard)) => {
@@ -367,6 +375,7 @@ impl StreamJudge {
         if waiting.event.is_aside {
             return self.out.add(waiting.event.bytes);
         }
+        self.queue_flowing();
         if self.calls.is_empty() && !waiting.event.is_call {
             return self.judge(waiting);
         }
@@ -473,8 +482,9 @@ impl StreamJudge {
         }
         if let Some(stop) = guard.stop() {
             self.stop.get_or_insert(CutOff { softly: stop.soft_deny_200 });
+            self.flowing.forget();
         }
-        self.release_ready();
+        self.pass_flowing();
         // What is told once more has to be there then.
         if self.told_bytes > 0 && self.stop.is_none() && !self.room.holds(self.kept_bytes() + self.call_bytes) {
             (self.told_bytes, self.tells_twice, self.is_told_lost) = (0, false, true);
@@ -494,6 +504,7 @@ impl StreamJudge {
     /// Judges what is judged as a whole, once the rest was.
     fn conclude(&mut self) {
         let waits = !self.asked.is_empty() || self.guard.as_ref().is_some_and(|guard| !guard.is_empty());
+        let waits = waits || !self.flowing.is_empty();
         if !self.has_ended || waits || self.stop.is_some() || self.late.is_some() || self.is_over {
             return;
         }

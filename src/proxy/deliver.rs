@@ -169,7 +169,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
     }
 
     async fn stream(mut self, stream: BegunStream) -> Delivered {
-        let BegunStream { mut head, mut response, translator, held, capture, ended, aborted, judge } = stream;
+        let BegunStream { mut head, mut response, translator, held, capture, ended, aborted, judge, .. } = stream;
         *self.capture = capture;
         self.decorate(&mut head);
         response.without_idle_clock();

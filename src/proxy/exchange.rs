@@ -101,7 +101,7 @@ impl<'a> Exchange<'a> {
                 judged: &mut self.judged,
             };
             let outcome = turn.run(&mut attempt).await;
-            attempt.tried.drain(..).for_each(|record| self.records.push(record));
+            self.records.extend(attempt.tried.drain(..));
             let outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(Stopped::Denied(fault)) => return Err(Unanswered::Denied(fault)),
@@ -208,14 +208,13 @@ impl<'a> Exchange<'a> {
     }
 
     /// What was said of a stream on its way down.
-    fn note_stream(&self, judge: StreamJudge, attempt: &mut Attempt, record: &mut LogRecord) {
+    fn note_stream(&self, judge: StreamJudge, attempt: &mut Attempt) {
         let Some(notes) = &mut attempt.info.hooks else { return };
         judge.judge_beside(&self.parts.guardrails, notes);
         let is_cut = judge.stopped().is_some();
         if let Some(said) = judge.into_said() {
-            notes.note_stream(&said, is_cut);
+            notes.note_stream(said, is_cut);
         }
-        record.hooks = notes.told();
     }
 
     async fn deliver(
@@ -242,7 +241,7 @@ impl<'a> Exchange<'a> {
         };
         let delivered = delivery.run(outcome).await;
         if let Some(judge) = judge {
-            self.note_stream(*judge, &mut attempt, &mut record);
+            self.note_stream(*judge, &mut attempt);
         }
         if attempt.info.is_clients_host {
             let (sent, received) = (self.client.view().body_bytes_read() as u64, record.response_bytes);

@@ -9,45 +9,39 @@ pub(crate) use capture::{BodyCapture, CapturePolicy, Received, RecordBodies, Sen
 
 use super::request::Request;
 use super::routing::Routing;
-use crate::guardrails::HookNotes;
+use crate::guardrails::{HookNotes, NotedRecord};
 use crate::ids;
 use gateway_domain::record::{CacheStatus, LogRecord, RecordedPrompt, Steps, Timings};
 use gateway_domain::{Fault, Timestamp};
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// The records of one request so far. Boxed, since each moves on through the queue to the writer as it is.
+/// The records of one request so far.
 #[derive(Debug, Default)]
-#[expect(clippy::vec_box, reason = "a record is large and is moved several times")]
-pub(crate) struct PendingRecords {
-    list: Vec<Box<LogRecord>>,
-    /// Of some of them, by their place: what guardrails beside the request have still to say.
-    noted: Vec<(usize, Box<HookNotes>)>,
-}
+pub(crate) struct PendingRecords(Vec<NotedRecord>);
 
 impl PendingRecords {
     pub(crate) fn push(&mut self, record: Box<LogRecord>) {
-        self.list.push(record);
+        self.push_noted(record, None);
     }
 
-    /// With what guardrails said, for those that have not spoken yet.
-    pub(crate) fn push_noted(&mut self, record: Box<LogRecord>, notes: Option<Box<HookNotes>>) {
-        if let Some(notes) = notes.filter(|notes| !notes.beside.is_empty()) {
-            self.noted.push((self.list.len(), notes));
+    pub(crate) fn push_noted(&mut self, record: Box<LogRecord>, mut notes: Option<Box<HookNotes>>) {
+        if let Some(notes) = &mut notes {
+            notes.rewritten = None;
         }
-        self.list.push(record);
+        self.0.push(NotedRecord { record, notes });
+    }
+
+    pub(crate) fn extend(&mut self, records: impl IntoIterator<Item = NotedRecord>) {
+        self.0.extend(records);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.list.len()
+        self.0.len()
     }
 
-    pub(crate) fn drain(&mut self, mut each: impl FnMut(Box<LogRecord>, Option<Box<HookNotes>>)) {
-        let mut noted = std::mem::take(&mut self.noted);
-        for (place, record) in self.list.drain(..).enumerate() {
-            let notes = noted.iter().position(|(at, _)| *at == place).map(|at| noted.swap_remove(at).1);
-            each(record, notes);
-        }
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = NotedRecord> {
+        self.0.drain(..)
     }
 }
 
@@ -129,7 +123,7 @@ pub(crate) fn of(
         client: request.ask.headers.client.clone(),
         charges: Vec::new(),
         bodies: None,
-        hooks: info.and_then(|f| f.hooks.as_ref()?.told()),
+        hooks: None,
     })
 }
 

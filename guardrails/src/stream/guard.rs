@@ -1,18 +1,20 @@
 //! Holds the events of one stream until what they carry was judged, and lets them go in the order in which they came.
 //! Events are opaque; the caller says which texts they carry, and puts other texts in their places.
 
-use super::lane::{CheckAt, Failed, How, Judging, Lane, Plan, PushedPiece};
+use super::lane::{Failed, FlowingPiece, Lane, PushedPiece};
+use super::plan::{CheckAt, Plan, plan_of};
 use super::{content_of_call, judge_tool_call};
 use crate::Direction;
-use crate::check::{Case, CheckError, Facts, Outcome, Step, Streaming};
+use crate::check::{Case, CheckError, Facts, Outcome, Step};
 use crate::content::{Content, Scan, Shape, quoted};
 use crate::engine::{Judged, Verdict};
-use crate::guardrail::{Check, Guardrail, StreamMode, StreamPolicy};
+use crate::guardrail::{Check, Guardrail, StreamMode};
 use crate::outside::{Answer, Ask};
 use crate::results::{CheckResult, ErrorResult, HookResult, HookRunResult, feedback};
 use gateway_domain::Timestamp;
 use serde_json::json;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Choices and kinds of text of one stream.
@@ -57,6 +59,15 @@ pub struct Released<E> {
 /// A text that waits, whose event is to be queued.
 #[derive(Debug)]
 pub struct WaitingText(HeldPiece);
+
+/// A text of which the guard keeps nothing but how far it was judged.
+#[derive(Debug)]
+pub struct FlowingText {
+    /// Position among the lanes.
+    lane: usize,
+    /// In bytes of its lane.
+    pub range: Range<usize>,
+}
 
 /// Why nothing more leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,6 +236,32 @@ impl<E> Guard<E> {
             self.note(failed, now);
         }
         Some(WaitingText(HeldPiece { lane: at, number, had_text }))
+    }
+
+    /// The same of a text that waits for nothing but its own next pieces, in an event that the caller keeps: it may leave
+    /// as it is once [`Self::passed`] reaches its end and no event is queued. `None`: it has to be told by [`Self::hear`].
+    pub fn flow(&mut self, lane: LaneId, text: &str, now: Timestamp) -> Option<FlowingText> {
+        if self.stop.is_some() || self.asks_outside || !self.calls.is_empty() {
+            return None;
+        }
+        let at = self.lane(lane)?;
+        let FlowingPiece { range, failed } = self.lanes[at].flow_past(text, millis(now))?;
+        if !failed.is_empty() {
+            self.note(failed, now);
+        }
+        Some(FlowingText { lane: at, range })
+    }
+
+    /// Up to where the text has passed that this one is of.
+    pub fn passed(&self, text: &FlowingText) -> usize {
+        self.lanes[text.lane].progress()
+    }
+
+    /// What flowed is to be queued after all, with others behind it.
+    pub fn hold(&mut self, text: FlowingText) -> WaitingText {
+        let had_text = !text.range.is_empty();
+        let number = self.lanes[text.lane].hold(text.range);
+        WaitingText(HeldPiece { lane: text.lane, number, had_text })
     }
 
     /// Holds an event for a text that waits.
@@ -404,7 +441,11 @@ impl<E> Guard<E> {
     }
 
     fn lane(&mut self, id: LaneId) -> Option<usize> {
-        let known = self.ids.iter().rposition(|i| *i == id).filter(|at| !self.lanes[*at].is_ended);
+        let known = match self.ids.last() {
+            Some(last) if *last == id => Some(self.ids.len() - 1),
+            _ => self.ids.iter().rposition(|i| *i == id),
+        };
+        let known = known.filter(|at| !self.lanes[*at].is_ended);
         if known.is_none() && self.lanes.len() < MOST_LANES {
             self.ids.push(id);
             let plan = match id.kind {
@@ -494,37 +535,6 @@ fn case<'a>(asked: &'a Asked, request: Option<&'a Content>, facts: &'a Facts, no
         request_is_transformed: false,
         now,
     }
-}
-
-/// Judges stand beside each other on the text as it came; what rewrites stands in a chain, and with it all of a
-/// guardrail whose checks run one after another and rewrite.
-fn plan_of(guardrails: &[Arc<Guardrail>], scan: Scan) -> Plan {
-    let policies = || guardrails.iter().map(|g| g.actions().stream);
-    let largest = |pick: fn(StreamPolicy) -> usize, least: usize| policies().map(pick).max().unwrap_or(least);
-    let mut plan = Plan {
-        overlap: largest(|p| p.overlap, 1),
-        window: policies().map(|p| p.window).min().unwrap_or(512),
-        max_wait_ms: policies().map(|p| p.max_wait_ms).min().unwrap_or(1_000),
-        beside: Vec::new(),
-        chain: Vec::new(),
-    };
-    for (number, guardrail) in guardrails.iter().enumerate() {
-        let is_chained = guardrail.actions().sequential && guardrail.checks().iter().any(|c| c.judge.rewrites());
-        for (position, check) in guardrail.checks().iter().enumerate().filter(|(_, c)| c.takes(scan)) {
-            let how = match check.streaming() {
-                Some(Streaming::Forbid(finder)) => How::Forbid(finder),
-                Some(Streaming::Redact(finder)) => How::Redact(finder),
-                Some(Streaming::AtMost { unit, most }) => How::AtMost { unit, most },
-                Some(Streaming::Cased { upper }) => How::Cased { upper },
-                Some(Streaming::Outside) => How::Outside,
-                None => continue,
-            };
-            let rewrites = matches!(how, How::Redact(_));
-            let judging = Judging { at: CheckAt { guardrail: number, check: position }, how };
-            if is_chained || rewrites { plan.chain.push(judging) } else { plan.beside.push(judging) }
-        }
-    }
-    plan
 }
 
 fn hook_result(guardrail: &Guardrail, standings: Vec<Standing>, began: Timestamp, now: Timestamp) -> HookRunResult {

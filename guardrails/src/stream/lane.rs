@@ -1,59 +1,14 @@
 //! The text of one choice and kind as it comes: what has been judged, and what takes its place. Positions count the
 //! bytes that came; each piece of text belongs to the event that brought it.
 
+use super::plan::{CheckAt, How, Judging, Plan};
 use super::redactor::{Decision, MOST_HELD, Scanner};
-use crate::check::{CheckError, Finder, Unit};
+use crate::check::{CheckError, Unit};
 use crate::checks::Stepping;
 use aho_corasick::automaton::StateID;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Which check of which guardrail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CheckAt {
-    pub(super) guardrail: usize,
-    pub(super) check: usize,
-}
-
-/// What a lane is made of, the same for each lane of a stream.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) overlap: usize,
-    pub(super) window: usize,
-    pub(super) max_wait_ms: u32,
-    /// Judged beside each other, on the text as it came.
-    pub(super) beside: Vec<Judging>,
-    /// One after another, each on the text that the former left.
-    pub(super) chain: Vec<Judging>,
-}
-
-impl Plan {
-    pub(super) fn asks_outside(&self) -> bool {
-        self.beside.iter().chain(&self.chain).any(|judging| matches!(judging.how, How::Outside))
-    }
-
-    /// What of it asks outside, each for itself.
-    pub(super) fn asking(self) -> Self {
-        let all = self.beside.into_iter().chain(self.chain);
-        Self { beside: all.filter(|j| matches!(j.how, How::Outside)).collect(), chain: Vec::new(), ..self }
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Judging {
-    pub(super) at: CheckAt,
-    pub(super) how: How,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum How {
-    Forbid(Arc<dyn Finder>),
-    Redact(Arc<dyn Finder>),
-    AtMost { unit: Unit, most: u64 },
-    Cased { upper: bool },
-    Outside,
-}
 
 /// A check has failed on this lane.
 #[derive(Clone, Debug)]
@@ -247,6 +202,12 @@ pub(super) struct PushedPiece {
     pub(super) failed: Vec<Failed>,
 }
 
+/// A piece of which nothing is kept here, and what failed on it.
+pub(super) struct FlowingPiece {
+    pub(super) range: Range<usize>,
+    pub(super) failed: Vec<Failed>,
+}
+
 /// What takes the place of a piece; `None`: it stays as it came.
 pub(super) struct Taken {
     pub(super) text: Option<String>,
@@ -296,6 +257,23 @@ impl Lane {
         }
         self.pieces.push_back(Came { range, out: None, is_touched: false });
         Some(PushedPiece { number: self.first + self.pieces.len() - 1, failed })
+    }
+
+    /// The same of a piece that the caller keeps, and gives where it lies. `None`: here it has to be taken.
+    pub(super) fn flow_past(&mut self, text: &str, now_ms: i64) -> Option<FlowingPiece> {
+        if !self.chain.is_empty() {
+            return None;
+        }
+        let range = self.came..self.came + text.len();
+        self.came = range.end;
+        let failed = self.feed_beside(text, false, now_ms);
+        Some(FlowingPiece { range, failed })
+    }
+
+    /// Takes a piece that the caller kept so far, and gives its number.
+    pub(super) fn hold(&mut self, range: Range<usize>) -> usize {
+        self.pieces.push_back(Came { range, out: None, is_touched: false });
+        self.first + self.pieces.len() - 1
     }
 
     fn feed_beside(&mut self, text: &str, is_end: bool, now_ms: i64) -> Vec<Failed> {
@@ -367,7 +345,7 @@ impl Lane {
     }
 
     /// The position below which all is decided.
-    fn progress(&self) -> usize {
+    pub(super) fn progress(&self) -> usize {
         let beside = self.beside.iter().map(|s| if s.is_off { self.came } else { s.cursor });
         let chain = self.chain.iter().filter_map(|s| s.waiting.front()).map(|s| s.origin);
         beside.chain(chain).min().unwrap_or(self.came).min(self.came)

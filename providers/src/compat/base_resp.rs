@@ -78,6 +78,10 @@ impl Grammar for CheckedChunks {
         self.chunks.skim(bytes, seen)
     }
 
+    fn learned<'e>(&mut self, event: &'e [u8]) -> Option<Fit<'e>> {
+        self.chunks.learned(event)
+    }
+
     fn error(&self, failure: &Failure) -> Bytes {
         self.chunks.error(failure)
     }

@@ -202,9 +202,14 @@ impl Grammar for ChunkGrammar {
                 && let Some(event) = tap::chunk(event)
             {
                 self.shapes.learn(&event);
+                return Verdict::Learned;
             }
         }
         verdict
+    }
+
+    fn learned<'e>(&mut self, event: &'e [u8]) -> Option<Fit<'e>> {
+        self.shapes.fit(event)
     }
 
     fn skim<'e>(&mut self, bytes: &'e [u8], seen: &mut Seen) -> Option<Fit<'e>> {

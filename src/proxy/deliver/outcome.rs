@@ -11,6 +11,7 @@ use crate::upstream::DialError;
 use crate::upstream::http1::{Response, SendError};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, FaultKind, Usage};
+use gateway_providers::tap::TextPlace;
 use gateway_providers::{Ending, Failure, StreamTranslator};
 use http::{HeaderMap, header};
 use pingora::http::ResponseHeader;
@@ -62,6 +63,8 @@ pub(crate) struct BegunStream {
     pub(crate) response: Response,
     pub(crate) translator: Box<dyn StreamTranslator>,
     pub(crate) held: Bytes,
+    /// Where texts stand in it, as far as its translator told; empty where nothing judges them.
+    pub(crate) texts: Vec<TextPlace>,
     /// What was read for it.
     pub(crate) capture: BodyCapture,
     /// The upstream's body is over.

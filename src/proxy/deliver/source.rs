@@ -10,6 +10,7 @@ use crate::proxy::body::Budget;
 use crate::upstream::http1::{Response, SendError};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Usage};
+use gateway_providers::tap::TextPlace;
 use gateway_providers::{Failure, Progress, StreamTranslator, in_band};
 use std::sync::Arc;
 
@@ -39,10 +40,10 @@ impl Translated {
         [tail, self.translator.abort(&failure)].concat().into()
     }
 
-    /// What was read of it before it was to be judged; `ended`: that was all.
-    pub(crate) fn judge_first(&mut self, held: &Bytes, ended: bool) {
+    /// What was read of it before it was to be judged, with what is known of texts in it; `ended`: that was all.
+    pub(crate) fn judge_first(&mut self, held: &Bytes, texts: &[TextPlace], ended: bool) {
         if let Some(judge) = &mut self.judge {
-            judge.push(held, &[]);
+            judge.push(held, texts);
             if ended {
                 judge.end();
             }
@@ -99,7 +100,7 @@ impl Translated {
                 Err(tail) => (tail, true),
             };
             self.aborted |= is_short;
-            self.judge_first(&tail, true);
+            self.judge_first(&tail, &[], true);
             return Ok(());
         }
         let received = if judge.awaits() {

@@ -7,6 +7,7 @@ use super::lookup::{Lookup, key};
 use super::read;
 use super::retries::{self, Tries};
 use crate::cache::Leader;
+use crate::guardrails::NotedRecord;
 use crate::price_list;
 use crate::proxy::call::{Prepared, Resolved};
 use crate::proxy::client::{Client, ClientLeft};
@@ -18,7 +19,7 @@ use crate::proxy::{body, hooks, shape, target};
 use crate::upstream::Pass;
 use crate::upstream::http1::{self, Clocks, RequestBody, SendError};
 use bytes::Bytes;
-use gateway_domain::record::{LogRecord, Steps};
+use gateway_domain::record::Steps;
 use gateway_domain::{Fault, FaultKind, Operation};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -38,8 +39,7 @@ pub(crate) struct Attempt {
     /// Microseconds that were spent in the cache.
     pub(crate) cache_us: u64,
     /// Records of earlier tries of the target whose answers guardrails kept from the client.
-    #[expect(clippy::vec_box, reason = "each moves on to the writer as it is")]
-    pub(crate) tried: Vec<Box<LogRecord>>,
+    pub(crate) tried: Vec<NotedRecord>,
 }
 
 impl Attempt {

@@ -6,7 +6,7 @@ mod streams;
 use super::attempt::{Attempt, Stopped, Turn};
 use crate::cache::Leader;
 use crate::clock;
-use crate::guardrails::{HookNotes, TargetGuards, transcribed};
+use crate::guardrails::{HookNotes, NotedRecord, TargetGuards, transcribed};
 use crate::proxy::call::Resolved;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::deliver::{Outcome, WholeAnswer, bare_head, timed_out};
@@ -318,6 +318,7 @@ impl<'a> Turn<'a, '_> {
         let Outcome::Whole(answer) = unwanted else { return };
         let Some(hooks) = attempt.info.hooks.as_ref().filter(|hooks| hooks.output.is_some()) else { return };
         let fault = hooks.is_denied().then_some("hooks_failed");
+        let notes = Some(Box::new(hooks.so_far()));
         let tried = Tried { info: &attempt.info, status: unwanted.status(), fault };
         let (request, routing) = (self.gate.request, self.gate.routing);
         let mut record = record::of(request, self.steps, Some(routing), Some(tried), attempt.number);
@@ -326,7 +327,7 @@ impl<'a> Turn<'a, '_> {
         if let Some(usage) = &answer.usage {
             attempt.reservation.spend(usage);
         }
-        attempt.tried.push(record);
+        attempt.tried.push(NotedRecord { record, notes });
         attempt.number += 1;
     }
 }

@@ -19,6 +19,7 @@ use bytes::{Bytes, BytesMut};
 use gateway_domain::record::mask;
 use gateway_domain::{AnswerForm, Fault, FaultKind};
 use gateway_providers::frames::MEDIA_TYPE;
+use gateway_providers::tap::TextPlace;
 use gateway_providers::{Adapter as _, Progress, Raw, streamed};
 use http::header;
 use pingora::http::ResponseHeader;
@@ -316,6 +317,7 @@ impl Reader<'_> {
             source,
             head,
             pieces: Pieces::default(),
+            texts: self.resolved.guarded.is_some().then(Vec::new),
             capture: BodyCapture::new(self.request.caller.keep, &self.delivery.budget),
         };
         loop {
@@ -327,6 +329,7 @@ impl Reader<'_> {
             match event {
                 SourceEvent::Piece(Piece { received, bytes, last }) => {
                     held.capture.received(&received);
+                    held.note_texts();
                     held.add(bytes);
                     if last {
                         return held.ended();
@@ -356,22 +359,32 @@ struct Held {
     source: Translated,
     head: Box<ResponseHeader>,
     pieces: Pieces,
+    /// Where texts stand in them; `None`: nobody asks.
+    texts: Option<Vec<TextPlace>>,
     capture: BodyCapture,
 }
 
 impl Held {
+    /// Of the piece that comes next.
+    fn note_texts(&mut self) {
+        let Some(texts) = &mut self.texts else { return };
+        let before = self.pieces.len();
+        texts.extend(self.source.translator.texts().iter().map(|place| place.behind(before)));
+    }
+
     fn add(&mut self, piece: Bytes) {
         self.capture.sent(&piece);
         self.pieces.add(piece);
     }
 
     fn begun(self, ended: bool) -> Outcome {
-        let Self { source: Translated { response, translator, aborted, .. }, head, pieces, capture } = self;
+        let Self { source: Translated { response, translator, aborted, .. }, head, pieces, texts, capture } = self;
         Outcome::Stream(Box::new(BegunStream {
             head,
             response,
             translator,
             held: pieces.join(),
+            texts: texts.unwrap_or_default(),
             capture,
             ended,
             aborted,

@@ -75,7 +75,6 @@ impl McpBook<'_, '_> {
         let session = client.view();
         let rewritten = outcome.hooks.as_ref().and_then(|hooks| hooks.rewritten.as_ref());
         RecordBodies { settings, budget, session, request, sent: None, rewritten }.answered(&mut record, capture);
-        record.hooks = outcome.hooks.as_ref().and_then(|hooks| hooks.told());
         records.push_noted(record, outcome.hooks);
     }
 }

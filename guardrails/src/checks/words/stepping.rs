@@ -12,14 +12,9 @@ const MOST: usize = 4 * 1024;
 pub(crate) struct Stepping {
     table: DFA,
     start: StateID,
-    /// How many bytes of a word have come in each state but the start, sorted.
-    depths: Vec<StateDepth>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct StateDepth {
-    state: StateID,
-    bytes: usize,
+    /// How many bytes of a word have come in each state, by its number without the zeros that all of them end with.
+    depths: Vec<u16>,
+    zeros: u32,
 }
 
 impl Stepping {
@@ -32,17 +27,22 @@ impl Stepping {
         builder.match_kind(MatchKind::Standard).start_kind(StartKind::Unanchored).prefilter(false);
         let table = builder.build(words).ok()?;
         let start = table.start_state(Anchored::No).ok()?;
-        let mut depths = Vec::new();
+        let mut found: Vec<(usize, u16)> = Vec::new();
         for word in words {
             let mut state = start;
-            for (at, byte) in word.bytes().enumerate() {
+            for (byte, depth) in word.bytes().zip(1..) {
                 state = table.next_state(Anchored::No, state, byte);
-                depths.push(StateDepth { state, bytes: at + 1 });
+                found.push((state.as_usize(), depth));
             }
         }
-        depths.sort_unstable();
-        depths.dedup();
-        Some(Self { table, start, depths })
+        // Of one more, so that a table without words is one too.
+        let zeros = found.iter().fold(start.as_usize() | 1 << 16, |bits, (state, _)| bits | state).trailing_zeros();
+        let most = found.iter().map(|(state, _)| state >> zeros).max().unwrap_or(0);
+        let mut depths = vec![0; most + 1];
+        for (state, depth) in found {
+            depths[state >> zeros] = depth;
+        }
+        Some(Self { table, start, depths, zeros })
     }
 
     /// Before a text.
@@ -63,11 +63,7 @@ impl Stepping {
 
     /// Bytes before here that a word may begin with.
     pub(crate) fn held(&self, state: StateID) -> usize {
-        if state == self.start {
-            return 0;
-        }
-        let at = self.depths.partition_point(|depth| depth.state < state);
-        self.depths.get(at).filter(|depth| depth.state == state).map_or(0, |depth| depth.bytes)
+        self.depths.get(state.as_usize() >> self.zeros).map_or(0, |depth| usize::from(*depth))
     }
 }
 

@@ -56,10 +56,10 @@ impl Turn<'_, '_> {
         let Some(judge) = StreamJudge::new(route.operation, guarded, outside, shows_results) else {
             return Ok(broken("The provider's stream cannot be judged"));
         };
-        let BegunStream { head, response, translator, held, ended, .. } = *stream;
+        let BegunStream { head, response, translator, held, texts, ended, .. } = *stream;
         let mut source =
             Translated { response, translator, dialect: route.dialect, aborted: false, judge: Some(Box::new(judge)) };
-        source.judge_first(&held, ended);
+        source.judge_first(&held, &texts, ended);
         let leader = attempt.leader.take();
         let began = self.in_time(leader.as_ref(), source.begin()).await;
         attempt.leader = leader;
@@ -86,7 +86,8 @@ impl Turn<'_, '_> {
         let judge = (!is_over).then_some(judge);
         let Translated { response, translator, .. } = source;
         let capture = self.capture(&held);
-        let begun = BegunStream { head, response, translator, held, capture, ended: is_over, aborted: false, judge };
+        let (texts, ended) = (Vec::new(), is_over);
+        let begun = BegunStream { head, response, translator, held, texts, capture, ended, aborted: false, judge };
         Ok(softened(Outcome::Stream(Box::new(begun)), attempt))
     }
 
@@ -139,8 +140,9 @@ impl Turn<'_, '_> {
         let held = events.release(said.rewritten.as_ref());
         let Translated { response, translator, .. } = source;
         let capture = self.capture(&held);
+        let (texts, ended) = (Vec::new(), is_whole);
         let begun =
-            BegunStream { head, response, translator, held, capture, ended: is_whole, aborted: false, judge: None };
+            BegunStream { head, response, translator, held, texts, capture, ended, aborted: false, judge: None };
         Ok(softened(Outcome::Stream(Box::new(begun)), attempt))
     }
 
