@@ -84,6 +84,8 @@ pub(crate) struct StreamJudge {
     /// For what is kept of the answer, and for calls that are not whole.
     room: GrowingRoom,
     out: PassedEvents,
+    /// Bytes of events that wait in the guard's queue.
+    queued_bytes: usize,
     /// What ends the answer; it leaves when all was judged.
     last: BytesMut,
     /// The client reads results inside its stream.
@@ -138,6 +140,7 @@ impl StreamJudge {
             transcript: wants_whole.then(Transcript::default),
             room: GrowingRoom::new(&guarded.room),
             out: PassedEvents::default(),
+            queued_bytes: 0,
             last: BytesMut::new(),
             shows_results,
             has_text_left: false,
@@ -197,6 +200,7 @@ impl StreamJudge {
             (Some(text), Some(guard)) => {
                 let (says, kept) = (!heard.text.is_empty(), if self.tells_twice { &*heard.text } else { "" });
                 let (events, event) = (events.clone(), heard.event.clone());
+                self.queued_bytes += event.len();
                 let queued = QueuedText { events, event, lane: heard.lane, says, text: kept.to_owned() };
                 guard.queue(QueuedEvent::Text(queued), text);
                 // What waited for this text leaves at once, so that little waits at any time.
@@ -459,6 +463,7 @@ impl StreamJudge {
         let pieces: Vec<Piece> =
             pieces.map(|(text, _)| Piece { lane: lane(text.lane), text: text.text.clone() }).collect();
         let closed = waiting.event.closed.clone();
+        self.queued_bytes += waiting.event.bytes.len();
         guard.push(QueuedEvent::Event(Box::new(waiting)), pieces, now);
         for closed in closed {
             for (known, _) in &self.told {
@@ -485,6 +490,9 @@ impl StreamJudge {
             self.flowing.forget();
         }
         self.pass_flowing();
+        if self.queued_bytes > MOST_HOLD && self.stop.is_none() {
+            return self.fail_all("HoldLimit", "More events wait to be judged than can be held");
+        }
         // What is told once more has to be there then.
         if self.told_bytes > 0 && self.stop.is_none() && !self.room.holds(self.kept_bytes() + self.call_bytes) {
             (self.told_bytes, self.tells_twice, self.is_told_lost) = (0, false, true);

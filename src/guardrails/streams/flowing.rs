@@ -123,6 +123,7 @@ impl StreamJudge {
         let (events, waiting) = self.flowing.take();
         let Some(guard) = &mut self.guard else { return };
         for FlowingEvent { text, event } in waiting {
+            self.queued_bytes += event.len();
             let (says, text) = (!text.range.is_empty(), guard.hold(text));
             let queued = QueuedText { events: events.clone(), event, lane, says, text: String::new() };
             guard.queue(QueuedEvent::Text(queued), text);

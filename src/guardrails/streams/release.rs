@@ -14,6 +14,10 @@ impl StreamJudge {
     }
 
     fn release(&mut self, released: Released<QueuedEvent>) {
+        self.queued_bytes -= match &released.event {
+            QueuedEvent::Event(held) => held.event.bytes.len(),
+            QueuedEvent::Text(queued) => queued.event.len(),
+        };
         let held = match released.event {
             QueuedEvent::Event(held) => *held,
             QueuedEvent::Text(queued) if !released.is_touched => {

@@ -372,3 +372,62 @@ async fn a_redacted_stream_of_any_dialect_is_the_redacted_whole() {
         }
     }
 }
+
+/// Words that nearly stand in the text hold its events for a while, behind each other and behind others.
+#[tokio::test]
+async fn what_is_not_forbidden_leaves_byte_for_byte_as_it_came() {
+    let stage = Stage::new();
+    let mut dice = Dice(0xf10_2026);
+    let letters = ["a", "b", "c", "ab", "bc", "é", " ", "\n"];
+    let rules: Vec<_> = [
+        json!({"id": "contains", "parameters": {"words": ["abca", "bcé", "c a"], "operator": "none"}}),
+        json!({"id": "contains", "parameters": {"words": ["aaaaaaaabbbb"], "operator": "none"}}),
+        json!({"id": "regexMatch", "parameters": {"rule": "ab+c{3}", "not": true}}),
+        json!({"id": "wordCount", "parameters": {"maxWords": 1000}}),
+    ]
+    .iter()
+    .map(|check| guardrail(&json!([check]), &json!({"deny": true})))
+    .collect();
+    let mut stopped = 0;
+    for spoken in spoken() {
+        let nothing = guarded(Vec::new(), spoken.shape);
+        for round in 0..60 {
+            let text: String = (0..dice.below(30)).map(|_| letters[dice.below(letters.len())]).collect();
+            let chosen = vec![rules[dice.below(rules.len())].clone(), rules[dice.below(rules.len())].clone()];
+            let stream = Bytes::from((spoken.speech)(&dice.cut(&text)));
+            let mut cuts: Vec<usize> = (0..dice.below(6)).map(|_| dice.below(stream.len() + 1)).collect();
+            cuts.extend([0, stream.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<Bytes> = cuts.windows(2).map(|w| stream.slice(w[0]..w[1])).collect();
+            let came = stage.flow(&spoken, &nothing, &pieces);
+            let left = stage.flow(&spoken, &guarded(chosen.clone(), spoken.shape), &pieces);
+            let name = format!("{} {} {round}: {text:?} {chosen:?}", spoken.family, spoken.path);
+            if left.is_stopped {
+                stopped += 1;
+                assert!(text.starts_with(&said(&left.events)), "{name}: {}", left.events);
+            } else {
+                assert_eq!(left.events, came.events, "{name}");
+            }
+        }
+    }
+    assert!((50..700).contains(&stopped), "some are forbidden and some are not: {stopped}");
+}
+
+#[tokio::test]
+async fn events_without_text_do_not_pile_up_behind_one_that_waits() {
+    let checks = json!([{"id": "contains", "parameters": {"words": ["secret"], "operator": "none"}}]);
+    let target = guarded(vec![guardrail(&checks, &json!({"deny": true}))], Shape::Chat);
+    let mut judge = StreamJudge::new(Operation::ChatCompletions, &target, &outside(), false).expect("a dialect");
+    let said = |text: &str| event(None, &json!({"choices": [{"index": 0, "delta": {"content": text}}]}));
+    judge.push(&said("sec").into(), &[]);
+    let silent =
+        event(None, &json!({"choices": [{"index": 0, "delta": {"content": ""}}], "padding": "x".repeat(4096)}));
+    let silent = Bytes::from(silent);
+    let pushed = (0..2_000).take_while(|_| {
+        judge.push(&Bytes::copy_from_slice(&silent), &[]);
+        judge.stopped().is_none()
+    });
+    let pushed = pushed.count();
+    assert!((1_000..1_100).contains(&pushed), "4 MiB wait at most: {pushed}");
+    assert!(!judge.take_out().windows(3).any(|w| w == b"sec"));
+}
