@@ -9,7 +9,7 @@ use crate::proxy::headers::{PREFIX, suffix_of};
 use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::Request;
 use crate::upstream::http1::ResponseHead;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use form::{BARE_LIMITS, Figure, HeaderChoice, HeaderForms, HeaderSlot, KINDS, LimitKind, LimitNames, Marks};
 use gateway_domain::counters::{LimitStatus, Standings};
 use gateway_domain::{Dialect, Fault, FaultKind};
@@ -142,57 +142,38 @@ fn put(headers: &mut HeaderMap, names: &Names, value: HeaderValue) {
     headers.append(usual.clone(), value);
 }
 
-/// The values of one head, all in one piece of memory: each by itself would be two allocations.
-struct Values {
-    text: BytesMut,
-    /// Limits that were told once, and may be told again by another name.
-    limits: [[Option<HeaderValue>; 2]; 2],
+/// Places of targets that most calls are answered from; others are copied.
+const PLACES: [&str; 5] =
+    ["config", "config.targets[0]", "config.targets[1]", "config.targets[2]", "config.targets[3]"];
+
+fn place(of: &str) -> HeaderValue {
+    PLACES.iter().find(|place| **place == of).map_or_else(|| text(of), |place| HeaderValue::from_static(place))
 }
 
-impl Values {
-    /// What a head's own values take together, nearly always.
-    const BYTES: usize = 160;
+fn text(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("?"))
+}
 
-    fn new() -> Self {
-        Self { text: BytesMut::with_capacity(Self::BYTES), limits: Default::default() }
-    }
-
-    fn number(&mut self, number: impl itoa::Integer + Into<i128> + Copy) -> HeaderValue {
-        const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-        if let Some(digit) = usize::try_from(number.into()).ok().and_then(|digit| DIGITS.get(digit)) {
-            return HeaderValue::from_static(digit);
-        }
-        self.push(number);
-        self.take()
-    }
-
-    fn text(&mut self, text: &str) -> HeaderValue {
-        self.text.extend_from_slice(text.as_bytes());
-        self.take()
-    }
-
-    /// As providers spell a duration: `6m0s`.
-    fn duration(&mut self, seconds: u64) -> HeaderValue {
-        let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-        for (number, unit) in [(hours, b'h'), (minutes, b'm')] {
-            if number > 0 || (unit == b'm' && hours > 0) {
-                self.push(number);
-                self.text.put_u8(unit);
-            }
-        }
-        self.push(seconds % 60);
-        self.text.put_u8(b's');
-        self.take()
-    }
-
-    fn push(&mut self, number: impl itoa::Integer) {
-        self.text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-    }
-
-    fn take(&mut self) -> HeaderValue {
-        HeaderValue::from_maybe_shared(self.text.split().freeze()).unwrap_or_else(|_| HeaderValue::from_static("?"))
+fn number(number: impl itoa::Integer + Into<i128> + Copy) -> HeaderValue {
+    const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    match usize::try_from(number.into()).ok().and_then(|digit| DIGITS.get(digit)) {
+        Some(digit) => HeaderValue::from_static(digit),
+        None => text(itoa::Buffer::new().format(number)),
     }
 }
+
+/// As providers spell it: `6m0s`.
+fn duration(seconds: u64) -> HeaderValue {
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    text(&match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{seconds}s"),
+        (_, _) => format!("{hours}h{minutes}m{seconds}s"),
+    })
+}
+
+/// Limits that were told once, and may be told again by another name.
+type ToldLimits = [[Option<HeaderValue>; 2]; 2];
 
 /// What of the gateway's own headers is known before any target has answered.
 pub(crate) fn announce(names: &ReplyNames, head: &mut ResponseHeader, request: &Request) {
@@ -238,29 +219,27 @@ impl Told<'_> {
 
     /// Limits stand under the gateway's names, and under the bare ones where the provider told none of its own. `reset` is
     /// whole seconds, and as providers spell it a duration (`6m0s`).
-    fn value(&self, slot: HeaderSlot, values: &mut Values) -> HeaderValue {
+    fn value(&self, slot: HeaderSlot, told: &mut ToldLimits) -> HeaderValue {
         let none = || HeaderValue::from_static("");
         match (slot, self.info) {
             (HeaderSlot::TraceId, _) => self.request.caller.trace_value.clone(),
-            (HeaderSlot::Retries, Some(info)) => values.number(info.retries),
-            (HeaderSlot::OptionIndex, Some(info)) => values.text(&info.option_index),
+            (HeaderSlot::Retries, Some(info)) => number(info.retries),
+            (HeaderSlot::OptionIndex, Some(info)) => place(&info.option_index),
             (HeaderSlot::Provider, Some(info)) => HeaderValue::from_static(info.provider),
             (HeaderSlot::CacheStatus, Some(info)) => HeaderValue::from_static(info.cache.name()),
-            (HeaderSlot::Processing, Some(info)) => values.number(info.own_work_us(self.request)),
-            (HeaderSlot::Limit(kind, Figure::Reset), _) => {
-                self.figure(kind, Figure::Reset).map_or_else(none, |n| values.number(n))
-            }
+            (HeaderSlot::Processing, Some(info)) => number(info.own_work_us(self.request)),
+            (HeaderSlot::Limit(kind, Figure::Reset), _) => self.figure(kind, Figure::Reset).map_or_else(none, number),
             (HeaderSlot::Limit(kind, figure), _) => {
-                let value = self.figure(kind, figure).map_or_else(none, |n| values.number(n));
-                values.limits[kind as usize][figure as usize] = Some(value.clone());
+                let value = self.figure(kind, figure).map_or_else(none, number);
+                told[kind as usize][figure as usize] = Some(value.clone());
                 value
             }
             (HeaderSlot::BareLimit(kind, Figure::Reset), _) => {
-                self.figure(kind, Figure::Reset).map_or_else(none, |n| values.duration(n))
+                self.figure(kind, Figure::Reset).map_or_else(none, duration)
             }
-            (HeaderSlot::BareLimit(kind, figure), _) => match values.limits[kind as usize][figure as usize].take() {
+            (HeaderSlot::BareLimit(kind, figure), _) => match told[kind as usize][figure as usize].take() {
                 Some(told) => told,
-                None => self.figure(kind, figure).map_or_else(none, |n| values.number(n)),
+                None => self.figure(kind, figure).map_or_else(none, number),
             },
             (_, None) => none(),
         }
@@ -284,9 +263,9 @@ fn mark(names: &ReplyNames, head: &mut HeaderMap, told: Told<'_>) {
         Some(_) if head.contains_key(&BARE_LIMITS[kind as usize][0]) => LimitNames::Own,
         Some(_) => LimitNames::OwnAndBare,
     });
-    let mut values = Values::new();
+    let mut figures = ToldLimits::default();
     let choice = HeaderChoice { marks: told.marks(), limits };
-    let own = names.forms.fill(choice, |slot| names.of(slot), |slot| told.value(slot, &mut values));
+    let own = names.forms.fill(choice, |slot| names.of(slot), |slot| told.value(slot, &mut figures));
     let theirs = std::mem::replace(head, own);
     let mut last = None;
     for (name, value) in theirs {
@@ -299,10 +278,10 @@ fn mark(names: &ReplyNames, head: &mut HeaderMap, told: Told<'_>) {
     }
     let Some(info) = told.info else { return };
     if let Some(verdicts) = info.hooks.as_deref().and_then(HookNotes::header) {
-        put(head, &names.guardrails, values.text(&verdicts));
+        put(head, &names.guardrails, text(&verdicts));
     }
     if !info.adjusted.is_empty() {
-        put(head, &names.adjusted, values.text(&info.adjusted.join(",")));
+        put(head, &names.adjusted, text(&info.adjusted.join(",")));
     }
     if let Some(day) = info.shutdown {
         put(head, &names.shutdown, HeaderValue::from_static(day));
