@@ -43,12 +43,11 @@ pub(crate) struct Setup {
 }
 
 /// The door and its workers, each a service of one thread.
-pub(crate) fn services<A>(app: A, setup: Setup) -> Vec<Box<dyn ServiceWithDependents>>
+pub(crate) fn services<A>(app: &Arc<A>, setup: Setup) -> Vec<Box<dyn ServiceWithDependents>>
 where
     A: HttpServerApp + Send + Sync + 'static,
 {
     let Setup { listening, seats, clocks, workers, tls, upkeep } = setup;
-    let app = Arc::new(app);
     let mut places = Vec::new();
     let mut services: Vec<Box<dyn ServiceWithDependents>> = Vec::new();
     for number in 0..workers {
@@ -58,6 +57,6 @@ where
         let (name, app, tls, seats) = (format!("proxy-{number}"), app.clone(), tls.clone(), seats.clone());
         services.push(Box::new(Work { name, app, clocks, desk, tls, seats, arrivals, upkeep }));
     }
-    services.push(Box::new(Door { app, listening, places, seats, turn: AtomicUsize::new(0) }));
+    services.push(Box::new(Door { app: app.clone(), listening, places, seats, turn: AtomicUsize::new(0) }));
     services
 }

@@ -1,6 +1,7 @@
 //! The gateway's program as a library: the command line, the settings, the service on the proxy port and the wiring of
 //! everything below. What starts it is `main.rs`; whoever builds on it calls [`run`], and nothing else is to be seen.
 
+mod batches;
 mod cache;
 mod cli;
 mod clock;

@@ -17,6 +17,7 @@ mod intake;
 mod local;
 mod mcp;
 mod objects;
+mod own_objects;
 mod reckoned;
 mod record;
 mod request;
@@ -41,6 +42,7 @@ pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;
 pub(crate) use sticky::Assignments;
 
+use crate::batches::SharedBatches;
 use crate::clock;
 use crate::connections;
 use crate::guardrails::ConfigGuards;
@@ -60,6 +62,7 @@ use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
 use http::header;
 use intake::{BodyMode, Refused};
 use mcp::{McpParts, McpStop};
+use own_objects::{KeptCall, OwnParts};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
@@ -67,6 +70,7 @@ use record::{BodyCapture, PendingRecords, RecordBodies};
 use request::Request;
 use std::sync::Arc;
 use std::time::Instant;
+use uuid::Uuid;
 
 /// The proxy: one value, shared by all workers and their connections.
 pub(crate) struct Gateway {
@@ -84,6 +88,7 @@ pub(crate) struct Gateway {
     pub(crate) door: Arc<dyn Doorkeeper>,
     pub(crate) control: ControlPlane,
     pub(crate) mcp: McpState,
+    pub(crate) batches: SharedBatches,
     pub(crate) flight: InFlight,
 }
 
@@ -159,6 +164,9 @@ impl ProxyHttp for Gateway {
         if request.ask.route.operation == Operation::McpSession {
             return Box::pin(self.mcp(session, ctx, request)).await;
         }
+        if let Some(call) = own_objects::asked(&request) {
+            return Box::pin(self.own_object(session, ctx, request, call)).await;
+        }
         match intake::body_mode(session, &request.ask.route) {
             Ok(BodyMode::Buffered) => self.exchange(session, ctx, request).await,
             Ok(BodyMode::Streaming) => self.relay(session, ctx, request).await,
@@ -219,6 +227,11 @@ impl Gateway {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
         }
+        if request.ask.route.operation == Operation::CreateBatch
+            && let Some(input) = own_objects::input_of(&request)
+        {
+            return Box::pin(self.own_batch(session, ctx, request, input)).await;
+        }
         if request.is_rendered_only() {
             return Box::pin(local::show_prompt(self, session, &request, &mut ctx.records)).await;
         }
@@ -241,6 +254,43 @@ impl Gateway {
         let ended = exchange.run().await;
         drop(exchange);
         self.end(session, ctx, request, ended).await
+    }
+
+    fn own_parts(&self) -> OwnParts<'_> {
+        OwnParts { batches: &self.batches, names: &self.names, settings: &self.settings }
+    }
+
+    /// Files and batches that the gateway keeps itself.
+    async fn own_object(
+        &self,
+        session: &mut Session,
+        ctx: &mut Ctx,
+        request: Box<Request>,
+        call: KeptCall,
+    ) -> pingora::Result<bool> {
+        match own_objects::answer(self.own_parts(), session, &request, call).await {
+            Ok(answer) => own_objects::tell(self.own_parts(), session, (&request, answer), &mut ctx.records).await,
+            Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
+    }
+
+    /// A batch that the gateway is to run.
+    async fn own_batch(
+        &self,
+        session: &mut Session,
+        ctx: &mut Ctx,
+        request: Box<Request>,
+        input: Result<Uuid, Fault>,
+    ) -> pingora::Result<bool> {
+        let own = self.own_parts();
+        let made = match input {
+            Ok(input) => own_objects::create(own, &session.req_header().headers, &request, input).await,
+            Err(fault) => Err(fault),
+        };
+        match made {
+            Ok(answer) => own_objects::tell(own, session, (&request, answer), &mut ctx.records).await,
+            Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
     }
 
     /// Messages for the MCP server that the path names.

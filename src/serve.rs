@@ -17,6 +17,7 @@ mod upkeep;
 mod usage_checkpoint;
 mod watcher;
 
+use crate::batches::{BatchSettings, Batches, LineCallers, SharedBatches};
 use crate::cache::AnswerCache;
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
@@ -56,7 +57,9 @@ use shutdown::Drain;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 use usage_checkpoint::FinalFlush;
 
@@ -124,8 +127,9 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
     let guardrails = calling.guardrails.clone();
-    let mcp = mcp_state(&settings, &booted, &process)?;
     let gateway = Gateway {
+        mcp: mcp_state(&settings, &booted, &process)?,
+        batches: batches(&settings, &booted, (&metrics, &control))?,
         names,
         settings: proxy,
         live: booted.live,
@@ -139,7 +143,6 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         shield,
         door,
         control: control_plane(&settings, router, &control)?,
-        mcp,
         flight: flight.clone(),
     };
     let last = FinalFlush { accounts, guardrails, runtime: control.handle().clone() };
@@ -164,6 +167,28 @@ fn look_after(
     }
     LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, settings).start(control.handle());
     Ok(())
+}
+
+/// Files and batches of the gateway's own, where they lie by default: beside the configuration.
+fn batches(
+    settings: &Settings,
+    booted: &Booted,
+    (metrics, control): (&Metrics, &Runtime),
+) -> Result<SharedBatches, String> {
+    let told = BatchSettings {
+        lease: settings.batch_lease.0.max(Duration::from_secs(1)),
+        parallel: settings.batch_parallel.max(1),
+        retries: u32::try_from(settings.batch_retries).unwrap_or(u32::MAX),
+        most_answer: settings.max_body.0.min(16 << 20),
+    };
+    let callers = Arc::<LineCallers>::default();
+    let under_way = callers.clone();
+    let help = "Lines of batches that are under way, --batch-parallel of each of 4 batches at most";
+    let watched = metrics.watch("gateway_batch_lines", help, move || under_way.under_way());
+    watched.map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    let (jobs, owned) = (Arc::new(booted.database.clone()), Arc::new(booted.database.clone()));
+    let (blobs, runtime) = (booted.blobs(), control.handle().clone());
+    Ok(Arc::new(Batches { jobs, blobs, owned, callers, settings: told, runtime, made: Notify::new() }))
 }
 
 fn mcp_state(settings: &Settings, booted: &Booted, process: &Arc<Process>) -> Result<McpState, String> {

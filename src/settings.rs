@@ -321,6 +321,13 @@ settings! {
     /// How long a session with an MCP server lasts
     mcp_session_ttl: [Option<Span>] as Span = Span::secs(86_400), "GATEWAY_MCP_SESSION_TTL" in "Clocks";
 
+    /// How long a node that runs a batch and fell silent is waited for, before another goes on
+    batch_lease: [Option<Span>] as Span = Span::secs(90), "GATEWAY_BATCH_LEASE" in "Batches";
+    /// Lines of one batch that are under way at once
+    batch_parallel: [Option<usize>] as usize = 25, "GATEWAY_BATCH_PARALLEL" in "Batches";
+    /// Times that a line of a batch is asked again after a 429 or 5xx of its provider, or no answer
+    batch_retries: [Option<u64>] as u64 = 3, "GATEWAY_BATCH_RETRIES" in "Batches";
+
     /// After SIGTERM: how long listeners stay open with readiness at 503
     shutdown_delay: [Option<Span>] as Span = Span::secs(0), "GATEWAY_SHUTDOWN_DELAY" in "Shutdown and upgrade";
     /// After listeners closed: longest wait for requests in flight

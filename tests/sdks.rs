@@ -377,6 +377,11 @@ async fn node_admin() {
 }
 
 #[tokio::test]
+async fn python_batches() {
+    stage().await.python("batches_sdk.py", MOCK, "openai").await;
+}
+
+#[tokio::test]
 async fn python_prompts() {
     administered().await.python("prompts_sdk.py", MOCK, "openai").await;
 }

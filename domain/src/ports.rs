@@ -12,6 +12,7 @@ mod intake;
 mod jobs;
 mod nodes;
 mod outside;
+mod owned;
 mod records;
 mod standings;
 mod tokens;
@@ -33,6 +34,7 @@ pub use jobs::{
 };
 pub use nodes::NodeRegistry;
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideReply};
+pub use owned::{MOST_OWNED_LISTED, OwnedObject, OwnedObjects, OwnedPlace};
 pub use records::{Ledger, LogStore, NamedMetadata, RecordAppend, RecordQuery, RecordSums, Repricing, Retention};
 pub use standings::{Entity, EntityQuery, Holder, Standings, Which};
 pub use tokens::Tokens;

@@ -46,6 +46,11 @@ impl Budget {
         self.held.load(Ordering::Relaxed)
     }
 
+    /// So much is held that what nobody waits for has to wait.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.held() > self.most / 2
+    }
+
     /// Times that something was not kept for want of room.
     pub(crate) fn shed(&self) -> u64 {
         self.shed.load(Ordering::Relaxed)

@@ -16,6 +16,8 @@ use serde_json::Value;
 use std::sync::Arc;
 
 pub(crate) const PREFIX: &str = "x-gateway-";
+/// What stands in `x-gateway-provider` for the gateway itself.
+pub(crate) const SELF: &str = "gateway";
 
 #[derive(Debug, Default)]
 pub(crate) struct GatewayHeaders {

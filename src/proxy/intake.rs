@@ -3,7 +3,7 @@
 
 use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
-use super::headers::{GatewayHeaders, suffix_of};
+use super::headers::{GatewayHeaders, SELF, suffix_of};
 use super::record::CapturePolicy;
 use super::request::{
     AskedFor, Caller, Content, LastLook, PromptAsk, Request, Route, Tenant, TenantGuardrails, Waited, chat_route,
@@ -281,7 +281,11 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
             let found = gateway.issuers.key(&world.snapshot, text, &hash, now);
             found.map_err(|error| Refused::token(&error, gateway.issuers.named(&world.snapshot, text)))?
         }
-        None => return Err(Refused::stranger(unknown_key(), Stranger::unknown(Unwelcome::UnknownKey))),
+        None => {
+            let of_line = gateway.batches.callers.key(&hash).and_then(|id| world.snapshot.key_by_id(id));
+            let unknown = || Refused::stranger(unknown_key(), Stranger::unknown(Unwelcome::UnknownKey));
+            of_line.ok_or_else(unknown)?.clone()
+        }
     };
     in_force(&key)?;
     let tenant = Arc::new(tenant(&world, key)?);
@@ -354,7 +358,7 @@ fn saved_only(gateway: &Gateway, request: &Request) -> Option<Fault> {
     }
     let headers = &request.ask.headers;
     let inline_config = headers.config.as_ref().is_some_and(|c| c.as_bytes().trim_ascii_start().starts_with(b"{"));
-    let inline_provider = headers.provider.as_deref().is_some_and(|p| !p.starts_with('@'));
+    let inline_provider = headers.provider.as_deref().is_some_and(|p| !p.starts_with('@') && p != SELF);
     let (code, field, what) = if inline_config {
         ("inline_config_blocked", "x-gateway-config", "Inline configs are")
     } else if inline_provider {

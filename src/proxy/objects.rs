@@ -18,7 +18,10 @@ use gateway_domain::{Fault, FaultKind};
 use memchr::memmem;
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// Looked for in every request that is held: made once.
+static MARK: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(kept::MARK));
 
 /// One text for whatever is no id of this caller's: nobody learns whose it is.
 fn unknown() -> Fault {
@@ -27,12 +30,13 @@ fn unknown() -> Fault {
 
 /// Puts providers' own ids in the place of bound ones, in path, query and body, and notes where they lead.
 pub(crate) async fn unbind(seal: &dyn IdSeal, request: &mut Request) -> Result<(), Fault> {
-    let marked = |text: &str| text.contains(kept::MARK);
-    if marked(&request.ask.route.path) || request.ask.route.query.as_deref().is_some_and(marked) {
+    let marked = |text: &[u8]| MARK.find(text).is_some();
+    let route = &request.ask.route;
+    if marked(route.path.as_bytes()) || route.query.as_deref().is_some_and(|query| marked(query.as_bytes())) {
         unbind_route(seal, request)?;
     }
     let content = &request.ask.content;
-    if content.form.is_none() && memmem::find(&content.bytes, kept::MARK.as_bytes()).is_some() {
+    if content.form.is_none() && marked(&content.bytes) {
         unbind_body(seal, request).await?;
     }
     Ok(())

@@ -49,14 +49,15 @@ pub(crate) struct Booted {
 }
 
 impl Booted {
-    /// Where blobs lie by default: as rows beside the configuration.
-    fn blobs(&self) -> Arc<dyn Blobs> {
+    /// Where large bytes lie by default.
+    pub(super) fn blobs(&self) -> Arc<dyn Blobs> {
         Arc::new(RowBlobs::new(self.database.clone(), self.vault.clone(), BlobBounds::default()))
     }
 
-    /// Jobs and blobs.
+    /// Jobs and blobs, where they lie by default: as rows beside the configuration.
     pub(super) fn leftovers(&self, metrics: &Metrics) -> Result<Leftovers, String> {
-        let leftovers = Leftovers::new(Arc::new(self.database.clone()), self.blobs(), metrics);
+        let database = Arc::new(self.database.clone());
+        let leftovers = Leftovers::new(database.clone(), self.blobs(), database, metrics);
         leftovers.map_err(|e| format!("metrics cannot be set up: {e}"))
     }
 }

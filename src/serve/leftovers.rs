@@ -3,7 +3,7 @@
 
 use crate::metrics::Metrics;
 use gateway_domain::Timestamp;
-use gateway_domain::ports::{Blobs, Jobs, StoreError};
+use gateway_domain::ports::{Blobs, Jobs, OwnedObjects, StoreError};
 use prometheus::{GaugeVec, IntGauge, IntGaugeVec, Opts};
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ const MOST_STEPS: usize = 20;
 pub(super) struct Leftovers {
     jobs: Arc<dyn Jobs>,
     blobs: Arc<dyn Blobs>,
+    owned: Arc<dyn OwnedObjects>,
     open_jobs: IntGaugeVec,
     overdue: GaugeVec,
     blob_count: IntGauge,
@@ -27,12 +28,14 @@ impl Leftovers {
     pub(super) fn new(
         jobs: Arc<dyn Jobs>,
         blobs: Arc<dyn Blobs>,
+        owned: Arc<dyn OwnedObjects>,
         metrics: &Metrics,
     ) -> Result<Self, prometheus::Error> {
         let opts = |name: &str, help: &str| Opts::new(name, help);
         let kept = Self {
             jobs,
             blobs,
+            owned,
             open_jobs: IntGaugeVec::new(opts("gateway_jobs", "Jobs that have not ended"), &["kind", "state"])?,
             overdue: GaugeVec::new(
                 opts("gateway_jobs_overdue_seconds", "For how long the oldest job could have been run already"),
@@ -62,10 +65,11 @@ impl Leftovers {
         for _ in 0..MOST_STEPS {
             let jobs = self.jobs.forget(now.plus_micros(-ENDED_MICROS)).await?;
             let blobs = self.blobs.expire(now, now.plus_micros(-ABANDONED_MICROS)).await?;
-            if jobs == 0 && blobs == 0 {
+            let owned = self.owned.expire_owned(now).await?;
+            if jobs == 0 && blobs == 0 && owned == 0 {
                 break;
             }
-            tracing::debug!(jobs, blobs, "removed, their time being over");
+            tracing::debug!(jobs, blobs, owned, "removed, their time being over");
         }
         Ok(())
     }
@@ -104,7 +108,8 @@ mod tests {
         let vault = Arc::new(SealingVault::new(&MasterKey::generate()));
         let blobs = Arc::new(RowBlobs::new(database.clone(), vault, BlobBounds::default()));
         let metrics = Metrics::new(Shape::default()).expect("registers");
-        let leftovers = Leftovers::new(Arc::new(database.clone()), blobs.clone(), &metrics).expect("registers");
+        let owned = Arc::new(database.clone());
+        let leftovers = Leftovers::new(owned.clone(), blobs.clone(), owned.clone(), &metrics).expect("registers");
         let (org, wait) = (OrgId(Uuid::nil()), Duration::ZERO);
         for n in 1..=2 {
             let (id, payload) = (Uuid::from_u128(n), String::new());

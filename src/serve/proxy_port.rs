@@ -2,16 +2,24 @@
 //! process ends.
 
 use super::shutdown::{self, Drain, Signals};
+use crate::batches::{LineDoor, Runner};
 use crate::connections::{self, Clocks, Descriptors, Listening, Seats, Setup};
 use crate::metrics::Metrics;
 use crate::price_list;
 use crate::proxy::Gateway;
 use crate::settings::{Role, Settings};
 use crate::upstream;
+use pingora::apps::HttpServerApp;
 use pingora::listeners::tls::{Acceptor, TlsSettings};
+use pingora::protocols::http::ServerSession;
 use pingora::server::configuration::{Opt, ServerConf};
 use pingora::server::{RunArgs, Server};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Between two looks at idle connections of lines to providers.
+const ROUND: Duration = Duration::from_secs(5);
 
 pub(super) const fn clocks(settings: &Settings) -> Clocks {
     Clocks {
@@ -79,20 +87,54 @@ pub(super) fn serve(
     // Sockets are handed over by ourselves.
     let mut server = Server::new_with_opt_and_conf(Some(Opt::default()), conf);
     server.bootstrap();
+    let drain = Arc::new(drain);
     if let Some(listening) = listening {
         let (clocks, workers, tls) = (clocks(settings), settings.threads, tls(settings)?.map(Arc::new));
         // Connections to providers are closed in time, though no request comes by their thread.
         let upkeep = upstream::sweep;
         price_list::open_behind_the_start(&gateway.live.current().snapshot);
-        let proxy = pingora::proxy::http_proxy(&server.configuration, gateway);
-        for service in connections::services(proxy, Setup { listening, seats, clocks, workers, tls, upkeep }) {
+        let runner = runner(&gateway, &drain);
+        let proxy = Arc::new(pingora::proxy::http_proxy(&server.configuration, gateway));
+        runner.start(line_door(proxy.clone())?)?;
+        for service in connections::services(&proxy, Setup { listening, seats, clocks, workers, tls, upkeep }) {
             server.add_boxed_service(service);
         }
     }
-    let drain = Arc::new(drain);
     shutdown::follow(&drain, server.watch_execution_phase());
     server.run(RunArgs { shutdown_signal: Box::new(Signals::new(drain)) });
     Ok(())
+}
+
+/// What runs batches in this process, until it takes leave.
+fn runner(gateway: &Gateway, drain: &Arc<Drain>) -> Runner {
+    let (batches, live, drain) = (gateway.batches.clone(), gateway.live.clone(), drain.clone());
+    let (budget, runs) = (gateway.budget.clone(), drain.runs());
+    Runner { batches, live, budget, runs, draining: Box::new(move || drain.is_draining()) }
+}
+
+/// A door for the lines of batches, which are served on a thread of their own: whoever waits for an answer does not wait
+/// for them.
+fn line_door<A: HttpServerApp + Send + Sync + 'static>(app: Arc<A>) -> Result<LineDoor, String> {
+    let failed = |e: std::io::Error| format!("cannot start the thread of batches: {e}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let handle = runtime.handle().clone();
+    let upkeep = async {
+        loop {
+            tokio::time::sleep(ROUND).await;
+            upstream::sweep();
+        }
+    };
+    std::thread::Builder::new().name("lines".into()).spawn(move || runtime.block_on(upkeep)).map_err(failed)?;
+    let (open, shutdown) = watch::channel(false);
+    Ok(Box::new(move |pipe| {
+        let (app, shutdown) = (app.clone(), shutdown.clone());
+        debug_assert!(!open.is_closed(), "it is held for as long as the door is");
+        handle.spawn(async move {
+            let mut session = ServerSession::new_http1(Box::new(pipe));
+            session.set_keepalive(None);
+            app.process_new_http(session, &shutdown).await;
+        });
+    }))
 }
 
 fn tls(settings: &Settings) -> Result<Option<Acceptor>, String> {

@@ -40,6 +40,8 @@ const LAST_SPANS: Duration = Duration::from_secs(3);
 /// Everything that must happen before the process may end.
 pub(crate) struct Drain {
     flight: InFlight,
+    /// Batches that this process runs.
+    runs: InFlight,
     process: Arc<Process>,
     writer: Mutex<Writer>,
     otlp: Option<Otlp>,
@@ -68,6 +70,7 @@ impl Drain {
     ) -> Self {
         Self {
             flight,
+            runs: InFlight::default(),
             process,
             writer: Mutex::new(writer),
             otlp,
@@ -91,9 +94,17 @@ impl Drain {
         self.process.set_ready();
     }
 
+    pub(super) fn runs(&self) -> InFlight {
+        self.runs.clone()
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.process.is_draining() || self.upgrading.load(Ordering::Acquire)
+    }
+
     /// On both ports.
     fn under_way(&self) -> usize {
-        self.flight.count() + self.stop_admin.under_way()
+        self.flight.count() + self.runs.count() + self.stop_admin.under_way()
     }
 
     fn is_idle(&self) -> bool {

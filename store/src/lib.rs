@@ -21,6 +21,7 @@ mod master_key;
 mod migration;
 mod node_registry;
 mod notices;
+mod owned;
 mod purge;
 mod reach;
 mod redis;

@@ -22,6 +22,7 @@ const STEPS: &[(&str, &str)] = &[
     ("feedback", include_str!("../migrations/0010_feedback.sql")),
     ("record_claim", include_str!("../migrations/0011_record_claim.sql")),
     ("log_export", include_str!("../migrations/0012_log_export.sql")),
+    ("owned_object", include_str!("../migrations/0013_owned_object.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

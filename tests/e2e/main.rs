@@ -14,6 +14,8 @@ mod area_forms;
 #[cfg(test)]
 mod azure;
 #[cfg(test)]
+mod batches;
+#[cfg(test)]
 mod bedrock;
 mod bodies;
 #[cfg(test)]

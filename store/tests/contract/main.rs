@@ -19,6 +19,7 @@ mod logs;
 mod migrations;
 mod node_registry;
 mod outage;
+mod owned;
 mod redis;
 mod reseal;
 mod sums;

@@ -1,0 +1,92 @@
+//! Batches that the gateway runs itself, and the files that they read and write. A batch is a job: one node at a time reads
+//! its lines and asks each of them as a request of the key that made the batch, through the door that all requests come by.
+//! What came of each line is written down before anything is counted, so that no finished line is ever asked again.
+
+mod document;
+mod keep;
+mod lines;
+mod log;
+mod road;
+mod run;
+mod runner;
+mod write;
+
+pub(crate) use document::FileDocument;
+use document::{BatchDocument, BatchStatus};
+pub(crate) use keep::{FileWriter, KeepError, NewBatch, ObjectOwner, SharedBatches};
+pub(crate) use road::{LineCallers, LineDoor};
+pub(crate) use run::LineSetup;
+pub(crate) use runner::Runner;
+
+use gateway_domain::ports::{Blobs, Jobs, OwnedObjects};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+/// Of jobs.
+const JOB: &str = "batch";
+/// Of objects and blobs.
+const BATCH: &str = "batch";
+const FILE: &str = "file";
+/// Of what a run notes of its lines, and of what a batch's requests are sent with.
+const LOG: &str = "batch_log";
+const SETUP: &str = "batch_setup";
+
+/// Bytes and lines of a file that a batch reads.
+pub(crate) const MOST_FILE: u64 = 200 << 20;
+const MOST_LINES: u64 = 50_000;
+/// Batches of an organisation that have not ended.
+const MOST_OPEN: u32 = 100;
+/// Files and ended batches are kept for so long.
+pub(crate) const KEPT_SECS: i64 = 30 * 86_400;
+/// A batch that has not ended by then ends.
+const LASTS_SECS: i64 = 86_400;
+
+/// What the operator says of batches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchSettings {
+    /// How long a node that fell silent is waited for.
+    pub(crate) lease: Duration,
+    /// Lines of one batch that are under way at once.
+    pub(crate) parallel: usize,
+    /// Times that a line is asked again.
+    pub(crate) retries: u32,
+    /// Bytes of one answer.
+    pub(crate) most_answer: usize,
+}
+
+/// Where batches lie, and what they are run by.
+pub(crate) struct Batches {
+    pub(crate) jobs: Arc<dyn Jobs>,
+    pub(crate) blobs: Arc<dyn Blobs>,
+    pub(crate) owned: Arc<dyn OwnedObjects>,
+    pub(crate) callers: Arc<LineCallers>,
+    pub(crate) settings: BatchSettings,
+    /// Databases are asked here, never on a thread that serves requests.
+    pub(crate) runtime: Handle,
+    /// There is a batch to run.
+    pub(crate) made: Notify,
+}
+
+impl std::fmt::Debug for Batches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batches").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// Of a file, as clients see it.
+pub(crate) fn file_id(id: Uuid) -> String {
+    format!("gw_file_{}", id.simple())
+}
+
+pub(crate) fn batch_id(id: Uuid) -> String {
+    format!("gw_batch_{}", id.simple())
+}
+
+/// `None`: it is none of ours.
+pub(crate) fn read_id(kind: &str, text: &str) -> Option<Uuid> {
+    let rest = text.strip_prefix("gw_")?.strip_prefix(kind)?.strip_prefix('_')?;
+    (rest.len() == 32).then(|| Uuid::try_parse(rest).ok()).flatten()
+}

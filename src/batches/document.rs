@@ -1,0 +1,140 @@
+//! What is told of files and batches, as it is kept and as clients see it. Times are whole seconds, as in OpenAI's objects.
+
+use super::{batch_id, file_id};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// A file that the gateway keeps; its bytes are the blob of its id.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct FileDocument {
+    pub(crate) filename: String,
+    pub(crate) purpose: String,
+    pub(crate) bytes: u64,
+    pub(crate) created: i64,
+    pub(crate) expires: i64,
+}
+
+impl FileDocument {
+    pub(crate) fn shown(&self, id: Uuid) -> Value {
+        json!({
+            "id": file_id(id), "object": "file", "bytes": self.bytes, "created_at": self.created,
+            "expires_at": self.expires, "filename": self.filename, "purpose": self.purpose, "status": "processed",
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BatchStatus {
+    Validating,
+    Failed,
+    InProgress,
+    Finalizing,
+    Completed,
+    Expired,
+    Cancelling,
+    Cancelled,
+}
+
+impl BatchStatus {
+    pub(crate) const fn has_ended(self) -> bool {
+        matches!(self, Self::Failed | Self::Completed | Self::Expired | Self::Cancelled)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LineCounts {
+    pub(crate) total: u64,
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+}
+
+/// Tokens, as far as answers told them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LineUsage {
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+}
+
+/// What is wrong with a batch, or with one of its lines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BatchProblem {
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) param: Option<String>,
+    pub(crate) line: Option<u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct BatchDocument {
+    pub(crate) endpoint: String,
+    pub(crate) input: Uuid,
+    pub(crate) window: String,
+    pub(crate) metadata: Value,
+    /// Whose requests its lines are.
+    pub(crate) key: Uuid,
+    /// The blob with what they are sent with.
+    pub(crate) setup: Uuid,
+    pub(crate) status: BatchStatus,
+    #[serde(default)]
+    pub(crate) counts: LineCounts,
+    #[serde(default)]
+    pub(crate) usage: LineUsage,
+    #[serde(default)]
+    pub(crate) problems: Vec<BatchProblem>,
+    pub(crate) output: Option<Uuid>,
+    pub(crate) failures: Option<Uuid>,
+    /// How long the files that it writes are kept.
+    pub(crate) output_secs: i64,
+    pub(crate) created: i64,
+    pub(crate) expires: i64,
+    pub(crate) in_progress: Option<i64>,
+    pub(crate) finalizing: Option<i64>,
+    pub(crate) completed: Option<i64>,
+    pub(crate) failed: Option<i64>,
+    pub(crate) expired: Option<i64>,
+    pub(crate) cancelling: Option<i64>,
+    pub(crate) cancelled: Option<i64>,
+}
+
+impl BatchDocument {
+    /// Enters a state, once.
+    pub(crate) fn enter(&mut self, status: BatchStatus, now: i64) {
+        self.status = status;
+        let at = match status {
+            BatchStatus::Validating => return,
+            BatchStatus::Failed => &mut self.failed,
+            BatchStatus::InProgress => &mut self.in_progress,
+            BatchStatus::Finalizing => &mut self.finalizing,
+            BatchStatus::Completed => &mut self.completed,
+            BatchStatus::Expired => &mut self.expired,
+            BatchStatus::Cancelling => &mut self.cancelling,
+            BatchStatus::Cancelled => &mut self.cancelled,
+        };
+        *at = at.or(Some(now));
+    }
+
+    pub(crate) fn shown(&self, id: Uuid) -> Value {
+        let problems: Vec<Value> = self
+            .problems
+            .iter()
+            .map(|p| json!({ "code": p.code, "message": p.message, "param": p.param, "line": p.line }))
+            .collect();
+        let errors = (!problems.is_empty()).then(|| json!({ "object": "list", "data": problems }));
+        let total_tokens = self.usage.input + self.usage.output;
+        json!({
+            "id": batch_id(id), "object": "batch", "endpoint": self.endpoint, "errors": errors,
+            "input_file_id": file_id(self.input), "completion_window": self.window, "status": self.status,
+            "output_file_id": self.output.map(file_id), "error_file_id": self.failures.map(file_id),
+            "created_at": self.created, "in_progress_at": self.in_progress, "expires_at": self.expires,
+            "finalizing_at": self.finalizing, "completed_at": self.completed, "failed_at": self.failed,
+            "expired_at": self.expired, "cancelling_at": self.cancelling, "cancelled_at": self.cancelled,
+            "request_counts": self.counts, "metadata": self.metadata,
+            "usage": {
+                "input_tokens": self.usage.input, "output_tokens": self.usage.output, "total_tokens": total_tokens,
+                "input_tokens_details": { "cached_tokens": 0 }, "output_tokens_details": { "reasoning_tokens": 0 },
+            },
+        })
+    }
+}

@@ -1,0 +1,278 @@
+//! What clients ask of files and batches: made, looked at, listed, cancelled, removed. Nothing here runs a batch.
+
+use super::write::{BlobWriter, new_blob};
+use super::{
+    BATCH, BatchDocument, BatchStatus, Batches, FILE, FileDocument, JOB, KEPT_SECS, LASTS_SECS, MOST_OPEN, SETUP,
+};
+use crate::{clock, ids};
+use bytes::Bytes;
+use gateway_domain::Timestamp;
+use gateway_domain::id::{OrgId, WorkspaceId};
+use gateway_domain::ports::{BlobError, Enqueued, MOST_BLOB_PIECE, NewJob, OwnedObject, OwnedPlace, StoreError};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Times that a change is tried anew since another came first.
+const MOST_CHANGES: usize = 20;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeepError {
+    #[error("there is no such object")]
+    Unknown,
+    /// The rest of a sentence.
+    #[error("{0}")]
+    Full(&'static str),
+    #[error("as many batches are under way as may be")]
+    Busy,
+    #[error("{0}")]
+    Store(String),
+}
+
+impl From<BlobError> for KeepError {
+    fn from(error: BlobError) -> Self {
+        match error {
+            BlobError::Unknown => Self::Unknown,
+            BlobError::TooMuch(which) => Self::Full(which),
+            other => Self::Store(other.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for KeepError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.to_string())
+    }
+}
+
+/// Who keeps an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ObjectOwner {
+    pub(crate) org: OrgId,
+    pub(crate) workspace: WorkspaceId,
+}
+
+/// A batch that somebody wants to be run.
+#[derive(Debug)]
+pub(crate) struct NewBatch {
+    pub(crate) endpoint: String,
+    pub(crate) input: Uuid,
+    pub(crate) window: String,
+    pub(crate) metadata: Value,
+    pub(crate) key: Uuid,
+    pub(crate) output_secs: i64,
+    /// What its requests are sent with: header lines as JSON, secrets among them.
+    pub(crate) setup: Bytes,
+}
+
+pub(super) fn now_secs() -> i64 {
+    clock::now().micros().div_euclid(1_000_000)
+}
+
+pub(super) fn read<T: DeserializeOwned>(object: &OwnedObject) -> Result<T, KeepError> {
+    serde_json::from_str(&object.document).map_err(|e| KeepError::Store(format!("an object cannot be read: {e}")))
+}
+
+pub(super) fn object(id: Uuid, owner: ObjectOwner, kind: &str, (document, expires): (String, i64)) -> OwnedObject {
+    let created_at = clock::now();
+    let expires_at = Timestamp(expires.saturating_mul(1_000_000));
+    let (ObjectOwner { org, workspace }, kind) = (owner, kind.to_owned());
+    OwnedObject { id, org, workspace, kind, document, version: 1, created_at, expires_at }
+}
+
+pub(super) fn written<T: serde::Serialize>(document: &T) -> String {
+    serde_json::to_string(document).unwrap_or_default()
+}
+
+impl Batches {
+    /// Does what asks the database away from the threads that serve requests.
+    pub(crate) async fn apart<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, KeepError>> + Send + 'static,
+    ) -> Result<T, KeepError> {
+        let done = self.runtime.spawn(work).await;
+        done.unwrap_or_else(|_| Err(KeepError::Store("the work was given up".to_owned())))
+    }
+
+    pub(crate) async fn file(&self, workspace: WorkspaceId, id: Uuid) -> Result<FileDocument, KeepError> {
+        let found = self.owned.owned(OwnedPlace { workspace, kind: FILE }, id).await?;
+        let file: FileDocument = read(&found.ok_or(KeepError::Unknown)?)?;
+        if file.expires <= now_secs() { Err(KeepError::Unknown) } else { Ok(file) }
+    }
+
+    pub(crate) async fn files(
+        &self,
+        workspace: WorkspaceId,
+        after: Option<Uuid>,
+        most: u32,
+    ) -> Result<Vec<(Uuid, FileDocument)>, KeepError> {
+        let found = self.owned.list_owned(OwnedPlace { workspace, kind: FILE }, after, most).await?;
+        let now = now_secs();
+        let read = found.iter().map(|object| Ok((object.id, read::<FileDocument>(object)?)));
+        let files: Result<Vec<_>, KeepError> = read.collect();
+        Ok(files?.into_iter().filter(|(_, file)| file.expires > now).collect())
+    }
+
+    pub(crate) async fn remove_file(&self, owner: ObjectOwner, id: Uuid) -> Result<(), KeepError> {
+        if !self.owned.remove(OwnedPlace { workspace: owner.workspace, kind: FILE }, id).await? {
+            return Err(KeepError::Unknown);
+        }
+        self.blobs.delete(owner.org, id).await?;
+        Ok(())
+    }
+
+    /// A piece of a file from a place on; none at its end.
+    pub(crate) async fn piece(&self, id: Uuid, from: u64) -> Result<Bytes, KeepError> {
+        Ok(self.blobs.read(id, from).await?.into())
+    }
+
+    pub(crate) async fn begin_file(&self, owner: ObjectOwner) -> Result<FileWriter, KeepError> {
+        let id = ids::next(clock::now());
+        // When it really ends is known when the whole form is here; until then it is nobody's.
+        let blob = new_blob(id, owner.org, FILE, now_secs() + KEPT_SECS);
+        Ok(FileWriter { blob: BlobWriter::begin(&self.blobs, &blob).await?, owner })
+    }
+
+    pub(crate) async fn keep_file(
+        &self,
+        file: FileWriter,
+        document: FileDocument,
+    ) -> Result<(Uuid, FileDocument), KeepError> {
+        let FileWriter { blob, owner } = file;
+        let id = blob.id;
+        let document = FileDocument { bytes: blob.finish().await?, ..document };
+        self.owned.add(&object(id, owner, FILE, (written(&document), document.expires))).await?;
+        Ok((id, document))
+    }
+
+    pub(crate) async fn drop_file(&self, file: FileWriter) {
+        // What stays is removed as abandoned.
+        let _ = self.blobs.delete(file.owner.org, file.blob.id).await;
+    }
+
+    pub(crate) async fn create(&self, owner: ObjectOwner, new: NewBatch) -> Result<(Uuid, BatchDocument), KeepError> {
+        self.file(owner.workspace, new.input).await?;
+        let (id, setup, now) = (ids::next(clock::now()), ids::next(clock::now()), now_secs());
+        let mut blob = BlobWriter::begin(&self.blobs, &new_blob(setup, owner.org, SETUP, now + KEPT_SECS)).await?;
+        blob.push(&new.setup).await?;
+        blob.finish().await?;
+        let document = BatchDocument {
+            endpoint: new.endpoint,
+            input: new.input,
+            window: new.window,
+            metadata: new.metadata,
+            key: new.key,
+            setup,
+            status: BatchStatus::Validating,
+            counts: Default::default(),
+            usage: Default::default(),
+            problems: Vec::new(),
+            output: None,
+            failures: None,
+            output_secs: new.output_secs,
+            created: now,
+            expires: now + LASTS_SECS,
+            in_progress: None,
+            finalizing: None,
+            completed: None,
+            failed: None,
+            expired: None,
+            cancelling: None,
+            cancelled: None,
+        };
+        self.owned.add(&object(id, owner, BATCH, (written(&document), now + KEPT_SECS))).await?;
+        let payload = serde_json::json!({ "workspace": owner.workspace.0 }).to_string();
+        let (kind, org, wait, most_tries) = (JOB, owner.org, Duration::ZERO, 20);
+        let job = NewJob { id, kind, org, payload, wait, most_tries, most_open: MOST_OPEN };
+        match self.jobs.enqueue(&job).await {
+            Ok(Enqueued::New | Enqueued::Known) => {}
+            refused => {
+                self.owned.remove(OwnedPlace { workspace: owner.workspace, kind: BATCH }, id).await?;
+                self.blobs.delete(owner.org, setup).await?;
+                refused?;
+                return Err(KeepError::Busy);
+            }
+        }
+        self.made.notify_one();
+        Ok((id, document))
+    }
+
+    pub(crate) async fn batch(&self, workspace: WorkspaceId, id: Uuid) -> Result<BatchDocument, KeepError> {
+        let found = self.owned.owned(OwnedPlace { workspace, kind: BATCH }, id).await?;
+        read(&found.ok_or(KeepError::Unknown)?)
+    }
+
+    pub(crate) async fn batches(
+        &self,
+        workspace: WorkspaceId,
+        after: Option<Uuid>,
+        most: u32,
+    ) -> Result<Vec<(Uuid, BatchDocument)>, KeepError> {
+        let found = self.owned.list_owned(OwnedPlace { workspace, kind: BATCH }, after, most).await?;
+        found.iter().map(|object| Ok((object.id, read(object)?))).collect()
+    }
+
+    pub(crate) async fn cancel(&self, workspace: WorkspaceId, id: Uuid) -> Result<BatchDocument, KeepError> {
+        let changed = self.change(workspace, id, |batch| {
+            if !batch.status.has_ended() && batch.status != BatchStatus::Finalizing {
+                batch.enter(BatchStatus::Cancelling, now_secs());
+            }
+        });
+        changed.await
+    }
+
+    /// Changes a batch as it stands at that moment.
+    pub(super) async fn change(
+        &self,
+        workspace: WorkspaceId,
+        id: Uuid,
+        change: impl Fn(&mut BatchDocument),
+    ) -> Result<BatchDocument, KeepError> {
+        for _ in 0..MOST_CHANGES {
+            let found = self.owned.owned(OwnedPlace { workspace, kind: BATCH }, id).await?;
+            let object = found.ok_or(KeepError::Unknown)?;
+            let mut batch: BatchDocument = read(&object)?;
+            change(&mut batch);
+            let document = written(&batch);
+            if document == object.document || self.owned.change(id, object.version, &document).await? {
+                return Ok(batch);
+            }
+        }
+        Err(KeepError::Store("the batch is changed by too many at once".to_owned()))
+    }
+
+    /// All of a small blob.
+    pub(super) async fn whole(&self, id: Uuid) -> Result<Vec<u8>, KeepError> {
+        let mut whole = Vec::new();
+        loop {
+            let piece = self.blobs.read(id, whole.len() as u64).await?;
+            if piece.is_empty() || whole.len() > 4 * MOST_BLOB_PIECE {
+                return Ok(whole);
+            }
+            whole.extend_from_slice(&piece);
+        }
+    }
+}
+
+/// A file on its way.
+pub(crate) struct FileWriter {
+    blob: BlobWriter,
+    owner: ObjectOwner,
+}
+
+impl FileWriter {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.blob.bytes()
+    }
+
+    pub(crate) async fn push(mut self, bytes: Bytes) -> Result<Self, KeepError> {
+        self.blob.push(&bytes).await?;
+        Ok(self)
+    }
+}
+
+/// So that work on another runtime can have it whole.
+pub(crate) type SharedBatches = Arc<Batches>;

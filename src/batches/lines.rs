@@ -1,0 +1,201 @@
+//! The lines of a file that a batch reads: one after the other, never the file as a whole. Says what is wrong with them
+//! before any of them is asked.
+
+use super::document::BatchProblem;
+use ahash::AHashSet;
+use bytes::{Buf, Bytes, BytesMut};
+use gateway_domain::ports::{BlobError, Blobs};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Bytes of one line.
+const MOST_LINE: usize = 32 << 20;
+/// Problems that are told.
+const MOST_PROBLEMS: usize = 100;
+/// Bytes of what a client calls a line.
+const LONGEST_ID: usize = 512;
+
+/// A line as its client wrote it.
+#[derive(Debug, Deserialize)]
+pub(super) struct LineAsked<'a> {
+    pub(super) custom_id: String,
+    method: String,
+    url: String,
+    #[serde(borrow)]
+    pub(super) body: &'a RawValue,
+}
+
+/// What of a body says that it cannot be a line.
+#[derive(Deserialize)]
+struct StreamAsked {
+    stream: Option<bool>,
+}
+
+/// A line that is there, counted from 1.
+#[derive(Clone, Debug)]
+pub(super) struct FileLine {
+    pub(super) number: u64,
+    pub(super) text: Bytes,
+}
+
+impl FileLine {
+    pub(super) fn read(&self) -> Result<LineAsked<'_>, serde_json::Error> {
+        serde_json::from_slice(&self.text)
+    }
+}
+
+/// Reads a blob line by line.
+pub(super) struct LineReader {
+    blobs: Arc<dyn Blobs>,
+    blob: Uuid,
+    at: u64,
+    number: u64,
+    buffer: BytesMut,
+    ended: bool,
+}
+
+impl LineReader {
+    pub(super) fn new(blobs: &Arc<dyn Blobs>, blob: Uuid) -> Self {
+        Self { blobs: blobs.clone(), blob, at: 0, number: 0, buffer: BytesMut::new(), ended: false }
+    }
+
+    /// The next line that is not empty; empty ones are counted. What is longer than a line may be is cut there.
+    pub(super) async fn next(&mut self) -> Result<Option<FileLine>, BlobError> {
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
+                let text = self.buffer.split_to(end).freeze();
+                self.buffer.advance(1);
+                if let Some(line) = self.counted(&text) {
+                    return Ok(Some(line));
+                }
+                continue;
+            }
+            if self.ended || self.buffer.len() > MOST_LINE {
+                let text = self.buffer.split().freeze();
+                if text.is_empty() {
+                    return Ok(None);
+                }
+                return match self.counted(&text) {
+                    Some(line) => Ok(Some(line)),
+                    None => Ok(None),
+                };
+            }
+            let piece = self.blobs.read(self.blob, self.at).await?;
+            self.ended = piece.is_empty();
+            self.at += piece.len() as u64;
+            self.buffer.extend_from_slice(&piece);
+        }
+    }
+
+    fn counted(&mut self, text: &Bytes) -> Option<FileLine> {
+        self.number += 1;
+        let is_blank = text.iter().all(u8::is_ascii_whitespace);
+        (!is_blank).then(|| FileLine { number: self.number, text: text.clone() })
+    }
+}
+
+/// What stands in a file that every line of it may be asked.
+#[derive(Debug, Default)]
+pub(super) struct CheckedLines {
+    pub(super) total: u64,
+    pub(super) problems: Vec<BatchProblem>,
+    ids: AHashSet<[u8; 16]>,
+}
+
+impl CheckedLines {
+    /// True: enough is wrong.
+    pub(super) fn check(&mut self, line: &FileLine, endpoint: &str) -> bool {
+        self.total += 1;
+        if self.total > super::MOST_LINES {
+            let message = format!("The file has more than {} lines", super::MOST_LINES);
+            self.tell(line, "too_many_lines", message, None);
+            return true;
+        }
+        self.look(line, endpoint);
+        self.problems.len() >= MOST_PROBLEMS
+    }
+
+    fn look(&mut self, line: &FileLine, endpoint: &str) {
+        let asked = match line.read() {
+            Ok(asked) => asked,
+            Err(e) => {
+                return self.tell(line, "invalid_json_line", format!("This line is no request of a batch: {e}"), None);
+            }
+        };
+        let (is_object, text) = (asked.body.get().starts_with('{'), asked.body.get());
+        if asked.custom_id.is_empty() || asked.custom_id.len() > LONGEST_ID {
+            let message = format!("custom_id must have 1 to {LONGEST_ID} bytes");
+            return self.tell(line, "invalid_custom_id", message, Some("custom_id"));
+        }
+        let digest = Sha256::digest(asked.custom_id.as_bytes());
+        if !self.ids.insert(std::array::from_fn(|place| digest[place])) {
+            let message = "This custom_id stands on an earlier line as well".to_owned();
+            return self.tell(line, "duplicate_custom_id", message, Some("custom_id"));
+        }
+        if asked.method != "POST" {
+            return self.tell(line, "invalid_method", "method must be POST".to_owned(), Some("method"));
+        }
+        if asked.url != endpoint {
+            let message = format!("url must be the endpoint of the batch, {endpoint}");
+            return self.tell(line, "mismatched_endpoint", message, Some("url"));
+        }
+        let streams = serde_json::from_str::<StreamAsked>(text).map(|body| body.stream);
+        match streams {
+            _ if !is_object => self.tell(line, "invalid_body", "body must be an object".to_owned(), Some("body")),
+            Ok(Some(true)) => {
+                self.tell(line, "invalid_body", "body must not ask for a stream".to_owned(), Some("body.stream"));
+            }
+            Ok(_) => {}
+            Err(_) => {
+                self.tell(line, "invalid_body", "stream must be true or false".to_owned(), Some("body.stream"));
+            }
+        }
+    }
+
+    fn tell(&mut self, line: &FileLine, code: &str, message: String, param: Option<&str>) {
+        let (code, param) = (code.to_owned(), param.map(ToOwned::to_owned));
+        self.problems.push(BatchProblem { code, message, param, line: Some(line.number) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(lines: &[&str]) -> Vec<(String, u64)> {
+        let mut checked = CheckedLines::default();
+        for (place, text) in lines.iter().enumerate() {
+            let line = FileLine { number: place as u64 + 1, text: Bytes::copy_from_slice(text.as_bytes()) };
+            checked.check(&line, "/v1/chat/completions");
+        }
+        checked.problems.into_iter().map(|p| (p.code, p.line.unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_line() {
+        let good = r#"{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}"#;
+        assert!(problems(&[good]).is_empty());
+        for (text, code) in [
+            (good.to_owned(), "duplicate_custom_id"),
+            ("{".to_owned(), "invalid_json_line"),
+            (good.replace("\"a\"", "\"\""), "invalid_custom_id"),
+            (good.replace("\"a\"", "\"b\"").replace("POST", "GET"), "invalid_method"),
+            (good.replace("\"a\"", "\"b\"").replace("chat/completions\",", "embeddings\","), "mismatched_endpoint"),
+            (good.replace("\"a\"", "\"b\"").replace("\"m\"", "\"m\",\"stream\":true"), "invalid_body"),
+            (good.replace("\"a\"", "\"b\"").replace("{\"model\":\"m\"}", "[]"), "invalid_body"),
+        ] {
+            assert_eq!(problems(&[good, &text]), [(code.to_owned(), 2)], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_too_many_lines_is_told_once() {
+        let mut checked = CheckedLines { total: super::super::MOST_LINES, ..CheckedLines::default() };
+        let line = FileLine { number: 50_001, text: Bytes::from_static(b"{}") };
+        assert!(checked.check(&line, "/v1/embeddings"));
+        assert_eq!(checked.problems[0].code, "too_many_lines");
+    }
+}

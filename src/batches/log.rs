@@ -1,0 +1,180 @@
+//! What a run notes of its lines: which are about to be asked, and what came of each. Every run has a log of its own; those
+//! of earlier runs are closed before it reads them, so that a run which lost its batch can note nothing more.
+
+use super::write::{BlobWriter, new_blob};
+use super::{KEPT_SECS, LOG};
+use crate::batches::document::{LineCounts, LineUsage};
+use crate::batches::lines::LineReader;
+use ahash::AHashSet;
+use gateway_domain::OrgId;
+use gateway_domain::ports::{BlobError, Blobs, NewBlob};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What came of a line, for the file that it belongs into.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct LineDone {
+    #[serde(rename = "n")]
+    pub(super) number: u64,
+    /// Answered with a 2xx.
+    #[serde(rename = "ok")]
+    pub(super) is_good: bool,
+    #[serde(rename = "u")]
+    pub(super) usage: LineUsage,
+    #[serde(rename = "l")]
+    pub(super) line: Box<RawValue>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum LogEntry {
+    Sent(Vec<u64>),
+    Done(LineDone),
+}
+
+/// What earlier runs did.
+#[derive(Debug, Default)]
+pub(super) struct EarlierRuns {
+    pub(super) done: AHashSet<u64>,
+    /// Asked, and nobody knows what came of it.
+    pub(super) doubtful: AHashSet<u64>,
+    pub(super) counts: LineCounts,
+    pub(super) usage: LineUsage,
+}
+
+impl EarlierRuns {
+    fn note(&mut self, entry: &LogEntry) {
+        match entry {
+            LogEntry::Sent(numbers) => self.doubtful.extend(numbers),
+            LogEntry::Done(done) => self.finished(done),
+        }
+    }
+
+    pub(super) fn finished(&mut self, done: &LineDone) {
+        if !self.done.insert(done.number) {
+            return;
+        }
+        self.doubtful.remove(&done.number);
+        self.counts.completed += u64::from(done.is_good);
+        self.counts.failed += u64::from(!done.is_good);
+        self.usage.input += done.usage.input;
+        self.usage.output += done.usage.output;
+    }
+}
+
+/// Closes the log of an earlier run. One that is not there yet is begun and closed, so that a run which comes to that only
+/// now finds it closed.
+pub(super) async fn close(blobs: &Arc<dyn Blobs>, log: &NewBlob) -> Result<(), BlobError> {
+    for _ in 0..2 {
+        match blobs.finish(log.id).await {
+            Ok(_) => return Ok(()),
+            Err(BlobError::Unknown) => {}
+            Err(why) => return Err(why),
+        }
+        match blobs.begin(log).await {
+            Ok(()) => {}
+            // It is whole already.
+            Err(BlobError::Unknown) => return Ok(()),
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(())
+}
+
+/// The blob of a log.
+pub(super) const fn blob(id: Uuid, org: OrgId, now: i64) -> NewBlob {
+    new_blob(id, org, LOG, now + KEPT_SECS)
+}
+
+/// Reads one that is closed. An entry that was not written to its end was never noted.
+pub(super) async fn read(
+    blobs: &Arc<dyn Blobs>,
+    log: Uuid,
+    each: &mut (dyn FnMut(LogEntry) + Send),
+) -> Result<(), BlobError> {
+    let mut lines = LineReader::new(blobs, log);
+    loop {
+        match lines.next().await {
+            Ok(Some(line)) => {
+                if let Ok(entry) = serde_json::from_slice(&line.text) {
+                    each(entry);
+                }
+            }
+            Ok(None) | Err(BlobError::Unknown) => return Ok(()),
+            Err(why) => return Err(why),
+        }
+    }
+}
+
+pub(super) async fn replay(blobs: &Arc<dyn Blobs>, logs: &[NewBlob]) -> Result<EarlierRuns, BlobError> {
+    let mut replayed = EarlierRuns::default();
+    for log in logs {
+        close(blobs, log).await?;
+        read(blobs, log.id, &mut |entry| replayed.note(&entry)).await?;
+    }
+    Ok(replayed)
+}
+
+pub(super) struct RunLog(BlobWriter);
+
+impl RunLog {
+    pub(super) async fn begin(blobs: &Arc<dyn Blobs>, log: &NewBlob) -> Result<Self, BlobError> {
+        BlobWriter::begin(blobs, log).await.map(Self)
+    }
+
+    /// All of these are kept when it comes back, or the run is over.
+    pub(super) async fn note(&mut self, entries: &[LogEntry]) -> Result<(), BlobError> {
+        for entry in entries {
+            let text = serde_json::to_string(entry).unwrap_or_default();
+            self.0.push(text.as_bytes()).await?;
+            self.0.push(b"\n").await?;
+        }
+        self.0.flush().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway_domain::ports::BlobBounds;
+    use gateway_store::{DatabaseUrl, MasterKey, Options, RowBlobs, SealingVault};
+
+    #[tokio::test]
+    async fn a_log_that_another_run_closed_takes_nothing_more() {
+        let url = DatabaseUrl::parse("sqlite::memory:").expect("a URL");
+        let database = gateway_store::open(&url, &Options::default()).await.expect("opens");
+        let vault = Arc::new(SealingVault::new(&MasterKey::generate()));
+        let blobs: Arc<dyn Blobs> = Arc::new(RowBlobs::new(database, vault, BlobBounds::default()));
+        let [begun, late] = [1, 2].map(|n| blob(Uuid::from_u128(n), OrgId(Uuid::nil()), 0));
+        let mut run = RunLog::begin(&blobs, &begun).await.expect("begun");
+        run.note(&[LogEntry::Sent(vec![7, 8]), done(8, true)]).await.expect("noted");
+        let replayed = replay(&blobs, &[begun, late.clone()]).await.expect("replayed");
+        assert_eq!((replayed.doubtful.len(), replayed.done.len(), replayed.counts.completed), (1, 1, 1));
+        assert!(matches!(run.note(&[LogEntry::Sent(vec![9])]).await, Err(BlobError::Unknown)));
+        assert!(
+            matches!(RunLog::begin(&blobs, &late).await, Err(BlobError::Unknown)),
+            "nor does one that begins only now"
+        );
+    }
+
+    fn done(number: u64, is_good: bool) -> LogEntry {
+        let line = RawValue::from_string("{}".to_owned()).expect("JSON");
+        LogEntry::Done(LineDone { number, is_good, usage: LineUsage { input: 2, output: 1 }, line })
+    }
+
+    #[test]
+    fn what_was_sent_and_not_finished_is_doubtful() {
+        let mut replayed = EarlierRuns::default();
+        for entry in
+            [LogEntry::Sent(vec![1, 2, 3]), done(2, true), done(2, true), LogEntry::Sent(vec![4]), done(4, false)]
+        {
+            let text = serde_json::to_string(&entry).expect("text");
+            replayed.note(&serde_json::from_str(&text).expect("it reads back"));
+        }
+        assert_eq!((replayed.doubtful.len(), replayed.done.len()), (2, 2));
+        assert_eq!(replayed.counts, LineCounts { total: 0, completed: 1, failed: 1 });
+        assert_eq!(replayed.usage, LineUsage { input: 4, output: 2 });
+    }
+}

@@ -1,0 +1,216 @@
+//! One line: asked, asked again where that may help, and put down as it was answered. A refusal of the gateway's own limits
+//! makes it wait; that it waited counts as no try.
+
+use crate::batches::batch_id;
+use crate::batches::document::LineUsage;
+use crate::batches::keep::now_secs;
+use crate::batches::lines::FileLine;
+use crate::batches::log::LineDone;
+use crate::batches::road::{LineCall, LineRoad};
+use bytes::Bytes;
+use gateway_domain::id::KeyId;
+use gateway_domain::ports::{OutsideError, OutsideReply};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// Before a line is asked again, if nobody says how long.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// What all lines of a batch are sent with.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct LineSetup {
+    /// The gateway's own headers and the credential of the request that made the batch.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) metadata: Map<String, Value>,
+}
+
+#[derive(Clone)]
+pub(super) struct LineSender {
+    pub(super) road: Arc<LineRoad>,
+    pub(super) setup: Arc<LineSetup>,
+    pub(super) batch: Uuid,
+    pub(super) endpoint: Arc<str>,
+    pub(super) key: KeyId,
+    pub(super) retries: u32,
+    /// In seconds since 1970: what would have to wait longer is over.
+    pub(super) until: i64,
+    /// No line is asked any more.
+    pub(super) halting: watch::Receiver<bool>,
+}
+
+/// What is to become of an answer.
+enum NextTry {
+    /// It is the line's answer.
+    None,
+    /// Of the gateway's own doing: as often as it takes.
+    Free(Duration),
+    /// Of the provider's: so many times.
+    Counted(Duration),
+}
+
+/// A line that was asked, as it is answered.
+struct AskedLine<'a> {
+    id: String,
+    custom_id: &'a str,
+    number: u64,
+}
+
+impl LineSender {
+    /// `None`: it was never answered, since the batch ends.
+    pub(super) async fn ask(mut self, line: FileLine, again: bool) -> Option<LineDone> {
+        let read = line.read().ok()?;
+        let asked = AskedLine { id: line_id(self.batch, line.number), custom_id: &read.custom_id, number: line.number };
+        let call = LineCall {
+            endpoint: self.endpoint.to_string(),
+            key: self.key,
+            headers: self.headers(line.number, again),
+            body: Bytes::copy_from_slice(read.body.get().as_bytes()),
+        };
+        let mut tries = 0;
+        loop {
+            let answered = self.road.send(&call).await;
+            let wait = match self.next_try(&answered, tries) {
+                NextTry::None => return Some(asked.done(answered)),
+                NextTry::Free(wait) => wait,
+                NextTry::Counted(wait) => {
+                    tries += 1;
+                    wait
+                }
+            };
+            // What it was told so far was no answer.
+            tokio::select! { biased;
+                _ = self.halting.wait_for(|halting| *halting) => return None,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    fn headers(&self, number: u64, again: bool) -> Vec<(HeaderName, HeaderValue)> {
+        let mut metadata = self.setup.metadata.clone();
+        metadata.insert("batch_id".to_owned(), batch_id(self.batch).into());
+        metadata.insert("batch_line".to_owned(), number.to_string().into());
+        if again {
+            // It may have been answered before, to a process that is no more.
+            metadata.insert("batch_resent".to_owned(), "true".into());
+        }
+        let own = [
+            ("x-gateway-metadata".to_owned(), Value::Object(metadata).to_string()),
+            ("x-gateway-trace-id".to_owned(), format!("{}-{number}", batch_id(self.batch))),
+        ];
+        let all = self.setup.headers.iter().cloned().chain(own);
+        all.filter_map(|(name, value)| Some((name.parse().ok()?, HeaderValue::from_str(&value).ok()?))).collect()
+    }
+
+    fn next_try(&self, answered: &Result<OutsideReply, OutsideError>, tries: u32) -> NextTry {
+        let left = Duration::from_secs(u64::try_from(self.until - now_secs()).unwrap_or_default());
+        let backoff = FIRST_WAIT.saturating_mul(1 << tries.min(6)).min(LONGEST_WAIT);
+        let reply = match answered {
+            Err(OutsideError::Busy | OutsideError::Resting) => return NextTry::Free(FIRST_WAIT),
+            Err(OutsideError::Unreachable(_) | OutsideError::Timeout(_)) if tries < self.retries => {
+                return NextTry::Counted(backoff);
+            }
+            Err(_) => return NextTry::None,
+            Ok(reply) => reply,
+        };
+        let told = retry_after(&reply.headers);
+        match reply.status {
+            429 | 503 if is_own(reply) => NextTry::Free(told.unwrap_or(backoff).clamp(FIRST_WAIT, LONGEST_WAIT)),
+            // A budget that begins anew in time is waited for.
+            412 if told.is_some_and(|wait| wait < left) => NextTry::Free(told.unwrap_or(backoff).min(LONGEST_WAIT)),
+            429 | 500.. if tries < self.retries => NextTry::Counted(told.unwrap_or(backoff).min(LONGEST_WAIT)),
+            _ => NextTry::None,
+        }
+    }
+}
+
+/// Of a line in the files that tell of it.
+pub(super) fn line_id(batch: Uuid, number: u64) -> String {
+    format!("batch_req_{}_{number}", batch.simple())
+}
+
+/// The gateway says this, and no provider: only the gateway writes the message beside its error, and where it says what
+/// a provider said, the provider's name stands there too.
+fn is_own(reply: &OutsideReply) -> bool {
+    let told: Option<Value> = serde_json::from_slice(&reply.body).ok();
+    told.is_some_and(|told| {
+        told.get("message").is_some() && told.get("error").is_some() && told.get("provider").is_none()
+    })
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
+    number("retry-after-ms").map(Duration::from_millis).or_else(|| number("retry-after").map(Duration::from_secs))
+}
+
+impl AskedLine<'_> {
+    fn done(&self, answered: Result<OutsideReply, OutsideError>) -> LineDone {
+        let (line, is_good, usage) = match answered {
+            Ok(reply) => {
+                let body: Value = match serde_json::from_slice(&reply.body) {
+                    Ok(json) => json,
+                    Err(_) => String::from_utf8_lossy(&reply.body).into_owned().into(),
+                };
+                let usage = usage(&body);
+                let request = reply.headers.get("x-gateway-trace-id").and_then(|v| v.to_str().ok());
+                let response = json!({ "status_code": reply.status, "request_id": request, "body": body });
+                let line = json!({ "id": self.id, "custom_id": self.custom_id, "response": response, "error": null });
+                (line, (200..300).contains(&reply.status), usage)
+            }
+            Err(why) => {
+                let told = why.to_string();
+                (unanswered(&self.id, self.custom_id, ("request_failed", &told)), false, LineUsage::default())
+            }
+        };
+        let line = RawValue::from_string(line.to_string()).unwrap_or_default();
+        LineDone { number: self.number, is_good, usage, line }
+    }
+}
+
+/// A line that has no answer, with code and message.
+pub(super) fn unanswered(id: &str, custom_id: &str, (code, message): (&str, &str)) -> Value {
+    json!({ "id": id, "custom_id": custom_id, "response": null, "error": { "code": code, "message": message } })
+}
+
+fn usage(body: &Value) -> LineUsage {
+    let told = |name: &str, other: &str| {
+        let usage = &body["usage"];
+        usage[name].as_u64().or_else(|| usage[other].as_u64()).unwrap_or_default()
+    };
+    LineUsage { input: told("prompt_tokens", "input_tokens"), output: told("completion_tokens", "output_tokens") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_gateway_says_is_told_from_what_providers_say() {
+        let is_own = |body: Value| {
+            is_own(&OutsideReply { status: 429, headers: HeaderMap::new(), body: body.to_string().into() })
+        };
+        let error = json!({ "message": "too many", "type": "rate_limit_error" });
+        assert!(is_own(json!({ "error": error, "message": "too many" })));
+        assert!(!is_own(json!({ "error": error })));
+        assert!(!is_own(json!({ "error": error, "message": "too many", "provider": "cohere" })));
+        assert!(!is_own(json!("busy")));
+    }
+
+    #[test]
+    fn usage_is_read_in_both_forms() {
+        let of = |usage: Value| usage_of(&usage);
+        fn usage_of(usage: &Value) -> (u64, u64) {
+            let told = super::usage(&json!({ "usage": usage }));
+            (told.input, told.output)
+        }
+        assert_eq!(of(json!({ "prompt_tokens": 5, "completion_tokens": 3 })), (5, 3));
+        assert_eq!(of(json!({ "input_tokens": 4, "output_tokens": 2 })), (4, 2));
+        assert_eq!(of(Value::Null), (0, 0));
+    }
+}

@@ -1,0 +1,180 @@
+//! The form by which a file comes: read as it streams in, its file written away piece by piece. Fields may stand on either
+//! side of the file.
+
+use super::creating::expiry;
+use super::{OwnParts, fault, is_named, owner};
+use crate::batches::{FileDocument, FileWriter, KEPT_SECS, MOST_FILE};
+use crate::proxy::body::{go_on, read_within};
+use crate::proxy::request::Request;
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use gateway_domain::{Fault, FaultKind};
+use http::header;
+use multer::{Constraints, Field, Multipart, SizeLimit};
+use pingora::protocols::http::ServerSession;
+use pingora::proxy::Session;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Of a form beside its file.
+const MOST_BESIDE: u64 = 64 << 10;
+const MOST_FIELD: usize = 1_024;
+const MOST_FIELDS: usize = 16;
+const LONGEST_NAME: usize = 512;
+const PURPOSES: &[&str] = &["assistants", "batch", "fine-tune", "vision", "user_data", "evals"];
+
+/// What came of a form.
+#[derive(Default)]
+struct FormRead {
+    file: Option<FileWriter>,
+    filename: String,
+    purpose: Option<String>,
+    anchor: Option<String>,
+    seconds: Option<String>,
+}
+
+fn bad(field: &str, why: &str) -> Fault {
+    Fault::new(FaultKind::BadBody, format!("{field} {why}")).on(field)
+}
+
+fn broken(error: &multer::Error) -> Fault {
+    match error {
+        multer::Error::StreamSizeExceeded { .. } | multer::Error::FieldSizeExceeded { .. } => {
+            Fault::new(FaultKind::TooLarge, format!("A file may have {MOST_FILE} bytes")).on("file")
+        }
+        multer::Error::StreamReadFailed(_) => Fault::new(FaultKind::SlowClient, "The form did not arrive in time"),
+        other => Fault::new(FaultKind::BadBody, format!("The request body is not a valid form: {other}")),
+    }
+}
+
+/// The object of the file, once all of it is kept.
+pub(super) async fn upload(own: OwnParts<'_>, session: &mut Session, request: &Request) -> Result<Value, Fault> {
+    let kind = session.get_header(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let boundary = multer::parse_boundary(kind).map_err(|_| {
+        Fault::new(FaultKind::BadHeader, "A file comes as multipart/form-data with a boundary").on("content-type")
+    })?;
+    let down = &mut session.downstream_session;
+    let gone = |_| Fault::new(FaultKind::SlowClient, "The form did not arrive in time");
+    go_on(down).await.map_err(gone)?;
+    let limits = SizeLimit::new().whole_stream(MOST_FILE + MOST_BESIDE).for_field("file", MOST_FILE);
+    let mut form = Multipart::with_constraints(
+        pieces(down, own.settings.idle_timeout),
+        boundary,
+        Constraints::new().size_limit(limits),
+    );
+    let mut read = FormRead::default();
+    let done = read_form(own, request, &mut form, &mut read).await;
+    drop(form);
+    let checked = done.and_then(|()| document(request, &read));
+    let document = match (checked, read.file.take()) {
+        (Ok(document), Some(file)) => {
+            let work = own.batches.clone();
+            own.batches.apart(async move { work.keep_file(file, document).await }).await
+        }
+        (Ok(_), None) => return Err(bad("file", "is missing")),
+        (Err(fault), file) => {
+            if let Some(file) = file {
+                let work = own.batches.clone();
+                own.batches.runtime.spawn(async move { work.drop_file(file).await });
+            }
+            return Err(fault);
+        }
+    };
+    document.map(|(id, document)| document.shown(id)).map_err(fault)
+}
+
+fn pieces(
+    down: &mut ServerSession,
+    longest: Duration,
+) -> impl futures_util::Stream<Item = Result<Bytes, std::io::Error>> + Send + '_ {
+    unfold(Some(down), move |down| async move {
+        let down = down?;
+        match read_within(down, longest).await {
+            Ok(Some(piece)) => Some((Ok(piece), Some(down))),
+            Ok(None) => None,
+            Err(e) => Some((Err(std::io::Error::other(e.to_string())), None)),
+        }
+    })
+}
+
+async fn read_form(
+    own: OwnParts<'_>,
+    request: &Request,
+    form: &mut Multipart<'_>,
+    read: &mut FormRead,
+) -> Result<(), Fault> {
+    let mut fields = 0;
+    while let Some(field) = form.next_field().await.map_err(|e| broken(&e))? {
+        fields += 1;
+        if fields > MOST_FIELDS {
+            return Err(Fault::new(FaultKind::BadBody, format!("The form has more than {MOST_FIELDS} fields")));
+        }
+        let name = field.name().unwrap_or_default().to_owned();
+        match name.as_str() {
+            "file" if read.file.is_some() => return Err(bad("file", "stands there twice")),
+            "file" => read_file(own, request, field, read).await?,
+            "purpose" => read.purpose = Some(text(field, "purpose").await?),
+            "expires_after[anchor]" => read.anchor = Some(text(field, "expires_after[anchor]").await?),
+            "expires_after[seconds]" => read.seconds = Some(text(field, "expires_after[seconds]").await?),
+            other => {
+                let name: String = other.chars().take(64).collect();
+                return Err(bad(&name, "is not known here"));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn text(mut field: Field<'_>, name: &str) -> Result<String, Fault> {
+    let mut whole = Vec::new();
+    while let Some(piece) = field.chunk().await.map_err(|e| broken(&e))? {
+        whole.extend_from_slice(&piece);
+        if whole.len() > MOST_FIELD {
+            return Err(bad(name, &format!("has more than {MOST_FIELD} bytes")));
+        }
+    }
+    String::from_utf8(whole).map_err(|_| bad(name, "must be UTF-8"))
+}
+
+async fn read_file(
+    own: OwnParts<'_>,
+    request: &Request,
+    mut field: Field<'_>,
+    read: &mut FormRead,
+) -> Result<(), Fault> {
+    read.filename = field.file_name().unwrap_or("file").chars().take(LONGEST_NAME).collect();
+    let (work, owner) = (own.batches.clone(), owner(request));
+    let begun = own.batches.apart(async move { work.begin_file(owner).await }).await.map_err(fault)?;
+    let mut file = begun;
+    while let Some(piece) = field.chunk().await.map_err(|e| broken(&e))? {
+        if file.bytes() + piece.len() as u64 > MOST_FILE {
+            return Err(Fault::new(FaultKind::TooLarge, format!("A file may have {MOST_FILE} bytes")).on("file"));
+        }
+        file = own.batches.apart(async move { file.push(piece).await }).await.map_err(fault)?;
+    }
+    read.file = Some(file);
+    Ok(())
+}
+
+fn document(request: &Request, read: &FormRead) -> Result<FileDocument, Fault> {
+    let Some(purpose) = &read.purpose else { return Err(bad("purpose", "is missing")) };
+    if !PURPOSES.contains(&purpose.as_str()) {
+        return Err(bad("purpose", &format!("must be one of {}", PURPOSES.join(", "))));
+    }
+    // What no provider is named for is kept here only if the gateway can do something with it.
+    if purpose != "batch" && !is_named(request) {
+        let why = "The gateway keeps files of the purpose batch; for another, name the provider that is to have it \
+                   (x-gateway-provider), or the gateway itself (x-gateway-provider: gateway)";
+        return Err(Fault::new(FaultKind::NoProvider, why).on("purpose"));
+    }
+    let kept = match (&read.anchor, &read.seconds) {
+        (None, None) => KEPT_SECS,
+        (anchor, seconds) => {
+            let seconds = seconds.as_deref().unwrap_or_default().parse().unwrap_or_default();
+            expiry("expires_after", anchor.as_deref().unwrap_or_default(), seconds)?
+        }
+    };
+    let created = request.caller.at.micros().div_euclid(1_000_000);
+    let (filename, purpose) = (read.filename.clone(), purpose.clone());
+    Ok(FileDocument { filename, purpose, bytes: 0, created, expires: created + kept })
+}
