@@ -132,7 +132,7 @@ async fn a_relay_is_refused_without_key_or_provider_before_its_body() {
     let mut client = Raw::connect(gateway.proxy).await;
     let head = |key: &str| {
         format!(
-            "POST /v1/files HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {key}\r\n\
+            "POST /v1/uploads/upload_1/parts HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {key}\r\n\
              content-type: multipart/form-data; boundary=b\r\ncontent-length: 100000\r\n\r\n"
         )
     };

@@ -16,6 +16,7 @@ use gateway_domain::{Dialect, Fault, FaultKind};
 use http::response::Parts as RespParts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use pingora::http::ResponseHeader;
+use smol_str::SmolStrBuilder;
 
 /// One header name for each prefix.
 type Names = Vec<HeaderName>;
@@ -164,12 +165,16 @@ fn number(number: impl itoa::Integer + Into<i128> + Copy) -> HeaderValue {
 
 /// As providers spell it: `6m0s`.
 fn duration(seconds: u64) -> HeaderValue {
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    text(&match (hours, minutes) {
-        (0, 0) => format!("{seconds}s"),
-        (0, _) => format!("{minutes}m{seconds}s"),
-        (_, _) => format!("{hours}h{minutes}m{seconds}s"),
-    })
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let mut told = SmolStrBuilder::new();
+    let mut digits = itoa::Buffer::new();
+    for (number, unit) in [(hours, 'h'), (minutes, 'm'), (seconds % 60, 's')] {
+        if number > 0 || unit == 's' || (unit == 'm' && hours > 0) {
+            told.push_str(digits.format(number));
+            told.push(unit);
+        }
+    }
+    text(&told.finish())
 }
 
 /// Limits that were told once, and may be told again by another name.
