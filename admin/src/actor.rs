@@ -7,6 +7,7 @@ use crate::problem::{Problem, forbidden, missing, unauthenticated, unreadable};
 use gateway_domain::id::{KeyId, OrgId, UserId, WorkspaceId};
 use gateway_domain::keys::KeyHash;
 use gateway_domain::resource::api_key::KeyKind;
+use gateway_domain::resource::mcp_reach::McpReach;
 use gateway_domain::resource::person::{OrgRole, WorkspaceRole};
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::snapshot::{Key, Snapshot, Workspace};
@@ -42,6 +43,8 @@ pub struct Actor {
     pub(crate) sees_all: bool,
     /// Whether it sees the metadata of logs.
     pub(crate) sees_metadata: bool,
+    /// What of MCP servers it is held to.
+    pub(crate) mcp_access: Option<Arc<McpReach>>,
 }
 
 impl Actor {
@@ -85,6 +88,7 @@ impl Actor {
             workspace: key.workspace,
             user: key.owner,
             scopes: key.scopes,
+            mcp_access: key.mcp_access.clone(),
         }
     }
 
@@ -103,6 +107,7 @@ impl Actor {
             may_set_limits: false,
             sees_all: false,
             sees_metadata: false,
+            mcp_access: None,
         })
     }
 

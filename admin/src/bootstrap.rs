@@ -13,6 +13,7 @@ use gateway_domain::ports::{Batch, StoreError};
 use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
 use gateway_domain::resource::guardrail::DefaultGuardrails;
 use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::mcp_reach::McpReach;
 use gateway_domain::resource::organisation::Organisation;
 use gateway_domain::resource::security::Security;
 use gateway_domain::resource::workspace::Workspace;
@@ -185,6 +186,7 @@ fn key(app: &App, org: OrgId, workspace: Option<WorkspaceId>, kind: KeyKind, nam
         sealed_key: None,
         limits: Limits::default(),
         max_parallel: None,
+        mcp_access: McpReach::default(),
         rest: Map::new(),
     };
     let mut row = Row::fresh(app, org, workspace, None, doc);

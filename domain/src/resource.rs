@@ -9,6 +9,7 @@ pub mod guardrail;
 pub mod integration;
 pub mod limits;
 pub mod mcp;
+pub mod mcp_reach;
 pub mod organisation;
 pub mod person;
 pub mod plugin;

@@ -182,6 +182,7 @@ pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) ->
         rotation: None,
         limits: None,
         max_parallel: None,
+        mcp_access: claims.mcp_access.clone(),
         token: Some(Arc::new(Token { limits: claims.limits.iter().map(|c| claimed(org.id, claims, c)).collect() })),
     }
 }

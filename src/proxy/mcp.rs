@@ -22,6 +22,7 @@ use call::McpTurn;
 use door::{Posted, posted};
 use down::McpDown;
 use gateway_domain::id::UserId;
+use gateway_domain::resource::mcp_reach::{McpPath, McpReach};
 use gateway_domain::snapshot::{ManagedMcpServer, McpUpstream};
 use gateway_domain::{Fault, FaultKind};
 use gateway_mcp::session::{McpSession, principal};
@@ -51,6 +52,8 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) struct McpTarget {
     pub(crate) server: Arc<ManagedMcpServer>,
     pub(crate) upstream: Arc<McpUpstream>,
+    /// What the caller's key is held to.
+    reach: Option<Arc<McpReach>>,
     /// Stands for the caller in sessions.
     pub(crate) principal: String,
 }
@@ -60,7 +63,11 @@ impl McpTarget {
         let tenant = &request.caller.tenant;
         let slug = request.ask.route.path.trim_start_matches('/').strip_suffix("/mcp").unwrap_or_default();
         let missing = || Fault::new(FaultKind::UnknownRoute, "Not Found: there is no such MCP server");
-        let server = tenant.workspace.mcp_server(slug).filter(|s| s.active && *s.slug == *slug).ok_or_else(missing)?;
+        let reach = tenant.key.mcp_access.clone();
+        let known = |s: &&Arc<ManagedMcpServer>| {
+            s.active && *s.slug == *slug && reach.as_ref().is_none_or(|reach| reach.opens(slug))
+        };
+        let server = tenant.workspace.mcp_server(slug).filter(known).ok_or_else(missing)?;
         let upstream =
             tenant.world.snapshot.mcp_upstream(server.integration).filter(|u| u.open_to(tenant.workspace.id));
         let upstream = upstream.ok_or_else(missing)?;
@@ -69,12 +76,15 @@ impl McpTarget {
             return Err(Fault::new(FaultKind::Forbidden, why));
         }
         let principal = principal(&format!("key:{}", tenant.key.id));
-        Ok(Self { server: server.clone(), upstream: upstream.clone(), principal })
+        Ok(Self { server: server.clone(), upstream: upstream.clone(), reach, principal })
     }
 
     /// Whether the caller may use this, listed or called.
     pub(crate) fn allows(&self, kind: &str, name: &str) -> bool {
-        self.upstream.allows(kind, name) && self.server.allows(kind, name)
+        let named = [McpPath { server: &self.server.slug, name }];
+        self.upstream.allows(kind, name)
+            && self.server.allows(kind, name)
+            && self.reach.as_ref().is_none_or(|reach| reach.allows(&named))
     }
 
     /// How the upstream was last found to speak.

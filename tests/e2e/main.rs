@@ -109,6 +109,10 @@ mod matrix;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
+mod mcp_access;
+#[cfg(test)]
+mod mcp_script;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod models;

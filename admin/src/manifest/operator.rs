@@ -29,6 +29,7 @@ pub(super) fn call(app: &App, org: OrgId) -> Result<Call, Problem> {
         may_set_limits: true,
         sees_all: true,
         sees_metadata: true,
+        mcp_access: None,
     };
     Ok(Call {
         app: Arc::new(app.clone()),

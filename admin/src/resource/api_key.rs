@@ -2,6 +2,7 @@
 //! What may be done to a key depends on its kind, so each kind has scopes of its own.
 
 mod declared;
+mod reach;
 pub(crate) mod rotation;
 
 use super::limits::{self, LimitsEdit, Sent, Shape};
@@ -19,6 +20,7 @@ use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::{Batch, Holder, ResourceQuery};
 use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
 use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::mcp_reach::McpReach;
 use gateway_domain::resource::person::{OrgRole, email};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::{Scope, Scopes, WrittenScopes};
@@ -112,6 +114,8 @@ pub(crate) struct Create {
     #[serde(default)]
     max_parallel: Edit<Whole>,
     #[serde(default)]
+    mcp_access: Edit<McpReach>,
+    #[serde(default)]
     alert_emails: Edit<Vec<String>>,
 }
 
@@ -149,6 +153,8 @@ pub(crate) struct Patch {
     usage_limits: Edit<Sent>,
     #[serde(default)]
     max_parallel: Edit<Whole>,
+    #[serde(default)]
+    mcp_access: Edit<McpReach>,
     #[serde(default)]
     alert_emails: Edit<Vec<String>>,
     /// Acted on once the change is stored.
@@ -219,12 +225,14 @@ impl Resource for ApiKey {
             sealed_key: None,
             limits: Limits::default(),
             max_parallel: None,
+            mcp_access: McpReach::default(),
             rest: Map::new(),
         };
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         limits.onto("", &mut doc.limits, SHAPE, call.now)?;
         set_emails(input.alert_emails, &mut doc.limits.alert_emails, call)?;
         limits::parallel(&input.max_parallel, &mut doc.max_parallel)?;
+        reach::set(input.mcp_access, &mut doc, &call.actor)?;
         let snapshot = call.snapshot();
         let workspace = home.and_then(|w| snapshot.workspace(w));
         let enforced = workspace.and_then(|w| inherit(&mut doc, w, &snapshot, inherits, call.now));
@@ -257,6 +265,7 @@ impl Resource for ApiKey {
         limits.onto("", &mut row.doc.limits, SHAPE, call.now)?;
         set_emails(input.alert_emails, &mut row.doc.limits.alert_emails, call)?;
         limits::parallel(&input.max_parallel, &mut row.doc.max_parallel)?;
+        reach::change(input.mcp_access, &mut row.doc, &call.actor)?;
         match input.defaults {
             Edit::Keep => {}
             Edit::Clear => row.doc.defaults = KeyDefaults::default(),
@@ -305,6 +314,7 @@ impl Resource for ApiKey {
             "allow_config_override": u8::from(doc.defaults.allow_config_override),
             "rate_limits": doc.limits.rate_limits,
             "max_parallel": doc.max_parallel,
+            "mcp_access": Some(&doc.mcp_access).filter(|reach| !reach.is_empty()),
             "usage_limits": limits::only(&doc.limits, call.now),
             "reset_usage": null,
             "alert_emails": doc.limits.alert_emails,
@@ -411,6 +421,7 @@ pub(crate) fn for_user(
         sealed_key: None,
         limits: Limits::default(),
         max_parallel: None,
+        mcp_access: McpReach::default(),
         rest: Map::new(),
     };
     inherit(&mut doc, workspace, &around.snapshot, true, app.now());

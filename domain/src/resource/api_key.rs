@@ -1,6 +1,7 @@
 //! Gateway keys. Only the hash of the secret is kept; it is shown once, when it is made.
 
 use super::limits::Limits;
+use super::mcp_reach::McpReach;
 use super::rotation::{RotationPolicy, Transition};
 use crate::scope::WrittenScopes;
 use crate::time::Timestamp;
@@ -69,6 +70,9 @@ pub struct ApiKey {
     /// Calls under way at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<NonZeroU32>,
+    /// Of MCP servers; what is empty says nothing.
+    #[serde(default, skip_serializing_if = "McpReach::is_empty")]
+    pub mcp_access: McpReach,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

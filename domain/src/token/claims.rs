@@ -3,9 +3,12 @@
 use super::bad_claim::{BadClaim, bad};
 use super::limits::{self, Claimed};
 use crate::metadata::{self, Refused};
+use crate::resource::mcp_reach::McpReach;
 use crate::scope::{Scope, Scopes};
 use crate::time::Timestamp;
+use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// Issuers' clocks may run this far ahead of ours.
 const AHEAD_MICROS: i64 = 5_000_000;
@@ -27,6 +30,8 @@ pub struct Claims {
     pub config: Option<String>,
     pub metadata: Vec<(String, String)>,
     pub limits: Vec<Claimed>,
+    /// What of MCP servers it opens, where it says so.
+    pub mcp_access: Option<Arc<McpReach>>,
     pub expires_at: Timestamp,
     pub not_before: Option<Timestamp>,
 }
@@ -64,6 +69,7 @@ impl Claims {
             config,
             metadata: metadata(defaults.and_then(|d| d.get("metadata")))?,
             limits: limits::read(claims)?,
+            mcp_access: mcp_access(claims.get("mcp_access"))?,
             expires_at: date(claims, "exp")?.ok_or(bad("exp", "is required"))?,
             not_before: date(claims, "nbf")?,
         })
@@ -99,6 +105,13 @@ fn scopes(claims: &Map<String, Value>) -> Result<Scopes, BadClaim> {
         }
     }
     Ok(found.meet(&Scopes::for_reading()))
+}
+
+fn mcp_access(value: Option<&Value>) -> Result<Option<Arc<McpReach>>, BadClaim> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+    let read = McpReach::deserialize(value).ok().filter(|reach| reach.check().is_ok());
+    let reach = read.ok_or(bad("mcp_access", "must hold lists `allow` and `deny` of at most 200 slugs or slug/name"))?;
+    Ok((!reach.is_empty()).then(|| Arc::new(reach)))
 }
 
 fn metadata(value: Option<&Value>) -> Result<Vec<(String, String)>, BadClaim> {
@@ -183,6 +196,9 @@ mod tests {
             (json!({"exp": 1, "aud": ["a", 3]}), "aud"),
             (json!({"exp": 1, "gateway_workspace": ""}), "gateway_workspace"),
             (json!({"exp": 1, "defaults": []}), "defaults"),
+            (json!({"exp": 1, "mcp_access": {"allow": "files"}}), "mcp_access"),
+            (json!({"exp": 1, "mcp_access": {"allow": ["fi*les"]}}), "mcp_access"),
+            (json!({"exp": 1, "mcp_access": {"only": []}}), "mcp_access"),
             (json!({"exp": 1, "defaults": {"config_id": 1}}), "defaults.config_id"),
             (json!({"exp": 1, "defaults": {"metadata": {"a": 1}}}), "defaults.metadata"),
         ] {

@@ -61,6 +61,7 @@ impl Declared for ApiKey {
         put(&mut fields, "rotation_policy", doc.rotation_policy.as_ref().map(rotation));
         declare_limits(&mut fields, &doc.limits);
         put(&mut fields, "max_parallel", doc.max_parallel);
+        put(&mut fields, "mcp_access", Some(&doc.mcp_access).filter(|reach| !reach.is_empty()));
         put(&mut fields, "alert_emails", &doc.limits.alert_emails);
         Ok(fields)
     }

@@ -195,6 +195,9 @@ pub(super) async fn rotate(call: Call) -> Result<Reply, Problem> {
         let mut row = around.newest(row)?;
         ApiKey::allow(&row, &call.actor, Action::Rotate)?;
         // Who rotates a key holds its secret, and with it all that the key may do.
+        if call.actor.mcp_access.as_ref().is_some_and(|own| row.doc.mcp_access != **own) {
+            return Err(forbidden("the key to rotate is not held to the MCP servers that this API key is held to"));
+        }
         if !row.doc.scopes.set().within(&call.actor.grantable()) {
             return Err(forbidden("the key to rotate has scopes that this API key does not have itself"));
         }

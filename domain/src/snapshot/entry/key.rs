@@ -5,6 +5,7 @@ use crate::id::{KeyId, OrgId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
 use crate::resource::limits::Limits;
+use crate::resource::mcp_reach::McpReach;
 use crate::resource::rotation::{RotationPolicy, Transition};
 use crate::resource::{Kind, Stored};
 use crate::scope::Scopes;
@@ -32,6 +33,8 @@ pub struct Key {
     /// `None` when there are none: most of a million keys.
     pub limits: Option<Arc<Limits>>,
     pub max_parallel: Option<NonZeroU32>,
+    /// `None`: nothing is said of MCP servers.
+    pub mcp_access: Option<Arc<McpReach>>,
     /// It stands for a token of an issuer, and is stored nowhere.
     pub token: Option<Arc<Token>>,
 }
@@ -121,6 +124,7 @@ fn read(row: &Stored) -> Result<(KeyHash, Key), String> {
         rotation,
         limits,
         max_parallel: k.max_parallel,
+        mcp_access: (!k.mcp_access.is_empty()).then(|| Arc::new(k.mcp_access)),
         token: None,
     };
     Ok((hash, key))

@@ -1,0 +1,44 @@
+//! What of MCP servers a key may use: checked, and never more than the key that gives it may use itself.
+
+use crate::actor::Actor;
+use crate::input::Edit;
+use crate::problem::{Problem, bad, forbidden};
+use gateway_domain::resource::api_key::{ApiKey, KeyKind};
+use gateway_domain::resource::mcp_reach::McpReach;
+
+/// On a new key. Whoever is held to some servers makes keys that are held to the same.
+pub(super) fn set(given: Edit<McpReach>, doc: &mut ApiKey, by: &Actor) -> Result<(), Problem> {
+    if let Some(own) = by.mcp_access.as_ref().filter(|_| doc.kind != KeyKind::OrganisationService) {
+        if matches!(&given, Edit::Set(given) if *given != **own) {
+            return Err(held());
+        }
+        doc.mcp_access = McpReach::clone(own);
+        return Ok(());
+    }
+    merge(given, doc)
+}
+
+/// On a key that there is.
+pub(super) fn change(given: Edit<McpReach>, doc: &mut ApiKey, by: &Actor) -> Result<(), Problem> {
+    if by.mcp_access.is_some() && given != Edit::Keep {
+        return Err(held());
+    }
+    merge(given, doc)
+}
+
+fn held() -> Problem {
+    forbidden("mcp_access cannot be given by a key that is held to one itself")
+}
+
+fn merge(given: Edit<McpReach>, doc: &mut ApiKey) -> Result<(), Problem> {
+    let Some(reach) = given.or_default() else { return Ok(()) };
+    if doc.kind == KeyKind::OrganisationService && !reach.is_empty() {
+        return Err(bad("mcp_access", "is of no use to an organisation key"));
+    }
+    reach.check().map_err(|flaw| match flaw.at {
+        Some(at) => bad(format_args!("mcp_access.{}[{at}]", flaw.list), flaw.rule),
+        None => bad(format_args!("mcp_access.{}", flaw.list), flaw.rule),
+    })?;
+    doc.mcp_access = reach;
+    Ok(())
+}
