@@ -40,7 +40,8 @@ async fn a_key_uses_what_it_is_held_to_in_lists_and_calls_alike() {
     assert_eq!(served.mcp.upstream.seen().len(), before, "the server heard nothing of it");
     let hidden = served.tool(&session, "secret", 1).await.expect(200).text();
     assert_eq!(hidden.replace("secret", "nobody"), missing.to_string(), "what is hidden is told as what is missing");
-    let modern = modern_call(&served, "tools/call", json!({"name": "secret", "arguments": {}})).send().await.expect(200);
+    let modern =
+        modern_call(&served, "tools/call", json!({"name": "secret", "arguments": {}})).send().await.expect(200);
     assert_eq!(code(&modern), -32602, "in the other era too");
     // In force at once, in the session that is open.
     let admin = served.gateway.admin();
@@ -102,8 +103,13 @@ async fn what_means_nothing_is_refused_and_nobody_gives_more_than_he_has() {
     let of_organisation = json!({"name": "k", "scopes": ["logs.list"], "mcp_access": {"allow": []}});
     let answer = admin.post("/api-keys/organisation/service", &of_organisation).await.expect(400);
     assert!(answer.text().contains("mcp_access"), "{}", answer.text());
-    let scopes = json!(["mcp.invoke", "workspace_service_api_keys.create", "workspace_service_api_keys.read",
-        "workspace_service_api_keys.update", "workspace_service_api_keys.rotate"]);
+    let scopes = json!([
+        "mcp.invoke",
+        "workspace_service_api_keys.create",
+        "workspace_service_api_keys.read",
+        "workspace_service_api_keys.update",
+        "workspace_service_api_keys.rotate"
+    ]);
     let own = json!({"allow": ["files/echo"]});
     let (id, key) = admin.workspace_key("held", json!({"scopes": scopes, "mcp_access": own})).await;
     let (free, _) = admin.workspace_key("free", json!({"scopes": ["mcp.invoke"]})).await;

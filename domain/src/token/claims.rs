@@ -110,7 +110,8 @@ fn scopes(claims: &Map<String, Value>) -> Result<Scopes, BadClaim> {
 fn mcp_access(value: Option<&Value>) -> Result<Option<Arc<McpReach>>, BadClaim> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
     let read = McpReach::deserialize(value).ok().filter(|reach| reach.check().is_ok());
-    let reach = read.ok_or(bad("mcp_access", "must hold lists `allow` and `deny` of at most 200 slugs or slug/name"))?;
+    let reach =
+        read.ok_or(bad("mcp_access", "must hold lists `allow` and `deny` of at most 200 slugs or slug/name"))?;
     Ok((!reach.is_empty()).then(|| Arc::new(reach)))
 }
 
