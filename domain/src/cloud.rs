@@ -148,6 +148,8 @@ pub static SETTINGS: &[Setting] = &[
     address("huggingface_base_url", HUGGINGFACE),
     plain("oracle_region", ORACLE, hosts::host_label),
     plain("oracle_api_version", ORACLE, hosts::host_label),
+    plain("oracle_serving_mode", ORACLE, oracle_serving_mode),
+    plain("oracle_api_format", ORACLE, oracle_api_format),
     plain("oracle_compartment_id", ORACLE, ocid),
     plain("oracle_tenancy", ORACLE, ocid),
     plain("oracle_user", ORACLE, ocid),
@@ -236,6 +238,14 @@ fn segment(value: &str) -> Result<(), &'static str> {
 
 fn triton_api(value: &str) -> Result<(), &'static str> {
     if matches!(value, "openai" | "generate") { Ok(()) } else { Err("must be openai or generate") }
+}
+
+fn oracle_serving_mode(value: &str) -> Result<(), &'static str> {
+    if matches!(value, "ON_DEMAND" | "DEDICATED") { Ok(()) } else { Err("must be ON_DEMAND or DEDICATED") }
+}
+
+fn oracle_api_format(value: &str) -> Result<(), &'static str> {
+    if matches!(value, "GENERIC" | "COHERE") { Ok(()) } else { Err("must be GENERIC or COHERE") }
 }
 
 /// Goes upstream as the value of a header.

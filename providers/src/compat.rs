@@ -24,6 +24,7 @@ use crate::convert::chat::{self, ChatForm};
 use crate::convert::steps::from_chat::ChatReader;
 use crate::convert::steps::from_responses::ResponsesReader;
 use crate::model_place::{ModelPlace, Naming, Untouched};
+use crate::oracle::{self, ORACLE_CHAT};
 use crate::passthrough::Passthrough;
 use crate::raw;
 use crate::shapes::NativeShape;
@@ -91,7 +92,7 @@ pub(crate) enum Quirk {
     Generates,
     /// Some of its models serve Responses and no chat.
     ResponsesOnly,
-    /// The version of its API stands in its paths, the compartment in headers.
+    /// The version of its API stands in its paths, the compartment in headers; a setting may ask for its own chat.
     Compartment,
 }
 
@@ -194,8 +195,11 @@ impl Adapter for &'static Row {
     }
 
     fn at(&self, settings: &Settings) -> Option<&'static dyn Adapter> {
-        let generates = self.has(Quirk::Generates) && settings.get("triton_api") == Some("generate");
-        generates.then_some(&GENERATE as &dyn Adapter)
+        match self.quirk {
+            Some(Quirk::Generates) if settings.get("triton_api") == Some("generate") => Some(&GENERATE),
+            Some(Quirk::Compartment) if oracle::is_asked_for(settings) => Some(&ORACLE_CHAT),
+            _ => None,
+        }
     }
 
     fn auth(&self, tail: Option<&str>) -> AuthStyle {

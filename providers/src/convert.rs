@@ -9,5 +9,6 @@ pub(crate) mod earlier;
 pub(crate) mod gemini;
 pub(crate) mod media;
 pub(crate) mod messages;
+pub(crate) mod oracle;
 pub(crate) mod responses;
 pub(crate) mod steps;

@@ -24,6 +24,7 @@ mod model;
 mod model_place;
 pub mod oci;
 mod opaque;
+mod oracle;
 mod passthrough;
 mod perplexity;
 mod promised_json;

@@ -21,6 +21,7 @@ pub(crate) use hearing::{
 pub(crate) use mistral_speech::MISTRAL_SPEAKS;
 pub(crate) use moderation::MISTRAL_MODERATION;
 pub(crate) use nomic::NOMIC;
+pub(crate) use object::Object;
 pub(crate) use ocr::{COHERE_PARSE, OCR, asked as asked_for_pages, mistrals as pages_of_mistral};
 pub(crate) use oracle::{ORACLE_EMBEDS, ORACLE_RERANK};
 pub(crate) use pictures::{

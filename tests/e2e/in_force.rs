@@ -370,6 +370,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("triton_api", "long_tail::triton_is_called_in_either_of_its_ways"),
     ("oracle_region", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
     ("oracle_api_version", "long_tail::oracle_hears_of_the_compartment"),
+    ("oracle_serving_mode", "long_tail::oracle_chats_in_its_own_way_where_a_setting_says_so"),
+    ("oracle_api_format", "long_tail::oracle_chats_in_its_own_way_where_a_setting_says_so"),
     ("oracle_compartment_id", "long_tail::oracle_hears_of_the_compartment"),
     ("oracle_tenancy", "long_tail::oracle_is_signed_with_a_users_key"),
     ("oracle_user", "long_tail::oracle_is_signed_with_a_users_key"),

@@ -322,6 +322,56 @@ async fn oracle_hears_of_the_compartment() {
     assert_eq!(seen.header("authorization"), Some("Bearer sk-oracle"));
 }
 
+/// A setting of the integration, of a target or of a header leads to Oracle's own chat, on either kind of model.
+#[tokio::test]
+async fn oracle_chats_in_its_own_way_where_a_setting_says_so() {
+    let up = Upstream::replying(|seen| {
+        let streams = seen.json()["chatRequest"]["isStream"] == true;
+        let told = json!({ "content": [{ "type": "TEXT", "text": "Hello" }] });
+        let whole = json!({ "modelId": "m", "chatResponse": { "apiFormat": "GENERIC",
+            "choices": [{ "index": 0, "message": told, "finishReason": "stop" }],
+            "usage": { "promptTokens": 5, "completionTokens": 2 } } });
+        let pieces =
+            [json!({ "text": "Hel" }), json!({ "text": "lo" }), json!({ "text": "Hello", "finishReason": "COMPLETE" })];
+        let events: String = pieces.iter().map(|piece| format!("data: {piece}\n\n")).collect();
+        let head = [("content-type", "text/event-stream")];
+        if streams { reply::whole(200, &head, events) } else { reply::json(200, &whole) }
+    })
+    .await;
+    let gateway = Gateway::start().await;
+    let endpoint = "ocid1.generativeaiendpoint.oc1.us-chicago-1.aaaa";
+    let settings = json!({ "custom_host": bare(&up), "oracle_region": "us-chicago-1", "oracle_serving_mode": "DEDICATED",
+                           "oracle_compartment_id": "ocid1.compartment.oc1..aaaa" });
+    integration(&gateway, "oracle", Some("sk-oracle"), settings).await;
+    let answer = ask(&gateway, "@cloud").json(&hello(endpoint)).send().await.expect(200).json();
+    assert_eq!(answer["choices"][0]["message"]["content"], "Hello", "{answer}");
+    assert_eq!(answer["usage"]["total_tokens"], 7);
+    let seen = sent(&up);
+    assert_eq!(seen.target, "/20231130/actions/chat");
+    assert_eq!(seen.json()["servingMode"], json!({ "servingType": "DEDICATED", "endpointId": endpoint }));
+    let refused = ask(&gateway, "@cloud").json(&hello("xai.grok-4")).send().await.expect(400).text();
+    assert!(refused.contains("oracle_serving_mode"), "{refused}");
+
+    let call =
+        ask(&gateway, "oracle").header("authorization", "Bearer sk-oracle").header("x-gateway-custom-host", &bare(&up));
+    let call = call.header("x-gateway-oracle-region", "us-chicago-1").header("x-gateway-oracle-api-format", "COHERE");
+    let call = call.header("x-gateway-oracle-compartment-id", "ocid1.compartment.oc1..aaaa");
+    let mut streamed = hello("ocid1.generativeaimodel.oc1..b");
+    streamed["stream"] = true.into();
+    let told =
+        call.header("x-gateway-oracle-serving-mode", "ON_DEMAND").json(&streamed).send().await.expect(200).text();
+    assert!(told.contains(r#""content":"lo""#) && told.contains(r#""finish_reason":"stop""#), "{told}");
+    assert!(!told.contains(r#""content":"Hello""#) && told.ends_with("data: [DONE]\n\n"), "{told}");
+    let body = sent(&up).json();
+    assert_eq!(body["servingMode"]["modelId"], "ocid1.generativeaimodel.oc1..b");
+    assert_eq!((&body["chatRequest"]["apiFormat"], &body["chatRequest"]["message"]), (&json!("COHERE"), &json!("Hi")));
+
+    let config = json!({ "provider": "oracle", "api_key": "k", "oracle_region": "x", "oracle_serving_mode": "SHARED" });
+    let call = gateway.post("/v1/chat/completions").key(WORKSPACE_KEY).config(&config).json(&hello(endpoint));
+    let refused = call.send().await.expect(400).text();
+    assert!(refused.contains("oracle_serving_mode") && refused.contains("must be ON_DEMAND or DEDICATED"), "{refused}");
+}
+
 /// A family that serves China too has one address for each of its platforms.
 #[tokio::test]
 async fn byteplus_is_called_in_its_region() {

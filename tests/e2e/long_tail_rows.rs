@@ -26,6 +26,8 @@ const NOTES: Rows = &[
         &[
             "long_tail::oracle_hears_of_the_compartment",
             "long_tail::oracle_is_signed_with_a_users_key",
+            "long_tail::oracle_chats_in_its_own_way_where_a_setting_says_so",
+            "golden/oracle/stream-own-cohere",
             "long_tail_areas::vectors_and_rerank_of_oracle_name_the_compartment",
         ],
     ),

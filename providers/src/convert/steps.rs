@@ -5,4 +5,5 @@ pub(crate) mod from_cohere;
 pub(crate) mod from_converse;
 pub(crate) mod from_gemini;
 pub(crate) mod from_messages;
+pub(crate) mod from_oracle;
 pub(crate) mod from_responses;

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use serde::Serialize;
 
 #[derive(Debug)]
-pub(super) struct Object(Vec<u8>);
+pub(crate) struct Object(Vec<u8>);
 
 impl Object {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(vec![b'{'])
     }
 
@@ -20,26 +20,26 @@ impl Object {
         self.0.push(b':');
     }
 
-    pub(super) fn put(&mut self, key: &str, value: &impl Serialize) {
+    pub(crate) fn put(&mut self, key: &str, value: &impl Serialize) {
         self.key(key);
         if serde_json::to_writer(&mut self.0, value).is_err() {
             self.0.extend_from_slice(b"null");
         }
     }
 
-    pub(super) fn put_some<T: Serialize>(&mut self, key: &str, value: Option<T>) {
+    pub(crate) fn put_some<T: Serialize>(&mut self, key: &str, value: Option<T>) {
         if let Some(value) = value {
             self.put(key, &value);
         }
     }
 
     /// A value as it was written.
-    pub(super) fn raw(&mut self, key: &str, value: &[u8]) {
+    pub(crate) fn raw(&mut self, key: &str, value: &[u8]) {
         self.key(key);
         self.0.extend_from_slice(value);
     }
 
-    pub(super) fn written(mut self) -> Bytes {
+    pub(crate) fn written(mut self) -> Bytes {
         self.0.push(b'}');
         self.0.into()
     }

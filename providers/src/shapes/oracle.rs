@@ -1,45 +1,18 @@
 //! Vectors and rerank of Oracle's own API (<https://docs.oracle.com/en-us/iaas/api/#/en/generative-ai-inference/20231130/>), which
-//! wants the compartment in the body and tells a shared model from an endpoint of one's own. Its chat is OpenAI's.
+//! wants the compartment in the body and tells a shared model from an endpoint of one's own.
 
-use super::object::Object;
 use super::{NativeShape, RerankAsk, Scored, refused, tell};
 use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
 use crate::answer::embeddings;
 use crate::failure;
+use crate::oracle::{begun, path};
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Usage};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use std::borrow::Cow;
-
-/// The version of the API that this speaks, unless a setting names another.
-const VERSION: &str = "20231130";
-
-fn path(call: &Call<'_>, action: &str) -> String {
-    let version = call.settings.get("oracle_api_version").unwrap_or(VERSION);
-    format!("/{version}/actions/{action}")
-}
-
-/// What every call says beside what it asks for.
-fn begun(call: &Call<'_>) -> Result<Object, Fault> {
-    const COMPARTMENT: &str = "oracle_compartment_id";
-    let compartment = call.settings.get(COMPARTMENT).ok_or_else(|| {
-        Fault::new(FaultKind::Refused, format!("{COMPARTMENT} is needed for this operation")).on(COMPARTMENT)
-    })?;
-    let model = call.model.ok_or_else(|| refused("model", "is needed"))?;
-    // An endpoint is what a model of one's own, on a cluster of one's own, is reached by.
-    let mode = if model.starts_with("ocid1.generativeaiendpoint.") {
-        json!({ "servingType": "DEDICATED", "endpointId": model })
-    } else {
-        json!({ "servingType": "ON_DEMAND", "modelId": model })
-    };
-    let mut body = Object::new();
-    body.put("compartmentId", &compartment);
-    body.put("servingMode", &mode);
-    Ok(body)
-}
 
 fn used(usage: &Value) -> Option<Usage> {
     let tokens = usage["promptTokens"].as_u64().or_else(|| usage["totalTokens"].as_u64());

@@ -4,10 +4,12 @@
 mod areas;
 mod billed;
 mod cohere;
+mod oracle;
 mod shown;
 
 pub(crate) use billed::{served, told};
 pub(crate) use cohere::CohereUsage;
+pub(crate) use oracle::OracleUsage;
 pub(crate) use shown::{ChatUsage, MessageUsage, ResponseUsage};
 
 use super::members::{Members, Odd};
