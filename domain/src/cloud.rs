@@ -9,6 +9,7 @@ mod hosts;
 mod sign_in;
 
 pub use azure::Deployment;
+pub use google::is_heard_by_speech;
 pub use hosts::snowflake_token_type;
 pub use sign_in::{
     Assertion, AwsKeys, AwsRole, ClientCredentials, Endpoint, Federation, Grant, OciKey, ServiceAccount, SignIn,
@@ -360,12 +361,20 @@ pub fn bearer(settings: &Settings) -> Option<&str> {
     Some(token.strip_prefix("Bearer ").unwrap_or(token))
 }
 
-/// The same for what a family serves elsewhere than it is called: lists of models, rerank.
-pub fn aside_url(family: &str, operation: Operation, settings: &Settings) -> Result<Option<String>, Wrong> {
+/// The same for what a family serves elsewhere than it is called: lists of models, rerank, models that only hear.
+pub fn aside_url(
+    family: &str,
+    operation: Operation,
+    model: Option<&str>,
+    settings: &Settings,
+) -> Result<Option<String>, Wrong> {
     match (family, operation) {
         ("bedrock", Operation::ListModels) => aws::control_url(settings).map(Some),
         ("bedrock", Operation::Rerank) => aws::agents_url(settings).map(Some),
         ("vertex-ai", Operation::Rerank) => Ok(Some("https://discoveryengine.googleapis.com".to_owned())),
+        ("vertex-ai", Operation::Transcription) if model.is_some_and(is_heard_by_speech) => {
+            google::speech_url(settings).map(Some)
+        }
         _ => Ok(None),
     }
 }

@@ -4,6 +4,7 @@
 mod imagen;
 mod place;
 mod rerank;
+mod speech;
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
 use crate::anthropic;
@@ -87,6 +88,9 @@ impl Adapter for Vertex {
             return rerank::request(call);
         }
         let place = Place::of(call)?;
+        if speech::is_one(call) {
+            return speech::request(call, &place);
+        }
         match (place.publisher, call.operation) {
             (Publisher::Mistral, Operation::Ocr) => {
                 let body = shapes::asked_for_pages(&Call { model: Some(&place.name), ..call.clone() })?;
@@ -132,6 +136,7 @@ impl Adapter for Vertex {
             {
                 imagen::response(SLUG, call, body)
             }
+            _ if speech::is_one(call) => speech::response(SLUG, call, body),
             (_, operation) if gemini::media::serves(operation) => gemini::media::response(SLUG, call, body),
             (Publisher::Google, Operation::CountTokens) => gemini::chat::counted(SLUG, call, body),
             (Publisher::Google, _) => gemini::chat::response(SLUG, call, body),

@@ -170,15 +170,15 @@ pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Ai
     Ok(aim)
 }
 
-/// What a family serves at another address than it is called at (lists of models, rerank) is asked for there, unless its
-/// address is one of the admin's own.
+/// What a family serves at another address than it is called at (lists of models, rerank, transcripts) is asked for there,
+/// unless its address is one of the admin's own.
 fn go_aside(aim: &mut Aim, operation: Operation) {
-    if !matches!(operation, Operation::ListModels | Operation::Rerank) {
+    if !matches!(operation, Operation::ListModels | Operation::Rerank | Operation::Transcription) {
         return;
     }
     let slug = aim.adapter.info().slug;
     let known = |url: Result<Option<String>, Wrong>| url.ok().flatten().and_then(|url| BaseUrl::parse(&url).ok());
-    let Some(list) = known(cloud::aside_url(slug, operation, &aim.settings)) else { return };
+    let Some(list) = known(cloud::aside_url(slug, operation, aim.model.as_deref(), &aim.settings)) else { return };
     if known(cloud::base_url(slug, &aim.settings)).is_some_and(|made| made.authority() == aim.base.authority()) {
         aim.base = Arc::new(list);
     }

@@ -69,6 +69,30 @@ async fn openrouter_hears_sound_in_json_and_its_figure_is_the_cost() {
     assert_eq!(told(&gateway, "heard").await["cost"], 0.5);
 }
 
+/// A model that only hears has an API of its own, and the answer tells what is billed.
+#[tokio::test]
+async fn chirp_is_asked_of_cloud_speech_and_billed_by_the_second() {
+    let results = json!([{ "alternatives": [{ "transcript": "good morning" }], "resultEndOffset": "1.2s" }]);
+    let heard = json!({ "results": results, "metadata": { "totalBilledDuration": "10s" } });
+    let up = Upstream::replying(move |_| reply::json(200, &heard)).await;
+    let gateway = Gateway::start().await;
+    let settings = json!({ "custom_host": bare(&up), "vertex_project_id": "p-1", "vertex_region": "us-central1" });
+    integration(&gateway, "vertex-ai", Some("ya29"), settings).await;
+    let sound = wav(1);
+    let body = form(&[("file", Some("a.wav"), &sound), ("model", None, b"chirp_2"), ("prompt", None, b"names")]);
+    let call = ask(&gateway, "/v1/audio/transcriptions", "chirp").provider("@cloud").body(FORM, body);
+    let told_back = call.send().await.expect(200);
+    assert_eq!(told_back.header("x-gateway-adjusted-params"), Some("prompt"));
+    assert_eq!(told_back.json()["text"], "good morning");
+    let seen = up.seen().pop().expect("it went up");
+    assert_eq!(seen.target, "/v2/projects/p-1/locations/us-central1/recognizers/_:recognize");
+    assert_eq!(seen.json()["config"]["languageCodes"], json!(["auto"]));
+    assert_eq!(seen.json()["content"], STANDARD.encode(&sound));
+    // Ten seconds at 0.016 dollars a minute, as the list has it.
+    let cost = told(&gateway, "chirp").await["cost"].as_f64().expect("priced");
+    assert!((cost - 0.266_67).abs() < 1e-6, "{cost}");
+}
+
 /// Whole answers of this provider hold an address: its sound is taken out of events.
 #[tokio::test]
 async fn speech_of_dashscope_is_the_sound_in_its_events() {
@@ -163,6 +187,18 @@ async fn pictures_cost_by_the_unit_that_their_provider_counts() {
         call.json(&body).send().await.expect(200);
         assert_eq!(told(&gateway, family).await["cost"], cents, "{model}");
     }
+    // What the list says of a step, and the provider of how many there are.
+    let gateway = Gateway::start().await;
+    integration(&gateway, "fireworks-ai", Some("sk-a"), json!({ "custom_host": bare(&up) })).await;
+    let body = json!({ "model": "accounts/fireworks/models/flux-1-dev-fp8", "prompt": "a cat" });
+    ask(&gateway, "/v1/images/generations", "listed").provider("@cloud").json(&body).send().await.expect(200);
+    assert_eq!(told(&gateway, "listed").await["cost"], 1.4);
+    ask(&gateway, "/v1/images/generations", "last")
+        .provider("@cloud")
+        .json(&json!({ "model": flux, "prompt": "a" }))
+        .send()
+        .await
+        .expect(200);
     let path = "/workflows/accounts/fireworks/models/flux-1-schnell-fp8/text_to_image";
     assert_eq!(up.seen().pop().expect("it went up").target, path);
 }

@@ -95,7 +95,14 @@ const SHAPES: Rows = &[
     // The code of these three is Google's.
     ("vertex-ai image edits", &["golden/google/unary-edit"]),
     ("vertex-ai speech", &["golden/google/unary-speech-pcm"]),
-    ("vertex-ai transcription", &["golden/google/unary-transcript"]),
+    (
+        "vertex-ai transcription",
+        &[
+            "golden/google/unary-transcript",
+            "golden/vertex-ai/unary-chirp",
+            "long_tail_areas::chirp_is_asked_of_cloud_speech_and_billed_by_the_second",
+        ],
+    ),
     ("bedrock images", &["golden/bedrock/unary-picture-amazon", "golden/bedrock/unary-picture-stability"]),
     ("bedrock image edits", &["golden/bedrock/unary-edit-amazon"]),
     ("mistral-ai speech", &["golden/mistral-ai/unary-speech", "golden/mistral-ai/stream-speech"]),

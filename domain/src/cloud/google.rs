@@ -27,6 +27,19 @@ pub(super) fn base_url(settings: &Settings) -> Result<String, Wrong> {
     })
 }
 
+/// Whether a model is one of Cloud Speech, by any way to write its name: those only hear, and have an API of their own.
+pub fn is_heard_by_speech(model: &str) -> bool {
+    model.rsplit(['/', '.']).next().unwrap_or(model).starts_with("chirp")
+}
+
+/// <https://cloud.google.com/speech-to-text/docs/endpoints>
+pub(super) fn speech_url(settings: &Settings) -> Result<String, Wrong> {
+    Ok(match settings.needed("vertex_region")? {
+        "global" => "https://speech.googleapis.com".to_owned(),
+        region => format!("https://{region}-speech.googleapis.com"),
+    })
+}
+
 /// Credential files as Google's tools write them.
 #[derive(Deserialize)]
 struct File {

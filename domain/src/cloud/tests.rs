@@ -22,6 +22,15 @@ fn addresses() {
     assert_eq!(vertex("eu").as_deref(), Some("https://aiplatform.eu.rep.googleapis.com"));
     let azure = base_url("azure-openai", &settings(&[("resource_name", "mine")])).expect("valid");
     assert_eq!(azure.as_deref(), Some("https://mine.openai.azure.com/openai"));
+    let speech = |region, model| {
+        let operation = Operation::Transcription;
+        aside_url("vertex-ai", operation, Some(model), &settings(&[("vertex_region", region)])).expect("valid")
+    };
+    for model in ["chirp_2", "google/chirp_3", "publishers/google/models/chirp_2", "google.chirp"] {
+        assert_eq!(speech("eu", model).as_deref(), Some("https://eu-speech.googleapis.com"), "{model}");
+    }
+    assert_eq!(speech("global", "chirp_3").as_deref(), Some("https://speech.googleapis.com"));
+    assert_eq!(speech("us-central1", "gemini-2.5-flash"), None);
     assert_eq!(base_url("vertex-ai", &Settings::default()).expect_err("no region").field, "vertex_region");
     assert_eq!(base_url("openai", &Settings::default()), Ok(None));
 }

@@ -133,6 +133,12 @@ impl<'c> Place<'c> {
         format!("/v1/projects/{project}/locations/{region}/publishers/{publisher}/models/{name}:{verb}")
     }
 
+    /// Of Cloud Speech, without settings that somebody saved there.
+    pub(super) fn recognizer_path(&self) -> String {
+        let Self { project, region, .. } = self;
+        format!("/v2/projects/{project}/locations/{region}/recognizers/_:recognize")
+    }
+
     /// Of OpenAI's dialect: Meta's models share an endpoint, a deployed model has its own.
     pub(super) fn chat_path(&self) -> String {
         let Self { project, region, publisher, name } = self;
