@@ -126,9 +126,10 @@ pub(crate) fn oversized(slug: &str, dialect: Dialect) -> Failure {
     ProviderError { kind, ..ProviderError::new("an event of the stream is above 8 MiB") }.tell(slug, 502, dialect)
 }
 
-/// What the error types of OpenAI's and Anthropic's APIs stand for.
+/// What the error types of OpenAI's and Anthropic's APIs stand for, and the codes of Alibaba's
+/// (<https://www.alibabacloud.com/help/en/model-studio/error-code>), of which what stands behind a dot tells more of the same.
 fn status_of(kind: &str) -> Option<u16> {
-    Some(match kind {
+    Some(match kind.split_once('.').map_or(kind, |(kind, _)| kind) {
         "invalid_request_error" | "invalid_prompt" | "context_length_exceeded" | "bad_request" => 400,
         "authentication_error" | "invalid_api_key" => 401,
         "billing_error" => 402,
@@ -140,6 +141,13 @@ fn status_of(kind: &str) -> Option<u16> {
         "service_unavailable" | "engine_overloaded" => 503,
         "timeout_error" => 504,
         "overloaded_error" => 529,
+        "InvalidParameter" | "DataInspectionFailed" | "data_inspection_failed" | "Arrearage" | "InvalidURL" => 400,
+        "InvalidApiKey" => 401,
+        "AccessDenied" | "Model" | "Workspace" | "App" => 403,
+        "ModelNotFound" | "model_not_supported" => 404,
+        "Throttling" | "LimitRequests" => 429,
+        "InternalError" | "SystemError" => 500,
+        "ModelServingError" | "ModelUnavailable" | "ServiceUnavailable" => 503,
         _ => return None,
     })
 }
@@ -224,6 +232,16 @@ mod tests {
         assert_eq!(read(r#"{"error":{"type":"overloaded_error"}}"#).status(), 529);
         assert_eq!(read(r#"{"error":{"type":"x","code":"rate_limit_exceeded"}}"#).status(), 429);
         assert_eq!(read(r#"{"error":{"type":"x","code":17}}"#).status(), 500);
+        for (code, status) in [
+            ("Throttling.AllocationQuota", 429),
+            ("InvalidParameter", 400),
+            ("InvalidApiKey", 401),
+            ("Model.AccessDenied", 403),
+            ("InternalError.Algo", 500),
+            ("ModelServingError", 503),
+        ] {
+            assert_eq!(read(&format!(r#"{{"code":"{code}","message":"m"}}"#)).status(), status, "{code}");
+        }
     }
 
     #[test]

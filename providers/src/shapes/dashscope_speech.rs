@@ -125,17 +125,26 @@ fn used(usage: &Value) -> Option<Usage> {
     (input + audio_out > 0).then(|| Usage { input, audio_out, ..Usage::default() })
 }
 
+/// The status that an error would have had by itself, which its event tells in a comment, `:HTTP_STATUS/400`.
+fn status_beside(event: &[u8]) -> Option<u16> {
+    let lines = event.split(|byte| matches!(byte, b'\n' | b'\r'));
+    let told =
+        lines.filter_map(|line| line.strip_prefix(b":HTTP_STATUS/")).find_map(|code| std::str::from_utf8(code).ok());
+    told?.trim().parse().ok().filter(|status| (400..600).contains(status))
+}
+
 impl SpokenSamples {
     fn read(&mut self, whole: &[u8]) -> Result<Bytes, Failure> {
         let mut out = BytesMut::new();
-        for event in sse::events(whole) {
-            let Some(data) = sse::data(event).filter(|data| !data.trim_ascii().is_empty()) else { continue };
+        for raw in sse::events(whole) {
+            let Some(data) = sse::data(raw).filter(|data| !data.trim_ascii().is_empty()) else { continue };
             let unreadable = || failure::unreadable(self.slug, "an event of the stream", b"(sound)", Dialect::OpenAi);
             let event: Value = serde_json::from_slice(&data).map_err(|_| unreadable())?;
             let output = &event["output"];
             if output.is_null() && !event["code"].is_null() {
                 let trouble = ProviderError::read(&data).unwrap_or_default();
-                return Err(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi));
+                let status = status_beside(raw).unwrap_or_else(|| trouble.status());
+                return Err(trouble.tell(self.slug, status, Dialect::OpenAi));
             }
             if let Some(samples) = output["audio"]["data"].as_str().filter(|data| !data.is_empty()) {
                 let samples = STANDARD.decode(samples).map_err(|_| unreadable())?;
