@@ -16,7 +16,7 @@ TEXT = ["input", "output", "reasoning", "cache_read", "cache_write", "cache_writ
 OTHER_TOKENS = ["audio_in", "audio_out", "audio_cache_read", "image_in", "image_out", "image_cache_read", "video_in"]
 COUNTED = [
     "second_in", "second_out", "character", "page", "page_annotated", "search_unit", "request", "web_search",
-    "file_search", "code_session", "maps", "file_gb_day",
+    "file_search", "code_session", "maps", "file_gb_day", "megapixel", "tile", "step",
 ]
 TRAINING = ["train_token", "train_hour"]
 CLASSES = TEXT + OTHER_TOKENS + COUNTED + TRAINING

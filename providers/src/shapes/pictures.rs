@@ -9,6 +9,7 @@ mod fireworks;
 mod native;
 mod similar;
 mod stability;
+mod usual;
 
 pub(crate) use edits::{DASHSCOPE_EDITS, STABILITY_EDITS};
 pub(crate) use fireworks::FIREWORKS;

@@ -1,6 +1,7 @@
 //! Pictures as OpenAI lists them, and what they count.
 
 use super::ask::{asked_size, asked_steps};
+use super::usual::usual;
 use crate::adapter::{Call, Failure, Reply};
 use crate::failure::{self, ProviderError};
 use bytes::Bytes;
@@ -25,11 +26,13 @@ struct PictureList<'a> {
     provider: &'a str,
 }
 
-/// `size`: as the provider tells it, else as it was asked for.
+/// `size`: as the provider tells it, else as it was asked for, else what the model gives by itself.
 pub(super) fn list(slug: &'static str, call: &Call<'_>, pictures: &[Picture<'_>], size: Option<&str>) -> Reply {
-    let asked = asked_size(call);
-    let picture = PictureSize::named("", size.unwrap_or(&asked));
-    let detail = UsageDetail { picture, steps: asked_steps(call).unwrap_or_default(), ..UsageDetail::default() };
+    let (asked, usual) = (asked_size(call), usual(slug, call));
+    let asked = if matches!(&*asked, "" | "auto") { usual.size } else { &asked };
+    let picture = PictureSize::named("", size.unwrap_or(asked));
+    let steps = asked_steps(call).unwrap_or(usual.steps);
+    let detail = UsageDetail { picture, steps, ..UsageDetail::default() };
     let usage = Usage { images: pictures.len() as u64, detail, ..Usage::default() };
     let list = PictureList { created: call.now_ms.div_euclid(1000), data: pictures, provider: slug };
     Reply { body: serde_json::to_vec(&list).unwrap_or_default().into(), usage: Some(usage), model: None }

@@ -1,5 +1,5 @@
 //! Fireworks: FLUX is a workflow with words of its own
-//! (<https://docs.fireworks.ai/api-reference/generate-a-new-image-from-a-text-prompt>); other models have Stability's older
+//! (<https://docs.fireworks.ai/api-reference/generate-a-new-image-from-a-text-prompt>); other models have older
 //! words, which its pages no longer show.
 
 use super::super::object::Object;
@@ -63,11 +63,6 @@ impl NativeShape for Fireworks {
         if pictures.is_empty() {
             return Err(unreadable(slug, call, body));
         }
-        let mut reply = list(slug, call, &pictures, None);
-        if let Some(usage) = reply.usage.as_mut().filter(|usage| usage.detail.steps == 0) {
-            // What it takes where nobody says.
-            usage.detail.steps = if call.model.is_some_and(|model| model.contains("schnell")) { 4 } else { 0 };
-        }
-        Ok(reply)
+        Ok(list(slug, call, &pictures, None))
     }
 }

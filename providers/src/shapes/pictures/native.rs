@@ -119,13 +119,13 @@ pub(crate) static SILICONFLOW: Native = Native {
     ..PLAIN
 };
 
-/// Stability's older words, for models that are no workflow.
+/// For models that are no workflow, as Fireworks' own client asked until 2025 (<https://pypi.org/project/fireworks-ai/0.15.15/>).
 pub(super) static FIREWORKS_OLDER: Native = Native {
     path: "/image_generation/",
     named_in_path: true,
     asks_for_json: true,
     write: |ask, _, body| {
-        body.put("text_prompts", &json!([{ "text": ask.prompt, "weight": 1 }]));
+        body.put("prompt", &ask.prompt);
         sides(ask, body, ("width", "height"));
         body.put_some("samples", ask.n);
     },
