@@ -7,7 +7,7 @@
 //! | `upstream.http` | expected request, or `refused.json` |
 //! | `upstream.json`, `.sse`, `.txt`, `.frames` | the provider's answer, in the words of its documentation; frames of AWS as
 //! lines of JSON, `{"name": payload}`, that are framed here |
-//! | `source` | where that is documented, `unverified`, or `made up: …` where it is nothing that the provider says |
+//! | `source` | where that is documented, `unverified: ` and why, or `made up: …` where it is nothing that the provider says |
 //! | `client.json`, `.sse`, `.txt` | expected answer to the client |
 //! | `usage.json` | expected usage, its cost at a fixed card, and how the stream went |
 
@@ -305,10 +305,10 @@ fn golden() {
             }
             if case.answer().is_some() {
                 match fs::read_to_string(case.dir.join("source")) {
-                    Ok(source) if source.trim() == "unverified" => unverified.push(case.name()),
+                    Ok(source) if source.starts_with("unverified: ") => unverified.push(case.name()),
                     Ok(source) if source.starts_with("http") || source.starts_with("made up: ") => {}
                     _ => wrong.push(format!(
-                        "{}/source must hold the address of the documentation, `unverified` or `made up: …`",
+                        "{}/source must hold the address of the documentation, `unverified: …` or `made up: …`",
                         case.name()
                     )),
                 }

@@ -175,7 +175,7 @@ FAMILIES = {
 
 # No package has a type for these; the reason stands behind each.
 UNTYPED = {
-    # Its only SDK that is kept up is none of its REST API: `stability-sdk` speaks an older one over gRPC (last in 2024).
+    # It keeps up no SDK of its REST API: `stability-sdk` speaks an older one over gRPC (last in 2024); others on npm are not its own.
     "stability-ai",
 }
 UNTYPED_CASES = {
@@ -202,7 +202,8 @@ def family(provider, path):
         # The platform itself fails in Google's words.
         return "anthropic", ANTHROPIC, lambda body: google_error(body) if "type" not in body else message(body)
     if provider == "vertex-ai" and "/publishers/mistralai/" in path:
-        return "mistralai", {":rawPredict": MISTRAL["/chat/completions"]}, message
+        pages = {"/mistral-ocr-2505:rawPredict": (of(mistral.OCRResponse), None)}
+        return "mistralai", {":rawPredict": MISTRAL["/chat/completions"], **pages}, message
     if provider == "vertex-ai" and "/endpoints/" not in path:
         return FAMILIES["google"]
     if provider == "claude-platform-aws" or (provider == "azure-ai" and "/anthropic/" in path):
@@ -251,7 +252,7 @@ def main(root):
     count, unread, failed = collections.Counter(), [], 0
     for case in sorted(path.parent for path in root.glob("*/*/source")):
         source = case.joinpath("source").read_text().strip()
-        if source == "unverified" or source.startswith("made up: ") or case.joinpath("upstream.txt").exists():
+        if source.startswith(("unverified: ", "made up: ")) or case.joinpath("upstream.txt").exists():
             # Deliberately nothing that the API says, such as a page of a proxy.
             unread.append(f"{case.parent.name}/{case.name}")
             continue
