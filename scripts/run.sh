@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the gateway, starts it with a development data directory and fixed keys, and prints
-# requests that work. Arguments go to `gateway serve`.
+# requests that work. Arguments go to `gateway serve`. Unoptimised, so that the first build takes
+# minutes only; GATEWAY_PROFILE=release builds what is fast to run instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,6 +9,7 @@ cd "$(dirname "$0")/.."
 admin_key=gw-dev-admin-key-0123456789abcdef0123
 workspace_key=gw-dev-workspace-key-0123456789abcdef
 listen=${GATEWAY_LISTEN:-127.0.0.1:8787}
+profile=${GATEWAY_PROFILE:-trial}
 admin_listen=${GATEWAY_ADMIN_LISTEN:-127.0.0.1:8790}
 
 is_ready() {
@@ -50,9 +52,9 @@ if is_ready; then
   exit 1
 fi
 scripts/setup.sh run
-cargo build --release --bin gateway
+cargo build --profile "$profile" --bin gateway
 mkdir -p .dev/data
 announce $$ &
-exec cargo run --release --quiet --bin gateway -- serve \
+exec cargo run --profile "$profile" --quiet --bin gateway -- serve \
   --data-dir .dev/data --listen "$listen" --admin-listen "$admin_listen" \
   --bootstrap-admin-key "$admin_key" --bootstrap-workspace-key "$workspace_key" "$@"
