@@ -30,6 +30,8 @@ pub struct Peek<'a> {
     pub model_respelled: bool,
     /// False for a body of a raw operation that is no JSON: nobody knows what it asks for.
     pub read: bool,
+    /// No member anywhere has a name by which [kept objects](crate::kept) are named. False where nobody looked.
+    pub names_no_object: bool,
 }
 
 /// Reads `body` for `operation`. For raw operations nothing is enforced: JSON that is no object has no model, and what

@@ -148,6 +148,18 @@ pub fn sealed_part(id: &str) -> Option<(&str, &str)> {
     (known && id.len() <= LONGEST_BOUND && !sealed.is_empty()).then_some((kind, sealed))
 }
 
+/// Whether a field of this name may be one of those. Cheap, and says so of many others too.
+pub(crate) fn may_name_object(field: &[u8]) -> bool {
+    match field.last() {
+        Some(b'd') => field.ends_with(b"id"),
+        Some(b's') => field.ends_with(b"ids") || field.ends_with(b"files"),
+        Some(b'e') => field.ends_with(b"file"),
+        Some(b'n') => field == b"conversation",
+        Some(b'r') => field == b"container",
+        _ => false,
+    }
+}
+
 /// Whether the text at this place of a body may name a kept object.
 pub fn names_object(place: &IdPlace<'_>) -> bool {
     FIELDS.contains(&place.field)
@@ -198,6 +210,16 @@ mod tests {
             assert_eq!(BoundId::read(&other), None);
         }
         assert_eq!(BoundId::read(&[0; 32]), None);
+    }
+
+    #[test]
+    fn no_name_of_an_object_is_overlooked() {
+        for field in FIELDS {
+            assert!(may_name_object(field.as_bytes()), "{field}");
+        }
+        for field in ["model", "role", "content", "messages", "name", "stream", "", "s", "d"] {
+            assert!(!may_name_object(field.as_bytes()), "{field}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub use made::made_events;
 use crate::adapter::{Call, Failure};
 use crate::failure::ProviderError;
 use crate::opaque::{self, Kind};
+use crate::tap::TextPlace;
 use bytes::{Bytes, BytesMut};
 use chunks::ChunkWriter;
 use completion::Completion;
@@ -22,6 +23,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// What a client is told of an answer beside the steps.
 #[derive(Clone, Copy, Debug)]
@@ -175,16 +177,17 @@ impl Writer {
         }
     }
 
-    pub(crate) fn write(&mut self, step: &ResponseEvent<'_>, out: &mut BytesMut) {
+    /// `texts` is told where in `out` the texts stand.
+    pub(crate) fn write(&mut self, step: &ResponseEvent<'_>, out: &mut BytesMut, texts: &mut Vec<TextPlace>) {
         match self {
-            Self::Chat(chunks) => chunks.write(step, out),
+            Self::Chat(chunks) => chunks.write(step, out, texts),
             Self::Messages(events) => {
                 events.take(step);
-                events.drain(out);
+                events.drain(out, texts);
             }
             Self::Responses(events) => {
                 events.take(step);
-                events.drain(out);
+                events.drain(out, texts);
             }
         }
     }
@@ -196,7 +199,7 @@ impl Writer {
             Self::Messages(_) => out.extend_from_slice(&crate::sse::event(Some("error"), &failure.body)),
             Self::Responses(events) => {
                 events.fail(failure);
-                events.drain(out);
+                events.drain(out, &mut Vec::new());
             }
         }
     }
@@ -250,6 +253,13 @@ impl Whole {
             Self::Responses(response) => response.whole(),
         }
     }
+}
+
+/// Writes `text` as a JSON string, and gives its place, quotes included.
+pub(crate) fn write_text(out: &mut BytesMut, text: &str) -> Range<usize> {
+    let from = out.len();
+    write_json(out, &text);
+    from..out.len()
 }
 
 /// What is written here has nothing that could fail to become JSON.

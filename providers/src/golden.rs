@@ -237,6 +237,9 @@ fn outcome(case: &Case) -> Vec<(String, String)> {
         }
         let Some((kind, answer)) = case.answer() else { return files };
         let (client, usage) = if matches!(kind, "sse" | "frames") {
+            if !case.is_raw() {
+                replay::texts_are_told(adapter, call, &answer, &case.name());
+            }
             replay::stream(adapter, call, &answer, &case.name())
         } else if case.asked.status >= 400 {
             let f = adapter.failure(call, case.asked.status, &answer);

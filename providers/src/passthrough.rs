@@ -119,7 +119,7 @@ impl<G: Grammar> Passthrough<G> {
         while at < whole.len() {
             let rest = &whole[at..];
             if let Some(fit) = self.grammar.skim(rest, &mut self.seen) {
-                self.texts.extend(place(&fit, out.len()));
+                self.texts.push(place(&fit, out.len()));
                 out.keep(at..at + fit.length);
                 at += fit.length;
                 continue;
@@ -130,7 +130,7 @@ impl<G: Grammar> Passthrough<G> {
                 Verdict::Pass => out.keep(range),
                 Verdict::Learned => {
                     let fit = self.grammar.learned(&whole[range.clone()]);
-                    self.texts.extend(fit.and_then(|fit| place(&fit, out.len())));
+                    self.texts.extend(fit.map(|fit| place(&fit, out.len())));
                     out.keep(range);
                 }
                 Verdict::Hide => {}
@@ -206,11 +206,11 @@ impl<G: Grammar> StreamTranslator for Passthrough<G> {
     }
 }
 
-/// Of an event that leaves behind `from` bytes; a text with escapes is to be read by who asks.
-fn place(fit: &Fit<'_>, from: usize) -> Option<TextPlace> {
-    let Cow::Borrowed(_) = fit.text else { return None };
-    let text = from + fit.inside.start..from + fit.inside.end;
-    Some(TextPlace { lane: fit.lane, event: from..from + fit.length, text })
+/// Of an event that leaves behind `from` bytes.
+fn place(fit: &Fit<'_>, from: usize) -> TextPlace {
+    let is_plain = matches!(fit.text, Cow::Borrowed(_));
+    let (event, text) = (0..fit.length, fit.inside.clone());
+    TextPlace { lane: fit.lane, event, text, is_plain, number: fit.number }.behind(from)
 }
 
 /// Collects the ranges to pass on; ranges that touch stay one slice of the input.

@@ -4,10 +4,10 @@
 //! but for its text, is not read anew. Knows no rule about texts.
 
 pub(crate) mod alike;
-mod chat;
+pub(crate) mod chat;
 mod json;
 mod messages;
-mod responses;
+pub(crate) mod responses;
 
 use crate::sse;
 use alike::{Shapes, Vary};
@@ -125,21 +125,43 @@ pub struct Tap {
     shapes: Shapes,
 }
 
-/// Where the only text of an event stands, told by the translator that gave the event and has read it already.
+/// Where a text of an event stands, told by the translator that gave the event and knows what it says. Of one event all its
+/// texts are told, in their order, and it says nothing beside them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextPlace {
     pub lane: TextLane,
     pub event: Range<usize>,
-    /// The inside of a JSON string without escapes: what stands there is what is read.
+    /// The inside of a JSON string.
     pub text: Range<usize>,
+    /// Without escapes: what stands there is what is read.
+    pub is_plain: bool,
+    /// Of an event of Responses: its number in the stream.
+    pub number: Option<u64>,
 }
 
 impl TextPlace {
+    /// Of an event whose JSON string at `quoted`, quotes included, says `text`.
+    pub(crate) fn of(lane: TextLane, event: Range<usize>, quoted: Range<usize>, text: &str) -> Self {
+        let inside = quoted.start + 1..quoted.end - 1;
+        // An escape is longer than what it stands for.
+        let is_plain = inside.len() == text.len();
+        Self { lane, event, text: inside, is_plain, number: None }
+    }
+
+    /// What it says.
+    fn read<'e>(&self, events: &'e Bytes) -> Option<Cow<'e, str>> {
+        let quoted = events.get(self.text.start.checked_sub(1)?..self.text.end + 1)?;
+        match self.is_plain {
+            true => std::str::from_utf8(&quoted[1..quoted.len() - 1]).ok().map(Cow::Borrowed),
+            false => alike::read(quoted),
+        }
+    }
+
     /// The same where so many bytes stand before.
     #[must_use]
     pub fn behind(&self, before: usize) -> Self {
         let later = |range: &Range<usize>| range.start + before..range.end + before;
-        Self { lane: self.lane, event: later(&self.event), text: later(&self.text) }
+        Self { event: later(&self.event), text: later(&self.text), ..*self }
     }
 }
 
@@ -187,13 +209,28 @@ impl Tap {
         Ok((Heard::Event(event), at + length))
     }
 
-    /// What a translator tells of the event at `at`, as if it had been heard here. `None`: this one wants to hear it itself.
-    pub fn told<'e>(&self, events: &'e Bytes, at: usize, place: &TextPlace) -> Option<HeardText<'e>> {
-        let TapDialect::Chat(chunks) = &self.dialect else { return None };
-        let fits = place.event.start == at && place.event.end <= events.len() && chunks.knows(place.lane.choice);
-        let text = events.get(place.text.clone()).filter(|_| fits)?;
-        let text = std::str::from_utf8(text).ok()?;
-        Some(HeardText { lane: place.lane, text: Cow::Borrowed(text), event: place.event.clone() })
+    /// What a translator tells of an event, by the places of all its texts, as if it had been heard here. `None`: this one
+    /// wants to hear it itself.
+    pub fn told<'e>(&mut self, events: &'e Bytes, places: &[TextPlace]) -> Option<Heard<'e>> {
+        let place = places.first()?;
+        match &mut self.dialect {
+            TapDialect::Chat(chunks) => chunks.knows(place.lane.choice),
+            TapDialect::Messages(messages) => messages.knows(place.lane.part),
+            TapDialect::Responses(responses) => responses.knows(place.number),
+        }
+        .then_some(())?;
+        let event = place.event.clone();
+        if places.len() == 1 && place.lane.kind != TextKind::Tool {
+            return Some(Heard::Text(HeardText { lane: place.lane, text: place.read(events)?, event }));
+        }
+        let bytes = events.get(event.clone()).map(|bytes| events.slice_ref(bytes))?;
+        let text = |place: &TextPlace| {
+            let span = place.text.start.checked_sub(event.start + 1)?..place.text.end + 1 - event.start;
+            Some(TappedText { lane: place.lane, span, text: place.read(events)?.into_owned(), is_echo: false })
+        };
+        let texts: Vec<_> = places.iter().map(text).collect::<Option<_>>()?;
+        let is_call = place.lane.kind == TextKind::Tool;
+        Some(Heard::Event(TappedEvent { bytes, texts, is_call, ..TappedEvent::default() }))
     }
 
     /// An event that was heard as a text before, with its places.
@@ -257,15 +294,11 @@ impl Tap {
     }
 }
 
-/// An event of a chat's or a completion's stream, read for its shape.
-pub(crate) fn chunk(event: &[u8]) -> Option<TappedEvent> {
+/// An event of an answer to `operation`, read for its shape alone.
+pub(crate) fn shape(operation: Operation, event: &[u8]) -> Option<TappedEvent> {
     let bytes = Bytes::copy_from_slice(event);
-    let Some(Cow::Borrowed(data)) = sse::data(&bytes) else { return None };
-    let data = std::str::from_utf8(data).ok()?;
-    let mut tapped = TappedEvent { bytes: bytes.clone(), ..TappedEvent::default() };
-    let places = json::EventPlaces { start: bytes.as_ptr() as usize };
-    chat::TappedChunks::default().read(data, places, &mut tapped)?;
-    Some(tapped)
+    let Some(Cow::Borrowed(_)) = sse::data(&bytes) else { return None };
+    Tap::new(operation)?.event(bytes).ok()
 }
 
 fn name(event: &[u8]) -> Option<String> {

@@ -9,6 +9,7 @@ use crate::failure::{self, ProviderError};
 use crate::passthrough::Seen;
 use crate::promised_json::{NoJson, PromisedJson};
 use crate::sse::{self, Framer};
+use crate::tap::TextPlace;
 use crate::wire::messages::Message;
 use crate::wire::read;
 use bytes::{Bytes, BytesMut};
@@ -62,6 +63,8 @@ pub(crate) struct Flow {
     seen: Seen,
     /// Written by the push that ended in an error; it precedes the error if the client must be told after all.
     due: BytesMut,
+    /// Where texts stand in what was written since the last push began.
+    texts: Vec<TextPlace>,
     /// The text has to be JSON, which nobody but us sees to.
     promised: Option<PromisedJson>,
 }
@@ -69,7 +72,8 @@ pub(crate) struct Flow {
 impl Flow {
     pub(crate) fn new(call: &Call<'_>, slug: &'static str) -> Self {
         let writer = Writer::new(call, slug);
-        Self { slug, dialect: call.dialect, writer, seen: Seen::new(), due: BytesMut::new(), promised: None }
+        let (seen, due) = (Seen::new(), BytesMut::new());
+        Self { slug, dialect: call.dialect, writer, seen, due, texts: Vec::new(), promised: None }
     }
 
     /// Holds the text to what the provider could not be asked to promise.
@@ -85,6 +89,15 @@ impl Flow {
 
     pub(crate) fn complete(&self) -> bool {
         self.seen.progress == Progress::Complete
+    }
+
+    /// What is written from here on goes into a buffer of its own.
+    pub(crate) fn begin(&mut self) {
+        self.texts.clear();
+    }
+
+    pub(crate) fn texts(&self) -> &[TextPlace] {
+        &self.texts
     }
 
     pub(crate) fn write(&mut self, steps: &[ResponseEvent<'_>], out: &mut BytesMut) -> Result<(), NoJson> {
@@ -116,7 +129,7 @@ impl Flow {
         if matches!(step, ResponseEvent::End { .. }) {
             self.seen.progress = Progress::Complete;
         }
-        self.writer.write(step, out);
+        self.writer.write(step, out, &mut self.texts);
     }
 
     /// What the client must know of text that is not what was promised.
@@ -135,6 +148,7 @@ impl Flow {
     /// Keeps what was written until [`Flow::abort`], or until nobody wants it.
     pub(crate) fn hold(&mut self, out: BytesMut) {
         self.due.unsplit(out);
+        self.texts.clear();
     }
 
     /// The last word of a stream whose upstream is over.
@@ -183,6 +197,7 @@ impl<R: Reader> Stream<R> {
 
     fn read(&mut self, whole: &[u8]) -> Result<Bytes, Failure> {
         let mut out = BytesMut::with_capacity(whole.len());
+        self.flow.begin();
         for event in sse::events(whole) {
             // What follows the end, however broken, takes nothing back.
             if self.flow.complete() {
@@ -218,6 +233,7 @@ impl<R: Reader> StreamTranslator for Stream<R> {
 
     fn finish(&mut self) -> Bytes {
         let mut out = BytesMut::new();
+        self.flow.begin();
         let whole = |data: &[u8]| data == b"[DONE]" || read::<IgnoredAny>(data).is_some();
         if let Some(last) = self.framer.last(whole) {
             match self.read(&last) {
@@ -250,6 +266,10 @@ impl<R: Reader> StreamTranslator for Stream<R> {
     fn held(&self) -> usize {
         self.framer.held() + self.flow.held()
     }
+
+    fn texts(&self) -> &[TextPlace] {
+        self.flow.texts()
+    }
 }
 
 /// A whole answer in the client's dialect as the stream that was asked for: some servers do not stream. `None`: of such an
@@ -266,7 +286,8 @@ pub fn streamed(call: &Call<'_>, slug: &'static str, body: &[u8]) -> Option<Byte
         _ => return None,
     }
     let (mut writer, mut out) = (Writer::new(call, slug), BytesMut::with_capacity(body.len() * 2));
-    steps.iter().for_each(|step| writer.write(step, &mut out));
+    let mut texts = Vec::new();
+    steps.iter().for_each(|step| writer.write(step, &mut out, &mut texts));
     Some(out.freeze())
 }
 

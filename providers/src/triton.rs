@@ -3,11 +3,13 @@
 //! completions; chat has Triton's front end for OpenAI's clients. Nobody tells what was used, so it is estimated.
 
 use crate::adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
+use crate::answer::write_text;
 use crate::compat::{Row, safe};
 use crate::failure::{self, ProviderError};
 use crate::model_place::{ModelPlace, Naming, Untouched};
 use crate::passthrough::Seen;
 use crate::sse::{self, Framer};
+use crate::tap::{TextKind, TextLane, TextPlace};
 use crate::tokens;
 use crate::wire::{Text, read, speaks};
 use bytes::{Bytes, BytesMut};
@@ -162,6 +164,7 @@ impl Adapter for Generate {
             frame: frame(call, call.model),
             seen: Seen::new(),
             dialect: call.dialect,
+            texts: Vec::new(),
         })
     }
 }
@@ -207,16 +210,32 @@ struct GeneratedStream {
     frame: Value,
     seen: Seen,
     dialect: Dialect,
+    /// Of the last push.
+    texts: Vec<TextPlace>,
 }
+
+const TEXT: TextLane = TextLane { choice: 0, kind: TextKind::Text, part: 0 };
 
 impl GeneratedStream {
     fn chunk(&mut self, text: &str, finish: Option<&str>, out: &mut BytesMut) {
-        self.frame["choices"] = json!([{ "text": text, "index": 0, "logprobs": null, "finish_reason": finish }]);
-        out.extend_from_slice(&sse::event(None, self.frame.to_string().as_bytes()));
+        let from = out.len();
+        let frame = self.frame.to_string();
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(frame.trim_end_matches('}').as_bytes());
+        out.extend_from_slice(b",\"choices\":[{\"text\":");
+        let quoted = write_text(out, text);
+        let rest = json!({ "index": 0, "logprobs": null, "finish_reason": finish }).to_string();
+        out.extend_from_slice(b",");
+        out.extend_from_slice(rest.trim_start_matches('{').as_bytes());
+        out.extend_from_slice(b"]}\n\n");
+        if finish.is_none() {
+            self.texts.push(TextPlace::of(TEXT, from..out.len(), quoted, text));
+        }
     }
 
     fn read(&mut self, whole: &[u8]) -> Result<Bytes, Failure> {
         let mut out = BytesMut::new();
+        self.texts.clear();
         for data in sse::events(whole).filter_map(sse::data) {
             let told = read::<Generated<'_>>(&data).filter(|told| told.text_output.is_some() || speaks(told.error));
             let Some(told) = told else {
@@ -293,5 +312,9 @@ impl StreamTranslator for GeneratedStream {
 
     fn held(&self) -> usize {
         self.framer.held()
+    }
+
+    fn texts(&self) -> &[TextPlace] {
+        &self.texts
     }
 }

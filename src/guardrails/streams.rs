@@ -157,15 +157,16 @@ impl StreamJudge {
         if self.stop.is_some() || events.is_empty() {
             return;
         }
-        let (mut at, mut texts, now) = (0, texts.iter().peekable(), clock::now());
+        let (mut at, mut texts, now) = (0, texts, clock::now());
         while at < events.len() {
-            let place = texts.next_if(|place| place.event.start <= at);
-            if let Some(heard) = place.and_then(|place| self.tap.told(events, at, place)) {
-                at = heard.event.end;
-                self.hear(&heard, events, now);
-                continue;
-            }
-            match self.tap.next(events, at) {
+            let (here, later) = texts.split_at(texts.iter().take_while(|place| place.event.start <= at).count());
+            texts = later;
+            let told = here.first().filter(|place| place.event.start == at).map(|place| place.event.end);
+            let heard = match told.and_then(|end| Some((self.tap.told(events, here)?, end))) {
+                Some(heard) => Ok(heard),
+                None => self.tap.next(events, at),
+            };
+            match heard {
                 Ok((Heard::Text(heard), end)) => {
                     self.hear(&heard, events, now);
                     at = end;

@@ -257,7 +257,6 @@ fn is_gateway_key(tenant: &Tenant, text: &str) -> bool {
 
 fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timestamp) -> Result<Arc<Tenant>, Refused> {
     let world = gateway.live.current();
-    let hash = KeyHash::of(text);
     let in_force = |key: &Key| {
         let why = match key.expires_at {
             Some(at) if at <= now => Unwelcome::ExpiredKey,
@@ -267,9 +266,10 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
         let fault = unauthenticated("The gateway key has expired or is not active");
         Err(Refused::stranger(fault, Stranger::with_key(why, key)))
     };
-    if let Some(tenant) = tenants::find(&world, &hash) {
+    if let Some(tenant) = tenants::find(&world, text) {
         return in_force(&tenant.key).map(|()| tenant);
     }
+    let hash = KeyHash::of(text);
     let known = world.snapshot.key(&hash);
     let key = match known {
         Some(key) => key.clone(),
@@ -290,7 +290,7 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
     in_force(&key)?;
     let tenant = Arc::new(tenant(&world, key)?);
     if known.is_some() {
-        tenants::keep(&world, hash, &tenant);
+        tenants::keep(&world, text, &tenant);
     }
     Ok(tenant)
 }
@@ -511,6 +511,7 @@ fn own(peek: &gateway_domain::bounds::Peek<'_>) -> Content {
         wants_usage: peek.wants_usage,
         unread: !peek.read,
         model_respelled: peek.model_respelled,
+        names_no_object: peek.names_no_object,
         ..Content::default()
     }
 }

@@ -36,7 +36,7 @@ pub(crate) async fn unbind(seal: &dyn IdSeal, request: &mut Request) -> Result<(
         unbind_route(seal, request)?;
     }
     let content = &request.ask.content;
-    if content.form.is_none() && marked(&content.bytes) {
+    if !content.names_no_object && content.form.is_none() && marked(&content.bytes) {
         unbind_body(seal, request).await?;
     }
     Ok(())

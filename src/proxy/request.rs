@@ -122,6 +122,8 @@ pub(crate) struct Content {
     pub(crate) unread: bool,
     /// Another field is called `model` but for its case.
     pub(crate) model_respelled: bool,
+    /// Nothing in it is named as kept objects are: it was looked at.
+    pub(crate) names_no_object: bool,
     /// Microseconds that were spent waiting for it.
     pub(crate) waited_us: u64,
 }

@@ -63,6 +63,7 @@ pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> R
         model_respelled: content.model_respelled,
         waited_us: content.waited_us,
         bytes: bytes.clone(),
+        names_no_object: found.names_no_object,
         form: None,
     };
     Ok(Cow::Owned(shaped))

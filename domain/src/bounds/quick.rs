@@ -4,7 +4,7 @@
 
 use super::rules::{self, Rule, Shape};
 use super::{Peek, includes_usage};
-use crate::quote;
+use crate::{kept, quote};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -46,6 +46,7 @@ pub(super) fn look<'b>(rules: &'static [Rule], body: &'b [u8]) -> Option<Peek<'b
         }
     }
     scan.end()?;
+    peek.names_no_object = !scan.may_name_object;
     if rules.iter().enumerate().any(|(i, rule)| rule.required && seen & (1 << i) == 0) {
         return None;
     }
@@ -73,6 +74,8 @@ struct BodyScan<'b> {
     is_smooth: bool,
     /// What is open has had a member or an item. True again behind each that was closed, for it is one itself.
     is_begun: bool,
+    /// A name was read by which a kept object may be named.
+    may_name_object: bool,
 }
 
 impl<'b> BodyScan<'b> {
@@ -82,7 +85,7 @@ impl<'b> BodyScan<'b> {
         if !most.is_ascii() && std::str::from_utf8(body).is_err() {
             return None;
         }
-        Some(Self { body, at: 0, is_smooth: least >= b' ', is_begun: false })
+        Some(Self { body, at: 0, is_smooth: least >= b' ', is_begun: false, may_name_object: false })
     }
 
     /// The next byte that is no space, unread.
@@ -132,13 +135,20 @@ impl<'b> BodyScan<'b> {
         if !self.goes_on(b'}')? {
             return Some(None);
         }
-        let place = self.string()?;
-        let key = &self.body[place.start + 1..place.end - 1];
+        let key = self.name()?;
         if key.contains(&b'\\') {
             return None;
         }
-        self.take(b':')?;
         Some(Some(key))
+    }
+
+    /// The name that begins here as it is spelled, its colon read.
+    fn name(&mut self) -> Option<&'b [u8]> {
+        let place = self.string()?;
+        let name = &self.body[place.start + 1..place.end - 1];
+        self.may_name_object |= kept::may_name_object(name);
+        self.take(b':')?;
+        Some(name)
     }
 
     /// The place of the next value, without the space around it.
@@ -150,8 +160,7 @@ impl<'b> BodyScan<'b> {
             b'{' if depth < DEEPEST => {
                 self.open(b'{')?;
                 while self.goes_on(b'}')? {
-                    self.string()?;
-                    self.take(b':')?;
+                    self.name()?;
                     self.value(depth + 1)?;
                 }
             }
@@ -298,7 +307,14 @@ mod tests {
     fn agree(body: &[u8]) {
         for operation in OPERATIONS {
             let rules = rules::of(operation);
-            if let Some(quick) = look(rules, body) {
+            if let Some(mut quick) = look(rules, body) {
+                let mut named = false;
+                kept::rewrite(body, |place, _| {
+                    named |= kept::names_object(place);
+                    None
+                });
+                assert!(!(named && quick.names_no_object), "{}", String::from_utf8_lossy(body));
+                quick.names_no_object = false;
                 let thorough = read(rules, body).map_err(|error| error.to_string());
                 assert_eq!(Ok(quick), thorough, "{operation:?} {}", String::from_utf8_lossy(body));
             }
@@ -317,7 +333,7 @@ mod tests {
         for body in usual {
             let quick = look(rules::of(Operation::ChatCompletions), body.as_bytes());
             let thorough = read(rules::of(Operation::ChatCompletions), body.as_bytes()).expect(body);
-            assert_eq!(quick, Some(thorough), "{body}");
+            assert_eq!(quick, Some(Peek { names_no_object: true, ..thorough }), "{body}");
         }
     }
 
@@ -364,11 +380,25 @@ mod tests {
         assert_eq!(look(rules::of(Operation::ChatCompletions), b"{\"messages\":[{\"role\":\"\xff\"}]}"), None);
     }
 
+    #[test]
+    fn names_of_kept_objects_are_seen_wherever_they_stand() {
+        for member in [
+            r#""file_id":"file-1""#,
+            r#""messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]"#,
+            r#""tools":[{"type":"file_search","vector_store_ids":["vs_1"]}]"#,
+            r#""container":"cntr_1""#,
+        ] {
+            let body = format!("{{\"model\":\"m\",\"input\":\"x\",{member}}}");
+            let quick = look(rules::of(Operation::Proxy), body.as_bytes()).expect("a usual body");
+            assert!(!quick.names_no_object, "{body}");
+        }
+    }
+
     fn body() -> impl Strategy<Value = String> {
         let word = prop_oneof![
             3 => prop::sample::select(vec![
                 "\"messages\"", "\"model\"", "\"role\"", "\"content\"", "\"name\"", "\"stream\"", "\"n\"", "\"Model\"",
-                "\"input\"", "\"metadata\"", "\"stream_options\"", "\"include_usage\"", "\"a\\n\"", "\"\\u00e9\"", "\"x\"",
+                "\"input\"", "\"metadata\"", "\"file_id\"", "\"part_ids\"", "\"conversation\"", "\"stream_options\"", "\"include_usage\"", "\"a\\n\"", "\"\\u00e9\"", "\"x\"",
             ]).prop_map(str::to_owned),
             2 => prop::sample::select(vec!["{", "}", "[", "]", ":", ",", "\"", "\\", " ", "\n", "\u{1}", "é"])
                 .prop_map(str::to_owned),

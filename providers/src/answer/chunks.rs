@@ -1,7 +1,9 @@
 //! Writes steps as chunks of a chat completion stream. What all chunks of a stream share is made once.
 
-use super::{Aside, Frame, ResponseEvent, sources, write_json};
+use super::{Aside, Frame, ResponseEvent, sources, write_json, write_text};
 use crate::opaque::Kind;
+use crate::tap::chat::block_part;
+use crate::tap::{TextKind, TextLane, TextPlace};
 use crate::wire::usage::ChatUsage;
 use bytes::BytesMut;
 use gateway_domain::Usage;
@@ -24,16 +26,20 @@ pub(crate) struct ChunkWriter {
     sources: Option<serde_json::Value>,
 }
 
-#[derive(Default, Serialize)]
-struct Delta<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    refusal: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning_content: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content_blocks: Option<[Indexed<'a>; 1]>,
+/// A delta of one text, by the name that chat has for it.
+struct TextDelta<'a> {
+    name: &'static str,
+    text: &'a str,
+    kind: TextKind,
+    /// Among the texts of its choice and kind.
+    part: u32,
+    /// The block that says it once more, by the provider's number, and what its type and its text are called.
+    block: Option<(u64, [&'static str; 2])>,
+}
+
+#[derive(Serialize)]
+struct BlockDelta<'a> {
+    content_blocks: [Indexed<'a>; 1],
 }
 
 /// A piece of a content block, in the form that SDKs merge by index.
@@ -46,16 +52,6 @@ struct Indexed<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Piece<'a> {
-    Text {
-        #[serde(rename = "type")]
-        kind: &'static str,
-        text: &'a str,
-    },
-    Thinking {
-        #[serde(rename = "type")]
-        kind: &'static str,
-        thinking: &'a str,
-    },
     Signature {
         #[serde(rename = "type")]
         kind: &'static str,
@@ -106,7 +102,7 @@ impl ChunkWriter {
         Self { frame, head: Vec::new(), choice: 0, begun: Vec::new(), finish: None, sources: None }
     }
 
-    pub(super) fn write(&mut self, step: &ResponseEvent<'_>, out: &mut BytesMut) {
+    pub(super) fn write(&mut self, step: &ResponseEvent<'_>, out: &mut BytesMut, texts: &mut Vec<TextPlace>) {
         if let ResponseEvent::Open { id, model } = step {
             return self.open(id.as_deref(), model.as_deref(), out);
         }
@@ -117,14 +113,18 @@ impl ChunkWriter {
             ResponseEvent::Open { .. } => {}
             ResponseEvent::Choice(choice) => self.choose(*choice, out),
             ResponseEvent::Text { block, text } => {
-                let content_blocks = self.piece(*block, Piece::Text { kind: "text", text });
-                self.delta(&Delta { content: Some(text), content_blocks, ..Delta::default() }, out);
+                let block = (!self.frame.strict).then_some((*block, ["text", "text"]));
+                self.text(&TextDelta { name: "content", text, kind: TextKind::Text, part: 0, block }, out, texts);
             }
-            ResponseEvent::Refusal { text, .. } => self.delta(&Delta { refusal: Some(text), ..Delta::default() }, out),
+            ResponseEvent::Refusal { text, .. } => {
+                let delta = TextDelta { name: "refusal", text, kind: TextKind::Text, part: 1, block: None };
+                self.text(&delta, out, texts);
+            }
             ResponseEvent::Logprobs { content, .. } => self.logprobs(content, out),
             ResponseEvent::Reasoning { block, text } => {
-                let content_blocks = self.piece(*block, Piece::Thinking { kind: "thinking", thinking: text });
-                self.delta(&Delta { reasoning_content: Some(text), content_blocks, ..Delta::default() }, out);
+                let block = (!self.frame.strict).then_some((*block, ["thinking", "thinking"]));
+                let delta = TextDelta { name: "reasoning_content", text, kind: TextKind::Reasoning, part: 0, block };
+                self.text(&delta, out, texts);
             }
             ResponseEvent::Aside { block, aside } => self.aside(*block, aside, out),
             ResponseEvent::ToolOpen { call, id, name, signature } => {
@@ -135,9 +135,7 @@ impl ChunkWriter {
                 self.delta(&ToolCalls { tool_calls: [call] }, out);
             }
             ResponseEvent::ToolArguments { call, fragment } => {
-                let function = Function { name: None, arguments: fragment };
-                let call = ToolCall { index: *call, id: None, kind: None, function, extra_content: None };
-                self.delta(&ToolCalls { tool_calls: [call] }, out);
+                self.arguments(*call, fragment, out, texts);
             }
             ResponseEvent::Finish { reason, standard } => {
                 self.finish(None, out);
@@ -186,9 +184,8 @@ impl ChunkWriter {
             Aside::Block(block) => Piece::Block(block),
             Aside::Input(partial_json) => Piece::Input { partial_json },
         };
-        let content_blocks = self.piece(block, piece);
-        if content_blocks.is_some() {
-            self.delta(&Delta { content_blocks, ..Delta::default() }, out);
+        if let Some(content_blocks) = self.piece(block, piece) {
+            self.delta(&BlockDelta { content_blocks }, out);
         }
     }
 
@@ -207,6 +204,48 @@ impl ChunkWriter {
         self.start(self.choice, out);
         write_json(out, delta);
         out.extend_from_slice(END);
+    }
+
+    fn text(&self, delta: &TextDelta<'_>, out: &mut BytesMut, texts: &mut Vec<TextPlace>) {
+        let from = out.len();
+        self.start(self.choice, out);
+        put(out, &["{\"", delta.name, "\":"]);
+        let quoted = write_text(out, delta.text);
+        let again = delta.block.map(|(block, [kind, name])| {
+            put(out, &[",\"content_blocks\":[{\"index\":", itoa::Buffer::new().format(block)]);
+            put(out, &[",\"delta\":{\"type\":\"", kind, "\",\"", name, "\":"]);
+            let quoted = write_text(out, delta.text);
+            put(out, &["}}]"]);
+            (block_part(block), quoted)
+        });
+        put(out, &["}"]);
+        out.extend_from_slice(END);
+        let event = from..out.len();
+        let tell = |part, quoted| Some(TextPlace::of(self.lane(delta.kind, part)?, event.clone(), quoted, delta.text));
+        match again {
+            None => texts.extend(tell(delta.part, quoted)),
+            Some((block, again)) => {
+                let both = tell(delta.part, quoted).zip(block.and_then(|block| tell(block, again)));
+                texts.extend(both.into_iter().flat_map(|(one, other)| [one, other]));
+            }
+        }
+    }
+
+    fn arguments(&self, call: u64, fragment: &str, out: &mut BytesMut, texts: &mut Vec<TextPlace>) {
+        let from = out.len();
+        self.start(self.choice, out);
+        put(out, &["{\"tool_calls\":[{\"index\":", itoa::Buffer::new().format(call)]);
+        put(out, &[",\"function\":{\"arguments\":"]);
+        let quoted = write_text(out, fragment);
+        put(out, &["}}]}"]);
+        out.extend_from_slice(END);
+        let lane = u32::try_from(call).ok().and_then(|call| self.lane(TextKind::Tool, call));
+        texts.extend(lane.map(|lane| TextPlace::of(lane, from..out.len(), quoted, fragment)));
+    }
+
+    /// `None`: more than are told apart.
+    fn lane(&self, kind: TextKind, part: u32) -> Option<TextLane> {
+        Some(TextLane { choice: u32::try_from(self.choice).ok()?, kind, part })
     }
 
     fn logprobs(&self, content: &RawValue, out: &mut BytesMut) {
@@ -251,6 +290,10 @@ impl ChunkWriter {
         }
         out.extend_from_slice(b"data: [DONE]\n\n");
     }
+}
+
+fn put(out: &mut BytesMut, pieces: &[&str]) {
+    pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
 }
 
 /// Where Google's own OpenAI-like API puts it, so that clients which know that one carry it.

@@ -1,8 +1,9 @@
 //! Writes steps as Anthropic's message: one block open at a time, in order. Events of a stream and a whole message are
 //! two sinks of the same blocks.
 
-use super::{Aside, Frame, ResponseEvent, write_json};
+use super::{Aside, Frame, ResponseEvent, write_json, write_text};
 use crate::opaque::Kind;
+use crate::tap::{TextKind, TextLane, TextPlace};
 use crate::wire::usage::MessageUsage;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Usage;
@@ -242,7 +243,8 @@ impl<S: Sink> Writer<S> {
 }
 
 impl Writer<Events> {
-    pub(super) fn drain(&mut self, out: &mut BytesMut) {
+    pub(super) fn drain(&mut self, out: &mut BytesMut, texts: &mut Vec<TextPlace>) {
+        texts.extend(self.sink.texts.drain(..).map(|place| place.behind(out.len())));
         out.unsplit(self.sink.out.split());
     }
 }
@@ -283,6 +285,8 @@ fn stop_reason<'a>(reason: &'a str, standard: &'static str) -> &'a str {
 #[derive(Default)]
 pub(crate) struct Events {
     out: BytesMut,
+    /// Where texts stand in it.
+    texts: Vec<TextPlace>,
 }
 
 impl Events {
@@ -292,6 +296,27 @@ impl Events {
         self.out.extend_from_slice(b"\ndata: ");
         write_json(&mut self.out, body);
         self.out.extend_from_slice(b"\n\n");
+    }
+
+    /// A delta that says a text, by Anthropic's names for it.
+    fn text(&mut self, index: u64, kind: TextKind, text: &str) {
+        let from = self.out.len();
+        let (named, name) = match kind {
+            TextKind::Text => ("text_delta", "text"),
+            TextKind::Reasoning => ("thinking_delta", "thinking"),
+            TextKind::Tool => ("input_json_delta", "partial_json"),
+        };
+        self.out.extend_from_slice(b"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":");
+        self.out.extend_from_slice(itoa::Buffer::new().format(index).as_bytes());
+        for piece in [",\"delta\":{\"type\":\"", named, "\",\"", name, "\":"] {
+            self.out.extend_from_slice(piece.as_bytes());
+        }
+        let quoted = write_text(&mut self.out, text);
+        self.out.extend_from_slice(b"}}\n\n");
+        if let Ok(part) = u32::try_from(index) {
+            let lane = TextLane { choice: 0, kind, part };
+            self.texts.push(TextPlace::of(lane, from..self.out.len(), quoted, text));
+        }
     }
 }
 
@@ -318,7 +343,12 @@ impl Sink for Events {
     }
 
     fn delta(&mut self, index: u64, delta: Delta<'_>) {
-        self.event("content_block_delta", &Changed { kind: "content_block_delta", index, delta });
+        match delta {
+            Delta::TextDelta { text } => self.text(index, TextKind::Text, text),
+            Delta::ThinkingDelta { thinking } => self.text(index, TextKind::Reasoning, thinking),
+            Delta::InputJsonDelta { partial_json } => self.text(index, TextKind::Tool, partial_json),
+            delta => self.event("content_block_delta", &Changed { kind: "content_block_delta", index, delta }),
+        }
     }
 
     fn close(&mut self, index: u64) {

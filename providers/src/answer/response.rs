@@ -2,14 +2,17 @@
 //! last event holds the whole response, so a whole answer is that event's content.
 
 mod echo;
+mod events;
 mod items;
 
-use super::{Aside, Frame, ResponseEvent, write_json};
+use super::{Aside, Frame, ResponseEvent};
 use crate::adapter::Failure;
 use crate::failure::ProviderError;
 use crate::opaque::Kind;
+use crate::tap::TextPlace;
 use crate::wire::usage::ResponseUsage;
 use bytes::{Bytes, BytesMut};
+use events::{NumberedEvents, ResponseDelta};
 use gateway_domain::Usage;
 use items::{Body, Item, Part};
 use serde_json::value::RawValue;
@@ -23,7 +26,6 @@ pub(crate) struct Writer {
     id: String,
     model: String,
     started: bool,
-    sequence: u64,
     /// Closed items by their place.
     output: BTreeMap<u64, Value>,
     /// Items that may still grow, with their place in the output; several only while calls are made in parallel.
@@ -33,9 +35,7 @@ pub(crate) struct Writer {
     why: Option<&'static str>,
     usage: Option<Usage>,
     error: Option<Value>,
-    /// The answer is wanted whole, so nobody hears its events.
-    unheard: bool,
-    out: BytesMut,
+    events: NumberedEvents,
 }
 
 impl Writer {
@@ -46,7 +46,6 @@ impl Writer {
             id: frame.made_id("resp", 0),
             model: String::new(),
             started: false,
-            sequence: 0,
             output: BTreeMap::new(),
             open: Vec::new(),
             items: 0,
@@ -54,18 +53,17 @@ impl Writer {
             why: None,
             usage: None,
             error: None,
-            unheard: false,
-            out: BytesMut::new(),
+            events: NumberedEvents::default(),
         }
     }
 
     /// For a whole answer.
     pub(super) fn unheard(frame: Frame, asked: &[u8]) -> Self {
-        Self { unheard: true, ..Self::new(frame, asked) }
+        Self { events: NumberedEvents::unheard(), ..Self::new(frame, asked) }
     }
 
-    pub(super) fn drain(&mut self, out: &mut BytesMut) {
-        out.unsplit(self.out.split());
+    pub(super) fn drain(&mut self, out: &mut BytesMut, texts: &mut Vec<TextPlace>) {
+        self.events.drain(out, texts);
     }
 
     pub(super) fn whole(self) -> Bytes {
@@ -96,7 +94,7 @@ impl Writer {
     fn start(&mut self, model: Option<&str>) {
         self.started = true;
         self.model = model.unwrap_or_default().to_owned();
-        if self.unheard {
+        if self.events.are_unheard() {
             return;
         }
         let response = json!({ "response": self.response() });
@@ -104,22 +102,8 @@ impl Writer {
         self.event("response.in_progress", response);
     }
 
-    /// One event; `fields` are those beside its type and number.
     fn event(&mut self, kind: &'static str, fields: Value) {
-        if self.unheard {
-            return;
-        }
-        let mut event = Map::from_iter([("type".to_owned(), kind.into())]);
-        event.insert("sequence_number".to_owned(), self.sequence.into());
-        if let Value::Object(fields) = fields {
-            event.extend(fields);
-        }
-        self.sequence += 1;
-        self.out.extend_from_slice(b"event: ");
-        self.out.extend_from_slice(kind.as_bytes());
-        self.out.extend_from_slice(b"\ndata: ");
-        write_json(&mut self.out, &event);
-        self.out.extend_from_slice(b"\n\n");
+        self.events.write(kind, fields);
     }
 
     fn response(&self) -> Value {
@@ -237,13 +221,11 @@ impl Writer {
 
     fn say(&mut self, block: u64, text: &str, refusal: bool) {
         self.part(block, refusal);
-        let Some((at, part)) = self.last_part() else { return };
-        part.text.push_str(text);
-        if refusal {
-            self.event("response.refusal.delta", merged(at, json!({ "delta": text })));
-        } else {
-            self.event("response.output_text.delta", merged(at, json!({ "delta": text, "logprobs": [] })));
-        }
+        let Some((index, Item { id, body: Body::Message { parts } })) = self.open.last_mut() else { return };
+        let Some(place) = parts.len().checked_sub(1) else { return };
+        parts[place].text.push_str(text);
+        let delta = if refusal { ResponseDelta::Refusal } else { ResponseDelta::Text };
+        self.events.delta(delta, (id, *index), place as u64, text);
     }
 
     fn logprobs(&mut self, block: u64, content: &RawValue) {
@@ -275,13 +257,12 @@ impl Writer {
     fn reason(&mut self, block: u64, more: &str) {
         self.reasoning(block);
         let Some((index, Item { id, body: Body::Reasoning { text, .. } })) = self.open.last_mut() else { return };
-        let (at, first) = (placed(id, *index, json!({ "summary_index": 0 })), text.is_empty());
-        text.push_str(more);
-        if first {
-            let part = json!({ "part": { "type": "summary_text", "text": "" } });
-            self.event("response.reasoning_summary_part.added", merged(at.clone(), part));
+        if text.is_empty() {
+            let part = json!({ "summary_index": 0, "part": { "type": "summary_text", "text": "" } });
+            self.events.write("response.reasoning_summary_part.added", placed(id, *index, part));
         }
-        self.event("response.reasoning_summary_text.delta", merged(at, json!({ "delta": more })));
+        text.push_str(more);
+        self.events.delta(ResponseDelta::Summary, (id, *index), 0, more);
     }
 
     fn aside(&mut self, block: u64, aside: &Aside<'_>) {
@@ -321,8 +302,7 @@ impl Writer {
         });
         let Some((index, id, arguments)) = open else { return };
         arguments.push_str(fragment);
-        let delta = placed(id, index, json!({ "delta": fragment }));
-        self.event("response.function_call_arguments.delta", delta);
+        self.events.delta(ResponseDelta::Arguments, (id, index), 0, fragment);
     }
 
     fn finish(&mut self, standard: &str) {
@@ -341,7 +321,7 @@ impl Writer {
             Some(_) => ("incomplete", "response.incomplete"),
         };
         self.status = Some(status);
-        if !self.unheard {
+        if !self.events.are_unheard() {
             let response = self.response();
             self.event(kind, json!({ "response": response }));
         }

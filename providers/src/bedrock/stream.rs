@@ -8,6 +8,7 @@ use crate::failure;
 use crate::frames::{Broken, Frame, Frames, Kind};
 use crate::promised_json::{NoJson, PromisedJson};
 use crate::sse;
+use crate::tap::TextPlace;
 use crate::translate::{EventError, Flow, Reader};
 use crate::wire::{Text, read};
 use base64::Engine;
@@ -52,6 +53,7 @@ impl<R: Reader> FrameStream<R> {
 impl<R: Reader> StreamTranslator for FrameStream<R> {
     fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
         let mut out = BytesMut::with_capacity(chunk.len());
+        self.flow.begin();
         // What follows the end, however broken, takes nothing back.
         if !self.flow.complete() {
             self.frames.push(&chunk);
@@ -76,6 +78,7 @@ impl<R: Reader> StreamTranslator for FrameStream<R> {
 
     fn finish(&mut self) -> Bytes {
         let (mut out, mut steps) = (BytesMut::new(), Vec::new());
+        self.flow.begin();
         self.reader.close(&mut steps);
         if self.flow.write(&steps, &mut out).is_err() {
             let failure = self.flow.no_json(&self.reader);
@@ -99,6 +102,10 @@ impl<R: Reader> StreamTranslator for FrameStream<R> {
 
     fn held(&self) -> usize {
         self.frames.held() + self.flow.held()
+    }
+
+    fn texts(&self) -> &[TextPlace] {
+        self.flow.texts()
     }
 }
 
@@ -125,6 +132,8 @@ pub(super) struct Unwrapped {
     dialect: Dialect,
     frames: Frames,
     events: Box<dyn StreamTranslator>,
+    /// Of the last push.
+    texts: Vec<TextPlace>,
     /// Written by the push that ended in an error.
     due: BytesMut,
 }
@@ -132,7 +141,7 @@ pub(super) struct Unwrapped {
 impl Unwrapped {
     pub(super) fn new(slug: &'static str, dialect: Dialect) -> Self {
         let events = anthropic::native::stream(slug);
-        Self { slug, dialect, frames: Frames::default(), events, due: BytesMut::new() }
+        Self { slug, dialect, frames: Frames::default(), events, texts: Vec::new(), due: BytesMut::new() }
     }
 
     fn take(&mut self, frame: &Frame) -> Result<Bytes, Failure> {
@@ -150,6 +159,7 @@ impl Unwrapped {
 impl StreamTranslator for Unwrapped {
     fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
         let mut out = BytesMut::with_capacity(chunk.len());
+        self.texts.clear();
         // What follows the end, however broken, takes nothing back.
         if self.events.progress() != Progress::Complete {
             self.frames.push(&chunk);
@@ -161,8 +171,12 @@ impl StreamTranslator for Unwrapped {
                 Err(broken) => Err(garbled(self.slug, broken, self.dialect)),
             };
             match outcome {
-                Ok(event) => out.extend_from_slice(&event),
+                Ok(event) => {
+                    self.texts.extend(self.events.texts().iter().map(|place| place.behind(out.len())));
+                    out.extend_from_slice(&event);
+                }
                 Err(failure) => {
+                    self.texts.clear();
                     self.due.unsplit(out);
                     return Err(failure);
                 }
@@ -176,6 +190,7 @@ impl StreamTranslator for Unwrapped {
     }
 
     fn finish(&mut self) -> Bytes {
+        self.texts.clear();
         self.events.finish()
     }
 
@@ -195,5 +210,9 @@ impl StreamTranslator for Unwrapped {
 
     fn held(&self) -> usize {
         self.frames.held() + self.events.held()
+    }
+
+    fn texts(&self) -> &[TextPlace] {
+        &self.texts
     }
 }

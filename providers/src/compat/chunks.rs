@@ -199,7 +199,7 @@ impl Grammar for ChunkGrammar {
             Self::hear(event, &mut seen.said);
             if is_plain
                 && self.shapes.may_learn()
-                && let Some(event) = tap::chunk(event)
+                && let Some(event) = tap::shape(Operation::ChatCompletions, event)
             {
                 self.shapes.learn(&event);
                 return Verdict::Learned;

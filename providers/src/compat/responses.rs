@@ -5,10 +5,12 @@ use crate::adapter::{Failure, Progress};
 use crate::failure::{self, ProviderError};
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
+use crate::tap;
+use crate::tap::alike::{Fit, Shapes};
 use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
-use gateway_domain::Dialect;
+use gateway_domain::{Dialect, Operation};
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -58,11 +60,12 @@ pub(crate) struct ResponsesGrammar {
     slug: &'static str,
     /// A response that is told again was counted when it was made.
     counts: bool,
+    shapes: Shapes,
 }
 
 impl ResponsesGrammar {
     pub(crate) fn new(slug: &'static str, counts: bool) -> Self {
-        Self { slug, counts }
+        Self { slug, counts, shapes: Shapes::default() }
     }
 
     /// A delta of text or arguments says so in its first bytes, whichever way its JSON is spaced.
@@ -110,6 +113,12 @@ impl Grammar for ResponsesGrammar {
             seen.said.push_escaped(text, chars);
         }
         if !seen.quiet() && Self::delta_only(event) {
+            if self.shapes.may_learn()
+                && let Some(event) = tap::shape(Operation::Responses, event)
+            {
+                self.shapes.learn(&event);
+                return Verdict::Learned;
+            }
             return Verdict::Pass;
         }
         let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return Verdict::Pass };
@@ -123,6 +132,21 @@ impl Grammar for ResponsesGrammar {
             }
             None => Verdict::Pass,
         }
+    }
+
+    fn learned<'e>(&mut self, event: &'e [u8]) -> Option<Fit<'e>> {
+        self.shapes.fit(event)
+    }
+
+    fn skim<'e>(&mut self, bytes: &'e [u8], seen: &mut Seen) -> Option<Fit<'e>> {
+        if seen.quiet() {
+            return None;
+        }
+        let fit = self.shapes.fit(bytes)?;
+        if self.counts {
+            seen.said.push_escaped(&bytes[fit.inside.clone()], fit.text.chars().count() as u64);
+        }
+        Some(fit)
     }
 
     fn error(&self, failure: &Failure) -> Bytes {

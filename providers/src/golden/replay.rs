@@ -5,6 +5,7 @@ use super::usage_text;
 use crate::adapter::{Adapter, Call, Failure, Progress};
 use crate::frames::tests::frame;
 use crate::sse;
+use crate::tap::{Heard, Tap};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -40,6 +41,48 @@ pub(super) fn stream(adapter: &dyn Adapter, call: &Call<'_>, answer: &Bytes, nam
         assert_eq!(text(&heard), text(&whole), "{name}, split with seed {seed}");
     }
     (whole.bytes, whole.usage)
+}
+
+/// What a translator tells of texts in its events is what is read in them, and it tells of nearly all.
+pub(super) fn texts_are_told(adapter: &dyn Adapter, call: &Call<'_>, answer: &Bytes, name: &str) {
+    told(adapter, call, [answer.clone()], name);
+    told(adapter, call, (0..answer.len()).map(|i| answer.slice(i..=i)), name);
+}
+
+fn told(adapter: &dyn Adapter, call: &Call<'_>, chunks: impl IntoIterator<Item = Bytes>, name: &str) {
+    let Some(mut tap) = Tap::new(call.operation) else { return };
+    let (mut stream, mut plain, mut told) = (adapter.stream(call), 0, 0);
+    for chunk in chunks {
+        let Ok(out) = stream.push(chunk) else { return };
+        let mut places = stream.texts();
+        let mut at = 0;
+        for event in sse::events(&out) {
+            let Ok(read) = tap.read(&out.slice(at..at + event.len())) else { return };
+            let [read] = read.as_slice() else { panic!("{name}: not one event") };
+            plain += usize::from(read.is_piece_of_text());
+            let (here, later) = places.split_at(places.iter().take_while(|place| place.event.start == at).count());
+            places = later;
+            match (!here.is_empty()).then(|| tap.told(&out, here)) {
+                None => {}
+                Some(Some(Heard::Text(heard))) => {
+                    assert!(read.is_piece_of_text(), "{name}: {read:?}");
+                    assert_eq!(heard.event, at..at + event.len(), "{name}: {read:?}");
+                    let said = read.texts.first().map(|text| (text.lane, text.text.as_str()));
+                    assert_eq!(said, Some((heard.lane, &*heard.text)), "{name}: {read:?}");
+                    told += 1;
+                }
+                Some(Some(Heard::Event(heard))) => {
+                    assert_eq!((&heard.texts, heard.is_call), (&read.texts, read.is_call), "{name}");
+                    assert_eq!((&heard.closed, heard.says_more), (&read.closed, read.says_more), "{name}: {read:?}");
+                    told += 1;
+                }
+                Some(None) => panic!("{name}: {here:?} of {read:?}"),
+            }
+            at += event.len();
+        }
+        assert!(places.is_empty(), "{name}: places where no event begins: {places:?}");
+    }
+    assert!(told > 0 || plain < 2, "{name}: {plain} texts, and none was told of");
 }
 
 /// Lines of `{"name": payload}` as AWS frames them: a name that ends in `Exception` is one, the payload of a `chunk` is

@@ -90,20 +90,24 @@ pub(crate) struct Fit<'e> {
     pub(crate) text: Cow<'e, str>,
     /// The text as it stands in the event, without its quotes.
     pub(crate) inside: Range<usize>,
-    pub(super) number: Option<u64>,
+    pub(crate) number: Option<u64>,
+}
+
+impl TappedEvent {
+    /// It carries one piece of one text, and ends nothing.
+    pub(crate) fn is_piece_of_text(&self) -> bool {
+        let [text] = self.texts.as_slice() else { return false };
+        !text.is_echo
+            && text.lane.kind != TextKind::Tool
+            && self.closed.is_empty()
+            && !(self.is_aside || self.is_last || self.is_call)
+    }
 }
 
 impl Alike {
     /// `None`: it says more than a piece of one text.
     fn of(event: &TappedEvent) -> Option<Self> {
-        let [text] = event.texts.as_slice() else { return None };
-        let is_plain = !text.is_echo
-            && text.lane.kind != TextKind::Tool
-            && event.closed.is_empty()
-            && !(event.is_aside || event.is_last || event.is_call);
-        if !is_plain {
-            return None;
-        }
+        let text = event.texts.first().filter(|_| event.is_piece_of_text())?;
         let mut gaps = vec![(text.span.clone(), Gap::Text)];
         gaps.extend(event.varies.iter().map(|(span, vary)| (span.clone(), Gap::Vary(*vary))));
         gaps.sort_by_key(|(span, _)| span.start);
@@ -168,7 +172,7 @@ fn string(bytes: &[u8]) -> Option<usize> {
 }
 
 /// What a JSON string says; `None` where it is none.
-fn read(quoted: &[u8]) -> Option<Cow<'_, str>> {
+pub(super) fn read(quoted: &[u8]) -> Option<Cow<'_, str>> {
     let inside = &quoted[1..quoted.len() - 1];
     if inside.iter().any(|b| *b < 0x20 || *b == b'\\') {
         return serde_json::from_slice(quoted).ok().map(Cow::Owned);

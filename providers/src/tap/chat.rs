@@ -10,6 +10,11 @@ use serde_json::{Value, json};
 /// Blocks of content beside the message's own are numbered from here.
 const BLOCKS: u32 = 16;
 
+/// The number of the text of a block; `None` for more than are told apart.
+pub(crate) fn block_part(block: u64) -> Option<u32> {
+    u32::try_from(block).ok()?.checked_add(BLOCKS)
+}
+
 /// A first chunk that is longer is not kept.
 const LONGEST_FIRST: usize = 16 * 1024;
 
@@ -168,7 +173,8 @@ impl ChunkReading<'_> {
     /// The same texts once more, in the form of blocks.
     fn block(&mut self, raw: &str) {
         let Some(block) = JsonObject::of(raw) else { return };
-        let part = BLOCKS + block.number("index").unwrap_or(0);
+        let index = block.number("index").unwrap_or(0);
+        let part = block_part(index.into()).unwrap_or(index);
         let Some(delta) = block.object("delta") else { return };
         for (key, value) in delta.members() {
             match key {

@@ -56,6 +56,11 @@ impl TappedMessages {
         Some(())
     }
 
+    /// Whether this block stands open, and so would be ended by a refusal.
+    pub(super) fn knows(&self, block: u32) -> bool {
+        self.open == Some(block)
+    }
+
     pub(super) fn refuse(&mut self) -> Bytes {
         let mut out = BytesMut::new();
         let mut push = |name: &str, mut event: serde_json::Value| {

@@ -11,6 +11,12 @@ const PARTS: u32 = 256;
 /// Texts of reasoning that are no summaries are numbered from here.
 const THOUGHTS: u32 = 1 << 24;
 
+/// The number of a text among those of a response, by the places of its item and its part; `None` for more than are told
+/// apart.
+pub(crate) fn part(item: u64, part: u64) -> Option<u32> {
+    u32::try_from(item).ok()?.checked_mul(PARTS)?.checked_add(u32::try_from(part).ok()?)
+}
+
 #[derive(Debug, Default)]
 pub(super) struct TappedResponses {
     /// As it was when it began.
@@ -101,6 +107,13 @@ impl TappedResponses {
             tapped.closed.push(Closed { choice: Some(0), part: Some(place) });
         }
         Some(())
+    }
+
+    /// Whether the response was heard that a refusal would end; an event of this number goes by then.
+    pub(super) fn knows(&mut self, number: Option<u64>) -> bool {
+        let Some(number) = number.filter(|_| self.response.is_some()) else { return false };
+        self.counted(number);
+        true
     }
 
     /// An event of this number has gone by.
