@@ -55,7 +55,7 @@ use uuid::Uuid;
 pub(crate) async fn list<R: Resource>(call: Call) -> Result<Reply, Problem> {
     let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
     let paging = call.query.paging()?;
-    let query = ResourceQuery { page: paging.page, page_size: paging.size, ..everything::<R>(&call, Some(Some(home))) };
+    let query = ResourceQuery { page: paging.page, page_size: paging.size, ..searched::<R>(&call, Some(Some(home))) };
     let page = call.app.directory.list(&query).await?;
     let data = views::<R>(&page.rows, &call).await?;
     Ok(Reply::json(R::listed(page.total, data)))
@@ -104,11 +104,17 @@ pub(crate) fn everything<R: Resource>(call: &Call, shelf: Option<Option<Workspac
         workspace: shelf,
         status: None,
         name: None,
+        search: None,
         ids: Vec::new(),
         deleted: false,
         page: 0,
         page_size: 1000,
     }
+}
+
+/// The same, of what has the `search` of the request in its name or slug.
+pub(crate) fn searched<R: Resource>(call: &Call, shelf: Option<Option<WorkspaceId>>) -> ResourceQuery {
+    ResourceQuery { search: call.query.text("search").map(str::to_owned), ..everything::<R>(call, shelf) }
 }
 
 /// Every row that matches, for lists whose filters the store does not know.

@@ -153,6 +153,9 @@ pub(crate) const HERE: &[&str] = &["workspace_id"];
 /// What every list of a workspace takes.
 pub(crate) const PAGES: &[&str] = &["workspace_id", "current_page", "page_size"];
 
+/// The same of a list that is searched by name.
+pub(crate) const SEARCHED: &[&str] = &["workspace_id", "search", "current_page", "page_size"];
+
 /// An authenticated request, read but for its body.
 pub(crate) struct Call {
     pub(crate) app: Arc<App>,

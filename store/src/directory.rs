@@ -49,6 +49,7 @@ impl Directory for Database {
             .and_if("r.workspace = ?", query.workspace.map(|w| workspace_value(w.map(|w| w.0))))
             .and_if("r.status = ?", query.status.as_deref())
             .and_if("r.name = ?", query.name.as_deref())
+            .and_if("lower(r.name || ' ' || r.slug) LIKE ? ESCAPE '\\'", query.search.as_deref().map(part))
             .and_in("r.id", query.ids.iter().copied());
         Box::pin(self.page("resource r", NEWEST, filter, (query.page, query.page_size), row))
     }
@@ -60,6 +61,12 @@ impl Database {
         let (sql, values) = filter.page(select, order, 0, 1);
         Ok(self.rows(sql, values, row).await?.into_iter().next())
     }
+}
+
+/// A pattern for what holds `text`, whose own signs of patterns mean themselves.
+fn part(text: &str) -> String {
+    let plain = text.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    format!("%{plain}%")
 }
 
 fn live<'v>(kind: Kind, org: OrgId) -> Filter<'v> {

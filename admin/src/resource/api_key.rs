@@ -6,7 +6,7 @@ mod reach;
 pub(crate) mod rotation;
 
 use super::limits::{self, LimitsEdit, Sent, Shape};
-use super::{NewRow, Resource, Row, Slug, collect, delete, draft, everything, get, told, update, views};
+use super::{NewRow, Resource, Row, Slug, collect, delete, draft, get, searched, told, update, views};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::change::{Action, WriteView, audit, commit};
@@ -72,6 +72,7 @@ pub(crate) fn routes() -> Vec<Route> {
         .and(&["workspace_id"]),
         authed(Method::GET, "/api-keys", LIST, "List keys, their secrets masked", list).asks(&[
             "workspace_id",
+            "search",
             "ids",
             "current_page",
             "page_size",
@@ -544,12 +545,19 @@ async fn details(call: Call) -> Result<Reply, Problem> {
 async fn list(call: Call) -> Result<Reply, Problem> {
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
     let paging = call.query.paging()?;
-    let mut query = everything::<ApiKey>(&call, named.map(Some));
+    let mut query = searched::<ApiKey>(&call, named.map(Some));
     query.ids = call.query.list("ids", "must be comma-separated UUIDs")?;
     if query.ids.len() > 1000 {
         return Err(bad("ids", "must hold at most 1000 ids"));
     }
-    let total = if LIST.iter().all(|s| call.actor.may(*s)) {
+    let may_all = LIST.iter().all(|s| call.actor.may(*s));
+    if query.search.is_some() && !may_all {
+        let mut rows = collect::<ApiKey>(&call, query).await?;
+        rows.retain(|row| call.actor.may(LIST[column(row.doc.kind)]));
+        let data = told(paging.cut(&rows), &call).await?;
+        return Ok(Reply::json(ApiKey::listed(rows.len() as u64, data)));
+    }
+    let total = if may_all {
         (query.page, query.page_size) = (paging.page, paging.size);
         None
     } else {

@@ -11,7 +11,7 @@ use super::{NewRow, Resource, Row, Slug, delete, edit_with, get, insert_with, li
 use crate::change::WriteView;
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad, bad_config, conflict};
-use crate::route::{Call, PAGES, Reply, Route, authed};
+use crate::route::{Call, Reply, Route, SEARCHED, authed};
 use gateway_domain::config::{Context, Problem as Broken, compile, managed_slugs};
 use gateway_domain::id::{ConfigId, KeyId, WorkspaceId};
 use gateway_domain::resource::config::SavedConfig;
@@ -33,7 +33,7 @@ pub(crate) fn routes() -> Vec<Route> {
     const DELETE: &[Scope] = &[Scope::named("configs.delete")];
     const ONE: &str = "/configs/{id}";
     let own = vec![
-        authed(Method::GET, "/configs", LIST, "List the configs of a workspace", list::<SavedConfig>).asks(PAGES),
+        authed(Method::GET, "/configs", LIST, "List the configs of a workspace", list::<SavedConfig>).asks(SEARCHED),
         authed(Method::POST, "/configs", CREATE, "Save a config", create).takes::<Create>().and(&["workspace_id"]),
         authed(Method::GET, ONE, READ, "Show a config by slug or id", get::<SavedConfig>).asks(&["workspace_id"]),
         authed(Method::PUT, ONE, UPDATE, "Change a config; a new document is a new version", update)

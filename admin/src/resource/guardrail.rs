@@ -9,7 +9,7 @@ mod versions;
 
 pub(crate) use usage::{KnownGuardrails, broken_with};
 
-use super::{NewRow, Resource, Row, Slug, create, delete, everything, get, update};
+use super::{NewRow, Resource, Row, Slug, create, delete, get, searched, update};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView};
 use crate::input::Edit;
@@ -43,7 +43,7 @@ pub(crate) fn routes() -> Vec<Route> {
     const ONE: &str = "/guardrails/{id}";
     let own = vec![
         authed(Method::GET, "/guardrails", LIST, "List guardrails of a workspace or of the organisation", list)
-            .asks(&["workspace_id", "organisation_id", "ids", "status", "current_page", "page_size"]),
+            .asks(&["workspace_id", "organisation_id", "ids", "status", "search", "current_page", "page_size"]),
         authed(Method::POST, "/guardrails", CREATE, "Save a guardrail", create::<GuardrailDocument>)
             .takes::<NewGuardrail>()
             .and(&["workspace_id", "organisation_id"]),
@@ -285,8 +285,8 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     if ids.len() > MOST_IDS {
         return Err(bad("ids", format_args!("must hold at most {MOST_IDS} ids")));
     }
-    let everything = everything::<GuardrailDocument>(&call, Some(shelf));
-    let query = ResourceQuery { ids, status, page: paging.page, page_size: paging.size, ..everything };
+    let searched = searched::<GuardrailDocument>(&call, Some(shelf));
+    let query = ResourceQuery { ids, status, page: paging.page, page_size: paging.size, ..searched };
     let page = call.app.directory.list(&query).await?;
     let rows: Vec<Row<GuardrailDocument>> = page.rows.iter().map(Row::read).collect::<Result<_, _>>()?;
     let data = rows.iter().map(|row| Value::Object(brief(row))).collect();

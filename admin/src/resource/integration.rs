@@ -8,7 +8,7 @@ pub(super) mod pricing;
 pub(super) mod settings;
 
 use super::provider::{AUTO, slug_of, tagged};
-use super::{NewRow, Resource, Row, Slug, collect, draft, everything, get, locate, update};
+use super::{NewRow, Resource, Row, Slug, collect, draft, everything, get, locate, searched, update};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Edit, Flag};
@@ -40,7 +40,7 @@ const DELETE: &[Scope] =
 pub(crate) fn routes() -> Vec<Route> {
     let own = vec![
         authed(Method::GET, "/integrations", LIST, "List integrations of the organisation and the workspace", list)
-            .asks(&["type", "workspace_id", "current_page", "page_size"]),
+            .asks(&["type", "workspace_id", "search", "current_page", "page_size"]),
         authed(Method::POST, "/integrations", CREATE, "Connect a provider family with its credential", create)
             .takes::<Create>()
             .and(&["workspace_id", "create_default_provider", "default_provider_slug"]),
@@ -227,7 +227,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         call.actor.require(&LIST[..1])?;
     }
     let shelf = named.map(Some).filter(|_| kind == "workspace");
-    let rows = collect::<Integration>(&call, everything::<Integration>(&call, shelf)).await?;
+    let rows = collect::<Integration>(&call, searched::<Integration>(&call, shelf)).await?;
     let shared = call.actor.require(&LIST[..1]).is_ok() && kind != "workspace";
     let shown = |r: &&Row<Integration>| match r.workspace {
         None => shared,

@@ -3,7 +3,7 @@
 
 mod declared;
 
-use super::{NewRow, Resource, Row, Slug, delete, everything, get, insert, update, views};
+use super::{NewRow, Resource, Row, Slug, delete, get, insert, searched, update, views};
 use crate::change::WriteView;
 use crate::input::Edit;
 use crate::problem::{Problem, bad, conflict, missing};
@@ -28,8 +28,11 @@ pub(crate) fn routes() -> Vec<Route> {
     const ALL: &str = "/plugins";
     const ONE: &str = "/plugins/{id}";
     vec![
-        authed(Method::GET, ALL, LIST, "List the partners whose credentials are saved", list)
-            .asks(&["current_page", "page_size"]),
+        authed(Method::GET, ALL, LIST, "List the partners whose credentials are saved", list).asks(&[
+            "search",
+            "current_page",
+            "page_size",
+        ]),
         authed(Method::POST, ALL, CREATE, "Save the credentials of a partner", create)
             .takes::<NewPlugin>()
             .and(&["organisation_id"]),
@@ -188,7 +191,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let paging = call.query.paging()?;
-    let query = ResourceQuery { page: paging.page, page_size: paging.size, ..everything::<Plugin>(&call, Some(None)) };
+    let query = ResourceQuery { page: paging.page, page_size: paging.size, ..searched::<Plugin>(&call, Some(None)) };
     let page = call.app.directory.list(&query).await?;
     let data = views::<Plugin>(&page.rows, &call).await?;
     Ok(Reply::json(Plugin::listed(page.total, data)))

@@ -3,7 +3,7 @@
 
 pub(super) mod declared;
 
-use super::{Resource, Row, collect, edit, everything, locate};
+use super::{Resource, Row, collect, edit, locate, searched};
 use crate::actor::Actor;
 use crate::app::Counting;
 use crate::change::{Action, WriteView};
@@ -165,7 +165,7 @@ pub(super) async fn page<R: Resource>(
     let home = call.actor.home(&call.snapshot(), q.text("workspace_id"))?;
     let paging = q.paging()?;
     let status = q.one_of("status", STATUSES)?.unwrap_or("active").to_owned();
-    let mut query = everything::<R>(call, Some(Some(home)));
+    let mut query = searched::<R>(call, Some(Some(home)));
     query.status = Some(status);
     let mut rows = collect::<R>(call, query).await?;
     rows.retain(|r| wanted(&r.doc));

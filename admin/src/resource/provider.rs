@@ -8,7 +8,7 @@ use crate::change::WriteView;
 use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::config;
-use crate::route::{Call, HERE, PAGES, Route, authed};
+use crate::route::{Call, HERE, Route, SEARCHED, authed};
 use gateway_domain::id::{IntegrationId, ProviderId, WorkspaceId};
 use gateway_domain::ports::Holder;
 use gateway_domain::resource::limits::Limits;
@@ -34,7 +34,7 @@ pub(crate) fn routes() -> Vec<Route> {
     const DELETE: &[Scope] = &[Scope::named("providers.delete"), Scope::named("virtual_keys.delete")];
     vec![
         authed(Method::GET, "/providers", LIST, "List the managed providers of a workspace", list::<Provider>)
-            .asks(PAGES),
+            .asks(SEARCHED),
         authed(Method::POST, "/providers", CREATE, "Give a workspace a provider of an integration", create::<Provider>)
             .takes::<Create>()
             .and(&["workspace_id"]),

@@ -23,7 +23,7 @@ const UNITS: &[&str] = &["rpm", "rph", "rpd", "rpw", "tpm", "tph", "tpd", "tpw"]
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         authed(Method::GET, "/policies/rate-limits", LIST, "List the rate-limit policies of a workspace", list)
-            .asks(&["workspace_id", "status", "type", "target", "unit", "current_page", "page_size"]),
+            .asks(&["workspace_id", "status", "type", "target", "unit", "search", "current_page", "page_size"]),
         authed(
             Method::POST,
             "/policies/rate-limits",

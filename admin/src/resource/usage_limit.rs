@@ -31,6 +31,7 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         authed(Method::GET, ALL, LIST, "List the usage-limit policies of a workspace", list).asks(&[
             "workspace_id",
+            "search",
             "status",
             "type",
             "target",

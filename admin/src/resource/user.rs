@@ -3,7 +3,7 @@
 
 mod declared;
 
-use super::{NewRow, Resource, Row, collect, everything, locate, tombstone};
+use super::{NewRow, Resource, Row, collect, everything, locate, searched, tombstone};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit, commit};
 use crate::input::Query;
@@ -26,6 +26,7 @@ pub(crate) fn routes() -> Vec<Route> {
     const DELETE: &[Scope] = &[Scope::named("organisation_users.delete")];
     vec![
         authed(Method::GET, "/admin/users", LIST, "List the users of the organisation", list).asks(&[
+            "search",
             "role",
             "email",
             "currentPage",
@@ -136,7 +137,7 @@ pub(crate) fn sift(q: &Query, roles: &[&str]) -> Result<impl Fn(&str, OrgRole) -
 async fn list(call: Call) -> Result<Reply, Problem> {
     let paging = call.query.paging_by("currentPage", "pageSize", 1000)?;
     let fits = sift(&call.query, &["admin", "member", "owner"])?;
-    let mut rows = collect::<User>(&call, everything::<User>(&call, None)).await?;
+    let mut rows = collect::<User>(&call, searched::<User>(&call, None)).await?;
     rows.retain(|r| fits(&r.doc.email, r.doc.role));
     let data = paging.cut(&rows).iter().map(|row| User::view(row, &call)).collect();
     Ok(Reply::json(User::listed(rows.len() as u64, data)))

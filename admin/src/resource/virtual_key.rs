@@ -5,11 +5,11 @@ mod azure;
 
 use super::integration::{self, settings};
 use super::provider::{self, slug_of};
-use super::{NewRow, Resource, Row, Slug, collect, everything, limits, locate};
+use super::{NewRow, Resource, Row, Slug, collect, everything, limits, locate, searched};
 use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Body, Edit};
 use crate::problem::{Problem, bad, conflict};
-use crate::route::{Call, HERE, PAGES, Reply, Route, authed};
+use crate::route::{Call, HERE, Reply, Route, SEARCHED, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::Kind;
@@ -32,7 +32,8 @@ pub(crate) fn routes() -> Vec<Route> {
     const UPDATE: &[Scope] = &[Scope::named("virtual_keys.update")];
     const DELETE: &[Scope] = &[Scope::named("virtual_keys.delete")];
     vec![
-        authed(Method::GET, "/virtual-keys", LIST, "List virtual keys: the providers of a workspace", list).asks(PAGES),
+        authed(Method::GET, "/virtual-keys", LIST, "List virtual keys: the providers of a workspace", list)
+            .asks(SEARCHED),
         authed(Method::POST, "/virtual-keys", CREATE, "Make a provider with its own credential", create)
             .takes::<Create>()
             .and(&["workspace_id"]),
@@ -112,7 +113,7 @@ async fn views(rows: &[Row<Provider>], call: &Call) -> Result<Vec<Value>, Proble
 async fn list(call: Call) -> Result<Reply, Problem> {
     let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
     let paging = call.query.paging()?;
-    let all = everything::<Provider>(&call, Some(Some(home)));
+    let all = searched::<Provider>(&call, Some(Some(home)));
     let page = call.app.directory.list(&ResourceQuery { page: paging.page, page_size: paging.size, ..all }).await?;
     let rows = page.rows.iter().map(Row::read).collect::<Result<Vec<Row<Provider>>, _>>()?;
     Ok(Reply::json(Provider::listed(page.total, views(&rows, &call).await?)))

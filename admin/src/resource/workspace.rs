@@ -8,7 +8,7 @@ use super::limits::{self, LimitsEdit, Sent, Shape};
 use super::member::{self, member_of};
 use super::organisation::{period, switches};
 use super::provider::slug_of;
-use super::{NewRow, Resource, Row, Slug, collect, draft, everything, guardrail, locate, told, update};
+use super::{NewRow, Resource, Row, Slug, collect, draft, guardrail, locate, searched, told, update};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Body, Edit, Flag};
@@ -39,6 +39,7 @@ pub(crate) fn routes() -> Vec<Route> {
     let at = |all: &'static str, one: &'static str| {
         vec![
             authed(Method::GET, all, LIST, "List the workspaces of the organisation", list).asks(&[
+                "search",
                 "name",
                 "exact_name",
                 "status",
@@ -325,7 +326,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let exact = q.text("exact_name");
     // A deleted one is told as archived, until it is forgotten.
     let archived = status == Some("archived");
-    let query = ResourceQuery { deleted: archived, ..everything::<Workspace>(&call, None) };
+    let query = ResourceQuery { deleted: archived, ..searched::<Workspace>(&call, None) };
     let mut rows = collect::<Workspace>(&call, query).await?;
     if archived {
         rows.iter_mut().for_each(|r| "archived".clone_into(&mut r.status));

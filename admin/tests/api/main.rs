@@ -32,6 +32,7 @@ mod providers;
 mod public;
 mod restricted;
 mod rotation;
+mod searched;
 mod secrets;
 mod settings;
 mod standings;

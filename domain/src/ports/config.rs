@@ -81,6 +81,8 @@ pub struct ResourceQuery {
     pub workspace: Option<Option<WorkspaceId>>,
     pub status: Option<String>,
     pub name: Option<String>,
+    /// A part of the name or the slug, whatever the case of its letters.
+    pub search: Option<String>,
     pub ids: Vec<Uuid>,
     /// Tombstones alone, instead of what lives.
     pub deleted: bool,

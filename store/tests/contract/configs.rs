@@ -261,6 +261,7 @@ async fn the_directory_lists_and_finds(house: House) {
         workspace: None,
         status: None,
         name: None,
+        search: None,
         ids: vec![],
         deleted: false,
         page: 0,
@@ -277,6 +278,12 @@ async fn the_directory_lists_and_finds(house: House) {
     check(&ResourceQuery { workspace: Some(Some(workspace)), ..all.clone() }, 2, &["s3", "s1"]).await;
     check(&ResourceQuery { status: Some("archived".into()), ..all.clone() }, 1, &["s3"]).await;
     check(&ResourceQuery { name: Some("Config s1".into()), ..all.clone() }, 1, &["s1"]).await;
+    for (search, found) in
+        [("onfig S", vec!["s3", "s2", "s1"]), ("S2", vec!["s2"]), ("%", vec![]), ("_", vec![]), ("s1\\", vec![])]
+    {
+        let query = ResourceQuery { search: Some(search.into()), ..all.clone() };
+        check(&query, found.len() as u64, &found).await;
+    }
     check(&ResourceQuery { ids: vec![id(1), id(2), id(4)], ..all.clone() }, 2, &["s2", "s1"]).await;
     check(&ResourceQuery { kind: Kind::Provider, ..all.clone() }, 0, &[]).await;
     check(&ResourceQuery { deleted: true, ..all.clone() }, 1, &["s4"]).await;

@@ -111,6 +111,7 @@ async fn readers_do_not_wait_for_a_server_that_is_known_to_be_away() {
         workspace: None,
         status: None,
         name: None,
+        search: None,
         ids: Vec::new(),
         deleted: false,
         page: 0,

@@ -89,6 +89,7 @@ async fn inside(call: &Call, workspace: WorkspaceId) -> Result<Vec<Stored>, Prob
             workspace: Some(Some(workspace)),
             status: None,
             name: None,
+            search: None,
             ids: Vec::new(),
             deleted: false,
             page: 0,
