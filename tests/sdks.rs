@@ -360,15 +360,24 @@ async fn python_admin() {
     administered().await.python("admin_sdk.py", MOCK, "openai").await;
 }
 
-/// The SDK's own server stands behind the gateway, and its client before it.
-#[tokio::test]
-async fn python_mcp() {
+/// SDKs whose own servers stand behind the gateway, and their clients before it.
+async fn between_servers_and_clients() -> Stage {
     let gateway = Gateway::start().await;
     let (_, key) = gateway.admin().workspace_key("mcp", json!({ "scopes": ["mcp.invoke"] })).await;
     let told =
         vec![("TEST_ADMIN_URL", gateway.admin_url("")), ("TEST_ADMIN_KEY", ADMIN_KEY.to_owned()), ("TEST_KEY", key)];
-    let stage = Stage { gateway, _mocks: Vec::new(), story: None, told };
-    stage.python("mcp_sdk.py", MOCK, "openai").await;
+    Stage { gateway, _mocks: Vec::new(), story: None, told }
+}
+
+#[tokio::test]
+async fn python_mcp() {
+    between_servers_and_clients().await.python("mcp_sdk.py", MOCK, "openai").await;
+}
+
+/// Two servers as one too.
+#[tokio::test]
+async fn node_mcp() {
+    between_servers_and_clients().await.node("mcp_sdk.mjs", MOCK, "openai").await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ pub mod bridge;
 pub mod error;
 pub mod filter;
 pub mod header;
+pub mod merge;
 pub mod message;
 pub mod names;
 pub mod object;

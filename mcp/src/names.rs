@@ -54,6 +54,11 @@ pub fn split_uri(uri: &str) -> Option<(&str, String)> {
     (!prefix.contains("://")).then(|| (prefix, rest.to_owned()))
 }
 
+/// Whether a name is so long that it may have been cut.
+pub fn may_be_cut(name: &str) -> bool {
+    name.chars().count() >= LONGEST
+}
+
 /// The member of a merged name, and what it calls it, where the name was not cut.
 pub fn split(name: &str) -> Option<(&str, &str)> {
     name.split_once(JOIN)

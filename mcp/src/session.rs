@@ -34,12 +34,15 @@ pub struct McpSession {
     /// That the client speaks.
     pub version: String,
     pub members: Vec<UpstreamSession>,
+    /// What the client can do, as it said; for servers that are opened later in its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub client: String,
 }
 
 /// A session that an upstream issued.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamSession {
-    /// Id of the integration.
+    /// Id of the integration; of one that is shown with others that of its server.
     pub integration: String,
     pub id: String,
     /// That the upstream speaks.
@@ -66,6 +69,7 @@ impl McpSession {
             server: server.to_owned(),
             version: version.name().to_owned(),
             members: Vec::new(),
+            client: String::new(),
         }
     }
 

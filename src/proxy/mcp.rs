@@ -9,6 +9,8 @@ mod gate;
 mod guard;
 mod note;
 mod state;
+mod talk;
+mod target;
 mod upstream;
 
 pub(crate) use state::{McpSettings, McpState};
@@ -21,16 +23,13 @@ use super::request::Request;
 use call::McpTurn;
 use door::{Posted, posted};
 use down::McpDown;
-use gateway_domain::id::UserId;
-use gateway_domain::resource::mcp_reach::{McpPath, McpReach};
-use gateway_domain::snapshot::{ManagedMcpServer, McpUpstream};
 use gateway_domain::{Fault, FaultKind};
-use gateway_mcp::session::{McpSession, principal};
-use gateway_mcp::{Era, McpVersion, RpcError};
+use gateway_mcp::session::McpSession;
+use gateway_mcp::{McpVersion, RpcError};
 use http::{HeaderName, Method, header};
 use pingora::Error;
 use pingora::proxy::Session;
-use std::sync::Arc;
+use target::McpServed;
 
 /// What of the gateway such a call needs.
 #[derive(Clone, Copy)]
@@ -48,51 +47,6 @@ pub(crate) enum McpStop {
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// The server that a path names, and what is behind it, for a caller who may use it.
-pub(crate) struct McpTarget {
-    pub(crate) server: Arc<ManagedMcpServer>,
-    pub(crate) upstream: Arc<McpUpstream>,
-    /// What the caller's key is held to.
-    reach: Option<Arc<McpReach>>,
-    /// Stands for the caller in sessions.
-    pub(crate) principal: String,
-}
-
-impl McpTarget {
-    fn of(request: &Request) -> Result<Self, Fault> {
-        let tenant = &request.caller.tenant;
-        let slug = request.ask.route.path.trim_start_matches('/').strip_suffix("/mcp").unwrap_or_default();
-        let missing = || Fault::new(FaultKind::UnknownRoute, "Not Found: there is no such MCP server");
-        let reach = tenant.key.mcp_access.clone();
-        let known = |s: &&Arc<ManagedMcpServer>| {
-            s.active && *s.slug == *slug && reach.as_ref().is_none_or(|reach| reach.opens(slug))
-        };
-        let server = tenant.workspace.mcp_server(slug).filter(known).ok_or_else(missing)?;
-        let upstream =
-            tenant.world.snapshot.mcp_upstream(server.integration).filter(|u| u.open_to(tenant.workspace.id));
-        let upstream = upstream.ok_or_else(missing)?;
-        if !server.admits(tenant.key.owner.map(UserId)) {
-            let why = format!("The MCP server `{}` is not open to this user", server.slug);
-            return Err(Fault::new(FaultKind::Forbidden, why));
-        }
-        let principal = principal(&format!("key:{}", tenant.key.id));
-        Ok(Self { server: server.clone(), upstream: upstream.clone(), reach, principal })
-    }
-
-    /// Whether the caller may use this, listed or called.
-    pub(crate) fn allows(&self, kind: &str, name: &str) -> bool {
-        let named = [McpPath { server: &self.server.slug, name }];
-        self.upstream.allows(kind, name)
-            && self.server.allows(kind, name)
-            && self.reach.as_ref().is_none_or(|reach| reach.allows(&named))
-    }
-
-    /// How the upstream was last found to speak.
-    pub(crate) fn era(&self) -> Era {
-        McpVersion::parse(&self.upstream.speaks).map_or(Era::Legacy, McpVersion::era)
-    }
-}
-
 pub(crate) async fn serve(
     parts: McpParts<'_>,
     session: &mut Session,
@@ -103,7 +57,7 @@ pub(crate) async fn serve(
     if let Some(why) = parts.state.refuses_origin(session) {
         return Err(McpStop::Refused(Fault::new(FaultKind::Forbidden, why)));
     }
-    let target = McpTarget::of(request).map_err(McpStop::Refused)?;
+    let served = McpServed::of(request).map_err(McpStop::Refused)?;
     let posted = match request.ask.method {
         Method::POST => match door::content(session) {
             Ok(()) => posted(session),
@@ -127,8 +81,18 @@ pub(crate) async fn serve(
     }
     let method = request.ask.method.clone();
     let down = McpDown::new(Client::new(session), parts, request, &posted);
-    let mut turn =
-        McpTurn { parts, request, target: &target, posted: &posted, records, down, session: None, issued: None };
+    let mut turn = McpTurn {
+        parts,
+        request,
+        served: &served,
+        target: &served.targets[0],
+        called: &served.server,
+        posted: &posted,
+        records,
+        down,
+        session: None,
+        issued: None,
+    };
     let found = turn.find_session();
     let done = match (method, found) {
         (_, Err(error)) => turn.down.error(&error, None).await,
@@ -159,9 +123,9 @@ impl McpTurn<'_, '_> {
         let modern = self.posted.version().ok().flatten().is_some_and(McpVersion::is_modern_name);
         let Some(id) = self.posted.session.as_ref().filter(|_| !modern) else { return Ok(()) };
         let state = self.parts.state;
-        let server = self.target.server.id.to_string();
+        let server = self.served.server.id.to_string();
         let now = crate::clock::now().micros() / 1_000_000;
-        let good = |session: &McpSession| session.is_good(&server, &self.target.principal, now) && !state.has_ended(id);
+        let good = |session: &McpSession| session.is_good(&server, &self.served.principal, now) && !state.has_ended(id);
         let opened = McpSession::open(id, state).filter(good);
         self.session = Some(opened.ok_or_else(RpcError::no_session)?);
         Ok(())

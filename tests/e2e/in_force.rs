@@ -331,6 +331,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("description", SHOWN),
             ("workspace_id", MEANS),
             ("mcp_integration_id", "mcp::a_session_reaches_the_server_under_the_servers_own_id"),
+            ("members", "mcp_members::equal_names_of_two_members_are_two_and_each_reaches_its_own"),
             ("capabilities", "mcp::what_is_switched_off_is_missing_in_lists_and_calls_alike"),
             ("user_access", "mcp::who_may_not_call_hears_so_and_what_is_elsewhere_is_missing"),
             ("default_user_access", "mcp::who_may_not_call_hears_so_and_what_is_elsewhere_is_missing"),

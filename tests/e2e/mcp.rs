@@ -191,11 +191,9 @@ async fn a_session_is_of_one_key_and_of_one_server_and_has_an_end() {
 
 #[tokio::test]
 async fn a_session_survives_a_restart_of_the_gateway() {
-    let Served { gateway, mcp, key } = Served::start(Script::default()).await;
-    let served = Served { gateway, mcp, key };
+    let served = Served::start(Script::default()).await;
     let session = served.open().await;
-    let Served { gateway, mcp, key } = served;
-    let served = Served { gateway: gateway.restart_with(&[]).await, mcp, key };
+    let served = Served { gateway: served.gateway.restart_with(&[]).await, ..served };
     served.tool(&session, "echo", 1).await.expect(200);
     let used: BTreeSet<_> =
         served.mcp.heard("tools/call").iter().map(|s| s.header("mcp-session-id").map(str::to_owned)).collect();

@@ -152,6 +152,8 @@ pub(crate) struct Served {
     pub(crate) gateway: Gateway,
     pub(crate) mcp: ScriptedMcp,
     pub(crate) key: String,
+    /// Where it calls.
+    pub(crate) path: &'static str,
 }
 
 impl Served {
@@ -169,11 +171,11 @@ impl Served {
         let server = json!({"name": "Files", "slug": "files", "mcp_integration_id": "files-int"});
         gateway.admin().post("/mcp-servers", &server).await.expect(200);
         let (_, key) = gateway.admin().workspace_key("mcp", json!({"scopes": ["mcp.invoke"]})).await;
-        Self { gateway, mcp, key }
+        Self { gateway, mcp, key, path: "/files/mcp" }
     }
 
     pub(crate) fn call(&self, method: &str) -> crate::harness::call::Call {
-        self.gateway.call(method, "/files/mcp").key(&self.key).header("accept", "application/json, text/event-stream")
+        self.gateway.call(method, self.path).key(&self.key).header("accept", "application/json, text/event-stream")
     }
 
     pub(crate) async fn post(&self, session: Option<&str>, body: &Value) -> Answer {

@@ -1,7 +1,7 @@
 //! What an MCP server offers, and what of it is switched off: for everybody at its integration, for the callers of one
 //! workspace at its server.
 
-use super::{Resource, Row, locate};
+use super::{Resource, Row, locate, mcp_server};
 use crate::change::{Action, WriteView, audit, commit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad};
@@ -98,10 +98,15 @@ async fn list(call: Call) -> Result<Reply, Problem> {
 
 async fn list_of_server(call: Call) -> Result<Reply, Problem> {
     let server = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let id = server.doc.mcp_integration_id.0.to_string();
-    let found = call.app.directory.get(Kind::McpIntegration, call.actor.org, None, &id).await?;
-    let found = found.as_ref().map(Row::<McpIntegration>::read).transpose()?;
-    let (sync, switches) = found.map(|row| (row.doc.sync, row.doc.capabilities)).unwrap_or_default();
+    let switches = match server.doc.mcp_integration_id {
+        Some(id) => {
+            let id = id.0.to_string();
+            let found = call.app.directory.get(Kind::McpIntegration, call.actor.org, None, &id).await?;
+            found.as_ref().map(Row::<McpIntegration>::read).transpose()?.map(|row| row.doc.capabilities)
+        }
+        None => None,
+    };
+    let (sync, switches) = (mcp_server::known(&call, &server).await?, switches.unwrap_or_default());
     let own = Some(&server.doc.capabilities);
     told(&call, &ShownOffers { sync: &sync, integration: &switches, server: own, since: server.created_at })
 }

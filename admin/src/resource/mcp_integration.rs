@@ -12,7 +12,7 @@ use crate::mcp_probe::{Probed, probe};
 use crate::problem::{Problem, bad, conflict, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::egress::check_custom_host;
-use gateway_domain::id::WorkspaceId;
+use gateway_domain::id::{McpIntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::mcp::{McpAccess, McpAuth, McpIntegration, McpSwitches, McpSync, McpTransport};
 use gateway_domain::resource::{Kind, check_name, slugify};
@@ -175,7 +175,7 @@ impl Resource for McpIntegration {
         let ours = around.snapshot.workspaces().filter(|w| w.org == row.org);
         let mut users: Vec<String> = ours
             .flat_map(|w| w.mcp_servers().map(move |s| (w, s)))
-            .filter(|(_, server)| server.integration.0 == row.id)
+            .filter(|(_, server)| server.uses(McpIntegrationId(row.id)))
             .map(|(w, server)| format!("`{}` of workspace `{}`", server.slug, w.slug))
             .collect();
         if users.is_empty() {

@@ -2,6 +2,7 @@
 //! the proxy port, and who may use them.
 
 mod declared;
+mod members;
 
 use super::mcp_integration::{resync, told};
 use super::{NewRow, Resource, Row, Slug, collect, create, delete, everything, get, locate, update};
@@ -9,13 +10,14 @@ use crate::change::{Action, WriteView, audit, commit};
 use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
-use gateway_domain::id::{UserId, WorkspaceId};
+use gateway_domain::id::{McpIntegrationId, UserId, WorkspaceId};
 use gateway_domain::ports::Batch;
-use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSwitches, McpUserAccess, check_server_slug};
+use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSwitches, McpSync, McpUserAccess, check_server_slug};
 use gateway_domain::resource::{Kind, check_name, slugify};
 use gateway_domain::scope::Scope;
-use gateway_domain::snapshot::{McpUpstream, Workspace};
+use gateway_domain::snapshot::{McpBehind, McpUpstream, Workspace};
 use http::Method;
+use members::{GivenMember, MemberSync};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -81,7 +83,9 @@ pub(crate) struct NewMcpServer {
     name: String,
     slug: Option<String>,
     description: Option<String>,
-    mcp_integration_id: String,
+    mcp_integration_id: Option<String>,
+    /// Instead of an integration: servers that are shown as one.
+    members: Option<Vec<GivenMember>>,
 }
 
 #[derive(Deserialize)]
@@ -91,26 +95,29 @@ pub(crate) struct McpServerPatch {
     name: Edit<String>,
     #[serde(default)]
     description: Edit<String>,
+    #[serde(default)]
+    members: Edit<Vec<GivenMember>>,
 }
 
 impl Resource for McpServer {
     const KIND: Kind = Kind::McpServer;
     const NOUN: &'static str = "MCP server";
-    const LATER: &'static [&'static str] = &["members"];
+    const LATER: &'static [&'static str] = &[];
     type Create = NewMcpServer;
     type Patch = McpServerPatch;
 
     fn create(input: NewMcpServer, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_description(input.description.as_deref())?;
-        let snapshot = call.snapshot();
-        let named = &input.mcp_integration_id;
-        let id = Uuid::parse_str(named).ok();
-        let mut all = snapshot.mcp_upstreams().filter(|u| u.org == call.actor.org);
-        let found = all.find(|u| if let Some(id) = id { u.id.0 == id } else { &*u.slug == named.as_str() });
-        let integration = found.ok_or_else(|| bad("mcp_integration_id", "names no MCP integration"))?.id;
+        let (integration, members) = match (input.mcp_integration_id, input.members) {
+            (Some(named), None) => (Some(integration_of(&named, call)?), Vec::new()),
+            (None, Some(given)) => (None, members::named(given, home, call)?),
+            (None, None) => return Err(bad("mcp_integration_id", "is required where there are no members")),
+            (Some(_), Some(_)) => return Err(bad("members", "cannot stand beside mcp_integration_id")),
+        };
         let doc = Self {
             mcp_integration_id: integration,
+            members,
             description: input.description,
             capabilities: McpSwitches::default(),
             user_access: McpUserAccess::default(),
@@ -128,7 +135,7 @@ impl Resource for McpServer {
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: McpServerPatch, _call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut Row<Self>, input: McpServerPatch, call: &Call) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -137,16 +144,27 @@ impl Resource for McpServer {
             check_description(Some(text))?;
         }
         input.description.onto(&mut row.doc.description);
+        if let Some(given) = input.members.required("members")? {
+            if row.doc.mcp_integration_id.is_some() {
+                return Err(bad("members", "belong to a server that is made of others"));
+            }
+            row.doc.members = members::named(given, row.workspace, call)?;
+        }
         Ok(())
     }
 
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
-        let upstream = around.snapshot.mcp_upstream(row.doc.mcp_integration_id).filter(|u| u.org == row.org);
+        let Some(integration) = row.doc.mcp_integration_id else { return members::check(row, around) };
+        let upstream = around.snapshot.mcp_upstream(integration).filter(|u| u.org == row.org);
         let open = |u: &&Arc<McpUpstream>| row.workspace.is_some_and(|w| u.open_to(w));
         if row.is_new() && upstream.filter(open).is_none() {
             return Err(bad("mcp_integration_id", "names no MCP integration that this workspace may use"));
         }
         Ok(())
+    }
+
+    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+        members::check_unused(row, around)
     }
 
     fn view(row: &Row<Self>, call: &Call) -> Value {
@@ -156,6 +174,32 @@ impl Resource for McpServer {
     fn held(workspace: &Workspace, slug: &str) -> bool {
         workspace.mcp_server(slug).is_some_and(|server| *server.slug == *slug)
     }
+}
+
+/// By slug or id.
+fn integration_of(named: &str, call: &Call) -> Result<McpIntegrationId, Problem> {
+    let snapshot = call.snapshot();
+    let id = Uuid::parse_str(named).ok();
+    let mut all = snapshot.mcp_upstreams().filter(|u| u.org == call.actor.org);
+    let found = all.find(|u| if let Some(id) = id { u.id.0 == id } else { &*u.slug == named });
+    Ok(found.ok_or_else(|| bad("mcp_integration_id", "names no MCP integration"))?.id)
+}
+
+/// What a server said when it was last asked; of one that is made of others, what those said.
+pub(super) async fn known(call: &Call, row: &Row<McpServer>) -> Result<McpSync, Problem> {
+    if let Some(id) = row.doc.mcp_integration_id {
+        return Ok(behind(call, id).await?.doc.sync);
+    }
+    let snapshot = call.snapshot();
+    let workspace = row.workspace.and_then(|id| snapshot.workspace(id)).ok_or_else(|| missing("workspace"))?;
+    let mut all = Vec::new();
+    for member in &row.doc.members {
+        let Some(server) = workspace.mcp_server_of(member.mcp_server_id) else { continue };
+        let McpBehind::Integration(id) = server.behind else { continue };
+        let prefix = member.prefix.clone().unwrap_or_else(|| server.slug.to_string());
+        all.push(MemberSync { prefix, sync: behind(call, id).await?.doc.sync });
+    }
+    Ok(members::joined(&row.name, all))
 }
 
 fn check_description(text: Option<&str>) -> Result<(), Problem> {
@@ -175,7 +219,7 @@ fn derived(name: &str) -> String {
 fn shown(row: &Row<McpServer>, call: &Call) -> Map<String, Value> {
     let mut view = row.common("mcp_server");
     let snapshot = call.snapshot();
-    let upstream = snapshot.mcp_upstream(row.doc.mcp_integration_id);
+    let upstream = row.doc.mcp_integration_id.and_then(|id| snapshot.mcp_upstream(id));
     let workspace = row.workspace.and_then(|id| snapshot.workspace(id));
     let details = upstream.map(|u| {
         json!({
@@ -195,6 +239,7 @@ fn shown(row: &Row<McpServer>, call: &Call) -> Map<String, Value> {
         "workspace_slug": workspace.map(|w| &w.slug),
         "url": base.map(|base| format!("{base}/{}/mcp", row.slug)),
         "mcp_integration_details": details,
+        "members": members::shown(row, call),
     });
     view.extend(more.as_object().cloned().unwrap_or_default());
     view
@@ -216,7 +261,12 @@ async fn list(call: Call) -> Result<Reply, Problem> {
 /// The integration behind the server that the path names.
 async fn integration(call: &Call, action: Action) -> Result<Row<McpIntegration>, Problem> {
     let server = locate::<McpServer>(call, call.query.text("workspace_id"), action).await?;
-    let id = server.doc.mcp_integration_id.0.to_string();
+    let id = server.doc.mcp_integration_id.ok_or_else(|| bad("id", "names a server that is made of others"))?;
+    behind(call, id).await
+}
+
+async fn behind(call: &Call, id: McpIntegrationId) -> Result<Row<McpIntegration>, Problem> {
+    let id = id.0.to_string();
     let found = call.app.directory.get(Kind::McpIntegration, call.actor.org, None, &id).await?;
     Row::read(&found.ok_or_else(|| missing("MCP integration"))?)
 }
@@ -227,7 +277,8 @@ async fn test(call: Call) -> Result<Reply, Problem> {
 }
 
 async fn metadata(call: Call) -> Result<Reply, Problem> {
-    Ok(Reply::json(told(&integration(&call, Action::Read).await?.doc.sync)))
+    let row = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    Ok(Reply::json(told(&known(&call, &row).await?)))
 }
 
 #[derive(Deserialize)]

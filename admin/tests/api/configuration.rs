@@ -65,6 +65,8 @@ async fn furnished() -> House {
     let off = json!({"capabilities": [{"name": "send", "type": "tool", "enabled": false}]});
     admin.put("/mcp-integrations/m-int/capabilities", off.clone()).await.expect(200);
     admin.post("/mcp-servers", json!({"name": "S", "slug": "m-srv", "mcp_integration_id": "m-int"})).await.expect(200);
+    let members = json!([{"mcp_server_id": "m-srv", "prefix": "m", "optional": false}]);
+    admin.post("/mcp-servers", json!({"name": "All", "slug": "all-srv", "members": members})).await.expect(200);
     let people = json!({"user_access": [{"user_id": user, "enabled": true}], "default_user_access": "deny"});
     admin.put("/mcp-servers/m-srv/user-access", people).await.expect(200);
     furnish_shelf(&house).await;

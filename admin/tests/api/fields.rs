@@ -217,6 +217,14 @@ async fn mcp(story: &mut Story<'_>) {
     let body = json!({"name": "G", "description": "e", "workspace_id": "team"});
     story.send("PUT /mcp-servers/{id}", path, body.clone()).await;
     story.shows(path, beside(body, &["workspace_id"])).await;
+    let member = |prefix: &str, optional: bool| json!({"mcp_server_id": "files", "prefix": prefix, "optional": optional});
+    let body = json!({"name": "W", "slug": "whole", "workspace_id": "team", "members": [member("f", false)]});
+    story.send("POST /mcp-servers", "/mcp-servers", body).await;
+    let path = "/mcp-servers/whole?workspace_id=team";
+    let shown = |prefix: &str, optional: bool| json!({"slug": "files", "prefix": prefix, "optional": optional});
+    story.shows(path, json!({"members": [shown("f", false)]})).await;
+    story.send("PUT /mcp-servers/{id}", path, json!({"members": [member("g", true)], "workspace_id": "team"})).await;
+    story.shows(path, json!({"members": [shown("g", true)]})).await;
     let off = json!({"capabilities": [{"name": "t", "type": "tool", "enabled": false}]});
     for (route, path) in [
         ("PUT /mcp-integrations/{id}/capabilities", "/mcp-integrations/s-int/capabilities"),

@@ -1,7 +1,7 @@
 //! MCP integrations and servers. An integration says where an MCP server is and as whom it is called; a server is a
 //! workspace's name for one, with what its callers may use of it.
 
-use crate::id::{McpIntegrationId, UserId, WorkspaceId};
+use crate::id::{McpIntegrationId, McpServerId, UserId, WorkspaceId};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -111,7 +111,11 @@ pub struct McpSync {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct McpServer {
-    pub mcp_integration_id: McpIntegrationId,
+    /// `None` for one that shows several others as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp_integration_id: Option<McpIntegrationId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<ServerMember>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default)]
@@ -120,6 +124,21 @@ pub struct McpServer {
     pub user_access: McpUserAccess,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+/// One of the servers that are shown as one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerMember {
+    pub mcp_server_id: McpServerId,
+    /// Before the names of its tools; its slug where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Without it the others are shown alone.
+    pub optional: bool,
+}
+
+impl ServerMember {
+    pub const MOST: usize = 20;
 }
 
 /// Which people may use a server. A key of nobody's is a service's, which the default speaks of.

@@ -48,7 +48,12 @@ impl McpReach {
     /// Whether anything of this server could be used.
     pub fn opens(&self, server: &str) -> bool {
         let allowed = self.allow.as_ref().is_none_or(|all| all.iter().any(|entry| fits(split(entry).0, server)));
-        allowed && !self.deny.iter().map(|entry| split(entry)).any(|(of, name)| name.is_none() && fits(of, server))
+        allowed && !self.shuts(server)
+    }
+
+    /// Whether a server is denied as a whole.
+    pub fn shuts(&self, server: &str) -> bool {
+        self.deny.iter().map(|entry| split(entry)).any(|(of, name)| name.is_none() && fits(of, server))
     }
 
     /// Whether a thing may be used that goes by these names: any of them allows it, and none may deny it.

@@ -20,7 +20,7 @@ pub use config::SavedConfig;
 pub use guardrail::SavedGuardrail;
 pub use integration::Upstream;
 pub use key::{Defaults, Key, Rotation};
-pub use mcp::{ManagedMcpServer, McpUpstream};
+pub use mcp::{ManagedMcpServer, McpBehind, McpUpstream};
 pub use organisation::Org;
 pub use partner::PartnerCredentials;
 pub use policy::Policy;

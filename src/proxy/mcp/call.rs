@@ -7,12 +7,14 @@ use super::gate::{self, ToolCalled};
 use super::guard::GuardedText;
 use super::note::{McpBook, McpOutcome, operation};
 use super::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, response_of, unreadable};
-use super::{McpParts, McpTarget};
+use super::McpParts;
+use super::target::{McpServed, McpTarget};
 use crate::guardrails::HookNotes;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::record::PendingRecords;
 use crate::proxy::request::Request;
 use gateway_domain::counters::Charge;
+use gateway_domain::snapshot::ManagedMcpServer;
 use gateway_mcp::filter::{self, McpKind};
 use gateway_mcp::header::{self, subject};
 use gateway_mcp::session::{McpSession, UpstreamSession};
@@ -23,8 +25,10 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 mod answer;
+mod beside;
 mod bridged;
 mod judged;
+mod members;
 
 /// What is known of a call when it is over, beside its answer.
 #[derive(Default)]
@@ -38,7 +42,11 @@ struct Noted {
 pub(super) struct McpTurn<'a, 's> {
     pub(super) parts: McpParts<'a>,
     pub(super) request: &'a Request,
+    pub(super) served: &'a McpServed,
+    /// The one that is asked now.
     pub(super) target: &'a McpTarget,
+    /// By whose name records go.
+    pub(super) called: &'a ManagedMcpServer,
     pub(super) posted: &'a Posted,
     pub(super) records: &'a mut PendingRecords,
     pub(super) down: McpDown<'a, 's>,
@@ -199,7 +207,13 @@ impl McpTurn<'_, '_> {
             ),
             _ => true,
         };
-        if version.era() == Era::Modern || self.target.era() == Era::Modern || !known {
+        if version.era() == Era::Modern || !known {
+            return Ok(Ok(()));
+        }
+        if self.served.is_merged() {
+            return Box::pin(self.pass_on_to_members(message)).await;
+        }
+        if self.target.era() == Era::Modern {
             return Ok(Ok(()));
         }
         let ask = self.asking(message.envelope().to_json(), version);
@@ -215,7 +229,7 @@ impl McpTurn<'_, '_> {
 
     /// A request to the upstream in the client's own session.
     fn asking(&self, body: String, version: McpVersion) -> UpstreamAsk {
-        let member = self.session.as_ref().and_then(|s| s.member(&self.target.upstream.id.to_string()));
+        let member = self.session.as_ref().and_then(|s| s.member(&self.target.part()));
         UpstreamAsk {
             version: Some(member.map_or_else(|| version.name().to_owned(), |member| member.version.clone())),
             session: member.map(|member| member.id.clone()),
@@ -224,13 +238,16 @@ impl McpTurn<'_, '_> {
         }
     }
 
-    /// Everything that is decided before the upstream hears of it, then what it says.
     async fn answer(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
-        let era = asked.version.era();
-        if asked.method == "ping" && era == Era::Legacy {
+        if asked.method == "ping" && asked.version.era() == Era::Legacy {
             let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, asked.id.json());
             return Ok(LastMessage::ok(body));
         }
+        if self.served.is_merged() { self.answer_of_members(asked).await } else { self.answer_of_one(asked).await }
+    }
+
+    /// Everything that is decided before the upstream hears of it, then what it says.
+    async fn answer_of_one(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
         let mut hold = Hold::default();
         if let Err(refused) = self.admit(asked, &mut hold).await {
             self.note(asked, &refused, Noted::default());
@@ -292,7 +309,7 @@ impl McpTurn<'_, '_> {
         let params = asked.params();
         let item = filter::named(&asked.method, params.as_ref()).map_err(|error| refused(&error))?;
         let Some(item) = item else { return Ok(()) };
-        if !self.target.allows(item.kind.name(), &item.name) {
+        if !self.target.allows(item.kind, &item.name) {
             return Err(refused(&filter::missing(&item, modern)));
         }
         if item.kind != McpKind::Tool {
@@ -312,11 +329,11 @@ impl McpTurn<'_, '_> {
     /// Asks the upstream in the way that it understands.
     async fn ask(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
         match (asked.version.era(), self.target.era()) {
-            (Era::Legacy, Era::Legacy) => self.ask_directly(asked).await,
+            (Era::Legacy, Era::Legacy) if self.target.member.is_none() => self.ask_directly(asked).await,
             (Era::Modern, Era::Modern) => self.ask_modern(asked).await,
             (Era::Legacy, Era::Modern) if asked.method == "initialize" => self.open_of_discovery(asked).await,
             (Era::Legacy, Era::Modern) => self.ask_modern(asked).await,
-            (Era::Modern, Era::Legacy) => self.ask_over_bridge(asked).await,
+            (_, Era::Legacy) => self.ask_over_bridge(asked).await,
         }
     }
 
@@ -367,8 +384,14 @@ impl McpTurn<'_, '_> {
             r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{}}}}}"#,
             asked.id.json()
         );
-        let ask = self.asking(note, asked.version);
-        self.up().tell(&ask).await;
+        if self.target.member.is_none() {
+            return self.up().tell(&self.asking(note, asked.version)).await;
+        }
+        let talk = self.talk(self.target);
+        // In a session that is shared the server knows the call by another id, and none that could be told.
+        if let Some(session) = talk.held().filter(|_| talk.key.session.is_some()) {
+            self.up().tell(&session.post(note)).await;
+        }
     }
 
     fn note(&mut self, asked: &McpAsked<'_>, last: &LastMessage, noted: Noted) {
@@ -389,22 +412,26 @@ impl McpTurn<'_, '_> {
             hooks,
         };
         let book =
-            McpBook { calls: self.parts.calls, request: self.request, target: self.target, client: &self.down.client };
+            McpBook { calls: self.parts.calls, request: self.request, slug: &self.called.slug, client: &self.down.client };
         book.write(outcome, self.records);
     }
 
     /// The client's session, from the one that the upstream issued.
     fn issue(&mut self, id: Option<String>, version: McpVersion, upstream: &str) -> Result<(), RpcError> {
         let Some(id) = id else { return Ok(()) };
-        let now = crate::clock::now().micros() / 1_000_000;
-        let ttl = i64::try_from(self.parts.state.settings.session_ttl.as_secs()).unwrap_or(i64::MAX);
-        let server = self.target.server.id.to_string();
-        let mut session = McpSession::new(&server, self.target.principal.clone(), version).lasting(now, ttl);
-        let integration = self.target.upstream.id.to_string();
+        let mut session = self.new_session(version);
+        let integration = self.target.part();
         session.members.push(UpstreamSession { integration, id, version: upstream.to_owned() });
         let sealed = session.seal(self.parts.state);
         self.down.session = Some(sealed.ok_or_else(|| RpcError::own(502, "The MCP server's session is too long"))?);
         Ok(())
+    }
+
+    fn new_session(&self, version: McpVersion) -> McpSession {
+        let now = crate::clock::now().micros() / 1_000_000;
+        let ttl = i64::try_from(self.parts.state.settings.session_ttl.as_secs()).unwrap_or(i64::MAX);
+        let server = self.served.server.id.to_string();
+        McpSession::new(&server, self.served.principal.clone(), version).lasting(now, ttl)
     }
 
     /// The end of a session: the upstream's goes, and ours counts as ended whether it minds or not.
@@ -416,10 +443,14 @@ impl McpTurn<'_, '_> {
             let error = if modern { RpcError::own(status, why) } else { RpcError::invalid(why) };
             return self.down.error(&error, None).await;
         };
-        let version = self.session.as_ref().and_then(|session| McpVersion::parse(&session.version));
-        let mut ask = self.asking(String::new(), version.unwrap_or(McpVersion::V2025_03_26));
-        ask.method = Method::DELETE;
-        self.up().tell(&ask).await;
+        if self.served.is_merged() {
+            Box::pin(self.end_members()).await;
+        } else {
+            let version = self.session.as_ref().and_then(|session| McpVersion::parse(&session.version));
+            let mut ask = self.asking(String::new(), version.unwrap_or(McpVersion::V2025_03_26));
+            ask.method = Method::DELETE;
+            self.up().tell(&ask).await;
+        }
         self.parts.state.end(&id);
         self.down.empty(204).await
     }

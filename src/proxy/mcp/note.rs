@@ -1,6 +1,5 @@
 //! Records of MCP calls: the tool stands where a model would, the server where a managed provider would.
 
-use super::McpTarget;
 use crate::guardrails::HookNotes;
 use crate::proxy::client::Client;
 use crate::proxy::exchange::CallParts;
@@ -47,20 +46,20 @@ pub(super) fn operation(method: &str) -> Option<Operation> {
 pub(super) struct McpBook<'a, 's> {
     pub(super) calls: &'a CallParts,
     pub(super) request: &'a Request,
-    pub(super) target: &'a McpTarget,
+    pub(super) slug: &'a str,
     pub(super) client: &'a Client<'s>,
 }
 
 impl McpBook<'_, '_> {
     pub(super) fn write(&self, outcome: McpOutcome, records: &mut PendingRecords) {
-        let Self { calls, request, target, client } = self;
+        let Self { calls, request, slug, client } = self;
         let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
         let mut record = record::of(request, &request.steps(), None, None, number);
         record.operation = outcome.operation.name();
         record.status = outcome.status;
         record.fault = outcome.label;
         record.stream = outcome.stream;
-        record.virtual_key = SmolStr::new(&*target.server.slug);
+        record.virtual_key = SmolStr::new(slug);
         record.provider = SmolStr::new_static("mcp");
         record.model = SmolStr::new(&outcome.name);
         record.request_bytes = outcome.request_bytes as u64;

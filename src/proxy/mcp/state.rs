@@ -54,6 +54,8 @@ pub(super) struct BridgeKey {
     pub(super) integration: uuid::Uuid,
     pub(super) revision: i64,
     pub(super) principal: String,
+    /// Of a client's own session the part that is meant; `None`: it stands for a caller who has none.
+    pub(super) session: Option<Box<str>>,
 }
 
 /// An upstream session that the gateway opened.
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn bridges_belong_to_one_caller_and_are_bounded() {
         let state = state();
-        let key = |n: usize| BridgeKey { integration: uuid::Uuid::nil(), revision: 1, principal: n.to_string() };
+        let key = |n: usize| BridgeKey { integration: uuid::Uuid::nil(), revision: 1, principal: n.to_string(), session: None };
         for n in 0..MOST_BRIDGES + 10 {
             state.keep_bridge(key(n), BridgeSession::new(Some("up".into()), "2025-11-25".into(), "{}"));
         }

@@ -1,9 +1,9 @@
 //! One request to the MCP server behind a target, over the checked dialler, and its answer as JSON or events. What the
 //! upstream says of itself and of its own sign-in never reaches the client.
 
-use super::McpTarget;
 use super::down::LastMessage;
 use super::state::McpSettings;
+use super::target::McpTarget;
 use crate::proxy::body::Permit;
 use crate::proxy::exchange::CallParts;
 use crate::upstream::http1::{self, Clocks, Framing, RequestBody, RequestHead, Response, SendError};
@@ -16,7 +16,7 @@ use http::{HeaderName, HeaderValue, Method, header};
 use std::time::Duration;
 
 /// Bytes of one answer that is no stream.
-const MOST_ANSWER: usize = 16 << 20;
+pub(super) const MOST_ANSWER: usize = 16 << 20;
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// How long a word in passing may take: a session's end, a call's cancellation.
 const BRIEF: Duration = Duration::from_secs(2);

@@ -3,7 +3,7 @@
 use super::{Addressed, Build, Draft, Entry, doc, keep, lives};
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::id::{McpIntegrationId, McpServerId, OrgId, UserId, WorkspaceId};
-use crate::resource::mcp::{McpAccess, McpAuth, McpIntegration, McpServer, McpSwitches, McpUserAccess};
+use crate::resource::mcp::{McpAccess, McpAuth, McpIntegration, McpServer, McpSwitches, McpUserAccess, ServerMember};
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub struct McpUpstream {
     pub headers: Vec<(String, Secret<String>)>,
     /// The version that it was last found to speak; empty when nobody has asked.
     pub speaks: String,
+    /// What it was last found to be able to, as JSON; empty when nobody has asked.
+    pub capabilities: String,
     switches: McpSwitches,
     access: McpAccess,
     /// Differs between any two states of it.
@@ -42,13 +44,21 @@ impl McpUpstream {
     }
 }
 
-/// A workspace's name for an MCP server.
+/// What a server leads to.
+#[derive(Debug)]
+pub enum McpBehind {
+    Integration(McpIntegrationId),
+    /// Other servers of the workspace.
+    Members(Vec<ServerMember>),
+}
+
+/// A workspace's name for an MCP server, or for several.
 #[derive(Debug)]
 pub struct ManagedMcpServer {
     pub id: McpServerId,
     pub slug: Arc<str>,
     pub active: bool,
-    pub integration: McpIntegrationId,
+    pub behind: McpBehind,
     switches: McpSwitches,
     user_access: McpUserAccess,
 }
@@ -56,6 +66,18 @@ pub struct ManagedMcpServer {
 impl ManagedMcpServer {
     pub fn allows(&self, kind: &str, name: &str) -> bool {
         self.switches.allows(kind, name)
+    }
+
+    pub fn uses(&self, integration: McpIntegrationId) -> bool {
+        matches!(self.behind, McpBehind::Integration(id) if id == integration)
+    }
+
+    /// Empty where it is not made of others.
+    pub fn members(&self) -> &[ServerMember] {
+        match &self.behind {
+            McpBehind::Members(all) => all,
+            McpBehind::Integration(_) => &[],
+        }
     }
 
     pub fn admits(&self, user: Option<UserId>) -> bool {
@@ -97,6 +119,7 @@ fn read(row: &Stored, build: &Build<'_>) -> Result<McpUpstream, String> {
         headers.push((name.clone(), open(sealed)?));
     }
     let speaks = i.sync.protocol_version.unwrap_or_default();
+    let capabilities = if i.sync.flags.is_null() { String::new() } else { i.sync.flags.to_string() };
     Ok(McpUpstream {
         id: McpIntegrationId(row.id),
         org: OrgId(row.org),
@@ -109,6 +132,7 @@ fn read(row: &Stored, build: &Build<'_>) -> Result<McpUpstream, String> {
         base: Arc::new(base),
         headers,
         speaks,
+        capabilities,
         switches: i.capabilities,
         access: i.access,
         revision: row.revision,
@@ -126,7 +150,7 @@ fn server(row: &Stored) -> Result<ManagedMcpServer, String> {
         id: McpServerId(row.id),
         slug: row.slug.as_str().into(),
         active: row.status == "active",
-        integration: s.mcp_integration_id,
+        behind: s.mcp_integration_id.map_or_else(|| McpBehind::Members(s.members), McpBehind::Integration),
         switches: s.capabilities,
         user_access: s.user_access,
     })

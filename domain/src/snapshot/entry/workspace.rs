@@ -9,7 +9,7 @@ use super::provider::ManagedProvider;
 use super::usage_policy::UsagePolicy;
 use super::{Build, Draft, Entry, Slugged, doc, lives, shared};
 use crate::export::LogFields;
-use crate::id::{ConfigId, OrgId, PolicyId, UserId, WorkspaceId};
+use crate::id::{ConfigId, McpServerId, OrgId, PolicyId, UserId, WorkspaceId};
 use crate::resource::guardrail::{DefaultGuardrails, Exclusions};
 use crate::resource::limits::Limits;
 use crate::resource::person::WorkspaceRole;
@@ -100,6 +100,10 @@ impl Workspace {
     /// By slug or id.
     pub fn mcp_server(&self, name: &str) -> Option<&Arc<ManagedMcpServer>> {
         self.mcp_servers.by_name.get(name)
+    }
+
+    pub fn mcp_server_of(&self, id: McpServerId) -> Option<&Arc<ManagedMcpServer>> {
+        self.mcp_servers.by_id.get(&id.0)
     }
 
     pub fn mcp_servers(&self) -> impl ExactSizeIterator<Item = &Arc<ManagedMcpServer>> {

@@ -1,7 +1,7 @@
 //! The upstream's answer on its way down: what comes before it passes as it came, and of the last message the client sees
 //! what it may see, in the form of its own era.
 
-use super::{McpAsked, McpTurn, told};
+use super::{McpAsked, McpTurn, beside, told};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
 use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, fallen, response_of, unreadable};
@@ -13,7 +13,7 @@ use http::Method;
 use std::time::{Duration, Instant};
 
 /// Silence after which a client that waits for events hears that it is not forgotten.
-const TICK: Duration = Duration::from_secs(15);
+pub(super) const TICK: Duration = Duration::from_secs(15);
 
 impl McpTurn<'_, '_> {
     /// One request and its answer. `wire`: the id by which the upstream knows it.
@@ -81,7 +81,11 @@ impl McpTurn<'_, '_> {
                     response.release(self.parts.calls.delivery.settings.upstream_pool_size);
                     return Ok(Ok(text));
                 }
-                if streams {
+                let event = match self.target.member {
+                    Some(_) => beside::of_member(event, self.target),
+                    None => Some(event),
+                };
+                if let Some(event) = event.filter(|_| streams) {
                     self.down.event(&event).await?;
                 }
             }
@@ -134,7 +138,7 @@ impl McpTurn<'_, '_> {
     fn shaped(&mut self, asked: &McpAsked<'_>, mut result: String) -> Result<String, RpcError> {
         let broken = |why: &str| RpcError::own(502, format!("The MCP server's answer cannot be understood: {why}"));
         if let Some(kind) = McpKind::listed_by(&asked.method) {
-            let allow = |kind: McpKind, name: &str| self.target.allows(kind.name(), name);
+            let allow = |kind: McpKind, name: &str| self.target.allows(kind, name);
             result = filter::filtered(&result, kind, &allow).map_err(broken)?.into_owned();
         }
         if asked.method == "initialize" {
@@ -166,6 +170,9 @@ impl McpTurn<'_, '_> {
     /// The stream of notices that a legacy client listens to.
     pub(crate) async fn listen(&mut self) -> Result<(), ClientLeft> {
         let modern = self.posted.version().ok().flatten().is_some_and(McpVersion::is_modern_name);
+        if self.served.is_merged() && !modern {
+            return Box::pin(self.listen_to_members()).await;
+        }
         if modern || self.target.era() == Era::Modern {
             return self.down.error(&RpcError::own(405, "There is no stream to listen to"), None).await;
         }

@@ -4,35 +4,24 @@
 use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
-use crate::proxy::mcp::state::{BridgeKey, BridgeSession};
-use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, UpstreamReply, read, response_of};
-use gateway_mcp::sse::McpEvents;
-use gateway_mcp::{McpVersion, RawObject, RpcError, RpcId, bridge};
-use serde_json::json;
+use crate::proxy::mcp::talk::result_of;
+use crate::proxy::mcp::upstream::{UpstreamAsk, UpstreamCalls};
+use gateway_mcp::{McpVersion, RpcError, RpcId, bridge};
 
 impl McpTurn<'_, '_> {
-    fn bridge_key(&self) -> BridgeKey {
-        let upstream = &self.target.upstream;
-        let (integration, revision) = (upstream.id.0, upstream.revision);
-        BridgeKey { integration, revision, principal: self.target.principal.clone() }
-    }
-
-    /// A modern request in a session that stands for its caller.
+    /// A request in a session that stands for its caller, or that is a part of the client's own.
     pub(super) async fn ask_over_bridge(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
         let told = |error: &RpcError| LastMessage::error(error, Some(&asked.id));
         if asked.method == "subscriptions/listen" {
             return Ok(told(&RpcError::no_method(&asked.method, true)));
         }
-        let key = self.bridge_key();
-        let mut fresh = false;
+        let talk = self.talk(self.target);
+        let mut known = talk.held();
         loop {
-            let bridge = match self.parts.state.bridge(&key) {
-                Some(bridge) => bridge,
-                None => match self.open_bridge(&key).await? {
-                    Ok(bridge) => {
-                        fresh = true;
-                        bridge
-                    }
+            let (bridge, fresh) = match known.take() {
+                Some(bridge) => (bridge, false),
+                None => match self.down.client.during(None, Box::pin(talk.open())).await? {
+                    Ok(bridge) => (bridge, true),
                     Err(error) => return Ok(told(&error)),
                 },
             };
@@ -43,37 +32,25 @@ impl McpTurn<'_, '_> {
                 let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, asked.id.json());
                 return Ok(LastMessage::ok(body));
             }
-            let wire = RpcId::of(&format!("g{}", self.parts.state.number()));
+            // In the client's own session its ids are known; where several share one they could meet.
+            let own = talk.key.session.is_some();
+            let wire =
+                if own { asked.id.clone() } else { RpcId::of(&format!("g{}", self.parts.state.number())) };
             let mut envelope = asked.envelope.clone();
             envelope.set("id", wire.json());
             match bridge::to_legacy(asked.params().as_ref()) {
                 Some(params) => envelope.set("params", params),
                 None => drop(envelope.remove("params")),
             }
-            let ask = UpstreamAsk {
-                version: Some(bridge.version.clone()),
-                session: bridge.id.clone(),
-                headers: self.posted.traced.clone(),
-                ..UpstreamAsk::post(envelope.to_json())
-            };
+            let ask = UpstreamAsk { headers: talk.traced.clone(), ..bridge.post(envelope.to_json()) };
             let last = self.exchange(asked, &wire, &ask).await?;
             // A session that the upstream forgot heard nothing of this: it is opened anew, once.
             let lost = last.status == 404 && !self.down.has_begun();
             if !lost || fresh {
                 return Ok(last);
             }
-            self.parts.state.forget_bridge(&key);
+            self.parts.state.forget_bridge(&talk.key);
         }
-    }
-
-    async fn open_bridge(&mut self, key: &BridgeKey) -> Result<Result<BridgeSession, RpcError>, ClientLeft> {
-        let calls =
-            UpstreamCalls { calls: self.parts.calls, settings: &self.parts.state.settings, target: self.target };
-        let opened = self.down.client.during(None, open(calls)).await?;
-        if let Ok(session) = &opened {
-            self.parts.state.keep_bridge(key.clone(), session.clone());
-        }
-        Ok(opened)
     }
 
     /// `initialize` before an upstream that has no such thing.
@@ -99,51 +76,4 @@ impl McpTurn<'_, '_> {
             Err(error) => LastMessage::error(&error, Some(&asked.id)),
         })
     }
-}
-
-/// Opens a session as a client without capabilities.
-async fn open(calls: UpstreamCalls<'_>) -> Result<BridgeSession, RpcError> {
-    let id = RpcId::of("g0");
-    let params = bridge::initialize_params(McpVersion::NEWEST_LEGACY);
-    let body = json!({"jsonrpc": "2.0", "id": "g0", "method": "initialize", "params": params}).to_string();
-    let reply = calls.send(&UpstreamAsk::post(body)).await?;
-    let session = reply.session.clone();
-    let result = whole(reply, &id).await?;
-    let version = RawObject::parse(&result).ok().and_then(|object| object.text("protocolVersion"));
-    let version = version.filter(|version| McpVersion::parse(version).is_some());
-    let version =
-        version.ok_or_else(|| RpcError::own(502, "The MCP server speaks a version that is not known here"))?;
-    let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
-    let (told, kept) = (Some(version.clone()), session.clone());
-    calls.send(&UpstreamAsk { version: told, session: kept, ..UpstreamAsk::post(note) }).await?;
-    Ok(BridgeSession::new(session, version, &result))
-}
-
-async fn result_of(calls: UpstreamCalls<'_>, ask: &UpstreamAsk, id: &RpcId) -> Result<String, RpcError> {
-    whole(calls.send(ask).await?, id).await
-}
-
-/// The result of an answer that nobody reads piece by piece.
-async fn whole(mut reply: UpstreamReply, id: &RpcId) -> Result<String, RpcError> {
-    let broken = || RpcError::own(502, "The MCP server's answer cannot be understood");
-    let text = match reply.answer {
-        UpstreamAnswer::Json(bytes) => response_of(&String::from_utf8_lossy(&bytes), id),
-        UpstreamAnswer::Events(mut response) => {
-            let mut events = McpEvents::default();
-            events.push(&read(&mut response, &mut reply.held).await?);
-            let mut found = None;
-            while let (None, Ok(Some(event))) = (&found, events.next_event()) {
-                found = response_of(&event.data, id);
-            }
-            found
-        }
-        _ => None,
-    };
-    let text = text.ok_or_else(broken)?;
-    let envelope = RawObject::parse(&text).map_err(|_| broken())?;
-    if let Some(error) = envelope.object("error") {
-        let said: String = error.text("message").unwrap_or_default().chars().take(300).collect();
-        return Err(RpcError::own(502, format!("The MCP server opened no session: {said}")));
-    }
-    envelope.raw("result").map(str::to_owned).ok_or_else(broken)
 }

@@ -1,0 +1,152 @@
+//! What a path leads to for one caller: one MCP server, or several that are shown as one. What the caller may use is
+//! one question, asked of every item of a list and of every call.
+
+use crate::proxy::request::{Request, Tenant};
+use gateway_domain::id::UserId;
+use gateway_domain::resource::mcp_reach::{McpPath, McpReach};
+use gateway_domain::snapshot::{ManagedMcpServer, McpBehind, McpUpstream};
+use gateway_domain::{Fault, FaultKind};
+use gateway_mcp::filter::McpKind;
+use gateway_mcp::session::principal;
+use gateway_mcp::{Era, McpVersion, merge};
+use std::sync::Arc;
+
+/// A server that a caller may use, and what is behind it.
+pub(super) struct McpServed {
+    pub(super) server: Arc<ManagedMcpServer>,
+    /// Never empty.
+    pub(super) targets: Vec<McpTarget>,
+    /// Members that nobody can ask at present, by prefix.
+    pub(super) lacking: Vec<LackingMember>,
+    /// Stands for the caller in sessions.
+    pub(super) principal: String,
+}
+
+pub(super) struct LackingMember {
+    pub(super) prefix: Arc<str>,
+    pub(super) optional: bool,
+}
+
+/// One MCP server as a caller sees it.
+pub(crate) struct McpTarget {
+    pub(crate) server: Arc<ManagedMcpServer>,
+    pub(crate) upstream: Arc<McpUpstream>,
+    /// What the caller's key is held to.
+    reach: Option<Arc<McpReach>>,
+    /// Set where it is one of several that are shown as one.
+    pub(super) member: Option<MemberPlace>,
+}
+
+/// Where a member stands in the whole.
+pub(super) struct MemberPlace {
+    whole: Arc<ManagedMcpServer>,
+    pub(super) prefix: Arc<str>,
+    pub(super) optional: bool,
+}
+
+impl McpServed {
+    pub(super) fn of(request: &Request) -> Result<Self, Fault> {
+        let tenant = &*request.caller.tenant;
+        let slug = request.ask.route.path.trim_start_matches('/').strip_suffix("/mcp").unwrap_or_default();
+        let missing = || Fault::new(FaultKind::UnknownRoute, "Not Found: there is no such MCP server");
+        let opens = |server: &&Arc<ManagedMcpServer>| {
+            server.active && *server.slug == *slug && tenant.key.mcp_access.as_ref().is_none_or(|r| r.opens(slug))
+        };
+        let server = tenant.workspace.mcp_server(slug).filter(opens).ok_or_else(missing)?.clone();
+        let (mut targets, mut lacking) = (Vec::new(), Vec::new());
+        match &server.behind {
+            McpBehind::Integration(_) => {
+                let upstream = upstream(tenant, &server).ok_or_else(missing)?;
+                targets.push(McpTarget { server: server.clone(), upstream, reach: reach(tenant), member: None });
+            }
+            McpBehind::Members(_) => (targets, lacking) = members(tenant, &server),
+        }
+        if !server.admits(tenant.key.owner.map(UserId)) {
+            let why = format!("The MCP server `{}` is not open to this user", server.slug);
+            return Err(Fault::new(FaultKind::Forbidden, why));
+        }
+        if targets.is_empty() {
+            return Err(missing());
+        }
+        let principal = principal(&format!("key:{}", tenant.key.id));
+        Ok(Self { server, targets, lacking, principal })
+    }
+
+    /// Whether it stands for several.
+    pub(super) fn is_merged(&self) -> bool {
+        matches!(self.server.behind, McpBehind::Members(_))
+    }
+}
+
+fn reach(tenant: &Tenant) -> Option<Arc<McpReach>> {
+    tenant.key.mcp_access.clone()
+}
+
+fn upstream(tenant: &Tenant, server: &ManagedMcpServer) -> Option<Arc<McpUpstream>> {
+    let McpBehind::Integration(id) = &server.behind else { return None };
+    let found = tenant.world.snapshot.mcp_upstream(*id).filter(|u| u.open_to(tenant.workspace.id));
+    found.cloned()
+}
+
+/// Members that the caller may use, and those that cannot be asked. One that is not open to the caller is neither.
+fn members(tenant: &Tenant, whole: &Arc<ManagedMcpServer>) -> (Vec<McpTarget>, Vec<LackingMember>) {
+    let (mut targets, mut lacking) = (Vec::new(), Vec::new());
+    let McpBehind::Members(all) = &whole.behind else { return (targets, lacking) };
+    for member in all {
+        let server = tenant.workspace.mcp_server_of(member.mcp_server_id);
+        let Some(server) = server else { continue };
+        let prefix: Arc<str> = member.prefix.as_deref().unwrap_or(&server.slug).into();
+        let shut = tenant.key.mcp_access.as_ref().is_some_and(|reach| reach.shuts(&server.slug));
+        if shut || !server.admits(tenant.key.owner.map(UserId)) {
+            continue;
+        }
+        let Some(upstream) = upstream(tenant, server).filter(|_| server.active) else {
+            lacking.push(LackingMember { prefix, optional: member.optional });
+            continue;
+        };
+        let place = MemberPlace { whole: whole.clone(), prefix, optional: member.optional };
+        targets.push(McpTarget { server: server.clone(), upstream, reach: reach(tenant), member: Some(place) });
+    }
+    (targets, lacking)
+}
+
+impl McpTarget {
+    /// Whether the caller may use this, listed or called. `name`: the server's own.
+    pub(super) fn allows(&self, kind: McpKind, name: &str) -> bool {
+        let open = self.upstream.allows(kind.name(), name) && self.server.allows(kind.name(), name);
+        let own = McpPath { server: &self.server.slug, name };
+        let held_to = |names: &[McpPath<'_>]| self.reach.as_ref().is_none_or(|reach| reach.allows(names));
+        match &self.member {
+            None => open && held_to(&[own]),
+            Some(place) => {
+                let merged = merge::name(kind, &place.prefix, name);
+                let whole = McpPath { server: &place.whole.slug, name: &merged };
+                open && place.whole.allows(kind.name(), &merged) && held_to(&[own, whole])
+            }
+        }
+    }
+
+    /// How the upstream was last found to speak.
+    pub(super) fn era(&self) -> Era {
+        McpVersion::parse(&self.upstream.speaks).map_or(Era::Legacy, McpVersion::era)
+    }
+
+    /// By what its part of a session is found: two members may have one upstream.
+    pub(super) fn part(&self) -> String {
+        if self.member.is_some() { self.server.id.to_string() } else { self.upstream.id.to_string() }
+    }
+
+    /// As ids of its own requests to clients name it.
+    pub(super) fn tag(&self) -> String {
+        self.server.id.0.simple().to_string()
+    }
+
+    /// Empty where it stands for itself.
+    pub(super) fn prefix(&self) -> &str {
+        self.member.as_ref().map_or("", |place| &place.prefix)
+    }
+
+    pub(super) fn is_optional(&self) -> bool {
+        self.member.as_ref().is_some_and(|place| place.optional)
+    }
+}
