@@ -37,7 +37,7 @@ pub(crate) use cors::CorsOrigins;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
 pub(crate) use exchange::{CallParts, UnpricedCalls};
 pub(crate) use intake::known_key;
-pub(crate) use mcp::{McpSettings, McpState};
+pub(crate) use mcp::{McpAuthorization, McpSettings, McpState};
 pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;
 pub(crate) use sticky::Assignments;
@@ -61,7 +61,7 @@ use gateway_domain::ports::Doorkeeper;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
 use http::header;
 use intake::{BodyMode, Refused};
-use mcp::{McpParts, McpStop};
+use mcp::{McpChallenge, McpParts, McpStop};
 use own_objects::{KeptCall, OwnParts};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
@@ -356,15 +356,31 @@ impl Gateway {
         }
     }
 
+    /// What a client of an MCP server is told of how to come again.
+    fn challenge(&self, head: &pingora::http::RequestHeader, fault: &Fault) -> Option<header::HeaderValue> {
+        let authorization = self.mcp.authorization()?;
+        let why = match fault.kind() {
+            FaultKind::Unauthenticated if head.headers.contains_key(header::AUTHORIZATION) => McpChallenge::BadToken,
+            FaultKind::Unauthenticated => McpChallenge::NoToken,
+            FaultKind::Forbidden if fault.message() == intake::NO_MCP => McpChallenge::NoScope,
+            _ => return None,
+        };
+        authorization.challenge(head.uri.path(), why)
+    }
+
     /// Answers with a fault; of a known tenant it is a record too.
     async fn refuse(&self, session: &mut Session, ctx: &mut Ctx, refused: Refused) -> pingora::Result<bool> {
         let Refused { fault, request, .. } = refused;
         let head = session.req_header();
         let dialect = intake::dialect(&head.method, head.uri.path());
+        let challenge = self.challenge(head, &fault);
         if matches!(fault.kind(), FaultKind::Flooded | FaultKind::TooLarge | FaultKind::SlowClient | FaultKind::Busy) {
             session.downstream_session.set_keepalive(None);
         }
-        let answer = deliver::refusal(&self.names, &fault, dialect, request.as_deref());
+        let mut answer = deliver::refusal(&self.names, &fault, dialect, request.as_deref());
+        if let Some(challenge) = challenge {
+            answer.head.insert_header(header::WWW_AUTHENTICATE, challenge)?;
+        }
         let length = answer.body.len() as u64;
         let sent = client::answer_early(session, answer).await;
         if let Some(request) = request {

@@ -33,7 +33,7 @@ use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
     AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, DeliveryParts, Gateway,
-    InlineConfigs, McpSettings, McpState, ProxySettings, ReplyNames, UnpricedCalls, known_key,
+    InlineConfigs, McpAuthorization, McpSettings, McpState, ProxySettings, ReplyNames, UnpricedCalls, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
@@ -200,11 +200,14 @@ fn mcp_state(settings: &Settings, booted: &Booted, process: &Arc<Process>) -> Re
     });
     let origins: Vec<String> = settings.mcp_allowed_origins.iter().cloned().chain(public).collect();
     let origins = CorsOrigins::parse(&origins).map_err(|why| why.replace("--cors-origins", "--mcp-allowed-origins"))?;
+    let authorization =
+        McpAuthorization::new(settings.public_url.as_deref(), &settings.mcp_authorization_servers)?;
     let told = McpSettings {
         session_ttl: settings.mcp_session_ttl.0,
         silence: settings.mcp_timeout.0,
         longest: settings.mcp_max_time.0,
         origins,
+        authorization,
     };
     let process = process.clone();
     Ok(McpState::new(booted.vault.clone(), told, move || process.is_draining()))

@@ -229,6 +229,8 @@ settings! {
     cors_origins: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_CORS_ORIGINS" in "Listening", list "one_or_more";
     /// Origins whose web pages may call MCP servers, such as https://app.example.com (repeatable, or with commas); that of --public-url always may
     mcp_allowed_origins: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_MCP_ALLOWED_ORIGINS" in "Listening", list "one_or_more";
+    /// Issuers, such as https://login.example.com, to whom clients of MCP servers are sent to sign in; needs --public-url (repeatable, or with commas)
+    mcp_authorization_servers: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_MCP_AUTHORIZATION_SERVERS" in "Listening", list "one_or_more";
     /// Where browsers reach this installation, for links in answers, e.g. https://ai.example.com [default: the host asked, over http]
     public_url: [Option<String>] as Option<String> = None, "GATEWAY_PUBLIC_URL" in "Listening";
     /// Base URL of the admin service that role `proxy` hands control-plane routes to; without it they are 404

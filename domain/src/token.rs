@@ -7,7 +7,7 @@ mod key_set;
 mod limits;
 
 pub use bad_claim::BadClaim;
-pub use claims::Claims;
+pub use claims::{Claims, McpGrant};
 pub use key_set::{BadKeySet, KeySet, PublicKey};
 pub use limits::Claimed;
 
@@ -142,6 +142,9 @@ pub fn still_means(claims: &Claims, org: &Org, workspace: &Workspace) -> bool {
 #[derive(Debug)]
 pub struct Token {
     pub limits: Vec<ClaimedLimits>,
+    /// For whom it was issued.
+    pub audience: Vec<String>,
+    pub mcp: McpGrant,
 }
 
 /// What a token is limited to, together with all tokens that are counted as it is.
@@ -183,7 +186,11 @@ pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) ->
         limits: None,
         max_parallel: None,
         mcp_access: claims.mcp_access.clone(),
-        token: Some(Arc::new(Token { limits: claims.limits.iter().map(|c| claimed(org.id, claims, c)).collect() })),
+        token: Some(Arc::new(Token {
+            limits: claims.limits.iter().map(|c| claimed(org.id, claims, c)).collect(),
+            audience: claims.audience.clone(),
+            mcp: claims.mcp,
+        })),
     }
 }
 

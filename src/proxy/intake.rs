@@ -170,7 +170,7 @@ pub(crate) fn receive(
             upload: None,
         },
     });
-    let refusal = bad_header.or_else(|| permit(&request)).or_else(|| unknown_route(&request));
+    let refusal = bad_header.or_else(|| permit(gateway, &request)).or_else(|| unknown_route(&request));
     let refusal = refusal.or_else(|| saved_only(gateway, &request));
     let refusal = refusal.or_else(|| request.ask.headers.not_built.clone());
     match refusal {
@@ -324,8 +324,11 @@ fn scopes(tenant: &Tenant) -> Scopes {
         .map_or_else(Scopes::default, |(org, seat)| own.meet(&snapshot.security(&tenant.workspace).bound(org, seat)))
 }
 
+/// What a key without the scope of MCP servers is told.
+pub(super) const NO_MCP: &str = "The key lacks the scope mcp.invoke";
+
 /// The scope that routes of the data plane ask for.
-fn permit(request: &Request) -> Option<Fault> {
+fn permit(gateway: &Gateway, request: &Request) -> Option<Fault> {
     const RENDER: Scope = Scope::named("prompts.render");
     let scopes = scopes(&request.caller.tenant);
     if request.is_rendered_only() {
@@ -333,8 +336,9 @@ fn permit(request: &Request) -> Option<Fault> {
         return (!scopes.has(RENDER)).then(|| Fault::new(FaultKind::Forbidden, told));
     }
     if request.ask.route.operation == Operation::McpSession {
-        let told = "The key lacks the scope mcp.invoke";
-        return (!scopes.has(Scope::MCP_INVOKE)).then(|| Fault::new(FaultKind::Forbidden, told));
+        let opens = scopes.has(Scope::MCP_INVOKE)
+            || gateway.mcp.authorization().is_some_and(|signing_in| signing_in.admits(&request.caller.tenant));
+        return (!opens).then(|| Fault::new(FaultKind::Forbidden, NO_MCP));
     }
     let listing = request.ask.route.asked() == Operation::ListModels
         && (scopes.has(Scope::MODELS_LIST) || scopes.has(Scope::VIRTUAL_KEYS_LIST));

@@ -38,6 +38,16 @@ pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::
         );
         return answer(session, 200, "application/json", body).await;
     }
+    if let Some(document) = gateway.mcp.authorization().and_then(|authorization| authorization.document(path))
+        && head.method == Method::GET
+    {
+        let mut head = bare_head(200);
+        head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))?;
+        // It is for everybody, pages of other origins too.
+        head.insert_header(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"))?;
+        answer_early(session, SmallAnswer { head, body: document.into() }).await?;
+        return Ok(Some(true));
+    }
     // The table of the admin crate decides; pass-through is never in it.
     if !gateway_admin::is_control_plane(&head.method, path) {
         return Ok(None);

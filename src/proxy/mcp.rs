@@ -2,6 +2,7 @@
 //! list hides cannot be called; a tool call meets the policies of tools before it leaves. Knows no provider and no
 //! config.
 
+mod authorization;
 mod call;
 mod door;
 mod down;
@@ -13,6 +14,7 @@ mod talk;
 mod target;
 mod upstream;
 
+pub(crate) use authorization::{McpAuthorization, McpChallenge};
 pub(crate) use state::{McpSettings, McpState};
 
 use super::body::{self, BodyError, BodyLimits, Permit};
@@ -56,6 +58,9 @@ pub(crate) async fn serve(
 ) -> Result<(), McpStop> {
     if let Some(why) = parts.state.refuses_origin(session) {
         return Err(McpStop::Refused(Fault::new(FaultKind::Forbidden, why)));
+    }
+    if let Some(authorization) = &parts.state.settings.authorization {
+        authorization.check_audience(request).map_err(McpStop::Refused)?;
     }
     let served = McpServed::of(request).map_err(McpStop::Refused)?;
     let posted = match request.ask.method {

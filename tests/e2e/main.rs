@@ -111,6 +111,8 @@ mod mcp;
 #[cfg(test)]
 mod mcp_access;
 #[cfg(test)]
+mod mcp_authorization;
+#[cfg(test)]
 mod mcp_members;
 #[cfg(test)]
 mod mcp_script;

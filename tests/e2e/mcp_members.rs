@@ -6,6 +6,7 @@ use crate::mcp_script::{JSON, Script, ScriptedMcp, Served, code, initialize, mod
 use gateway_testing::Postgres;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 /// A gateway with `files`, `mail`, and `suite` made of both; calls go to `suite`.
@@ -138,32 +139,45 @@ async fn what_is_switched_off_anywhere_is_missing_and_limits_count_the_member() 
     served.tool(&session, "files__echo", 3).await.expect(200);
 }
 
+/// A server with one tool, until it fails: with this status, or by saying nothing (0).
+async fn failing_later(status: u16, fails: Arc<AtomicBool>) -> Upstream {
+    Upstream::scripted(move |mut peer| {
+        let fails = fails.clone();
+        async move {
+            while let Some(seen) = peer.request().await {
+                let body = seen.json();
+                let result = match body["method"].as_str() {
+                    _ if fails.load(SeqCst) && status == 0 => return peer.gone().await,
+                    _ if fails.load(SeqCst) => Err(reply::whole(status, &[JSON], "{}")),
+                    Some("initialize") => Ok(json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                        "serverInfo": {"name": "later", "version": "1"}})),
+                    Some("tools/list") => Ok(json!({"tools": [{"name": "one"}]})),
+                    Some("server/discover") => Err(reply::json(400, &json!({}))),
+                    _ => Err(reply::whole(202, &[], "")),
+                };
+                let answer = |result: Value| json!({"jsonrpc": "2.0", "id": body["id"], "result": result});
+                let bytes = result.map_or_else(|bytes| bytes, |result| reply::json(200, &answer(result)));
+                if !peer.send(bytes).await {
+                    return;
+                }
+            }
+        }
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_member_that_fails_takes_no_other_with_it() {
     for failing in [500, 0] {
         let served = Served::with(Script::default(), &["--mcp-timeout", "3s"]).await;
-        let broken = Upstream::scripted(move |mut peer| async move {
-            while let Some(_seen) = peer.request().await {
-                if failing == 0 {
-                    // Says nothing until it is left.
-                    peer.gone().await;
-                    return;
-                }
-                if !peer.send(reply::whole(failing, &[JSON], "{}")).await {
-                    return;
-                }
-            }
-        })
-        .await;
-        let gateway = &served.gateway;
-        // Saved while it answered: asking it now would take its time.
-        let mail = ScriptedMcp::start(Script::default()).await;
-        integration(gateway, "mail", mail.upstream.url()).await;
+        let (gateway, fails) = (&served.gateway, Arc::new(AtomicBool::new(false)));
+        let mail = failing_later(failing, fails.clone()).await;
+        integration(gateway, "mail", mail.url()).await;
         suite(gateway, both()).await;
-        let stored = json!({"name": "Suite 2", "slug": "strict",
+        let strict = json!({"name": "Strict", "slug": "strict",
             "members": [{"mcp_server_id": "files"}, {"mcp_server_id": "mail", "optional": false}]});
-        gateway.admin().post("/mcp-servers", &stored).await.expect(200);
-        gateway.admin().put("/mcp-integrations/mail-int", &json!({"url": broken.url()})).await.expect(200);
+        gateway.admin().post("/mcp-servers", &strict).await.expect(200);
+        fails.store(true, SeqCst);
         let served = Served { path: "/suite/mcp", ..served };
         let session = served.open().await;
         let list = served.post(Some(&session), &request("tools/list", json!({}))).await.expect(200).json();

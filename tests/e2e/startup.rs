@@ -110,6 +110,11 @@ fn flags_and_values_that_are_wrong_are_named() {
         (&["--tls-cert", "/no/such.pem"], &["--tls-key"]),
         (&["--settings", "/no/such.toml"], &["/no/such.toml"]),
         (&["--master-key-file", "/no/such.key"], &["/no/such.key"]),
+        (&["--mcp-authorization-servers", "https://id.example.com"], &["--public-url"]),
+        (
+            &["--public-url", "https://ai.example.com", "--mcp-authorization-servers", "http://id.example.com"],
+            &["--mcp-authorization-servers", "https:"],
+        ),
     ] {
         place.fails(flags, said);
     }

@@ -30,6 +30,8 @@ pub struct Claims {
     pub config: Option<String>,
     pub metadata: Vec<(String, String)>,
     pub limits: Vec<Claimed>,
+    /// What it may do on MCP servers by the scopes that the protocol has for them.
+    pub mcp: McpGrant,
     /// What of MCP servers it opens, where it says so.
     pub mcp_access: Option<Arc<McpReach>>,
     pub expires_at: Timestamp,
@@ -58,10 +60,12 @@ impl Claims {
             Some(Value::String(config)) => Some(config.clone()),
             Some(_) => return Err(bad("defaults.config_id", "must be a text")),
         };
+        let named = scopes(claims)?;
         let user = first(&["email_id", "sub", "uid"])?;
         Ok(Self {
             workspace: first(&["gateway_workspace", "workspace_slug"])?,
-            scopes: scopes(claims)?,
+            scopes: named.iter().filter_map(|n| Scope::parse(n)).collect::<Scopes>().meet(&Scopes::for_reading()),
+            mcp: McpGrant::of(&named),
             issuer: first(&["iss"])?,
             audience: audience(claims.get("aud"))?,
             subject: first(&["sub"])?.or_else(|| user.clone()),
@@ -87,24 +91,37 @@ impl Claims {
     }
 }
 
-/// Names that are no scopes of ours belong to the issuer's other services.
-fn scopes(claims: &Map<String, Value>) -> Result<Scopes, BadClaim> {
+/// All names; those that are no scopes of ours belong to the issuer's other services.
+fn scopes(claims: &Map<String, Value>) -> Result<Vec<&str>, BadClaim> {
     const RULE: &str = "must be a text or an array of texts";
-    let mut found = Scopes::default();
+    let mut found = Vec::new();
     for name in ["scope", "scopes"] {
-        let mut add = |text: &str| text.split_ascii_whitespace().filter_map(Scope::parse).for_each(|s| found.insert(s));
         match claims.get(name) {
             None | Some(Value::Null) => {}
-            Some(Value::String(text)) => add(text),
+            Some(Value::String(text)) => found.extend(text.split_ascii_whitespace()),
             Some(Value::Array(many)) => {
                 for one in many {
-                    add(one.as_str().ok_or(bad(name, RULE))?);
+                    found.extend(one.as_str().ok_or(bad(name, RULE))?.split_ascii_whitespace());
                 }
             }
             Some(_) => return Err(bad(name, RULE)),
         }
     }
-    Ok(found.meet(&Scopes::for_reading()))
+    Ok(found)
+}
+
+/// What `mcp`, `mcp:read` and `mcp:write` among the scopes of a token allow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct McpGrant {
+    pub reads: bool,
+    pub writes: bool,
+}
+
+impl McpGrant {
+    fn of(scopes: &[&str]) -> Self {
+        let writes = scopes.iter().any(|scope| matches!(*scope, "mcp" | "mcp:write"));
+        Self { reads: writes || scopes.contains(&"mcp:read"), writes }
+    }
 }
 
 fn mcp_access(value: Option<&Value>) -> Result<Option<Arc<McpReach>>, BadClaim> {
@@ -173,6 +190,9 @@ mod tests {
         assert_eq!(claims.workspace.as_deref(), Some("prod"));
         // What changes a setting is not to be had by token.
         assert_eq!(claims.scopes.names(), ["virtual_keys.list", "completions.write"]);
+        let mcp = |scope: &str| read(&json!({"exp": 1, "scope": scope})).expect("good").mcp;
+        assert_eq!(mcp("openid mcp:read"), McpGrant { reads: true, writes: false });
+        assert_eq!((mcp("mcp"), mcp("mcp:write").reads, mcp("mcp2")), (McpGrant { reads: true, writes: true }, true, McpGrant::default()));
         assert_eq!((claims.user.as_deref(), claims.config.as_deref()), (Some("u1"), Some("pc-1")));
         assert_eq!(claims.metadata, [("team".to_owned(), "a".to_owned())]);
         assert_eq!(claims.expires_at, Timestamp(1_900_000_000_500_000));

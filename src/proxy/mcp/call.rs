@@ -7,7 +7,7 @@ use super::gate::{self, ToolCalled};
 use super::guard::GuardedText;
 use super::note::{McpBook, McpOutcome, operation};
 use super::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, response_of, unreadable};
-use super::McpParts;
+use super::{McpChallenge, McpParts};
 use super::target::{McpServed, McpTarget};
 use crate::guardrails::HookNotes;
 use crate::proxy::client::ClientLeft;
@@ -243,7 +243,22 @@ impl McpTurn<'_, '_> {
             let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, asked.id.json());
             return Ok(LastMessage::ok(body));
         }
+        if let Some(refused) = self.may_not_write(asked) {
+            self.note(asked, &refused, Noted::default());
+            return Ok(refused);
+        }
         if self.served.is_merged() { self.answer_of_members(asked).await } else { self.answer_of_one(asked).await }
+    }
+
+    /// A token may be good for reading alone.
+    fn may_not_write(&self, asked: &McpAsked<'_>) -> Option<LastMessage> {
+        let authorization = self.parts.state.authorization()?;
+        if asked.method != "tools/call" || authorization.may_write(&self.request.caller.tenant) {
+            return None;
+        }
+        let error = RpcError::own(403, "The token lacks the scope mcp:write");
+        let challenge = authorization.challenge(&self.request.ask.route.path, McpChallenge::NoWriting);
+        Some(LastMessage { challenge, ..LastMessage::error(&error, Some(&asked.id)) })
     }
 
     /// Everything that is decided before the upstream hears of it, then what it says.

@@ -25,15 +25,17 @@ pub(super) struct LastMessage {
     pub(super) recorded: Option<u16>,
     /// What the record calls a failure.
     pub(super) label: Option<&'static str>,
+    /// How the client may come again.
+    pub(super) challenge: Option<HeaderValue>,
 }
 
 impl LastMessage {
     pub(super) const fn ok(body: String) -> Self {
-        Self { status: 200, body, fault: None, recorded: None, label: None }
+        Self { status: 200, body, fault: None, recorded: None, label: None, challenge: None }
     }
 
     pub(super) fn error(error: &RpcError, id: Option<&RpcId>) -> Self {
-        Self { status: error.status, body: error.body(id), fault: None, recorded: None, label: Some("mcp_error") }
+        Self { status: error.status, label: Some("mcp_error"), ..Self::ok(error.body(id)) }
     }
 }
 
@@ -111,6 +113,9 @@ impl<'a, 's> McpDown<'a, 's> {
         if let Some(fault) = &message.fault {
             let names = &self.parts.calls.delivery.names;
             head = refusal(names, fault, Dialect::OpenAi, Some(self.request)).head;
+        }
+        if let Some(challenge) = message.challenge {
+            head.insert_header(header::WWW_AUTHENTICATE, challenge).map_err(ClientLeft::Gone)?;
         }
         self.whole(head, message.body.into()).await
     }

@@ -1,6 +1,7 @@
 //! What the process keeps for MCP: how sessions are sealed, which have ended, and the upstream sessions that stand for
 //! callers who have none. Each table is bounded.
 
+use super::authorization::McpAuthorization;
 use crate::proxy::cors::CorsOrigins;
 use ahash::AHashMap;
 use gateway_domain::ports::Vault;
@@ -30,6 +31,8 @@ pub(crate) struct McpSettings {
     /// For a whole call.
     pub(crate) longest: Duration,
     pub(crate) origins: Option<Arc<CorsOrigins>>,
+    /// `None`: nobody signs in elsewhere.
+    pub(crate) authorization: Option<McpAuthorization>,
 }
 
 pub(crate) struct McpState {
@@ -151,6 +154,10 @@ impl McpState {
         (!known).then_some("This Host is not known here; see --mcp-allowed-origins")
     }
 
+    pub(crate) const fn authorization(&self) -> Option<&McpAuthorization> {
+        self.settings.authorization.as_ref()
+    }
+
     pub(super) fn is_draining(&self) -> bool {
         (self.draining)()
     }
@@ -196,7 +203,7 @@ mod tests {
         let (minute, origins) = (Duration::from_secs(60), None);
         McpState::new(
             Arc::new(Plain),
-            McpSettings { session_ttl: minute, silence: minute, longest: minute, origins },
+            McpSettings { session_ttl: minute, silence: minute, longest: minute, origins, authorization: None },
             || false,
         )
     }
