@@ -3,6 +3,7 @@
 //! config.
 
 mod authorization;
+mod breaker;
 mod call;
 mod door;
 mod down;

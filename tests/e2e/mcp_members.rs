@@ -194,6 +194,34 @@ async fn a_member_that_fails_takes_no_other_with_it() {
 }
 
 #[tokio::test]
+async fn a_server_that_fails_five_times_in_a_row_is_left_alone_and_a_changed_one_is_asked() {
+    let gateway = Gateway::start().await;
+    let fails = Arc::new(AtomicBool::new(false));
+    let upstream = failing_later(500, fails.clone()).await;
+    integration(&gateway, "mail", upstream.url()).await;
+    let (_, key) = gateway.admin().workspace_key("mcp", json!({"scopes": ["mcp.invoke"]})).await;
+    let list = request("tools/list", json!({}));
+    let ask = async || gateway.call("POST", "/mail/mcp").key(&key).json(&list).send().await;
+    fails.store(true, SeqCst);
+    for _ in 0..4 {
+        ask().await.expect(502);
+    }
+    fails.store(false, SeqCst);
+    ask().await.expect(200);
+    fails.store(true, SeqCst);
+    for _ in 0..5 {
+        ask().await.expect(502);
+    }
+    let before = upstream.seen().len();
+    let left = ask().await.expect(503);
+    assert!(left.json()["error"]["data"]["retry_after_ms"].is_u64(), "{}", left.text());
+    assert_eq!(upstream.seen().len(), before, "it hears nothing meanwhile");
+    fails.store(false, SeqCst);
+    gateway.admin().put("/mcp-integrations/mail-int", &json!({"description": "mended"})).await.expect(200);
+    ask().await.expect(200);
+}
+
+#[tokio::test]
 async fn a_session_that_a_member_forgot_is_opened_again_unseen() {
     let suite = Suite::start(Script::default(), Script::default()).await;
     let session = suite.served.open().await;

@@ -89,7 +89,7 @@ fn is_served(method: &str, era: Era) -> bool {
 
 impl McpTurn<'_, '_> {
     fn up(&self) -> UpstreamCalls<'_> {
-        UpstreamCalls { calls: self.parts.calls, settings: &self.parts.state.settings, target: self.target }
+        UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target }
     }
 
     pub(super) async fn post(&mut self) -> Result<(), ClientLeft> {
@@ -218,7 +218,7 @@ impl McpTurn<'_, '_> {
         }
         let ask = self.asking(message.envelope().to_json(), version);
         let calls =
-            UpstreamCalls { calls: self.parts.calls, settings: &self.parts.state.settings, target: self.target };
+            UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
         let reply = self.down.client.during(None, calls.send(&ask)).await?;
         Ok(match reply {
             Ok(reply) if matches!(reply.answer, UpstreamAnswer::SessionLost) => Err(RpcError::no_session()),

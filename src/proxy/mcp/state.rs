@@ -2,6 +2,7 @@
 //! callers who have none. Each table is bounded.
 
 use super::authorization::McpAuthorization;
+use super::breaker::McpBreakers;
 use crate::proxy::cors::CorsOrigins;
 use ahash::AHashMap;
 use gateway_domain::ports::Vault;
@@ -40,6 +41,7 @@ pub(crate) struct McpState {
     pub(super) settings: McpSettings,
     ended: Mutex<EndedSessions>,
     bridges: Mutex<AHashMap<BridgeKey, BridgeSession>>,
+    pub(super) breakers: McpBreakers,
     /// Whether the process takes leave.
     draining: Box<dyn Fn() -> bool + Send + Sync>,
     numbers: AtomicU64,
@@ -92,7 +94,8 @@ impl McpState {
     ) -> Self {
         let numbers = AtomicU64::new(1);
         let (ended, bridges) = (Mutex::default(), Mutex::default());
-        Self { vault, settings, ended, bridges, draining: Box::new(draining), numbers }
+        let breakers = McpBreakers::default();
+        Self { vault, settings, ended, bridges, breakers, draining: Box::new(draining), numbers }
     }
 
     /// For requests that the gateway sends in its own name, so that ids of several clients never meet.

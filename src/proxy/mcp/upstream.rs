@@ -2,7 +2,7 @@
 //! upstream says of itself and of its own sign-in never reaches the client.
 
 use super::down::LastMessage;
-use super::state::McpSettings;
+use super::state::McpState;
 use super::target::McpTarget;
 use crate::proxy::body::Permit;
 use crate::proxy::exchange::CallParts;
@@ -13,7 +13,8 @@ use gateway_mcp::session::LONGEST_UPSTREAM;
 use gateway_mcp::{RpcError, RpcId, RpcMessage};
 use gateway_providers::Pieces;
 use http::{HeaderName, HeaderValue, Method, header};
-use std::time::Duration;
+use serde_json::json;
+use std::time::{Duration, Instant};
 
 /// Bytes of one answer that is no stream.
 pub(super) const MOST_ANSWER: usize = 16 << 20;
@@ -73,7 +74,7 @@ pub(super) struct UpstreamReply {
 #[derive(Clone, Copy)]
 pub(super) struct UpstreamCalls<'a> {
     pub(super) calls: &'a CallParts,
-    pub(super) settings: &'a McpSettings,
+    pub(super) state: &'a McpState,
     pub(super) target: &'a McpTarget,
 }
 
@@ -82,8 +83,21 @@ impl UpstreamCalls<'_> {
         self.calls.delivery.settings.upstream_pool_size
     }
 
+    /// One that failed several times in a row is not asked for a while.
     pub(super) async fn send(&self, ask: &UpstreamAsk) -> Result<UpstreamReply, RpcError> {
-        let mut response = self.open(ask, self.settings.silence).await?;
+        let (breakers, upstream) = (&self.state.breakers, &self.target.upstream);
+        if let Some(left) = breakers.rests(upstream, Instant::now()) {
+            let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+            let told = RpcError::own(503, "The MCP server failed several times in a row, and is left alone for a while");
+            return Err(told.data(json!({"retry_after_ms": millis})));
+        }
+        let opened = self.open(ask, self.state.settings.silence).await;
+        let failed = match &opened {
+            Ok(response) => response.status() >= 500,
+            Err(error) => error.status != 408,
+        };
+        breakers.note(upstream, failed, Instant::now());
+        let mut response = opened?;
         let session = match response.head().headers().get(SESSION) {
             Some(id) if id.len() > LONGEST_UPSTREAM || id.to_str().is_err() => {
                 return Err(RpcError::own(502, "The MCP server issued a session that cannot be carried"));

@@ -24,7 +24,7 @@ impl McpTurn<'_, '_> {
         ask: &UpstreamAsk,
     ) -> Result<LastMessage, ClientLeft> {
         let calls =
-            UpstreamCalls { calls: self.parts.calls, settings: &self.parts.state.settings, target: self.target };
+            UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
         let reply = self.down.client.during(None, calls.send(ask)).await?;
         let reply = match reply {
             // What it holds counts until the answer is made of it.
@@ -186,7 +186,7 @@ impl McpTurn<'_, '_> {
             ask.headers.push((http::HeaderName::from_static("last-event-id"), last.clone()));
         }
         let calls =
-            UpstreamCalls { calls: self.parts.calls, settings: &self.parts.state.settings, target: self.target };
+            UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
         let reply = self.down.client.during(None, calls.send(&ask)).await?;
         let mut response = match reply.map(|reply| reply.answer) {
             Ok(UpstreamAnswer::Events(response)) => response,

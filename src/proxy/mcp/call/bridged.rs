@@ -65,7 +65,7 @@ impl McpTurn<'_, '_> {
             ..UpstreamAsk::post(body)
         };
         let calls =
-            UpstreamCalls { calls: self.parts.calls, settings: &self.parts.state.settings, target: self.target };
+            UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
         let result = self.down.client.during(None, result_of(calls, &ask, &wire)).await?;
         let opened = result.and_then(|result| {
             let opened = bridge::initialized_from(&result, asked.version);

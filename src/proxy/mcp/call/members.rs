@@ -63,7 +63,7 @@ impl<'a> McpTurn<'a, '_> {
             None => bridge::initialize_params(McpVersion::NEWEST_LEGACY).to_string(),
         };
         McpTalk {
-            calls: UpstreamCalls { calls: parts.calls, settings: &parts.state.settings, target },
+            calls: UpstreamCalls { calls: parts.calls, state: parts.state, target },
             state: parts.state,
             key: self.key_of(target),
             sealed: session.and_then(|session| session.member(&target.part())).cloned(),
