@@ -169,7 +169,7 @@ async fn failing_later(status: u16, fails: Arc<AtomicBool>) -> Upstream {
 #[tokio::test]
 async fn a_member_that_fails_takes_no_other_with_it() {
     for failing in [500, 0] {
-        let served = Served::with(Script::default(), &["--mcp-timeout", "3s"]).await;
+        let served = Served::with(Script::default(), &["--mcp-timeout", "5s"]).await;
         let (gateway, fails) = (&served.gateway, Arc::new(AtomicBool::new(false)));
         let mail = failing_later(failing, fails.clone()).await;
         integration(gateway, "mail", mail.url()).await;
