@@ -200,8 +200,7 @@ fn mcp_state(settings: &Settings, booted: &Booted, process: &Arc<Process>) -> Re
     });
     let origins: Vec<String> = settings.mcp_allowed_origins.iter().cloned().chain(public).collect();
     let origins = CorsOrigins::parse(&origins).map_err(|why| why.replace("--cors-origins", "--mcp-allowed-origins"))?;
-    let authorization =
-        McpAuthorization::new(settings.public_url.as_deref(), &settings.mcp_authorization_servers)?;
+    let authorization = McpAuthorization::new(settings.public_url.as_deref(), &settings.mcp_authorization_servers)?;
     let told = McpSettings {
         session_ttl: settings.mcp_session_ttl.0,
         silence: settings.mcp_timeout.0,

@@ -7,7 +7,7 @@ mod models;
 mod prices;
 
 pub use entry::{
-    Defaults, Key, ManagedMcpServer, McpBehind, ManagedProvider, McpUpstream, Org, PartnerCredentials, Person, Policy,
+    Defaults, Key, ManagedMcpServer, ManagedProvider, McpBehind, McpUpstream, Org, PartnerCredentials, Person, Policy,
     PromptShelf, Rotation, SavedCollection, SavedConfig, SavedGuardrail, SavedLabel, SavedPartial, SavedPrompt,
     Upstream, UsagePolicy, Workspace,
 };

@@ -115,7 +115,8 @@ fn each(object: &mut RawObject<'_>, member: &str, change: impl Fn(&str) -> Optio
     if changed.iter().all(Option::is_none) {
         return false;
     }
-    let all: Vec<String> = all.into_iter().zip(changed).map(|(old, new)| new.unwrap_or_else(|| old.to_owned())).collect();
+    let all: Vec<String> =
+        all.into_iter().zip(changed).map(|(old, new)| new.unwrap_or_else(|| old.to_owned())).collect();
     object.set(member, format!("[{}]", all.join(",")));
     true
 }
@@ -246,7 +247,8 @@ mod tests {
 
     #[test]
     fn items_gain_their_prefix_and_keep_the_rest() {
-        let tool = r#"{"name":"read","x":1.50,"_meta":{"ui":{"resourceUri":"ui://app/x","k":1},"ui/resourceUri":"ui://a"}}"#;
+        let tool =
+            r#"{"name":"read","x":1.50,"_meta":{"ui":{"resourceUri":"ui://app/x","k":1},"ui/resourceUri":"ui://a"}}"#;
         let merged = item(McpKind::Tool, "files", tool).expect("a tool");
         assert_eq!((merged.own.as_str(), merged.name.as_str()), ("read", "files__read"));
         assert_eq!(
@@ -267,19 +269,27 @@ mod tests {
             name: name.into(),
             json: own.into(),
         };
-        let all = vec![item("a", "x", "1"), item("a", "x", "1"), item("a", "y", "2"), item("b", "z", "2"), item("b", "w", "3")];
+        let all = vec![
+            item("a", "x", "1"),
+            item("a", "x", "1"),
+            item("a", "y", "2"),
+            item("b", "z", "2"),
+            item("b", "w", "3"),
+        ];
         let kept: Vec<String> = told_apart(all).into_iter().map(|item| item.name).collect();
         assert_eq!(kept, ["1", "3"]);
     }
 
     #[test]
     fn requests_name_things_as_their_member_does() {
-        let of = |method: &str, params: &str, own: &str| {
-            asked(method, &RawObject::parse(params).expect("params"), own)
-        };
-        assert_eq!(of("tools/call", r#"{"name":"a__b","arguments":{"n":1.0}}"#, "b"), r#"{"name":"b","arguments":{"n":1.0}}"#);
+        let of = |method: &str, params: &str, own: &str| asked(method, &RawObject::parse(params).expect("params"), own);
+        assert_eq!(
+            of("tools/call", r#"{"name":"a__b","arguments":{"n":1.0}}"#, "b"),
+            r#"{"name":"b","arguments":{"n":1.0}}"#
+        );
         assert_eq!(of("resources/read", r#"{"uri":"a+b:c"}"#, "b:c"), r#"{"uri":"b:c"}"#);
-        let complete = of("completion/complete", r#"{"ref":{"type":"ref/resource","uri":"a+b:{c}"},"argument":{}}"#, "b:{c}");
+        let complete =
+            of("completion/complete", r#"{"ref":{"type":"ref/resource","uri":"a+b:{c}"},"argument":{}}"#, "b:{c}");
         assert_eq!(complete, r#"{"ref":{"type":"ref/resource","uri":"b:{c}"},"argument":{}}"#);
         let complete = of("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"a__p"}}"#, "p");
         assert_eq!(complete, r#"{"ref":{"type":"ref/prompt","name":"p"}}"#);
@@ -296,7 +306,10 @@ mod tests {
         let got = r#"{"messages":[{"role":"user","content":{"type":"resource_link","uri":"a:b"}}]}"#;
         assert!(result("prompts/get", got, "p").expect("changed").contains(r#""uri":"p+a:b""#));
         let read = r#"{"contents":[{"uri":"a:b","text":"x"}]}"#;
-        assert_eq!(result("resources/read", read, "p").as_deref(), Some(r#"{"contents":[{"uri":"p+a:b","text":"x"}]}"#));
+        assert_eq!(
+            result("resources/read", read, "p").as_deref(),
+            Some(r#"{"contents":[{"uri":"p+a:b","text":"x"}]}"#)
+        );
         for broken in ["[]", r#"{"content":7}"#, r#"{"content":[7]}"#] {
             assert_eq!(result("tools/call", broken, "p"), None, "{broken}");
         }

@@ -1,8 +1,8 @@
 //! Sign-in of MCP clients elsewhere: what tells them where, and what tokens must say before they open a server. Attacks on
 //! the way stand beside what they attack.
 
-use crate::harness::issuer::{FIRST, Issuer, SECOND, in_seconds};
 use crate::harness::Answer;
+use crate::harness::issuer::{FIRST, Issuer, SECOND, in_seconds};
 use crate::mcp_script::{Script, Served, code, initialize, modern_call, request, tool_call};
 use serde_json::{Value, json};
 
@@ -19,7 +19,8 @@ async fn signing_in() -> (Served, Issuer) {
 }
 
 fn token(extra: &Value) -> String {
-    let mut claims = json!({"scope": "openid mcp", "sub": "ann", "exp": in_seconds(3600), "aud": format!("{PUBLIC}/files/mcp")});
+    let mut claims =
+        json!({"scope": "openid mcp", "sub": "ann", "exp": in_seconds(3600), "aud": format!("{PUBLIC}/files/mcp")});
     for (name, value) in extra.as_object().expect("claims") {
         claims[name] = value.clone();
     }
@@ -53,7 +54,9 @@ async fn a_client_without_a_token_hears_where_to_sign_in() {
     let other = "/.well-known/oauth-protected-resource/nobody/mcp";
     let other = served.gateway.get(other).without("x-gateway-api-key").send().await.expect(200).json();
     assert_eq!(other["resource"], format!("{PUBLIC}/nobody/mcp"), "nobody learns which servers there are");
-    for path in ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/v1/chat", "/.well-known/x"] {
+    for path in
+        ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/v1/chat", "/.well-known/x"]
+    {
         served.gateway.get(path).send().await.expect(404);
     }
     let bad = with_token(&served, "not-a-token", &list).await.expect(401);
@@ -147,7 +150,11 @@ async fn scopes_of_the_protocol_say_who_reads_and_who_calls() {
             continue;
         }
         let called = called.expect(403);
-        assert!(challenge(&called).contains(r#"scope="mcp:write", error="insufficient_scope""#), "{}", challenge(&called));
+        assert!(
+            challenge(&called).contains(r#"scope="mcp:write", error="insufficient_scope""#),
+            "{}",
+            challenge(&called)
+        );
         assert_eq!(called.json()["id"], 7);
         assert_eq!(served.mcp.heard("tools/call").len(), before, "the server heard nothing of it");
         let mut batch = served.call("POST").without("x-gateway-api-key").header("mcp-protocol-version", "2025-03-26");

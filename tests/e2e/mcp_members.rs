@@ -16,7 +16,8 @@ struct Suite {
 }
 
 async fn integration(gateway: &Gateway, slug: &str, url: String) {
-    let body = json!({"name": slug, "slug": format!("{slug}-int"), "url": url, "auth_type": "none", "transport": "http"});
+    let body =
+        json!({"name": slug, "slug": format!("{slug}-int"), "url": url, "auth_type": "none", "transport": "http"});
     gateway.admin().post("/mcp-integrations", &body).await.expect(200);
     let server = json!({"name": slug, "slug": slug, "mcp_integration_id": format!("{slug}-int")});
     gateway.admin().post("/mcp-servers", &server).await.expect(200);
@@ -81,7 +82,8 @@ async fn equal_names_of_two_members_are_two_and_each_reaches_its_own() {
     assert_eq!(read.expect(200).json()["result"]["contents"][0]["uri"], "files+file:///a");
     let heard = served.mcp.heard("resources/read").pop().expect("a read").json();
     assert_eq!(heard["params"]["uri"], "file:///a");
-    let complete = json!({"ref": {"type": "ref/prompt", "name": "files__greet"}, "argument": {"name": "a", "value": "b"}});
+    let complete =
+        json!({"ref": {"type": "ref/prompt", "name": "files__greet"}, "argument": {"name": "a", "value": "b"}});
     served.post(Some(&session), &request("completion/complete", complete)).await.expect(200);
     assert_eq!(served.mcp.heard("completion/complete").pop().expect("one").json()["params"]["ref"]["name"], "greet");
     for name in ["echo", "other__echo", "mail__echo", "__echo", "files"] {
@@ -89,7 +91,10 @@ async fn equal_names_of_two_members_are_two_and_each_reaches_its_own() {
     }
     let heard = served.mcp.heard("tools/call").into_iter().chain(suite.mail.heard("tools/call"));
     for seen in heard {
-        assert!(seen.header("mcp-session-id").is_some_and(|id| id.starts_with("up-")), "each its own session: {seen:?}");
+        assert!(
+            seen.header("mcp-session-id").is_some_and(|id| id.starts_with("up-")),
+            "each its own session: {seen:?}"
+        );
     }
 }
 
@@ -115,17 +120,25 @@ async fn what_is_switched_off_anywhere_is_missing_and_limits_count_the_member() 
     }
     let after = suite.mail.upstream.seen().len() + served.mcp.upstream.seen().len();
     assert_eq!(after, before + 1, "no member heard of them");
-    let held = json!({"scopes": ["mcp.invoke"], "mcp_access": {"allow": ["suite"], "deny": ["files/e*", "suite/post__s*"]}});
+    let held =
+        json!({"scopes": ["mcp.invoke"], "mcp_access": {"allow": ["suite"], "deny": ["files/e*", "suite/post__s*"]}});
     let (_, key) = admin.workspace_key("held", held).await;
     let list = request("tools/list", json!({}));
     let told = served.call("POST").key(&key).json(&list).send().await.expect(200).json();
     let names: Vec<&str> =
         told["result"]["tools"].as_array().expect("tools").iter().filter_map(|t| t["name"].as_str()).collect();
     assert_eq!(names, ["files__fail", "files__last", "post__echo"], "by the names of the member and of the whole");
-    assert_eq!(code(&served.call("POST").key(&key).json(&tool_call("files__echo", 1)).send().await.expect(200)), -32602);
+    assert_eq!(
+        code(&served.call("POST").key(&key).json(&tool_call("files__echo", 1)).send().await.expect(200)),
+        -32602
+    );
     admin.put("/mcp-servers/mail/user-access", &json!({"default_user_access": "deny"})).await.expect(200);
     let tools = suite.listed(&session, "tools/list", "tools").await;
-    assert_eq!(tools, strings(&["files__echo", "files__fail", "files__last"]), "who may not use a member sees none of it");
+    assert_eq!(
+        tools,
+        strings(&["files__echo", "files__fail", "files__last"]),
+        "who may not use a member sees none of it"
+    );
     assert_eq!(code(&served.tool(&session, "post__echo", 1).await.expect(200)), -32602);
     admin.put("/mcp-servers/mail/user-access", &json!({"default_user_access": "allow"})).await.expect(200);
     let policy = json!({
@@ -244,7 +257,10 @@ async fn members_of_both_eras_serve_clients_of_both() {
     let suite = Suite::start(Script { modern: true, ..Script::default() }, Script::default()).await;
     let served = &suite.served;
     let found = modern_call(served, "server/discover", json!({})).send().await.expect(200).json();
-    assert_eq!((&found["result"]["resultType"], &found["result"]["serverInfo"]["name"]), (&json!("complete"), &json!("suite")));
+    assert_eq!(
+        (&found["result"]["resultType"], &found["result"]["serverInfo"]["name"]),
+        (&json!("complete"), &json!("suite"))
+    );
     let list = modern_call(served, "tools/list", json!({})).send().await.expect(200).json();
     assert_eq!((&list["result"]["cacheScope"], &list["result"]["ttlMs"]), (&json!("private"), &json!(0)), "{list}");
     assert_eq!(list["result"]["tools"].as_array().map(Vec::len), Some(8), "{list}");
@@ -291,7 +307,12 @@ async fn pages_of_a_merged_list_are_cut_and_found_again() {
     let first = page(None).await;
     let second = page(Some(&first["nextCursor"])).await;
     let names = |page: &Value| -> Vec<String> {
-        page["tools"].as_array().expect("tools").iter().map(|t| t["name"].as_str().expect("a name").to_owned()).collect()
+        page["tools"]
+            .as_array()
+            .expect("tools")
+            .iter()
+            .map(|t| t["name"].as_str().expect("a name").to_owned())
+            .collect()
     };
     let all: Vec<String> = names(&first).into_iter().chain(names(&second)).collect();
     assert_eq!((all.len(), all.iter().collect::<BTreeSet<_>>().len()), (154, 154));
@@ -348,7 +369,9 @@ async fn asking() -> Upstream {
                         let session = ("mcp-session-id", "asking-1");
                         peer.send(reply::whole(200, &[JSON, session], answer(result).to_string())).await
                     }
-                    Some("tools/list") => peer.send(reply::json(200, &answer(json!({"tools": [{"name": "ask"}]})))).await,
+                    Some("tools/list") => {
+                        peer.send(reply::json(200, &answer(json!({"tools": [{"name": "ask"}]})))).await
+                    }
                     Some("tools/call") => {
                         let ask = json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {}});
                         let event = reply::chunk(format!("id: 1\ndata: \n\nid: 2\ndata: {ask}\n\n"));
@@ -414,14 +437,16 @@ async fn any_node_serves_a_session_and_takes_the_answer_to_what_a_member_asked()
     for gateway in [&one, &two] {
         on(gateway, &tool_call("post__echo", 1)).header("mcp-session-id", &session).send().await.expect(200);
     }
-    let used: BTreeSet<_> = mail.heard("tools/call").iter().map(|s| s.header("mcp-session-id").map(str::to_owned)).collect();
+    let used: BTreeSet<_> =
+        mail.heard("tools/call").iter().map(|s| s.header("mcp-session-id").map(str::to_owned)).collect();
     assert_eq!(used.len(), 1, "both nodes speak in the same session");
     let mut answer = on(&one, &tool_call("files__ask", 9)).header("mcp-session-id", &session).open().await;
     let mut text = String::new();
     while !text.contains("elicitation/create") {
         text.push_str(&String::from_utf8_lossy(&answer.chunk().await.expect("a piece").expect("more")));
     }
-    let asked = text.lines().find_map(|l| l.strip_prefix("data: ").filter(|d| d.contains("elicitation"))).expect("asked");
+    let asked =
+        text.lines().find_map(|l| l.strip_prefix("data: ").filter(|d| d.contains("elicitation"))).expect("asked");
     let asked: Value = serde_json::from_str(asked).expect("json");
     assert!(asked["id"].as_str().is_some_and(|id| id.ends_with(".n.7")), "{asked}");
     let said = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept"}});
@@ -433,7 +458,8 @@ async fn any_node_serves_a_session_and_takes_the_answer_to_what_a_member_asked()
     // A node that dies takes no session with it.
     let one = one.restart_after_kill(&["--database-url", &url]).await;
     on(&one, &tool_call("post__echo", 2)).header("mcp-session-id", &session).send().await.expect(200);
-    let used: BTreeSet<_> = mail.heard("tools/call").iter().map(|s| s.header("mcp-session-id").map(str::to_owned)).collect();
+    let used: BTreeSet<_> =
+        mail.heard("tools/call").iter().map(|s| s.header("mcp-session-id").map(str::to_owned)).collect();
     assert_eq!(used.len(), 1, "nor does it open another");
 }
 
@@ -447,7 +473,8 @@ fn noticing() -> impl Fn(&Seen) -> Vec<u8> {
             Some("server/discover") => return reply::json(400, &json!({})),
             Some("resources/subscribe") => json!({}),
             None if seen.method == "GET" => {
-                let note = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "a:b"}});
+                let note =
+                    json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "a:b"}});
                 return [reply::STREAM, &reply::chunk(format!("id: 5\ndata: {note}\n\n"))].concat();
             }
             _ => return reply::whole(202, &[], ""),
@@ -512,7 +539,11 @@ async fn what_makes_no_whole_is_refused_by_name() {
     admin.put("/mcp-servers/files", &json!({"members": [named("odd_", "a")]})).await.expect(400);
     admin.delete("/mcp-servers/files").await.expect(409);
     let shown = admin.get("/mcp-servers/suite").await.expect(200).json();
-    assert_eq!((&shown["members"][0]["slug"], &shown["members"][0]["optional"]), (&json!("files"), &json!(true)), "{shown}");
+    assert_eq!(
+        (&shown["members"][0]["slug"], &shown["members"][0]["optional"]),
+        (&json!("files"), &json!(true)),
+        "{shown}"
+    );
     let told = admin.get("/mcp-servers/suite/metadata").await.expect(200).json();
     assert_eq!((&told["server_name"], &told["sync_status"]), (&json!("Suite"), &json!("ok")), "{told}");
     let tools = admin.get("/mcp-servers/suite/capabilities?type=tool").await.expect(200).json();

@@ -12,7 +12,9 @@ use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::{McpIntegrationId, UserId, WorkspaceId};
 use gateway_domain::ports::Batch;
-use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSwitches, McpSync, McpUserAccess, check_server_slug};
+use gateway_domain::resource::mcp::{
+    McpIntegration, McpServer, McpSwitches, McpSync, McpUserAccess, check_server_slug,
+};
 use gateway_domain::resource::{Kind, check_name, slugify};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{McpBehind, McpUpstream, Workspace};

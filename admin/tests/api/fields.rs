@@ -217,7 +217,8 @@ async fn mcp(story: &mut Story<'_>) {
     let body = json!({"name": "G", "description": "e", "workspace_id": "team"});
     story.send("PUT /mcp-servers/{id}", path, body.clone()).await;
     story.shows(path, beside(body, &["workspace_id"])).await;
-    let member = |prefix: &str, optional: bool| json!({"mcp_server_id": "files", "prefix": prefix, "optional": optional});
+    let member =
+        |prefix: &str, optional: bool| json!({"mcp_server_id": "files", "prefix": prefix, "optional": optional});
     let body = json!({"name": "W", "slug": "whole", "workspace_id": "team", "members": [member("f", false)]});
     story.send("POST /mcp-servers", "/mcp-servers", body).await;
     let path = "/mcp-servers/whole?workspace_id=team";

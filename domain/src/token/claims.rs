@@ -192,7 +192,10 @@ mod tests {
         assert_eq!(claims.scopes.names(), ["virtual_keys.list", "completions.write"]);
         let mcp = |scope: &str| read(&json!({"exp": 1, "scope": scope})).expect("good").mcp;
         assert_eq!(mcp("openid mcp:read"), McpGrant { reads: true, writes: false });
-        assert_eq!((mcp("mcp"), mcp("mcp:write").reads, mcp("mcp2")), (McpGrant { reads: true, writes: true }, true, McpGrant::default()));
+        assert_eq!(
+            (mcp("mcp"), mcp("mcp:write").reads, mcp("mcp2")),
+            (McpGrant { reads: true, writes: true }, true, McpGrant::default())
+        );
         assert_eq!((claims.user.as_deref(), claims.config.as_deref()), (Some("u1"), Some("pc-1")));
         assert_eq!(claims.metadata, [("team".to_owned(), "a".to_owned())]);
         assert_eq!(claims.expires_at, Timestamp(1_900_000_000_500_000));

@@ -36,7 +36,8 @@ impl McpAuthorization {
                 return Err(format!("--mcp-authorization-servers `{server}` {rule}"));
             }
         }
-        let needs = || "--mcp-authorization-servers needs --public-url: tokens are issued for addresses below it".to_owned();
+        let needs =
+            || "--mcp-authorization-servers needs --public-url: tokens are issued for addresses below it".to_owned();
         let public = public.ok_or_else(needs)?.trim_end_matches('/').into();
         Ok(Some(Self { public, servers: servers.into() }))
     }
@@ -144,7 +145,9 @@ mod tests {
     fn what_cannot_be_a_place_to_sign_in_is_refused() {
         let of = |public: Option<&str>, server: &str| McpAuthorization::new(public, &[server.to_owned()]).map(|_| ());
         let public = Some("https://ai.example.com");
-        for bad in ["http://id.example.com", "id.example.com", "https://", "https://a b", "https://a?x", "https://a#x", ""] {
+        for bad in
+            ["http://id.example.com", "id.example.com", "https://", "https://a b", "https://a?x", "https://a#x", ""]
+        {
             assert!(of(public, bad).is_err(), "{bad}");
         }
         assert!(of(None, "https://id.example.com").expect_err("refused").contains("--public-url"));

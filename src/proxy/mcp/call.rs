@@ -6,9 +6,9 @@ use super::down::{LastMessage, McpDown};
 use super::gate::{self, ToolCalled};
 use super::guard::GuardedText;
 use super::note::{McpBook, McpOutcome, operation};
+use super::target::{McpServed, McpTarget};
 use super::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, response_of, unreadable};
 use super::{McpChallenge, McpParts};
-use super::target::{McpServed, McpTarget};
 use crate::guardrails::HookNotes;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::record::PendingRecords;
@@ -217,8 +217,7 @@ impl McpTurn<'_, '_> {
             return Ok(Ok(()));
         }
         let ask = self.asking(message.envelope().to_json(), version);
-        let calls =
-            UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
+        let calls = UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
         let reply = self.down.client.during(None, calls.send(&ask)).await?;
         Ok(match reply {
             Ok(reply) if matches!(reply.answer, UpstreamAnswer::SessionLost) => Err(RpcError::no_session()),
@@ -426,8 +425,12 @@ impl McpTurn<'_, '_> {
             charges,
             hooks,
         };
-        let book =
-            McpBook { calls: self.parts.calls, request: self.request, slug: &self.called.slug, client: &self.down.client };
+        let book = McpBook {
+            calls: self.parts.calls,
+            request: self.request,
+            slug: &self.called.slug,
+            client: &self.down.client,
+        };
         book.write(outcome, self.records);
     }
 

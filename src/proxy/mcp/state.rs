@@ -229,7 +229,12 @@ mod tests {
     #[test]
     fn bridges_belong_to_one_caller_and_are_bounded() {
         let state = state();
-        let key = |n: usize| BridgeKey { integration: uuid::Uuid::nil(), revision: 1, principal: n.to_string(), session: None };
+        let key = |n: usize| BridgeKey {
+            integration: uuid::Uuid::nil(),
+            revision: 1,
+            principal: n.to_string(),
+            session: None,
+        };
         for n in 0..MOST_BRIDGES + 10 {
             state.keep_bridge(key(n), BridgeSession::new(Some("up".into()), "2025-11-25".into(), "{}"));
         }

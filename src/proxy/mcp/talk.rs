@@ -124,7 +124,8 @@ impl McpTalk<'_> {
             let object = RawObject::parse(&result).map_err(|_| broken())?;
             for item in object.raw(kind.member()).and_then(items).ok_or_else(broken)? {
                 if !room.take(item.len()) {
-                    let why = format!("The lists of the members hold more than {MOST_ITEMS} items or {MOST_BYTES} bytes");
+                    let why =
+                        format!("The lists of the members hold more than {MOST_ITEMS} items or {MOST_BYTES} bytes");
                     return Err(RpcError::own(502, why));
                 }
                 let item = merge::item(kind, target.prefix(), item);
@@ -193,11 +194,7 @@ async fn whole(reply: UpstreamReply, id: &RpcId) -> Result<String, RpcError> {
 }
 
 /// Read no further than to the answer: whoever sent it may keep the stream open.
-async fn answer_among(
-    mut response: Box<Response>,
-    held: &mut Permit,
-    id: &RpcId,
-) -> Result<Option<String>, RpcError> {
+async fn answer_among(mut response: Box<Response>, held: &mut Permit, id: &RpcId) -> Result<Option<String>, RpcError> {
     let (mut events, mut got) = (McpEvents::default(), 0);
     loop {
         while let Some(event) = events.next_event().map_err(|_| broken())? {

@@ -88,7 +88,8 @@ impl UpstreamCalls<'_> {
         let (breakers, upstream) = (&self.state.breakers, &self.target.upstream);
         if let Some(left) = breakers.rests(upstream, Instant::now()) {
             let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-            let told = RpcError::own(503, "The MCP server failed several times in a row, and is left alone for a while");
+            let told =
+                RpcError::own(503, "The MCP server failed several times in a row, and is left alone for a while");
             return Err(told.data(json!({"retry_after_ms": millis})));
         }
         let opened = self.open(ask, self.state.settings.silence).await;

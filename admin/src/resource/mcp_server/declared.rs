@@ -57,7 +57,9 @@ impl Declared for McpServer {
             let integration = from.find(Kind::McpIntegration, None, "mcp_integration_id", &integration)?;
             item.fields.insert("mcp_integration_id".to_owned(), integration.to_string().into());
         }
-        for (at, member) in item.fields.get_mut("members").and_then(Value::as_array_mut).into_iter().flatten().enumerate() {
+        for (at, member) in
+            item.fields.get_mut("members").and_then(Value::as_array_mut).into_iter().flatten().enumerate()
+        {
             let Some(name) = member.get("mcp_server_id").and_then(Value::as_str) else { continue };
             let field = format!("members[{at}].mcp_server_id");
             let id = from.find(Kind::McpServer, item.workspace, &field, name)?;

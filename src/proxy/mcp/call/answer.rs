@@ -23,8 +23,7 @@ impl McpTurn<'_, '_> {
         wire: &RpcId,
         ask: &UpstreamAsk,
     ) -> Result<LastMessage, ClientLeft> {
-        let calls =
-            UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
+        let calls = UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
         let reply = self.down.client.during(None, calls.send(ask)).await?;
         let reply = match reply {
             // What it holds counts until the answer is made of it.
@@ -185,8 +184,7 @@ impl McpTurn<'_, '_> {
         if let Some(last) = &self.posted.last_event {
             ask.headers.push((http::HeaderName::from_static("last-event-id"), last.clone()));
         }
-        let calls =
-            UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
+        let calls = UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
         let reply = self.down.client.during(None, calls.send(&ask)).await?;
         let mut response = match reply.map(|reply| reply.answer) {
             Ok(UpstreamAnswer::Events(response)) => response,

@@ -34,8 +34,7 @@ impl McpTurn<'_, '_> {
             }
             // In the client's own session its ids are known; where several share one they could meet.
             let own = talk.key.session.is_some();
-            let wire =
-                if own { asked.id.clone() } else { RpcId::of(&format!("g{}", self.parts.state.number())) };
+            let wire = if own { asked.id.clone() } else { RpcId::of(&format!("g{}", self.parts.state.number())) };
             let mut envelope = asked.envelope.clone();
             envelope.set("id", wire.json());
             match bridge::to_legacy(asked.params().as_ref()) {
@@ -64,8 +63,7 @@ impl McpTurn<'_, '_> {
             headers: self.posted.traced.clone(),
             ..UpstreamAsk::post(body)
         };
-        let calls =
-            UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
+        let calls = UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
         let result = self.down.client.during(None, result_of(calls, &ask, &wire)).await?;
         let opened = result.and_then(|result| {
             let opened = bridge::initialized_from(&result, asked.version);

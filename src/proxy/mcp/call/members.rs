@@ -126,7 +126,8 @@ impl<'a> McpTurn<'a, '_> {
         let served = self.served;
         let Some(target) = served.targets.iter().find(|target| target.prefix() == prefix) else {
             let lacking = served.lacking.iter().any(|member| &*member.prefix == prefix);
-            let away = || RpcError::own(503, format!("The member `{prefix}` of this MCP server cannot be used at present"));
+            let away =
+                || RpcError::own(503, format!("The member `{prefix}` of this MCP server cannot be used at present"));
             return Ok(if lacking { Err(away()) } else { Ok(None) });
         };
         if !names::may_be_cut(&item.name) || !matches!(item.kind, McpKind::Tool | McpKind::Prompt) {
@@ -255,7 +256,12 @@ impl<'a> McpTurn<'a, '_> {
     }
 
     /// A session over those of the members. Where all of them are too long to be carried, each node opens its own.
-    fn issue_parts(&mut self, parts: Vec<UpstreamSession>, version: McpVersion, client: String) -> Result<(), RpcError> {
+    fn issue_parts(
+        &mut self,
+        parts: Vec<UpstreamSession>,
+        version: McpVersion,
+        client: String,
+    ) -> Result<(), RpcError> {
         let mut session = self.new_session(version);
         (session.members, session.client) = (parts, client);
         let sealed = session.seal(self.parts.state).or_else(|| {
