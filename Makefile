@@ -11,7 +11,7 @@ help:
 	@echo 'make bench            compare with nginx and a bare Pingora proxy (see benches/README.md)'
 	@echo 'make fuzz             requests made from our own OpenAPI document, and bytes for streams and bodies'
 	@echo 'make scale            start-up, memory and time per change with 100,000 keys; 10,000 resources to a document and back'
-	@echo 'make connections  memory of 5,000 idle connections of each kind, and whether they are let go'
+	@echo 'make connections  memory of 5,000 idle connections of each kind and 1,000 realtime sessions, and whether they are let go'
 	@echo 'make soak             exact limits and the loss tests for a minute each at full load (see benches/README.md)'
 	@echo 'make setup            install the system packages that tests and benchmarks need'
 

@@ -9,6 +9,7 @@ mod cors;
 mod deliver;
 mod estimate;
 mod exchange;
+mod handshake;
 mod head;
 mod headers;
 mod hooks;
@@ -24,6 +25,7 @@ mod request;
 mod routing;
 mod settings;
 mod shape;
+mod short_keys;
 mod sticky;
 mod target;
 mod tenants;
@@ -35,7 +37,7 @@ pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
 pub(crate) use cors::CorsOrigins;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
-pub(crate) use exchange::{CallParts, UnpricedCalls};
+pub(crate) use exchange::{CallParts, LiveCounts, LiveParts, UnpricedCalls};
 pub(crate) use intake::known_key;
 pub(crate) use mcp::{McpAuthorization, McpSettings, McpState};
 pub(crate) use routing::{BreakerStates, InlineConfigs};
@@ -68,6 +70,7 @@ use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
 use record::{BodyCapture, PendingRecords, RecordBodies};
 use request::Request;
+use short_keys::KeyAsk;
 use std::sync::Arc;
 use std::time::Instant;
 use uuid::Uuid;
@@ -232,6 +235,9 @@ impl Gateway {
         {
             return Box::pin(self.own_batch(session, ctx, request, input)).await;
         }
+        if request.ask.route.operation == Operation::RealtimeSecret {
+            return Box::pin(self.short_key(session, ctx, request)).await;
+        }
         if request.is_rendered_only() {
             return Box::pin(local::show_prompt(self, session, &request, &mut ctx.records)).await;
         }
@@ -293,6 +299,31 @@ impl Gateway {
         }
     }
 
+    /// A key of the gateway's own for a browser.
+    async fn short_key(
+        &self,
+        session: &mut Session,
+        ctx: &mut Ctx,
+        mut request: Box<Request>,
+    ) -> pingora::Result<bool> {
+        let ask = match KeyAsk::read(&request.ask.route.path, &request.ask.content.bytes) {
+            Ok(ask) => ask,
+            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+        };
+        request.ask.content.model = ask.model().map(Into::into);
+        let routing = match self.prepare(&mut request).await {
+            Ok(routing) => routing,
+            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+        };
+        match ask.mint(&*self.calls.ids, &request, &routing) {
+            Ok(body) => {
+                let told = local::CatalogAnswer { request: &request, routing: &routing, body };
+                local::tell(self, session, told, &mut ctx.records).await
+            }
+            Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
+    }
+
     /// Messages for the MCP server that the path names.
     async fn mcp(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         let parts = McpParts { calls: &self.calls, state: &self.mcp };
@@ -309,6 +340,9 @@ impl Gateway {
         let upgrade = intake::is_websocket(session);
         let downstream = &mut session.downstream_session;
         request.ask.upload = Some(if upgrade { Framing::WebSocket } else { framing(downstream) });
+        if upgrade {
+            intake::read_session_model(&mut request);
+        }
         let routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,

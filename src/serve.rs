@@ -33,14 +33,15 @@ use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
     AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, DeliveryParts, Gateway,
-    InlineConfigs, McpAuthorization, McpSettings, McpState, ProxySettings, ReplyNames, UnpricedCalls, known_key,
+    InlineConfigs, LiveCounts, LiveParts, McpAuthorization, McpSettings, McpState, ProxySettings, ReplyNames,
+    UnpricedCalls, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, idle};
 use crate::usage_checkpoint::UsageCheckpoint;
-use crate::writer::{RecordPath, RecordQueues, WithOpinions, Writer};
+use crate::writer::{RecordPath, RecordQueues, Records, WithOpinions, Writer};
 use boot::{AppPorts, Booted};
 use gateway_admin::App;
 use gateway_domain::Secret;
@@ -127,6 +128,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
     let guardrails = calling.guardrails.clone();
+    let live = sessions(&settings, &booted, (&metrics, &queues.records), &process)?;
     let gateway = Gateway {
         mcp: mcp_state(&settings, &booted, &process)?,
         batches: batches(&settings, &booted, (&metrics, &control))?,
@@ -134,7 +136,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         settings: proxy,
         live: booted.live,
         issuers,
-        calls: calling.parts(limits.clone(), shield.clone(), cache, delivery),
+        calls: calling.parts(limits.clone(), shield.clone(), cache, (delivery, live)),
         budget,
         records: queues.records,
         sticks: sticks.clone(),
@@ -251,11 +253,24 @@ impl Calling {
         counters: Arc<dyn Counters>,
         shield: Arc<AdmissionGuard>,
         cache: Arc<AnswerCache>,
-        delivery: DeliveryParts,
+        (delivery, live): (DeliveryParts, LiveParts),
     ) -> CallParts {
         let Self { dialer, credentials, guardrails, unpriced, ids, .. } = self;
-        CallParts { dialer, credentials, guardrails, counters, shield, cache, unpriced, ids, delivery }
+        CallParts { dialer, credentials, guardrails, counters, shield, cache, unpriced, ids, live, delivery }
     }
+}
+
+fn sessions(
+    settings: &Settings,
+    booted: &Booted,
+    (metrics, records): (&Metrics, &Records),
+    process: &Arc<Process>,
+) -> Result<LiveParts, String> {
+    let counts = LiveCounts::new(metrics).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    let (idle, longest) = (settings.realtime_idle.0, settings.realtime_max_time.0);
+    let process = process.clone();
+    let draining = Box::new(move || process.is_draining());
+    Ok(LiveParts { live: booted.live.clone(), records: records.clone(), counts, idle, longest, draining })
 }
 
 fn delivery(

@@ -323,6 +323,11 @@ settings! {
     /// How long a session with an MCP server lasts
     mcp_session_ttl: [Option<Span>] as Span = Span::secs(86_400), "GATEWAY_MCP_SESSION_TTL" in "Clocks";
 
+    /// Longest silence of a realtime session, in both directions
+    realtime_idle: [Option<Span>] as Span = Span::secs(900), "GATEWAY_REALTIME_IDLE" in "Clocks";
+    /// Longest time for a realtime session, however much it says
+    realtime_max_time: [Option<Span>] as Span = Span::secs(7200), "GATEWAY_REALTIME_MAX_TIME" in "Clocks";
+
     /// How long a node that runs a batch and fell silent is waited for, before another goes on
     batch_lease: [Option<Span>] as Span = Span::secs(90), "GATEWAY_BATCH_LEASE" in "Batches";
     /// Lines of one batch that are under way at once

@@ -8,7 +8,7 @@
 #[path = "harness/harness.rs"]
 mod harness;
 
-use harness::{ADMIN_KEY, Gateway, Mock, WORKSPACE_KEY};
+use harness::{ADMIN_KEY, Gateway, LiveProvider, Mock, Said, WORKSPACE_KEY};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -383,6 +383,52 @@ async fn node_mcp() {
 #[tokio::test]
 async fn node_admin() {
     administered().await.node("admin_sdk.mjs", MOCK, "openai").await;
+}
+
+/// A provider of sessions as OpenAI has them, and one as Azure has.
+#[tokio::test]
+async fn python_realtime() {
+    let provider = live_provider().await;
+    let gateway = Gateway::start().await;
+    gateway.admin().provider("live", "openai", Some(&provider.url())).await;
+    let models = json!({ "allow_all_models": false, "models": [{ "slug": "gpt-realtime", "enabled": true }] });
+    gateway.admin().put("/integrations/live-integration/integration-models", &models).await.expect(200);
+    gateway.admin().provider("azure-live", "azure-openai", Some(&format!("{}/openai", provider.root()))).await;
+    let stage = Stage { gateway, _mocks: Vec::new(), story: None, told: Vec::new() };
+    stage.python("realtime_sdk.py", "@live", "openai").await;
+}
+
+async fn live_provider() -> LiveProvider {
+    LiveProvider::scripted(|mut socket| async move {
+        let session = json!({ "type": "realtime", "id": "sess_1", "object": "realtime.session", "model": "gpt-realtime",
+            "audio": { "input": { "transcription": { "model": "whisper-1" } } } });
+        socket.say(&json!({ "type": "session.created", "event_id": "event_1", "session": session })).await;
+        while let Said::Event(event) = socket.next().await {
+            let told = match event["type"].as_str() {
+                Some("response.create") => vec![
+                    json!({ "type": "response.created", "event_id": "event_2", "response": { "id": "resp_1", "object": "realtime.response", "status": "in_progress" } }),
+                    json!({ "type": "response.output_text.delta", "event_id": "event_3", "response_id": "resp_1",
+                        "item_id": "item_1", "output_index": 0, "content_index": 0, "delta": "hello there" }),
+                    json!({ "type": "response.done", "event_id": "event_4", "response": {
+                        "id": "resp_1", "object": "realtime.response", "status": "completed", "output": [], "usage": {
+                            "total_tokens": 60, "input_tokens": 40, "output_tokens": 20,
+                            "input_token_details": { "text_tokens": 30, "audio_tokens": 10, "image_tokens": 0, "cached_tokens": 15,
+                                "cached_tokens_details": { "text_tokens": 10, "audio_tokens": 5, "image_tokens": 0 } },
+                            "output_token_details": { "text_tokens": 20, "audio_tokens": 0 } } } }),
+                ],
+                Some("input_audio_buffer.commit") => vec![json!({
+                    "type": "conversation.item.input_audio_transcription.completed", "event_id": "event_5",
+                    "item_id": "item_2", "content_index": 0, "transcript": "hi",
+                    "usage": { "type": "duration", "seconds": 1.5 },
+                })],
+                _ => Vec::new(),
+            };
+            for told in told {
+                socket.say(&told).await;
+            }
+        }
+    })
+    .await
 }
 
 #[tokio::test]

@@ -160,6 +160,13 @@ operations! {
     Transcription = facts("createTranscription", "/audio/transcriptions").answers(Sound),
     Translation = facts("createTranslation", "/audio/translations").answers(Sound),
     Realtime = facts("realtime", "/realtime").opens_session(),
+    // Of one session there are records for each response and each transcript: they are asked for by no path.
+    RealtimeResponse = facts("realtime.response", "/realtime"),
+    RealtimeTranscript = facts("realtime.transcript", "/realtime"),
+    // Keys for browsers, which the gateway makes itself.
+    RealtimeSecret = facts("realtime.clientSecret", "/realtime").uses(Uses::Nothing),
+    // Media that would go round the gateway.
+    RealtimeCall = facts("realtime.call", "/realtime/calls").uses(Uses::Nothing),
     Responses = facts("createModelResponse", "/responses").answers(JsonOrEvents).cacheable(),
     GetResponse = facts("getModelResponse", "/responses").about_kept_response(),
     DeleteResponse = facts("deleteModelResponse", "/responses").about_kept_response(),
@@ -248,6 +255,20 @@ pub static TABLE: &[Row] = &[
     row(Method::POST, "/audio/transcriptions", Operation::Transcription, Body::Form),
     row(Method::POST, "/audio/translations", Operation::Translation, Body::Form),
     row(Method::GET, "/realtime", Operation::Realtime, Body::Empty),
+    row(Method::POST, "/realtime/client_secrets", Operation::RealtimeSecret, Body::Json),
+    row(Method::POST, "/realtime/sessions", Operation::RealtimeSecret, Body::Json),
+    row(Method::POST, "/realtime/transcription_sessions", Operation::RealtimeSecret, Body::Json),
+    kept(Method::POST, "/openai/realtimeapi/sessions", Operation::RealtimeSecret),
+    kept(Method::POST, "/openai/v1/realtime/client_secrets", Operation::RealtimeSecret),
+    kept(Method::POST, "/openai/v1/realtime/calls", Operation::RealtimeCall),
+    kept(Method::POST, "/realtime/calls", Operation::RealtimeCall),
+    kept(Method::POST, "/realtime/calls/{}/accept", Operation::RealtimeCall),
+    kept(Method::POST, "/realtime/calls/{}/refer", Operation::RealtimeCall),
+    kept(Method::POST, "/realtime/calls/{}/reject", Operation::RealtimeCall),
+    kept(Method::POST, "/realtime/calls/{}/hangup", Operation::RealtimeCall),
+    // As clients made for Azure write it.
+    kept(Method::GET, "/openai/realtime", Operation::Realtime),
+    kept(Method::GET, "/openai/v1/realtime", Operation::Realtime),
     row(Method::POST, "/responses", Operation::Responses, Body::Json),
     row(Method::GET, "/responses/{}", Operation::GetResponse, Body::Empty),
     row(Method::DELETE, "/responses/{}", Operation::DeleteResponse, Body::Empty),
@@ -498,7 +519,8 @@ mod tests {
     fn a_row_lies_where_its_operation_does() {
         for row in TABLE {
             let base = row.operation.facts().base;
-            let lies = row.path.starts_with(base) || row.path == COHERES;
+            let below = ["/openai/v1", "/openai"].iter().find_map(|azures| row.path.strip_prefix(azures));
+            let lies = below.unwrap_or(row.path).starts_with(base) || row.path == COHERES;
             assert!(lies, "{} begins with {base}", row.path);
         }
     }

@@ -6,10 +6,12 @@ mod bodies;
 mod cursor;
 pub mod mask;
 pub mod own;
+mod realtime;
 mod trace;
 
 pub use bodies::{Bodies, Body, Held, Message};
 pub use cursor::LogCursor;
+pub use realtime::{RealtimeNote, RealtimeTotals};
 pub use trace::{Parent, Trace};
 
 use crate::counters::Charge;
@@ -209,6 +211,8 @@ pub struct LogRecord {
     pub bodies: Option<Box<Bodies>>,
     /// `None` where no guardrail had a word.
     pub hooks: Option<Box<Hooked>>,
+    /// `None` where it is of no realtime session.
+    pub realtime: Option<Arc<RealtimeNote>>,
 }
 
 impl LogRecord {

@@ -132,6 +132,11 @@ impl ReservationRequest {
         self.costs.clear();
     }
 
+    /// A part of a call that was counted as a request before.
+    pub fn without_requests(&mut self) {
+        self.asks.retain(|a| a.measured != Measured::Requests);
+    }
+
     /// How much each limit is asked for.
     pub fn measure(&mut self, estimate: &Estimate, price: Option<Price<'_>>) {
         self.asks.iter_mut().for_each(|ask| ask.amount = estimate.amount(ask, price));

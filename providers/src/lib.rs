@@ -45,6 +45,6 @@ pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Pr
 pub use answer::{in_band, made_events};
 pub use compat::sound::spoken;
 pub use model_place::{ModelPlace, Untouched};
-pub use raw::{Raw, overheard};
+pub use raw::{Raw, overheard, realtime_usage};
 pub use registry::{adapter, catalog};
 pub use translate::streamed;

@@ -20,6 +20,11 @@ use serde_json::value::RawValue;
 /// A longer line is not looked into.
 const MAX_LINE: usize = 1 << 20;
 
+/// The `usage` that an event of a realtime session tells: of a response by modality, of a transcript by tokens or seconds.
+pub fn realtime_usage(told: &str) -> Option<Usage> {
+    serde_json::from_str::<OpenAiUsage>(told).ok()?.split()
+}
+
 /// A provider as it is called where nothing may be touched: who it is stays, and what is said passes.
 #[derive(Clone, Copy)]
 pub struct Raw<'a>(pub &'a dyn Adapter);

@@ -132,10 +132,22 @@ fn unread(request: &Request, (adapter, aim): (&dyn Adapter, &Aim), endpoint: &En
     let route = &request.ask.route;
     let call = Call { model: aim.model.as_deref(), settings: &aim.settings, ..raw_call(request) };
     let path = adapter.relayed(&call)?.unwrap_or_else(|| match &route.query {
-        Some(query) => format!("{}?{query}", endpoint.path),
+        Some(query) => format!("{}?{}", endpoint.path, led(query, aim.model.as_deref())),
         None => endpoint.path.to_string(),
     });
     Ok(Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
+}
+
+/// A model that is written `@slug/model` in a query goes up without the slug.
+fn led<'q>(query: &'q str, model: Option<&str>) -> Cow<'q, str> {
+    let names = |pair: &&str| {
+        let value = pair.strip_prefix("model=").unwrap_or_default();
+        value.starts_with('@') || value.starts_with("%40")
+    };
+    let (Some(model), true) = (model, query.split('&').any(|pair| names(&pair))) else { return query.into() };
+    let bare = format!("model={}", url::form_urlencoded::byte_serialize(model.as_bytes()).collect::<String>());
+    let pairs = query.split('&').map(|pair| if names(&pair) { bare.as_str() } else { pair });
+    pairs.collect::<Vec<_>>().join("&").into()
 }
 
 /// A call that nothing may touch, as an adapter reads its answer.

@@ -171,6 +171,12 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// The same, for somebody who reads the client himself and tells the body what goes up; `None`: it has none.
+    pub(crate) fn open_session(&mut self) -> Option<Upload> {
+        self.open_upload();
+        self.upload.clone()
+    }
+
     pub(crate) async fn piece(&mut self, piece: Option<Bytes>, end: bool) -> Result<(), ClientLeft> {
         send_piece(self.session, piece, end).await.map_err(ClientLeft::Gone)
     }

@@ -5,6 +5,7 @@ mod admission;
 mod attempt;
 mod backoff;
 mod judged;
+mod live;
 mod lookup;
 mod read;
 mod retries;
@@ -28,6 +29,7 @@ use gateway_domain::{AnswerForm, Fault, Operation, Usage};
 use gateway_policies::Used;
 use http::{HeaderValue, header};
 use judged::Verdicts;
+pub(crate) use live::{LiveCounts, LiveParts};
 use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use unpriced::UnpricedCalls;
@@ -42,6 +44,7 @@ pub(crate) struct CallParts {
     pub(crate) cache: Arc<AnswerCache>,
     pub(crate) unpriced: UnpricedCalls,
     pub(crate) ids: Arc<dyn IdSeal>,
+    pub(crate) live: LiveParts,
     pub(crate) delivery: DeliveryParts,
 }
 
@@ -112,6 +115,10 @@ impl<'a> Exchange<'a> {
             };
             let record = self.record(&attempt, &outcome);
             if !self.moves_on(&outcome, attempt.info.hooks.as_deref()) {
+                if self.opens_session(&outcome) {
+                    // Boxed, as it is large: every other call would carry the room for it.
+                    return Box::pin(self.converse(attempt, outcome, record)).await.map_err(Unanswered::ClientLeft);
+                }
                 return self.deliver(attempt, outcome, record).await.map_err(Unanswered::ClientLeft);
             }
             self.leave(attempt, outcome, record).await;

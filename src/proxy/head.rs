@@ -1,6 +1,7 @@
 //! Heads of upstream requests. What a managed target always sends is made once per thread and state of its
 //! integration; a request clones that and adds its length.
 
+use super::handshake::{is_session, protocols};
 use super::headers::{of_connection, suffix_of};
 use super::request::Request;
 use super::target::{Aim, Credential};
@@ -318,7 +319,11 @@ fn pass_raw(head: &mut RequestHead, request: &Request, client: &HeaderMap, (aim,
         let text = name.as_str();
         let auth = matches!(style, AuthStyle::Header(h) | AuthStyle::BearerIn(h) if h == text);
         let auth = auth || (style == AuthStyle::Snowflake && *name == SNOWFLAKE_TOKEN);
-        let own = OWN.contains(&text) || listed.contains(name) || suffix_of(text, aliases).is_some();
+        // Keys among protocols are taken out below, and what extensions make of frames nobody here could read.
+        let of_socket = *name == header::SEC_WEBSOCKET_PROTOCOL
+            || (*name == header::SEC_WEBSOCKET_EXTENSIONS
+                && is_session(request.ask.route.operation, request.ask.upload));
+        let own = of_socket || OWN.contains(&text) || listed.contains(name) || suffix_of(text, aliases).is_some();
         if own || auth || fixed.iter().any(|(n, _)| n == text) || is_key(request, value) {
             continue;
         }
@@ -328,6 +333,9 @@ fn pass_raw(head: &mut RequestHead, request: &Request, client: &HeaderMap, (aim,
             head.set(name.clone(), value.clone());
             replaced.push(name);
         }
+    }
+    if let Some(protocols) = protocols(client).filter(|value| !is_key(request, value)) {
+        head.set(header::SEC_WEBSOCKET_PROTOCOL, protocols);
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) const PREFIX: &str = "x-gateway-";
 /// What stands in `x-gateway-provider` for the gateway itself.
 pub(crate) const SELF: &str = "gateway";
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct GatewayHeaders {
     pub(crate) api_key: Option<HeaderValue>,
     pub(crate) provider: Option<Arc<str>>,

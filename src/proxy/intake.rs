@@ -9,7 +9,8 @@ use super::request::{
     AskedFor, Caller, Content, LastLook, PromptAsk, Request, Route, Tenant, TenantGuardrails, Waited, chat_route,
     prompt_asked,
 };
-use super::{tenants, trace};
+use super::short_keys::{ShortKey, goes_round};
+use super::{handshake, tenants, trace};
 use crate::runtime_config::{ConfigHandle, RuntimeConfig};
 use bytes::Bytes;
 use gateway_domain::bounds::{peek, peek_form};
@@ -127,17 +128,27 @@ pub(crate) fn receive(
 ) -> Result<Box<Request>, Refused> {
     let head = session.req_header();
     let uri = &head.uri;
-    let AskedPath { route, prompt } = asked(&head.method, uri)?;
+    let AskedPath { mut route, prompt } = asked(&head.method, uri)?;
     let client_ip = gateway.client_ip(session);
     let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
-    let tenant = authenticate(gateway, key_text, client_ip, at)?;
+    let short = match route.operation {
+        Operation::Realtime => ShortKey::open(key_text, &*gateway.calls.ids, at),
+        _ => None,
+    };
+    let tenant = match &short {
+        None => authenticate(gateway, key_text, client_ip, at)?,
+        Some(short) => parent(gateway, short, at)?,
+    };
     let auth_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let credential = credential.filter(|c| !is_gateway_key(&tenant, c));
     let parsed = GatewayHeaders::parse(&head.headers, &gateway.settings.header_alias, &gateway.settings.trusted);
-    let (headers, bad_header) = match parsed {
+    let (mut headers, mut bad_header) = match parsed {
         Ok(headers) => (headers, None),
         Err(fault) => (GatewayHeaders::default(), Some(fault)),
     };
+    if let Some(short) = &short {
+        bad_header = bad_header.or_else(|| short.lead(&mut route, &mut headers).err());
+    }
     let keep = CapturePolicy::decide(gateway.settings.log_bodies, &tenant, &headers);
     let trace = trace::id(&headers, at);
     let span = trace::of(&headers, &trace, gateway.settings.traced);
@@ -168,11 +179,13 @@ pub(crate) fn receive(
             untouched_model: None,
             pin: None,
             upload: None,
+            first_event: short.and_then(|short| short.first_event()),
         },
     });
     let refusal = bad_header.or_else(|| permit(gateway, &request)).or_else(|| unknown_route(&request));
     let refusal = refusal.or_else(|| saved_only(gateway, &request));
     let refusal = refusal.or_else(|| request.ask.headers.not_built.clone());
+    let refusal = refusal.or_else(|| goes_round(&request));
     match refusal {
         Some(fault) => Err(Refused::of(fault, request)),
         None => Ok(request),
@@ -197,7 +210,7 @@ fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a st
     });
     // One walk: to look for names that are not standard ones costs more than to see what there is.
     let mut places = [None; KEY_HEADERS.len()];
-    let (mut own, mut aliased) = (None, None);
+    let (mut own, mut aliased, mut opens_socket) = (None, None, false);
     for (name, value) in headers.iter().filter(|(name, _)| name.as_str().ends_with("key")) {
         let name = name.as_str();
         if let Some(place) = KEY_HEADERS.iter().position(|known| *known == name) {
@@ -206,9 +219,13 @@ fn credentials<'a>(headers: &'a HeaderMap, aliases: &[String]) -> Result<(&'a st
             own = own.or(Some(value));
         } else if suffix_of(name, aliases) == Some("api-key") {
             aliased = aliased.or(Some(value));
+        } else {
+            opens_socket |= name == "sec-websocket-key";
         }
     }
     let named = places.into_iter().flatten().find_map(|value| text(value).filter(|k| !k.is_empty()));
+    // Browsers can send a header of none of these names with a handshake.
+    let named = named.or_else(|| opens_socket.then(|| handshake::key(headers)).flatten());
     match own.or(aliased) {
         Some(own) => {
             let own = own.to_str().map_err(|_| {
@@ -257,17 +274,8 @@ fn is_gateway_key(tenant: &Tenant, text: &str) -> bool {
 
 fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timestamp) -> Result<Arc<Tenant>, Refused> {
     let world = gateway.live.current();
-    let in_force = |key: &Key| {
-        let why = match key.expires_at {
-            Some(at) if at <= now => Unwelcome::ExpiredKey,
-            _ if key.active => return Ok(()),
-            _ => Unwelcome::InactiveKey,
-        };
-        let fault = unauthenticated("The gateway key has expired or is not active");
-        Err(Refused::stranger(fault, Stranger::with_key(why, key)))
-    };
     if let Some(tenant) = tenants::find(&world, text) {
-        return in_force(&tenant.key).map(|()| tenant);
+        return in_force(&tenant.key, now).map(|()| tenant);
     }
     let hash = KeyHash::of(text);
     let known = world.snapshot.key(&hash);
@@ -287,12 +295,31 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
             of_line.ok_or_else(unknown)?.clone()
         }
     };
-    in_force(&key)?;
+    in_force(&key, now)?;
     let tenant = Arc::new(tenant(&world, key)?);
     if known.is_some() {
         tenants::keep(&world, text, &tenant);
     }
     Ok(tenant)
+}
+
+fn in_force(key: &Key, now: Timestamp) -> Result<(), Refused> {
+    let why = match key.expires_at {
+        Some(at) if at <= now => Unwelcome::ExpiredKey,
+        _ if key.active => return Ok(()),
+        _ => Unwelcome::InactiveKey,
+    };
+    let fault = unauthenticated("The gateway key has expired or is not active");
+    Err(Refused::stranger(fault, Stranger::with_key(why, key)))
+}
+
+/// Whom a short key stands for.
+fn parent(gateway: &Gateway, short: &ShortKey, now: Timestamp) -> Result<Arc<Tenant>, Refused> {
+    let world = gateway.live.current();
+    let unknown = || Refused::stranger(unknown_key(), Stranger::unknown(Unwelcome::UnknownKey));
+    let key = world.snapshot.key_by_id(short.parent()).ok_or_else(unknown)?.clone();
+    in_force(&key, now)?;
+    tenant(&world, key).map(Arc::new)
 }
 
 fn unknown_key() -> Fault {
@@ -397,6 +424,19 @@ pub(crate) fn is_websocket(session: &Session) -> bool {
     let head = session.req_header();
     let offered = head.headers.get(header::UPGRADE).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"));
     offered && head.method == Method::GET && session.downstream_session.is_upgrade_req()
+}
+
+/// The model of a session stands in its address, where it may name a provider as the `model` of a body may.
+pub(crate) fn read_session_model(request: &mut Request) {
+    let route = &request.ask.route;
+    if route.operation != Operation::Realtime || route.raw {
+        return;
+    }
+    let pairs = url::form_urlencoded::parse(route.query.as_deref().unwrap_or_default().as_bytes());
+    let mut named = pairs.filter(|(name, _)| name == "model");
+    let model = named.next().filter(|(_, model)| model.starts_with('@'));
+    let alone = named.next().is_none();
+    request.ask.content.model = model.filter(|_| alone).map(|(_, model)| model.into());
 }
 
 /// Whether the request is exchanged or relayed, from its head alone.

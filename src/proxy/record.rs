@@ -124,6 +124,7 @@ pub(crate) fn of(
         charges: Vec::new(),
         bodies: None,
         hooks: None,
+        realtime: None,
     })
 }
 

@@ -245,6 +245,8 @@ pub(crate) struct AskedFor {
     pub(crate) pin: Option<PinnedTo>,
     /// Its body is not held, but streams up.
     pub(crate) upload: Option<crate::upstream::http1::Framing>,
+    /// What the gateway says first in a session, in the place of a browser that was given a key for it.
+    pub(crate) first_event: Option<Bytes>,
 }
 
 #[derive(Debug)]

@@ -251,6 +251,14 @@ fn foreign_setting(name: &str) -> Fault {
     Fault::new(FaultKind::BadHost, format!("The setting {name} {why}")).on(name)
 }
 
+/// Whether a session with this target may be led to another model.
+pub(crate) fn permit_other(aim: &Aim, model: &str, request: &Request) -> Result<(), Fault> {
+    match &aim.credential {
+        Credential::Managed(upstream) => permit_model(upstream, (aim.adapter, &aim.settings), Some(model), request),
+        Credential::None | Credential::Own(_) => Ok(()),
+    }
+}
+
 /// Where models are switched on one by one, a call that names none is refused too: it could name any.
 fn permit_model(
     upstream: &Upstream,

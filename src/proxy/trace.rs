@@ -10,7 +10,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// What clients say of the trace that a call belongs to.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     pub(crate) parent: Option<Parent>,
     pub(crate) state: Option<Arc<str>>,

@@ -209,6 +209,8 @@ impl Signals {
         drain.stop_admin.stop();
         drain.upgrading.store(true, Ordering::Release);
         tokio::time::sleep(TAKING_OVER).await;
+        // Whoever has a session here opens another one there.
+        drain.process.drain();
         true
     }
 }

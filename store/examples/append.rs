@@ -129,5 +129,6 @@ fn record() -> LogRecord {
         charges: Vec::new(),
         bodies: None,
         hooks: None,
+        realtime: None,
     }
 }

@@ -152,6 +152,10 @@ mod raw_http1;
 #[cfg(test)]
 mod raw_http2;
 #[cfg(test)]
+mod realtime;
+#[cfg(test)]
+mod realtime_keys;
+#[cfg(test)]
 mod record_fields;
 #[cfg(test)]
 mod records;

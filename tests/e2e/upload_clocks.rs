@@ -360,7 +360,7 @@ async fn the_last_words_on_a_websocket_are_passed_on() {
 
 fn handshake(config: &Value, trace: &str) -> String {
     format!(
-        "GET /v1/realtime?model=m HTTP/1.1\r\nhost: g\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
+        "GET /v1/live?model=m HTTP/1.1\r\nhost: g\r\nupgrade: websocket\r\nconnection: Upgrade\r\n\
          sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
          x-gateway-trace-id: {trace}\r\nx-gateway-api-key: {WORKSPACE_KEY}\r\nx-gateway-config: {config}\r\n\r\n"
     )

@@ -11,6 +11,7 @@ pub(crate) mod ports;
 pub(crate) mod process;
 pub(crate) mod raw;
 pub(crate) mod reply;
+pub(crate) mod socket;
 pub(crate) mod upstream;
 pub(crate) mod wire;
 
@@ -19,6 +20,7 @@ pub(crate) use gateway::{ADMIN_KEY, Gateway, WORKSPACE_KEY};
 pub(crate) use mock::Mock;
 pub(crate) use process::stand_at_noon;
 pub(crate) use raw::Raw;
+pub(crate) use socket::{LiveProvider, Said, Socket};
 pub(crate) use upstream::{Peer, Seen, Upstream};
 pub(crate) use wire::Wire;
 

@@ -65,6 +65,9 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
     if let (Some(hooks), Value::Object(shown)) = (&r.hooks, &mut shown) {
         shown.insert("hook_results".into(), serde_json::from_str(&hooks.json).unwrap_or_default());
     }
+    if let (Some(note), Value::Object(shown)) = (&r.realtime, &mut shown) {
+        shown.insert("realtime".into(), serde_json::to_value(&**note).unwrap_or_default());
+    }
     if let (Some(kept), Value::Object(shown)) = (kept, &mut shown) {
         copies(kept, shown);
     }

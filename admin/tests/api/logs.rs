@@ -54,6 +54,7 @@ pub(crate) fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -
         charges: Vec::new(),
         bodies: None,
         hooks: None,
+        realtime: None,
     }
 }
 

@@ -54,6 +54,7 @@ impl LogRecord {
             charges: Vec::new(),
             bodies: None,
             hooks: None,
+            realtime: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use http::header;
 use parking_lot::Mutex;
 use pingora::ErrorType;
 use pingora::protocols::http::ServerSession;
+use std::collections::VecDeque;
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -50,6 +51,8 @@ struct State {
     wanted: bool,
     /// The connection has become another.
     open: bool,
+    /// What was said by [`Upload::say`] and is still to be handed on.
+    said: VecDeque<Bytes>,
     call: Option<Waker>,
     client: Option<Waker>,
 }
@@ -73,6 +76,7 @@ impl Upload {
             silence,
             wanted: false,
             open: false,
+            said: VecDeque::new(),
             call: None,
             client: None,
         })))
@@ -84,6 +88,26 @@ impl Upload {
         connections::listen(client);
         let mut state = self.0.lock();
         (state.open, state.ended, state.spilt) = (true, false, true);
+    }
+
+    /// Of an open connection whose client somebody else reads: this goes up next.
+    pub(crate) fn say(&self, bytes: Bytes) {
+        let mut state = self.0.lock();
+        state.said.push_back(bytes);
+        state.wake_call();
+    }
+
+    /// Bytes that were said and not yet taken.
+    pub(crate) fn unsent(&self) -> usize {
+        let state = self.0.lock();
+        state.rest.len() + state.said.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    /// Nothing more is said on an open connection.
+    pub(crate) fn end(&self) {
+        let mut state = self.0.lock();
+        state.ended = true;
+        state.wake_call();
     }
 
     /// All of it was read.
@@ -155,9 +179,7 @@ impl Upload {
         if let Some(piece) = piece {
             state.add(piece);
         }
-        if let Some(call) = state.call.take() {
-            call.wake();
-        }
+        state.wake_call();
     }
 }
 
@@ -171,6 +193,11 @@ impl BodySource for Upload {
         {
             state.rest = next.clone();
             state.handed += 1;
+        }
+        if state.rest.is_empty()
+            && let Some(next) = state.said.pop_front()
+        {
+            state.rest = next;
         }
         if !state.rest.is_empty() {
             let most = most.min(state.rest.len());
@@ -203,6 +230,12 @@ impl BodySource for Upload {
 }
 
 impl State {
+    fn wake_call(&mut self) {
+        if let Some(call) = self.call.take() {
+            call.wake();
+        }
+    }
+
     fn add(&mut self, piece: Bytes) {
         self.bytes += piece.len();
         self.spilt |= self.bytes > MOST_KEPT || self.held.grow_to(self.bytes).is_err();
@@ -264,6 +297,23 @@ mod tests {
         assert_eq!(part(&upload, 10), Poll::Ready(Some(bytes("ab"))));
         assert_eq!(part(&upload, 10), Poll::Ready(Some(bytes("c"))));
         assert_eq!(part(&upload, 10), Poll::Ready(None));
+    }
+
+    #[test]
+    fn what_is_said_goes_up_in_order_and_then_it_ends() {
+        let upload = upload();
+        (upload.0.lock().open, upload.0.lock().spilt) = (true, true);
+        assert!(part(&upload, 10).is_pending());
+        upload.say(bytes("one"));
+        upload.say(bytes("two"));
+        assert_eq!(upload.unsent(), 6);
+        assert_eq!(part(&upload, 2), Poll::Ready(Some(bytes("on"))));
+        assert_eq!(upload.unsent(), 4);
+        assert_eq!(part(&upload, 9), Poll::Ready(Some(bytes("e"))));
+        upload.end();
+        assert_eq!(part(&upload, 9), Poll::Ready(Some(bytes("two"))));
+        assert_eq!(part(&upload, 9), Poll::Ready(None));
+        assert!(upload.is_closing());
     }
 
     #[test]

@@ -74,6 +74,17 @@ impl Gate<'_> {
     /// Every limit that does not depend on the target, all or nothing.
     async fn caller(self) -> Result<Hold, Fault> {
         let Self { request, routing, .. } = self;
+        let mut wants = self.of_caller();
+        if wants.is_empty() {
+            return Ok(Hold::default());
+        }
+        let leaves = routing.plan.config().leaves().map(|leaf| &**leaf);
+        let estimated = measure(&mut wants, || estimate::of(request, &request.ask.content, leaves), None);
+        self.reserve(Stage::Caller, wants, estimated).await
+    }
+
+    fn of_caller(self) -> ReservationRequest {
+        let Self { request, routing, .. } = self;
         let (mut wants, now) = (ReservationRequest::default(), request.now());
         if let Some(index) = request.caller.tenant.world.limits(request.caller.tenant.workspace.id) {
             wants.gather(index, Stage::Caller, &subject(request, routing, None), now);
@@ -91,42 +102,95 @@ impl Gate<'_> {
             let whose = (Holder::Workspace(tenant.workspace.id), "workspace", &tenant.workspace.name);
             wants.bind(Stage::Caller, whose, limits, now);
         }
-        if wants.is_empty() {
-            return Ok(Hold::default());
-        }
-        let leaves = routing.plan.config().leaves().map(|leaf| &**leaf);
-        let estimated = measure(&mut wants, || estimate::of(request, &request.ask.content, leaves), None);
-        self.reserve(Stage::Caller, wants, estimated).await
+        wants
     }
 
     /// The limits that look at the target, and every cost, at this target's price. A denial is this target's 429 or
     /// 412 and follows the fallback rules.
     pub(crate) async fn target(self, resolved: &Resolved<'_>, caller: &Hold) -> Result<Reservation, Fault> {
-        let Self { request, routing, .. } = self;
+        let request = self.request;
         let aim = &resolved.aim;
         let slot = self.slot(aim)?;
+        let mut wants = self.of_target(aim, caller);
+        if wants.is_empty() {
+            return Ok(Reservation { slot, ..Reservation::default() });
+        }
+        let leaves = std::iter::once(resolved.leaf);
+        let rate = self.rate(aim, &wants).await;
+        let estimated = measure(&mut wants, || estimate::of(request, &resolved.content, leaves), rate.as_ref());
+        let hold = self.reserve(Stage::Target, wants, estimated).await?;
+        Ok(Reservation { hold, rate, spent: Used::default(), slot })
+    }
+
+    fn of_target(self, aim: &Aim, caller: &Hold) -> ReservationRequest {
+        let Self { request, routing, .. } = self;
         let (mut wants, now) = (ReservationRequest::default(), request.now());
         wants.charge(caller);
         if let Some(index) = request.caller.tenant.world.limits(request.caller.tenant.workspace.id) {
             wants.gather(index, Stage::Target, &subject(request, routing, Some(aim)), now);
         }
         bind_target(&mut wants, request, aim, now);
-        if wants.is_empty() {
-            return Ok(Reservation { _slot: slot, ..Reservation::default() });
-        }
+        wants
+    }
+
+    /// What the target charges, where some limit has to do with it.
+    async fn rate(self, aim: &Aim, wants: &ReservationRequest) -> Option<HeldRate> {
         let mut card = None;
         if wants.are_metered() {
             price_list::opened().await;
-            card = aim.prices(request).of(aim.model.as_deref());
+            card = aim.prices(self.request).of(aim.model.as_deref());
         }
-        let leaves = std::iter::once(resolved.leaf);
         if card.is_none() && wants.are_of_money() {
             self.parts.unpriced.saw(aim.adapter.info().slug, aim.model.as_deref());
         }
-        let rate = card.map(|card| HeldRate { card, at: request.caller.at });
-        let estimated = measure(&mut wants, || estimate::of(request, &resolved.content, leaves), rate.as_ref());
-        let hold = self.reserve(Stage::Target, wants, estimated).await?;
-        Ok(Reservation { hold, rate, spent: Used::default(), _slot: slot })
+        card.map(|card| HeldRate { card, at: self.request.caller.at })
+    }
+
+    /// What one response of a session may use of tokens and money. That the session is a request was counted when it
+    /// opened.
+    pub(crate) async fn response(self, aim: &Aim, estimate: Estimate) -> Result<Holds, Fault> {
+        let mut wants = self.of_caller();
+        wants.without_requests();
+        let caller = if wants.is_empty() {
+            Hold::default()
+        } else {
+            wants.measure(&estimate, None);
+            self.reserve(Stage::Caller, wants, estimate).await?
+        };
+        let mut wants = self.of_target(aim, &caller);
+        wants.without_requests();
+        if wants.is_empty() {
+            return Ok(Holds { caller, ..Holds::default() });
+        }
+        let rate = self.rate(aim, &wants).await;
+        wants.measure(&estimate, rate.as_ref().map(HeldRate::of_tokens).as_ref().map(|p| p as _));
+        match self.reserve(Stage::Target, wants, estimate).await {
+            Ok(hold) => {
+                Ok(Holds { caller, target: Reservation { hold, rate, ..Reservation::default() }, ..Holds::default() })
+            }
+            Err(fault) => {
+                caller.release();
+                Err(fault)
+            }
+        }
+    }
+
+    /// For what was used without having been asked for: nothing is held, nothing is refused, and all of it will count.
+    pub(crate) async fn unasked(self, aim: &Aim) -> Holds {
+        const NOTHING: Estimate = Estimate { prompt: 0, output: Some(0) };
+        let counters = &self.parts.counters;
+        let granted = |mut wants: ReservationRequest, stage, price: Option<&HeldRate>| {
+            wants.without_requests();
+            wants.measure(&NOTHING, price.map(HeldRate::of_tokens).as_ref().map(|p| p as _));
+            // Each counter once.
+            wants.asks();
+            wants.granted(stage, counters, NOTHING)
+        };
+        let caller = granted(self.of_caller(), Stage::Caller, None);
+        let wants = self.of_target(aim, &caller);
+        let rate = self.rate(aim, &wants).await;
+        let hold = granted(wants, Stage::Target, rate.as_ref());
+        Holds { caller, target: Reservation { hold, rate, ..Reservation::default() }, ..Holds::default() }
     }
 
     /// A place among the calls that the managed provider takes at once.
@@ -225,7 +289,7 @@ pub(crate) struct Reservation {
     rate: Option<HeldRate>,
     /// By answers of this target that guardrails kept from the client, before it was asked again.
     spent: Used,
-    _slot: Option<ConcurrencySlot>,
+    slot: Option<ConcurrencySlot>,
 }
 
 impl Reservation {
@@ -286,12 +350,26 @@ impl Holds {
         HoldGrowth { holds: self.may_grow().then_some(self), since: 0 }
     }
 
+    /// Nothing came of it.
+    pub(crate) fn release(self) {
+        self.caller.release();
+        self.target.hold.release();
+    }
+
+    /// A session opened: that is a request, and what it will use is asked for response by response. The place at the
+    /// provider is taken for as long as it lasts.
+    pub(crate) fn open_session(mut self) -> (Vec<Charge>, Option<ConcurrencySlot>) {
+        let slot = self.target.slot.take();
+        (self.settle(200, Some(&Usage::default())), slot)
+    }
+
     /// What the target charges, where that is known only now.
     pub(crate) fn price_at(&mut self, card: PriceCard, at: Timestamp) {
         self.target.rate = Some(HeldRate { card, at });
     }
 
-    fn grow(&mut self, tokens: u64) {
+    /// So many tokens came out so far.
+    pub(crate) fn grow(&mut self, tokens: u64) {
         let price = self.target.rate.as_ref().map(HeldRate::of_tokens);
         let price = price.as_ref().map(|p| p as _);
         self.caller.grow(tokens, price);

@@ -133,6 +133,7 @@ columns! {
     "usage_more" = { usage? detail as Json }
     "prompt" = { prompt as Json }
     "saved" = { saved }
+    "realtime" = { realtime as Json }
 }
 
 pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {

@@ -72,6 +72,7 @@ pub(crate) fn record(n: u128) -> LogRecord {
         charges: Vec::new(),
         bodies: None,
         hooks: None,
+        realtime: None,
     }
 }
 

@@ -1,0 +1,336 @@
+//! The fields of events that a gateway has to know, read without the rest: what a client asks for and which models it
+//! names, what a provider says of responses, sessions and transcripts. A field that stands twice makes an event unreadable,
+//! as two readers could then see two events.
+//!
+//! Names are those of <https://platform.openai.com/docs/api-reference/realtime>, those of the beta beside them.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use thiserror::Error;
+
+/// Longer names are of nothing that is known, and ids that are longer are not repeated to anybody.
+const MOST_NAME: usize = 512;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Unreadable {
+    #[error("an event must be a JSON object with a `type`, and have none of its fields twice")]
+    NoEvent,
+    #[error("`type`, `event_id` and the names of models have 512 bytes at most")]
+    TooLong,
+}
+
+/// What a client says.
+#[derive(Debug, Default)]
+pub struct ClientEvent<'e> {
+    pub kind: Cow<'e, str>,
+    pub id: Option<Cow<'e, str>>,
+    /// Every model that it names, with the field that does.
+    pub models: Vec<(&'static str, Cow<'e, str>)>,
+    /// Of a response that is asked for: the most tokens that it may have.
+    pub most_output: Option<u64>,
+}
+
+impl<'e> ClientEvent<'e> {
+    pub fn read(text: &'e str) -> Result<Self, Unreadable> {
+        let told: EventFields<'e> = serde_json::from_str(text).map_err(|_| Unreadable::NoEvent)?;
+        let kind = told.kind.ok_or(Unreadable::NoEvent)?;
+        let mut models = Vec::new();
+        models.extend(told.model.map(|model| ("model", model)));
+        let mut most_output = None;
+        for (session, fields) in [(told.session, IN_SESSION), (told.response, IN_RESPONSE)] {
+            let Some(session) = session else { continue };
+            most_output = session.most_output();
+            let [model, heard] = session.models();
+            models.extend(model.map(|model| (fields.0, model)));
+            models.extend(heard.map(|model| (fields.1, model)));
+        }
+        let texts = [Some(&kind), told.event_id.as_ref()].into_iter().flatten();
+        if texts.chain(models.iter().map(|(_, name)| name)).any(|text| text.len() > MOST_NAME) {
+            return Err(Unreadable::TooLong);
+        }
+        Ok(Self { kind, id: told.event_id, models, most_output })
+    }
+
+    /// It asks for a response.
+    pub fn asks(&self) -> bool {
+        self.kind == "response.create"
+    }
+
+    /// It adds sound to what the model will hear.
+    pub fn is_sound(&self) -> bool {
+        self.kind == "input_audio_buffer.append"
+    }
+}
+
+const IN_SESSION: (&str, &str) = ("session.model", "session.audio.input.transcription.model");
+const IN_RESPONSE: (&str, &str) = ("response.model", "response.audio.input.transcription.model");
+
+/// What a provider says.
+#[derive(Debug)]
+pub enum ProviderEvent<'e> {
+    Session(SessionFacts),
+    ResponseCreated {
+        id: Cow<'e, str>,
+    },
+    ResponseDone {
+        id: Cow<'e, str>,
+        status: Cow<'e, str>,
+        usage: Option<&'e RawValue>,
+    },
+    /// So many bytes of text or of sound, as it is written in JSON.
+    Delta {
+        response: Cow<'e, str>,
+        bytes: usize,
+        is_sound: bool,
+    },
+    Transcribed {
+        item: Cow<'e, str>,
+        usage: Option<&'e RawValue>,
+    },
+    /// What a client's event led to.
+    Error {
+        event: Option<Cow<'e, str>>,
+    },
+    /// Of no account here.
+    Other,
+}
+
+impl<'e> ProviderEvent<'e> {
+    /// What cannot be read says nothing.
+    pub fn read(text: &'e str) -> Self {
+        let Ok(told) = serde_json::from_str::<EventFields<'e>>(text) else { return Self::Other };
+        let Some(kind) = told.kind else { return Self::Other };
+        let response = || told.response_id.clone().unwrap_or_default();
+        match &*kind {
+            "session.created"
+            | "session.updated"
+            | "transcription_session.created"
+            | "transcription_session.updated" => {
+                told.session.map_or(Self::Other, |session| Self::Session(session.facts()))
+            }
+            "response.created" => match told.response.and_then(|response| response.id) {
+                Some(id) => Self::ResponseCreated { id },
+                None => Self::Other,
+            },
+            "response.done" => match told.response {
+                Some(SessionPart { id: Some(id), status, usage, .. }) => {
+                    Self::ResponseDone { id, status: status.unwrap_or_default(), usage }
+                }
+                _ => Self::Other,
+            },
+            "conversation.item.input_audio_transcription.completed" => match told.item_id {
+                Some(item) => Self::Transcribed { item, usage: told.usage },
+                None => Self::Other,
+            },
+            "error" => Self::Error { event: told.error.and_then(|error| error.event_id) },
+            kind if kind.starts_with("response.") && kind.ends_with(".delta") => {
+                let bytes = told.delta.map_or(0, |delta| delta.get().len().saturating_sub(2));
+                let is_sound = matches!(kind, "response.output_audio.delta" | "response.audio.delta");
+                Self::Delta { response: response(), bytes, is_sound }
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What a provider says of a session as it now is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionFacts {
+    pub model: Option<String>,
+    /// That writes down what the client says; `None`: none does.
+    pub transcribes: Option<String>,
+    /// Tokens of one response.
+    pub most_output: Option<u64>,
+}
+
+/// An error in the form of the provider's own.
+pub fn error_event(id: &str, kind: &str, code: &str, message: &str, about: Option<&str>) -> String {
+    serde_json::json!({
+        "type": "error",
+        "event_id": id,
+        "error": { "type": kind, "code": code, "message": message, "param": null, "event_id": about },
+    })
+    .to_string()
+}
+
+/// Every field that is looked at, of every kind of event.
+#[derive(Deserialize)]
+struct EventFields<'e> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    event_id: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    model: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    session: Option<SessionPart<'e>>,
+    #[serde(borrow, default)]
+    response: Option<SessionPart<'e>>,
+    #[serde(borrow, default)]
+    response_id: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    item_id: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    delta: Option<&'e RawValue>,
+    #[serde(borrow, default)]
+    usage: Option<&'e RawValue>,
+    #[serde(borrow, default)]
+    error: Option<ErrorPart<'e>>,
+}
+
+/// A session or a response.
+#[derive(Deserialize)]
+struct SessionPart<'e> {
+    #[serde(borrow, default)]
+    id: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    status: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    usage: Option<&'e RawValue>,
+    #[serde(borrow, default)]
+    model: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    audio: Option<Sound<'e>>,
+    /// Of the beta.
+    #[serde(borrow, default)]
+    input_audio_transcription: Option<Transcriber<'e>>,
+    /// A number, or `inf`.
+    #[serde(borrow, default)]
+    max_output_tokens: Option<&'e RawValue>,
+    /// Of the beta.
+    #[serde(borrow, default)]
+    max_response_output_tokens: Option<&'e RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Sound<'e> {
+    #[serde(borrow, default)]
+    input: Option<SoundIn<'e>>,
+}
+
+#[derive(Deserialize)]
+struct SoundIn<'e> {
+    #[serde(borrow, default)]
+    transcription: Option<Transcriber<'e>>,
+}
+
+#[derive(Deserialize)]
+struct Transcriber<'e> {
+    #[serde(borrow, default)]
+    model: Option<Cow<'e, str>>,
+}
+
+#[derive(Deserialize)]
+struct ErrorPart<'e> {
+    #[serde(borrow, default)]
+    event_id: Option<Cow<'e, str>>,
+}
+
+impl<'e> SessionPart<'e> {
+    fn most_output(&self) -> Option<u64> {
+        let told = self.max_output_tokens.or(self.max_response_output_tokens)?;
+        told.get().parse().ok()
+    }
+
+    /// The one that answers, and the one that writes down what it hears.
+    fn models(self) -> [Option<Cow<'e, str>>; 2] {
+        let heard = self.audio.and_then(|audio| audio.input?.transcription).or(self.input_audio_transcription);
+        [self.model, heard.and_then(|heard| heard.model)]
+    }
+
+    fn facts(self) -> SessionFacts {
+        let most_output = self.most_output();
+        let [model, transcribes] = self.models().map(|name| name.filter(|n| n.len() <= MOST_NAME).map(Cow::into_owned));
+        SessionFacts { model, transcribes, most_output }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_asks_for() {
+        let event = ClientEvent::read(
+            r#"{"event_id":"e1","type":"response.create","response":{"max_output_tokens":50,"model":"m","metadata":{"type":"x"}}}"#,
+        )
+        .expect("an event");
+        assert!(event.asks() && !event.is_sound());
+        assert_eq!((event.id.as_deref(), event.most_output), (Some("e1"), Some(50)));
+        assert_eq!(event.models, [("response.model", Cow::Borrowed("m"))]);
+        let event = ClientEvent::read(
+            r#"{"type":"session.update","session":{"model":"a","max_output_tokens":"inf","audio":{"input":{"transcription":{"model":"b"},"format":{}}}}}"#,
+        )
+        .expect("an event");
+        let named =
+            [("session.model", Cow::Borrowed("a")), ("session.audio.input.transcription.model", Cow::Borrowed("b"))];
+        assert_eq!((event.models.as_slice(), event.most_output), (&named[..], None));
+        let beta = ClientEvent::read(
+            r#"{"type":"transcription_session.update","session":{"input_audio_transcription":{"model":"c"}}}"#,
+        );
+        assert_eq!(beta.expect("an event").models.len(), 1);
+        assert!(
+            ClientEvent::read(r#"{"type":"input_audio_buffer.append","audio":"AAAA"}"#).expect("an event").is_sound()
+        );
+        assert!(ClientEvent::read(r#"{"type":"response\u002ecreate"}"#).expect("an event").asks());
+    }
+
+    #[test]
+    fn what_two_readers_could_read_in_two_ways_is_no_event() {
+        for text in [
+            "",
+            "null",
+            "[]",
+            r#"{"type":1}"#,
+            r#"{"event_id":"e"}"#,
+            r#"{"type":"a","type":"response.create"}"#,
+            r#"{"type":"session.update","session":{"model":"a","model":"b"}}"#,
+            r#"{"type":"session.update","session":{},"session":{"model":"b"}}"#,
+            r#"{"type":"session.update","session":{"model":["b"]}}"#,
+            r#"{"type":"a"} {"type":"response.create"}"#,
+        ] {
+            assert_eq!(ClientEvent::read(text).map(drop), Err(Unreadable::NoEvent), "{text}");
+        }
+        let long = format!(r#"{{"type":"a","event_id":"{}"}}"#, "x".repeat(MOST_NAME + 1));
+        assert_eq!(ClientEvent::read(&long).map(drop), Err(Unreadable::TooLong));
+    }
+
+    #[test]
+    fn what_a_provider_tells() {
+        let done = r#"{"type":"response.done","response":{"id":"r1","status":"cancelled","usage":{"total_tokens":3}}}"#;
+        match ProviderEvent::read(done) {
+            ProviderEvent::ResponseDone { id, status, usage } => {
+                assert_eq!((&*id, &*status), ("r1", "cancelled"));
+                assert_eq!(usage.map(RawValue::get), Some(r#"{"total_tokens":3}"#));
+            }
+            other => panic!("{other:?}"),
+        }
+        let delta = r#"{"type":"response.output_audio.delta","response_id":"r1","delta":"AAAABBBB"}"#;
+        assert!(matches!(
+            ProviderEvent::read(delta),
+            ProviderEvent::Delta { bytes: 8, is_sound: true, response } if response == "r1"
+        ));
+        let session = r#"{"type":"session.updated","session":{"id":"s","type":"realtime","model":"gpt-realtime-2025-08-28",
+            "max_output_tokens":400,"audio":{"input":{"transcription":{"model":"whisper-1"}}}}}"#;
+        let ProviderEvent::Session(facts) = ProviderEvent::read(session) else { panic!("a session") };
+        assert_eq!(facts.model.as_deref(), Some("gpt-realtime-2025-08-28"));
+        assert_eq!((facts.transcribes.as_deref(), facts.most_output), (Some("whisper-1"), Some(400)));
+        let heard = r#"{"type":"conversation.item.input_audio_transcription.completed","item_id":"i","transcript":"hi",
+            "usage":{"type":"duration","seconds":1.5}}"#;
+        assert!(matches!(ProviderEvent::read(heard), ProviderEvent::Transcribed { usage: Some(_), .. }));
+        let error = r#"{"type":"error","error":{"code":"x","event_id":"e1"}}"#;
+        assert!(matches!(ProviderEvent::read(error), ProviderEvent::Error { event: Some(id) } if id == "e1"));
+        for text in ["", "{", r#"{"type":"rate_limits.updated"}"#, r#"{"type":"response.done"}"#] {
+            assert!(matches!(ProviderEvent::read(text), ProviderEvent::Other), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_ours_is_like_theirs() {
+        let told: serde_json::Value =
+            serde_json::from_str(&error_event("event_1", "invalid_request_error", "c", "why", Some("e")))
+                .expect("JSON");
+        assert_eq!((&told["type"], &told["error"]["event_id"]), (&"error".into(), &"e".into()));
+    }
+}

@@ -1,0 +1,11 @@
+//! Realtime sessions as they pass: frames of a WebSocket in each direction, and the few fields of their events that say
+//! what is asked, what was used and how it ended. Floor 1: bytes in, facts out. Knows no socket, no clock, no limit and no
+//! price, and changes nothing of what passes.
+
+mod event;
+mod frame;
+mod tally;
+
+pub use event::{ClientEvent, ProviderEvent, SessionFacts, Unreadable, error_event};
+pub use frame::{Closing, FrameReader, HeardFrame, Misframed, Peer, WireMessage, close_frame, text_frame};
+pub use tally::{SpokenSoFar, Tally};

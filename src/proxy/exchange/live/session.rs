@@ -1,0 +1,566 @@
+//! The two directions of one session, in one loop: what comes is read as whole messages, judged by what it says, and passed
+//! on as it came. A side that does not take what it is given is waited for, and nobody else is read meanwhile.
+
+use super::LiveParts;
+use super::closing::{ClosingState, Why};
+use super::counts::{OpenSession, TurnEnd};
+use super::standing::{self, LiveStanding};
+use super::turns::{LiveTurn, TurnOutcome, Turns, guessed, settle};
+use crate::clock;
+use crate::ids;
+use crate::proxy::body::Permit;
+use crate::proxy::client::{Client, Upload};
+use crate::proxy::exchange::Gate;
+use crate::proxy::record::AttemptInfo;
+use crate::proxy::target;
+use crate::upstream::http1::{Response, SendError};
+use bytes::Bytes;
+use gateway_domain::record::{RealtimeNote, RealtimeTotals};
+use gateway_domain::{Fault, FaultKind, Operation, Usage};
+use gateway_policies::Estimate;
+use gateway_realtime::{
+    ClientEvent, Closing, FrameReader, HeardFrame, Peer, ProviderEvent, Tally, WireMessage, close_frame, error_event,
+    text_frame,
+};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// Of one message, in bytes: sound comes in pieces that are smaller by far.
+const MOST_MESSAGE: usize = 16 << 20;
+/// What is still to go up when no more is read of the client.
+const MOST_UNSENT: usize = 256 << 10;
+/// What one session may have in hand without being counted.
+const SMALL: usize = 32 << 10;
+/// How often clocks are looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// For a response that was refused to come to its end.
+const CANCELLING: Duration = Duration::from_secs(10);
+/// For the last words to leave.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What a session came to.
+pub(super) struct EndedSession {
+    pub(super) note: RealtimeNote,
+    pub(super) fault: Option<&'static str>,
+    /// Bytes towards the client.
+    pub(super) written: u64,
+}
+
+/// The client is not there any more.
+struct Unheard;
+
+type LiveResult = Result<(), Unheard>;
+
+enum LiveStep {
+    Client(Option<Bytes>),
+    Provider(Result<Option<Bytes>, SendError>),
+    Tick,
+}
+
+pub(super) struct LiveSession<'x, 'a, 'c> {
+    gate: Gate<'a>,
+    client: &'x mut Client<'c>,
+    opened: &'x AttemptInfo,
+    upload: Upload,
+    response: Response,
+    up: FrameReader,
+    down: FrameReader,
+    turns: Turns,
+    /// The model that the client has led the session to.
+    switched: Option<Arc<str>>,
+    totals: RealtimeTotals,
+    closing: ClosingState,
+    /// What is in hand counts as what the process holds.
+    held: Permit,
+    counted: usize,
+    began: Instant,
+    heard: Instant,
+    /// When a response that was refused has to be over.
+    last_call: Option<Instant>,
+    written: u64,
+    _open: OpenSession,
+}
+
+impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
+    pub(super) fn new(
+        gate: Gate<'a>,
+        client: &'x mut Client<'c>,
+        (upload, response): (Upload, Response),
+        opened: &'x AttemptInfo,
+    ) -> Self {
+        let mut held = Permit::new(&gate.parts.delivery.budget);
+        held.charge(gate.request.caller.tenant.key.id.0);
+        let now = Instant::now();
+        let _open = gate.parts.live.counts.open();
+        Self {
+            gate,
+            client,
+            opened,
+            upload,
+            response,
+            up: FrameReader::new(Peer::Client, MOST_MESSAGE),
+            down: FrameReader::new(Peer::Provider, MOST_MESSAGE),
+            turns: Turns::default(),
+            switched: None,
+            totals: RealtimeTotals::default(),
+            closing: ClosingState::default(),
+            held,
+            counted: 0,
+            began: now,
+            heard: now,
+            last_call: None,
+            written: 0,
+            _open,
+        }
+    }
+
+    fn live(&self) -> &'a LiveParts {
+        &self.gate.parts.live
+    }
+
+    pub(super) async fn run(mut self) -> EndedSession {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        if Box::pin(self.say_first()).await.is_err() {
+            self.client_gone();
+        }
+        while !self.closing.is_over() {
+            let told = match self.next(&mut ticks).await {
+                LiveStep::Client(Some(bytes)) => self.hear_client(&bytes).await,
+                LiveStep::Client(None) => Err(Unheard),
+                LiveStep::Provider(Ok(Some(bytes))) => self.hear_provider(&bytes).await,
+                LiveStep::Provider(Ok(None) | Err(_)) => self.provider_gone().await,
+                LiveStep::Tick => self.look().await,
+            };
+            let told = match told {
+                Ok(()) => self.count().await,
+                gone => gone,
+            };
+            if told.is_err() {
+                self.client_gone();
+            }
+        }
+        self.leave().await
+    }
+
+    /// What the key of a browser sets goes up before anything that the browser says.
+    async fn say_first(&mut self) -> LiveResult {
+        let Some(text) = &self.gate.request.ask.first_event else { return Ok(()) };
+        let text = std::str::from_utf8(text).unwrap_or_default();
+        let permitted = match ClientEvent::read(text) {
+            Ok(event) => self.permit(&event),
+            Err(why) => Err(Fault::new(FaultKind::BadBody, why.to_string())),
+        };
+        match permitted {
+            Ok(()) => {
+                self.turns.context.add(text.len(), false);
+                self.say(text_frame(text, Some(mask())));
+                Ok(())
+            }
+            Err(fault) => self.end_for(&fault).await,
+        }
+    }
+
+    /// Whatever happens next. Nothing is lost when it is dropped.
+    async fn next(&mut self, ticks: &mut Interval) -> LiveStep {
+        let listens = !self.closing.client_done && self.upload.unsent() < MOST_UNSENT;
+        let reads = !self.closing.provider_done;
+        let Self { client, response, .. } = self;
+        let downstream = &mut client.session().downstream_session;
+        tokio::select! {
+            read = downstream.read_request_body(), if listens => LiveStep::Client(read.ok().flatten()),
+            read = response.read(), if reads => LiveStep::Provider(read),
+            _ = ticks.tick() => LiveStep::Tick,
+        }
+    }
+
+    async fn hear_client(&mut self, bytes: &[u8]) -> LiveResult {
+        self.heard = Instant::now();
+        self.up.push(bytes);
+        loop {
+            match self.up.read() {
+                Ok(None) => return Ok(()),
+                Ok(Some(HeardFrame::Control(raw))) => self.say(raw),
+                Ok(Some(HeardFrame::Close(close))) => {
+                    self.closing.client_done = true;
+                    self.closing.begin(Why::Client, close.code, &close.reason);
+                    self.say_last(close.raw);
+                }
+                // Whoever was told of the end has nothing more to ask.
+                Ok(Some(HeardFrame::Message(_))) if self.closing.has_begun() => {}
+                Ok(Some(HeardFrame::Message(message))) => Box::pin(self.client_says(message)).await?,
+                Err(misframed) => {
+                    self.closing.client_done = true;
+                    return self.close(Why::Protocol, misframed.code, misframed.why).await;
+                }
+            }
+        }
+    }
+
+    async fn client_says(&mut self, message: WireMessage) -> LiveResult {
+        self.totals.events_up += 1;
+        if !message.is_text {
+            return self.close(Why::Protocol, 1003, "realtime events are text").await;
+        }
+        let Ok(text) = std::str::from_utf8(&message.payload) else {
+            return self.close(Why::Protocol, 1007, "a text is not UTF-8").await;
+        };
+        let event = match ClientEvent::read(text) {
+            Ok(event) => event,
+            Err(why) => {
+                let fault = Fault::new(FaultKind::BadBody, why.to_string());
+                return self.tell(&fault, "invalid_event", None).await;
+            }
+        };
+        if let Err(fault) = self.permit(&event) {
+            return self.tell(&fault, "model_not_permitted", event.id.as_deref()).await;
+        }
+        if event.asks() {
+            match Box::pin(self.admit(event.most_output)).await {
+                Ok(turn) => self.turns.ask(event.id.as_deref().map(str::to_owned), turn),
+                Err(fault) => {
+                    self.deny(&fault, event.id.as_deref()).await?;
+                    return self.end_if_revoked(&fault).await;
+                }
+            }
+        }
+        if let Some((_, model)) = event.models.iter().find(|(field, _)| *field == "session.model") {
+            self.switched = Some((**model).into());
+        }
+        self.turns.context.add(message.payload.len(), event.is_sound());
+        self.say(message.raw);
+        Ok(())
+    }
+
+    /// Every model that an event names is one that the caller may use here.
+    fn permit(&self, event: &ClientEvent<'_>) -> Result<(), Fault> {
+        if event.models.is_empty() {
+            return Ok(());
+        }
+        let standing = self.standing()?;
+        event.models.iter().try_for_each(|(field, model)| {
+            target::permit_other(&standing.aim, model, &standing.request)
+                .map_err(|fault| Fault::new(fault.kind(), fault.message().to_owned()).on(*field))
+        })
+    }
+
+    fn standing(&self) -> Result<LiveStanding, Fault> {
+        LiveStanding::new(self.gate, self.live(), self.opened, self.model())
+    }
+
+    /// Asks the limits for a response.
+    async fn admit(&mut self, most_output: Option<u64>) -> Result<LiveTurn, Fault> {
+        if self.turns.are_full() {
+            let why = format!("No more than {} responses may be under way in a session", super::turns::MOST_AT_ONCE);
+            return Err(Fault::new(FaultKind::RateLimited, why));
+        }
+        let standing = self.standing()?;
+        if let Some(model) = &self.switched {
+            target::permit_other(&standing.aim, model, &standing.request)?;
+        }
+        let prompt = self.turns.context.tokens();
+        let estimate = Estimate { prompt, output: most_output.or(self.turns.facts.most_output) };
+        let gate = Gate { request: &standing.request, ..self.gate };
+        let holds = gate.response(&standing.aim, estimate).await?;
+        Ok(LiveTurn { standing, holds: Some(holds), tally: Tally::default(), prompt })
+    }
+
+    /// The model in force, where it is not the one that the session opened with.
+    fn model(&self) -> Option<Arc<str>> {
+        let untold = || self.turns.facts.model.as_deref().filter(|_| self.opened.model.is_none()).map(Arc::from);
+        self.switched.clone().or_else(untold)
+    }
+
+    async fn hear_provider(&mut self, bytes: &[u8]) -> LiveResult {
+        self.heard = Instant::now();
+        self.down.push(bytes);
+        loop {
+            match self.down.read() {
+                Ok(None) => return Ok(()),
+                Ok(Some(HeardFrame::Control(raw))) => self.write(raw).await?,
+                Ok(Some(HeardFrame::Close(close))) => self.provider_closes(close).await?,
+                Ok(Some(HeardFrame::Message(message))) => Box::pin(self.provider_says(message)).await?,
+                Err(misframed) => {
+                    self.closing.provider_done = true;
+                    return self.close(Why::ProviderGone, 1011, misframed.why).await;
+                }
+            }
+        }
+    }
+
+    async fn provider_closes(&mut self, close: Closing) -> LiveResult {
+        self.closing.provider_done = true;
+        self.closing.begin(Why::Provider, close.code, &close.reason);
+        if !self.closing.provider_told {
+            self.say_last(close_frame(close.code.unwrap_or(1000), "", Some(mask())));
+        }
+        self.write(close.raw).await?;
+        self.closing.client_told = true;
+        Ok(())
+    }
+
+    async fn provider_says(&mut self, message: WireMessage) -> LiveResult {
+        self.totals.events_down += 1;
+        let event = std::str::from_utf8(&message.payload).map_or(ProviderEvent::Other, ProviderEvent::read);
+        let mut exhausted = false;
+        match event {
+            ProviderEvent::Other => {}
+            ProviderEvent::Session(facts) => self.turns.facts = facts,
+            ProviderEvent::Delta { response, bytes, is_sound } => self.turns.hear(&response, bytes, is_sound),
+            ProviderEvent::Error { event } => self.turns.refuse(event.as_deref()),
+            ProviderEvent::ResponseCreated { id } => self.response_begins(&id).await?,
+            ProviderEvent::ResponseDone { id, status, usage } => {
+                let usage = usage.and_then(|told| gateway_providers::realtime_usage(told.get()));
+                self.response_ends(&id, &status, usage).await;
+                exhausted = true;
+            }
+            ProviderEvent::Transcribed { item, usage } => {
+                let usage = usage.and_then(|told| gateway_providers::realtime_usage(told.get()));
+                exhausted = self.transcribed(&item, usage).await;
+            }
+        }
+        self.write(message.raw).await?;
+        if exhausted { self.end_if_exhausted().await } else { Ok(()) }
+    }
+
+    /// One that nobody asked for began by itself, when the provider heard that somebody had finished speaking.
+    async fn response_begins(&mut self, id: &str) -> LiveResult {
+        if self.turns.is_running(id) {
+            return Ok(());
+        }
+        if let Some(turn) = self.turns.next_asked() {
+            self.turns.begin(id, turn);
+            return Ok(());
+        }
+        match self.admit(None).await {
+            Ok(turn) => self.turns.begin(id, turn),
+            Err(fault) => {
+                let cancel = serde_json::json!({ "type": "response.cancel", "response_id": id }).to_string();
+                self.say(text_frame(&cancel, Some(mask())));
+                self.last_call = Some(Instant::now() + CANCELLING);
+                if let (Ok(standing), false) = (self.standing(), self.turns.are_full()) {
+                    let prompt = self.turns.context.tokens();
+                    self.turns.begin(id, LiveTurn { standing, holds: None, tally: Tally::default(), prompt });
+                }
+                self.deny(&fault, None).await?;
+                self.end_if_revoked(&fault).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn response_ends(&mut self, id: &str, status: &str, usage: Option<Usage>) {
+        let turn = match self.turns.end(id) {
+            Some(turn) => turn,
+            None => match self.standing() {
+                Ok(standing) => LiveTurn { standing, holds: None, tally: Tally::default(), prompt: 0 },
+                Err(_) => return,
+            },
+        };
+        let usage = usage.or_else(|| guessed(&turn));
+        if let Some(usage) = &usage {
+            self.turns.context.settle(usage.total());
+        }
+        self.totals.responses += 1;
+        self.settle(turn, TurnOutcome { operation: Operation::RealtimeResponse, id, status, usage, told: None }).await;
+    }
+
+    async fn settle(&mut self, turn: LiveTurn, outcome: TurnOutcome<'_>) {
+        self.totals.tokens += outcome.usage.map_or(0, |usage| usage.total());
+        let is_response = outcome.operation == Operation::RealtimeResponse;
+        let told = self.turns.facts.model.as_deref().filter(|_| is_response);
+        let outcome = TurnOutcome { told, ..outcome };
+        Box::pin(settle(self.gate, turn.standing, turn.holds, outcome)).await;
+    }
+
+    /// What the client said was written down, by a model of its own. `false`: that was counted before.
+    async fn transcribed(&mut self, item: &str, usage: Option<Usage>) -> bool {
+        if usage.is_none() || !self.turns.is_new(item) {
+            return false;
+        }
+        let model = self.turns.facts.transcribes.as_deref().map(Arc::from).or_else(|| self.model());
+        let Ok(standing) = LiveStanding::new(self.gate, self.live(), self.opened, model) else { return true };
+        let turn = LiveTurn { standing, holds: None, tally: Tally::default(), prompt: 0 };
+        self.totals.transcripts += 1;
+        let outcome =
+            TurnOutcome { operation: Operation::RealtimeTranscript, id: item, status: "completed", usage, told: None };
+        self.settle(turn, outcome).await;
+        true
+    }
+
+    /// A session whose limits have nothing left is over as soon as nothing runs in it.
+    async fn end_if_exhausted(&mut self) -> LiveResult {
+        if !self.turns.is_quiet() || self.closing.has_begun() {
+            return Ok(());
+        }
+        let standing = match self.standing() {
+            Ok(standing) => standing,
+            Err(fault) => return self.end_for(&fault).await,
+        };
+        let gate = Gate { request: &standing.request, ..self.gate };
+        let nothing = Estimate { prompt: 0, output: Some(0) };
+        match Box::pin(gate.response(&standing.aim, nothing)).await {
+            Ok(holds) => {
+                holds.release();
+                Ok(())
+            }
+            Err(fault) => self.end_for(&fault).await,
+        }
+    }
+
+    async fn end_if_revoked(&mut self, fault: &Fault) -> LiveResult {
+        let of_limits = matches!(why(fault), Why::Budget | Why::RateLimit);
+        if of_limits { Ok(()) } else { self.close(Why::Revoked, 1008, fault.message()).await }
+    }
+
+    async fn end_for(&mut self, fault: &Fault) -> LiveResult {
+        let why = why(fault);
+        self.tell(fault, why.label(), None).await?;
+        self.close(why, 1008, fault.message()).await
+    }
+
+    /// A response was not let through.
+    async fn deny(&mut self, fault: &Fault, about: Option<&str>) -> LiveResult {
+        self.totals.denied += 1;
+        self.live().counts.turn(TurnEnd::Denied);
+        self.tell(fault, why(fault).label(), about).await
+    }
+
+    /// An error in the provider's own form.
+    async fn tell(&mut self, fault: &Fault, code: &str, about: Option<&str>) -> LiveResult {
+        let id = format!("event_{}", ids::next(clock::now()).simple());
+        let kind = fault.kind().row().openai_type;
+        self.write(text_frame(&error_event(&id, kind, code, fault.message(), about), None)).await
+    }
+
+    /// Looks at the clocks, and at what may have changed meanwhile.
+    async fn look(&mut self) -> LiveResult {
+        if self.closing.has_begun() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        if self.heard.elapsed() > self.live().idle {
+            return self.close(Why::Idle, 1001, "nothing was said for too long").await;
+        }
+        if self.began.elapsed() > self.live().longest {
+            return self.close(Why::TooLong, 1001, "the session lasted as long as it may").await;
+        }
+        if self.turns.is_quiet() && (self.live().draining)() {
+            return self.close(Why::Draining, 1001, "the gateway is going away: connect again").await;
+        }
+        if self.last_call.is_some_and(|at| at <= now) {
+            return self.close(Why::RateLimit, 1008, "a response ran that the limits refused").await;
+        }
+        match standing::tenant(self.live(), &self.gate.request.caller.tenant, clock::now()) {
+            Ok(_) => Ok(()),
+            Err(fault) => self.close(Why::Revoked, 1008, fault.message()).await,
+        }
+    }
+
+    /// The gateway ends it, towards both.
+    async fn close(&mut self, why: Why, code: u16, reason: &str) -> LiveResult {
+        self.closing.begin(why, Some(code), reason);
+        self.say_last(close_frame(1000, "", Some(mask())));
+        if self.closing.client_told {
+            return Ok(());
+        }
+        self.write(close_frame(code, reason, None)).await?;
+        self.closing.client_told = true;
+        Ok(())
+    }
+
+    async fn provider_gone(&mut self) -> LiveResult {
+        self.closing.provider_done = true;
+        if self.closing.has_begun() {
+            return Ok(());
+        }
+        self.close(Why::ProviderGone, 1011, "the provider ended the connection").await
+    }
+
+    fn client_gone(&mut self) {
+        (self.closing.client_done, self.closing.client_told) = (true, true);
+        self.closing.begin(Why::ClientGone, None, "");
+        self.say_last(close_frame(1001, "", Some(mask())));
+    }
+
+    /// Goes up, unless the provider was told of the end.
+    fn say(&self, raw: Bytes) {
+        if !self.closing.provider_told {
+            self.upload.say(raw);
+        }
+    }
+
+    fn say_last(&mut self, raw: Bytes) {
+        self.say(raw);
+        self.closing.provider_told = true;
+    }
+
+    /// Goes down, unless the client was told of the end.
+    async fn write(&mut self, raw: Bytes) -> LiveResult {
+        if self.closing.client_told {
+            return Ok(());
+        }
+        self.written += raw.len() as u64;
+        self.client.piece(Some(raw), false).await.map_err(|_| Unheard)
+    }
+
+    /// Counts what is in hand, once that is more than a little.
+    async fn count(&mut self) -> LiveResult {
+        let now = self.up.held() + self.down.held() + self.upload.unsent();
+        if now <= SMALL && self.counted == 0 {
+            return Ok(());
+        }
+        if now < self.counted / 2 || now <= SMALL {
+            self.held.give_back();
+            self.counted = 0;
+        }
+        if now > SMALL && now > self.counted {
+            if let Err(fault) = self.held.grow_to(now) {
+                return self.close(Why::Busy, 1013, fault.message()).await;
+            }
+            self.counted = now;
+        }
+        Ok(())
+    }
+
+    /// Settles what still ran, lets the last words leave, and says what it came to.
+    async fn leave(mut self) -> EndedSession {
+        for (id, turn) in self.turns.leave() {
+            let usage = guessed(&turn);
+            self.totals.responses += 1;
+            let outcome =
+                TurnOutcome { operation: Operation::RealtimeResponse, id: &id, status: "cut", usage, told: None };
+            self.settle(turn, outcome).await;
+        }
+        if !self.closing.client_told {
+            // The provider left without an answer to what the client said last.
+            let code = self.closing.code().unwrap_or(1000);
+            let _ = self.write(close_frame(code, "", None)).await;
+        }
+        self.upload.end();
+        let flushed = async { while matches!(self.response.read().await, Ok(Some(_))) {} };
+        // A provider that takes nothing more is left alone.
+        let _ = pingora_timeout::timeout(LAST_WORDS, flushed).await;
+        // However that goes: the session is over.
+        let _ = self.client.piece(None, true).await;
+        let why = self.closing.why();
+        self.live().counts.end(why.label(), self.totals.events_up, self.totals.events_down);
+        let note = RealtimeNote { totals: Some(self.totals), ..self.closing.note() };
+        EndedSession { note, fault: why.fault(), written: self.written }
+    }
+}
+
+/// Why a response was not let through.
+fn why(fault: &Fault) -> Why {
+    match fault.kind() {
+        FaultKind::BudgetExhausted => Why::Budget,
+        FaultKind::RateLimited | FaultKind::LimitsAway => Why::RateLimit,
+        _ => Why::Revoked,
+    }
+}
+
+/// What goes up is masked anew each time (RFC 6455, 5.3).
+fn mask() -> [u8; 4] {
+    rand::random()
+}

@@ -1,0 +1,109 @@
+//! Whether a session may go on, and the request that each of its responses counts as: of the same caller, as the caller
+//! stands now. A session may outlast what was true when it opened.
+
+use super::LiveParts;
+use crate::clock;
+use crate::proxy::exchange::Gate;
+use crate::proxy::record::AttemptInfo;
+use crate::proxy::request::{AskedFor, AskedModel, Caller, Content, LastLook, Request, Tenant, Waited};
+use crate::proxy::target::{self, Aim};
+use gateway_domain::{Fault, FaultKind, Timestamp};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// The caller of a session as it stands now; `Err`: it has no standing any more.
+pub(super) fn tenant(live: &LiveParts, opened: &Arc<Tenant>, now: Timestamp) -> Result<Arc<Tenant>, Fault> {
+    let revoked = || Fault::new(FaultKind::Unauthenticated, "The gateway key has expired or is not active");
+    let world = live.live.current();
+    let is_same = Arc::ptr_eq(&world, &opened.world);
+    let key = match &opened.key.token {
+        // A token is as good as it was, until it ends.
+        Some(_) => opened.key.clone(),
+        None if is_same => opened.key.clone(),
+        None => world.snapshot.key_by_id(opened.key.id).ok_or_else(revoked)?.clone(),
+    };
+    if !key.active || key.expires_at.is_some_and(|at| at <= now) {
+        return Err(revoked());
+    }
+    if is_same {
+        return Ok(opened.clone());
+    }
+    let workspace = world.snapshot.workspace(opened.workspace.id).filter(|found| found.active).ok_or_else(revoked)?;
+    let org = world.snapshot.org(opened.org.id).ok_or_else(revoked)?;
+    let (workspace, org) = (workspace.clone(), org.clone());
+    Ok(Arc::new(Tenant { world: world.clone(), key, org, workspace, guardrails: None }))
+}
+
+/// A part of a session as limits and records see it.
+pub(super) struct LiveStanding {
+    pub(super) request: Box<Request>,
+    pub(super) aim: Aim,
+    pub(super) info: AttemptInfo,
+}
+
+impl LiveStanding {
+    /// `model`: that is in force by now, where it is not the one that the session opened with.
+    pub(super) fn new(
+        gate: Gate<'_>,
+        live: &LiveParts,
+        opened: &AttemptInfo,
+        model: Option<Arc<str>>,
+    ) -> Result<Self, Fault> {
+        let Gate { request, routing, .. } = gate;
+        let now = clock::now();
+        let tenant = tenant(live, &request.caller.tenant, now)?;
+        let mut request = Box::new(again(request, tenant, now));
+        let leaf = &**routing.plan.leaf();
+        let mut aim = target::resolve(leaf, routing.inline, &request)?;
+        if model.is_some() {
+            aim.model = model;
+        }
+        request.ask.untouched_model = Some(AskedModel { name: aim.model.clone(), unread: aim.model.is_none() });
+        let prices = aim.prices(&request);
+        let info = AttemptInfo {
+            option_index: opened.option_index.clone(),
+            provider: opened.provider,
+            is_clients_host: opened.is_clients_host,
+            virtual_key: opened.virtual_key.clone(),
+            model: aim.model.clone(),
+            card: prices.own(aim.model.as_deref()),
+            stream: true,
+            ..AttemptInfo::default()
+        };
+        Ok(Self { request, aim, info })
+    }
+}
+
+/// The request that opened the session, begun anew.
+fn again(opened: &Request, tenant: Arc<Tenant>, now: Timestamp) -> Request {
+    let (caller, ask) = (&opened.caller, &opened.ask);
+    Request {
+        caller: Caller {
+            tenant,
+            client_ip: caller.client_ip,
+            started: Instant::now(),
+            at: now,
+            looked: LastLook::default(),
+            auth_us: 0,
+            waited: Waited::default(),
+            trace: caller.trace.clone(),
+            trace_value: caller.trace_value.clone(),
+            span: caller.span.clone(),
+            metadata: caller.metadata.clone(),
+            keep: caller.keep,
+        },
+        ask: AskedFor {
+            method: ask.method.clone(),
+            route: ask.route.clone(),
+            headers: ask.headers.clone(),
+            credential: ask.credential.clone(),
+            content: Content { unread: true, model: ask.content.model.clone(), ..Content::default() },
+            prompt: None,
+            reckoned: OnceLock::new(),
+            untouched_model: None,
+            pin: ask.pin.clone(),
+            upload: ask.upload,
+            first_event: None,
+        },
+    }
+}

@@ -1,0 +1,194 @@
+//! The responses of a session: those that were asked for and have not begun, those that run, and the transcripts that were
+//! counted. What each holds of limits lies with it. All of it is bounded.
+
+use super::counts::TurnEnd;
+use super::standing::LiveStanding;
+use crate::guardrails::NotedRecord;
+use crate::price_list;
+use crate::proxy::exchange::Gate;
+use crate::proxy::exchange::admission::Holds;
+use crate::proxy::record::{self, Tried};
+use gateway_domain::record::{RealtimeNote, Steps};
+use gateway_domain::{Operation, Usage};
+use gateway_realtime::{SessionFacts, SpokenSoFar, Tally};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Responses at once, asked for or running. Providers have fewer.
+pub(super) const MOST_AT_ONCE: usize = 32;
+/// Transcripts that are remembered as counted.
+const MOST_HEARD: usize = 4_096;
+
+/// One response.
+pub(super) struct LiveTurn {
+    pub(super) standing: LiveStanding,
+    /// `None`: it runs though the limits refused it, until it is cancelled.
+    pub(super) holds: Option<Holds>,
+    pub(super) tally: Tally,
+    /// Tokens that it was guessed to read.
+    pub(super) prompt: u64,
+}
+
+/// One that was sent on and has not begun.
+struct AskedTurn {
+    event: Option<String>,
+    turn: LiveTurn,
+}
+
+#[derive(Default)]
+pub(super) struct Turns {
+    asked: VecDeque<AskedTurn>,
+    running: Vec<(String, LiveTurn)>,
+    heard: HeardItems,
+    pub(super) context: SpokenSoFar,
+    pub(super) facts: SessionFacts,
+}
+
+/// Items whose transcripts were counted.
+#[derive(Default)]
+struct HeardItems {
+    known: HashSet<Arc<str>>,
+    order: VecDeque<Arc<str>>,
+}
+
+impl Turns {
+    pub(super) fn is_quiet(&self) -> bool {
+        self.asked.is_empty() && self.running.is_empty()
+    }
+
+    pub(super) fn are_full(&self) -> bool {
+        self.asked.len() + self.running.len() >= MOST_AT_ONCE
+    }
+
+    pub(super) fn ask(&mut self, event: Option<String>, turn: LiveTurn) {
+        self.asked.push_back(AskedTurn { event, turn });
+    }
+
+    /// The oldest that was asked for.
+    pub(super) fn next_asked(&mut self) -> Option<LiveTurn> {
+        self.asked.pop_front().map(|asked| asked.turn)
+    }
+
+    /// What a client's event asked for came to nothing.
+    pub(super) fn refuse(&mut self, event: Option<&str>) {
+        let Some(at) = self.asked.iter().position(|asked| asked.event.as_deref() == event) else { return };
+        let asked = self.asked.remove(at);
+        if let Some(holds) = asked.and_then(|asked| asked.turn.holds) {
+            holds.release();
+        }
+    }
+
+    pub(super) fn begin(&mut self, id: &str, turn: LiveTurn) {
+        self.running.push((id.to_owned(), turn));
+    }
+
+    pub(super) fn is_running(&self, id: &str) -> bool {
+        self.running.iter().any(|(known, _)| known == id)
+    }
+
+    pub(super) fn end(&mut self, id: &str) -> Option<LiveTurn> {
+        let at = self.running.iter().position(|(known, _)| known == id)?;
+        Some(self.running.swap_remove(at).1)
+    }
+
+    /// What is held grows with what is said.
+    pub(super) fn hear(&mut self, id: &str, bytes: usize, is_sound: bool) {
+        let Some((_, turn)) = self.running.iter_mut().find(|(known, _)| known == id) else { return };
+        turn.tally.add(bytes, is_sound);
+        if let Some(holds) = &mut turn.holds {
+            holds.grow(turn.tally.tokens());
+        }
+    }
+
+    /// `false`: it was counted before.
+    pub(super) fn is_new(&mut self, item: &str) -> bool {
+        if self.heard.known.contains(item) {
+            return false;
+        }
+        let item: Arc<str> = item.into();
+        self.heard.known.insert(item.clone());
+        self.heard.order.push_back(item);
+        if self.heard.order.len() > MOST_HEARD
+            && let Some(oldest) = self.heard.order.pop_front()
+        {
+            self.heard.known.remove(&oldest);
+        }
+        true
+    }
+
+    /// The session is over: what never began holds nothing, and what runs is to be counted by what it said.
+    pub(super) fn leave(&mut self) -> Vec<(String, LiveTurn)> {
+        for asked in self.asked.drain(..) {
+            if let Some(holds) = asked.turn.holds {
+                holds.release();
+            }
+        }
+        std::mem::take(&mut self.running)
+    }
+}
+
+/// What a part of a session came to.
+pub(super) struct TurnOutcome<'t> {
+    pub(super) operation: Operation,
+    pub(super) id: &'t str,
+    pub(super) status: &'t str,
+    pub(super) usage: Option<Usage>,
+    /// The model by the provider's own name.
+    pub(super) told: Option<&'t str>,
+}
+
+/// Settles a part of a session, and writes its record.
+pub(super) async fn settle(
+    Gate { parts, routing, .. }: Gate<'_>,
+    standing: LiveStanding,
+    holds: Option<Holds>,
+    outcome: TurnOutcome<'_>,
+) {
+    let LiveStanding { request, aim, info } = standing;
+    let mut holds = match holds {
+        Some(holds) => holds,
+        None => Gate { parts, request: &request, routing }.unasked(&aim).await,
+    };
+    let TurnOutcome { operation, id, status, mut usage, told } = outcome;
+    if info.is_clients_host {
+        usage = usage.map(|usage| usage.believable(0, 0));
+    }
+    price_list::opened().await;
+    let prices = aim.prices(&request);
+    let late = prices.of(aim.model.as_deref()).is_none().then(|| prices.of(told)).flatten();
+    if let Some(card) = &late {
+        holds.price_at(card.clone(), request.caller.at);
+    }
+    let charges = holds.settle(200, Some(&usage.unwrap_or_default()));
+    request.look();
+    let tried = Tried { info: &info, status: 200, fault: None };
+    let mut record = record::of(&request, &Steps::default(), Some(routing), Some(tried), 1);
+    record.operation = operation.name();
+    record.charges = charges;
+    record.usage = usage;
+    record.card = late.or(record.card);
+    record.response_model = told.filter(|told| *told != record.model).map(|told| clipped(told).into());
+    let note = RealtimeNote { id: clipped(id).into(), status: clipped(status).into(), ..RealtimeNote::default() };
+    record.realtime = Some(Arc::new(note));
+    record::finish(&mut record, &request);
+    let estimated = usage.is_none_or(|usage| usage.estimated);
+    parts.live.counts.turn(if estimated { TurnEnd::Estimated } else { TurnEnd::Settled });
+    parts.guardrails.background().send(NotedRecord { record, notes: None }, &parts.live.records);
+}
+
+/// Ids are the provider's, and of any length.
+fn clipped(text: &str) -> &str {
+    let most = (0..=text.len().min(128)).rev().find(|at| text.is_char_boundary(*at));
+    &text[..most.unwrap_or_default()]
+}
+
+/// What a response used whose provider never said so.
+pub(super) fn guessed(turn: &LiveTurn) -> Option<Usage> {
+    (turn.tally.tokens() > 0).then(|| Usage {
+        input: turn.prompt,
+        output: turn.tally.text_tokens(),
+        audio_out: turn.tally.sound_tokens(),
+        estimated: true,
+        ..Usage::default()
+    })
+}
