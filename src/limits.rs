@@ -3,10 +3,12 @@
 //! what is counted by while Redis is out of reach. Knows no policy.
 
 mod figures;
+mod outlook;
 mod settle_queue;
 mod shared;
 
 pub(crate) use figures::Figures;
+pub(crate) use outlook::LimitOutlook;
 pub(crate) use shared::Shared;
 
 use crate::clock;
@@ -62,6 +64,12 @@ impl Limits {
             None if self.peers.count() > 1 => Counting::Divided,
             None => Counting::Process,
         }
+    }
+
+    /// Used and held of a limit of which this node has a part to itself; `None`: all nodes have it together.
+    fn counted_here(&self, look: &CounterOp) -> Option<u64> {
+        let is_divided = self.counting() == Counting::Divided && look.keep != Keep::Shared;
+        is_divided.then(|| self.ledger.level(look.slot).map_or(0, |(used, held)| used.saturating_add(held)))
     }
 
     /// Sends what is still to be settled; for the last moment of a process. From a thread outside any runtime.

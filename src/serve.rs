@@ -4,6 +4,7 @@
 mod admin_body;
 mod admin_port;
 mod admin_pulse;
+mod alerts;
 mod boot;
 mod exports;
 mod heartbeat;
@@ -25,7 +26,7 @@ use crate::guardrails::{Guardrails, OutsideAnswers, Trials};
 use crate::health::HealthComponents;
 use crate::in_flight::InFlight;
 use crate::issuers::{self, Issuers};
-use crate::limits::Limits;
+use crate::limits::{LimitOutlook, Limits};
 use crate::metrics::Metrics;
 use crate::mock::{MockArgs, serve_connection};
 use crate::otlp::Otlp;
@@ -107,7 +108,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let own_records = Some(Arc::new(queues.own) as Arc<dyn RecordIntake>);
     let ports = AppPorts { tokens: issuers.clone(), standings: accounts.clone(), door: door.clone(), own_records };
     let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, &limits);
-    let app = App { settings: effective.iter().map(Effective::told).collect(), ..app };
+    let app =
+        App { mailer: alerts::mailer(&settings)?, settings: effective.iter().map(Effective::told).collect(), ..app };
     if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
         telemetry::print(&keys);
         boot::tell_of_remains(&booted, &settings);
@@ -166,7 +168,12 @@ fn look_after(
     if settings.role != Role::Proxy {
         upkeep::start(control.handle(), app.clone(), booted.database.clone(), booted.leftovers(metrics)?);
         exports::start(control.handle(), app.clone());
+        alerts::start(control.handle(), app.clone(), settings.alert_interval.0, metrics)?;
     }
+    let sums = booted.logs.clone();
+    let help = "Rows of sums by hour and day that were begun since the start";
+    let watched = metrics.watch("gateway_rollup_rows_begun", help, move || sums.sums_begun());
+    watched.map_err(|e| format!("metrics cannot be set up: {e}"))?;
     LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, settings).start(control.handle());
     Ok(())
 }
@@ -230,7 +237,8 @@ impl Calling {
         let trials = Trials::new(self.guardrails.clone(), booted.live.clone(), limits.clone());
         let asking = CheckedCalls::new(self.dialer.clone(), booted.trusted.clone(), AfterErrors::GoOn);
         let asking: Arc<dyn Outside> = Arc::new(asking);
-        App { trials: Some(Arc::new(trials)), mcp: Some(asking), ..app }
+        let outlook = LimitOutlook { live: booted.live.clone(), limits: limits.clone() };
+        App { trials: Some(Arc::new(trials)), outside: Some(asking), key_limits: Some(Arc::new(outlook)), ..app }
     }
 
     fn new(settings: &Settings, booted: &Booted, metrics: &Metrics, control: &Runtime) -> Result<Self, String> {

@@ -355,6 +355,12 @@ settings! {
 
     /// Where alerts of budgets are sent as JSON [default: only the audit trail]
     alert_webhook: [Option<String>] as Option<String> = None, "GATEWAY_ALERT_WEBHOOK" in "Records", secret true;
+    /// How often alert rules are looked at
+    alert_interval: [Option<Span>] as Span = Span::secs(60), "GATEWAY_ALERT_INTERVAL" in "Records";
+    /// Server that takes mails of alerts: smtps://user:password@host, or smtp://host:587?tls=required
+    smtp_url: [Option<String>] as Option<String> = None, "GATEWAY_SMTP_URL" in "Records", secret true;
+    /// Address that mails of alerts come from; needed with --smtp-url
+    smtp_from: [Option<String>] as Option<String> = None, "GATEWAY_SMTP_FROM" in "Records";
 
     /// Log lines as text or JSON [default: text on a terminal, else json]
     log_format: [Option<LogFormat>] as Option<LogFormat> = None, "GATEWAY_LOG_FORMAT" in "Logging";

@@ -8,7 +8,7 @@
 #[path = "harness/harness.rs"]
 mod harness;
 
-use harness::{ADMIN_KEY, Gateway, LiveProvider, Mock, Said, WORKSPACE_KEY};
+use harness::{ADMIN_KEY, Gateway, LiveProvider, Mock, Said, WORKSPACE_KEY, installed};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -103,20 +103,6 @@ async fn story() -> Stage {
     gateway.admin().post("/integrations", &bedrock).await.expect(200);
     let told = vec![("TEST_UPSTREAM", story.url.clone())];
     Stage { gateway, _mocks: Vec::new(), story: Some(story), told }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the same variable as the script that installs")]
-fn environment() -> PathBuf {
-    let var = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let cache = || var("XDG_CACHE_HOME").or_else(|| var("HOME").map(|h| h.join(".cache")));
-    var("GATEWAY_TEST_ENV").or_else(|| cache().map(|c| c.join("gateway/sdk"))).expect("a home folder")
-}
-
-/// Fails rather than skips: a skipped test is one that nobody notices.
-fn installed(file: &str) -> PathBuf {
-    let path = environment().join(file);
-    assert!(path.exists(), "{} is missing: run `make test`, or `bash tests/sdk/setup.sh`", path.display());
-    path
 }
 
 fn scripts(folder: &str) -> PathBuf {

@@ -8,18 +8,18 @@ mod group;
 mod measure;
 mod question;
 
-use crate::logs::restricted;
+use crate::logs::{filter, restricted};
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
 use http::Method;
 use measure::{Stat, SumMeasure};
-use question::{ASKED, LATER, SumsAsked, VIEW, sums};
+use question::{SumsAsked, VIEW, sums};
 use serde_json::json;
 
 pub(crate) fn routes() -> Vec<Route> {
     const CACHE: &str = "Tell what the response cache did in a time";
     let summary = authed(Method::GET, "/analytics/summary/cache", VIEW, CACHE, cache_summary);
-    let summary = summary.asks(ASKED).not_yet(LATER);
+    let summary = summary.asks(&filter::OF_ANALYTICS);
     graph::routes().into_iter().chain(feedback::routes()).chain([summary]).chain(group::routes()).collect()
 }
 

@@ -6,8 +6,9 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    Blobs, ConfigStore, Directory, Doorkeeper, Exports, Feedbacks, GuardrailTrials, History, Jobs, Live, NodeRegistry,
-    Outside, RecordClaims, RecordIntake, RecordQuery, RecordSums, Repricing, Standings, Tokens, Vault,
+    AlertStandings, Blobs, ConfigStore, Directory, Doorkeeper, Exports, Feedbacks, GuardrailTrials, History, Jobs,
+    KeyLimits, Live, Mailer, NodeRegistry, Outside, RecordClaims, RecordIntake, RecordQuery, RecordSums, Repricing,
+    Standings, Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
@@ -149,8 +150,14 @@ pub struct App {
     pub standings: Arc<dyn Standings>,
     /// Runs guardrails on what is sent to try them; `None`: nothing here does.
     pub trials: Option<Arc<dyn GuardrailTrials>>,
-    /// Asks MCP servers what they offer; `None`: nothing here does.
-    pub mcp: Option<Arc<dyn Outside>>,
+    /// Calls addresses that admins name, MCP servers and hooks of alerts; `None`: nothing here does.
+    pub outside: Option<Arc<dyn Outside>>,
+    /// How alert rules stand.
+    pub alerts: Arc<dyn AlertStandings>,
+    /// Tells what a key is held to; `None`: nothing here counts.
+    pub key_limits: Option<Arc<dyn KeyLimits>>,
+    /// Takes mails of alerts; `None`: no mail server is named.
+    pub mailer: Option<Arc<dyn Mailer>>,
     pub quotas: Quotas,
     /// Hears of callers that were not let in.
     pub door: Arc<dyn Doorkeeper>,

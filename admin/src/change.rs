@@ -165,6 +165,15 @@ pub(crate) struct Refused<'a> {
     pub(crate) why: &'a str,
 }
 
+/// A thing that is no row of the configuration, as the audit trail tells of it.
+pub(crate) struct AuditedThing<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) id: Uuid,
+    pub(crate) org: OrgId,
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) name: &'a str,
+}
+
 /// Who does something, and by which request.
 pub(crate) struct Origin<'a> {
     app: &'a App,
@@ -180,7 +189,7 @@ pub(crate) struct Origin<'a> {
 }
 
 impl<'a> Origin<'a> {
-    fn of_call(call: &'a Call) -> Self {
+    pub(crate) fn of_call(call: &'a Call) -> Self {
         Self {
             app: &call.app,
             at: call.now,
@@ -266,6 +275,32 @@ impl<'a> Origin<'a> {
             client_ip: self.client_ip.clone(),
             status: 200,
             details: told(row, request, self),
+        }
+    }
+
+    /// Of what is kept beside the configuration.
+    pub(crate) fn tell_of(&self, action: &str, thing: &AuditedThing<'_>, request: &Map<String, Value>) -> Audit {
+        let details = json!({
+            "request_id": self.request_id,
+            "name": thing.name,
+            "request": request,
+            "headers": self.headers,
+        });
+        Audit {
+            id: self.app.id(),
+            at: self.at,
+            org: thing.org.0,
+            workspace: Some(thing.workspace.0),
+            actor: self.actor.clone(),
+            actor_kind: self.actor_kind.to_owned(),
+            action: action.to_owned(),
+            resource_kind: thing.kind.to_owned(),
+            resource_id: thing.id.to_string(),
+            method: self.method.clone(),
+            uri: self.uri.clone(),
+            client_ip: self.client_ip.clone(),
+            status: 200,
+            details: details.to_string(),
         }
     }
 

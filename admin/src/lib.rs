@@ -2,6 +2,7 @@
 //! policies, logs, health. Never pingora and never a concrete store: it is handed both ends.
 
 mod actor;
+mod alerts;
 mod analytics;
 mod app;
 mod audit;
@@ -29,6 +30,7 @@ mod turned_away;
 mod upkeep;
 
 pub use actor::Actor;
+pub use alerts::{ALERT_LEASE, AlertRound, DeliveredAlert, check_alerts, deliver_alert};
 pub use app::{App, ClientAddr, Counting, Part, Quotas, Setting, Status, system_random};
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
 pub use logs::{EXPORT_LEASE, run_export};

@@ -6,6 +6,7 @@ pub(crate) mod filter;
 mod own;
 pub(crate) mod restricted;
 mod view;
+pub(crate) mod weighted;
 
 pub use exports::{EXPORT_LEASE, run_export};
 
@@ -31,16 +32,14 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::POST, "/logs", WRITE, "Tell of calls that went another way", own::insert)
             .takes::<own::OwnCall>()
             .asks(HERE),
-        authed(Method::GET, "/logs", LIST, "List request logs, newest first", list)
-            .asks(filter::KNOWN)
-            .not_yet(filter::LATER),
+        authed(Method::GET, "/logs", LIST, "List request logs, newest first", list).asks(&filter::OF_LIST),
         authed(Method::GET, "/logs/{id}", READ, "Show one request log", get).asks(HERE),
     ];
     logs.into_iter().chain(exports::routes()).collect()
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {
-    let Some(query) = filter::read(&call)? else {
+    let Some(query) = filter::read(&call).await? else {
         return Ok(Reply::json(
             json!({"object": "list", "total": 0, "data": [], "partial": false, "next_cursor": null}),
         ));

@@ -25,6 +25,7 @@ const SUBJECTS: &[(&str, Kind)] = &[
     ("/api-keys", Kind::ApiKey),
     ("/guardrails", Kind::Guardrail),
     ("/plugins", Kind::Plugin),
+    ("/alerts", Kind::Alert),
     ("/prompts/partials", Kind::PromptPartial),
     ("/prompts", Kind::Prompt),
     ("/collections", Kind::Collection),

@@ -2,6 +2,7 @@
 //! paging, masking, scopes, slugs and audit. What differs is one file per resource below this one.
 //! The day this file would ask which kind it holds, that resource writes its own handler.
 
+pub(crate) mod alert;
 pub(crate) mod api_key;
 pub(crate) mod collection;
 pub(crate) mod config;
@@ -42,6 +43,7 @@ use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, ResourceQuery, Revision};
+use gateway_domain::resource::alert::AlertRule;
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::resource::integration::Integration;
@@ -151,6 +153,7 @@ pub(crate) fn tombstone(row: Stored, now: Timestamp) -> Result<Stored, Problem> 
         Some(Kind::Integration) => Row::<Integration>::read(&row)?.tombstone(now),
         Some(Kind::McpIntegration) => Row::<McpIntegration>::read(&row)?.tombstone(now),
         Some(Kind::ApiKey) => Row::<ApiKey>::read(&row)?.tombstone(now),
+        Some(Kind::Alert) => Row::<AlertRule>::read(&row)?.tombstone(now),
         Some(Kind::Guardrail) => Row::<GuardrailDocument>::read(&row)?.tombstone(now),
         _ => Ok(Stored { version: row.version + 1, updated_at: now, deleted_at: Some(now), ..row }),
     }

@@ -36,6 +36,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::api_key::routes(),
         resource::rate_limit::routes(),
         resource::usage_limit::routes(),
+        resource::alert::routes(),
         resource::guardrail::routes(),
         resource::plugin::routes(),
         resource::partial::routes(),
@@ -348,7 +349,7 @@ mod tests {
         let all = routes();
         for (i, row) in all.iter().enumerate() {
             assert!(row.path.starts_with('/') && !row.summary.is_empty(), "{row:?}");
-            let own = row.path == "/api-keys/self/details";
+            let own = row.path.starts_with("/api-keys/self/");
             assert!(row.public || own || !row.scopes.is_empty(), "{row:?} opens to any key");
             assert!(!all[..i].iter().any(|o| o.method == row.method && o.path == row.path), "{row:?}");
         }

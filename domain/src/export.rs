@@ -165,11 +165,22 @@ pub struct ExportProgress {
     pub behind: Option<String>,
     pub rows: u64,
     pub bytes: u64,
+    /// The first part of the file: a run that begins anew leaves the parts of the one before.
+    pub first: u32,
     /// Which part of the file, and how much of that is written.
     pub part: u32,
     pub at: u64,
     /// There were more records than may be exported.
     pub is_cut: bool,
+}
+
+impl ExportProgress {
+    /// Of a run that writes the whole file once more, since nobody can go on with what another began.
+    #[must_use]
+    pub fn anew(&self) -> Self {
+        let next = self.part + 1;
+        Self { first: next, part: next, ..Self::default() }
+    }
 }
 
 impl ExportOrder {

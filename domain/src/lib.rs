@@ -1,6 +1,7 @@
 //! The nouns of the gateway: ids, resources, snapshot, call, usage, money, record, fault, and the ports.
 //! Floor 0: knows no runtime, no network, no database and no clock; time, dice and ids are arguments.
 
+pub mod alert;
 pub mod analytics;
 pub mod bounds;
 pub mod catalog;

@@ -1,6 +1,7 @@
 //! What the house asks of its backends: object-safe, async by boxed futures, a file for each who asks. The floor above
 //! decides which backend stands behind each; nothing here names one.
 
+mod alerts;
 mod assignments;
 mod blobs;
 mod config;
@@ -10,6 +11,8 @@ mod feedbacks;
 mod id_seal;
 mod intake;
 mod jobs;
+mod key_limits;
+mod mail;
 mod nodes;
 mod outside;
 mod owned;
@@ -19,6 +22,7 @@ mod tokens;
 mod trials;
 mod vault;
 
+pub use alerts::AlertStandings;
 pub use assignments::{Assignment, SharedAssignments};
 pub use blobs::{BlobBounds, BlobError, Blobs, BlobsKept, MOST_BLOB_PIECE, NewBlob, StoredBlob};
 pub use config::{
@@ -32,6 +36,8 @@ pub use intake::{RecordClaims, RecordIntake, ToldUsage};
 pub use jobs::{
     Enqueued, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob,
 };
+pub use key_limits::{KeyLimit, KeyLimits, LimitCount};
+pub use mail::{Mail, MailError, Mailer};
 pub use nodes::NodeRegistry;
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideReply};
 pub use owned::{MOST_OWNED_LISTED, OwnedObject, OwnedObjects, OwnedPlace};

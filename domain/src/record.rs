@@ -262,11 +262,18 @@ pub struct LogQuery {
     #[serde(skip)]
     pub to: Option<Timestamp>,
     pub trace_id: Option<String>,
+    /// Any of these traces: they were found by what is not in the records.
+    pub trace_ids: Vec<String>,
+    /// As the record shows them: named by the client or made here.
+    pub span_ids: Vec<String>,
     pub statuses: Vec<u16>,
     pub providers: Vec<String>,
     pub virtual_keys: Vec<String>,
     pub models: Vec<String>,
     pub configs: Vec<String>,
+    /// Slugs.
+    pub prompts: Vec<String>,
+    pub cache_statuses: Vec<CacheStatus>,
     pub keys: Vec<KeyId>,
     pub operations: Vec<String>,
     pub min_tokens: Option<u64>,

@@ -1,6 +1,7 @@
 //! Admin resources as documents, and the row they are stored in.
 //! One file per kind below this one; each holds the document, its rules and what others may refer to.
 
+pub mod alert;
 pub mod api_key;
 pub mod budget;
 pub mod config;
@@ -49,6 +50,7 @@ kinds! {
     ApiKey = "api_key",
     Guardrail = "guardrail",
     Plugin = "plugin",
+    Alert = "alert",
     Config = "config",
     Integration = "integration",
     Provider = "provider",

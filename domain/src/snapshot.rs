@@ -8,8 +8,8 @@ mod prices;
 
 pub use entry::{
     Defaults, Key, ManagedMcpServer, ManagedProvider, McpBehind, McpUpstream, Org, PartnerCredentials, Person, Policy,
-    PromptShelf, Rotation, SavedCollection, SavedConfig, SavedGuardrail, SavedLabel, SavedPartial, SavedPrompt,
-    Upstream, UsagePolicy, Workspace,
+    PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedGuardrail, SavedLabel, SavedPartial,
+    SavedPrompt, Upstream, UsagePolicy, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};

@@ -29,6 +29,7 @@ pub use guardrail::{
     Actions, Check, FeedbackRule, Guardrail, HookType, MOST_CHECKS, MOST_GUARDRAILS, StreamMode, StreamPolicy,
     stream_mode,
 };
+pub use parameters::checked_address;
 pub use problem::Problem;
 pub use results::{
     CheckResult, DENIED_TYPE, ErrorResult, HookResult, HookResults, HookRunResult, SoftDenial, denial, header_value,

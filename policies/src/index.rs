@@ -67,6 +67,11 @@ impl Index {
         });
     }
 
+    /// Rate limits, then budgets.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().map(|rule| &**rule)
+    }
+
     pub(crate) fn rule(&self, at: u32) -> Option<&Rule> {
         self.rules.get(at as usize).map(|r| &**r)
     }

@@ -144,6 +144,12 @@ impl Rule {
         if self.meter.kind() != Kind::Budget || self.owner.is_some() {
             return self.owner.clone();
         }
+        let value_key = self.value_key(subject).into();
+        Some(Arc::new(Owner { holder: Holder::Policy(self.source.id()), value_key }))
+    }
+
+    /// The subject's group in words; empty where nothing is grouped by.
+    pub(crate) fn value_key(&self, subject: &Subject<'_>) -> String {
         let mut value_key = String::new();
         for group in &self.groups {
             if !value_key.is_empty() {
@@ -157,7 +163,7 @@ impl Rule {
                 Some(Seen::Unread) | None => value_key.push('?'),
             }
         }
-        Some(Arc::new(Owner { holder: Holder::Policy(self.source.id()), value_key: value_key.into() }))
+        value_key
     }
 }
 

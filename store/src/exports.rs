@@ -28,7 +28,8 @@ const FORGET: &str = "DELETE FROM log_export WHERE id IN (SELECT e.id FROM log_e
     ON j.id = e.job AND j.ended_at IS NULL WHERE e.updated_at < $1 AND j.id IS NULL LIMIT 2000) RETURNING id";
 
 impl Database {
-    async fn any(&self, sql: &'static str, values: Vec<Value<'_>>) -> Result<u64, StoreError> {
+    /// How many rows a statement gives back.
+    pub(crate) async fn any(&self, sql: &'static str, values: Vec<Value<'_>>) -> Result<u64, StoreError> {
         let work = async move |mut session: crate::session::Session<'_>| {
             Ok(session.fetch(sql, values, |_| Ok(())).await?.len() as u64)
         };

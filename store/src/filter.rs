@@ -51,6 +51,28 @@ impl<'v> Filter<'v> {
         self
     }
 
+    /// At least one of these holds. Each test holds as many `?` as it has values.
+    pub(crate) fn and_any(&mut self, tests: impl IntoIterator<Item = (&'static str, Vec<Value<'v>>)>) -> &mut Self {
+        let mut tests = tests.into_iter().peekable();
+        if tests.peek().is_none() {
+            return self;
+        }
+        self.joint();
+        for (at, (test, values)) in tests.enumerate() {
+            self.clause.push_str(if at == 0 { "(" } else { " OR " });
+            let mut rest = test;
+            for value in values {
+                let (before, after) = rest.split_once('?').unwrap_or((rest, ""));
+                self.values.push(value);
+                let _ = write!(self.clause, "{before}${}", self.values.len());
+                rest = after;
+            }
+            self.clause.push_str(rest);
+        }
+        self.clause.push(')');
+        self
+    }
+
     /// What stands behind a place in a list that is sorted by these two, the greatest first.
     pub(crate) fn and_behind(&mut self, time: i64, id: impl Into<Value<'v>>) -> &mut Self {
         self.values.push(time.into());
@@ -128,7 +150,12 @@ mod tests {
     fn values_are_numbered_and_never_written() {
         let mut filter = Filter::default();
         filter.and("a = ?", "x' OR 1=1").and_if("b >= ?", None::<i64>).and_in("c", ["1", "2"]);
-        filter.and_in("d", Vec::<i64>::new()).literal("e IS NULL");
+        filter.and_in("d", Vec::<i64>::new()).literal("e IS NULL").and_any([]);
+        let mut any = Filter::default();
+        any.and_any([("f = ?", vec![1.into()]), ("(g = ? AND h = ?)", vec!["x".into(), 2.into()])]);
+        let (count, values) = any.count("t");
+        assert_eq!(count, "SELECT COUNT(*) FROM t WHERE (f = $1 OR (g = $2 AND h = $3))");
+        assert_eq!(values.len(), 3);
         let (count, values) = filter.count("t");
         assert_eq!(count, "SELECT COUNT(*) FROM t WHERE a = $1 AND c IN ($2, $3) AND e IS NULL");
         assert_eq!(values.len(), 3);

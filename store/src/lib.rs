@@ -1,6 +1,7 @@
 //! Floor 2: every backend behind the ports. SQLite and Postgres speak one SQL text; secrets are sealed here.
 //! Knows rows and bytes, never what a document means: no business rule lives in this crate.
 
+mod alerts;
 mod assignments;
 mod audit;
 mod blobs;

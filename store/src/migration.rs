@@ -23,6 +23,7 @@ const STEPS: &[(&str, &str)] = &[
     ("record_claim", include_str!("../migrations/0011_record_claim.sql")),
     ("log_export", include_str!("../migrations/0012_log_export.sql")),
     ("owned_object", include_str!("../migrations/0013_owned_object.sql")),
+    ("alert_standing", include_str!("../migrations/0014_alert_standing.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

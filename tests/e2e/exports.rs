@@ -130,6 +130,24 @@ async fn the_proxy_port_streams_a_file_too() {
 }
 
 #[tokio::test]
+async fn columns_are_fetched_like_lines() {
+    let gateway = Gateway::start().await;
+    filled(&gateway, 300).await;
+    let body = json!({"filters": {"trace_id": "bulk"}, "requested_data": ["id", "request"], "format": "parquet"});
+    let told = gateway.admin().post("/logs/exports", &body).await.expect(200).json();
+    let id = told["id"].as_str().expect("an id");
+    gateway.admin().post(&format!("/logs/exports/{id}/start"), &json!({})).await.expect(200);
+    made(&gateway, id).await;
+    let told = gateway.admin().get(&format!("/logs/exports/{id}/download")).await.expect(200).json();
+    let file = gateway.client().get(told["signed_url"].as_str().expect("a link")).send().await.expect("an answer");
+    assert_eq!(file.headers()["content-type"], "application/vnd.apache.parquet");
+    let bytes = file.bytes().await.expect("the whole file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    let shown = gateway.admin().get(&format!("/logs/exports/{id}")).await.expect(200).json();
+    assert_eq!((&shown["exported_records"], &shown["bytes"]), (&json!(300), &json!(bytes.len())));
+}
+
+#[tokio::test]
 async fn denied_fields_are_kept_from_readers_and_exports() {
     let gateway = Gateway::start().await;
     filled(&gateway, 100).await;

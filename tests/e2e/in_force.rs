@@ -284,6 +284,24 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "alerts",
+        &[
+            ("name", "alerts::a_test_message_says_what_became_of_each_channel"),
+            ("description", SHOWN),
+            ("type", "alerts::each_kind_is_told_with_what_was_found"),
+            ("threshold", "alerts::what_a_rule_asks_for_keeps_it_silent"),
+            ("statistic", "alerts::each_kind_is_told_with_what_was_found"),
+            ("window_minutes", "alerts::each_kind_is_told_with_what_was_found"),
+            ("minimum_count", "alerts::what_a_rule_asks_for_keeps_it_silent"),
+            ("cool_down_minutes", "alerts::two_nodes_tell_an_alert_once"),
+            ("filters", "alerts::what_a_rule_asks_for_keeps_it_silent"),
+            ("channels", "alerts::each_kind_is_told_with_what_was_found"),
+            ("status", "alerts::what_a_rule_asks_for_keeps_it_silent"),
+            ("workspace_id", MEANS),
+            ("organisation_id", MEANS),
+        ],
+    ),
+    (
         "logs",
         &[
             ("request", "own_logs::what_was_answered_is_kept_though_the_gateway_dies_and_is_kept_once"),
@@ -293,7 +311,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("filters", "exports::a_kill_costs_an_export_nothing"),
             ("requested_data", "exports::a_kill_costs_an_export_nothing"),
             ("description", SHOWN),
-            ("format", MEANS),
+            ("format", "exports::columns_are_fetched_like_lines"),
         ],
     ),
     (

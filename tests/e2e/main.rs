@@ -6,6 +6,8 @@
 mod harness;
 
 #[cfg(test)]
+mod alerts;
+#[cfg(test)]
 mod analytics;
 #[cfg(test)]
 mod area_answers;
@@ -94,6 +96,8 @@ mod in_force;
 mod jobs;
 #[cfg(test)]
 mod journal;
+#[cfg(test)]
+mod key_limits;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]

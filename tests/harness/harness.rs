@@ -5,6 +5,7 @@ pub(crate) mod admin;
 pub(crate) mod call;
 pub(crate) mod gateway;
 pub(crate) mod http2;
+pub(crate) mod installed;
 pub(crate) mod issuer;
 pub(crate) mod mock;
 pub(crate) mod ports;
@@ -17,6 +18,7 @@ pub(crate) mod wire;
 
 pub(crate) use call::Answer;
 pub(crate) use gateway::{ADMIN_KEY, Gateway, WORKSPACE_KEY};
+pub(crate) use installed::installed;
 pub(crate) use mock::Mock;
 pub(crate) use process::stand_at_noon;
 pub(crate) use raw::Raw;

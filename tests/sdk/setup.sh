@@ -40,6 +40,15 @@ if ! current readers "$wanted"; then
   echo "$wanted" >"$env_dir/readers/stamp"
 fi
 
+wanted=$(digest python/tools.txt)
+if ! current tools "$wanted"; then
+  echo "Installing servers and readers into $env_dir/tools" >&2
+  rm -rf "$env_dir/tools"
+  "$env_dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-compile \
+    --target "$env_dir/tools" -r python/tools.txt
+  echo "$wanted" >"$env_dir/tools/stamp"
+fi
+
 wanted=$(digest node/package.json node/package-lock.json)
 if ! current node "$wanted"; then
   echo "Installing the Node SDKs into $env_dir/node" >&2

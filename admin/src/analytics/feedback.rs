@@ -2,19 +2,20 @@
 //! which are few beside calls.
 
 use super::buckets::TimeBuckets;
-use super::question::{VIEW, shown};
+use super::measure::Stat;
+use super::question::{MOST_RECORDS, TIME, VIEW, shown};
+use crate::logs::weighted::{MOST_READ, MOST_TRACES, Opinions, by_trace};
 use crate::logs::{filter, restricted};
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
-use gateway_domain::analytics::Dimension;
+use gateway_domain::analytics::{Dimension, SumQuery};
 use gateway_domain::export::LogField;
-use gateway_domain::feedback::{FeedbackQuery, Opinion, TraceFeedback};
+use gateway_domain::feedback::{FeedbackQuery, TraceFeedback};
 use http::Method;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-
-/// The newest of a range that are read.
-const MOST: u64 = 100_000;
+use smol_str::SmolStr;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
 static ASKED: &[&str] =
     &["workspace_id", "workspace_slug", "time_of_generation_min", "time_of_generation_max", "time_zone", "trace_id"];
@@ -37,34 +38,14 @@ pub(super) fn routes() -> Vec<Route> {
     ]
     .into_iter()
     .map(|(path, about, shows)| {
-        authed(Method::GET, path, VIEW, about, move |call| plot(call, shows)).asks(ASKED).not_yet(LATER)
+        authed(Method::GET, path, VIEW, about, move |call| plot(call, shows)).asks(ASKED).not_yet(&LATER)
     })
     .collect()
 }
 
 /// Filters of records say nothing of feedback.
-static LATER: &[&str] = &[
-    "status_code",
-    "ai_model",
-    "ai_org",
-    "ai_org_model",
-    "metadata",
-    "virtual_keys",
-    "configs",
-    "api_key_ids",
-    "cost_min",
-    "cost_max",
-    "total_units_min",
-    "total_units_max",
-    "prompt_token_min",
-    "prompt_token_max",
-    "completion_token_min",
-    "completion_token_max",
-    "weighted_feedback_min",
-    "weighted_feedback_max",
-    "prompt_slug",
-    "span_id",
-];
+static LATER: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| filter::OF_ANALYTICS.iter().copied().filter(|name| !ASKED.contains(name)).collect());
 
 async fn plot(call: Call, shows: Shows) -> Result<Reply, Problem> {
     let hidden = restricted::hidden(&call);
@@ -81,14 +62,14 @@ async fn plot(call: Call, shows: Shows) -> Result<Reply, Problem> {
         from: buckets.edges.first().copied(),
         to: buckets.edges.last().copied(),
         trace_ids: call.query.list("trace_id", "must be comma-separated ids of traces")?,
-        most: MOST,
+        most: MOST_READ,
         id: None,
     };
     // Whoever sees own logs only sees no feedback of others, and nobody knows whose it is.
     let found = if call.actor.sees_all { call.app.feedbacks.feedbacks(&query).await? } else { Vec::new() };
     let (summary, points) = match shows {
         Shows::Count => over_time(&buckets, &found, |some| json!({"total": some.count})),
-        Shows::Weighted => over_time(&buckets, &found, |some| json!({"avg": some.average()})),
+        Shows::Weighted => over_time(&buckets, &found, |some| json!({"avg": shown_average(some)})),
         Shows::Scores => scores(&found),
         Shows::Models => models(&found),
     };
@@ -96,33 +77,79 @@ async fn plot(call: Call, shows: Shows) -> Result<Reply, Problem> {
         "object": "analytics-graph",
         "summary": summary,
         "data_points": points,
-        "partial": found.len() as u64 >= MOST,
+        "partial": found.len() as u64 >= MOST_READ,
         "cut": false,
     })))
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Opinions {
-    count: u64,
-    weighted: i128,
-    weight: i128,
+/// Calls that anything was thought of, by what they have in common.
+#[derive(Debug, Default)]
+pub(super) struct RatedCalls {
+    by_value: HashMap<SmolStr, (Opinions, i64)>,
+    /// There was feedback of more traces than were looked for.
+    pub(super) is_partial: bool,
 }
 
-impl Opinions {
-    fn add(&mut self, opinion: &Opinion) {
-        self.count += 1;
-        self.weighted += i128::from(opinion.value) * i128::from(opinion.weight);
-        self.weight += i128::from(opinion.weight);
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "told to people, never counted with")]
-    fn average(self) -> Value {
-        if self.weight == 0 {
-            return Value::Null;
+impl RatedCalls {
+    pub(super) fn tell(&self, value: &SmolStr, stat: &mut Stat<'_>) {
+        if let Some((opinions, calls)) = self.by_value.get(value) {
+            (stat.opinions, stat.rated) = (*opinions, *calls);
         }
-        let average = self.weighted as f64 / self.weight as f64 / 1e3;
-        json!((average * 100.0).round() / 100.0)
     }
+}
+
+/// Of the calls that a request for groups asks for: the newest traces with feedback are looked for among the records.
+pub(super) async fn rated(call: &Call, by: &Dimension) -> Result<RatedCalls, Problem> {
+    let mut rated = RatedCalls::default();
+    let buckets = TimeBuckets::read(&call.query, call.app.now())?;
+    // Whoever sees own logs only sees no feedback of others, and nobody knows whose it is.
+    if !call.actor.sees_all {
+        return Ok(rated);
+    }
+    let asked = FeedbackQuery {
+        org: Some(call.actor.org),
+        workspaces: filter::workspaces(call)?,
+        from: buckets.edges.first().copied(),
+        most: MOST_READ,
+        ..FeedbackQuery::default()
+    };
+    let found = call.app.feedbacks.feedbacks(&asked).await?;
+    let mut traces = by_trace(&found);
+    rated.is_partial = found.len() as u64 >= MOST_READ || traces.len() > MOST_TRACES;
+    traces.truncate(MOST_TRACES);
+    let Some(mut of) = filter::read_filters(call).await?.filter(|_| !traces.is_empty()) else { return Ok(rated) };
+    let is_asked = |trace: &str| {
+        let named = of.trace_id.as_deref().into_iter().chain(of.trace_ids.iter().map(String::as_str));
+        let mut named = named.peekable();
+        named.peek().is_none() || named.any(|one| one == trace)
+    };
+    let traces: HashMap<&str, Opinions> = traces.into_iter().filter(|(trace, _)| is_asked(trace)).collect();
+    if traces.is_empty() {
+        return Ok(rated);
+    }
+    (of.trace_id, of.trace_ids) = (None, traces.keys().map(|trace| (*trace).to_owned()).collect());
+    let query = SumQuery {
+        of,
+        edges: buckets.ends(),
+        by: vec![by.clone(), Dimension::Trace],
+        with_latency: false,
+        most_records: MOST_RECORDS,
+        time: TIME,
+    };
+    let sums = call.app.sums.sums(&query).await?;
+    rated.is_partial |= sums.is_partial;
+    // Of a call with several targets only the last is counted, and told of.
+    for cell in sums.cells.iter().filter(|cell| cell.sums.calls > 0) {
+        let Some(opinions) = traces.get(cell.values[1].as_str()) else { continue };
+        let (all, calls) = rated.by_value.entry(cell.values[0].clone()).or_default();
+        all.merge(opinions);
+        *calls += cell.sums.calls;
+    }
+    Ok(rated)
+}
+
+fn shown_average(some: &Opinions) -> Value {
+    some.average().map_or(Value::Null, |average| json!((average * 100.0).round() / 100.0))
 }
 
 fn over_time(buckets: &TimeBuckets, found: &[TraceFeedback], tell: impl Fn(&Opinions) -> Value) -> (Value, Vec<Value>) {
@@ -158,7 +185,7 @@ fn models(found: &[TraceFeedback]) -> (Value, Vec<Value>) {
     found.iter().for_each(|feedback| by.entry(&feedback.model).or_default().add(&feedback.opinion));
     let point = |(model, some): (&str, Opinions)| {
         let model = shown(&Dimension::Model, model);
-        json!({"ai_model": model, "total": some.count, "avg_weighted_feedback": some.average()})
+        json!({"ai_model": model, "total": some.count, "avg_weighted_feedback": shown_average(&some)})
     };
     (json!({}), by.into_iter().map(point).collect())
 }

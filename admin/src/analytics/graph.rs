@@ -2,8 +2,8 @@
 
 use super::buckets::TimeBuckets;
 use super::measure::{Stat, SumMeasure};
-use super::question::{ASKED, LATER, SumsAsked, VIEW, shown, sums};
-use crate::logs::restricted;
+use super::question::{SumsAsked, VIEW, shown, sums};
+use crate::logs::{filter, restricted};
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::analytics::{Dimension, SumsFound};
@@ -108,7 +108,7 @@ const SAVINGS: (&str, &str) = ("/analytics/graphs/cache/hit-rate", "cumulative_s
 
 pub(super) fn routes() -> Vec<Route> {
     let route = |graph: &'static Graph| {
-        authed(Method::GET, graph.path, VIEW, graph.about, move |call| plot(call, graph)).asks(ASKED).not_yet(LATER)
+        authed(Method::GET, graph.path, VIEW, graph.about, move |call| plot(call, graph)).asks(&filter::OF_ANALYTICS)
     };
     GRAPHS.iter().map(route).collect()
 }

@@ -1,9 +1,10 @@
 //! Sums by what calls have in common: a row for each user, key, model and so on, with the columns and in the order that
 //! are asked for.
 
+use super::feedback::{RatedCalls, rated};
 use super::measure::{Stat, SumMeasure};
-use super::question::{ASKED, LATER, SumsAsked, VIEW, shown, sums};
-use crate::logs::restricted;
+use super::question::{SumsAsked, VIEW, shown, sums};
+use crate::logs::{filter, restricted};
 use crate::problem::{Problem, bad, forbidden};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::analytics::{Dimension, SumCell};
@@ -28,6 +29,8 @@ const COLUMNS: &[(&str, SumMeasure)] = &[
     ("cache_hit_rate", SumMeasure::HitRate),
     ("last_seen", SumMeasure::LastSeen),
     ("first_seen", SumMeasure::FirstSeen),
+    ("avg_weighted_feedback", SumMeasure::Feedback),
+    ("requests_with_feedback", SumMeasure::Rated),
 ];
 
 /// By what calls are put together.
@@ -54,6 +57,7 @@ fn grouping(name: &str) -> Option<Grouping> {
         "status_code" => plain(Dimension::Status, "status_code"),
         "api_key" => plain(Dimension::Key, "api_key"),
         "config" => plain(Dimension::Config, "config"),
+        "prompt" => plain(Dimension::Prompt, "prompt"),
         "workspace" | "workspaces" => plain(Dimension::Workspace, "workspace"),
         _ => return None,
     })
@@ -65,34 +69,28 @@ static ASKED_OF_GROUPS: &[&str] =
 pub(super) fn routes() -> Vec<Route> {
     /// All that may be asked, made once.
     static NAMES: std::sync::LazyLock<Vec<&'static str>> =
-        std::sync::LazyLock::new(|| ASKED.iter().chain(ASKED_OF_GROUPS).copied().collect());
+        std::sync::LazyLock::new(|| filter::OF_ANALYTICS.iter().chain(ASKED_OF_GROUPS).copied().collect());
     const BY: &str = "/analytics/groups/{group_by}";
     const OF_LOGS: &str = "/logs/groups/{group_by}";
     const KEY: &str = "/analytics/groups/metadata/{key}";
     vec![
-        authed(Method::GET, BY, VIEW, "Sum up calls by what they have in common", by_name).asks(&NAMES).not_yet(LATER),
-        authed(Method::GET, OF_LOGS, VIEW, "Sum up logs by what they have in common", by_name)
-            .asks(&NAMES)
-            .not_yet(LATER),
-        authed(Method::GET, KEY, VIEW, "Sum up calls by the values of a key of metadata", by_metadata)
-            .asks(&NAMES)
-            .not_yet(LATER),
+        authed(Method::GET, BY, VIEW, "Sum up calls by what they have in common", by_name).asks(&NAMES),
+        authed(Method::GET, OF_LOGS, VIEW, "Sum up logs by what they have in common", by_name).asks(&NAMES),
+        authed(Method::GET, KEY, VIEW, "Sum up calls by the values of a key of metadata", by_metadata).asks(&NAMES),
     ]
 }
 
 async fn by_name(call: Call) -> Result<Reply, Problem> {
     const RULE: &str =
-        "must be one of users, ai-models, model, ai_service, provider, status_code, api_key, config, workspace";
+        "must be one of users, ai-models, model, ai_service, provider, status_code, api_key, config, prompt, workspace";
     let name = call.var("group_by");
-    if name == "prompt" {
-        return Err(bad("group_by", "prompt is not available in this version"));
-    }
     let grouping = grouping(name).ok_or_else(|| bad("group_by", RULE))?;
     answer(call, grouping).await
 }
 
 async fn by_metadata(call: Call) -> Result<Reply, Problem> {
-    const COLUMNS: &[&str] = &["requests", "cost", "avg_tokens", "last_seen"];
+    const COLUMNS: &[&str] =
+        &["requests", "cost", "avg_tokens", "avg_weighted_feedback", "requests_with_feedback", "last_seen"];
     let key = call.var("key").to_owned();
     if !metadata::is_short(&key) {
         return Err(bad("key", format_args!("must be at most {} characters", metadata::CHARACTERS)));
@@ -122,12 +120,15 @@ async fn answer(call: Call, grouping: Grouping) -> Result<Reply, Problem> {
     let latency = columns.iter().chain([&order.by]).any(|(_, measure)| measure.is_of_latency());
     let by = vec![grouping.by.clone()];
     let (_, found) = sums(&call, |buckets| SumsAsked { edges: buckets.ends(), by, latency }).await?;
+    let wants_feedback = columns.iter().chain([&order.by]).any(|(_, measure)| measure.is_of_feedback());
+    let rated = if wants_feedback { rated(&call, &grouping.by).await? } else { RatedCalls::default() };
     // Who is not named is no user, and what has no value no value of the key.
     let cells = found.cells.iter().filter(|cell| !of_people || !cell.values[0].is_empty());
     let mut rows: Vec<(&SumCell, Stat<'_>)> = cells
         .map(|cell| {
             let mut stat = Stat::default();
             stat.add(cell);
+            rated.tell(&cell.values[0], &mut stat);
             (cell, stat)
         })
         .collect();
@@ -149,7 +150,7 @@ async fn answer(call: Call, grouping: Grouping) -> Result<Reply, Problem> {
         "object": "list",
         "total": (!without_total).then_some(rows.len()),
         "data": data,
-        "partial": found.is_partial,
+        "partial": found.is_partial || rated.is_partial,
         "cut": found.is_cut,
     })))
 }
@@ -162,6 +163,8 @@ const fn field(by: &Dimension) -> Option<LogField> {
         Dimension::Model => Some(LogField::AiModel),
         Dimension::Status => Some(LogField::ResponseStatusCode),
         Dimension::Config => Some(LogField::Config),
+        Dimension::Prompt => Some(LogField::PromptSlug),
+        Dimension::Trace => Some(LogField::TraceId),
         Dimension::Workspace | Dimension::Key | Dimension::VirtualKey => None,
     }
 }

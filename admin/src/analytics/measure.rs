@@ -1,6 +1,7 @@
 //! What can be said of sums: each measure one way to read them. Money is told in cents, time in milliseconds, rates in
 //! percent; an average of nothing is null.
 
+use crate::logs::weighted::Opinions;
 use gateway_domain::analytics::{SumCell, Sums, SumsFound};
 use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::{NanoUsd, Timestamp};
@@ -35,6 +36,10 @@ pub(super) enum SumMeasure {
     SpeedUp,
     FirstSeen,
     LastSeen,
+    /// The weighted average of what was thought of calls.
+    Feedback,
+    /// Calls that anything was thought of.
+    Rated,
     /// Of caches that there are none of yet.
     Nothing,
 }
@@ -46,6 +51,9 @@ pub(super) struct Stat<'f> {
     users: HashSet<&'f str>,
     /// Calls of anybody who is known.
     user_calls: i64,
+    /// Where that was asked.
+    pub(super) opinions: Opinions,
+    pub(super) rated: i64,
 }
 
 impl<'f> Stat<'f> {
@@ -100,6 +108,8 @@ impl SumMeasure {
             Self::SpeedUp => speed_up(s),
             Self::FirstSeen => time(s.first_seen),
             Self::LastSeen => time(s.last_seen),
+            Self::Feedback => stat.opinions.average().map_or(Value::Null, rounded),
+            Self::Rated => stat.rated.into(),
             Self::Nothing => 0.into(),
         }
     }
@@ -128,8 +138,15 @@ impl SumMeasure {
             | Self::FellBack
             | Self::Hits
             | Self::HitRate
+            | Self::Feedback
+            | Self::Rated
             | Self::Nothing => None,
         }
+    }
+
+    /// Whether it is of what was told after the calls.
+    pub(super) const fn is_of_feedback(self) -> bool {
+        matches!(self, Self::Feedback | Self::Rated)
     }
 
     /// Whether sketches are needed for it.

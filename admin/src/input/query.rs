@@ -68,11 +68,7 @@ impl Query {
     }
 
     /// Filters as an object of a body holds them: texts, numbers, lists, objects.
-    pub(crate) fn of_filters(
-        given: &Map<String, Value>,
-        known: &'static [&'static str],
-        later: &'static [&'static str],
-    ) -> Result<Self, Problem> {
+    pub(crate) fn of_filters(given: &Map<String, Value>, known: &'static [&'static str]) -> Result<Self, Problem> {
         let mut pairs: Vec<(String, String)> = Vec::with_capacity(given.len());
         for (name, value) in given {
             let Some(text) = written(value) else { return Err(bad(names::shown(name), "must be a text or a number")) };
@@ -82,7 +78,6 @@ impl Query {
             match names::known(name, known.iter().copied()) {
                 Some(known) if pairs.iter().any(|(seen, _)| seen == known) => return Err(bad(known, names::TWICE)),
                 Some(known) => pairs.push((known.to_owned(), text)),
-                None if later.contains(&name.as_str()) => return Err(bad(name, "is not available in this version")),
                 None => return Err(bad(names::shown(name), "is not a known filter")),
             }
         }

@@ -5,15 +5,17 @@ mod asked;
 mod file;
 mod lines;
 mod run;
+mod sheet;
 
 pub use run::{EXPORT_LEASE, run_export};
 
 use super::restricted;
+use crate::change::{AuditedThing, Origin, commit};
 use crate::problem::{Problem, bad, conflict, limited, missing};
 use crate::route::{Call, HERE, PAGES, Place, Reply, Route, authed, guest};
 use asked::{ExportAsked, NewExport};
 use gateway_domain::export::{EXPORT_KIND, ExportOrder, ExportProgress, ExportQuery, ExportState, LogExport};
-use gateway_domain::ports::{Enqueued, ExportPlace, MOST_JOB_BYTES, NewJob};
+use gateway_domain::ports::{Batch, Enqueued, ExportPlace, MOST_JOB_BYTES, NewJob};
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde_json::{Value, json};
@@ -80,7 +82,7 @@ fn changed_meanwhile() -> Problem {
 
 async fn create(call: Call) -> Result<Reply, Problem> {
     let given: NewExport = call.body()?.read()?;
-    let asked = ExportAsked::read(&call, given, None)?;
+    let asked = ExportAsked::read(&call, given, None).await?;
     let request = asked.counted(&call).await?;
     let export = LogExport {
         id: call.app.id(),
@@ -98,7 +100,25 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     if !call.app.exports.create(&export, MOST_EXPORTS).await? {
         return Err(limited(format!("an organisation has at most {MOST_EXPORTS} exports: remove some")));
     }
+    tell(&call, "create", &export).await;
     Ok(Reply::json(json!({"id": export.id, "total": export.request.total, "object": "export"})))
+}
+
+/// In the audit trail, once it is done: who takes logs away, which of them, and where to.
+async fn tell(call: &Call, action: &'static str, export: &LogExport) {
+    let told = json!({
+        "filters": serde_json::from_str::<Value>(&export.request.filters).unwrap_or_default(),
+        "requested_data": export.request.fields.iter().map(|field| field.name()).collect::<Vec<_>>(),
+        "format": export.request.format,
+    });
+    let Value::Object(told) = told else { return };
+    let name = export.request.description.as_str();
+    let thing = AuditedThing { kind: "log_export", id: export.id, org: export.org, workspace: export.workspace, name };
+    let audit = vec![Origin::of_call(call).tell_of(action, &thing, &told)];
+    let seen = call.snapshot().revision;
+    if let Err(problem) = commit(&call.app, seen, |_| Ok(Batch { audit, ..Batch::default() })).await {
+        tracing::warn!(export = %export.id, action, why = problem.message, "an export is missing in the audit trail");
+    }
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
@@ -111,13 +131,15 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     if export.state == ExportState::InProgress {
         return Err(in_progress());
     }
-    let asked = ExportAsked::read(&call, given, Some(&export))?;
+    let asked = ExportAsked::read(&call, given, Some(&export)).await?;
     let request = asked.counted(&call).await?;
     if !call.app.exports.change(place(&export), &request, call.now).await? {
         return Err(changed_meanwhile());
     }
     drop_file(&call, &export).await?;
-    Ok(Reply::json(json!({"id": export.id, "total": request.total, "object": "export"})))
+    let total = request.total;
+    tell(&call, "update", &LogExport { request, ..export.clone() }).await;
+    Ok(Reply::json(json!({"id": export.id, "total": total, "object": "export"})))
 }
 
 fn in_progress() -> Problem {
@@ -133,13 +155,14 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
         return Err(changed_meanwhile());
     }
     drop_file(&call, &export).await?;
+    tell(&call, "delete", &export).await;
     Ok(Reply::json(json!({})))
 }
 
 /// What its last job wrote.
 async fn drop_file(call: &Call, export: &LogExport) -> Result<(), Problem> {
     let Some(job) = export.job else { return Ok(()) };
-    for part in 0..=export.progress.part {
+    for part in export.progress.first..=export.progress.part {
         call.app.blobs.delete(export.org, ExportOrder::part_of(job, part)).await?;
     }
     Ok(())
@@ -152,7 +175,7 @@ async fn start(call: Call) -> Result<Reply, Problem> {
         ExportState::Success => return Err(conflict("this export is made: change it, or ask for another")),
         ExportState::Draft | ExportState::Failed | ExportState::Stopped => {}
     }
-    let query = asked::question_of(&call, &export)?;
+    let query = asked::question_of(&call, &export).await?;
     let until = query.to.map_or(call.now, |to| to.min(call.now));
     let order = ExportOrder {
         export: export.id,
@@ -175,7 +198,10 @@ async fn start(call: Call) -> Result<Reply, Problem> {
     let (kind, wait) = (EXPORT_KIND, Duration::ZERO);
     let job = NewJob { id, kind, org, payload, wait, most_tries: TRIES, most_open: MOST_OPEN };
     match call.app.jobs.enqueue(&job).await? {
-        Enqueued::New | Enqueued::Known => Ok(message("Export started")),
+        Enqueued::New | Enqueued::Known => {
+            tell(&call, "start", &export).await;
+            Ok(message("Export started"))
+        }
         Enqueued::Full => Err(limited(format!("{MOST_OPEN} exports are in progress: wait for one, or cancel it"))),
     }
 }
@@ -191,6 +217,7 @@ async fn cancel(call: Call) -> Result<Reply, Problem> {
     };
     // One that ended at this very moment needs nothing.
     call.app.jobs.cancel(export.org, job).await?;
+    tell(&call, "cancel", &export).await;
     Ok(message("Export cancelled"))
 }
 
@@ -199,10 +226,11 @@ async fn download(call: Call) -> Result<Reply, Problem> {
     let Some(job) = export.job.filter(|_| export.state == ExportState::Success) else {
         return Err(conflict("this export is not made yet"));
     };
-    let there = call.app.blobs.blob(export.org, ExportOrder::part_of(job, 0)).await?;
+    let there = call.app.blobs.blob(export.org, ExportOrder::part_of(job, export.progress.first)).await?;
     if there.is_none_or(|blob| !blob.is_whole || blob.expires_at.is_some_and(|end| end <= call.now)) {
         return Err(missing("file of this export, whose time is over: start it again"));
     }
+    tell(&call, "download", &export).await;
     Ok(Reply::json(json!({"signed_url": file::link(&call, &export, job)})))
 }
 

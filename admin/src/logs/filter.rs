@@ -1,101 +1,84 @@
 //! The filters of `docs/admin-api.md` made into a query. The route
 //! refuses what is not known or not in force: a list that silently ignores a filter shows more than was asked for.
 
-use super::restricted;
+use super::{restricted, weighted};
 use crate::input::Query;
 use crate::problem::{Problem, bad, forbidden};
 use crate::route::Call;
 use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{LogCursor, LogQuery};
+use gateway_domain::record::{CacheStatus, LogCursor, LogQuery};
 use gateway_domain::time::Timestamp;
 use serde_json::Value;
+use std::sync::LazyLock;
 
-pub(super) static KNOWN: &[&str] = &[
-    "workspace_id",
-    "workspace_slug",
-    "time_of_generation_min",
-    "time_of_generation_max",
-    "total_units_min",
-    "total_units_max",
-    "cost_min",
-    "cost_max",
-    "ai_model",
-    "ai_org",
-    "ai_org_model",
-    "status_code",
-    "metadata",
-    "virtual_keys",
-    "trace_id",
-    "configs",
-    "api_key_ids",
-    "prompt_token_min",
-    "prompt_token_max",
-    "completion_token_min",
-    "completion_token_max",
-    "cursor",
-    "page_size",
-    "current_page",
-];
-/// Those of the list that say which logs, not which page of them.
-pub(super) static OF_EXPORTS: &[&str] = &[
-    "workspace_slug",
-    "time_of_generation_min",
-    "time_of_generation_max",
-    "total_units_min",
-    "total_units_max",
-    "cost_min",
-    "cost_max",
-    "ai_model",
-    "ai_org",
-    "ai_org_model",
-    "status_code",
-    "metadata",
-    "virtual_keys",
-    "trace_id",
-    "configs",
-    "api_key_ids",
-    "prompt_token_min",
-    "prompt_token_max",
-    "completion_token_min",
-    "completion_token_max",
-];
-pub(super) static LATER: &[&str] = &["weighted_feedback_min", "weighted_feedback_max", "prompt_slug", "span_id"];
+/// A filter, and which fields it asks by, where those can be kept from readers.
+struct LogFilter {
+    name: &'static str,
+    fields: &'static [LogField],
+}
 
-/// Which field a filter asks by; what is not here asks by none that can be kept from readers.
-const FIELDS: &[(&str, LogField)] = &[
-    ("trace_id", LogField::TraceId),
-    ("status_code", LogField::ResponseStatusCode),
-    ("ai_org", LogField::AiOrg),
-    ("ai_model", LogField::AiModel),
-    ("ai_org_model", LogField::AiOrg),
-    ("ai_org_model", LogField::AiModel),
-    ("total_units_min", LogField::TotalUnits),
-    ("total_units_max", LogField::TotalUnits),
-    ("prompt_token_min", LogField::ReqUnits),
-    ("prompt_token_max", LogField::ReqUnits),
-    ("completion_token_min", LogField::ResUnits),
-    ("completion_token_max", LogField::ResUnits),
-    ("cost_min", LogField::Cost),
-    ("cost_max", LogField::Cost),
-    ("metadata", LogField::Metadata),
-    ("configs", LogField::Config),
+const fn by(name: &'static str, fields: &'static [LogField]) -> LogFilter {
+    LogFilter { name, fields }
+}
+
+/// Every filter that says which logs: of the list, of exports and of analytics alike.
+static FILTERS: &[LogFilter] = &[
+    by("workspace_slug", &[]),
+    by("time_of_generation_min", &[]),
+    by("time_of_generation_max", &[]),
+    by("total_units_min", &[LogField::TotalUnits]),
+    by("total_units_max", &[LogField::TotalUnits]),
+    by("prompt_token_min", &[LogField::ReqUnits]),
+    by("prompt_token_max", &[LogField::ReqUnits]),
+    by("completion_token_min", &[LogField::ResUnits]),
+    by("completion_token_max", &[LogField::ResUnits]),
+    by("cost_min", &[LogField::Cost]),
+    by("cost_max", &[LogField::Cost]),
+    by("ai_model", &[LogField::AiModel]),
+    by("ai_org", &[LogField::AiOrg]),
+    by("ai_org_model", &[LogField::AiOrg, LogField::AiModel]),
+    by("status_code", &[LogField::ResponseStatusCode]),
+    by("cache_status", &[]),
+    by("metadata", &[LogField::Metadata]),
+    by("virtual_keys", &[]),
+    by("trace_id", &[LogField::TraceId]),
+    by("span_id", &[]),
+    by("configs", &[LogField::Config]),
+    by("prompt_slug", &[LogField::PromptSlug]),
+    by("api_key_ids", &[]),
+    by(weighted::LEAST, &[]),
+    by(weighted::MOST, &[]),
 ];
+
+fn named(more: &[&'static str]) -> Vec<&'static str> {
+    FILTERS.iter().map(|filter| filter.name).chain(more.iter().copied()).collect()
+}
+
+/// What the list may be asked.
+pub(super) static OF_LIST: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| named(&["workspace_id", "cursor", "page_size", "current_page"]));
+/// What an export may be asked: which logs, not which page of them.
+pub(super) static OF_EXPORTS: LazyLock<Vec<&'static str>> = LazyLock::new(|| named(&[]));
+/// What analytics may be asked.
+pub(crate) static OF_ANALYTICS: LazyLock<Vec<&'static str>> = LazyLock::new(|| named(&["workspace_id", "time_zone"]));
 
 const ANY: &str = "must be comma-separated names";
 const WHOLE: &str = "must be an integer of at least 0";
 /// Instead of a workspace: all of the organisation. No slug is written so.
 const EVERYWHERE: &str = "*";
 const MOST_WORKSPACES: usize = 100;
+/// Spans, traces or prompts that one question may name.
+const MOST_NAMED: usize = 50;
 
 /// A page of the list. `None`: a reader who sees own logs only asks for those of others.
-pub(super) fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
+pub(super) async fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
     let q = &call.query;
     let (paging, cursor) = (q.paging()?, cursor(q)?);
     let LogRange { from, to } = range(call, q)?;
     let page = |query| LogQuery { from, to, page: paging.page, page_size: paging.size, cursor, ..query };
-    Ok(read_filters(call)?.map(page))
+    Ok(read_filters(call).await?.map(page))
 }
 
 pub(super) struct LogRange {
@@ -110,24 +93,28 @@ pub(super) fn range(call: &Call, q: &Query) -> Result<LogRange, Problem> {
 }
 
 /// What records have to be like, whenever they were made. `None` as for [`read`].
-pub(crate) fn read_filters(call: &Call) -> Result<Option<LogQuery>, Problem> {
-    read_from(call, &call.query, workspaces(call)?, restricted::hidden(call))
+pub(crate) async fn read_filters(call: &Call) -> Result<Option<LogQuery>, Problem> {
+    read_from(call, &call.query, workspaces(call)?, restricted::hidden(call)).await
 }
 
 /// The filters of a query, within these workspaces.
-pub(super) fn read_from(
+pub(super) async fn read_from(
     call: &Call,
     q: &Query,
     workspaces: Vec<WorkspaceId>,
     hidden: LogFields,
 ) -> Result<Option<LogQuery>, Problem> {
-    for (name, field) in FIELDS.iter().filter(|(name, _)| q.text(name).is_some()) {
-        restricted::refuse(name, *field, hidden)?;
+    for filter in FILTERS.iter().filter(|filter| q.text(filter.name).is_some()) {
+        for field in filter.fields {
+            restricted::refuse(filter.name, *field, hidden)?;
+        }
     }
     let mut query = LogQuery {
         org: Some(call.actor.org),
         workspaces,
-        trace_id: q.text("trace_id").map(str::to_owned),
+        span_ids: names(q, "span_id")?,
+        cache_statuses: cache_statuses(q)?,
+        prompts: names(q, "prompt_slug")?,
         statuses: q.list("status_code", "must be comma-separated status codes")?,
         providers: q.list("ai_org", ANY)?,
         virtual_keys: q.list("virtual_keys", ANY)?,
@@ -145,15 +132,49 @@ pub(super) fn read_from(
         metadata: metadata(q)?,
         ..LogQuery::default()
     };
+    // One is found by the index of traces.
+    match &mut names(q, "trace_id")?[..] {
+        [one] => query.trace_id = Some(std::mem::take(one)),
+        many => {
+            query.trace_ids = many.to_vec();
+            // A client may have named a trace with commas in it.
+            query.trace_ids.extend(q.text("trace_id").filter(|whole| whole.contains(',')).map(str::to_owned));
+        }
+    }
     pairs(q, &mut query)?;
     if !call.actor.sees_metadata && !query.metadata.is_empty() {
         return Err(forbidden("your role does not see the metadata of logs"));
     }
     if !call.actor.sees_all {
         narrow(call, &mut query);
-        return Ok(Some(query).filter(|q| !q.keys.is_empty()));
+        if query.keys.is_empty() {
+            return Ok(None);
+        }
     }
-    Ok(Some(query))
+    // Feedback comes after the call.
+    weighted::narrow(call, q, query, time(q, "time_of_generation_min")?).await
+}
+
+fn names(q: &Query, name: &str) -> Result<Vec<String>, Problem> {
+    let given: Vec<String> = q.list(name, ANY)?;
+    if given.len() > MOST_NAMED {
+        Err(bad(name, format_args!("must hold at most {MOST_NAMED} names")))
+    } else {
+        Ok(given)
+    }
+}
+
+fn cache_statuses(q: &Query) -> Result<Vec<CacheStatus>, Problem> {
+    const ALL: [CacheStatus; 4] = [CacheStatus::Disabled, CacheStatus::Hit, CacheStatus::Miss, CacheStatus::Refresh];
+    let given: Vec<String> = q.list("cache_status", ANY)?;
+    let status = |name: &String| {
+        let found = ALL.into_iter().find(|status| status.label() == name || status.name() == name);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = ALL.iter().map(|status| status.label()).collect();
+            bad("cache_status", format_args!("must be of {}", names.join(", ")))
+        })
+    };
+    given.iter().map(status).collect()
 }
 
 /// Those that are named, in ids or slugs; empty: all of the organisation, for whom a key of it asks.

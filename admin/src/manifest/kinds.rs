@@ -3,6 +3,7 @@
 
 use super::item::{Portable, allow, assume, check_unused, declare, tombstone_of};
 use crate::resource::declared::Declared;
+use gateway_domain::resource::alert::AlertRule;
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::config::SavedConfig;
 use gateway_domain::resource::guardrail::GuardrailDocument;
@@ -51,6 +52,7 @@ pub(super) static KINDS: &[Portable] = &[
     portable::<ApiKey>(),
     portable::<RateLimitPolicy>(),
     portable::<UsageLimitPolicy>(),
+    portable::<AlertRule>(),
 ];
 
 pub(super) fn of(kind: &str) -> Option<&'static Portable> {

@@ -2,6 +2,7 @@
 //! What may be done to a key depends on its kind, so each kind has scopes of its own.
 
 mod declared;
+mod outlook;
 mod reach;
 pub(crate) mod rotation;
 
@@ -78,6 +79,8 @@ pub(crate) fn routes() -> Vec<Route> {
             "page_size",
         ]),
         any_key(Method::GET, "/api-keys/self/details", "Show the key that asks, and where it belongs", details),
+        any_key(Method::GET, "/api-keys/self/limits", "Show what the key that asks is held to now", outlook::own),
+        authed(Method::GET, "/api-keys/{id}/limits", READ, "Show what a key is held to now", outlook::show).asks(HERE),
         authed(Method::GET, "/api-keys/{id}", READ, "Show a key, its secret masked", get::<ApiKey>).asks(HERE),
         authed(Method::PUT, "/api-keys/{id}", UPDATE, "Change a key", update::<ApiKey>).takes::<Patch>().asks(HERE),
         authed(Method::DELETE, "/api-keys/{id}", DELETE, "Delete a key; it stops working at once", delete::<ApiKey>)

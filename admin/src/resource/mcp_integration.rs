@@ -367,7 +367,7 @@ pub(super) async fn resync(call: &Call, row: Row<McpIntegration>) -> Result<(Val
 
 async fn ask(call: &Call, doc: &McpIntegration) -> Result<Probed, Problem> {
     let target = mcp_settings::target(doc, call)?;
-    Ok(match &call.app.mcp {
+    Ok(match &call.app.outside {
         Some(outside) => probe(&**outside, &target, call.app.clock).await,
         None => Probed { status: None, millis: 0, told: Err("this process asks no servers".to_owned()) },
     })

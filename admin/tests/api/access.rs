@@ -20,6 +20,7 @@ pub(crate) struct Things {
     key: String,
     guardrail: String,
     plugin: String,
+    alert: String,
     mcp_integration: String,
     mcp_server: String,
     policy: String,
@@ -66,6 +67,9 @@ impl Things {
         let partial = slug(post("/prompts/partials", json!({"name": "p", "string": "Hi"})).await);
         let collection = slug(post("/collections", json!({"name": "c"})).await);
         let label = text(&post("/labels", json!({"name": tag})).await["id"]);
+        let alert = json!({"name": tag, "type": "spend", "threshold": 5,
+            "channels": [{"type": "webhook", "url": "https://hooks.example.com/x"}]});
+        let alert = slug(post("/alerts", alert).await);
         let (plugin, key) = (plugin(house).await, text(&made["id"]));
         let body = json!({"name": tag, "slug": format!("{tag}-int"), "url": "https://mcp.example.com/", "auth_type": "none",
             "transport": "http"});
@@ -79,6 +83,7 @@ impl Things {
             key,
             guardrail,
             plugin,
+            alert,
             mcp_integration,
             mcp_server,
             policy,
@@ -102,6 +107,7 @@ impl Things {
             Some("api-keys") => self.key.as_str(),
             Some("guardrails") => self.guardrail.as_str(),
             Some("plugins") => self.plugin.as_str(),
+            Some("alerts") => self.alert.as_str(),
             Some("prompts") if path.starts_with("/prompts/partials") => self.partial.as_str(),
             Some("prompts") => self.prompt.as_str(),
             Some("collections") => self.collection.as_str(),
@@ -229,7 +235,7 @@ async fn the_token_of_the_data_service_lists_configs_and_does_nothing_else() {
         match route.path {
             _ if route.scopes.contains(&"configs.list") => drop(answer.expect(200)),
             // It is no key that could be shown.
-            "/api-keys/self/details" => drop(answer.refused(404, "AB08")),
+            "/api-keys/self/details" | "/api-keys/self/limits" => drop(answer.refused(404, "AB08")),
             _ => drop(answer.refused(403, "AB03")),
         }
     }
@@ -254,7 +260,9 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 ("PUT", "/admin/users/{id}") => answer.status == 400,
                 ("PUT", path) if path.ends_with("/users/{user_id}") => answer.status == 400,
                 // Nothing is asked here, which the answer says.
-                ("POST", "/mcp-integrations/{id}/test" | "/mcp-servers/{id}/test") => answer.status == 200,
+                ("POST", "/mcp-integrations/{id}/test" | "/mcp-servers/{id}/test" | "/alerts/{id}/test") => {
+                    answer.status == 200
+                }
                 ("POST", path) if path.starts_with("/logs/exports/{id}") => answer.status == 404,
                 ("POST", _) => answer.status == 400,
                 ("PUT", path) if path.starts_with("/prompts/") && path != "/prompts/{id}" => {
@@ -302,6 +310,7 @@ async fn what_belongs_elsewhere_is_answered_like_what_does_not_exist() {
         config: "pc-none".into(),
         guardrail: "pg-none".into(),
         plugin: "none".into(),
+        alert: "none".into(),
         mcp_integration: "none".into(),
         mcp_server: "none".into(),
         integration: "none".into(),

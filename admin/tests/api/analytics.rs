@@ -4,9 +4,10 @@ use crate::harness::{House, now};
 use crate::logs::record;
 use gateway_domain::id::KeyId;
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{CacheStatus, LogRecord, Timings};
+use gateway_domain::record::{CacheStatus, LogRecord, RecordedPrompt, Timings};
 use gateway_domain::{Timestamp, Usage, WorkspaceId};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 
 const HOUR: i64 = 3_600_000_000;
@@ -177,7 +178,12 @@ async fn filters_are_those_of_the_log_list() {
         ("api_key_ids=00000000-0000-0000-0000-000000000005", 1),
         ("metadata=%7B%22_user%22%3A%22bob%22%7D", 1),
         ("metadata=%7B%22team%22%3A%22red%22%7D", 2),
+        ("prompt_slug=pp-none", 0),
         // From the records themselves.
+        ("cache_status=disabled", 3),
+        ("span_id=none", 0),
+        ("weighted_feedback_min=1", 0),
+        ("trace_id=t,u", 3),
         ("total_units_min=11", 0),
         ("cost_min=2.5&prompt_token_max=7", 3),
         ("trace_id=t", 3),
@@ -200,9 +206,9 @@ async fn what_cannot_be_asked_is_named() {
         (format!("graphs/requests?{}&time_zone=Mars", range(1)), "time_zone must be an IANA time zone"),
         (format!("graphs/requests?{}&colour=red", range(1)), "colour is not a known parameter"),
         (format!("graphs/requests?{}&columns=cost", range(1)), "columns is not a known parameter"),
-        (format!("graphs/requests?{}&prompt_slug=p", range(1)), "prompt_slug is not available"),
+        (format!("graphs/requests?{}&cache_status=warm", range(1)), "cache_status must be of disabled"),
+        (format!("graphs/feedbacks?{}&prompt_slug=p", range(1)), "prompt_slug is not available"),
         (format!("groups/colour?{}", range(1)), "group_by must be one of users"),
-        (format!("groups/prompt?{}", range(1)), "group_by prompt is not available"),
         (format!("groups/users?{}&columns=colour", range(1)), "columns must be of requests"),
         (format!("groups/users?{}&order_by=colour", range(1)), "order_by must be of requests"),
         (format!("groups/users?{}&order_by_type=up", range(1)), "order_by_type must be one of asc, desc"),
@@ -250,6 +256,36 @@ async fn nobody_sees_the_spending_of_others() {
     for by in ["users", "metadata/team"] {
         house.with(&key).get(&format!("/analytics/groups/{by}?{}", range(5))).await.refused(403, "AB03");
     }
+}
+
+#[tokio::test]
+async fn groups_tell_of_prompts_and_of_what_was_thought() {
+    let house = filled().await;
+    let home = house.default_workspace();
+    let prompt = RecordedPrompt { id: Uuid::nil(), slug: "pp-a".into(), version_id: Uuid::nil(), version: 1 };
+    let called = LogRecord {
+        prompt: Some(Arc::new(prompt)),
+        trace_id: "p".into(),
+        metadata: r#"{"team":"green"}"#.into(),
+        ..plain(&house, home, at(1, 10))
+    };
+    house.logs().append(&[called]).await.expect("appended");
+    let told = ask(&house, "groups/prompt", "").await;
+    let rows: Vec<_> = told["data"].as_array().expect("rows").iter().map(|r| (&r["prompt"], &r["requests"])).collect();
+    assert_eq!(rows, [(&json!(null), &json!(3)), (&json!("pp-a"), &json!(1))]);
+    assert_eq!(ask(&house, "graphs/requests", "&prompt_slug=pp-a").await["summary"]["total"], 1);
+    for (trace, value, weight) in [("p", 4, 1.0), ("p", 1, 0.5), ("unknown", -9, 1.0)] {
+        let body = json!({"trace_id": trace, "value": value, "weight": weight});
+        house.as_service().post("/feedback", body).await.expect(200);
+    }
+    let told = ask(&house, "groups/metadata/team", "&order_by=avg_weighted_feedback").await;
+    let rows: Vec<_> = told["data"].as_array().expect("rows").iter().collect();
+    assert_eq!(rows[0]["metadata_value"], "green");
+    assert_eq!((&rows[0]["avg_weighted_feedback"], &rows[0]["requests_with_feedback"]), (&json!(3.0), &json!(1)));
+    assert_eq!((&rows[1]["avg_weighted_feedback"], &rows[1]["requests_with_feedback"]), (&json!(null), &json!(0)));
+    let told = ask(&house, "groups/prompt", "&columns=avg_weighted_feedback&prompt_slug=pp-a").await;
+    assert_eq!(told["data"][0]["avg_weighted_feedback"], 3.0);
+    assert_eq!(ask(&house, "graphs/requests", "&weighted_feedback_min=3").await["summary"]["total"], 1);
 }
 
 #[tokio::test]

@@ -124,7 +124,8 @@ async fn what_a_route_does_not_ask_for_is_refused() {
     let long = format!("/configs?{}=1", "x".repeat(500));
     assert!(admin.get(&long).await.refused(400, "AB01").len() < 150);
     assert!(admin.get("/configs?=1").await.refused(400, "AB01").contains("without a name"));
-    let said = admin.get("/logs?span_id=x").await.refused(400, "AB01");
+    let path = "/analytics/graphs/feedbacks?span_id=x";
+    let said = admin.get(path).await.refused(400, "AB01");
     assert_eq!(said, "span_id is not available in this version");
     let said = admin.get("/configs?workspace_id=a&workspaceId=b").await.refused(400, "AB01");
     assert_eq!(said, "workspace_id is given twice, in two spellings");

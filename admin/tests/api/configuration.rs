@@ -12,7 +12,8 @@ const TOKEN: &str = "Bearer canary-of-a-guardrail-0002";
 const INLINE: &str = "sk-canary-of-a-config-0003";
 const HEADER: &str = "canary-of-a-header-0004";
 const PARTNER: &str = "canary-of-a-partner-0005";
-const SECRETS: [&str; 5] = [KEY, TOKEN, INLINE, HEADER, PARTNER];
+const HOOK: &str = "https://hooks.example.com/canary-of-a-hook-0006";
+const SECRETS: [&str; 6] = [KEY, TOKEN, INLINE, HEADER, PARTNER, HOOK];
 
 const IMPORT: ManifestAct = ManifestAct::Import { dry_run: false };
 
@@ -23,6 +24,8 @@ fn secrets(names: &[String]) -> BTreeMap<String, String> {
         n if n.contains("API_KEY") && n.contains("CONFIG_") => INLINE,
         n if n.contains("CUSTOM_HEADERS") => HEADER,
         n if n.contains("PLUGIN") => PARTNER,
+        n if n.contains("ALERT") && n.contains("HEADERS") => HEADER,
+        n if n.contains("ALERT") => HOOK,
         _ => KEY,
     };
     names.iter().map(|name| (name.clone(), plain(name).to_owned())).collect()
@@ -119,6 +122,14 @@ async fn furnish_keys(house: &House, user: &str, config: &str) {
         .put(&format!("/policies/usage-limits/{}", text(&usage["id"])), json!({"status": "archived"}))
         .await
         .expect(200);
+    let alert = json!({"name": "Slow", "type": "latency", "threshold": 1500, "statistic": "p99", "window_minutes": 90,
+        "minimum_count": 10, "filters": {"ai_model": ["gpt-4o"]}, "channels": [{"type": "slack", "url": HOOK},
+            {"type": "webhook", "url": "https://hooks.example.com/w", "headers": {"x-token": HEADER}}]});
+    let made = admin.post("/alerts", alert).await.expect(200);
+    admin.put(&format!("/alerts/{}", text(&made["slug"])), json!({"status": "archived"})).await.expect(200);
+    let alert = json!({"name": "Budgets", "type": "budget", "threshold": 80, "organisation_id": house.org().id.to_string(),
+        "channels": [{"type": "slack", "url": HOOK}]});
+    admin.post("/alerts", alert).await.expect(200);
     let organisation = json!({"name": "Acme", "known_routes_only": true, "cache_max_age": 600, "debug_log": false,
         "security_settings": {"members_view_logs": false}, "overridable_sections": ["logs"],
         "model_prices": {"openai/gpt-4o": {"type": "static", "pay_as_you_go": {"request_token": {"price": 0.1}}}}});

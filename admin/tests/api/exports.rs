@@ -4,12 +4,15 @@ use crate::harness::{Answer, House, pass_seconds, text};
 use crate::logs::record;
 use axum::body::Body;
 use gateway_admin::{EXPORT_LEASE, run_export};
-use gateway_domain::export::{EXPORT_KIND, ExportOrder, ExportProgress};
+use gateway_domain::export::{EXPORT_KIND, ExportOrder, ExportProgress, LogField};
 use gateway_domain::ports::NewBlob;
 use gateway_domain::record::{LogCursor, LogRecord};
 use http::Request;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::{Field, Row, RowAccessor as _};
 use serde_json::{Value, json};
 use std::time::Duration;
+use uuid::Uuid;
 
 /// So many records of the default workspace, each a second older than the one before.
 async fn filled(count: i64) -> (House, Vec<LogRecord>) {
@@ -173,6 +176,89 @@ async fn what_another_node_left_is_gone_on_with() {
     assert_eq!(shown(&house, &id).await["status"], "success");
 }
 
+/// The bytes of a file whose whole job is one part.
+async fn file_of(house: &House, blob: Uuid) -> Vec<u8> {
+    let mut file = Vec::new();
+    loop {
+        let piece = house.app.blobs.read(blob, file.len() as u64).await.expect("the file");
+        if piece.is_empty() {
+            return file;
+        }
+        file.extend(piece);
+    }
+}
+
+/// Every field, as columns of the type that fits it, read back by the format's own reader.
+#[tokio::test]
+async fn columns_hold_what_lines_would() {
+    let (house, records) = filled(3).await;
+    let all: Vec<&str> = LogField::ALL.iter().map(|field| field.name()).collect();
+    let id = made(&house, json!({"filters": {}, "requested_data": all, "format": "parquet"})).await;
+    started(&house, &id).await;
+    let leased = house.app.jobs.take(&[EXPORT_KIND], EXPORT_LEASE).await.expect("a store").expect("due");
+    let blob = ExportOrder::part_of(leased.job.id, 1);
+    run_export(&house.app, leased).await;
+    let told = shown(&house, &id).await;
+    assert_eq!(
+        (&told["status"], &told["exported_records"], &told["format"]),
+        (&json!("success"), &json!(3), &json!("parquet"))
+    );
+    let file = file_of(&house, blob).await;
+    assert_eq!(told["bytes"], file.len());
+    let reader = SerializedFileReader::new(bytes::Bytes::from(file)).expect("a Parquet file");
+    let rows: Vec<Row> = reader.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
+    assert_eq!(rows.len(), 3);
+    for (row, record) in rows.iter().zip(&records) {
+        let of = |name: &str| {
+            let found = row.get_column_iter().find(|(column, _)| *column == name);
+            found.unwrap_or_else(|| panic!("no {name}")).1.clone()
+        };
+        assert_eq!(of("id"), Field::Str(record.id.to_string()));
+        assert_eq!(of("trace_id"), Field::Str(record.trace_id.to_string()));
+        // As logs show times: to the millisecond.
+        let at = record.created_at.micros();
+        assert_eq!(of("created_at"), Field::TimestampMicros(at - at.rem_euclid(1_000)));
+        assert_eq!(
+            (of("response_status_code"), of("cost")),
+            (Field::Long(i64::from(record.status)), Field::Double(2.5))
+        );
+        assert_eq!((of("is_success"), of("req_units")), (Field::Bool(record.status == 200), Field::Long(7)));
+        assert_eq!((of("metadata"), of("prompt_slug")), (Field::Str(r#"{"_user":"ann"}"#.to_owned()), Field::Null));
+        let Field::Str(request) = of("request") else { panic!("no text") };
+        let request: Value = serde_json::from_str(&request).expect("JSON");
+        assert_eq!(request["url"], "/v1/chat/completions");
+    }
+    house.as_admin().delete(&format!("/logs/exports/{id}")).await.expect(200);
+    assert_eq!(house.app.blobs.kept().await.expect("a store").blobs, 0);
+}
+
+#[tokio::test]
+async fn columns_that_another_node_left_are_begun_anew() {
+    let (house, _) = filled(4).await;
+    let id = made(&house, json!({"filters": {}, "requested_data": ["trace_id"], "format": "parquet"})).await;
+    started(&house, &id).await;
+    let leased = house.app.jobs.take(&[EXPORT_KIND], Duration::from_secs(60)).await.expect("a store").expect("due");
+    // A node that wrote something, noted it, and died.
+    let job = leased.job.id;
+    let new = NewBlob { id: ExportOrder::part_of(job, 1), org: house.org().id, kind: EXPORT_KIND, expires_at: None };
+    house.app.blobs.begin(&new).await.expect("begun");
+    house.app.blobs.write(new.id, 0, b"PAR1 and some").await.expect("written");
+    let progress = ExportProgress { first: 1, part: 1, rows: 2, bytes: 13, at: 13, ..ExportProgress::default() };
+    let progress = serde_json::to_string(&progress).expect("JSON");
+    house.app.jobs.beat(leased.lease, Some(&progress), Duration::ZERO).await.expect("noted");
+    assert!(work(&house.elsewhere().await).await);
+    assert_eq!(shown(&house, &id).await["exported_records"], 4);
+    let file = file_of(&house, ExportOrder::part_of(job, 2)).await;
+    let reader = SerializedFileReader::new(bytes::Bytes::from(file)).expect("a Parquet file");
+    let row = |row: Row| row.get_string(0).expect("a text").clone();
+    let told: Vec<String> = reader.get_row_iter(None).expect("rows").map(|found| row(found.expect("a row"))).collect();
+    assert_eq!(told, ["t0", "t1", "t2", "t3"]);
+    // Whoever comes back finds that it is another's, and takes nothing away.
+    run_export(&house.app, leased).await;
+    assert_eq!(shown(&house, &id).await["status"], "success");
+    assert_eq!(house.app.blobs.kept().await.expect("a store").blobs, 1);
+}
+
 #[tokio::test]
 async fn cancelled_ones_stop_and_can_be_started_again() {
     let (house, _) = filled(60).await;
@@ -228,6 +314,22 @@ async fn an_export_is_of_whoever_may_see_it() {
 }
 
 #[tokio::test]
+async fn who_takes_logs_away_stands_in_the_audit_trail() {
+    let (house, _) = filled(2).await;
+    let id = made(&house, json!({"filters": {"status_code": "200"}, "requested_data": ["id"]})).await;
+    started(&house, &id).await;
+    assert!(work(&house).await);
+    link(&house, &id).await;
+    house.as_admin().delete(&format!("/logs/exports/{id}")).await.expect(200);
+    let query = format!("organisation_id={}&start_time=2020-01-01&end_time=2100-01-01", house.org().id);
+    let trail = house.as_admin().get(&format!("/audit-logs?{query}&resource_type=log_export")).await.expect(200);
+    let rows = trail["records"].as_array().expect("rows");
+    let actions: Vec<String> = rows.iter().map(|row| text(&row["action"])).collect();
+    assert_eq!(actions, ["delete", "download", "start", "create"], "{trail}");
+    assert!(rows.iter().all(|row| row.to_string().contains("status_code") && row.to_string().contains(&id)), "{trail}");
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_it_is_named() {
     let house = House::new().await;
     for (body, says) in [
@@ -243,7 +345,7 @@ async fn what_is_wrong_with_it_is_named() {
             "filters.cost_min must be a text or a number",
         ),
         (json!({"filters": {"metadata": [[]]}, "requested_data": ["id"]}), "filters.metadata must be"),
-        (json!({"filters": {"span_id": "s"}, "requested_data": ["id"]}), "filters.span_id"),
+        (json!({"filters": {"cache_status": "s"}, "requested_data": ["id"]}), "filters.cache_status must be of"),
         (json!({"filters": {}, "requested_data": ["id"], "format": "csv"}), "format must be"),
         (json!({"filters": {}, "requested_data": ["id"], "description": "x".repeat(1_001)}), "description must be"),
         (json!({"filters": {"workspace_slug": "default"}, "requested_data": ["id"], "colour": 1}), "colour"),

@@ -598,6 +598,37 @@ async fn prompts(story: &mut Story<'_>) {
     story.shows(&path, want).await;
 }
 
+async fn alerts(story: &mut Story<'_>) {
+    let org = story.house.org().id.to_string();
+    let channels = |token: &str| {
+        json!([{"type": "webhook", "url": "https://hooks.example.com/a?b=c", "headers": {"x-token": token}},
+            {"type": "slack", "url": "https://hooks.slack.com/services/0123456789"}])
+    };
+    let body = json!({"name": "A", "description": "d", "type": "latency", "threshold": 900.5, "statistic": "p90",
+        "window_minutes": 30, "minimum_count": 7, "cool_down_minutes": 45, "filters": {"ai_org": ["openai"],
+        "ai_model": ["gpt-4o"], "virtual_keys": ["own"]}, "channels": channels("token-0123456789abcd"),
+        "workspace_id": "team", "organisation_id": org});
+    let made = story.send("POST /alerts", "/alerts", body.clone()).await;
+    let path = format!("/alerts/{}", text(&made["id"]));
+    let shown = |body: &Value, tail: &str| {
+        let mut want = body.clone();
+        want["workspace_id"] = json!(null);
+        want["organisation_id"] = json!(null);
+        let fields = want.as_object_mut().expect("an object");
+        fields.retain(|_, value| !value.is_null());
+        want["channels"] = json!([{"type": "webhook", "url": "https://hooks.example.com/a?b=c",
+            "headers": {"x-token": format!("****{tail}")}}, {"type": "slack", "url": "****6789"}]);
+        want
+    };
+    story.shows(&path, shown(&body, "abcd")).await;
+    story.holds_elsewhere().await;
+    let body = json!({"name": "B", "description": "e", "type": "latency", "threshold": 800, "statistic": "avg",
+        "window_minutes": 120, "minimum_count": 0, "cool_down_minutes": 60, "filters": {"ai_org": ["anthropic"]},
+        "channels": channels("token-0123456789efgh"), "status": "archived", "workspace_id": "team"});
+    story.send("PUT /alerts/{id}", &path, body.clone()).await;
+    story.shows(&path, shown(&body, "efgh")).await;
+}
+
 /// All of it as a document says the same.
 async fn configuration(story: &mut Story<'_>) {
     let document = story.house.as_admin().get("/configuration").await.expect(200)["document"].clone();
@@ -629,6 +660,7 @@ async fn whole(house: &House) -> Story<'_> {
     let key = house.as_admin().get("/api-keys?workspace_id=team").await.expect(200)["data"][0]["id"].clone();
     exports(&mut story).await;
     policies(&mut story, &text(&key)).await;
+    alerts(&mut story).await;
     prompts(&mut story).await;
     configuration(&mut story).await;
     story
@@ -688,6 +720,7 @@ const NEWER: &[(&str, &[&str])] = &[
     ("config", &[""]),
     ("guardrail", &[""]),
     ("plugin", &[""]),
+    ("alert", &["", "/filters", "/channels/0"]),
     ("mcp_integration", &["", "/access", "/sync"]),
     ("mcp_server", &["", "/user_access"]),
     (
@@ -771,6 +804,7 @@ async fn what_a_newer_node_wrote_stays_wherever_it_stands() {
             "api_key" => (format!("/api-keys/{id}"), json!({"name": "renamed"})),
             "config" => (format!("/configs/{id}"), json!({"name": "renamed"})),
             "guardrail" => (format!("/guardrails/{id}"), json!({"name": "renamed"})),
+            "alert" => (format!("/alerts/{id}"), json!({"threshold": 77})),
             "plugin" => (format!("/plugins/{id}"), json!({"credentials": {}})),
             "mcp_integration" => (format!("/mcp-integrations/{id}"), json!({"name": "renamed"})),
             "mcp_server" => (format!("/mcp-servers/{id}"), json!({"name": "renamed"})),

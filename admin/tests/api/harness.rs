@@ -11,8 +11,8 @@ use gateway_admin::{App, Bootstrapped, ClientAddr, Counting, Part, Quotas, Statu
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    Batch, BlobBounds, Changes, Doorkeeper, Fut, Live, LogStore, NamedMetadata, RecordIntake, StoreError, Tokens,
-    ToldUsage, Vault,
+    Batch, BlobBounds, Changes, Doorkeeper, Fut, KeyLimit, KeyLimits, Live, LogStore, NamedMetadata, RecordIntake,
+    StoreError, Tokens, ToldUsage, Vault,
 };
 use gateway_domain::price::price;
 use gateway_domain::record::{LogRecord, mask};
@@ -180,6 +180,15 @@ impl Tokens for Issuer {
     }
 }
 
+/// Counts nothing.
+struct Unlimited;
+
+impl KeyLimits for Unlimited {
+    fn limits_of<'a>(&'a self, _key: &'a Key) -> Fut<'a, Vec<KeyLimit>> {
+        Box::pin(async { Vec::new() })
+    }
+}
+
 /// One node; `beside` opens another on the same store.
 pub(crate) struct House {
     pub(crate) app: App,
@@ -260,7 +269,10 @@ impl House {
             status: process.clone(),
             standings: counters.clone(),
             trials: None,
-            mcp: None,
+            outside: None,
+            alerts: Arc::new(database.clone()),
+            key_limits: Some(Arc::new(Unlimited)),
+            mailer: None,
             quotas: Quotas { configs: 100, guardrails: 20 },
             door: Arc::new(Unheard),
             header_aliases: Arc::from(["x-acme-".to_owned()]),
@@ -275,6 +287,12 @@ impl House {
 
     pub(crate) async fn bootstrap(&self, admin: Option<&str>, service: Option<&str>) -> Option<Bootstrapped> {
         bootstrap(&self.app, admin, service).await.expect("a first start")
+    }
+
+    /// Gives the node what most tests do without.
+    pub(crate) fn equip(&mut self, change: impl FnOnce(&mut App)) {
+        change(&mut self.app);
+        self.router = router(self.app.clone());
     }
 
     /// Another node on the same store, which has read it once.

@@ -1,10 +1,11 @@
 //! Request logs: filters, paging, the documented form, and nobody else's records.
 
-use crate::harness::{House, in_seconds, list, now};
+use crate::harness::{House, in_seconds, list, now, text};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
+use gateway_domain::record::{CacheStatus, LogRecord, RecordedPrompt, Steps, Timings, Trace};
 use gateway_domain::{OrgId, Usage, WorkspaceId};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 
 pub(crate) fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord {
@@ -136,7 +137,10 @@ async fn broken_filters_are_named() {
     let (house, _) = filled().await;
     for (query, says) in [
         ("colour=red", "colour is not a known parameter of the query"),
-        ("weighted_feedback_min=5", "weighted_feedback_min is not available in this version"),
+        ("weighted_feedback_min=11", "weighted_feedback_min must be a number from -10 to 10"),
+        ("weighted_feedback_max=x", "weighted_feedback_max must be a number from -10 to 10"),
+        ("cache_status=warm", "cache_status must be of disabled, hit, miss, refreshed"),
+        (&format!("span_id={}", vec!["s"; 51].join(",")), "span_id must hold at most 50 names"),
         ("prompt_token_min=x", "prompt_token_min must be an integer"),
         ("cursor=x", "cursor must be `start` or the next_cursor of a page"),
         ("cursor=1.00000000000000000000000000000007&current_page=1", "cursor cannot be combined with current_page"),
@@ -309,6 +313,69 @@ async fn a_day_that_cannot_be_read_is_told_of() {
     house.spoil_logs_of(day);
     let read = house.as_admin().get("/logs").await.expect(200);
     assert_eq!((&read["partial"], &read["missing"], &read["total"]), (&json!(true), &json!([day]), &json!(3)));
+}
+
+/// By what the record of a call holds of its cache, prompt and span, however the span came by its id.
+#[tokio::test]
+async fn caches_prompts_and_spans_are_found() {
+    let (house, records) = filled().await;
+    let (org, workspace) = (records[0].org, records[0].workspace);
+    let slugged =
+        |slug: &str| RecordedPrompt { id: Uuid::nil(), slug: slug.into(), version_id: Uuid::nil(), version: 1 };
+    let mut prompted = record(org, workspace, 4, "prompted");
+    prompted.prompt = Some(Arc::new(slugged("pp-a")));
+    prompted.cache = CacheStatus::Hit;
+    let mut named = record(org, workspace, 5, "named");
+    named.prompt = Some(Arc::new(slugged("pp-b")));
+    named.trace = Some(Arc::new(Trace { span_id: Some("client \"span\"".into()), ..Trace::default() }));
+    let mut traced = record(org, workspace, 6, "traced");
+    traced.attempt = 2;
+    traced.trace = Some(Arc::new(Trace { id: 7, span: 0xfeed_0123_4567_89ab, ..Trace::default() }));
+    let twin = LogRecord { id: Uuid::now_v7(), trace_id: "twin".into(), attempt: 1, ..traced.clone() };
+    house.logs().append(&[prompted, named, traced, twin]).await.expect("appended");
+    let read = async |query: &str| house.as_admin().get(&format!("/logs?{query}")).await.expect(200);
+    for (query, expected) in [
+        ("cache_status=hit", vec!["prompted"]),
+        ("cache_status=HIT,miss", vec!["prompted"]),
+        ("prompt_slug=pp-a", vec!["prompted"]),
+        ("prompt_slug=pp-a,pp-b", vec!["named", "prompted"]),
+        ("prompt_slug=pp-", vec![]),
+        ("span_id=client%20%22span%22", vec!["named"]),
+        ("span_id=client", vec![]),
+        ("trace_id=named,prompted", vec!["named", "prompted"]),
+    ] {
+        assert_eq!(list(&read(query).await, "trace_id"), expected, "{query}");
+    }
+    // Whatever is shown as a span's id finds that record, and no other.
+    for trace in ["one", "traced", "twin", "named"] {
+        let shown = text(&read(&format!("trace_id={trace}")).await["data"][0]["metrics"]["span_id"]);
+        let query = format!("span_id={}", shown.replace(' ', "%20").replace('"', "%22"));
+        assert_eq!(list(&read(&query).await, "trace_id"), [trace], "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn logs_are_found_by_what_was_thought_of_them() {
+    let (house, _) = filled().await;
+    for (trace, value, weight) in [("one", 10, 1.0), ("one", -10, 0.5), ("two", 2, 1.0), ("three", 9, 0.0)] {
+        let body = json!({"trace_id": trace, "value": value, "weight": weight});
+        house.as_service().post("/feedback", body).await.expect(200);
+    }
+    for (query, expected) in [
+        ("weighted_feedback_min=2", vec!["two", "one"]),
+        ("weighted_feedback_min=3", vec!["one"]),
+        ("weighted_feedback_max=2", vec!["two"]),
+        ("weighted_feedback_min=3.3&weighted_feedback_max=3.4", vec!["one"]),
+        ("weighted_feedback_min=9", vec![]),
+        ("weighted_feedback_min=2&trace_id=two", vec!["two"]),
+        ("weighted_feedback_min=2&trace_id=three", vec![]),
+        ("weighted_feedback_min=2&status_code=429", vec!["two"]),
+    ] {
+        let found = house.as_admin().get(&format!("/logs?{query}")).await.expect(200);
+        assert_eq!(list(&found, "trace_id"), expected, "{query}");
+    }
+    let body = json!({"filters": {"weighted_feedback_min": 3}, "requested_data": ["id"]});
+    assert_eq!(house.as_admin().post("/logs/exports", body).await.expect(200)["total"], 1);
 }
 
 /// What is shown of a record is what it is found by.

@@ -169,6 +169,7 @@ async fn pages_and_paths_are_held_to_their_bounds() {
             "configs",
             "guardrails",
             "plugins",
+            "alerts",
             "providers",
             "integrations",
             "api-keys",

@@ -9,6 +9,8 @@ const CREDENTIAL: &str = "canary-credential-4c1d9e";
 const HEADER: &str = "canary-header-77ab02";
 const IN_CONFIG: &str = "canary-config-e19f55";
 const IN_GUARDRAIL: &str = "canary-guardrail-51c7be";
+const IN_HOOK: &str = "https://hooks.example.com/canary-hook-77b1e0";
+const IN_ALERT: &str = "canary-alert-5c90d2";
 const IN_PLUGIN: &str = "canary-plugin-aa3f08";
 const REFUSED: &str = "canary-refused-0b3d7a";
 
@@ -37,6 +39,12 @@ async fn answers(house: &House) -> Vec<String> {
     kept("/configs", json!({"name": "c", "config": config.to_string()})).await;
     let slug = text(&kept("/configs", json!({"name": "c", "config": config})).await["slug"]);
     kept("/plugins", json!({"partner": "patronus", "credentials": {"apiKey": IN_PLUGIN}})).await;
+    let channels = |secret: &str| {
+        json!([{"type": "slack", "url": format!("{IN_HOOK}{secret}")},
+            {"type": "webhook", "url": "https://a.example", "headers": {"x-token": secret}}])
+    };
+    let alert = json!({"name": "a", "type": "spend", "threshold": 1, "channels": channels(IN_ALERT)});
+    let alert = text(&kept("/alerts", alert).await["slug"]);
     let guardrail = text(&kept("/guardrails", json!({"name": "g", "checks": guarded(IN_GUARDRAIL)})).await["slug"]);
     let checks = guarded(IN_GUARDRAIL);
     let inline = json!({"provider": "openai", "beforeRequestHooks": [{"id": "h", "checks": checks}]});
@@ -60,6 +68,8 @@ async fn answers(house: &House) -> Vec<String> {
         ),
         ("/plugins", json!({"partner": "patronus", "credentials": {"apiKey": [REFUSED]}})),
         ("/plugins", json!({"partner": "azure", "credentials": {"apiKey": REFUSED}})),
+        ("/alerts", json!({"name": "a", "type": "spend", "threshold": 0, "channels": channels(REFUSED)})),
+        ("/alerts", json!({"name": "a", "type": "spend", "threshold": 1, "channels": [REFUSED]})),
         ("/configs", json!({"name": "x", "config": format!("{{\"api_key\": \"{REFUSED}\"")})),
         ("/api-keys/workspace/service", json!({"name": "x", "scopes": REFUSED})),
     ] {
@@ -89,6 +99,7 @@ async fn answers(house: &House) -> Vec<String> {
     for (path, change) in [
         ("/plugins/patronus".to_owned(), json!({"credentials": {"apiKey": format!("{IN_PLUGIN}-2")}})),
         (format!("/guardrails/{guardrail}"), json!({"checks": guarded(&format!("{IN_GUARDRAIL}-2"))})),
+        (format!("/alerts/{alert}"), json!({"channels": channels(&format!("{IN_ALERT}-2"))})),
     ] {
         let answer = admin.put(&path, change).await;
         answer.expect(200);
@@ -97,7 +108,7 @@ async fn answers(house: &House) -> Vec<String> {
     }
     seen.push(admin.get(&format!("/guardrails/{guardrail}/versions")).await.text);
     seen.push(admin.get(&format!("/configs/{hooked}")).await.text);
-    let lists = ["/integrations", "/configs", "/providers", "/api-keys", "/guardrails", "/plugins"];
+    let lists = ["/integrations", "/configs", "/providers", "/api-keys", "/guardrails", "/plugins", "/alerts"];
     for path in lists.into_iter().chain(["/integrations/i", "/providers/i"]) {
         seen.push(admin.get(path).await.text);
     }
@@ -119,7 +130,7 @@ async fn secrets_stay_where_they_belong() {
     let trail = house.app.history.audit(&query).await.expect("readable");
     assert!(trail.rows.iter().any(|r| r.details.contains("****")), "requests are told, masked");
     seen.extend(trail.rows.iter().map(|r| format!("{r:?}")));
-    for secret in [CREDENTIAL, HEADER, IN_CONFIG, IN_GUARDRAIL, IN_PLUGIN, REFUSED, &key] {
+    for secret in [CREDENTIAL, HEADER, IN_CONFIG, IN_GUARDRAIL, IN_PLUGIN, IN_HOOK, IN_ALERT, REFUSED, &key] {
         assert!(
             seen.iter().all(|text| !text.contains(secret)),
             "{secret} in {:?}",
@@ -132,7 +143,7 @@ async fn secrets_stay_where_they_belong() {
 
     let kept = house.at_rest().await;
     assert!(!kept.is_empty());
-    for secret in [CREDENTIAL, HEADER, IN_CONFIG, IN_GUARDRAIL, IN_PLUGIN, REFUSED, &key] {
+    for secret in [CREDENTIAL, HEADER, IN_CONFIG, IN_GUARDRAIL, IN_PLUGIN, IN_HOOK, IN_ALERT, REFUSED, &key] {
         let found = kept.windows(secret.len()).any(|w| w == secret.as_bytes());
         assert!(!found, "{secret} is in the database");
     }

@@ -52,6 +52,8 @@ pub struct Combination {
     pub model: SmolStr,
     pub status: u16,
     pub config: SmolStr,
+    /// Slug of the saved prompt, or empty.
+    pub prompt: SmolStr,
     /// As JSON, each key that the organisation names, with null where the record has none: a row that does not hold a
     /// key was written before it was named.
     pub metadata: SmolStr,
@@ -71,6 +73,7 @@ impl Combination {
             model: record.model.clone(),
             status: record.status,
             config: record.config.clone(),
+            prompt: record.prompt.as_ref().map_or_else(SmolStr::default, |prompt| prompt.slug.clone()),
             metadata: chosen(&given, named),
             cut: CutValues::default(),
         };
@@ -104,7 +107,9 @@ impl Combination {
             hash.update(id.as_bytes());
         }
         let texts = [&self.user, &self.provider, &self.virtual_key, &self.model, &self.config, &self.metadata];
-        for text in texts {
+        // Calls without a prompt have the rows that they had before prompts were told.
+        let prompt = Some(&self.prompt).filter(|prompt| !prompt.is_empty());
+        for text in texts.into_iter().chain(prompt) {
             hash.update((text.len() as u64).to_le_bytes());
             hash.update(text.as_bytes());
         }
@@ -123,6 +128,8 @@ impl Combination {
             Dimension::Model => self.model.clone(),
             Dimension::Status => self.status.to_string().into(),
             Dimension::Config => self.config.clone(),
+            Dimension::Prompt => self.prompt.clone(),
+            Dimension::Trace => SmolStr::default(),
             Dimension::Metadata(key) => value_in(&self.metadata, key),
         }
     }

@@ -18,6 +18,10 @@ pub enum Dimension {
     Model,
     Status,
     Config,
+    /// Slug of the saved prompt.
+    Prompt,
+    /// Of records alone: no rollup tells traces apart.
+    Trace,
     /// Any key of metadata; those that the organisation names are in rollups.
     Metadata(SmolStr),
 }

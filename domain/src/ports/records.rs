@@ -25,6 +25,10 @@ pub trait RecordQuery: Send + Sync {
 /// Adds records up: for analytics. The sums of what is stored are kept beside it, in the same write.
 pub trait RecordSums: Send + Sync {
     fn sums<'a>(&'a self, query: &'a SumQuery) -> Fut<'a, Result<SumsFound, StoreError>>;
+    /// Rows of sums that were begun since the start: how many there are of an hour says what a day of them costs.
+    fn sums_begun(&self) -> u64 {
+        0
+    }
     /// Adds up days that a version without rollups wrote, where none writes to them any more: those that ended before
     /// this. Returns how many. Until then their records are read one by one.
     fn make_up(&self, ended_before: Timestamp) -> Fut<'_, Result<u64, StoreError>>;

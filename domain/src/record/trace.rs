@@ -62,6 +62,14 @@ impl Trace {
         (mixed ^ (mixed >> 29)).max(1)
     }
 
+    /// The other way round: the span of the request whose `attempt`th target has this one.
+    pub const fn request_of(call: u64, attempt: u32) -> u64 {
+        // Of the multiplier in `call`, modulo 2^64.
+        const INVERSE: u64 = 0xf1de_83e1_9937_733d;
+        let mixed = call ^ (call >> 29) ^ (call >> 58);
+        mixed.wrapping_mul(INVERSE) ^ attempt as u64
+    }
+
     /// `traceparent` for the `attempt`th target. Without a span of ours the client's own is handed on; `None` when
     /// it told none either.
     pub fn header(&self, attempt: u32) -> Option<String> {
@@ -91,6 +99,16 @@ mod hexadecimal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_span_of_a_target_leads_back_to_its_request() {
+        for span in [9, 0xb7ad_6b71_6920_3331, u64::MAX] {
+            for attempt in [1, 2, 100] {
+                let trace = Trace { span, ..Trace::default() };
+                assert_eq!(Trace::request_of(trace.call(attempt), attempt), span);
+            }
+        }
+    }
 
     #[test]
     fn parents_are_read_as_the_recommendation_says() {

@@ -1,6 +1,7 @@
 //! What the snapshot holds of stored rows: what the hot path needs of each and nothing more. A kind of row is one file
 //! below; [`ENTRIES`] is all of them.
 
+mod alert;
 mod config;
 mod guardrail;
 mod integration;
@@ -16,6 +17,7 @@ mod usage_policy;
 mod user;
 mod workspace;
 
+pub use alert::SavedAlert;
 pub use config::SavedConfig;
 pub use guardrail::SavedGuardrail;
 pub use integration::Upstream;
@@ -72,6 +74,7 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<SavedCollection>(),
     entry::<SavedPartial>(),
     entry::<SavedPrompt>(),
+    entry::<SavedAlert>(),
 ];
 
 pub(super) fn put(draft: &mut Draft, kind: Kind, row: &Stored, build: &Build<'_>) -> Result<(), String> {

@@ -11,7 +11,7 @@ use crate::session::{Row, Value, failure};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::StoreError;
-use gateway_domain::record::{Costed, LogQuery, Unpriced};
+use gateway_domain::record::{Costed, LogQuery, Trace, Unpriced};
 use sqlx::Error;
 use std::sync::LazyLock;
 use tokio::time::timeout;
@@ -232,6 +232,8 @@ pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
         .and_if("created_at >= ?", query.from)
         .and_if("created_at <= ?", query.to)
         .and_if("trace_id = ?", query.trace_id.as_deref().map(clipped))
+        .and_in("trace_id", query.trace_ids.iter().map(|trace| clipped(trace)))
+        .and_in("COALESCE(cache_status, 'DISABLED')", query.cache_statuses.iter().map(|status| status.name()))
         .and_in("status", query.statuses.iter().map(|status| i64::from(*status)))
         .and_in("provider", texts(&query.providers))
         .and_in("virtual_key", texts(&query.virtual_keys))
@@ -247,6 +249,11 @@ pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
         .and_if(concat!(completion!(), " <= ?"), query.max_completion_tokens.map(whole))
         .and_if(concat!(cost!(), " >= ?"), query.min_cost.map(|cost| cost.0))
         .and_if(concat!(cost!(), " <= ?"), query.max_cost.map(|cost| cost.0));
+    filter.and_any(query.span_ids.iter().flat_map(|span| spans(span)));
+    filter.and_any(query.prompts.iter().map(|slug| {
+        let pair = format!("\"slug\":{}", serde_json::Value::from(slug.as_str()));
+        ("replace(prompt, ?, '') <> prompt", vec![pair.into()])
+    }));
     if let Some(cursor) = query.cursor {
         filter.and_behind(cursor.created_at.micros(), cursor.id);
     }
@@ -256,6 +263,28 @@ pub(super) fn filter(query: &LogQuery) -> Filter<'_> {
         filter.and("replace(metadata, ?, '') <> metadata", pair(key, value));
     }
     filter
+}
+
+/// Targets of one request whose spans are told apart.
+const ATTEMPTS: u32 = 32;
+
+/// The ways in which a record may show this span: as its client named it, else as traces tell it, else by its own id.
+fn spans(span: &str) -> Vec<(&'static str, Vec<Value<'static>>)> {
+    const NAMED: &str = "replace(trace, ?, '') <> trace";
+    const TRACED: &str =
+        "(attempt = ? AND replace(trace, ?, '') <> trace AND replace(trace, '\"span_id\":', '') = trace)";
+    const OWN: &str = "((trace IS NULL OR replace(trace, '\"span_id\":', '') = trace) AND id LIKE ?)";
+    let pair = format!("\"span_id\":{}", serde_json::Value::from(span));
+    let mut tests = vec![(NAMED, vec![pair.into()])];
+    let is_made_here = span.len() == 16 && span.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if let Some(number) = u64::from_str_radix(span, 16).ok().filter(|_| is_made_here) {
+        for attempt in 1..=ATTEMPTS {
+            let pair = format!("\"span\":{},", Trace::request_of(number, attempt));
+            tests.push((TRACED, vec![i64::from(attempt).into(), pair.into()]));
+        }
+        tests.push((OWN, vec![format!("%-{}-{}", &span[..4], &span[4..]).into()]));
+    }
+    tests
 }
 
 fn texts(list: &[String]) -> impl Iterator<Item = &str> {

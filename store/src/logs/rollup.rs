@@ -22,6 +22,7 @@ use smol_str::SmolStr;
 use sqlx::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 /// Held on Postgres by whoever changes rows: "gatewayr" read as bytes.
@@ -35,6 +36,7 @@ pub(super) struct Rollups {
     known: Mutex<KnownValues>,
     /// Days of Postgres that have a partition of rollups.
     counted: Mutex<HashSet<Day>>,
+    begun: AtomicU64,
 }
 
 impl fmt::Debug for Rollups {
@@ -63,7 +65,12 @@ impl Deltas<'_> {
 
 impl Rollups {
     pub(super) fn new(names: Option<Arc<dyn NamedMetadata>>) -> Self {
-        Self { names, known: Mutex::default(), counted: Mutex::default() }
+        Self { names, known: Mutex::default(), counted: Mutex::default(), begun: AtomicU64::new(0) }
+    }
+
+    /// Rows that were begun by this process, those of writes that failed included.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
     }
 
     pub(super) fn named(&self, org: OrgId) -> Arc<[SmolStr]> {
@@ -156,7 +163,9 @@ impl Rollups {
                 rows.entry(RowKey { grain, start, of: of.clone() }).or_default().merge(&sums);
             }
         }
-        rows::add(session, rows).await
+        let begun = rows::add(session, rows).await?;
+        self.begun.fetch_add(begun, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Keeps the values apart that clients choose, as long as there are not too many in an hour.

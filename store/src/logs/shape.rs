@@ -35,7 +35,9 @@ static ROLLUP_COLUMNS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     let head = [("id", "TEXT"), ("created_at", "BIGINT"), ("grain", "BIGINT")];
     let named = texts(&["org", "workspace", "key_id", "user_name", "provider", "virtual_key", "model"]);
     let rest = [("status", "BIGINT"), ("config", "TEXT"), ("metadata", "TEXT"), ("cut", "BIGINT")];
-    let sums = numbers(&Sums::NAMES).chain(numbers(&["first_seen", "last_seen"])).chain([("latency", "TEXT")]);
+    let sums = numbers(&Sums::NAMES)
+        .chain(numbers(&["first_seen", "last_seen"]))
+        .chain([("latency", "TEXT"), ("prompt_slug", "TEXT")]);
     head.into_iter().chain(named).chain(rest).chain(sums).collect()
 });
 

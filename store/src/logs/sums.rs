@@ -17,7 +17,7 @@ use crate::filter::Filter;
 use crate::session::{Row, Session};
 use gateway_domain::analytics::{CutValues, Dimension, Fact, Grain, Sums};
 use gateway_domain::id::{KeyId, WorkspaceId};
-use gateway_domain::record::{CacheStatus, LogQuery};
+use gateway_domain::record::{CacheStatus, LogQuery, RecordedPrompt};
 use gateway_domain::{NanoUsd, Timestamp};
 use parking_lot::Mutex;
 use smol_str::SmolStr;
@@ -48,21 +48,32 @@ fn within(stretch: &Stretch, gather: &Gather<'_>, is_rollup: bool) -> LogQuery {
     of.to = Some(Timestamp(stretch.to - 1));
     if is_rollup {
         of.metadata.retain(|(key, _)| key != USER);
+        of.prompts.clear();
     }
     of
 }
 
-fn rollup_filter<'q>(of: &'q LogQuery, grain: Grain, users: impl Iterator<Item = &'q str>) -> Filter<'q> {
+fn rollup_filter<'q>(of: &'q LogQuery, grain: Grain, named: NamedInRows<'q>) -> Filter<'q> {
     let mut filter = filter(of);
     filter.and("grain = ?", grain.micros());
-    for user in users {
+    for user in named.users {
         filter.and("user_name = ?", user);
     }
+    filter.and_in("prompt_slug", named.prompts.iter().map(String::as_str));
     filter
 }
 
-fn users<'q>(gather: &Gather<'q>) -> impl Iterator<Item = &'q str> {
-    gather.query.of.metadata.iter().filter(|(key, _)| key == USER).map(|(_, value)| value.as_str())
+/// What columns of rollups tell, and records in another way.
+#[derive(Default)]
+struct NamedInRows<'q> {
+    users: Vec<&'q str>,
+    prompts: &'q [String],
+}
+
+fn named_in<'q>(gather: &Gather<'q>) -> NamedInRows<'q> {
+    let of = &gather.query.of;
+    let users = of.metadata.iter().filter(|(key, _)| key == USER).map(|(_, value)| value.as_str()).collect();
+    NamedInRows { users, prompts: &of.prompts }
 }
 
 /// Whether what is filtered by was kept apart in every row of a stretch: a key of metadata that was named later, or
@@ -77,15 +88,23 @@ async fn rows_know_all(
     let models = !std::mem::take(&mut of.models).is_empty();
     let mut cut = CutValues::default();
     for (asked, bit) in [
-        (users(gather).next().is_some(), CutValues::USER),
+        (!named_in(gather).users.is_empty(), CutValues::USER),
         (models, CutValues::MODEL),
         (!by_metadata.is_empty(), CutValues::METADATA),
     ] {
         cut = if asked { cut.with(bit) } else { cut };
     }
     if !cut.is_none() {
-        let mut filter = rollup_filter(&of, grain, std::iter::empty());
+        let mut filter = rollup_filter(&of, grain, NamedInRows::default());
         filter.and("(cut & ?) <> 0", cut.0);
+        if any(session, filter).await? {
+            return Ok(false);
+        }
+    }
+    // Rows that an older version wrote do not tell of prompts.
+    if !gather.query.of.prompts.is_empty() || gather.query.by.contains(&Dimension::Prompt) {
+        let mut filter = rollup_filter(&of, grain, NamedInRows::default());
+        filter.literal("prompt_slug IS NULL");
         if any(session, filter).await? {
             return Ok(false);
         }
@@ -96,7 +115,7 @@ async fn rows_know_all(
     });
     let keys: Vec<&str> = by_metadata.iter().map(|(key, _)| key.as_str()).chain(by_keys).collect();
     for key in keys {
-        let mut filter = rollup_filter(&of, grain, std::iter::empty());
+        let mut filter = rollup_filter(&of, grain, NamedInRows::default());
         filter.and("replace(metadata, ?, '') = metadata", format!("{}:", serde_json::Value::from(key)));
         filter.and("(cut & ?) = 0", CutValues::METADATA.0);
         if any(session, filter).await? {
@@ -121,6 +140,9 @@ fn column(by: &Dimension) -> &'static str {
         Dimension::Model => "model",
         Dimension::Status => "CAST(status AS TEXT)",
         Dimension::Config => "config",
+        Dimension::Prompt => "prompt_slug",
+        // Of records alone.
+        Dimension::Trace => "''",
         Dimension::Metadata(_) => "metadata",
     }
 }
@@ -159,7 +181,7 @@ async fn read_rollup(
     }
     let tail = if names.is_empty() { String::new() } else { format!(" GROUP BY {}", names.join(", ")) };
     let of = within(stretch, gather, true);
-    let (sql, values) = rollup_filter(&of, grain, users(gather)).grouped(&select, &tail);
+    let (sql, values) = rollup_filter(&of, grain, named_in(gather)).grouped(&select, &tail);
     let query = gather.query;
     let gathered = Mutex::new(gather);
     let take = |row: &Row| {
@@ -186,7 +208,7 @@ async fn read_rollup(
 const RECORD: &str = "created_at, last, attempt, retries, status, cache_status, total_tokens, \
     COALESCE(input_tokens + cache_read_tokens + cache_write_tokens + audio_in_tokens, 0), \
     COALESCE(output_tokens + reasoning_tokens + audio_out_tokens, 0), cost, saved, total_us, \
-    workspace, key_id, metadata, provider, virtual_key, model, config";
+    workspace, key_id, metadata, provider, virtual_key, model, config, prompt, trace_id";
 
 /// The newest first, as many as there is room for.
 async fn read_records(
@@ -215,6 +237,10 @@ async fn read_records(
     session.fetch(sql, values, take).await.map(drop)
 }
 
+fn slug(prompt: &str) -> SmolStr {
+    serde_json::from_str::<RecordedPrompt>(prompt).map_or_else(|_| SmolStr::default(), |prompt| prompt.slug)
+}
+
 fn record(row: &Row, by: &[Dimension]) -> Result<(Fact, Vec<SmolStr>), Error> {
     let mut c = row.columns();
     let whole = |n: i64| u64::try_from(n).unwrap_or_default();
@@ -236,6 +262,7 @@ fn record(row: &Row, by: &[Dimension]) -> Result<(Fact, Vec<SmolStr>), Error> {
     let key = c.opt_uuid()?.map(KeyId);
     let metadata = c.opt_text()?.unwrap_or_default();
     let [provider, virtual_key, model, config] = [c.opt_text()?, c.opt_text()?, c.opt_text()?, c.opt_text()?];
+    let [prompt, trace] = [c.opt_text()?, c.opt_text()?];
     let text = |given: Option<&str>| SmolStr::from(given.unwrap_or_default());
     let value = |by: &Dimension| match by {
         Dimension::Workspace => workspace.to_string().into(),
@@ -246,6 +273,8 @@ fn record(row: &Row, by: &[Dimension]) -> Result<(Fact, Vec<SmolStr>), Error> {
         Dimension::Model => text(model),
         Dimension::Status => fact.status.to_string().into(),
         Dimension::Config => text(config),
+        Dimension::Prompt => prompt.map(slug).unwrap_or_default(),
+        Dimension::Trace => text(trace),
         Dimension::Metadata(key) => gather::value_in(metadata, key),
     };
     let values = by.iter().map(value).collect();

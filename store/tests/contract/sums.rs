@@ -7,7 +7,7 @@ use crate::{Engine, House, id};
 use gateway_domain::analytics::{Dimension, Fact, SumCell, SumQuery, Sums, SumsFound};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::{LogStore, NamedMetadata};
-use gateway_domain::record::{CacheStatus, Costed, LogQuery, LogRecord, Timings};
+use gateway_domain::record::{CacheStatus, Costed, LogQuery, LogRecord, RecordedPrompt, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -65,7 +65,10 @@ fn random(n: u128, dice: &mut Dice) -> LogRecord {
         }
     }
     let tokens = dice.roll(1_000);
+    let prompt = dice.of(&["", "pp-a", "pp-b"]);
+    let prompt = RecordedPrompt { id: id(40), slug: prompt.into(), version_id: id(41), version: 1 };
     LogRecord {
+        prompt: (!prompt.slug.is_empty()).then(|| Arc::new(prompt)),
         created_at: Timestamp(FIRST + dice.roll(3 * DAY as u64) as i64),
         workspace: WorkspaceId(id(dice.of(&[2, 3]))),
         key: dice.of(&[None, Some(KeyId(id(7))), Some(KeyId(id(8)))]),
@@ -108,6 +111,8 @@ fn value(record: &LogRecord, by: &Dimension) -> SmolStr {
         Dimension::Model => record.model.clone(),
         Dimension::Status => record.status.to_string().into(),
         Dimension::Config => record.config.clone(),
+        Dimension::Prompt => record.prompt.as_ref().map(|prompt| prompt.slug.clone()).unwrap_or_default(),
+        Dimension::Trace => (&*record.trace_id).into(),
         Dimension::Metadata(key) => text(key),
     }
 }
@@ -124,6 +129,9 @@ fn expected(records: &BTreeMap<Uuid, LogRecord>, query: &SumQuery) -> Vec<SumCel
             && (of.workspaces.is_empty() || of.workspaces.contains(&record.workspace))
             && (of.models.is_empty() || of.models.iter().any(|m| *m == record.model))
             && (of.statuses.is_empty() || of.statuses.contains(&record.status))
+            && (of.prompts.is_empty() || of.prompts.iter().any(|slug| value(record, &Dimension::Prompt) == *slug))
+            && (of.cache_statuses.is_empty() || of.cache_statuses.contains(&record.cache))
+            && (of.trace_ids.is_empty() || of.trace_ids.iter().any(|trace| *record.trace_id == **trace))
             && of.metadata.iter().all(|(key, value)| metadata[key] == json!(value));
         if fits {
             let span = edges.iter().rposition(|edge| *edge <= record.created_at).unwrap();
@@ -146,7 +154,10 @@ fn questions() -> Vec<SumQuery> {
         with(LogQuery { statuses: vec![200, 429], models: vec!["claude".into()], ..LogQuery::default() }),
         with(LogQuery { metadata: metadata("_user", "ann"), ..LogQuery::default() }),
         with(LogQuery { metadata: metadata("team", "b\"c"), ..LogQuery::default() }),
-        // Both from records alone.
+        with(LogQuery { prompts: vec!["pp-b".into(), "pp-none".into()], ..LogQuery::default() }),
+        // All from records alone.
+        with(LogQuery { cache_statuses: vec![CacheStatus::Hit, CacheStatus::Disabled], ..LogQuery::default() }),
+        with(LogQuery { trace_ids: vec!["t1".into(), "none".into()], ..LogQuery::default() }),
         with(LogQuery { metadata: metadata("other", "x"), ..LogQuery::default() }),
         with(LogQuery { operations: vec!["chatComplete".into()], ..LogQuery::default() }),
     ];
@@ -158,6 +169,8 @@ fn questions() -> Vec<SumQuery> {
         vec![Dimension::VirtualKey, Dimension::Config],
         vec![Dimension::Metadata("team".into())],
         vec![Dimension::Metadata("other".into())],
+        vec![Dimension::Prompt, Dimension::Model],
+        vec![Dimension::Trace, Dimension::Prompt],
     ] {
         all.push(SumQuery { by, ..question(&[FIRST, FIRST + 30 * HOUR + 11, FIRST + 3 * DAY]) });
     }

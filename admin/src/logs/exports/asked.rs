@@ -40,7 +40,7 @@ pub(super) struct ExportAsked {
 
 impl ExportAsked {
     /// `before`: what it was, of which stays what is not given.
-    pub(super) fn read(call: &Call, given: NewExport, before: Option<&LogExport>) -> Result<Self, Problem> {
+    pub(super) async fn read(call: &Call, given: NewExport, before: Option<&LogExport>) -> Result<Self, Problem> {
         let NewExport { workspace_id, filters, requested_data, description, format } = given;
         let filters = filters.ok_or_else(|| bad("filters", "is required"))?;
         let workspace = workspace(call, workspace_id.as_deref(), &filters, before)?;
@@ -67,7 +67,7 @@ impl ExportAsked {
             (Some(text), _) => text,
             (None, before) => before.map_or_else(String::new, |before| before.request.description.clone()),
         };
-        let query = question(call, &filters, workspace)?;
+        let query = question(call, &filters, workspace).await?;
         let filters = Value::Object(filters).to_string();
         if filters.len() > LONGEST_FILTERS {
             return Err(bad("filters", format_args!("must take at most {LONGEST_FILTERS} bytes")));
@@ -121,23 +121,22 @@ fn fields(names: &[String]) -> Result<Vec<LogField>, Problem> {
 }
 
 fn form(name: &str) -> Result<ExportFormat, Problem> {
-    match ExportFormat::parse(name) {
-        Some(ExportFormat::Jsonl) => Ok(ExportFormat::Jsonl),
-        Some(ExportFormat::Parquet) => Err(bad("format", "parquet is not available in this version")),
-        None => Err(bad("format", "must be jsonl")),
-    }
+    ExportFormat::parse(name).ok_or_else(|| {
+        let names = ExportFormat::ALL.map(ExportFormat::name);
+        bad("format", format_args!("must be one of {}", names.join(", ")))
+    })
 }
 
 /// What matches, for whoever asks.
-fn question(call: &Call, filters: &Map<String, Value>, workspace: WorkspaceId) -> Result<LogQuery, Problem> {
+async fn question(call: &Call, filters: &Map<String, Value>, workspace: WorkspaceId) -> Result<LogQuery, Problem> {
     let under = |problem: Problem| {
         let is_of_filter = problem.status == http::StatusCode::BAD_REQUEST;
         if is_of_filter { Problem { message: format!("filters.{}", problem.message), ..problem } } else { problem }
     };
-    let asked = Query::of_filters(filters, filter::OF_EXPORTS, filter::LATER).map_err(under)?;
+    let asked = Query::of_filters(filters, &filter::OF_EXPORTS).map_err(under)?;
     let range = filter::range(call, &asked).map_err(under)?;
     let denied = restricted::denied(&call.snapshot(), workspace);
-    let query = filter::read_from(call, &asked, vec![workspace], denied).map_err(under)?;
+    let query = filter::read_from(call, &asked, vec![workspace], denied).await.map_err(under)?;
     // A reader of own logs who has no key of their own has no logs.
     let nothing = || LogQuery {
         org: Some(call.actor.org),
@@ -148,7 +147,7 @@ fn question(call: &Call, filters: &Map<String, Value>, workspace: WorkspaceId) -
     Ok(LogQuery { from: range.from, to: range.to, ..query.unwrap_or_else(nothing) })
 }
 
-pub(super) fn question_of(call: &Call, export: &LogExport) -> Result<LogQuery, Problem> {
+pub(super) async fn question_of(call: &Call, export: &LogExport) -> Result<LogQuery, Problem> {
     let filters: Value = serde_json::from_str(&export.request.filters).map_err(internal)?;
-    question(call, filters.as_object().unwrap_or(&Map::new()), export.workspace)
+    question(call, filters.as_object().unwrap_or(&Map::new()), export.workspace).await
 }

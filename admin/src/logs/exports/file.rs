@@ -74,11 +74,11 @@ pub(super) async fn fetch(visit: Visit) -> Result<Reply, Problem> {
     let query = ExportQuery { org, workspaces: Vec::new(), id, created_by: None, page: 0, page_size: 1 };
     let found = visit.app.exports.exports(&query).await?.rows.pop();
     let export = found.filter(|export| export.job == Some(opens.job)).ok_or_else(|| missing("export"))?;
-    let first = visit.app.blobs.blob(org, ExportOrder::part_of(opens.job, 0)).await?;
+    let first = visit.app.blobs.blob(org, ExportOrder::part_of(opens.job, export.progress.first)).await?;
     if first.is_none_or(|blob| !blob.is_whole) {
         return Err(missing("file of this export"));
     }
-    let place = FilePlace { blobs: visit.app.blobs.clone(), job: opens.job, part: 0, at: 0 };
+    let place = FilePlace { blobs: visit.app.blobs.clone(), job: opens.job, part: export.progress.first, at: 0 };
     let last = export.progress.part;
     let pieces = unfold(Some(place), move |place| async move { next(place?, last).await });
     let (kind, ending) = match export.request.format {

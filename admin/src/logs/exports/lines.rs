@@ -7,12 +7,17 @@ use serde_json::{Map, Value, json};
 
 /// Adds a line of JSON.
 pub(super) fn add(out: &mut Vec<u8>, record: &LogRecord, fields: &[LogField], reader: &Reader<'_>) {
-    let mut shown = view::record(record, reader);
-    let line: Map<String, Value> =
-        fields.iter().map(|field| (field.name().to_owned(), value(&mut shown, (record, reader), *field))).collect();
+    let names = fields.iter().map(|field| field.name().to_owned());
+    let line: Map<String, Value> = names.zip(shown_fields(record, fields, reader)).collect();
     // Writing to memory cannot fail.
     let _ = serde_json::to_writer(&mut *out, &line);
     out.push(b'\n');
+}
+
+/// The values of these fields, in their order.
+pub(super) fn shown_fields(record: &LogRecord, fields: &[LogField], reader: &Reader<'_>) -> Vec<Value> {
+    let mut shown = view::record(record, reader);
+    fields.iter().map(|field| value(&mut shown, (record, reader), *field)).collect()
 }
 
 fn value(shown: &mut Value, (record, reader): (&LogRecord, &Reader<'_>), field: LogField) -> Value {

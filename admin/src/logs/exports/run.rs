@@ -1,17 +1,20 @@
 //! Makes the file of an export: page by page behind a cursor, into parts of a blob, in bounded memory. After each page it is
-//! noted how far it came, so that another node goes on from there; a node that lost its lease writes nothing more.
+//! noted how far it came, so that another node goes on from there, but with columns, which are begun anew; a node that lost
+//! its lease writes nothing more.
 
 use super::super::restricted;
 use super::super::view::Reader;
 use super::lines;
+use super::sheet::ParquetSheet;
 use crate::app::App;
-use gateway_domain::export::{EXPORT_KIND, ExportOrder, ExportProgress, ExportQuery, LogField};
+use gateway_domain::export::{EXPORT_KIND, ExportFormat, ExportOrder, ExportProgress, ExportQuery, LogField};
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::{
     BlobError, JobEnd, JobLease, JobStanding, LeasedJob, MOST_BLOB_PIECE, NewBlob, StoreError,
 };
 use gateway_domain::record::{LogCursor, LogQuery, LogRecord};
 use gateway_domain::time::Timestamp;
+use parquet::errors::ParquetError;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -49,6 +52,12 @@ enum RunStop {
 impl From<StoreError> for RunStop {
     fn from(error: StoreError) -> Self {
         Self::Later(error.to_string())
+    }
+}
+
+impl From<ParquetError> for RunStop {
+    fn from(error: ParquetError) -> Self {
+        Self::Hopeless(format!("the columns cannot be written: {error}"))
     }
 }
 
@@ -92,27 +101,44 @@ pub async fn run_export(app: &App, leased: LeasedJob) {
 impl ExportRun<'_> {
     async fn go(&mut self) -> Result<(), RunStop> {
         self.look_whether_wanted().await?;
+        let mut sheet = None;
+        if self.order.format == ExportFormat::Parquet {
+            sheet = Some(ParquetSheet::new(&self.order.fields)?);
+            self.begin_anew().await?;
+        }
         self.begin().await?;
         loop {
             let left = self.app.export_max_rows.saturating_sub(self.progress.rows);
             if left == 0 {
                 self.progress.is_cut = !self.page(1).await?.is_empty();
-                self.note().await?;
                 break;
             }
             let page = self.page(left.min(self.page_size())).await?;
             let Some(last) = page.last() else { break };
             let behind = LogCursor { created_at: last.created_at, id: last.id };
-            let text = self.text(&page).await?;
-            self.put(&text).await?;
+            let bytes = self.written(&page, &mut sheet).await?;
+            self.put(&bytes).await?;
             self.progress.rows += page.len() as u64;
             self.progress.behind = Some(behind.to_string());
             self.note().await?;
         }
-        for part in 0..=self.progress.part {
+        if let Some(sheet) = sheet {
+            self.put(&sheet.end()?).await?;
+        }
+        self.note().await?;
+        for part in self.progress.first..=self.progress.part {
             self.finish(part).await?;
         }
         Ok(())
+    }
+
+    /// What another run has written is of no use to this one, and what it still writes is not in its way.
+    async fn begin_anew(&mut self) -> Result<(), RunStop> {
+        if self.progress != ExportProgress::default() {
+            self.drop_parts().await;
+        }
+        self.progress = self.progress.anew();
+        self.note().await
     }
 
     /// One that was changed or removed since has another job.
@@ -155,7 +181,8 @@ impl ExportRun<'_> {
         }
     }
 
-    async fn text(&self, page: &[LogRecord]) -> Result<Vec<u8>, RunStop> {
+    /// Of columns only what is complete.
+    async fn written(&self, page: &[LogRecord], sheet: &mut Option<ParquetSheet>) -> Result<Vec<u8>, RunStop> {
         let snapshot = self.app.live.snapshot();
         let organisation = snapshot.org(self.org).map_or("", |org| &org.name);
         // What was denied since it was asked for is left out.
@@ -164,15 +191,18 @@ impl ExportRun<'_> {
         let fields: &[LogField] = &self.order.fields;
         let mut text = Vec::with_capacity(page.len() * 256);
         for record in page {
-            if self.has_messages()
-                && let Some(whole) = self.app.logs.get(record.id, Some(self.order.workspace)).await?
-            {
-                lines::add(&mut text, &whole, fields, &reader);
-                continue;
+            let whole = if self.has_messages() {
+                self.app.logs.get(record.id, Some(self.order.workspace)).await?
+            } else {
+                None
+            };
+            let record = whole.as_ref().unwrap_or(record);
+            match sheet {
+                Some(sheet) => sheet.add(record, &reader)?,
+                None => lines::add(&mut text, record, fields, &reader),
             }
-            lines::add(&mut text, record, fields, &reader);
         }
-        Ok(text)
+        Ok(sheet.as_mut().map_or(text, ParquetSheet::take))
     }
 
     fn blob(&self, part: u32) -> Uuid {
@@ -226,7 +256,7 @@ impl ExportRun<'_> {
     }
 
     async fn drop_parts(&self) {
-        for part in 0..=self.progress.part {
+        for part in self.progress.first..=self.progress.part {
             if let Err(error) = self.app.blobs.delete(self.org, self.blob(part)).await {
                 tracing::warn!(%error, "a part of an export that is not wanted stays until its time is over");
             }

@@ -80,6 +80,7 @@ pub(crate) fn place(kind: Kind, home: Option<WorkspaceId>, name: String) -> Name
             | Kind::Integration
             | Kind::McpIntegration
             | Kind::Guardrail
+            | Kind::Alert
     );
     NamePlace { kind, workspace: home.map(|w| w.0).filter(|_| !shared), name }
 }

@@ -23,6 +23,7 @@ const INSIDE: &[(Kind, Option<&str>)] = &[
     (Kind::Integration, Some("integrations")),
     (Kind::RateLimitPolicy, Some("rate-limit policies")),
     (Kind::UsageLimitPolicy, Some("usage-limit policies")),
+    (Kind::Alert, Some("alert rules")),
     (Kind::Prompt, Some("prompts")),
     (Kind::PromptPartial, Some("prompt partials")),
     (Kind::Collection, None),

@@ -1,5 +1,6 @@
 //! An organisation: what it forbids, keeps and trusts.
 
+use super::alert::SavedAlert;
 use super::guardrail::SavedGuardrail;
 use super::partner::PartnerCredentials;
 use super::{Build, Draft, Entry, Slugged, doc, fnv, keep};
@@ -50,6 +51,8 @@ pub struct Org {
     /// By namespace; a new allocation whenever one of them changed, so that what was compiled with them can tell.
     partners: Arc<BTreeMap<Arc<str>, Arc<PartnerCredentials>>>,
     partners_generation: u64,
+    /// At all levels.
+    alerts: Arc<BTreeMap<Uuid, Arc<SavedAlert>>>,
 }
 
 impl Org {
@@ -70,6 +73,19 @@ impl Org {
     /// Differs between any two states of its partners' credentials: what was compiled with them is kept under it.
     pub const fn partners_generation(&self) -> u64 {
         self.partners_generation
+    }
+
+    /// Archived ones included.
+    pub const fn alerts(&self) -> &Arc<BTreeMap<Uuid, Arc<SavedAlert>>> {
+        &self.alerts
+    }
+
+    pub(super) fn put_alert(&mut self, id: Uuid, made: Option<Arc<SavedAlert>>) {
+        let alerts = Arc::make_mut(&mut self.alerts);
+        match made {
+            Some(made) => alerts.insert(id, made),
+            None => alerts.remove(&id),
+        };
     }
 
     pub(super) fn put_guardrail(&mut self, id: Uuid, made: Option<Arc<SavedGuardrail>>) {
@@ -119,6 +135,7 @@ fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
         guardrails: old.map(|o| o.guardrails.clone()).unwrap_or_default(),
         partners: old.map(|o| o.partners.clone()).unwrap_or_default(),
         partners_generation: old.map_or(0, |o| o.partners_generation),
+        alerts: old.map(|o| o.alerts.clone()).unwrap_or_default(),
         prices: Arc::new(OrgPrices::of(&o.model_prices)),
     })
 }

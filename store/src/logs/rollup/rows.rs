@@ -55,13 +55,16 @@ static UPSERT: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
     })
 });
 
-pub(super) async fn add(session: &mut Session<'_>, rows: BTreeMap<RowKey, Sums>) -> Result<(), Error> {
+/// How many of them were not there before.
+pub(super) async fn add(session: &mut Session<'_>, rows: BTreeMap<RowKey, Sums>) -> Result<u64, Error> {
     let mut rows: Vec<NamedRow> = rows.into_iter().map(NamedRow::new).collect();
+    let mut begun = 0;
     let mut rest = &mut rows[..];
     while !rest.is_empty() {
         let power = (rest.len().ilog2() as usize).min(LARGEST);
         let (chunk, after) = rest.split_at_mut(1 << power);
         let mut there = present(session, chunk, power).await?;
+        begun += (chunk.len() - there.len()) as u64;
         let mut values = Vec::with_capacity(chunk.len() * Table::Rollups.width());
         for row in chunk.iter_mut() {
             if let Some(before) = there.remove(&row.id) {
@@ -72,7 +75,7 @@ pub(super) async fn add(session: &mut Session<'_>, rows: BTreeMap<RowKey, Sums>)
         session.run(UPSERT[power].to_string(), values).await?;
         rest = after;
     }
-    Ok(())
+    Ok(begun)
 }
 
 struct NamedRow {
@@ -97,6 +100,7 @@ impl NamedRow {
         values.extend([i64::from(of.status).into(), text(&of.config), text(&of.metadata), of.cut.0.into()]);
         values.extend(self.sums.numbers().map(Value::from));
         values.extend([self.sums.first_seen.into(), self.sums.last_seen.into(), self.sums.latency.text().into()]);
+        values.push(text(&of.prompt));
     }
 }
 

@@ -95,6 +95,10 @@ async fn sum(
 }
 
 impl RecordSums for DayFiles {
+    fn sums_begun(&self) -> u64 {
+        self.rollups.begun()
+    }
+
     fn sums<'a>(&'a self, query: &'a SumQuery) -> Fut<'a, Result<SumsFound, StoreError>> {
         Box::pin(async move {
             let named = query.of.org.map_or_else(|| [].into(), |org| self.rollups.named(org));

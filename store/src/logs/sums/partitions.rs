@@ -59,6 +59,10 @@ impl Partitions {
 }
 
 impl RecordSums for Partitions {
+    fn sums_begun(&self) -> u64 {
+        self.rollups.begun()
+    }
+
     fn sums<'a>(&'a self, query: &'a SumQuery) -> Fut<'a, Result<SumsFound, StoreError>> {
         Box::pin(async move {
             self.shape().await?;

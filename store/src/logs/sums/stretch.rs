@@ -104,9 +104,13 @@ fn is_in_rollups(query: &SumQuery, named: &[SmolStr]) -> bool {
     ];
     let by = |by: &Dimension| match by {
         Dimension::Metadata(key) => named.contains(key),
+        Dimension::Trace => false,
         _ => true,
     };
     of.trace_id.is_none()
+        && of.trace_ids.is_empty()
+        && of.span_ids.is_empty()
+        && of.cache_statuses.is_empty()
         && of.operations.is_empty()
         && of.cursor.is_none()
         && bounds.iter().all(Option::is_none)
