@@ -14,7 +14,7 @@ mod write;
 pub(crate) use document::FileDocument;
 use document::{BatchDocument, BatchStatus};
 pub(crate) use keep::{FileWriter, KeepError, NewBatch, ObjectOwner, SharedBatches};
-pub(crate) use road::{LineCallers, LineDoor};
+pub(crate) use road::{LineCallers, LineDoor, LineRoad};
 pub(crate) use run::LineSetup;
 pub(crate) use runner::Runner;
 

@@ -78,6 +78,17 @@ pub(crate) enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Say what would become of a request, as the running gateway sees it; nothing is sent to a provider
+    Explain {
+        /// JSON with `key`, `path` and, where they matter, `method`, `headers` and `body`; `-` reads it from standard input
+        request: PathBuf,
+        /// Where its Admin API is reached
+        #[arg(long, default_value = "http://127.0.0.1:8790")]
+        url: String,
+        /// A key with the scope configs.read
+        #[arg(long, env = "GATEWAY_EXPLAIN_KEY", hide_env_values = true)]
+        admin_key: String,
+    },
     /// Keys, when they were lost
     Keys {
         #[command(subcommand)]

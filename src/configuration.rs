@@ -68,7 +68,7 @@ fn told(problem: Problem) -> String {
     if problem.errors.is_empty() { problem.message } else { problem.errors.join("\n") }
 }
 
-fn read(path: &Path) -> Result<String, String> {
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     let cannot = |why: std::io::Error| format!("{}: cannot be read: {why}", path.display());
     let mut text = String::new();
     let length = if path.as_os_str() == "-" {

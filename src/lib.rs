@@ -7,6 +7,8 @@ mod cli;
 mod clock;
 mod configuration;
 mod connections;
+mod explain;
+mod explanations;
 mod guardrails;
 mod health;
 mod ids;
@@ -56,6 +58,7 @@ pub fn run() -> ExitCode {
         Some(Command::Export { args, to }) => {
             args.resolve(&matches).and_then(|r| configuration::export(&r.settings, to.as_deref()))
         }
+        Some(Command::Explain { request, url, admin_key }) => explain::explain(&request, &url, &admin_key),
         Some(Command::Import { args, document, dry_run }) => {
             let act = ManifestAct::Import { dry_run };
             args.resolve(&matches).and_then(|r| configuration::apply(&r.settings, &document.document, act))

@@ -47,6 +47,7 @@ pub(crate) use sticky::Assignments;
 use crate::batches::SharedBatches;
 use crate::clock;
 use crate::connections;
+use crate::explanations::Explainer;
 use crate::guardrails::ConfigGuards;
 use crate::in_flight::{InFlight, InFlightGuard};
 use crate::issuers::Issuers;
@@ -92,6 +93,8 @@ pub(crate) struct Gateway {
     pub(crate) control: ControlPlane,
     pub(crate) mcp: McpState,
     pub(crate) batches: SharedBatches,
+    /// Sends requests through here that are only supposed.
+    pub(crate) explainer: Arc<Explainer>,
     pub(crate) flight: InFlight,
 }
 
@@ -163,6 +166,9 @@ impl ProxyHttp for Gateway {
         match self.shield.caller(&request) {
             Ok(seat) => ctx.seat = seat,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
+        if request.caller.tenant.supposed {
+            return Box::pin(self.explain(session, ctx, request)).await;
         }
         if request.ask.route.operation == Operation::McpSession {
             return Box::pin(self.mcp(session, ctx, request)).await;
@@ -417,7 +423,7 @@ impl Gateway {
         }
         let length = answer.body.len() as u64;
         let sent = client::answer_early(session, answer).await;
-        if let Some(request) = request {
+        if let Some(request) = request.filter(|request| !request.caller.tenant.supposed) {
             let mut record = record::refused(&request, &fault, if sent.is_ok() { length } else { 0 });
             let mut capture = BodyCapture::new(request.caller.keep, &self.budget);
             capture.sent_if_wanted(|| fault.body(dialect).into());

@@ -22,6 +22,7 @@ use crate::batches::{BatchSettings, Batches, LineCallers, SharedBatches};
 use crate::cache::AnswerCache;
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
+use crate::explanations::Explainer;
 use crate::guardrails::{Guardrails, OutsideAnswers, Trials};
 use crate::health::HealthComponents;
 use crate::in_flight::InFlight;
@@ -129,11 +130,12 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let names = Arc::new(ReplyNames::new(&aliases(&settings)));
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
-    let guardrails = calling.guardrails.clone();
+    let (guardrails, explainer) = (calling.guardrails.clone(), calling.explainer.clone());
     let live = sessions(&settings, &booted, (&metrics, &queues.records), &process)?;
     let gateway = Gateway {
         mcp: mcp_state(&settings, &booted, &process)?,
         batches: batches(&settings, &booted, (&metrics, &control))?,
+        explainer,
         names,
         settings: proxy,
         live: booted.live,
@@ -229,6 +231,7 @@ struct Calling {
     guardrails: Arc<Guardrails>,
     unpriced: UnpricedCalls,
     ids: Arc<dyn IdSeal>,
+    explainer: Arc<Explainer>,
 }
 
 impl Calling {
@@ -238,7 +241,9 @@ impl Calling {
         let asking = CheckedCalls::new(self.dialer.clone(), booted.trusted.clone(), AfterErrors::GoOn);
         let asking: Arc<dyn Outside> = Arc::new(asking);
         let outlook = LimitOutlook { live: booted.live.clone(), limits: limits.clone() };
-        App { trials: Some(Arc::new(trials)), outside: Some(asking), key_limits: Some(Arc::new(outlook)), ..app }
+        let app =
+            App { trials: Some(Arc::new(trials)), outside: Some(asking), key_limits: Some(Arc::new(outlook)), ..app };
+        App { explanations: Some(self.explainer.clone()), ..app }
     }
 
     fn new(settings: &Settings, booted: &Booted, metrics: &Metrics, control: &Runtime) -> Result<Self, String> {
@@ -253,7 +258,7 @@ impl Calling {
         watch_guardrails(metrics, &guardrails).map_err(|e| format!("metrics cannot be set up: {e}"))?;
         let unpriced = UnpricedCalls::new(metrics.clone());
         let ids = booted.ids.clone();
-        Ok(Self { dns, dialer, credentials, guardrails, unpriced, ids })
+        Ok(Self { dns, dialer, credentials, guardrails, unpriced, ids, explainer: Arc::default() })
     }
 
     fn parts(

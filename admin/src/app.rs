@@ -6,9 +6,9 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    AlertStandings, Blobs, ConfigStore, Directory, Doorkeeper, Exports, Feedbacks, GuardrailTrials, History, Jobs,
-    KeyLimits, Live, Mailer, NodeRegistry, Outside, RecordClaims, RecordIntake, RecordQuery, RecordSums, Repricing,
-    Standings, Tokens, Vault,
+    AlertStandings, Blobs, ConfigStore, Directory, Doorkeeper, Explanations, Exports, Feedbacks, GuardrailTrials,
+    History, Jobs, KeyLimits, Live, Mailer, NodeRegistry, Outside, RecordClaims, RecordIntake, RecordQuery, RecordSums,
+    Repricing, Standings, Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
@@ -158,6 +158,8 @@ pub struct App {
     pub key_limits: Option<Arc<dyn KeyLimits>>,
     /// Takes mails of alerts; `None`: no mail server is named.
     pub mailer: Option<Arc<dyn Mailer>>,
+    /// Says what would become of a request; `None`: nothing here does.
+    pub explanations: Option<Arc<dyn Explanations>>,
     pub quotas: Quotas,
     /// Hears of callers that were not let in.
     pub door: Arc<dyn Doorkeeper>,

@@ -14,6 +14,7 @@ mod look;
 pub mod params;
 mod place;
 pub mod plan;
+pub mod prospects;
 mod query;
 mod read;
 mod strategy;

@@ -6,6 +6,7 @@ mod assignments;
 mod blobs;
 mod config;
 mod doorkeeper;
+mod explanations;
 mod exports;
 mod feedbacks;
 mod id_seal;
@@ -29,6 +30,7 @@ pub use config::{
     Batch, Changes, ConfigStore, Decide, Directory, History, Live, Rejection, ResourceQuery, Revision, WriteError,
 };
 pub use doorkeeper::Doorkeeper;
+pub use explanations::{Explanations, SupposedRequest, Unexplained};
 pub use exports::{ExportPlace, Exports};
 pub use feedbacks::{FeedbackKept, FeedbackPlace, Feedbacks};
 pub use id_seal::IdSeal;

@@ -162,16 +162,29 @@ impl ReservationRequest {
         Hold::new((self.asks, costs, self.owners), counters, estimate, standings)
     }
 
+    /// Takes nothing of any limit: how each stands is all that is asked.
+    pub fn look(&mut self) {
+        self.asks.iter_mut().for_each(|ask| (ask.take, ask.amount) = (Take::Look, 0));
+    }
+
+    /// Whose limit an ask is, as a person calls it.
+    pub fn whose(&self, index: Option<&Index>, at: usize) -> Option<Name> {
+        self.named(index, self.asks.get(at)?).map(|(name, _)| name)
+    }
+
+    fn named(&self, index: Option<&Index>, ask: &CounterOp) -> Option<(Name, Kind)> {
+        if ask.tag & BOUND != 0 {
+            return self.bounds.get((ask.tag & !BOUND) as usize).cloned();
+        }
+        let rule = index?.rule(ask.tag)?;
+        let (name, slug) = rule.source.names();
+        Some((Name::Policy { name: name.clone(), slug: slug.clone() }, rule.meter.kind()))
+    }
+
     /// The words for a refusal of these asks. `None` cannot be: it would be one of another index.
     pub fn denied(&self, index: Option<&Index>, refusal: Refusal, now: Timestamp) -> Option<Denied> {
         let ask = self.asks.get(refusal.at)?;
-        let (name, kind) = if ask.tag & BOUND == 0 {
-            let rule = index?.rule(ask.tag)?;
-            let (name, slug) = rule.source.names();
-            (Name::Policy { name: name.clone(), slug: slug.clone() }, rule.meter.kind())
-        } else {
-            self.bounds.get((ask.tag & !BOUND) as usize)?.clone()
-        };
+        let (name, kind) = self.named(index, ask)?;
         Some(Denied::new(ask, name, kind, refusal, now))
     }
 }

@@ -1,5 +1,6 @@
 //! The way that lines take: through a pipe into the door of this very process, as requests of the key that made the batch.
-//! The secret of that key is nowhere known; for one line a pass stands for it, which nobody outside can have.
+//! The secret of that key is nowhere known; for one line a pass stands for it, which nobody outside can have. Requests that
+//! are only supposed go the same way, with passes that say so.
 
 use crate::upstream::{AfterErrors, CheckedCalls, Dialer, Dns, InProcess};
 use ahash::AHashMap;
@@ -7,7 +8,7 @@ use bytes::Bytes;
 use gateway_domain::egress::Trusted;
 use gateway_domain::id::KeyId;
 use gateway_domain::keys::KeyHash;
-use gateway_domain::ports::{Outside, OutsideCall, OutsideError, OutsideReply};
+use gateway_domain::ports::{Outside, OutsideCall, OutsideError, OutsideReply, SupposedRequest};
 use http::{HeaderName, HeaderValue, Method, header};
 use parking_lot::Mutex;
 use rand::TryRngCore as _;
@@ -22,25 +23,35 @@ use tokio::runtime::Handle;
 const HOST: &str = "batches.internal";
 /// For one line with all its tries.
 const LONGEST: Duration = Duration::from_secs(1_800);
+/// For a request that is only supposed.
+const SUPPOSED: Duration = Duration::from_secs(30);
 
 /// Takes the far end of a pipe and serves the requests that come by it.
 pub(crate) type LineDoor = Box<dyn Fn(DuplexStream) + Send + Sync>;
 
+/// Whom a pass stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Guest {
+    pub(crate) key: KeyId,
+    /// Its request is not to be made, but told.
+    pub(crate) supposes: bool,
+}
+
 /// Passes of the lines that are under way.
 #[derive(Debug, Default)]
-pub(crate) struct LineCallers(Mutex<AHashMap<KeyHash, KeyId>>);
+pub(crate) struct LineCallers(Mutex<AHashMap<KeyHash, Guest>>);
 
 impl LineCallers {
-    /// The key that a pass stands for.
-    pub(crate) fn key(&self, pass: &KeyHash) -> Option<KeyId> {
+    /// Whom a pass stands for.
+    pub(crate) fn guest(&self, pass: &KeyHash) -> Option<Guest> {
         self.0.lock().get(pass).copied()
     }
 
     pub(crate) fn under_way(&self) -> u64 {
-        self.0.lock().len() as u64
+        self.0.lock().values().filter(|guest| !guest.supposes).count() as u64
     }
 
-    fn admit(self: &Arc<Self>, key: KeyId) -> LinePass {
+    fn admit(self: &Arc<Self>, guest: Guest) -> LinePass {
         let mut secret = [0_u8; 32];
         let mut text = String::from("line-");
         // Without randomness of the system there is no pass, and the line is refused as any unknown key is.
@@ -48,7 +59,7 @@ impl LineCallers {
             for byte in secret {
                 let _ = write!(text, "{byte:02x}");
             }
-            self.0.lock().insert(KeyHash::of(&text), key);
+            self.0.lock().insert(KeyHash::of(&text), guest);
         }
         LinePass { callers: self.clone(), text }
     }
@@ -74,6 +85,15 @@ pub(super) struct LineCall {
     pub(super) body: Bytes,
 }
 
+/// What goes through the pipe.
+struct LineRequest<'a> {
+    method: Method,
+    target: &'a str,
+    headers: &'a [(HeaderName, HeaderValue)],
+    body: &'a Bytes,
+    within: Duration,
+}
+
 pub(crate) struct LineRoad {
     calls: CheckedCalls,
     callers: Arc<LineCallers>,
@@ -95,22 +115,37 @@ impl LineRoad {
     }
 
     pub(super) async fn send(&self, call: &LineCall) -> Result<OutsideReply, OutsideError> {
-        let pass = self.callers.admit(call.key);
-        let mut headers = call.headers.clone();
+        let (method, target) = (Method::POST, call.endpoint.as_str());
+        let asked = LineRequest { method, target, headers: &call.headers, body: &call.body, within: LONGEST };
+        self.go(Guest { key: call.key, supposes: false }, asked).await
+    }
+
+    /// A request that is not made: what would become of it is its answer.
+    pub(crate) async fn suppose(&self, request: &SupposedRequest) -> Result<OutsideReply, OutsideError> {
+        let SupposedRequest { key, method, target, headers, body } = request;
+        let asked = LineRequest { method: method.clone(), target, headers, body, within: SUPPOSED };
+        self.go(Guest { key: *key, supposes: true }, asked).await
+    }
+
+    async fn go(&self, guest: Guest, asked: LineRequest<'_>) -> Result<OutsideReply, OutsideError> {
+        let pass = self.callers.admit(guest);
+        let mut headers = asked.headers.to_vec();
         let value = HeaderValue::from_str(&pass.text);
         let value = value.map_err(|_| OutsideError::Forbidden("has a pass that cannot be sent".to_owned()))?;
         headers.push((HeaderName::from_static("x-gateway-api-key"), value));
-        headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
-        let asked = OutsideCall {
-            method: Method::POST,
-            url: format!("http://{HOST}{}", call.endpoint),
+        if !asked.body.is_empty() || asked.method == Method::POST {
+            headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
+        }
+        let call = OutsideCall {
+            method: asked.method,
+            url: format!("http://{HOST}{}", asked.target),
             headers,
-            body: call.body.clone(),
-            within: LONGEST,
+            body: asked.body.clone(),
+            within: asked.within,
             most_reply: self.most_answer,
             redirects: 0,
         };
-        self.calls.call(asked).await
+        self.calls.call(call).await
     }
 }
 
@@ -122,12 +157,13 @@ mod tests {
     #[test]
     fn a_pass_is_good_for_one_line() {
         let callers = Arc::<LineCallers>::default();
-        let key = KeyId(Uuid::from_u128(7));
-        let (one, other) = (callers.admit(key), callers.admit(key));
+        let guest = Guest { key: KeyId(Uuid::from_u128(7)), supposes: false };
+        let (one, other) = (callers.admit(guest), callers.admit(Guest { supposes: true, ..guest }));
         assert_ne!(one.text, other.text);
-        assert_eq!((callers.key(&KeyHash::of(&one.text)), callers.under_way()), (Some(key), 2));
+        assert_eq!((callers.guest(&KeyHash::of(&one.text)), callers.under_way()), (Some(guest), 1));
         let text = one.text.clone();
         drop(one);
-        assert_eq!((callers.key(&KeyHash::of(&text)), callers.under_way()), (None, 1));
+        assert_eq!((callers.guest(&KeyHash::of(&text)), callers.under_way()), (None, 0));
+        assert!(callers.guest(&KeyHash::of(&other.text)).is_some_and(|guest| guest.supposes));
     }
 }

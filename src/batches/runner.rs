@@ -1,6 +1,6 @@
 //! Looks for batches that are to be run, and runs some of them at once, until the process takes leave.
 
-use super::road::{LineDoor, LineRoad};
+use super::road::LineRoad;
 use super::run::BatchRun;
 use super::{Batches, JOB};
 use crate::in_flight::InFlight;
@@ -31,10 +31,8 @@ impl Runner {
         self.budget.is_half_full()
     }
 
-    pub(crate) fn start(self, door: LineDoor) -> Result<(), String> {
-        let Batches { callers, settings, runtime, .. } = &*self.batches;
-        let road = LineRoad::new(door, callers, settings.most_answer, runtime)?;
-        let (runner, road, places) = (Arc::new(self), Arc::new(road), Arc::new(Semaphore::new(MOST_RUNNING)));
+    pub(crate) fn start(self, road: Arc<LineRoad>) {
+        let (runner, places) = (Arc::new(self), Arc::new(Semaphore::new(MOST_RUNNING)));
         let runtime = runner.batches.runtime.clone();
         runtime.spawn(async move {
             while !(runner.draining)() {
@@ -60,6 +58,5 @@ impl Runner {
                 let _ = tokio::time::timeout(LOOK, made).await;
             }
         });
-        Ok(())
     }
 }

@@ -9,6 +9,7 @@ mod live;
 mod lookup;
 mod read;
 mod retries;
+mod standing;
 mod unpriced;
 
 use super::admission_guard::AdmissionGuard;
@@ -30,6 +31,7 @@ use gateway_policies::Used;
 use http::{HeaderValue, header};
 use judged::Verdicts;
 pub(crate) use live::{LiveCounts, LiveParts};
+pub(crate) use standing::limits;
 use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use unpriced::UnpricedCalls;

@@ -279,6 +279,7 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
     }
     let hash = KeyHash::of(text);
     let known = world.snapshot.key(&hash);
+    let guest = if known.is_none() { gateway.batches.callers.guest(&hash) } else { None };
     let key = match known {
         Some(key) => key.clone(),
         None if token::looks_signed(text) && gateway.shield.is_flooded_by(from) && !gateway.issuers.knows(&hash) => {
@@ -290,13 +291,14 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
             found.map_err(|error| Refused::token(&error, gateway.issuers.named(&world.snapshot, text)))?
         }
         None => {
-            let of_line = gateway.batches.callers.key(&hash).and_then(|id| world.snapshot.key_by_id(id));
+            let of_line = guest.and_then(|guest| world.snapshot.key_by_id(guest.key));
             let unknown = || Refused::stranger(unknown_key(), Stranger::unknown(Unwelcome::UnknownKey));
             of_line.ok_or_else(unknown)?.clone()
         }
     };
     in_force(&key, now)?;
-    let tenant = Arc::new(tenant(&world, key)?);
+    let supposed = guest.is_some_and(|guest| guest.supposes);
+    let tenant = Arc::new(Tenant { supposed, ..tenant(&world, key)? });
     if known.is_some() {
         tenants::keep(&world, text, &tenant);
     }
@@ -338,7 +340,7 @@ fn tenant(world: &Arc<RuntimeConfig>, key: Arc<Key>) -> Result<Tenant, Refused> 
     let workspace = world.snapshot.workspace(workspace).filter(|w| w.active).ok_or_else(homeless)?.clone();
     let org = world.snapshot.org(key.org).ok_or_else(homeless)?.clone();
     let guardrails = TenantGuardrails::of(&world.snapshot, &org, &workspace);
-    Ok(Tenant { world: world.clone(), key, org, workspace, guardrails })
+    Ok(Tenant { world: world.clone(), key, org, workspace, guardrails, supposed: false })
 }
 
 /// The key's own scopes, and of a person's key no more than the roles of the person allow now.

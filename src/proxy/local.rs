@@ -2,6 +2,7 @@
 //! control-plane routes, which are handed to the admin service, so that clients need one base URL.
 
 mod catalogue;
+mod explained;
 mod prompts;
 
 pub(crate) use prompts::{read_content as read_prompt, show as show_prompt};

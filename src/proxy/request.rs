@@ -32,6 +32,8 @@ pub(crate) struct Tenant {
     pub(crate) workspace: Arc<Workspace>,
     /// What judges all its requests; `None`: nothing does.
     pub(crate) guardrails: Option<Arc<TenantGuardrails>>,
+    /// Its request is only supposed: it is told what would become of it.
+    pub(crate) supposed: bool,
 }
 
 /// Guardrails that every request of a workspace has, saved ones by slug.

@@ -14,6 +14,7 @@ use crate::guardrails::ConfigGuards;
 use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
 use gateway_domain::config::plan::{Asks, Look, NoTarget, Plan};
+use gateway_domain::config::prospects::Prospect;
 use gateway_domain::config::{Breaker, Breakers, Config, Leaf, params, split_model};
 use gateway_domain::id::ConfigId;
 use gateway_domain::ports::Assignment;
@@ -202,6 +203,17 @@ fn no_target(why: NoTarget) -> Fault {
 }
 
 impl Routing {
+    /// All targets that the request may come to; a named object leads to one alone.
+    pub(crate) fn prospects(&self, request: &Request) -> Result<Vec<Prospect>, Fault> {
+        if request.ask.pin.is_some() {
+            let why = vec!["the object that the request names is kept there".to_owned()];
+            return Ok(vec![Prospect { leaf: self.plan.leaf().clone(), chance: 1.0, later: false, why }]);
+        }
+        let (config, view) = (self.plan.config(), self.sticks.view());
+        let asked = Asked { request, config, read: &self.read, breakers: self.breakers.as_deref() };
+        asked.choose(&view, |asks| config.prospects(asks)).map_err(no_target)
+    }
+
     /// Books what the current target answered with its circuit breaker.
     pub(crate) fn tell(&self, request: &Request, status: u16) {
         self.plan.tell(status, request.now().micros() / 1000, self.breakers.as_deref().unwrap_or_default());

@@ -224,6 +224,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         alerts: Arc::new(booted.database.clone()),
         key_limits: None,
         mailer: None,
+        explanations: None,
         quotas: Quotas::default(),
         door,
         header_aliases: aliases(settings).into(),

@@ -2,7 +2,7 @@
 //! process ends.
 
 use super::shutdown::{self, Drain, Signals};
-use crate::batches::{LineDoor, Runner};
+use crate::batches::{LineDoor, LineRoad, Runner};
 use crate::connections::{self, Clocks, Descriptors, Listening, Seats, Setup};
 use crate::metrics::Metrics;
 use crate::price_list;
@@ -93,9 +93,13 @@ pub(super) fn serve(
         // Connections to providers are closed in time, though no request comes by their thread.
         let upkeep = upstream::sweep;
         price_list::open_behind_the_start(&gateway.live.current().snapshot);
+        let (batches, explainer) = (gateway.batches.clone(), gateway.explainer.clone());
         let runner = runner(&gateway, &drain);
         let proxy = Arc::new(pingora::proxy::http_proxy(&server.configuration, gateway));
-        runner.start(line_door(proxy.clone())?)?;
+        let (door, most) = (line_door(proxy.clone())?, batches.settings.most_answer);
+        let road = Arc::new(LineRoad::new(door, &batches.callers, most, &batches.runtime)?);
+        explainer.open(road.clone());
+        runner.start(road);
         for service in connections::services(&proxy, Setup { listening, seats, clocks, workers, tls, upkeep }) {
             server.add_boxed_service(service);
         }

@@ -63,6 +63,7 @@ mod dialects;
 #[cfg(test)]
 mod exact;
 #[cfg(test)]
+mod explained;
 mod exports;
 #[cfg(test)]
 mod faults;

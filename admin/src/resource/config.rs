@@ -3,6 +3,7 @@
 
 mod breakers;
 mod declared;
+mod explain;
 mod hooks;
 mod secrets;
 mod versions;
@@ -43,7 +44,7 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::DELETE, ONE, DELETE, "Delete a config that nothing defaults to", delete::<SavedConfig>)
             .asks(&["workspace_id"]),
     ];
-    own.into_iter().chain(versions::routes()).chain(breakers::routes()).collect()
+    own.into_iter().chain(versions::routes()).chain(breakers::routes()).chain(explain::routes()).collect()
 }
 
 #[derive(Deserialize)]

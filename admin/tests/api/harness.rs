@@ -273,6 +273,7 @@ impl House {
             alerts: Arc::new(database.clone()),
             key_limits: Some(Arc::new(Unlimited)),
             mailer: None,
+            explanations: None,
             quotas: Quotas { configs: 100, guardrails: 20 },
             door: Arc::new(Unheard),
             header_aliases: Arc::from(["x-acme-".to_owned()]),

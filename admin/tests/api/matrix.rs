@@ -43,8 +43,9 @@ async fn each_role_opens_what_it_holds_and_nothing_else() {
             // Some handlers ask for the one scope of a row's own kind after the gate.
             assert!(!gate || !opens(&route, &held) || route.scopes.len() > 1, "{what}");
             assert!(gate || opens(&route, &held), "{what}");
-            // Who reads logs may have them read by a job.
-            let judges = is_of_workspaces(route.path) || route.path.starts_with("/logs/exports");
+            // Who reads logs may have them read by a job, and who reads configs may ask what they come to.
+            let reads = route.path.starts_with("/logs/exports") || route.path == "/configs/explain";
+            let judges = is_of_workspaces(route.path) || reads;
             let writes = route.method != Method::GET && !route.scopes.is_empty() && !judges;
             assert!(seat != "member" || !writes || gate, "who only reads changes nothing: {what}");
             let of_the_organisation = route.path.starts_with("/admin/organisation") || route.path == "/audit-logs";

@@ -125,9 +125,9 @@ impl Plan {
 
 /// Which targets are ill is a matter of time.
 #[derive(Clone, Copy)]
-struct Now<'a> {
-    ms: i64,
-    breakers: &'a [Arc<Breaker>],
+pub(super) struct Now<'a> {
+    pub(super) ms: i64,
+    pub(super) breakers: &'a [Arc<Breaker>],
 }
 
 fn moves_on(list: Option<&[u16]>, status: u16) -> bool {
@@ -170,22 +170,14 @@ impl Config {
 
     /// The place of the target drawn, among those that are well, or among all when none is.
     fn draw(&self, targets: &[usize], total: f64, sticky: Option<&Sticky>, path: &str, asks: &mut Asks<'_>) -> usize {
-        let now = Now { ms: asks.now_ms, breakers: asks.breakers };
-        let watched = !now.breakers.is_empty() && targets.iter().any(|t| self.is_ill(*t, now));
-        let all = !watched || self.drawable(targets).all(|t| self.is_ill(t, now));
-        let weight = |place: usize| {
-            let target = targets[place];
-            if all || !self.is_ill(target, now) { self.nodes[target].weight } else { 0.0 }
+        let draw = Draw::of(self, targets, total, Now { ms: asks.now_ms, breakers: asks.breakers });
+        let Some(assigned) = sticky.and_then(|sticky| draw.assigned(sticky, path, asks)) else {
+            return pick(targets.len(), |place| draw.weight(place), (asks.dice)() * draw.total);
         };
-        let total = if all { total } else { (0..targets.len()).map(weight).sum() };
-        let key = sticky.and_then(|s| Some((s, self.sticky_key(s, path, asks)?)));
-        let Some((sticky, key)) = key else { return pick(targets.len(), weight, (asks.dice)() * total) };
-        let known = asks.sticks.find(key, now.ms).filter(|place| *place < targets.len() && weight(*place) > 0.0);
-        known.unwrap_or_else(|| {
-            let place = pick(targets.len(), weight, point(key, now.ms / sticky.ttl_ms) * total);
-            asks.sticks.keep(key, place, now.ms.saturating_add(sticky.ttl_ms));
-            place
-        })
+        if let Some(until_ms) = assigned.keep_until {
+            asks.sticks.keep(assigned.key, assigned.place, until_ms);
+        }
+        assigned.place
     }
 
     /// `None`: the request has none of the fields, and is drawn like any other.
@@ -213,7 +205,7 @@ impl Config {
     }
 
     /// A branch that watches its targets is as ill as all of them.
-    fn is_ill(&self, at: usize, now: Now<'_>) -> bool {
+    pub(super) fn is_ill(&self, at: usize, now: Now<'_>) -> bool {
         if now.breakers.is_empty() {
             return false;
         }
@@ -235,8 +227,54 @@ impl Config {
         targets.iter().copied().filter(|t| self.nodes[*t].weight > 0.0)
     }
 
-    fn all_ill(&self, targets: &[usize], now: Now<'_>) -> bool {
+    pub(super) fn all_ill(&self, targets: &[usize], now: Now<'_>) -> bool {
         targets.iter().all(|t| self.is_ill(*t, now))
+    }
+}
+
+/// A draw among targets: those that are ill weigh nothing, unless all are.
+pub(super) struct Draw<'c> {
+    config: &'c Config,
+    targets: &'c [usize],
+    all: bool,
+    pub(super) total: f64,
+    now: Now<'c>,
+}
+
+/// Where stickiness leads, and until when that is to be kept, where nobody knew it.
+pub(super) struct Assigned {
+    key: u128,
+    pub(super) place: usize,
+    keep_until: Option<i64>,
+}
+
+impl<'c> Draw<'c> {
+    /// `total`: what all of them weigh.
+    pub(super) fn of(config: &'c Config, targets: &'c [usize], total: f64, now: Now<'c>) -> Self {
+        let watched = !now.breakers.is_empty() && targets.iter().any(|t| config.is_ill(*t, now));
+        let all = !watched || config.drawable(targets).all(|t| config.is_ill(t, now));
+        let mut draw = Self { config, targets, all, total, now };
+        if !all {
+            draw.total = (0..targets.len()).map(|place| draw.weight(place)).sum();
+        }
+        draw
+    }
+
+    pub(super) fn weight(&self, place: usize) -> f64 {
+        let target = self.targets[place];
+        if self.all || !self.config.is_ill(target, self.now) { self.config.nodes[target].weight } else { 0.0 }
+    }
+
+    /// `None`: the request has none of the fields, and is drawn like any other.
+    pub(super) fn assigned(&self, sticky: &Sticky, path: &str, asks: &Asks<'_>) -> Option<Assigned> {
+        let key = self.config.sticky_key(sticky, path, asks)?;
+        let known = asks.sticks.find(key, self.now.ms);
+        if let Some(place) = known.filter(|place| *place < self.targets.len() && self.weight(*place) > 0.0) {
+            return Some(Assigned { key, place, keep_until: None });
+        }
+        let left = point(key, self.now.ms / sticky.ttl_ms) * self.total;
+        let place = pick(self.targets.len(), |place| self.weight(place), left);
+        Some(Assigned { key, place, keep_until: Some(self.now.ms.saturating_add(sticky.ttl_ms)) })
     }
 }
 

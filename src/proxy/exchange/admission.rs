@@ -83,7 +83,8 @@ impl Gate<'_> {
         self.reserve(Stage::Caller, wants, estimated).await
     }
 
-    fn of_caller(self) -> ReservationRequest {
+    /// Every limit that does not depend on the target.
+    pub(super) fn of_caller(self) -> ReservationRequest {
         let Self { request, routing, .. } = self;
         let (mut wants, now) = (ReservationRequest::default(), request.now());
         if let Some(index) = request.caller.tenant.world.limits(request.caller.tenant.workspace.id) {
@@ -122,7 +123,8 @@ impl Gate<'_> {
         Ok(Reservation { hold, rate, spent: Used::default(), slot })
     }
 
-    fn of_target(self, aim: &Aim, caller: &Hold) -> ReservationRequest {
+    /// Every limit that looks at the target, and every cost.
+    pub(super) fn of_target(self, aim: &Aim, caller: &Hold) -> ReservationRequest {
         let Self { request, routing, .. } = self;
         let (mut wants, now) = (ReservationRequest::default(), request.now());
         wants.charge(caller);

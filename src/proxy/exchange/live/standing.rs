@@ -31,7 +31,7 @@ pub(super) fn tenant(live: &LiveParts, opened: &Arc<Tenant>, now: Timestamp) -> 
     let workspace = world.snapshot.workspace(opened.workspace.id).filter(|found| found.active).ok_or_else(revoked)?;
     let org = world.snapshot.org(opened.org.id).ok_or_else(revoked)?;
     let (workspace, org) = (workspace.clone(), org.clone());
-    Ok(Arc::new(Tenant { world: world.clone(), key, org, workspace, guardrails: None }))
+    Ok(Arc::new(Tenant { world: world.clone(), key, org, workspace, guardrails: None, supposed: false }))
 }
 
 /// A part of a session as limits and records see it.

@@ -1,0 +1,173 @@
+//! What would become of a request: answered in the place of the exchange, from the plan that the exchange would have had. Only
+//! requests that the gateway supposes itself come here, by a pass that nobody outside can have.
+
+use crate::price_list;
+use crate::proxy::client::answer_early;
+use crate::proxy::deliver::json_answer;
+use crate::proxy::exchange::{CallParts, limits};
+use crate::proxy::intake::{self, Refused};
+use crate::proxy::request::{DefaultGuardrail, Request};
+use crate::proxy::routing::Routing;
+use crate::proxy::{Ctx, Gateway, json_bytes, own_objects, shape, target};
+use crate::proxy::{body::BodyError, estimate};
+use gateway_domain::config::Leaf;
+use gateway_domain::config::prospects::Prospect;
+use gateway_domain::price::price;
+use gateway_domain::{Fault, Operation, Usage};
+use gateway_guardrails::definition::Entry;
+use pingora::proxy::Session;
+use serde_json::{Value, json};
+
+impl Gateway {
+    /// Like the exchange up to the plan; then it is told instead of followed.
+    pub(in crate::proxy) async fn explain(
+        &self,
+        session: &mut Session,
+        ctx: &mut Ctx,
+        mut request: Box<Request>,
+    ) -> pingora::Result<bool> {
+        if request.ask.route.operation == Operation::McpSession || own_objects::asked(&request).is_some() {
+            let told = json!({ "request": asked(&request), "served_by": "gateway" });
+            return self.tell_explained(session, &request, told).await;
+        }
+        let read = match request.ask.prompt {
+            None => intake::read_content(self, session, &request.ask.route, &mut ctx.held).await,
+            Some(_) => Box::pin(super::read_prompt(self, session, &mut request, &mut ctx.held)).await,
+        };
+        match read {
+            Ok(content) => request.ask.content = content,
+            Err(BodyError::Gone(e)) => return Err(e.into_down()),
+            Err(BodyError::Invalid(fault, _) | BodyError::Refused(fault)) => {
+                return self.refuse(session, ctx, Refused::of(fault, request)).await;
+            }
+        }
+        request.look();
+        let routing = match self.prepare(&mut request).await {
+            Ok(routing) => routing,
+            Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+        };
+        match explanation(&self.calls, &request, &routing).await {
+            Ok(told) => self.tell_explained(session, &request, told).await,
+            Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
+    }
+
+    async fn tell_explained(&self, session: &mut Session, request: &Request, told: Value) -> pingora::Result<bool> {
+        answer_early(session, json_answer(&self.names, request, json_bytes(&told))).await.map(|()| true)
+    }
+}
+
+fn asked(request: &Request) -> Value {
+    json!({
+        "operation": request.ask.route.operation.name(),
+        "path": &*request.ask.route.path,
+        "model": request.asked_model(),
+        "stream": request.ask.content.stream,
+    })
+}
+
+async fn explanation(parts: &CallParts, request: &Request, routing: &Routing) -> Result<Value, Fault> {
+    price_list::opened().await;
+    let mut targets = Vec::new();
+    for prospect in routing.prospects(request)? {
+        targets.push(target_of(parts, request, routing, prospect).await);
+    }
+    let catalogued = super::catalogued(request, routing).await.is_some();
+    let tenant = &request.caller.tenant;
+    Ok(json!({
+        "key": { "id": tenant.key.id.0, "name": &*tenant.key.name },
+        "workspace": &*tenant.workspace.slug,
+        "request": asked(request),
+        "served_by": if catalogued { "gateway" } else { "target" },
+        "config": config_of(request, routing),
+        "limits": limits(parts, request, routing, None).await,
+        "targets": if catalogued { Vec::new() } else { targets },
+    }))
+}
+
+/// Which config it is, and what said so.
+fn config_of(request: &Request, routing: &Routing) -> Value {
+    let tenant = &request.caller.tenant;
+    let by_key = tenant.key.defaults.as_ref().is_some_and(|defaults| defaults.config.is_some());
+    let chosen_by = match () {
+        () if request.ask.headers.config.is_some() => "request",
+        () if routing.saved.is_none() => "none",
+        () if by_key => "key",
+        () => "workspace",
+    };
+    let (id, version) = (routing.saved.map(|saved| saved.id.0), routing.saved.map(|saved| saved.version));
+    json!({
+        "chosen_by": chosen_by, "slug": Some(&*routing.config).filter(|name| !name.is_empty()), "id": id,
+        "version_id": version, "strategy": routing.plan.config().strategy(),
+    })
+}
+
+async fn target_of(parts: &CallParts, request: &Request, routing: &Routing, prospect: Prospect) -> Value {
+    let Prospect { leaf, chance, later, why } = prospect;
+    let mut told = json!({
+        "path": &*leaf.path, "chance": (chance * 1e6).round() / 1e6, "after_failure": later, "why": why,
+        "guardrails": guards(request, routing, &leaf), "cached": leaf.cache.is_some(),
+    });
+    let aim = match target::resolve(&leaf, routing.inline, request) {
+        Ok(aim) => aim,
+        Err(fault) => {
+            told["refused"] = refused(&fault);
+            return told;
+        }
+    };
+    told["provider"] = aim.adapter.info().slug.into();
+    told["virtual_key"] = Some(&*aim.virtual_key).filter(|slug| !slug.is_empty()).into();
+    told["model"] = aim.model.as_deref().into();
+    let scheme = if aim.base.tls { "https" } else { "http" };
+    told["address"] = format!("{scheme}://{}{}", aim.base.authority(), aim.base.path).into();
+    told["limits"] = limits(parts, request, routing, Some(&aim)).await.into();
+    let content = match shape::content(request, &leaf) {
+        Ok(content) => content,
+        Err(fault) => {
+            told["refused"] = refused(&fault);
+            return told;
+        }
+    };
+    if let Some(most) = estimate::of(request, &content, std::iter::once(&*leaf)) {
+        let card = aim.prices(request).of(aim.model.as_deref());
+        let usage = most.output.map(|output| Usage { input: most.prompt, output, ..Usage::default() });
+        let cost = usage.and_then(|usage| price(&usage, card.as_ref(), request.caller.at));
+        told["estimate"] = json!({
+            "input_tokens": most.prompt, "output_tokens_at_most": most.output, "is_priced": card.is_some(),
+            "cost_at_most": cost.map(|cost| cents(cost.0)),
+        });
+    }
+    told
+}
+
+/// Of nanodollars, as records have them.
+#[expect(clippy::cast_precision_loss, reason = "shown to people")]
+fn cents(nanos: i64) -> f64 {
+    nanos as f64 / 1e7
+}
+
+fn refused(fault: &Fault) -> Value {
+    json!({ "status": fault.status(), "message": fault.message() })
+}
+
+/// What would judge the request to this target and its answer; nothing is asked of it.
+fn guards(request: &Request, routing: &Routing, leaf: &Leaf) -> Value {
+    let side = |place: Option<usize>, defaults: Option<&[DefaultGuardrail]>| {
+        let list = place.and_then(|place| routing.guards.as_ref()?.at(place));
+        let own = list.into_iter().flat_map(|list| &list.entries).map(|entry| match entry {
+            Entry::Saved(name) => json!({ "guardrail": name, "by": "config" }),
+            Entry::Inline(inline) => {
+                let checks: Vec<&str> = inline.checks().iter().map(|check| check.id()).collect();
+                json!({ "checks": checks, "by": "config" })
+            }
+        });
+        let common =
+            defaults.into_iter().flatten().map(|default| json!({ "guardrail": default.slug, "by": "default" }));
+        own.chain(common).collect::<Vec<_>>()
+    };
+    let defaults = request.caller.tenant.guardrails.as_deref();
+    json!({
+        "input": side(leaf.hooks.input, defaults.map(|defaults| &defaults.input[..])),
+        "output": side(leaf.hooks.output, defaults.map(|defaults| &defaults.output[..])),
+    })
+}
