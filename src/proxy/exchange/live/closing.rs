@@ -27,6 +27,21 @@ pub(super) enum Why {
 }
 
 impl Why {
+    pub(super) const ALL: [Self; 12] = [
+        Self::Client,
+        Self::ClientGone,
+        Self::Provider,
+        Self::ProviderGone,
+        Self::Protocol,
+        Self::Budget,
+        Self::RateLimit,
+        Self::Revoked,
+        Self::Idle,
+        Self::TooLong,
+        Self::Draining,
+        Self::Busy,
+    ];
+
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Client => "client",

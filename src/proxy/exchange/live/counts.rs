@@ -1,5 +1,6 @@
 //! What Prometheus may know of realtime sessions. Labels are words of the gateway's own.
 
+use super::closing::Why;
 use crate::metrics::Metrics;
 use prometheus::{IntCounterVec, IntGauge, Opts};
 
@@ -43,6 +44,10 @@ impl LiveCounts {
         for counted in [&messages, &turns, &ended] {
             metrics.register(Box::new(counted.clone()))?;
         }
+        // What was never counted is shown as nothing, lest a panel look broken.
+        ["client", "provider"].iter().for_each(|from| drop(messages.with_label_values(&[from])));
+        ["settled", "estimated", "denied"].iter().for_each(|end| drop(turns.with_label_values(&[end])));
+        Why::ALL.iter().for_each(|why| drop(ended.with_label_values(&[why.label()])));
         Ok(Self { open, messages, turns, ended })
     }
 
