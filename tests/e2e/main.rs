@@ -64,6 +64,7 @@ mod dialects;
 mod exact;
 #[cfg(test)]
 mod explained;
+#[cfg(test)]
 mod exports;
 #[cfg(test)]
 mod faults;
