@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 fn told(trace: &str, span: &str) -> Value {
     json!({
         "request": {
-            "url": "https://api.openai.com/v1/chat/completions?api_key=abc&stream=true",
+            "url": "https://api.openai.com/v1/chat/completions?api_key=key-of-the-address&stream=true",
             "headers": {"Authorization": "Bearer sk-secret-secret", "user-agent": "mine"},
             "body": {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "hello"}], "api_key": "sk-inner-secret"},
         },
@@ -52,7 +52,7 @@ async fn a_call_that_is_told_of_is_a_record_like_any_other() {
     }
     assert_eq!(shown["request"]["body"]["messages"][0]["content"], "hello");
     assert_eq!(shown["request"]["headers"]["user-agent"], "mine");
-    for secret in ["abc", "sk-secret", "sk-inner", "a=b"] {
+    for secret in ["key-of-the-address", "sk-secret", "sk-inner", "a=b"] {
         assert!(!shown.to_string().contains(secret), "{secret} in {shown}");
     }
     assert_eq!(graph(&house, "requests").await["total"], 1);
