@@ -81,10 +81,12 @@ impl KeyAsk {
     pub(crate) fn read(path: &str, body: &[u8]) -> Result<Self, Fault> {
         let wrong = |e: serde_json::Error| Fault::new(FaultKind::BadBody, format!("The request body is invalid: {e}"));
         let is_beta = path.ends_with("sessions");
+        // Read as an object first: of a struct serde would take a list as well.
+        let members: Map<String, Value> = serde_json::from_slice(body).map_err(wrong)?;
         let wanted = if is_beta {
-            KeyWanted { session: Some(serde_json::from_slice(body).map_err(wrong)?), expires_after: None }
+            KeyWanted { session: Some(members), expires_after: None }
         } else {
-            serde_json::from_slice(body).map_err(wrong)?
+            KeyWanted::deserialize(Value::Object(members)).map_err(wrong)?
         };
         let after = wanted.expires_after;
         if after.as_ref().and_then(|after| after.anchor.as_deref()).is_some_and(|anchor| anchor != "created_at") {

@@ -28,6 +28,11 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("status", MEANS),
             ("version", "saved::an_old_version_is_in_force_again_when_it_is_answered"),
             ("workspace_id", "workspaces::the_proxy_port_tells_nothing_of_anothers_things"),
+            ("key", "explained::every_target_is_told_with_its_chance_and_nothing_is_sent"),
+            ("method", "explained::what_cannot_be_supposed_is_refused_by_name"),
+            ("path", "explained::every_target_is_told_with_its_chance_and_nothing_is_sent"),
+            ("headers", "explained::the_condition_that_decides_is_named"),
+            ("body", "explained::what_would_be_refused_is_told_as_its_refusal"),
         ],
     ),
     (

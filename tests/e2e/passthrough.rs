@@ -177,7 +177,7 @@ async fn a_websocket_is_relayed_both_ways() {
     let gateway = Gateway::start().await;
     let upstream = websocket_echo().await;
     gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
-    for path in ["/v1/realtime?model=gpt-realtime", "/v1/proxy/realtime?model=gpt-realtime"] {
+    for path in ["/v1/live?model=gpt-live", "/v1/proxy/live?model=gpt-live"] {
         let mut client = Raw::connect(gateway.proxy).await;
         let key = format!("x-gateway-api-key: {WORKSPACE_KEY}\r\nx-gateway-provider: @main\r\n");
         client.send(handshake(path, &key)).await;
@@ -200,7 +200,7 @@ async fn a_websocket_is_relayed_both_ways() {
         }
     }
     let seen = upstream.seen();
-    assert_eq!(seen[0].target, "/v1/realtime?model=gpt-realtime");
+    assert_eq!(seen[0].target, "/v1/live?model=gpt-live");
     assert_eq!(seen[0].header("authorization"), Some("Bearer sk-managed"));
     assert!(!seen.iter().any(|s| s.headers.iter().any(|(_, v)| v.contains(WORKSPACE_KEY))));
 }
