@@ -81,9 +81,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let Resolved { settings, upgrade, effective } = resolved;
     telemetry::init(settings.log_format, &settings.log_level)?;
     let descriptors = Descriptors::raise();
-    if !upgrade {
-        claim_ports(&settings)?;
-    }
+    claim_ports(&settings, upgrade)?;
     let control = control_runtime()?;
     let metrics = telemetry::metrics(&settings)?;
     let booted = control.block_on(boot::boot(&settings))?;
@@ -300,7 +298,11 @@ fn delivery(
     }
 }
 
-fn claim_ports(settings: &Settings) -> Result<(), String> {
+/// Of a process that takes over they are handed on, not claimed.
+fn claim_ports(settings: &Settings, upgrade: bool) -> Result<(), String> {
+    if upgrade {
+        return Ok(());
+    }
     if settings.role != Role::Admin {
         settings.listen.0.iter().try_for_each(|a| claim("--listen", *a))?;
     }

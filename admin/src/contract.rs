@@ -39,6 +39,7 @@ const LIST: &str = "GET POST";
 #[rustfmt::skip]
 pub(crate) static TEMPLATES: &[Template] = &[
     path("/configs", LIST, ""),
+    path("/configs/explain", "POST", ""),
     path("/configs/{id}", CRUD, ""),
     path("/configs/{id}/versions", "GET", ""),
     path("/configs/{id}/versions/{version}", "GET", ""),

@@ -46,7 +46,7 @@ const SUBJECTS: &[(&str, Kind)] = &[
 
 fn subject(path: &str) -> Option<Kind> {
     // It judges or compares something, and changes nothing.
-    if path.ends_with("/invoke") || path == "/configuration/diff" {
+    if path.ends_with("/invoke") || ["/configuration/diff", "/configs/explain"].contains(&path) {
         return None;
     }
     SUBJECTS.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, kind)| *kind)
@@ -150,7 +150,7 @@ mod tests {
         for route in table().iter().filter(|r| r.method != Method::GET) {
             let Gate::Scopes(scopes, _) = &route.gate else { continue };
             let tells = route.path.starts_with("/feedback") || route.path.starts_with("/logs");
-            let compares = route.path == "/configuration/diff";
+            let compares = ["/configuration/diff", "/configs/explain"].contains(&route.path);
             if route.path.ends_with("/invoke") || tells || compares {
                 assert!(subject(route.path).is_none(), "it changes nothing that is configured");
                 continue;

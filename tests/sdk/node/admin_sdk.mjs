@@ -212,7 +212,8 @@ check('analytics', async () => {
     assert.equal((await groups.groupedData(by, { ...span, columns: 'requests,cost' })).object, 'list');
   }
   assert.equal((await summary.cache({ ...span, workspace_slug: 'default' })).object, 'analytics-summary');
-  await refused(() => graphs.cost({ ...span, prompt_slug: 'p' }), 'prompt_slug');
+  assert.equal((await graphs.cost({ ...span, prompt_slug: 'p' })).object, 'analytics-graph');
+  await refused(() => graphs.cost({ ...span, status_code: 'many' }), 'status_code');
 });
 
 check('logs and exports', async () => {

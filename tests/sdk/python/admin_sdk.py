@@ -203,7 +203,8 @@ def check_analytics():
         told = plain(groups.group_by(group_by=by, **SPAN, columns="requests,p95_latency", include_total=True))
         equal((told["object"], told["total"]), ("list", len(told["data"])))
     equal(plain(admin.analytics.summary.cache(**SPAN, workspace_slug="default"))["object"], "analytics-summary")
-    refused(lambda: admin.analytics.graphs.cost(**SPAN, cache_status="hit"), "cache_status", "not available")
+    equal(plain(admin.analytics.graphs.cost(**SPAN, cache_status="hit"))["object"], "analytics-graph")
+    refused(lambda: admin.analytics.graphs.cost(**SPAN, cache_status="warm"), "cache_status")
 
 
 def check_feedback():
