@@ -49,7 +49,7 @@ impl Directory for Database {
             .and_if("r.workspace = ?", query.workspace.map(|w| workspace_value(w.map(|w| w.0))))
             .and_if("r.status = ?", query.status.as_deref())
             .and_if("r.name = ?", query.name.as_deref())
-            .and_if("lower(r.name || ' ' || r.slug) LIKE ? ESCAPE '\\'", query.search.as_deref().map(part))
+            .and_if("lower(r.name || ' ' || r.slug) LIKE lower(?) ESCAPE '\\'", query.search.as_deref().map(part))
             .and_in("r.id", query.ids.iter().copied());
         Box::pin(self.page("resource r", NEWEST, filter, (query.page, query.page_size), row))
     }
@@ -63,9 +63,10 @@ impl Database {
     }
 }
 
-/// A pattern for what holds `text`, whose own signs of patterns mean themselves.
+/// A pattern for what holds `text`, whose own signs of patterns mean themselves. Its case is the database's business, as that of
+/// the names is: SQLite knows that of ASCII only.
 fn part(text: &str) -> String {
-    let plain = text.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    let plain = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{plain}%")
 }
 

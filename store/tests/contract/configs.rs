@@ -253,6 +253,7 @@ async fn the_directory_lists_and_finds(house: House) {
     rows[2].status = "archived".into();
     rows[3].deleted_at = Some(Timestamp(9));
     rows[4].org = id(1_001);
+    rows[0].name = "Config s1 für Ä".into();
     put(&database, 0, rows).await.unwrap();
     let (org, workspace) = (OrgId(id(1_000)), WorkspaceId(id(2_000)));
     let all = ResourceQuery {
@@ -277,10 +278,15 @@ async fn the_directory_lists_and_finds(house: House) {
     check(&ResourceQuery { workspace: Some(None), ..all.clone() }, 1, &["s2"]).await;
     check(&ResourceQuery { workspace: Some(Some(workspace)), ..all.clone() }, 2, &["s3", "s1"]).await;
     check(&ResourceQuery { status: Some("archived".into()), ..all.clone() }, 1, &["s3"]).await;
-    check(&ResourceQuery { name: Some("Config s1".into()), ..all.clone() }, 1, &["s1"]).await;
-    for (search, found) in
-        [("onfig S", vec!["s3", "s2", "s1"]), ("S2", vec!["s2"]), ("%", vec![]), ("_", vec![]), ("s1\\", vec![])]
-    {
+    check(&ResourceQuery { name: Some("Config s1 für Ä".into()), ..all.clone() }, 1, &["s1"]).await;
+    for (search, found) in [
+        ("onfig S", vec!["s3", "s2", "s1"]),
+        ("FüR Ä", vec!["s1"]),
+        ("S2", vec!["s2"]),
+        ("%", vec![]),
+        ("_", vec![]),
+        ("s1\\", vec![]),
+    ] {
         let query = ResourceQuery { search: Some(search.into()), ..all.clone() };
         check(&query, found.len() as u64, &found).await;
     }
