@@ -279,7 +279,7 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
     }
     let hash = KeyHash::of(text);
     let known = world.snapshot.key(&hash);
-    let guest = if known.is_none() { gateway.batches.callers.guest(&hash) } else { None };
+    let mut supposed = false;
     let key = match known {
         Some(key) => key.clone(),
         None if token::looks_signed(text) && gateway.shield.is_flooded_by(from) && !gateway.issuers.knows(&hash) => {
@@ -291,13 +291,14 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
             found.map_err(|error| Refused::token(&error, gateway.issuers.named(&world.snapshot, text)))?
         }
         None => {
-            let of_line = guest.and_then(|guest| world.snapshot.key_by_id(guest.key));
+            let guest = gateway.batches.callers.guest(&hash);
+            supposed = guest.is_some_and(|guest| guest.supposes);
+            let of_guest = guest.and_then(|guest| world.snapshot.key_by_id(guest.key));
             let unknown = || Refused::stranger(unknown_key(), Stranger::unknown(Unwelcome::UnknownKey));
-            of_line.ok_or_else(unknown)?.clone()
+            of_guest.ok_or_else(unknown)?.clone()
         }
     };
     in_force(&key, now)?;
-    let supposed = guest.is_some_and(|guest| guest.supposes);
     let tenant = Arc::new(Tenant { supposed, ..tenant(&world, key)? });
     if known.is_some() {
         tenants::keep(&world, text, &tenant);

@@ -68,11 +68,12 @@ fn asked(request: &Request) -> Value {
 
 async fn explanation(parts: &CallParts, request: &Request, routing: &Routing) -> Result<Value, Fault> {
     price_list::opened().await;
-    let mut targets = Vec::new();
-    for prospect in routing.prospects(request)? {
+    let catalogued = super::catalogued(request, routing).await.is_some();
+    let prospects = if catalogued { Vec::new() } else { routing.prospects(request)? };
+    let mut targets = Vec::with_capacity(prospects.len());
+    for prospect in prospects {
         targets.push(target_of(parts, request, routing, prospect).await);
     }
-    let catalogued = super::catalogued(request, routing).await.is_some();
     let tenant = &request.caller.tenant;
     Ok(json!({
         "key": { "id": tenant.key.id.0, "name": &*tenant.key.name },
@@ -81,7 +82,7 @@ async fn explanation(parts: &CallParts, request: &Request, routing: &Routing) ->
         "served_by": if catalogued { "gateway" } else { "target" },
         "config": config_of(request, routing),
         "limits": limits(parts, request, routing, None).await,
-        "targets": if catalogued { Vec::new() } else { targets },
+        "targets": targets,
     }))
 }
 
