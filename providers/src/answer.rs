@@ -262,6 +262,10 @@ pub(crate) fn write_text(out: &mut BytesMut, text: &str) -> Range<usize> {
     from..out.len()
 }
 
+fn write_pieces(out: &mut BytesMut, pieces: &[&str]) {
+    pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
+}
+
 /// What is written here has nothing that could fail to become JSON.
 fn write_json(out: &mut BytesMut, value: &impl Serialize) {
     use bytes::BufMut;

@@ -1,6 +1,6 @@
 //! Writes steps as chunks of a chat completion stream. What all chunks of a stream share is made once.
 
-use super::{Aside, Frame, ResponseEvent, sources, write_json, write_text};
+use super::{Aside, Frame, ResponseEvent, sources, write_json, write_pieces, write_text};
 use crate::opaque::Kind;
 use crate::tap::chat::block_part;
 use crate::tap::{TextKind, TextLane, TextPlace};
@@ -209,16 +209,16 @@ impl ChunkWriter {
     fn text(&self, delta: &TextDelta<'_>, out: &mut BytesMut, texts: &mut Vec<TextPlace>) {
         let from = out.len();
         self.start(self.choice, out);
-        put(out, &["{\"", delta.name, "\":"]);
+        write_pieces(out, &["{\"", delta.name, "\":"]);
         let quoted = write_text(out, delta.text);
         let again = delta.block.map(|(block, [kind, name])| {
-            put(out, &[",\"content_blocks\":[{\"index\":", itoa::Buffer::new().format(block)]);
-            put(out, &[",\"delta\":{\"type\":\"", kind, "\",\"", name, "\":"]);
+            write_pieces(out, &[",\"content_blocks\":[{\"index\":", itoa::Buffer::new().format(block)]);
+            write_pieces(out, &[",\"delta\":{\"type\":\"", kind, "\",\"", name, "\":"]);
             let quoted = write_text(out, delta.text);
-            put(out, &["}}]"]);
+            write_pieces(out, &["}}]"]);
             (block_part(block), quoted)
         });
-        put(out, &["}"]);
+        write_pieces(out, &["}"]);
         out.extend_from_slice(END);
         let event = from..out.len();
         let tell = |part, quoted| Some(TextPlace::of(self.lane(delta.kind, part)?, event.clone(), quoted, delta.text));
@@ -234,10 +234,10 @@ impl ChunkWriter {
     fn arguments(&self, call: u64, fragment: &str, out: &mut BytesMut, texts: &mut Vec<TextPlace>) {
         let from = out.len();
         self.start(self.choice, out);
-        put(out, &["{\"tool_calls\":[{\"index\":", itoa::Buffer::new().format(call)]);
-        put(out, &[",\"function\":{\"arguments\":"]);
+        write_pieces(out, &["{\"tool_calls\":[{\"index\":", itoa::Buffer::new().format(call)]);
+        write_pieces(out, &[",\"function\":{\"arguments\":"]);
         let quoted = write_text(out, fragment);
-        put(out, &["}}]}"]);
+        write_pieces(out, &["}}]}"]);
         out.extend_from_slice(END);
         let lane = u32::try_from(call).ok().and_then(|call| self.lane(TextKind::Tool, call));
         texts.extend(lane.map(|lane| TextPlace::of(lane, from..out.len(), quoted, fragment)));
@@ -290,10 +290,6 @@ impl ChunkWriter {
         }
         out.extend_from_slice(b"data: [DONE]\n\n");
     }
-}
-
-fn put(out: &mut BytesMut, pieces: &[&str]) {
-    pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
 }
 
 /// Where Google's own OpenAI-like API puts it, so that clients which know that one carry it.

@@ -1,7 +1,7 @@
 //! Writes steps as Anthropic's message: one block open at a time, in order. Events of a stream and a whole message are
 //! two sinks of the same blocks.
 
-use super::{Aside, Frame, ResponseEvent, write_json, write_text};
+use super::{Aside, Frame, ResponseEvent, write_json, write_pieces, write_text};
 use crate::opaque::Kind;
 use crate::tap::{TextKind, TextLane, TextPlace};
 use crate::wire::usage::MessageUsage;
@@ -308,9 +308,7 @@ impl Events {
         };
         self.out.extend_from_slice(b"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":");
         self.out.extend_from_slice(itoa::Buffer::new().format(index).as_bytes());
-        for piece in [",\"delta\":{\"type\":\"", named, "\",\"", name, "\":"] {
-            self.out.extend_from_slice(piece.as_bytes());
-        }
+        write_pieces(&mut self.out, &[",\"delta\":{\"type\":\"", named, "\",\"", name, "\":"]);
         let quoted = write_text(&mut self.out, text);
         self.out.extend_from_slice(b"}}\n\n");
         if let Ok(part) = u32::try_from(index) {

@@ -1,6 +1,6 @@
 //! The events of a streamed response, numbered as they are written. Knows no items.
 
-use super::super::{write_json, write_text};
+use super::super::{write_json, write_pieces, write_text};
 use crate::tap::responses::part;
 use crate::tap::{TextKind, TextLane, TextPlace};
 use bytes::BytesMut;
@@ -78,9 +78,9 @@ impl NumberedEvents {
             members.extend(fields);
         }
         self.sequence += 1;
-        self.put(&["event: ", event, "\ndata: "]);
+        write_pieces(&mut self.out, &["event: ", event, "\ndata: "]);
         write_json(&mut self.out, &members);
-        self.put(&["\n\n"]);
+        write_pieces(&mut self.out, &["\n\n"]);
     }
 
     /// The next piece of a text, in the part `place` of an item, which is named by its id and its number.
@@ -90,24 +90,20 @@ impl NumberedEvents {
         }
         let (from, number, event) = (self.out.len(), self.sequence, delta.event());
         self.sequence += 1;
-        self.put(&["event: ", event, "\ndata: {\"type\":\"", event, "\",\"sequence_number\":"]);
-        self.put(&[itoa::Buffer::new().format(number), ",\"item_id\":"]);
+        write_pieces(&mut self.out, &["event: ", event, "\ndata: {\"type\":\"", event, "\",\"sequence_number\":"]);
+        write_pieces(&mut self.out, &[itoa::Buffer::new().format(number), ",\"item_id\":"]);
         write_json(&mut self.out, &id);
-        self.put(&[",\"output_index\":", itoa::Buffer::new().format(item)]);
+        write_pieces(&mut self.out, &[",\"output_index\":", itoa::Buffer::new().format(item)]);
         if let Some(numbered) = delta.numbered() {
-            self.put(&[",\"", numbered, "\":", itoa::Buffer::new().format(place)]);
+            write_pieces(&mut self.out, &[",\"", numbered, "\":", itoa::Buffer::new().format(place)]);
         }
-        self.put(&[",\"delta\":"]);
+        write_pieces(&mut self.out, &[",\"delta\":"]);
         let quoted = write_text(&mut self.out, text);
-        self.put(&[if delta == ResponseDelta::Text { ",\"logprobs\":[]}\n\n" } else { "}\n\n" }]);
+        write_pieces(&mut self.out, &[if delta == ResponseDelta::Text { ",\"logprobs\":[]}\n\n" } else { "}\n\n" }]);
         if let Some(part) = part(item, place) {
             let lane = TextLane { choice: 0, kind: delta.kind(), part };
             let place = TextPlace::of(lane, from..self.out.len(), quoted, text);
             self.texts.push(TextPlace { number: Some(number), ..place });
         }
-    }
-
-    fn put(&mut self, pieces: &[&str]) {
-        pieces.iter().for_each(|piece| self.out.extend_from_slice(piece.as_bytes()));
     }
 }
