@@ -142,6 +142,35 @@ pub(super) fn tool<'a>(raw: &'a RawValue, i: usize) -> Result<chat::Tool<'a>, Fa
     serde_json::from_str(raw.get()).map_err(|e| refused(format!("tools[{i}]"), format!("is no tool: {e}")))
 }
 
+/// The same where only functions can be offered.
+pub(super) fn function<'a>(raw: &'a RawValue, i: usize, adjusted: &mut Adjusted) -> Result<chat::Function<'a>, Fault> {
+    let wanted = tool(raw, i)?;
+    if wanted.kind.0 != "function" {
+        return Err(refused(format!("tools[{i}].type"), "must be function"));
+    }
+    let function = wanted.function.ok_or_else(|| refused(format!("tools[{i}].function"), "is needed"))?;
+    adjusted.note_if("cache_control", wanted.cache_control.or(function.cache_control).is_some());
+    Ok(function)
+}
+
+/// A call that an earlier message tells of: its id, and what was called.
+pub(super) struct EarlierCall<'c, 'a> {
+    pub(super) id: &'c Cow<'a, str>,
+    pub(super) function: &'c chat::Called<'a>,
+}
+
+impl<'c, 'a> EarlierCall<'c, 'a> {
+    /// `at` names a field of it.
+    pub(super) fn of(call: &'c chat::ToolCall<'a>, at: &dyn Fn(&str) -> String) -> Result<Self, Fault> {
+        if call.kind.as_ref().is_some_and(|kind| kind.0 != "function") {
+            return Err(refused(at(".type"), "must be function"));
+        }
+        let id = &call.id.as_ref().ok_or_else(|| refused(at(".id"), "is needed"))?.0;
+        let function = call.function.as_ref().ok_or_else(|| refused(at(".function"), "is needed"))?;
+        Ok(Self { id, function })
+    }
+}
+
 /// The one function that the object form of `tool_choice` names.
 pub(super) fn chosen(choice: &str) -> Result<Cow<'_, str>, Fault> {
     let chosen: Option<chat::Chosen<'_>> = serde_json::from_str(choice).ok();

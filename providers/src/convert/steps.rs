@@ -7,3 +7,4 @@ pub(crate) mod from_gemini;
 pub(crate) mod from_messages;
 pub(crate) mod from_oracle;
 pub(crate) mod from_responses;
+mod saying;

@@ -79,14 +79,7 @@ fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
 fn tools<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Result<(Vec<Tool<'a>>, bool), Fault> {
     let (mut out, mut strict) = (Vec::new(), false);
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let wanted = asked::tool(raw, i)?;
-        if wanted.kind.0 != "function" {
-            return Err(refused(format!("tools[{i}].type"), "must be function"));
-        }
-        let function = wanted.function.ok_or_else(|| refused(format!("tools[{i}].function"), "is needed"))?;
-        if wanted.cache_control.or(function.cache_control).is_some() {
-            adjusted.note("cache_control");
-        }
+        let function = asked::function(raw, i, adjusted)?;
         strict |= function.strict == Some(true);
         out.push(Tool {
             kind: "function",

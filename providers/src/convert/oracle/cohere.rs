@@ -2,7 +2,7 @@
 //! was said before, and calls of tools have no ids.
 
 use super::{note_dropped, note_of_message, refuse_untranslatable};
-use crate::convert::asked::{self, Adjusted, Place, Translated, refused};
+use crate::convert::asked::{self, Adjusted, EarlierCall, Place, Translated, refused};
 use crate::shapes::Object;
 use crate::wire::cohere::Own;
 use crate::wire::{chat, speaks};
@@ -84,12 +84,7 @@ fn tools(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Result<Vec<Value>,
     }
     let mut out = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let wanted = asked::tool(raw, i)?;
-        if wanted.kind.0 != "function" {
-            return Err(refused(format!("tools[{i}].type"), "must be function"));
-        }
-        let function = wanted.function.ok_or_else(|| refused(format!("tools[{i}].function"), "is needed"))?;
-        adjusted.note_if("cache_control", wanted.cache_control.or(function.cache_control).is_some());
+        let function = asked::function(raw, i, adjusted)?;
         adjusted.note_if("tools.function.strict", function.strict == Some(true));
         // A description is required here, and is not at OpenAI.
         let description = function.description.map_or_else(|| function.name.0.to_string(), |text| text.0.into_owned());
@@ -220,18 +215,14 @@ fn calls<'m>(message: &'m chat::Message<'_>, i: usize) -> Result<Vec<(&'m str, V
     let mut out = Vec::new();
     for (j, call) in message.tool_calls.iter().flatten().enumerate() {
         let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
-        if call.kind.as_ref().is_some_and(|kind| kind.0 != "function") {
-            return Err(refused(at(".type"), "must be function"));
-        }
-        let id = call.id.as_ref().ok_or_else(|| refused(at(".id"), "is needed"))?;
-        let function = call.function.as_ref().ok_or_else(|| refused(at(".function"), "is needed"))?;
+        let EarlierCall { id, function } = EarlierCall::of(call, &at)?;
         let arguments = function.arguments.as_ref().map_or("", |arguments| arguments.0.trim());
         let parameters: Value = match arguments {
             "" => json!({}),
             arguments => serde_json::from_str(arguments)
                 .map_err(|_| refused(at(".function.arguments"), "must be JSON: this model takes it as an object"))?,
         };
-        out.push((&*id.0, json!({ "name": function.name.0, "parameters": parameters })));
+        out.push((&**id, json!({ "name": function.name.0, "parameters": parameters })));
     }
     Ok(out)
 }

@@ -1,7 +1,7 @@
 //! The form `GENERIC`: OpenAI's chat in other words.
 
 use super::{note_dropped, note_of_message, refuse_untranslatable};
-use crate::convert::asked::{self, Adjusted, Place, Translated, refused};
+use crate::convert::asked::{self, Adjusted, EarlierCall, Place, Translated, refused};
 use crate::shapes::Object;
 use crate::wire::{Text, chat, read};
 use gateway_domain::Fault;
@@ -111,12 +111,7 @@ fn format(ask: &chat::Request<'_>) -> Result<Option<Value>, Fault> {
 fn tools(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Result<Vec<Value>, Fault> {
     let mut out = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let wanted = asked::tool(raw, i)?;
-        if wanted.kind.0 != "function" {
-            return Err(refused(format!("tools[{i}].type"), "must be function"));
-        }
-        let function = wanted.function.ok_or_else(|| refused(format!("tools[{i}].function"), "is needed"))?;
-        adjusted.note_if("cache_control", wanted.cache_control.or(function.cache_control).is_some());
+        let function = asked::function(raw, i, adjusted)?;
         adjusted.note_if("tools.function.strict", function.strict == Some(true));
         let mut made = json!({ "type": "FUNCTION", "name": function.name.0 });
         if let Some(description) = function.description {
@@ -193,13 +188,9 @@ fn calls(message: &chat::Message<'_>, i: usize) -> Result<Vec<Value>, Fault> {
     let mut out = Vec::new();
     for (j, call) in message.tool_calls.iter().flatten().enumerate() {
         let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
-        if call.kind.as_ref().is_some_and(|kind| kind.0 != "function") {
-            return Err(refused(at(".type"), "must be function"));
-        }
-        let id = call.id.as_ref().ok_or_else(|| refused(at(".id"), "is needed"))?;
-        let function = call.function.as_ref().ok_or_else(|| refused(at(".function"), "is needed"))?;
+        let EarlierCall { id, function } = EarlierCall::of(call, &at)?;
         let arguments = function.arguments.as_ref().map_or("{}", |arguments| &*arguments.0);
-        out.push(json!({ "type": "FUNCTION", "id": id.0, "name": function.name.0, "arguments": arguments }));
+        out.push(json!({ "type": "FUNCTION", "id": id, "name": function.name.0, "arguments": arguments }));
     }
     Ok(out)
 }

@@ -134,12 +134,7 @@ fn tuning<'a>(ask: &chat::Request<'a>, out: &mut ResponsesAsk<'a>) {
 fn tools<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Result<Option<Tree<'a>>, Fault> {
     let mut all = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let tool = asked::tool(raw, i)?;
-        if tool.kind.0 != "function" {
-            return Err(refused(format!("tools[{i}].type"), "must be function"));
-        }
-        let function = tool.function.ok_or_else(|| refused(format!("tools[{i}].function"), "is needed"))?;
-        adjusted.note_if("cache_control", tool.cache_control.or(function.cache_control).is_some());
+        let function = asked::function(raw, i, adjusted)?;
         let parameters = function.parameters.map_or_else(no_parameters, Tree::Raw);
         let made = Tree::map([("type", Tree::text("function")), ("name", Tree::Text(function.name.0))])
             .with("description", function.description.map(|text| Tree::Text(text.0)))

@@ -3,6 +3,7 @@
 
 mod calls;
 
+use super::saying::{SaidBlocks, Saying};
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
 use crate::translate::{EventError, Reader};
@@ -97,13 +98,6 @@ struct Part<'a> {
     refusal: Option<Text<'a>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Saying {
-    Text,
-    Reasoning,
-    Refusal,
-}
-
 /// What is known of one choice.
 #[derive(Debug, Default)]
 struct State {
@@ -118,9 +112,7 @@ pub(crate) struct ChatReader {
     ended: bool,
     choices: Vec<State>,
     choice: u64,
-    /// What was said last, and the number of its block.
-    saying: Option<Saying>,
-    block: u64,
+    blocks: SaidBlocks,
     usage: Option<Usage>,
     model: Option<String>,
 }
@@ -194,7 +186,7 @@ impl ChatReader {
         }
         if choice.index != self.choice {
             self.choice = choice.index;
-            self.saying = None;
+            self.blocks.close();
             steps.push(ResponseEvent::Choice(choice.index));
         }
         let at = self.choices.iter().position(|state| state.index == choice.index).unwrap_or_else(|| {
@@ -223,21 +215,21 @@ impl ChatReader {
     ) {
         let reasoning = said.reasoning_content.filter(|raw| speaks(Some(raw))).or(said.reasoning);
         if let Some(text) = reasoning.and_then(|raw| read::<Text<'a>>(raw.get().as_bytes())) {
-            self.say(Saying::Reasoning, text.0, steps);
+            self.blocks.say(Saying::Reasoning, text.0, steps);
         }
         self.content(said.content, steps);
         if let Some(text) = said.refusal {
-            self.say(Saying::Refusal, text.0, steps);
+            self.blocks.say(Saying::Refusal, text.0, steps);
         }
         if let Some(content) = logprobs.filter(|raw| speaks(Some(raw))) {
-            steps.push(ResponseEvent::Logprobs { block: self.block, content: Cow::Borrowed(content) });
+            steps.push(ResponseEvent::Logprobs { block: self.blocks.number(), content: Cow::Borrowed(content) });
         }
         for raw in said.annotations.iter().flatten().filter_map(|raw| citation(raw)) {
-            steps.push(ResponseEvent::Aside { block: self.block, aside: Aside::Citation(Cow::Owned(raw)) });
+            steps.push(ResponseEvent::Aside { block: self.blocks.number(), aside: Aside::Citation(Cow::Owned(raw)) });
         }
         let legacy = said.function_call.map(calls::Called::legacy);
         for called in said.tool_calls.into_iter().flatten().chain(legacy) {
-            self.saying = None;
+            self.blocks.close();
             self.choices[at].calls.take(called, steps);
         }
     }
@@ -246,37 +238,21 @@ impl ChatReader {
         let Some(raw) = raw else { return };
         if raw.get().starts_with('"') {
             if let Some(text) = read::<Text<'a>>(raw.get().as_bytes()) {
-                self.say(Saying::Text, text.0, steps);
+                self.blocks.say(Saying::Text, text.0, steps);
             }
             return;
         }
         for part in read::<Vec<Part<'a>>>(raw.get().as_bytes()).into_iter().flatten() {
             for thought in part.thinking.into_iter().chain(part.summary).flatten().filter_map(|t| t.text) {
-                self.say(Saying::Reasoning, thought.0, steps);
+                self.blocks.say(Saying::Reasoning, thought.0, steps);
             }
             if let Some(text) = part.text {
-                self.say(Saying::Text, text.0, steps);
+                self.blocks.say(Saying::Text, text.0, steps);
             }
             if let Some(text) = part.refusal {
-                self.say(Saying::Refusal, text.0, steps);
+                self.blocks.say(Saying::Refusal, text.0, steps);
             }
         }
-    }
-
-    fn say<'a>(&mut self, saying: Saying, text: Cow<'a, str>, steps: &mut Vec<ResponseEvent<'a>>) {
-        if text.is_empty() {
-            return;
-        }
-        if self.saying != Some(saying) {
-            self.saying = Some(saying);
-            self.block += 1;
-        }
-        let block = self.block;
-        steps.push(match saying {
-            Saying::Text => ResponseEvent::Text { block, text },
-            Saying::Reasoning => ResponseEvent::Reasoning { block, text },
-            Saying::Refusal => ResponseEvent::Refusal { block, text },
-        });
     }
 
     fn finish<'a>(&mut self, at: usize, reason: Cow<'a, str>, steps: &mut Vec<ResponseEvent<'a>>) {

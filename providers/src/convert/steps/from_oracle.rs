@@ -1,6 +1,7 @@
 //! Steps of an answer from events of Oracle's own chat, in either of its forms. A whole answer is read as the one event that
 //! would have brought it.
 
+use super::saying::{SaidBlocks, Saying};
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
 use crate::translate::{EventError, Reader};
@@ -77,13 +78,6 @@ struct OracleCall<'a> {
     parameters: Option<&'a RawValue>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OracleSaying {
-    Text,
-    Reasoning,
-    Refusal,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct OracleReader {
     /// As it was asked for, until the answer names it; a stream does not.
@@ -94,8 +88,7 @@ pub(crate) struct OracleReader {
     opened: bool,
     finished: bool,
     ended: bool,
-    saying: Option<OracleSaying>,
-    block: u64,
+    blocks: SaidBlocks,
     /// Whether text has come: Cohere's last event repeats the whole of it, and the calls.
     texted: bool,
     calls: u64,
@@ -152,14 +145,14 @@ impl OracleReader {
             self.message(message, steps);
         }
         if let Some(text) = event.text.filter(|_| !(last && self.texted)) {
-            self.say(OracleSaying::Text, text.0, steps);
+            self.text(text.0, steps);
         }
         let repeated = last && self.calls > 0;
         for call in event.tool_calls.into_iter().flatten().filter(|_| !repeated) {
             self.call(call, steps);
         }
         for citation in event.citations.into_iter().flatten() {
-            steps.push(ResponseEvent::Aside { block: CITATIONS + self.block, aside: Aside::Block(citation) });
+            steps.push(ResponseEvent::Aside { block: CITATIONS + self.blocks.number(), aside: Aside::Block(citation) });
         }
         match event.finish_reason {
             Some(reason) => self.finish(reason.0, event.error_message.map(|message| message.0), steps),
@@ -176,36 +169,22 @@ impl OracleReader {
 
     fn message<'a>(&mut self, message: OracleMessage<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         if let Some(thought) = message.reasoning_content {
-            self.say(OracleSaying::Reasoning, thought.0, steps);
+            self.blocks.say(Saying::Reasoning, thought.0, steps);
         }
         for text in message.content.into_iter().flatten().filter_map(|part| part.text) {
-            self.say(OracleSaying::Text, text.0, steps);
+            self.text(text.0, steps);
         }
         if let Some(refusal) = message.refusal {
-            self.say(OracleSaying::Refusal, refusal.0, steps);
+            self.blocks.say(Saying::Refusal, refusal.0, steps);
         }
         for call in message.tool_calls.into_iter().flatten() {
             self.call(call, steps);
         }
     }
 
-    fn say<'a>(&mut self, saying: OracleSaying, text: Cow<'a, str>, steps: &mut Vec<ResponseEvent<'a>>) {
-        if text.is_empty() {
-            return;
-        }
-        if self.saying != Some(saying) {
-            self.saying = Some(saying);
-            self.block += 1;
-        }
-        let block = self.block;
-        steps.push(match saying {
-            OracleSaying::Text => {
-                self.texted = true;
-                ResponseEvent::Text { block, text }
-            }
-            OracleSaying::Reasoning => ResponseEvent::Reasoning { block, text },
-            OracleSaying::Refusal => ResponseEvent::Refusal { block, text },
-        });
+    fn text<'a>(&mut self, text: Cow<'a, str>, steps: &mut Vec<ResponseEvent<'a>>) {
+        self.texted |= !text.is_empty();
+        self.blocks.say(Saying::Text, text, steps);
     }
 
     /// A name begins a call; what has none goes on with the last one.
@@ -215,7 +194,7 @@ impl OracleReader {
         let same = id.is_some() && id.as_deref() == self.call.as_deref();
         if let Some(name) = name.filter(|_| !same) {
             self.close_call(steps);
-            self.saying = None;
+            self.blocks.close();
             self.call = id.as_deref().map(str::to_owned);
             let (call, seed) = (self.calls, self.seed);
             let id = id.unwrap_or_else(|| format!("call_{seed:016x}{call:04}").into());

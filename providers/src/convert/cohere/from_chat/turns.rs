@@ -1,6 +1,6 @@
 //! The conversation, message by message: Cohere's roles are chat's, its parts are text and images.
 
-use crate::convert::asked::{self, Adjusted, Place, refused};
+use crate::convert::asked::{self, Adjusted, EarlierCall, Place, refused};
 use crate::wire::chat;
 use crate::wire::cohere::{Called, ImageUrl, Message, Part, ToolCall};
 use crate::wire::{Text, read};
@@ -51,14 +51,10 @@ fn assistant<'a>(message: &chat::Message<'a>, i: usize, adjusted: &mut Adjusted)
     let mut tool_calls = Vec::new();
     for (j, call) in message.tool_calls.iter().flatten().enumerate() {
         let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
-        if call.kind.as_ref().is_some_and(|kind| kind.0 != "function") {
-            return Err(refused(at(".type"), "must be function"));
-        }
-        let id = call.id.as_ref().ok_or_else(|| refused(at(".id"), "is needed"))?.0.clone();
-        let function = call.function.as_ref().ok_or_else(|| refused(at(".function"), "is needed"))?;
+        let EarlierCall { id, function } = EarlierCall::of(call, &at)?;
         let arguments = function.arguments.as_ref().map_or(Cow::Borrowed("{}"), |a| a.0.clone());
         let function = Called { name: function.name.0.clone(), arguments };
-        tool_calls.push(ToolCall { id, kind: "function", function });
+        tool_calls.push(ToolCall { id: id.clone(), kind: "function", function });
     }
     let reasoning = message.reasoning_content.and_then(|raw| read::<Text<'a>>(raw.get().as_bytes()));
     let reasoning = reasoning.map(|text| text.0).filter(|text| !text.is_empty());

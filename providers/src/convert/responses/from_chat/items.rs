@@ -1,7 +1,7 @@
 //! The conversation as items: what a turn said is a message, each call that it made an item of its own.
 
 use super::ResponsesRoom;
-use crate::convert::asked::{self, Adjusted, Place, refused};
+use crate::convert::asked::{self, Adjusted, EarlierCall, Place, refused};
 use crate::wire::chat;
 use crate::wire::tree::Tree;
 use gateway_domain::Fault;
@@ -85,15 +85,11 @@ fn assistant<'a>(
     }
     for (j, call) in message.tool_calls.iter().flatten().enumerate() {
         let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
-        if call.kind.as_ref().is_some_and(|kind| kind.0 != "function") {
-            return Err(refused(at(".type"), "must be function"));
-        }
-        let id = call.id.as_ref().ok_or_else(|| refused(at(".id"), "is needed"))?.0.clone();
-        let function = call.function.as_ref().ok_or_else(|| refused(at(".function"), "is needed"))?;
+        let EarlierCall { id, function } = EarlierCall::of(call, &at)?;
         let arguments = function.arguments.as_ref().map_or(Cow::Borrowed("{}"), |a| a.0.clone());
         out.push(Tree::map([
             ("type", Tree::text("function_call")),
-            ("call_id", Tree::Text(id)),
+            ("call_id", Tree::Text(id.clone())),
             ("name", Tree::Text(function.name.0.clone())),
             ("arguments", Tree::Text(arguments)),
         ]));
