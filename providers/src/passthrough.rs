@@ -4,12 +4,12 @@
 use crate::adapter::{Ending, Failure, Progress, StreamTranslator};
 use crate::failure;
 use crate::sse::{self, Framer};
-use crate::tap::TextPlace;
-use crate::tap::alike::Fit;
+use crate::tap::alike::{Fit, Shapes};
+use crate::tap::{self, TextPlace};
 use crate::tokens::Said;
 use crate::wire::read;
 use bytes::{Bytes, BytesMut};
-use gateway_domain::{Dialect, Usage};
+use gateway_domain::{Dialect, Operation, Usage};
 use serde::de::IgnoredAny;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -64,8 +64,8 @@ impl Seen {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Pass,
-    /// The same, and [`Grammar::skim`] would know another like it from here on.
-    Learned,
+    /// The same, of an event of such an answer that says nothing but text: one that differs in its text alone passes unread.
+    Text(Operation),
     Hide,
     /// An error that the upstream sent. Before the stream has begun it is the stream's fate; later it is passed.
     Fail(Failure),
@@ -74,13 +74,9 @@ pub(crate) enum Verdict {
 /// How the events of one dialect are read.
 pub(crate) trait Grammar: Send {
     fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict;
-    /// The event that `bytes` begin with, where it differs from one that was read in its text alone: it passes.
-    fn skim<'e>(&mut self, _bytes: &'e [u8], _seen: &mut Seen) -> Option<Fit<'e>> {
-        None
-    }
-    /// Where the text stands in an event that it has just learned.
-    fn learned<'e>(&mut self, _event: &'e [u8]) -> Option<Fit<'e>> {
-        None
+    /// Whether texts are counted as they pass.
+    fn counts_texts(&self) -> bool {
+        true
     }
     /// The event that tells a client of an error.
     fn error(&self, failure: &Failure) -> Bytes;
@@ -101,6 +97,8 @@ pub(crate) struct Passthrough<G> {
     grammar: G,
     framer: Framer,
     seen: Seen,
+    /// Of events that say nothing but text.
+    shapes: Shapes,
     /// Of the last push.
     texts: Vec<TextPlace>,
     /// Events of the push that ended in an error; they precede it when the client must be told after all.
@@ -109,7 +107,29 @@ pub(crate) struct Passthrough<G> {
 
 impl<G: Grammar> Passthrough<G> {
     pub(crate) fn new(slug: &'static str, grammar: G) -> Self {
-        Self { slug, grammar, framer: Framer::default(), seen: Seen::new(), texts: Vec::new(), due: Bytes::new() }
+        let (framer, seen, shapes) = (Framer::default(), Seen::new(), Shapes::default());
+        Self { slug, grammar, framer, seen, shapes, texts: Vec::new(), due: Bytes::new() }
+    }
+
+    /// The event that `bytes` begin with, where it differs from one that was read in its text alone.
+    fn skim<'e>(&mut self, bytes: &'e [u8]) -> Option<Fit<'e>> {
+        if self.seen.quiet() {
+            return None;
+        }
+        let fit = self.shapes.fit(bytes)?;
+        if self.grammar.counts_texts() {
+            self.seen.said.push_escaped(&bytes[fit.inside.clone()], fit.text.chars().count() as u64);
+        }
+        Some(fit)
+    }
+
+    /// Where the text stands in an event whose shape is known from here on.
+    fn learn<'e>(&mut self, operation: Operation, event: &'e [u8]) -> Option<Fit<'e>> {
+        if self.seen.quiet() || !self.shapes.may_learn() {
+            return None;
+        }
+        self.shapes.learn(&tap::shape(operation, event)?);
+        self.shapes.fit(event)
     }
 
     fn read(&mut self, whole: &Bytes) -> Result<Bytes, Failure> {
@@ -118,7 +138,7 @@ impl<G: Grammar> Passthrough<G> {
         self.texts.clear();
         while at < whole.len() {
             let rest = &whole[at..];
-            if let Some(fit) = self.grammar.skim(rest, &mut self.seen) {
+            if let Some(fit) = self.skim(rest) {
                 self.texts.push(place(&fit, out.len()));
                 out.keep(at..at + fit.length);
                 at += fit.length;
@@ -128,8 +148,8 @@ impl<G: Grammar> Passthrough<G> {
             at = range.end;
             match self.grammar.read(&whole[range.clone()], &mut self.seen) {
                 Verdict::Pass => out.keep(range),
-                Verdict::Learned => {
-                    let fit = self.grammar.learned(&whole[range.clone()]);
+                Verdict::Text(operation) => {
+                    let fit = self.learn(operation, &whole[range.clone()]);
                     self.texts.extend(fit.map(|fit| place(&fit, out.len())));
                     out.keep(range);
                 }

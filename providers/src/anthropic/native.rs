@@ -9,8 +9,6 @@ use crate::failure::{self, ProviderError};
 use crate::model;
 use crate::passthrough::{Grammar, Passthrough, Seen, Verdict};
 use crate::sse;
-use crate::tap;
-use crate::tap::alike::{Fit, Shapes};
 use crate::tokens::Said;
 use crate::wire::messages::{Block, Delta, Event};
 use crate::wire::usage::AnthropicUsage;
@@ -89,7 +87,6 @@ struct MessagesGrammar {
     slug: &'static str,
     usage: AnthropicUsage,
     counted: bool,
-    shapes: Shapes,
 }
 
 impl MessagesGrammar {
@@ -172,29 +169,10 @@ impl Grammar for MessagesGrammar {
         }
         seen.usage = self.usage.split();
         seen.uncounted = !self.counted;
-        if delta
-            && matches!(verdict, Verdict::Pass)
-            && !seen.quiet()
-            && self.shapes.may_learn()
-            && let Some(event) = tap::shape(Operation::Messages, event)
-        {
-            self.shapes.learn(&event);
-            return Verdict::Learned;
+        match verdict {
+            Verdict::Pass if delta => Verdict::Text(Operation::Messages),
+            verdict => verdict,
         }
-        verdict
-    }
-
-    fn learned<'e>(&mut self, event: &'e [u8]) -> Option<Fit<'e>> {
-        self.shapes.fit(event)
-    }
-
-    fn skim<'e>(&mut self, bytes: &'e [u8], seen: &mut Seen) -> Option<Fit<'e>> {
-        if seen.quiet() {
-            return None;
-        }
-        let fit = self.shapes.fit(bytes)?;
-        seen.said.push_escaped(&bytes[fit.inside.clone()], fit.text.chars().count() as u64);
-        Some(fit)
     }
 
     fn error(&self, failure: &Failure) -> Bytes {

@@ -7,7 +7,6 @@ use crate::answer::ResponseEvent;
 use crate::failure::ProviderError;
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
-use crate::tap::alike::Fit;
 use crate::translate::{EventError, Reader};
 use crate::wire::{Text, read};
 use bytes::Bytes;
@@ -64,6 +63,7 @@ impl CheckedChunks {
     }
 }
 
+/// What is like an event that told of no trouble, and passes unread, tells of none.
 impl Grammar for CheckedChunks {
     fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
         let told = sse::data(event).and_then(|data| trouble(&data));
@@ -71,15 +71,6 @@ impl Grammar for CheckedChunks {
             Some(trouble) => Verdict::Fail(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi)),
             None => self.chunks.read(event, seen),
         }
-    }
-
-    /// What is like an event that told of no trouble tells of none.
-    fn skim<'e>(&mut self, bytes: &'e [u8], seen: &mut Seen) -> Option<Fit<'e>> {
-        self.chunks.skim(bytes, seen)
-    }
-
-    fn learned<'e>(&mut self, event: &'e [u8]) -> Option<Fit<'e>> {
-        self.chunks.learned(event)
     }
 
     fn error(&self, failure: &Failure) -> Bytes {

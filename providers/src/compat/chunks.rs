@@ -6,8 +6,6 @@ use crate::adapter::{Call, Failure, Progress};
 use crate::failure::{self, ProviderError};
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
-use crate::tap;
-use crate::tap::alike::{Fit, Shapes};
 use crate::tokens::Said;
 use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
@@ -108,18 +106,11 @@ pub(crate) struct ChunkGrammar {
     /// How many choices were asked for, and which of them have ended.
     choices: usize,
     finished: Vec<u64>,
-    shapes: Shapes,
 }
 
 impl ChunkGrammar {
     pub(crate) fn new(slug: &'static str, call: &Call<'_>) -> Self {
-        Self {
-            slug,
-            hide_usage: !call.wants_usage,
-            choices: choices(call),
-            finished: Vec::new(),
-            shapes: Shapes::default(),
-        }
+        Self { slug, hide_usage: !call.wants_usage, choices: choices(call), finished: Vec::new() }
     }
 
     /// An event that changes nothing but the amount of text.
@@ -197,28 +188,11 @@ impl Grammar for ChunkGrammar {
         let verdict = if !seen.quiet() && is_plain { Verdict::Pass } else { self.study(event, seen) };
         if !seen.quiet() && matches!(verdict, Verdict::Pass) {
             Self::hear(event, &mut seen.said);
-            if is_plain
-                && self.shapes.may_learn()
-                && let Some(event) = tap::shape(Operation::ChatCompletions, event)
-            {
-                self.shapes.learn(&event);
-                return Verdict::Learned;
+            if is_plain {
+                return Verdict::Text(Operation::ChatCompletions);
             }
         }
         verdict
-    }
-
-    fn learned<'e>(&mut self, event: &'e [u8]) -> Option<Fit<'e>> {
-        self.shapes.fit(event)
-    }
-
-    fn skim<'e>(&mut self, bytes: &'e [u8], seen: &mut Seen) -> Option<Fit<'e>> {
-        if seen.quiet() {
-            return None;
-        }
-        let fit = self.shapes.fit(bytes)?;
-        seen.said.push_escaped(&bytes[fit.inside.clone()], fit.text.chars().count() as u64);
-        Some(fit)
     }
 
     fn error(&self, failure: &Failure) -> Bytes {

@@ -5,8 +5,6 @@ use crate::adapter::{Failure, Progress};
 use crate::failure::{self, ProviderError};
 use crate::passthrough::{Grammar, Seen, Verdict};
 use crate::sse;
-use crate::tap;
-use crate::tap::alike::{Fit, Shapes};
 use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
@@ -60,12 +58,11 @@ pub(crate) struct ResponsesGrammar {
     slug: &'static str,
     /// A response that is told again was counted when it was made.
     counts: bool,
-    shapes: Shapes,
 }
 
 impl ResponsesGrammar {
     pub(crate) fn new(slug: &'static str, counts: bool) -> Self {
-        Self { slug, counts, shapes: Shapes::default() }
+        Self { slug, counts }
     }
 
     /// A delta of text or arguments says so in its first bytes, whichever way its JSON is spaced.
@@ -113,13 +110,7 @@ impl Grammar for ResponsesGrammar {
             seen.said.push_escaped(text, chars);
         }
         if !seen.quiet() && Self::delta_only(event) {
-            if self.shapes.may_learn()
-                && let Some(event) = tap::shape(Operation::Responses, event)
-            {
-                self.shapes.learn(&event);
-                return Verdict::Learned;
-            }
-            return Verdict::Pass;
+            return Verdict::Text(Operation::Responses);
         }
         let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return Verdict::Pass };
         if data.trim_ascii() == b"[DONE]" {
@@ -134,19 +125,8 @@ impl Grammar for ResponsesGrammar {
         }
     }
 
-    fn learned<'e>(&mut self, event: &'e [u8]) -> Option<Fit<'e>> {
-        self.shapes.fit(event)
-    }
-
-    fn skim<'e>(&mut self, bytes: &'e [u8], seen: &mut Seen) -> Option<Fit<'e>> {
-        if seen.quiet() {
-            return None;
-        }
-        let fit = self.shapes.fit(bytes)?;
-        if self.counts {
-            seen.said.push_escaped(&bytes[fit.inside.clone()], fit.text.chars().count() as u64);
-        }
-        Some(fit)
+    fn counts_texts(&self) -> bool {
+        self.counts
     }
 
     fn error(&self, failure: &Failure) -> Bytes {
