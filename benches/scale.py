@@ -27,7 +27,7 @@ MOST_CHANGE_MS, MOST_KEY_BYTES = 20, 512
 
 
 class Gateway:
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, more=()):
         self.folder = folder
         with socket.socket() as proxy, socket.socket() as admin:
             proxy.bind(("127.0.0.1", 0))
@@ -36,7 +36,7 @@ class Gateway:
         self.base = f"http://127.0.0.1:{ports[1]}"
         command = [
             program, "serve", "--data-dir", f"{folder}/data", "--listen", f"127.0.0.1:{ports[0]}",
-            "--admin-listen", f"127.0.0.1:{ports[1]}", "--bootstrap-admin-key", ADMIN_KEY,
+            "--admin-listen", f"127.0.0.1:{ports[1]}", "--bootstrap-admin-key", ADMIN_KEY, *more,
         ]  # fmt: skip
         started = time.monotonic()
         with open(f"{folder}/gateway.log", "a") as log:
