@@ -19,9 +19,13 @@ use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
 use http::Method;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Of all that clients wrote into the records of one page; what is written of them takes several times as much.
 const MOST_SHOWN: u64 = 8 << 20;
+
+/// For what no index knows. What was found by then is shown as a part of the answer.
+const LOOKED_FOR: Duration = Duration::from_millis(1_500);
 
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("logs.list")];
@@ -44,7 +48,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
             json!({"object": "list", "total": 0, "data": [], "partial": false, "next_cursor": null}),
         ));
     };
-    let query = LogQuery { most_bytes: Some(MOST_SHOWN), ..query };
+    let query = LogQuery { most_bytes: Some(MOST_SHOWN), time: Some(LOOKED_FOR), ..query };
     let page = call.app.logs.query(&query).await?;
     if page.is_too_large {
         let most = MOST_SHOWN >> 20;
@@ -57,8 +61,9 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let reader = reader(&call, &snapshot);
     let data: Vec<Value> = page.rows.iter().map(|r| view::record(r, &reader)).collect();
     let full = !page.rows.is_empty() && page.rows.len() as u64 == query.page_size;
-    let next = page.rows.last().filter(|_| full).map(|r| LogCursor { created_at: r.created_at, id: r.id }.to_string());
-    let partial = !page.missing.is_empty();
+    let next = page.rows.last().filter(|_| full).map(|r| LogCursor { created_at: r.created_at, id: r.id });
+    let next = next.or(page.resume).map(|place| place.to_string());
+    let partial = page.is_partial || !page.missing.is_empty();
     let mut list =
         json!({"object": "list", "total": page.total, "data": data, "partial": partial, "next_cursor": next});
     if query.cursor.is_some() {

@@ -3,16 +3,21 @@
 //! the records themselves, by the same rules. Knows no store and no clock.
 
 mod combination;
+mod margin;
 mod question;
 mod sketch;
 mod sums;
 
 pub use combination::{Combination, CutValues, MOST_NAMED};
+pub use margin::Margin;
 pub use question::{Dimension, SumCell, SumQuery, SumsFound};
 pub use sketch::Sketch;
 pub use sums::{Fact, Sums};
 
 use crate::time::Timestamp;
+
+/// Metadata by which a user is told.
+const USER: &str = "_user";
 
 /// How much time one row of a rollup is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -298,6 +299,9 @@ pub struct LogQuery {
     /// Of what clients decide the length of in the records of a page: a page that has more is not read.
     #[serde(skip)]
     pub most_bytes: Option<u64>,
+    /// How long may be looked for what no index knows.
+    #[serde(skip)]
+    pub time: Option<Duration>,
 }
 
 /// `total` counts every match, not only this page; behind a cursor it counts none.
@@ -309,11 +313,15 @@ pub struct Page<T> {
     pub missing: Vec<String>,
     /// Its rows were left where they are, since they are more than was asked for.
     pub is_too_large: bool,
+    /// The time was up before everything was looked at: more may match, and were not counted.
+    pub is_partial: bool,
+    /// Where to go on from then.
+    pub resume: Option<LogCursor>,
 }
 
 impl<T> Page<T> {
     /// So many match; none is shown yet, and nothing is missing.
     pub const fn of(total: u64) -> Self {
-        Self { total, rows: Vec::new(), missing: Vec::new(), is_too_large: false }
+        Self { total, rows: Vec::new(), missing: Vec::new(), is_too_large: false, is_partial: false, resume: None }
     }
 }

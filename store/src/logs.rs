@@ -10,6 +10,7 @@ mod files;
 mod label;
 mod nowhere;
 mod old;
+mod paging;
 mod partitions;
 mod query;
 mod rollup;

@@ -1,7 +1,7 @@
 //! What the rows of a rollup are told apart by. Rows have to stay few, so what clients choose freely (the user, the
 //! model's name, metadata) has its values kept up to a bound; what is beyond it stays in the sums and loses its name.
 
-use super::Dimension;
+use super::{Dimension, USER};
 use crate::id::{KeyId, OrgId, WorkspaceId};
 use crate::record::LogRecord;
 use serde_json::{Map, Value};
@@ -14,8 +14,6 @@ pub const MOST_NAMED: usize = 8;
 
 /// Longer names of models are no names.
 const LONGEST: usize = 255;
-
-const USER: &str = "_user";
 
 /// Which values were too many to be kept apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,11 +4,11 @@
 use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
-use super::query::{Cut, Look, UNPRICED_GROUPS, UNPRICED_OF, filter, group, one};
+use super::paging::{ByDay, page};
+use super::query::{Look, NEWEST, UNPRICED_GROUPS, UNPRICED_OF, filter, group, one};
 use super::rollup::{Rollups, is_counted};
 use super::shape::Table;
 use crate::database::{Database, Options, Side, open_later};
-use crate::filter::Filter;
 use crate::session::{Lease, failure};
 use crate::url::DatabaseUrl;
 use gateway_domain::Timestamp;
@@ -37,24 +37,8 @@ pub struct DayFiles {
     pub(super) rollups: Rollups,
     /// Days in which every record has its cost: not to be opened for those that have none.
     priced: parking_lot::Mutex<HashSet<Day>>,
-}
-
-/// What one day gives to a page.
-struct PagePart {
-    /// What is left to be given by the days behind it.
-    cut: Cut,
-    /// All that match, also those that stand on other pages.
-    count: u64,
-    rows: Vec<LogRecord>,
-    is_too_large: bool,
-}
-
-/// Which rows of a day are read: those of a slice of what matches.
-struct RowsOf<'a> {
-    look: &'a Look,
-    filter: &'a Filter<'a>,
-    /// Offset and limit.
-    slice: (u64, u64),
+    /// Days that are over and whose sums are all there: not to be opened to see to them.
+    pub(super) made_up: parking_lot::Mutex<HashSet<Day>>,
 }
 
 impl DayFiles {
@@ -67,12 +51,13 @@ impl DayFiles {
             open: Mutex::default(),
             rollups: Rollups::new(names),
             priced: parking_lot::Mutex::default(),
+            made_up: parking_lot::Mutex::default(),
         })
     }
 
     pub(super) fn path(&self, day: Day, table: Table) -> PathBuf {
         self.dir.join(match table {
-            Table::Records | Table::Rollups => format!("{}.db", day.name()),
+            Table::Records | Table::Rollups | Table::Margins => format!("{}.db", day.name()),
             Table::Bodies => format!("{}.bodies.db", day.name()),
         })
     }
@@ -80,7 +65,7 @@ impl DayFiles {
     /// Days that there are files of, newest first.
     pub(super) fn days(&self, table: Table) -> Result<Vec<Day>, StoreError> {
         let suffix = match table {
-            Table::Records | Table::Rollups => ".db",
+            Table::Records | Table::Rollups | Table::Margins => ".db",
             Table::Bodies => ".bodies.db",
         };
         let listed = std::fs::read_dir(&self.dir).map_err(|e| StoreError::Unavailable(e.to_string()))?;
@@ -127,10 +112,12 @@ impl DayFiles {
             let mut session = lease.session();
             let mut transaction = session.begin().await?;
             let mut inside = transaction.session();
-            // A new file has both tables from the first moment on: nobody stores a record in it that is not summed.
+            // A new file has all tables from the first moment on: nobody stores a record in it that is not summed.
             let is_new = table.ensure(&mut inside).await?;
             if table == Table::Records && (is_new || is_counted(&mut inside).await?) {
-                Table::Rollups.ensure(&mut inside).await?;
+                for sums in Table::SUMS {
+                    sums.ensure(&mut inside).await?;
+                }
             }
             transaction.commit().await
         };
@@ -157,93 +144,6 @@ impl DayFiles {
         };
         let outcome = timeout(database.call_timeout(), work).await.map(|done| done.map_err(|e| failure(&e)));
         lease.finish(outcome)
-    }
-
-    async fn page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
-        let filter = filter(query);
-        filter.check()?;
-        let from = query.from.map(Day::of);
-        let to = query.to.into_iter().chain(query.cursor.map(|c| c.created_at)).min().map(Day::of);
-        let (look, mut cut) = (Look::of(query), Cut::page(query));
-        let mut found = Page::of(0);
-        let mut first: Option<StoreError> = None;
-        let within = |day: &Day| from.is_none_or(|from| *day >= from) && to.is_none_or(|to| *day <= to);
-        let days: Vec<Day> = self.days(Table::Records)?.into_iter().filter(within).collect();
-        for day in &days {
-            if query.cursor.is_some() && cut.is_full() {
-                break;
-            }
-            let part = match query.cursor {
-                Some(_) => self.part_behind(*day, (&look, &filter), cut).await,
-                None => self.part_of(*day, (&look, &filter), cut).await,
-            };
-            match part {
-                Ok(part) if part.is_too_large => return Ok(Page { is_too_large: true, rows: Vec::new(), ..found }),
-                Ok(part) => {
-                    cut = part.cut;
-                    found.total += part.count;
-                    found.rows.extend(part.rows);
-                }
-                Err(error) => {
-                    tracing::warn!(day = day.name(), %error, "records of a day cannot be read");
-                    found.missing.push(day.name());
-                    first.get_or_insert(error);
-                }
-            }
-        }
-        match first {
-            // One damaged day hides nothing but itself; where there is no other, it is an error.
-            Some(error) if found.missing.len() == days.len() => Err(error),
-            _ => Ok(found),
-        }
-    }
-
-    async fn part_of(&self, day: Day, (look, filter): (&Look, &Filter<'_>), cut: Cut) -> Result<PagePart, StoreError> {
-        let mut part = PagePart { cut, count: 0, rows: Vec::new(), is_too_large: false };
-        let Some(database) = self.present(day, Table::Records).await? else { return Ok(part) };
-        let (sql, values) = filter.count(look.table);
-        let count = database.rows(sql, values, |row| row.columns().int()).await;
-        let count = self.unless_gone(day, Table::Records, count)?;
-        part.count = count.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default();
-        let Some(slice) = part.cut.of(part.count) else { return Ok(part) };
-        self.fill(&mut part, day, &database, &RowsOf { look, filter, slice }).await?;
-        Ok(part)
-    }
-
-    /// As [`Self::part_of`] behind a cursor: nothing is counted and nothing passed over.
-    async fn part_behind(
-        &self,
-        day: Day,
-        (look, filter): (&Look, &Filter<'_>),
-        cut: Cut,
-    ) -> Result<PagePart, StoreError> {
-        let mut part = PagePart { cut, count: 0, rows: Vec::new(), is_too_large: false };
-        let Some(database) = self.present(day, Table::Records).await? else { return Ok(part) };
-        self.fill(&mut part, day, &database, &RowsOf { look, filter, slice: cut.rest() }).await?;
-        part.cut.took(part.rows.len());
-        Ok(part)
-    }
-
-    async fn fill(
-        &self,
-        part: &mut PagePart,
-        day: Day,
-        database: &Database,
-        of: &RowsOf<'_>,
-    ) -> Result<(), StoreError> {
-        let RowsOf { look, filter, slice } = of;
-        if let Some(left) = &mut part.cut.left {
-            let bytes = look.weigh(database, filter, *slice).await;
-            let bytes = self.unless_gone(day, Table::Records, bytes)?;
-            part.is_too_large = bytes > *left;
-            *left = left.saturating_sub(bytes);
-        }
-        if !part.is_too_large {
-            let (sql, values) = (*filter).clone().slice(look.select, super::query::NEWEST, slice.0, slice.1);
-            let rows = database.rows(sql, values, decode).await;
-            part.rows = self.unless_gone(day, Table::Records, rows)?;
-        }
-        Ok(())
     }
 
     async fn find(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Result<Option<LogRecord>, StoreError> {
@@ -305,6 +205,26 @@ impl DayFiles {
     }
 }
 
+impl ByDay for DayFiles {
+    async fn count(&self, day: Day, query: &LogQuery) -> Result<u64, StoreError> {
+        let counted = self.count_day(day, query).await;
+        self.unless_gone(day, Table::Records, counted)
+    }
+
+    async fn weigh(&self, day: Day, query: &LogQuery, slice: (u64, u64)) -> Result<u64, StoreError> {
+        let Some(database) = self.present(day, Table::Records).await? else { return Ok(0) };
+        let bytes = Look::of(query).weigh(&database, &filter(query), slice).await;
+        self.unless_gone(day, Table::Records, bytes)
+    }
+
+    async fn rows(&self, day: Day, query: &LogQuery, slice: (u64, u64)) -> Result<Vec<LogRecord>, StoreError> {
+        let Some(database) = self.present(day, Table::Records).await? else { return Ok(Vec::new()) };
+        let (sql, values) = filter(query).slice(Look::of(query).select, NEWEST, slice.0, slice.1);
+        let rows = database.rows(sql, values, decode).await;
+        self.unless_gone(day, Table::Records, rows)
+    }
+}
+
 impl RecordAppend for DayFiles {
     fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>> {
         Box::pin(async move {
@@ -315,6 +235,7 @@ impl RecordAppend for DayFiles {
                 }
                 self.put(day, Table::Records, &records).await?;
                 self.priced.lock().remove(&day);
+                self.made_up.lock().remove(&day);
             }
             Ok(())
         })
@@ -323,7 +244,10 @@ impl RecordAppend for DayFiles {
 
 impl RecordQuery for DayFiles {
     fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>> {
-        Box::pin(self.page(query))
+        Box::pin(async move {
+            filter(query).check()?;
+            page(self, self.days(Table::Records)?, query).await
+        })
     }
 
     fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>> {
@@ -398,6 +322,7 @@ impl Repricing for DayFiles {
                 if let Some(database) = self.present(day, Table::Records).await? {
                     let set = super::query::set_costs(&database, &of_day, &self.rollups).await;
                     self.unless_gone(day, Table::Records, set)?;
+                    self.made_up.lock().remove(&day);
                 }
             }
             Ok(())

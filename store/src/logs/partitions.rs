@@ -4,11 +4,13 @@
 use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
+use super::paging::{ByDay, page};
 use super::query::{
     NEWEST, UNPRICED_GROUPS, UNPRICED_OF, WEIGHT, filter, group, light_select, one, slice, unpriced_values, weigh,
 };
 use super::rollup::Rollups;
 use super::shape::Table;
+use super::sums::{all_of, is_in_rollups};
 use crate::database::{Database, Side};
 use crate::session::{Lease, Session, failure};
 use gateway_domain::Timestamp;
@@ -85,7 +87,7 @@ impl Partitions {
                 let there = "SELECT COUNT(*) FROM pg_class WHERE oid = to_regclass($1)";
                 let name = partition_name(Table::Records, *day);
                 let is_new = session.fetch_int(there, vec![name.into()]).await? == 0;
-                for table in Table::ALL.into_iter().filter(|table| is_new || *table != Table::Rollups) {
+                for table in Table::ALL.into_iter().filter(|table| is_new || !Table::SUMS.contains(table)) {
                     session.run(partition(table, *day), vec![]).await?;
                 }
             }
@@ -117,20 +119,27 @@ impl Partitions {
 
     async fn page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
         self.shape().await?;
-        let (offset, size) = slice(query);
-        if let Some(most) = query.most_bytes {
-            let filter = filter(query);
-            filter.check()?;
-            if weigh(&self.database, filter, &WEIGHT, (offset, size)).await? > most {
-                return Ok(Page { is_too_large: true, ..Page::of(0) });
-            }
+        filter(query).check()?;
+        if query.time.is_some() && self.is_searched(query) {
+            let mut days: Vec<Day> = self.days_of(Table::Records).await?.into_iter().collect();
+            days.sort_unstable_by(|a, b| b.cmp(a));
+            return page(self, days, query).await;
         }
-        if query.cursor.is_some() {
-            let (sql, values) = filter(query).slice(light_select(), NEWEST, 0, size);
-            return Ok(Page { rows: self.database.rows(sql, values, decode).await?, ..Page::of(0) });
+        let slice = slice(query);
+        if let Some(most) = query.most_bytes
+            && weigh(&self.database, filter(query), &WEIGHT, slice).await? > most
+        {
+            return Ok(Page { is_too_large: true, ..Page::of(0) });
         }
-        let paging = (query.page, query.page_size);
-        self.database.page(Table::Records.name(), (light_select(), NEWEST), filter(query), paging, decode).await
+        let total = if query.cursor.is_some() { 0 } else { self.count_all(query).await? };
+        let (sql, values) = filter(query).slice(light_select(), NEWEST, slice.0, slice.1);
+        Ok(Page { rows: self.database.rows(sql, values, decode).await?, ..Page::of(total) })
+    }
+
+    /// Whether neither an index nor sums know what is asked for, so that a look at all of it may be needed.
+    fn is_searched(&self, query: &LogQuery) -> bool {
+        let named = query.org.map_or_else(|| [].into(), |org| self.rollups.named(org));
+        query.trace_id.is_none() && query.trace_ids.is_empty() && !is_in_rollups(&all_of(query), &named)
     }
 
     async fn find(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Result<Option<LogRecord>, StoreError> {
@@ -153,14 +162,13 @@ impl Partitions {
         let mut dropped = 0;
         for day in self.days_of(table).await?.into_iter().filter(|day| day.is_over_at(before)) {
             let of = |table| format!("DROP TABLE IF EXISTS {}", partition_name(table, day));
-            let (sums, sql) = ((table == Table::Records).then(|| of(Table::Rollups)), of(table));
+            let sums = if table == Table::Records { &Table::SUMS[..] } else { &[] };
             // One day at a time: a short lock each.
             self.change(async |session| {
-                session.run(sql, vec![]).await?;
-                match sums {
-                    Some(sums) => session.run(sums, vec![]).await,
-                    None => Ok(()),
+                for table in [table].iter().chain(sums) {
+                    session.run(of(*table), vec![]).await?;
                 }
+                Ok(())
             })
             .await?;
             dropped += 1;
@@ -190,6 +198,33 @@ pub(super) fn partition(table: Table, day: Day) -> String {
         bound(day.start(), "MINVALUE"),
         bound(day.end(), "MAXVALUE")
     )
+}
+
+/// A day's part of what is asked for.
+fn in_day(query: &LogQuery, day: Day) -> LogQuery {
+    let start = day.start().map(Timestamp);
+    let last = day.end().map(|end| Timestamp(end - 1));
+    LogQuery { from: query.from.max(start), to: query.to.into_iter().chain(last).min(), ..query.clone() }
+}
+
+impl ByDay for Partitions {
+    async fn count(&self, day: Day, query: &LogQuery) -> Result<u64, StoreError> {
+        let of = in_day(query, day);
+        let (sql, values) = filter(&of).count(Table::Records.name());
+        let found = self.database.rows(sql, values, |row| row.columns().int()).await?;
+        Ok(found.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default())
+    }
+
+    async fn weigh(&self, day: Day, query: &LogQuery, slice: (u64, u64)) -> Result<u64, StoreError> {
+        let of = in_day(query, day);
+        weigh(&self.database, filter(&of), &WEIGHT, slice).await
+    }
+
+    async fn rows(&self, day: Day, query: &LogQuery, slice: (u64, u64)) -> Result<Vec<LogRecord>, StoreError> {
+        let of = in_day(query, day);
+        let (sql, values) = filter(&of).slice(light_select(), NEWEST, slice.0, slice.1);
+        self.database.rows(sql, values, decode).await
+    }
 }
 
 impl RecordAppend for Partitions {

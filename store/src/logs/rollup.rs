@@ -3,6 +3,7 @@
 //! Days that an older version wrote have none until they are made up for; their records are read instead.
 
 mod known;
+pub(super) mod margins;
 mod rows;
 
 use super::columns::decode;
@@ -151,10 +152,8 @@ impl Rollups {
         if deltas.sums.is_empty() {
             return Ok(());
         }
-        if let Session::Postgres(_) = session {
-            // What another node is adding to the same rows has to be seen: one node at a time, until it commits.
-            session.fetch("SELECT pg_advisory_xact_lock($1)", vec![LOCK.into()], |_| Ok(())).await?;
-        }
+        alone(session).await?;
+        margins::forget(session, deltas.sums.keys().map(|(hour, _)| *hour)).await?;
         let mut rows: BTreeMap<RowKey, Sums> = BTreeMap::new();
         for ((hour, mut of), sums) in deltas.sums {
             self.admit(session, hour, &mut of).await?;
@@ -178,6 +177,14 @@ impl Rollups {
         self.known.lock().admit(hour, of);
         Ok(())
     }
+}
+
+/// What another node is adding to the same rows has to be seen: one node at a time, until it commits.
+pub(super) async fn alone(session: &mut Session<'_>) -> Result<(), Error> {
+    if let Session::Postgres(_) = session {
+        session.fetch("SELECT pg_advisory_xact_lock($1)", vec![LOCK.into()], |_| Ok(())).await?;
+    }
+    Ok(())
 }
 
 /// Whether a day's file has rollups.

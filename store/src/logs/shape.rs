@@ -14,6 +14,8 @@ pub(super) enum Table {
     Records,
     Bodies,
     Rollups,
+    /// Sums by one thing at a time, of days that are over.
+    Margins,
 }
 
 pub(super) const BODIES: &str = "bodies";
@@ -41,17 +43,23 @@ static ROLLUP_COLUMNS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     head.into_iter().chain(named).chain(rest).chain(sums).collect()
 });
 
+static MARGIN_COLUMNS: LazyLock<Vec<(&str, &str)>> =
+    LazyLock::new(|| ROLLUP_COLUMNS.iter().copied().chain([("margin", "TEXT")]).collect());
+
 /// Places where records without a known cost are found again.
 const UNPRICED: &str = "cost IS NULL AND total_tokens IS NOT NULL";
 
 impl Table {
-    pub(super) const ALL: [Self; 3] = [Self::Records, Self::Bodies, Self::Rollups];
+    pub(super) const ALL: [Self; 4] = [Self::Records, Self::Bodies, Self::Rollups, Self::Margins];
+    /// What lies with the records of a day and goes with them.
+    pub(super) const SUMS: [Self; 2] = [Self::Rollups, Self::Margins];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Records => "log_entry",
             Self::Bodies => "log_body",
             Self::Rollups => "log_rollup",
+            Self::Margins => "log_margin",
         }
     }
 
@@ -60,6 +68,7 @@ impl Table {
             Self::Records => &RECORD_COLUMNS,
             Self::Bodies => &BODY_COLUMNS,
             Self::Rollups => &ROLLUP_COLUMNS,
+            Self::Margins => &MARGIN_COLUMNS,
         }
     }
 
@@ -84,6 +93,9 @@ impl Table {
             Self::Rollups => {
                 vec!["CREATE INDEX IF NOT EXISTS log_rollup_org ON log_rollup (org, grain, created_at)".to_owned()]
             }
+            Self::Margins => {
+                vec!["CREATE INDEX IF NOT EXISTS log_margin_of ON log_margin (margin, grain, created_at)".to_owned()]
+            }
         }
     }
 
@@ -101,7 +113,7 @@ impl Table {
     pub(super) async fn ensure(self, session: &mut Session<'_>) -> Result<bool, Error> {
         let (present, key, tail) = match session {
             Session::Sqlite(_) => {
-                let key = if self == Self::Rollups { "id, created_at" } else { "id" };
+                let key = if Self::SUMS.contains(&self) { "id, created_at" } else { "id" };
                 (format!("SELECT name FROM pragma_table_info('{}')", self.name()), key, "")
             }
             Session::Postgres(_) => (

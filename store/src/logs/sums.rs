@@ -8,23 +8,28 @@ mod partitions;
 mod stretch;
 
 pub(super) use gather::Gather;
-pub(super) use stretch::{Source, Stretch, stretches};
+pub(super) use stretch::{Source, Stretch, is_in_rollups, stretches};
 
 use super::query::filter;
-use super::rollup;
+use super::rollup::{self, margins};
 use super::shape::Table;
 use crate::filter::Filter;
 use crate::session::{Row, Session};
-use gateway_domain::analytics::{CutValues, Dimension, Fact, Grain, Sums};
+use gateway_domain::analytics::{CutValues, Dimension, Fact, Grain, Margin, SumQuery, Sums};
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::record::{CacheStatus, LogQuery, RecordedPrompt};
 use gateway_domain::{NanoUsd, Timestamp};
 use parking_lot::Mutex;
 use smol_str::SmolStr;
 use sqlx::Error;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Metadata by which a user is told, a column of its own in rollups.
 pub(super) const USER: &str = "_user";
+
+/// The end of the year 9999.
+const FAR_FUTURE: i64 = 253_402_300_800_000_000;
 
 /// Reads a stretch into what is gathered.
 pub(super) async fn read(
@@ -33,12 +38,107 @@ pub(super) async fn read(
     table: &'static str,
     gather: &mut Gather<'_>,
 ) -> Result<(), Error> {
-    match stretch.source {
-        Source::Rollup(grain) if rows_know_all(session, (stretch, grain), gather).await? => {
-            read_rollup(session, (stretch, grain), gather).await
+    let Source::Rollup(grain) = stretch.source else { return read_records(session, stretch, table, gather).await };
+    for kept in kept(session, stretch, grain, gather).await? {
+        if rows_know_all(session, &kept, gather).await? {
+            read_kept(session, &kept, gather).await?;
+        } else {
+            read_records(session, &kept.stretch, table, gather).await?;
         }
-        _ => read_records(session, stretch, table, gather).await,
     }
+    Ok(())
+}
+
+/// Everything that a list would show, as a question for sums.
+pub(super) fn all_of(query: &LogQuery) -> SumQuery {
+    let from = query.from.map_or(0, Timestamp::micros);
+    let to = query.to.map_or(FAR_FUTURE, |to| to.micros().saturating_add(1));
+    SumQuery {
+        of: query.clone(),
+        edges: vec![Timestamp(from), Timestamp(to.max(from))],
+        by: Vec::new(),
+        with_latency: false,
+        most_records: 0,
+        time: Duration::MAX,
+    }
+}
+
+/// How many records match in these parts: from sums where those know, since counting millions takes seconds.
+pub(super) async fn count(
+    session: &mut Session<'_>,
+    parts: &[Stretch],
+    table: &'static str,
+    query: &LogQuery,
+) -> Result<u64, Error> {
+    let asked = all_of(query);
+    let gather = Gather::of(&asked);
+    let mut total = 0;
+    for part in parts {
+        let kept = match part.source {
+            Source::Rollup(grain) => kept(session, part, grain, &gather).await?,
+            Source::Records => Vec::new(),
+        };
+        let mut uncounted = if part.source == Source::Records { vec![*part] } else { Vec::new() };
+        for kept in kept {
+            if !rows_know_all(session, &kept, &gather).await? {
+                uncounted.push(kept.stretch);
+                continue;
+            }
+            let select = format!("SELECT CAST(COALESCE(SUM(records), 0) AS BIGINT) FROM {}", kept.table());
+            let of = within(&kept.stretch, &gather, true);
+            let (sql, values) = kept.filter(&of, named_in(&gather)).grouped(&select, "");
+            total += session.fetch_int(sql, values).await?;
+        }
+        for stretch in uncounted {
+            let of = within(&stretch, &gather, false);
+            let (sql, values) = filter(&of).count(table);
+            total += session.fetch_int(sql, values).await?;
+        }
+    }
+    Ok(total.try_into().unwrap_or_default())
+}
+
+/// A stretch of sums that were kept, and in which rows.
+struct Kept {
+    stretch: Stretch,
+    grain: Grain,
+    /// `None`: those of all combinations.
+    margin: Option<Margin>,
+}
+
+impl Kept {
+    const fn table(&self) -> &'static str {
+        match self.margin {
+            Some(_) => Table::Margins.name(),
+            None => Table::Rollups.name(),
+        }
+    }
+
+    fn filter<'q>(&self, of: &'q LogQuery, named: NamedInRows<'q>) -> Filter<'q> {
+        let mut filter = filter(of);
+        filter.and_if("margin = ?", self.margin.map(Margin::name)).and("grain = ?", self.grain.micros());
+        for user in named.users {
+            filter.and("user_name = ?", user);
+        }
+        filter.and_in("prompt_slug", named.prompts.iter().map(String::as_str));
+        filter
+    }
+}
+
+/// Newest first, as what is read has to be when there is not room for all.
+async fn kept(
+    session: &mut Session<'_>,
+    stretch: &Stretch,
+    grain: Grain,
+    gather: &Gather<'_>,
+) -> Result<Vec<Kept>, Error> {
+    let margin = Margin::of(gather.query);
+    let days = match margin {
+        Some(margin) => margins::days(session, margin, (stretch.from, stretch.to)).await?,
+        None => BTreeSet::new(),
+    };
+    let kept = |(stretch, has)| Kept { stretch, grain, margin: margin.filter(|_| has) };
+    Ok(stretch.cut(&days).into_iter().rev().map(kept).collect())
 }
 
 /// The filters within a stretch; users are a column of rollups and stand in the metadata of records.
@@ -51,16 +151,6 @@ fn within(stretch: &Stretch, gather: &Gather<'_>, is_rollup: bool) -> LogQuery {
         of.prompts.clear();
     }
     of
-}
-
-fn rollup_filter<'q>(of: &'q LogQuery, grain: Grain, named: NamedInRows<'q>) -> Filter<'q> {
-    let mut filter = filter(of);
-    filter.and("grain = ?", grain.micros());
-    for user in named.users {
-        filter.and("user_name = ?", user);
-    }
-    filter.and_in("prompt_slug", named.prompts.iter().map(String::as_str));
-    filter
 }
 
 /// What columns of rollups tell, and records in another way.
@@ -78,12 +168,8 @@ fn named_in<'q>(gather: &Gather<'q>) -> NamedInRows<'q> {
 
 /// Whether what is filtered by was kept apart in every row of a stretch: a key of metadata that was named later, or
 /// values that were cut, are only in the records.
-async fn rows_know_all(
-    session: &mut Session<'_>,
-    (stretch, grain): (&Stretch, Grain),
-    gather: &Gather<'_>,
-) -> Result<bool, Error> {
-    let mut of = within(stretch, gather, true);
+async fn rows_know_all(session: &mut Session<'_>, kept: &Kept, gather: &Gather<'_>) -> Result<bool, Error> {
+    let mut of = within(&kept.stretch, gather, true);
     let by_metadata = std::mem::take(&mut of.metadata);
     let models = !std::mem::take(&mut of.models).is_empty();
     let mut cut = CutValues::default();
@@ -95,17 +181,17 @@ async fn rows_know_all(
         cut = if asked { cut.with(bit) } else { cut };
     }
     if !cut.is_none() {
-        let mut filter = rollup_filter(&of, grain, NamedInRows::default());
+        let mut filter = kept.filter(&of, NamedInRows::default());
         filter.and("(cut & ?) <> 0", cut.0);
-        if any(session, filter).await? {
+        if any(session, kept.table(), filter).await? {
             return Ok(false);
         }
     }
     // Rows that an older version wrote do not tell of prompts.
     if !gather.query.of.prompts.is_empty() || gather.query.by.contains(&Dimension::Prompt) {
-        let mut filter = rollup_filter(&of, grain, NamedInRows::default());
+        let mut filter = kept.filter(&of, NamedInRows::default());
         filter.literal("prompt_slug IS NULL");
-        if any(session, filter).await? {
+        if any(session, kept.table(), filter).await? {
             return Ok(false);
         }
     }
@@ -115,18 +201,18 @@ async fn rows_know_all(
     });
     let keys: Vec<&str> = by_metadata.iter().map(|(key, _)| key.as_str()).chain(by_keys).collect();
     for key in keys {
-        let mut filter = rollup_filter(&of, grain, NamedInRows::default());
+        let mut filter = kept.filter(&of, NamedInRows::default());
         filter.and("replace(metadata, ?, '') = metadata", format!("{}:", serde_json::Value::from(key)));
         filter.and("(cut & ?) = 0", CutValues::METADATA.0);
-        if any(session, filter).await? {
+        if any(session, kept.table(), filter).await? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-async fn any(session: &mut Session<'_>, filter: Filter<'_>) -> Result<bool, Error> {
-    let (inner, values) = filter.grouped(&format!("SELECT 1 FROM {}", Table::Rollups.name()), " LIMIT 1");
+async fn any(session: &mut Session<'_>, table: &str, filter: Filter<'_>) -> Result<bool, Error> {
+    let (inner, values) = filter.grouped(&format!("SELECT 1 FROM {table}"), " LIMIT 1");
     Ok(session.fetch_int(format!("SELECT COUNT(*) FROM ({inner}) AS found"), values).await? > 0)
 }
 
@@ -157,13 +243,9 @@ fn cut_of(by: &[Dimension]) -> CutValues {
     })
 }
 
-async fn read_rollup(
-    session: &mut Session<'_>,
-    (stretch, grain): (&Stretch, Grain),
-    gather: &mut Gather<'_>,
-) -> Result<(), Error> {
+async fn read_kept(session: &mut Session<'_>, kept: &Kept, gather: &mut Gather<'_>) -> Result<(), Error> {
     let by = &gather.query.by;
-    let at = if gather.is_of_one_span(stretch) { "MIN(created_at)" } else { "created_at" };
+    let at = if gather.is_of_one_span(&kept.stretch) { "MIN(created_at)" } else { "created_at" };
     let mut names: Vec<&str> = by.iter().map(column).collect();
     names.dedup();
     let sums: Vec<String> = Sums::NAMES.iter().map(|name| format!("CAST(SUM({name}) AS BIGINT)")).collect();
@@ -174,14 +256,14 @@ async fn read_rollup(
         "SELECT {at}, CAST(MAX(CASE WHEN (cut & {cut}) <> 0 THEN 1 ELSE 0 END) AS BIGINT), {columns}{}, \
          MIN(first_seen), MAX(last_seen), {latency} FROM {}",
         sums.join(", "),
-        Table::Rollups.name()
+        kept.table()
     );
     if at == "created_at" {
         names.push(at);
     }
     let tail = if names.is_empty() { String::new() } else { format!(" GROUP BY {}", names.join(", ")) };
-    let of = within(stretch, gather, true);
-    let (sql, values) = rollup_filter(&of, grain, named_in(gather)).grouped(&select, &tail);
+    let of = within(&kept.stretch, gather, true);
+    let (sql, values) = kept.filter(&of, named_in(gather)).grouped(&select, &tail);
     let query = gather.query;
     let gathered = Mutex::new(gather);
     let take = |row: &Row| {

@@ -22,6 +22,8 @@ on_log_engines!(
     what_rollups_do_not_know_is_read_from_records_within_bounds,
     a_key_that_is_named_later_is_read_from_records_before,
     days_without_sums_are_made_up_for,
+    what_comes_late_to_a_day_that_is_over_is_in_its_sums,
+    a_list_ends_when_its_time_is_up,
 );
 
 const HOUR: i64 = 3_600_000_000;
@@ -186,7 +188,17 @@ async fn agree(store: &dyn LogStore, records: &BTreeMap<Uuid, LogRecord>, when: 
             assert_eq!(got, want, "{when}: {query:?}");
         }
         assert_eq!(found.cells.len(), want.len(), "{when}: {query:?}");
+        listed(store, &query, &want, when).await;
     }
+}
+
+/// A list of the same counts as many.
+async fn listed(store: &dyn LogStore, query: &SumQuery, want: &[SumCell], when: &str) {
+    let [first, .., last] = &query.edges[..] else { panic!("a range") };
+    let to = Some(Timestamp(last.micros() - 1));
+    let page = store.query(&LogQuery { from: Some(*first), to, page_size: 1, ..query.of.clone() }).await.unwrap();
+    let records: i64 = want.iter().map(|cell| cell.sums.records).sum();
+    assert_eq!((page.total, page.rows.len()), (records as u64, usize::from(records > 0)), "{when}: {query:?}");
 }
 
 async fn sums_are_those_of_the_records(house: House) {
@@ -240,11 +252,13 @@ async fn sums_are_those_of_the_records(house: House) {
                     stores[step % 2].expire(before, before).await.unwrap();
                     records.retain(|_, r| r.created_at >= before);
                 }
-                _ => {}
+                _ => drop(stores[step % 2].make_up(Timestamp(FIRST + 10 * DAY)).await.unwrap()),
             }
         }
         agree(&*stores[0], &records, &format!("seed {seed}")).await;
         agree(&*stores[1], &records, &format!("seed {seed}, the other node")).await;
+        stores[0].make_up(Timestamp(FIRST + 10 * DAY)).await.unwrap();
+        agree(&*stores[1], &records, &format!("seed {seed}, days that are over")).await;
         let after_all = Timestamp(FIRST + 10 * DAY);
         stores[0].expire(after_all, after_all).await.unwrap();
         agree(&*stores[1], &BTreeMap::new(), "all dropped").await;
@@ -279,6 +293,11 @@ async fn many_values_lose_their_names_and_no_sums(house: House) {
     let all = totals(&*store, &question(&[FIRST, FIRST + DAY])).await;
     assert!(!all.is_cut && all.records_read == 0);
     assert_eq!(all.cells[0].sums.calls, 12_001);
+    // Where days that are over have sums of their own, they say the same.
+    store.make_up(Timestamp(FIRST + 10 * DAY)).await.unwrap();
+    let again = totals(&*store, &by_user).await;
+    assert!(again.is_cut && again.cells == found.cells);
+    assert_eq!(totals(&*store, &question(&[FIRST, FIRST + DAY])).await.cells, all.cells);
     // One who lost the name is found all the same.
     let mut one = question(&[FIRST, FIRST + DAY]);
     one.of.metadata = vec![("_user".to_owned(), "user-11999".to_owned())];
@@ -360,4 +379,42 @@ async fn days_without_sums_are_made_up_for(house: House) {
     agree(&*store, &records, "and kept").await;
     let whole = question(&[FIRST, FIRST + 3 * DAY]);
     assert_eq!(totals(&*store, &whole).await.records_read, 0);
+}
+
+async fn what_comes_late_to_a_day_that_is_over_is_in_its_sums(house: House) {
+    let stores = [house.logs_by(team()).await, house.logs_by(team()).await];
+    let mut dice = Dice(4_711);
+    let mut records: BTreeMap<Uuid, LogRecord> = BTreeMap::new();
+    let over = Timestamp(FIRST + 5 * DAY);
+    for round in 0..3 {
+        let batch: Vec<_> = (0..80).map(|n| random(1_000 * (round + 1) + n, &mut dice)).collect();
+        stores[0].append(&batch).await.unwrap();
+        records.extend(batch.into_iter().map(|r| (r.id, r)));
+        agree(&*stores[1], &records, "before they are made up").await;
+        stores[1].make_up(over).await.unwrap();
+        agree(&*stores[0], &records, "made up").await;
+        let costs: Vec<Costed> = records
+            .values()
+            .filter(|_| dice.roll(5) == 0)
+            .map(|r| Costed { id: r.id, created_at: r.created_at, cost: NanoUsd(7) })
+            .collect();
+        stores[1].set_costs(&costs).await.unwrap();
+        for cost in costs {
+            records.get_mut(&cost.id).unwrap().cost.get_or_insert(cost.cost);
+        }
+        agree(&*stores[0], &records, "priced late").await;
+        stores[1].make_up(over).await.unwrap();
+        agree(&*stores[0], &records, "and made up again").await;
+    }
+}
+
+async fn a_list_ends_when_its_time_is_up(house: House) {
+    let store = house.logs_by(team()).await;
+    let batch: Vec<_> = (1..=50).map(|n| LogRecord { created_at: Timestamp(FIRST + n as i64), ..record(n) }).collect();
+    store.append(&batch).await.unwrap();
+    let dear = LogQuery { min_cost: Some(NanoUsd(1)), page_size: 10, ..question(&[FIRST, FIRST + DAY]).of };
+    let page = store.query(&LogQuery { time: Some(Duration::ZERO), ..dear.clone() }).await.unwrap();
+    assert!(page.is_partial && page.rows.is_empty() && page.resume.is_none(), "{page:?}");
+    let page = store.query(&LogQuery { time: Some(Duration::from_secs(60)), ..dear }).await.unwrap();
+    assert!(!page.is_partial, "{page:?}");
 }

@@ -3,7 +3,7 @@
 
 use crate::logs::shape::Table;
 use crate::session::{Row, Session, Value};
-use gateway_domain::analytics::{Combination, Grain, Sums};
+use gateway_domain::analytics::{Combination, Grain, Margin, Sums};
 use sqlx::Error;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -35,25 +35,27 @@ static SELECT: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
 });
 
 static UPSERT: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
-    let names = Table::Rollups.names();
-    let width = Table::Rollups.width();
     let changing = Sums::NAMES.into_iter().chain(["first_seen", "last_seen", "latency"]);
     let changes: Vec<String> = changing.map(|name| format!("{name} = excluded.{name}")).collect();
+    let changes = changes.join(", ");
+    inserts(Table::Rollups)
+        .map(|insert| format!("{insert} ON CONFLICT (id, created_at) DO UPDATE SET {changes}").into())
+});
+
+static INSERT: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| inserts(Table::Margins).map(Arc::from));
+
+/// Of so many rows, by powers of two.
+fn inserts(table: Table) -> [String; LARGEST + 1] {
+    let (name, names, width) = (table.name(), table.names(), table.width());
     std::array::from_fn(|power| {
         let row = |n: usize| {
             let values: Vec<String> = (1..=width).map(|at| format!("${}", n * width + at)).collect();
             format!("({})", values.join(","))
         };
         let rows: Vec<String> = (0..1 << power).map(row).collect();
-        format!(
-            "INSERT INTO {} ({names}) VALUES {} ON CONFLICT (id, created_at) DO UPDATE SET {}",
-            Table::Rollups.name(),
-            rows.join(","),
-            changes.join(", ")
-        )
-        .into()
+        format!("INSERT INTO {name} ({names}) VALUES {}", rows.join(","))
     })
-});
+}
 
 /// How many of them were not there before.
 pub(super) async fn add(session: &mut Session<'_>, rows: BTreeMap<RowKey, Sums>) -> Result<u64, Error> {
@@ -78,15 +80,38 @@ pub(super) async fn add(session: &mut Session<'_>, rows: BTreeMap<RowKey, Sums>)
     Ok(begun)
 }
 
-struct NamedRow {
+/// Rows of margins, which were not there.
+pub(super) async fn insert(session: &mut Session<'_>, rows: &[NamedRow]) -> Result<(), Error> {
+    let mut rest = rows;
+    while !rest.is_empty() {
+        let power = (rest.len().ilog2() as usize).min(LARGEST);
+        let (chunk, after) = rest.split_at(1 << power);
+        let mut values = Vec::with_capacity(chunk.len() * Table::Margins.width());
+        chunk.iter().for_each(|row| row.bind(&mut values));
+        session.run(INSERT[power].to_string(), values).await?;
+        rest = after;
+    }
+    Ok(())
+}
+
+pub(super) struct NamedRow {
     id: Uuid,
     key: RowKey,
     sums: Sums,
+    /// Of a row of margins.
+    margin: Option<Margin>,
 }
 
 impl NamedRow {
     fn new((key, sums): (RowKey, Sums)) -> Self {
-        Self { id: key.of.id(key.grain.micros(), key.start), key, sums }
+        Self { id: key.of.id(key.grain.micros(), key.start), key, sums, margin: None }
+    }
+
+    /// Rows of two kinds may be alike in all but that.
+    pub(super) fn share((key, sums): (RowKey, Sums), margin: Margin) -> Self {
+        let mut id = *key.of.id(key.grain.micros(), key.start).as_bytes();
+        id[0] = margin as u8;
+        Self { id: Uuid::from_bytes(id), key, sums, margin: Some(margin) }
     }
 
     /// In the order of the table's columns.
@@ -101,6 +126,7 @@ impl NamedRow {
         values.extend(self.sums.numbers().map(Value::from));
         values.extend([self.sums.first_seen.into(), self.sums.last_seen.into(), self.sums.latency.text().into()]);
         values.push(text(&of.prompt));
+        values.extend(self.margin.map(|margin| Value::Text(Some(margin.name().into()))));
     }
 }
 

@@ -1,17 +1,18 @@
 //! Sums over files of days. Rollups of months are read from as many files: each is opened for the one question, since
 //! keeping them open would push out the files that are written to.
 
-use super::{Gather, Source, Stretch, read, stretches};
-use crate::database::{Database, Side};
+use super::{Gather, Source, Stretch, all_of, count, read, stretches};
+use crate::database::Side;
 use crate::logs::day::Day;
 use crate::logs::files::DayFiles;
 use crate::logs::query::Look;
-use crate::logs::rollup::is_counted;
+use crate::logs::rollup::{is_counted, margins};
 use crate::logs::shape::Table;
-use crate::session::{Session, failure};
+use crate::session::{Lease, Session, failure};
 use gateway_domain::Timestamp;
-use gateway_domain::analytics::{SumQuery, SumsFound};
+use gateway_domain::analytics::{Margin, SumQuery, SumsFound};
 use gateway_domain::ports::{Fut, RecordSums, StoreError};
+use gateway_domain::record::LogQuery;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Error};
 use std::time::Duration;
@@ -24,45 +25,56 @@ const MAKING_UP: Duration = Duration::from_secs(1_800);
 enum DayReader {
     /// Its tables are as this version knows them: nothing has to be looked at or added.
     Light(Box<SqliteConnection>),
-    Pooled(Database),
+    Pooled(Lease),
+}
+
+impl DayReader {
+    fn session(&mut self) -> Session<'_> {
+        match self {
+            Self::Light(connection) => Session::Sqlite(connection),
+            Self::Pooled(lease) => lease.session(),
+        }
+    }
 }
 
 impl DayFiles {
-    async fn reader(&self, day: Day) -> Result<Option<DayReader>, StoreError> {
+    /// And these parts of the day as they have to be read: from records where there are no sums.
+    async fn reader(&self, day: Day, parts: Vec<Stretch>) -> Result<Option<(DayReader, Vec<Stretch>)>, StoreError> {
         let path = self.path(day, Table::Records);
         if !path.exists() {
             return Ok(None);
         }
         let options = SqliteConnectOptions::new().filename(&path).create_if_missing(false);
         let light = options.busy_timeout(Duration::from_secs(2)).disable_statement_logging().connect().await;
-        if let Ok(mut connection) = light {
-            let probe = format!("SELECT {} FROM {} LIMIT 0", Table::Rollups.names(), Table::Rollups.name());
-            if Session::Sqlite(&mut connection).fetch(probe, vec![], |_| Ok(())).await.is_ok() {
-                return Ok(Some(DayReader::Light(Box::new(connection))));
-            }
+        if let Ok(mut connection) = light
+            && is_as_now(&mut Session::Sqlite(&mut connection)).await
+        {
+            return Ok(Some((DayReader::Light(Box::new(connection)), parts)));
         }
-        Ok(self.present(day, Table::Records).await?.map(DayReader::Pooled))
+        let Some(database) = self.present(day, Table::Records).await? else { return Ok(None) };
+        let mut reader = DayReader::Pooled(database.lease(Side::Read).await?);
+        let counted = is_counted(&mut reader.session()).await.map_err(|e| failure(&e))?;
+        let as_records = |part: Stretch| Stretch { source: Source::Records, ..part };
+        let parts = if counted { parts } else { parts.into_iter().map(as_records).collect() };
+        Ok(Some((reader, parts)))
     }
 
     async fn sum_day(&self, day: Day, parts: Vec<Stretch>, gather: &mut Gather<'_>) -> Result<(), StoreError> {
         let table = Look::of(&gather.query.of).table;
-        match self.reader(day).await? {
-            None => Ok(()),
-            Some(DayReader::Light(mut connection)) => {
-                let read = sum(&mut Session::Sqlite(&mut connection), (parts, table), gather).await;
-                read.map_err(|e| failure(&e))
-            }
-            Some(DayReader::Pooled(database)) => {
-                let mut lease = database.lease(Side::Read).await?;
-                let mut session = lease.session();
-                let counted = is_counted(&mut session).await.map_err(|e| failure(&e))?;
-                let as_records = |part: Stretch| Stretch { source: Source::Records, ..part };
-                let parts = if counted { parts } else { parts.into_iter().map(as_records).collect() };
-                sum(&mut session, (parts, table), gather).await.map_err(|e| failure(&e))
-            }
-        }
+        let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(()) };
+        sum(&mut reader.session(), (parts, table), gather).await.map_err(|e| failure(&e))
     }
 
+    /// How many records of a day match.
+    pub(in crate::logs) async fn count_day(&self, day: Day, query: &LogQuery) -> Result<u64, StoreError> {
+        let named = query.org.map_or_else(|| [].into(), |org| self.rollups.named(org));
+        let parts = stretches(&all_of(query), &named).into_iter().filter_map(|s| s.in_day(day)).collect();
+        let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(0) };
+        let counted = count(&mut reader.session(), &parts, Look::of(query).table, query).await;
+        counted.map_err(|e| failure(&e))
+    }
+
+    /// Its rollups, where it has none, and its margins. Whether the rollups were made.
     async fn make_up_day(&self, day: Day) -> Result<bool, StoreError> {
         let Some(database) = self.present(day, Table::Records).await? else { return Ok(false) };
         let mut lease = database.lease(Side::Write).await?;
@@ -70,17 +82,34 @@ impl DayFiles {
             let mut session = lease.session();
             let mut transaction = session.begin().await?;
             let mut inside = transaction.session();
-            if is_counted(&mut inside).await? {
-                return Ok(false);
+            let was_counted = is_counted(&mut inside).await?;
+            for table in Table::SUMS {
+                table.ensure(&mut inside).await?;
             }
-            Table::Rollups.ensure(&mut inside).await?;
-            self.rollups.recount(&mut inside, day).await?;
+            if !was_counted {
+                self.rollups.recount(&mut inside, day).await?;
+            }
+            let (from, to) = (day.start().unwrap_or(i64::MIN), day.end().unwrap_or(i64::MAX));
+            if margins::days(&mut inside, Margin::Nothing, (from, to)).await?.is_empty() {
+                margins::build(&mut inside, day).await?;
+            }
             transaction.commit().await?;
-            Ok(true)
+            Ok(!was_counted)
         };
         let outcome = timeout(MAKING_UP, work).await.map(|done| done.map_err(|e: Error| failure(&e)));
         lease.finish(outcome)
     }
+}
+
+/// Whether a day has all tables of sums with all their columns.
+async fn is_as_now(session: &mut Session<'_>) -> bool {
+    for table in Table::SUMS {
+        let probe = format!("SELECT {} FROM {} LIMIT 0", table.names(), table.name());
+        if session.fetch(probe, vec![], |_| Ok(())).await.is_err() {
+            return false;
+        }
+    }
+    true
 }
 
 async fn sum(
@@ -135,10 +164,16 @@ impl RecordSums for DayFiles {
         Box::pin(async move {
             let mut made = 0;
             for day in self.days(Table::Records)?.into_iter().filter(|day| day.is_over_at(ended_before)) {
+                if !self.made_up.lock().insert(day) {
+                    continue;
+                }
                 match self.make_up_day(day).await {
                     Ok(counted) => made += u64::from(counted),
                     // The other days get their sums.
-                    Err(error) => tracing::warn!(day = day.name(), %error, "records of a day cannot be summed"),
+                    Err(error) => {
+                        self.made_up.lock().remove(&day);
+                        tracing::warn!(day = day.name(), %error, "records of a day cannot be summed");
+                    }
                 }
             }
             Ok(made)

@@ -1,15 +1,17 @@
 //! Sums over partitions of Postgres.
 
-use super::{Gather, Stretch, read, stretches};
+use super::{Gather, Stretch, all_of, count, read, stretches};
 use crate::database::Side;
 use crate::logs::day::Day;
 use crate::logs::partitions::{Partitions, partition, partition_name};
+use crate::logs::rollup::{alone, margins};
 use crate::logs::shape::Table;
 use crate::session::{Lease, failure};
 use gateway_domain::Timestamp;
-use gateway_domain::analytics::{SumQuery, SumsFound};
+use gateway_domain::analytics::{Margin, SumQuery, SumsFound};
 use gateway_domain::ports::{Fut, RecordSums, StoreError};
-use std::collections::HashSet;
+use gateway_domain::record::LogQuery;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -18,7 +20,7 @@ const MAKING_UP: Duration = Duration::from_secs(1_800);
 
 impl Partitions {
     /// Days with records that have no rollups.
-    async fn uncounted(&self) -> Result<HashSet<Day>, StoreError> {
+    async fn uncounted(&self) -> Result<BTreeSet<Day>, StoreError> {
         let counted = self.days_of(Table::Rollups).await?;
         Ok(self.days_of(Table::Records).await?.into_iter().filter(|day| !counted.contains(day)).collect())
     }
@@ -39,6 +41,21 @@ impl Partitions {
         Ok(())
     }
 
+    /// How many records match.
+    pub(in crate::logs) async fn count_all(&self, query: &LogQuery) -> Result<u64, StoreError> {
+        let named = query.org.map_or_else(|| [].into(), |org| self.rollups.named(org));
+        let uncounted = self.uncounted().await?;
+        let parts: Vec<Stretch> =
+            stretches(&all_of(query), &named).into_iter().flat_map(|s| s.without(&uncounted)).collect();
+        let mut lease = self.database.lease_soon(Side::Read).await?;
+        let counted = async {
+            let mut session = lease.session();
+            count(&mut session, &parts, Table::Records.name(), query).await.map_err(|e| failure(&e))
+        };
+        let counted = timeout(self.database.call_timeout(), counted).await;
+        lease.finish(counted)
+    }
+
     /// In one transaction that keeps everybody else from writing to the day.
     async fn make_up_day(&self, day: Day) -> Result<(), StoreError> {
         let mut lease = self.database.lease(Side::Write).await?;
@@ -51,6 +68,37 @@ impl Partitions {
             inside.run(lock, vec![]).await?;
             inside.run(partition(Table::Rollups, day).replacen("IF NOT EXISTS ", "", 1), vec![]).await?;
             self.rollups.recount(&mut inside, day).await?;
+            transaction.commit().await
+        };
+        let outcome = timeout(MAKING_UP, work).await.map(|done| done.map_err(|e| failure(&e)));
+        lease.finish(outcome)
+    }
+}
+
+impl Partitions {
+    /// Days that have rollups and no margins.
+    async fn without_margins(&self) -> Result<Vec<Day>, StoreError> {
+        let counted = self.days_of(Table::Rollups).await?;
+        let mut lease = self.database.lease_soon(Side::Read).await?;
+        let there = margins::days(&mut lease.session(), Margin::Nothing, (0, i64::MAX)).await;
+        let there = lease.finish(Ok(there.map_err(|e| failure(&e))))?;
+        Ok(counted.into_iter().filter(|day| !there.contains(day)).collect())
+    }
+
+    /// While nobody else changes sums.
+    async fn make_margins(&self, day: Day) -> Result<(), StoreError> {
+        let mut lease = self.database.lease(Side::Write).await?;
+        let work = async {
+            let mut session = lease.session();
+            let mut transaction = session.begin().await?;
+            let mut inside = transaction.session();
+            alone(&mut inside).await?;
+            inside.run(partition(Table::Margins, day), vec![]).await?;
+            let (from, to) = (day.start().unwrap_or(i64::MIN), day.end().unwrap_or(i64::MAX));
+            // Another node may have made them meanwhile.
+            if margins::days(&mut inside, Margin::Nothing, (from, to)).await?.is_empty() {
+                margins::build(&mut inside, day).await?;
+            }
             transaction.commit().await
         };
         let outcome = timeout(MAKING_UP, work).await.map(|done| done.map_err(|e| failure(&e)));
@@ -93,6 +141,11 @@ impl RecordSums for Partitions {
                     Ok(()) => made += 1,
                     // Another node is at it, or somebody still writes to it.
                     Err(error) => tracing::info!(day = %day.name(), %error, "a day's sums have to wait"),
+                }
+            }
+            for day in self.without_margins().await?.into_iter().filter(|day| day.is_over_at(ended_before)) {
+                if let Err(error) = self.make_margins(day).await {
+                    tracing::info!(day = %day.name(), %error, "a day's sums have to wait");
                 }
             }
             Ok(made)

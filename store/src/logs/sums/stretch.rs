@@ -5,7 +5,7 @@ use crate::logs::day::Day;
 use gateway_domain::Timestamp;
 use gateway_domain::analytics::{Dimension, Grain, SumQuery};
 use smol_str::SmolStr;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::logs) enum Source {
@@ -29,27 +29,32 @@ impl Stretch {
         (from < to).then_some(Self { from, to, ..self })
     }
 
-    /// With the records of some days instead of their rollups, which are not there.
-    pub(in crate::logs) fn without(self, uncounted: &HashSet<Day>) -> Vec<Self> {
-        let mut parts = vec![self];
-        if self.source == Source::Records {
-            return parts;
-        }
-        for day in uncounted {
-            let mut next = Vec::with_capacity(parts.len());
-            for part in parts {
-                let Some(inside) = part.in_day(*day).filter(|_| part.source != Source::Records) else {
-                    next.push(part);
-                    continue;
-                };
-                next.push(Self { to: inside.from, ..part });
-                next.push(Self { source: Source::Records, ..inside });
-                next.push(Self { from: inside.to, ..part });
+    /// Its parts, and whether each lies in one of these days.
+    pub(in crate::logs) fn cut(self, days: &BTreeSet<Day>) -> Vec<(Self, bool)> {
+        let (mut at, mut parts): (i64, Vec<(Self, bool)>) = (self.from, Vec::new());
+        for inside in days.iter().filter_map(|day| self.in_day(*day)) {
+            if at < inside.from {
+                parts.push((Self { from: at, to: inside.from, ..self }, false));
             }
-            next.retain(|part| part.from < part.to);
-            parts = next;
+            at = inside.to;
+            match parts.last_mut() {
+                Some((last, true)) if last.to == inside.from => last.to = inside.to,
+                _ => parts.push((inside, true)),
+            }
+        }
+        if at < self.to {
+            parts.push((Self { from: at, ..self }, false));
         }
         parts
+    }
+
+    /// With the records of some days instead of their rollups, which are not there.
+    pub(in crate::logs) fn without(self, uncounted: &BTreeSet<Day>) -> Vec<Self> {
+        if self.source == Source::Records {
+            return vec![self];
+        }
+        let source = |is_uncounted| if is_uncounted { Source::Records } else { self.source };
+        self.cut(uncounted).into_iter().map(|(part, is)| Self { source: source(is), ..part }).collect()
     }
 }
 
@@ -91,7 +96,8 @@ pub(in crate::logs) fn stretches(query: &SumQuery, named: &[SmolStr]) -> Vec<Str
     found
 }
 
-fn is_in_rollups(query: &SumQuery, named: &[SmolStr]) -> bool {
+/// Whether rollups tell apart all that is asked for.
+pub(in crate::logs) fn is_in_rollups(query: &SumQuery, named: &[SmolStr]) -> bool {
     let of = &query.of;
     let is_named = |key: &str| key == super::USER || named.iter().any(|name| name == key);
     let bounds = [
@@ -167,7 +173,7 @@ mod tests {
     #[test]
     fn a_day_without_rollups_is_read_from_its_records() {
         let days = Stretch { source: Source::Rollup(Grain::Day), from: 0, to: 96 * HOUR };
-        let without = days.without(&HashSet::from([Day::of(Timestamp(24 * HOUR))]));
+        let without = days.without(&BTreeSet::from([Day::of(Timestamp(24 * HOUR))]));
         let told: Vec<_> = without.iter().map(|s| (s.source == Source::Records, s.from / HOUR, s.to / HOUR)).collect();
         assert_eq!(told, [(false, 0, 24), (true, 24, 48), (false, 48, 96)]);
     }

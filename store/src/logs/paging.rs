@@ -1,0 +1,163 @@
+//! A page of records out of days that lie behind one another, the newest first. Where a time is set, what was found in it is
+//! the page, with the place to go on from.
+
+use super::day::Day;
+use super::query::Cut;
+use gateway_domain::Timestamp;
+use gateway_domain::ports::StoreError;
+use gateway_domain::record::{LogCursor, LogQuery, LogRecord, Page};
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
+
+/// A store that can be asked for one day at a time. A slice is offset and limit among what matches, newest first.
+pub(super) trait ByDay: Sync {
+    fn count(&self, day: Day, query: &LogQuery) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    /// What of a slice clients decide the length of, in bytes.
+    fn weigh(
+        &self,
+        day: Day,
+        query: &LogQuery,
+        slice: (u64, u64),
+    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    fn rows(
+        &self,
+        day: Day,
+        query: &LogQuery,
+        slice: (u64, u64),
+    ) -> impl Future<Output = Result<Vec<LogRecord>, StoreError>> + Send;
+}
+
+/// What one day gives to a page.
+struct PagePart {
+    /// What is left to be given by the days behind it.
+    cut: Cut,
+    /// All that match, also those that stand on other pages.
+    count: u64,
+    rows: Vec<LogRecord>,
+    is_too_large: bool,
+}
+
+/// `days`: all that there are, newest first.
+pub(super) async fn page(of: &impl ByDay, days: Vec<Day>, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
+    let from = query.from.map(Day::of);
+    let to = query.to.into_iter().chain(query.cursor.map(|c| c.created_at)).min().map(Day::of);
+    let within = |day: &Day| from.is_none_or(|from| *day >= from) && to.is_none_or(|to| *day <= to);
+    let days: Vec<Day> = days.into_iter().filter(within).collect();
+    let until = query.time.map(|time| Instant::now() + time);
+    let (mut cut, mut found) = (Cut::page(query), Page::of(0));
+    let mut first: Option<StoreError> = None;
+    for day in &days {
+        if query.cursor.is_some() && cut.is_full() {
+            break;
+        }
+        match within_time(until, part(of, *day, query, cut)).await {
+            Some(Ok(part)) if part.is_too_large => return Ok(Page { is_too_large: true, rows: Vec::new(), ..found }),
+            Some(Ok(part)) => {
+                cut = part.cut;
+                found.total += part.count;
+                found.rows.extend(part.rows);
+            }
+            Some(Err(error)) => {
+                tracing::warn!(day = day.name(), %error, "records of a day cannot be read");
+                found.missing.push(day.name());
+                first.get_or_insert(error);
+            }
+            None => {
+                found.is_partial = true;
+                // Who has got nowhere would only be sent to the same place again.
+                let behind = day.end().filter(|_| days.first() != Some(day));
+                found.resume = behind.map(|end| LogCursor { created_at: Timestamp(end), id: Uuid::nil() });
+                break;
+            }
+        }
+    }
+    match first {
+        // One damaged day hides nothing but itself; where there is no other, it is an error.
+        Some(error) if found.missing.len() == days.len() => Err(error),
+        _ => Ok(found),
+    }
+}
+
+/// `None`: the time is up.
+async fn within_time<T>(until: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match until {
+        Some(until) if Instant::now() >= until => None,
+        Some(until) => timeout_at(until, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
+/// Behind a cursor nothing is counted and nothing passed over.
+async fn part(of: &impl ByDay, day: Day, query: &LogQuery, cut: Cut) -> Result<PagePart, StoreError> {
+    let mut part = PagePart { cut, count: 0, rows: Vec::new(), is_too_large: false };
+    let slice = if query.cursor.is_some() {
+        cut.rest()
+    } else {
+        part.count = of.count(day, query).await?;
+        let Some(slice) = part.cut.of(part.count) else { return Ok(part) };
+        slice
+    };
+    if let Some(left) = &mut part.cut.left {
+        let bytes = of.weigh(day, query, slice).await?;
+        part.is_too_large = bytes > *left;
+        *left = left.saturating_sub(bytes);
+    }
+    if !part.is_too_large {
+        part.rows = of.rows(day, query, slice).await?;
+    }
+    if query.cursor.is_some() {
+        part.cut.took(part.rows.len());
+    }
+    Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const DAY: i64 = 86_400_000_000;
+
+    /// A record a day; the first days answer never.
+    struct SlowUntil(i64);
+
+    impl ByDay for SlowUntil {
+        async fn count(&self, _: Day, _: &LogQuery) -> Result<u64, StoreError> {
+            Ok(1)
+        }
+
+        async fn weigh(&self, _: Day, _: &LogQuery, _: (u64, u64)) -> Result<u64, StoreError> {
+            Ok(0)
+        }
+
+        async fn rows(&self, day: Day, _: &LogQuery, _: (u64, u64)) -> Result<Vec<LogRecord>, StoreError> {
+            if day.start() < Some(self.0 * DAY) {
+                std::future::pending::<()>().await;
+            }
+            Ok(vec![LogRecord { created_at: Timestamp(day.start().unwrap_or_default()), ..LogRecord::blank() }])
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_found_in_time_is_shown_with_the_place_to_go_on_from() {
+        let days = || [5, 4, 3].map(|day| Day::of(Timestamp(day * DAY))).to_vec();
+        let asked = LogQuery {
+            page_size: 10,
+            cursor: Some(LogCursor::START),
+            // What answers at once is in time, however long it took to come to it.
+            time: Some(Duration::from_millis(20)),
+            ..LogQuery::default()
+        };
+        let found = page(&SlowUntil(4), days(), &asked).await.expect("a page");
+        assert!(found.is_partial && found.rows.len() == 2);
+        let place = found.resume.expect("a place");
+        assert_eq!((place.created_at, place.id), (Timestamp(4 * DAY), Uuid::nil()));
+        let behind = page(&SlowUntil(0), days(), &LogQuery { cursor: Some(place), ..asked.clone() }).await;
+        assert!(behind.is_ok_and(|found| !found.is_partial && found.rows.len() == 2));
+        // Nowhere to go on from: the newest day is not looked through yet.
+        let found = page(&SlowUntil(6), days(), &asked).await.expect("a page");
+        assert!(found.is_partial && found.rows.is_empty() && found.resume.is_none());
+        let untimed = page(&SlowUntil(0), days(), &LogQuery { time: None, ..asked }).await.expect("a page");
+        assert!(!untimed.is_partial && untimed.rows.len() == 3);
+    }
+}
