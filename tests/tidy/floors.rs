@@ -22,7 +22,7 @@ const FLOORS: &[(&str, u8)] = &[
 ];
 
 /// Crates beside the house: they may use any floor, and no floor may use them but in tests.
-const BESIDE: &[&str] = &["gateway-testing", "bare-proxy", "load", "limits", "translate"];
+const BESIDE: &[&str] = &["gateway-testing", "bare-proxy", "load", "limits", "records", "translate"];
 
 #[test]
 fn floors_look_down_only() {

@@ -99,14 +99,14 @@ pub(super) async fn count(
 }
 
 /// A stretch of sums that were kept, and in which rows.
-struct Kept {
+struct KeptRows {
     stretch: Stretch,
     grain: Grain,
     /// `None`: those of all combinations.
     margin: Option<Margin>,
 }
 
-impl Kept {
+impl KeptRows {
     const fn table(&self) -> &'static str {
         match self.margin {
             Some(_) => Table::Margins.name(),
@@ -131,13 +131,13 @@ async fn kept(
     stretch: &Stretch,
     grain: Grain,
     gather: &Gather<'_>,
-) -> Result<Vec<Kept>, Error> {
+) -> Result<Vec<KeptRows>, Error> {
     let margin = Margin::of(gather.query);
     let days = match margin {
         Some(margin) => margins::days(session, margin, (stretch.from, stretch.to)).await?,
         None => BTreeSet::new(),
     };
-    let kept = |(stretch, has)| Kept { stretch, grain, margin: margin.filter(|_| has) };
+    let kept = |(stretch, has)| KeptRows { stretch, grain, margin: margin.filter(|_| has) };
     Ok(stretch.cut(&days).into_iter().rev().map(kept).collect())
 }
 
@@ -168,7 +168,7 @@ fn named_in<'q>(gather: &Gather<'q>) -> NamedInRows<'q> {
 
 /// Whether what is filtered by was kept apart in every row of a stretch: a key of metadata that was named later, or
 /// values that were cut, are only in the records.
-async fn rows_know_all(session: &mut Session<'_>, kept: &Kept, gather: &Gather<'_>) -> Result<bool, Error> {
+async fn rows_know_all(session: &mut Session<'_>, kept: &KeptRows, gather: &Gather<'_>) -> Result<bool, Error> {
     let mut of = within(&kept.stretch, gather, true);
     let by_metadata = std::mem::take(&mut of.metadata);
     let models = !std::mem::take(&mut of.models).is_empty();
@@ -243,7 +243,7 @@ fn cut_of(by: &[Dimension]) -> CutValues {
     })
 }
 
-async fn read_kept(session: &mut Session<'_>, kept: &Kept, gather: &mut Gather<'_>) -> Result<(), Error> {
+async fn read_kept(session: &mut Session<'_>, kept: &KeptRows, gather: &mut Gather<'_>) -> Result<(), Error> {
     let by = &gather.query.by;
     let at = if gather.is_of_one_span(&kept.stretch) { "MIN(created_at)" } else { "created_at" };
     let mut names: Vec<&str> = by.iter().map(column).collect();

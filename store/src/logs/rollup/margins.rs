@@ -20,14 +20,14 @@ const MOST_ROWS: usize = 5_000;
 
 /// What one span of time comes to.
 #[derive(Default)]
-struct Span {
+struct SpanShares {
     rows: HashMap<(Margin, Combination), Sums>,
     count: HashMap<Margin, usize>,
     /// Kinds that have too many rows, or whose values some row does not tell.
     left_out: HashSet<Margin>,
 }
 
-impl Span {
+impl SpanShares {
     fn add(&mut self, of: &Combination, sums: &Sums) {
         for margin in Margin::ALL {
             if self.left_out.contains(&margin) {
@@ -60,7 +60,7 @@ pub(in crate::logs) async fn build(session: &mut Session<'_>, day: Day) -> Resul
         filter.and("grain = ?", grain.micros()).and("created_at >= ?", from).and("created_at < ?", to);
         let (sql, values) = filter.grouped(&format!("SELECT DISTINCT created_at FROM {}", Table::Rollups.name()), "");
         for start in session.fetch(sql, values, |row| row.columns().int()).await? {
-            let span = Span { left_out: left_out.clone(), ..Span::default() };
+            let span = SpanShares { left_out: left_out.clone(), ..SpanShares::default() };
             let span = add_up(session, span, (grain, start)).await?;
             left_out.extend(&span.left_out);
             let of = span.rows.into_iter().filter(|((margin, _), _)| !left_out.contains(margin));
@@ -71,7 +71,11 @@ pub(in crate::logs) async fn build(session: &mut Session<'_>, day: Day) -> Resul
     Ok(())
 }
 
-async fn add_up(session: &mut Session<'_>, span: Span, (grain, start): (Grain, i64)) -> Result<Span, Error> {
+async fn add_up(
+    session: &mut Session<'_>,
+    span: SpanShares,
+    (grain, start): (Grain, i64),
+) -> Result<SpanShares, Error> {
     let mut filter = Filter::default();
     filter.and("created_at = ?", start).and("grain = ?", grain.micros());
     let select = format!(
