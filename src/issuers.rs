@@ -90,6 +90,7 @@ impl VerifiedToken {
             && org.trust.as_ref().is_some_and(|t| Arc::ptr_eq(t, &self.trust))
             && self.set.as_ref().is_none_or(|(uri, set)| sets.get(uri).is_some_and(|held| Arc::ptr_eq(held, set)))
             && place.is_some_and(|w| token::still_means(&self.claims, org, w))
+            && !token::is_barred(&self.claims, org)
     }
 }
 
@@ -205,6 +206,9 @@ fn verify(
     }
     let (set, claims) = proven.ok_or(why)?;
     claims.check_time(now)?;
+    if token::is_barred(&claims, org) {
+        return Err(TokenError::Forbidden("The person of the token is not active in the organisation"));
+    }
     let workspace = token::workspace(snapshot, org, &claims)?;
     let key = Arc::new(token::key(org, workspace, &claims, hash));
     Ok(VerifiedToken { org: org.id, workspace: workspace.id, trust: trust.clone(), set, key, claims })

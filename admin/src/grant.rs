@@ -26,6 +26,7 @@ static TABLE: &[(&str, &[&str], Holders)] = &[
     ("plugins", &[], Holders::Admin),
     ("deployments", &[], Holders::Admin),
     ("secret_references", &[], Holders::Admin),
+    ("scim", &[], Holders::Admin),
     ("workspaces", &["create", "delete"], Holders::Admin),
     ("workspace_service_api_keys", &[], Holders::Managers),
     ("workspace_user_api_keys", &[], Holders::Managers),

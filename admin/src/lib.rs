@@ -25,6 +25,7 @@ mod resource;
 mod route;
 mod router;
 mod schema;
+mod scim;
 mod several;
 mod turned_away;
 mod upkeep;

@@ -6,6 +6,7 @@ mod parameters;
 
 use crate::app::App;
 use crate::route::{Gate, Place, PublicFn, Reply, Route, public};
+use crate::scim;
 use serde_json::{Map, Value, json};
 
 /// `describe` gives the description of the table that these routes stand in.
@@ -99,7 +100,11 @@ fn operation(route: &Route) -> Value {
     if let Some(body) = route.body {
         let schema = whole(body(), route, &variables);
         let required = schema.get("required").is_some();
-        operation["requestBody"] = json!({"required": required, "content": {"application/json": {"schema": schema}}});
+        let mut content = json!({"application/json": {"schema": schema}});
+        if scim::speaks(route.path) {
+            content[scim::MEDIA_TYPE] = content["application/json"].clone();
+        }
+        operation["requestBody"] = json!({"required": required, "content": content});
     }
     if let Gate::Scopes(any_of, _) = &route.gate {
         let names: Vec<&str> = any_of.iter().map(|s| s.name()).collect();
@@ -126,6 +131,9 @@ fn whole(mut schema: Value, route: &Route, path: &[&str]) -> Value {
 fn responses(route: &Route) -> Value {
     if let Gate::Public(_) = route.gate {
         return json!({"200": {"description": "As the summary says"}, "503": {"description": "Not now"}});
+    }
+    if scim::speaks(route.path) {
+        return scim::responses(&route.method, route.path, answers::of(route.method.as_str(), route.path));
     }
     let schema = answers::of(route.method.as_str(), route.path).cloned().unwrap_or_else(|| json!({"type": "object"}));
     let kind = if schema["format"] == "binary" { "application/octet-stream" } else { "application/json" };

@@ -17,11 +17,13 @@ pub struct Problem {
     pub message: String,
     /// Every broken rule, when there may be several at once.
     pub errors: Vec<String>,
+    /// What SCIM calls it.
+    pub keyword: Option<&'static str>,
 }
 
 impl Problem {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), errors: Vec::new() }
+        Self { status, code, message: message.into(), errors: Vec::new(), keyword: None }
     }
 
     /// Answered as E6 under this request's id.

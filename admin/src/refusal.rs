@@ -40,6 +40,9 @@ const SUBJECTS: &[(&str, Kind)] = &[
     ("/admin/users", Kind::User),
     ("/admin/workspaces/{id}/users", Kind::Member),
     ("/workspaces/{id}/users", Kind::Member),
+    ("/scim/Users", Kind::User),
+    ("/scim/Groups", Kind::DirectoryGroup),
+    ("/scim/workspaces", Kind::GroupMapping),
     ("/admin/workspaces", Kind::Workspace),
     ("/workspaces", Kind::Workspace),
 ];

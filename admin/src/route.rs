@@ -131,6 +131,12 @@ impl Route {
         self
     }
 
+    /// The same of a body that is no struct.
+    pub(crate) const fn reads(mut self, schema: fn() -> Value) -> Self {
+        self.body = Some(schema);
+        self
+    }
+
     pub(crate) const fn known_names(&self) -> KnownNames {
         KnownNames { path: self.path, query: self.query, later: self.later, body: self.body, more: self.more }
     }
@@ -220,11 +226,16 @@ pub(crate) struct Reply {
     status: StatusCode,
     content: Content,
     revision: Option<Revision>,
+    /// Of this one answer: its tag, where it is.
+    headers: Vec<(HeaderName, String)>,
 }
 
 #[derive(Debug)]
 enum Content {
+    Nothing,
     Json(Value),
+    /// JSON under another name.
+    Typed(&'static str, Value),
     Text(&'static str, Cow<'static, str>),
     File(FileReply),
 }
@@ -239,16 +250,41 @@ struct FileReply {
 
 impl Reply {
     pub(crate) const fn json(value: Value) -> Self {
-        Self { status: StatusCode::OK, content: Content::Json(value), revision: None }
+        Self::of(Content::Json(value))
+    }
+
+    const fn of(content: Content) -> Self {
+        Self { status: StatusCode::OK, content, revision: None, headers: Vec::new() }
+    }
+
+    /// JSON under a name of its own.
+    pub(crate) const fn typed(content_type: &'static str, value: Value) -> Self {
+        Self::of(Content::Typed(content_type, value))
+    }
+
+    pub(crate) const fn nothing(status: StatusCode) -> Self {
+        Self::of(Content::Nothing).with_status(status)
+    }
+
+    /// With its entity tag.
+    pub(crate) fn tagged(mut self, tag: String) -> Self {
+        self.headers.push((header::ETAG, tag));
+        self
+    }
+
+    /// With the address of what was made.
+    pub(crate) fn located(mut self, at: &str) -> Self {
+        self.headers.push((header::LOCATION, at.to_owned()));
+        self
     }
 
     pub(crate) fn text(content_type: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { status: StatusCode::OK, content: Content::Text(content_type, text.into()), revision: None }
+        Self::of(Content::Text(content_type, text.into()))
     }
 
     /// `name` holds nothing that would have to be written otherwise in a header.
     pub(crate) const fn file(content_type: &'static str, name: String, body: Body) -> Self {
-        Self { status: StatusCode::OK, content: Content::File(FileReply { content_type, name, body }), revision: None }
+        Self::of(Content::File(FileReply { content_type, name, body }))
     }
 
     pub(crate) const fn with_status(mut self, status: StatusCode) -> Self {
@@ -264,7 +300,11 @@ impl Reply {
 
     pub(crate) fn answer(self, request_id: Uuid) -> Response {
         let mut answer = match self.content {
+            Content::Nothing => self.status.into_response(),
             Content::Json(value) => (self.status, axum::Json(value)).into_response(),
+            Content::Typed(kind, value) => {
+                (self.status, [(header::CONTENT_TYPE, kind)], value.to_string()).into_response()
+            }
             Content::Text(kind, text) => (self.status, [(header::CONTENT_TYPE, kind)], text).into_response(),
             Content::File(FileReply { content_type, name, body }) => {
                 let named = format!("attachment; filename=\"{name}\"");
@@ -272,6 +312,11 @@ impl Reply {
                 (self.status, headers, body).into_response()
             }
         };
+        for (name, value) in self.headers {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                answer.headers_mut().insert(name, value);
+            }
+        }
         if let Some(revision) = self.revision {
             answer.headers_mut().insert(HeaderName::from_static("x-config-revision"), HeaderValue::from(revision));
         }

@@ -8,7 +8,7 @@ use crate::input::{Query, Variable, is_nul};
 use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_route, unreadable, wrong_method};
 use crate::refusal::{Attempt, Refusals};
 use crate::route::{Call, Gate, Place, Reply, Route, Visit, stamp};
-use crate::{analytics, audit, feedback, logs, manifest, nodes, openapi, prices, public, resource};
+use crate::{analytics, audit, feedback, logs, manifest, nodes, openapi, prices, public, resource, scim};
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
@@ -52,6 +52,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::member::routes(),
         resource::user::routes(),
         resource::invite::routes(),
+        scim::routes(),
         analytics::routes(),
         logs::routes(),
         feedback::routes(),
@@ -174,6 +175,7 @@ async fn serve(app: Arc<App>, refusals: Arc<Refusals>, route: &'static Route, re
     let id = app.id();
     match answer((app, &refusals), route, request, id).await {
         Ok(reply) => reply.answer(id),
+        Err(problem) if scim::speaks(route.path) => stamp(scim::answer(&problem), id),
         Err(problem) => stamp(problem.answer(id), id),
     }
 }

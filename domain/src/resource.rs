@@ -18,6 +18,7 @@ pub mod policy;
 pub mod pricing;
 pub mod prompt;
 pub mod provider;
+pub mod provisioning;
 pub mod rotation;
 pub mod security;
 pub mod workspace;
@@ -65,6 +66,8 @@ kinds! {
     Collection = "collection",
     PromptPartial = "prompt_partial",
     Prompt = "prompt",
+    DirectoryGroup = "directory_group",
+    GroupMapping = "group_mapping",
 }
 
 /// A row of the `resource` table. `doc` is JSON text, kept byte for byte.

@@ -150,6 +150,11 @@ pub static SCOPES: &[&str] = &[
     "feedbacks.read",
     "feedbacks.write",
     "models.list",
+    "scim.create",
+    "scim.read",
+    "scim.update",
+    "scim.delete",
+    "scim.list",
 ];
 
 const WORDS: usize = 3;

@@ -7,9 +7,9 @@ mod models;
 mod prices;
 
 pub use entry::{
-    Defaults, Key, ManagedMcpServer, ManagedProvider, McpBehind, McpUpstream, Org, PartnerCredentials, Person, Policy,
-    PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedGuardrail, SavedLabel, SavedPartial,
-    SavedPrompt, Upstream, UsagePolicy, Workspace,
+    Defaults, Key, ManagedMcpServer, ManagedProvider, McpBehind, McpUpstream, Org, OrgDirectory, PartnerCredentials,
+    Person, Policy, PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedGroup, SavedGuardrail,
+    SavedLabel, SavedMapping, SavedPartial, SavedPrompt, Upstream, UsagePolicy, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};
@@ -88,9 +88,9 @@ impl Snapshot {
         self.people.values()
     }
 
-    /// The roles of a person in a workspace; `None` for somebody who is no user of its organisation.
+    /// The roles of a person in a workspace; `None` for somebody who is no active user of its organisation.
     pub fn standing(&self, user: UserId, workspace: &Workspace) -> Option<(OrgRole, Option<WorkspaceRole>)> {
-        let person = self.person(user).filter(|p| p.org == workspace.org)?;
+        let person = self.person(user).filter(|p| p.org == workspace.org && p.active)?;
         Some((person.role, workspace.members().get(&user).copied()))
     }
 

@@ -138,6 +138,12 @@ pub fn still_means(claims: &Claims, org: &Org, workspace: &Workspace) -> bool {
         }
 }
 
+/// Whether the claims name a person whom the organisation's directory made inactive.
+pub fn is_barred(claims: &Claims, org: &Org) -> bool {
+    let names = [claims.user.as_deref(), claims.subject.as_deref()];
+    names.into_iter().flatten().any(|name| org.directory().bars(name))
+}
+
 /// What only a token has.
 #[derive(Debug)]
 pub struct Token {

@@ -176,6 +176,8 @@ mod routing;
 #[cfg(test)]
 mod saved;
 #[cfg(test)]
+mod scim;
+#[cfg(test)]
 mod shared_limits;
 #[cfg(test)]
 mod shield;

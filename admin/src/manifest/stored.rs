@@ -29,7 +29,9 @@ impl StoredRows {
                 snapshot.orgs().find(|o| &*o.slug == "default").or_else(|| snapshot.orgs().min_by_key(|o| o.id));
             let org = org.or_else(|| named.map(|org| org.id));
             let mut rows = all.rows;
-            rows.retain(|row| Some(OrgId(row.org)) == org && row.kind != Kind::Invite.name());
+            // Invites are acts; groups and their mappings belong to the directory that tells of them.
+            let apart = [Kind::Invite, Kind::DirectoryGroup, Kind::GroupMapping].map(Kind::name);
+            rows.retain(|row| Some(OrgId(row.org)) == org && !apart.contains(&row.kind.as_str()));
             if org.is_none() && !snapshot.is_empty() {
                 return Err(internal("rows without an organisation"));
             }

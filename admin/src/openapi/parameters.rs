@@ -70,6 +70,12 @@ pub(super) fn of(name: &str) -> Option<Value> {
         "resource_type" => ("Of this kind of thing", text()),
         "action" => ("This was done", text()),
         "client_ip" => ("From this address", text()),
+        "filter" => ("Only what this holds for (RFC 7644, 3.4.2.2)", text()),
+        "startIndex" => ("The first that is shown, from 1", json!({"type": "integer", "default": 1})),
+        "count" => ("How many are shown, at most 200", json!({"type": "integer", "default": 100})),
+        "attributes" => ("Only these attributes, with commas between", text()),
+        "excludedAttributes" => ("Without these attributes, with commas between", text()),
+        "scim_group_id" => ("Of this group, by id", uuid()),
         "country" => ("From this country; no row has one", text()),
         _ => return None,
     };

@@ -10,7 +10,7 @@ use crate::input::Query;
 use crate::problem::{Problem, bad, forbidden, missing};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{UserId, WorkspaceId};
-use gateway_domain::ports::{Batch, ResourceQuery};
+use gateway_domain::ports::{Batch, ResourceQuery, Revision};
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::person::{Member, OrgRole, User};
 use gateway_domain::resource::{Kind, Stored};
@@ -83,6 +83,7 @@ impl Resource for User {
             "created_at": row.created_at,
             "last_updated_at": row.updated_at,
             "workspace_ids": workspaces,
+            "status": row.status,
         })
     }
 
@@ -175,25 +176,34 @@ async fn change(call: Call) -> Result<Reply, Problem> {
 }
 
 async fn remove(call: Call) -> Result<Reply, Problem> {
+    let revision = end(&call, |_| Ok(())).await?;
+    Ok(Reply::json(json!({})).at(revision))
+}
+
+/// Deletes the user that the path names, with seats and keys; `check` sees the row as it is when it goes.
+pub(crate) async fn end<F>(call: &Call, check: F) -> Result<Revision, Problem>
+where
+    F: FnOnce(&Row<User>) -> Result<(), Problem> + Send,
+{
     let seen = call.snapshot().revision;
-    let row = locate::<User>(&call, None, Action::Delete).await?;
+    let row = locate::<User>(call, None, Action::Delete).await?;
     let user = UserId(row.id);
     let name = user.to_string();
-    let query = ResourceQuery { name: Some(name.clone()), ..everything::<Member>(&call, None) };
+    let query = ResourceQuery { name: Some(name.clone()), ..everything::<Member>(call, None) };
     let seats = call.app.directory.list(&query).await?.rows;
-    let read = keys_of(&call, user).await?;
+    let read = keys_of(call, user).await?;
     let decide = |around: &WriteView<'_>| {
         let row = around.newest(row)?;
         User::allow(&row, &call.actor, Action::Delete)?;
+        check(&row)?;
         let mut gone = vec![row.tombstone(call.now)?];
         let seats = around.now(seats, |r| r.kind == Kind::Member.name() && r.name == name);
         let keys = UserKeys { user, kept: |_| false };
         for row in seats.into_iter().chain(keys.to_end(around, read)) {
             gone.push(tombstone(row, call.now)?);
         }
-        let audit = gone.iter().map(|row| audit(&call, Action::Delete, row, &Map::new())).collect();
+        let audit = gone.iter().map(|row| audit(call, Action::Delete, row, &Map::new())).collect();
         Ok(Batch { rows: gone, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    commit(&call.app, seen, decide).await
 }

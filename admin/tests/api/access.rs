@@ -12,6 +12,11 @@ pub(crate) fn is_of_workspaces(path: &str) -> bool {
     path.ends_with("/invoke") || path.contains("/feedback") || path.ends_with("/logs")
 }
 
+/// What is the same to all organisations.
+pub(crate) fn is_everybodys(path: &str) -> bool {
+    ["/scim/ResourceTypes/{id}", "/scim/Schemas/{id}"].contains(&path)
+}
+
 /// Things of the default workspace, by the name of their list.
 pub(crate) struct Things {
     config: String,
@@ -32,6 +37,9 @@ pub(crate) struct Things {
     partial: String,
     collection: String,
     label: String,
+    directory_user: String,
+    directory_group: String,
+    mapping: String,
 }
 
 impl Things {
@@ -70,6 +78,16 @@ impl Things {
         let alert = json!({"name": tag, "type": "spend", "threshold": 5,
             "channels": [{"type": "webhook", "url": "https://hooks.example.com/x"}]});
         let alert = slug(post("/alerts", alert).await);
+        let core = "urn:ietf:params:scim:schemas:core:2.0";
+        let ask = |path: &'static str, body: Value| async move {
+            text(&house.as_admin().post(path, body).await.json()["id"])
+        };
+        let body = json!({"schemas": [format!("{core}:User")], "userName": format!("{tag}@example.info")});
+        let directory_user = ask("/scim/Users", body).await;
+        let directory_group =
+            ask("/scim/Groups", json!({"schemas": [format!("{core}:Group")], "displayName": tag})).await;
+        let body = json!({"workspace_id": "default", "scim_group_id": directory_group, "role": "member"});
+        let mapping = ask("/scim/workspaces", body).await;
         let (plugin, key) = (plugin(house).await, text(&made["id"]));
         let body = json!({"name": tag, "slug": format!("{tag}-int"), "url": "https://mcp.example.com/", "auth_type": "none",
             "transport": "http"});
@@ -95,6 +113,9 @@ impl Things {
             partial,
             collection,
             label,
+            directory_user,
+            directory_group,
+            mapping,
         }
     }
 
@@ -112,6 +133,11 @@ impl Things {
             Some("prompts") => self.prompt.as_str(),
             Some("collections") => self.collection.as_str(),
             Some("labels") => self.label.as_str(),
+            Some("scim") if path.starts_with("/scim/Users") => self.directory_user.as_str(),
+            Some("scim") if path.starts_with("/scim/Groups") => self.directory_group.as_str(),
+            Some("scim") if path.starts_with("/scim/workspaces") => self.mapping.as_str(),
+            Some("scim") if path.starts_with("/scim/ResourceTypes") => "User",
+            Some("scim") => "urn:ietf:params:scim:schemas:core:2.0:User",
             Some("mcp-integrations") => self.mcp_integration.as_str(),
             Some("mcp-servers") => self.mcp_server.as_str(),
             Some("policies") if path.starts_with("/policies/usage") => self.usage_policy.as_str(),
@@ -264,6 +290,8 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                     answer.status == 200
                 }
                 ("POST", path) if path.starts_with("/logs/exports/{id}") => answer.status == 404,
+                ("PUT" | "PATCH", path) if path.starts_with("/scim/") => answer.status == 400,
+                ("DELETE", "/scim/Users/{id}" | "/scim/Groups/{id}") => answer.status == 204,
                 ("POST", _) => answer.status == 400,
                 ("PUT", path) if path.starts_with("/prompts/") && path != "/prompts/{id}" => {
                     answer.status == if path == "/prompts/partials/{id}" { 200 } else { 400 }
@@ -325,6 +353,9 @@ async fn what_belongs_elsewhere_is_answered_like_what_does_not_exist() {
         partial: "pl-none".into(),
         collection: "col-none".into(),
         label: "0194f1f2-0000-7000-8000-000000000006".into(),
+        directory_user: "0194f1f2-0000-7000-8000-000000000007".into(),
+        directory_group: "0194f1f2-0000-7000-8000-000000000008".into(),
+        mapping: "0194f1f2-0000-7000-8000-000000000009".into(),
     };
     let plain = |answer: Answer| {
         let mut body = answer.json();
@@ -353,7 +384,7 @@ async fn organisations_do_not_see_each_other() {
     let house = House::new().await;
     let theirs = house.organisation("rival").await;
     let things = Things::of(&house, ADMIN, "mine").await;
-    for route in guarded().iter().filter(|r| r.path.contains("{id}")) {
+    for route in guarded().iter().filter(|r| r.path.contains("{id}") && !is_everybodys(r.path)) {
         call(&house, Some(&theirs), route, &things).await.refused(404, "AB08");
     }
     assert_eq!(house.with(&theirs).get("/api-keys").await.expect(200)["total"], 1);

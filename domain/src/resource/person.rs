@@ -2,6 +2,7 @@
 //! How somebody proves to be that person is no business of these documents.
 
 use super::Invalid;
+use super::provisioning::DirectoryProfile;
 use crate::id::{UserId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::scope::Scopes;
@@ -30,6 +31,17 @@ pub enum WorkspaceRole {
     Member,
 }
 
+impl WorkspaceRole {
+    /// A greater one may more.
+    pub const fn rank(self) -> u8 {
+        match self {
+            Self::Member => 0,
+            Self::Manager => 1,
+            Self::Admin => 2,
+        }
+    }
+}
+
 /// Stored at organisation level under its e-mail address as slug, so that there is one user per address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct User {
@@ -39,8 +51,21 @@ pub struct User {
     #[serde(default)]
     pub last_name: String,
     pub role: OrgRole,
+    /// What a directory outside says of somebody; whether they are active is the row's status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<DirectoryProfile>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+impl User {
+    /// The status of somebody who may do nothing until they are active again.
+    pub const INACTIVE: &'static str = "inactive";
+
+    /// What a directory calls them.
+    pub fn user_name(&self) -> &str {
+        self.directory.as_ref().map_or(&self.email, |d| &d.user_name)
+    }
 }
 
 /// Stored in the workspace under the user's id as slug.
@@ -48,6 +73,9 @@ pub struct User {
 pub struct Member {
     pub user_id: UserId,
     pub role: WorkspaceRole,
+    /// A group of the directory gave the seat, and takes it again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_group: bool,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -3,6 +3,7 @@
 
 mod alert;
 mod config;
+mod directory;
 mod guardrail;
 mod integration;
 mod key;
@@ -19,6 +20,7 @@ mod workspace;
 
 pub use alert::SavedAlert;
 pub use config::SavedConfig;
+pub use directory::{OrgDirectory, SavedGroup, SavedMapping};
 pub use guardrail::SavedGuardrail;
 pub use integration::Upstream;
 pub use key::{Defaults, Key, Rotation};
@@ -75,6 +77,8 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<SavedPartial>(),
     entry::<SavedPrompt>(),
     entry::<SavedAlert>(),
+    entry::<SavedGroup>(),
+    entry::<SavedMapping>(),
 ];
 
 pub(super) fn put(draft: &mut Draft, kind: Kind, row: &Stored, build: &Build<'_>) -> Result<(), String> {

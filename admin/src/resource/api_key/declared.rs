@@ -31,7 +31,7 @@ struct PreviousSecret {
 impl Declared for ApiKey {
     const SECTION: &'static str = "api_keys";
     const LEVEL: DeclaredLevel = DeclaredLevel::Either;
-    const STATES: &'static [&'static str] = &["blocked"];
+    const STATES: &'static [&'static str] = &["blocked", "suspended"];
     const SECRETS: &'static [&'static str] = &["key"];
     const SLUG: &'static str = "";
 

@@ -24,7 +24,8 @@ impl Declared for Member {
         let role = take(&mut item.fields, "role")?.ok_or_else(|| bad("role", "is required"))?;
         item.end()?;
         let user = UserId(from.find(Kind::User, None, "user", &item.slug)?);
-        let doc = Self { user_id: user, role, rest: Map::new() };
+        let by_group = item.before.as_ref().is_some_and(|row| row.doc.by_group && row.doc.role == role);
+        let doc = Self { user_id: user, role, by_group, rest: Map::new() };
         let actor = &from.call.actor;
         let mut row = Row::fresh(&from.call.app, actor.org, item.workspace, Some(actor.key.0), doc);
         row.slug = user.to_string();

@@ -1,6 +1,7 @@
 //! People in a file. Somebody who is in none of the invites yet is a user by it; how they prove who they are is not told.
 
 use super::User;
+use crate::change::WriteView;
 use crate::problem::{Problem, bad, forbidden};
 use crate::resource::Row;
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
@@ -13,6 +14,7 @@ impl Declared for User {
     const SCOPES: Option<&'static str> = Some("organisation_users");
     const SLUG: &'static str = "email";
     const NAMED: bool = false;
+    const STATES: &'static [&'static str] = &[User::INACTIVE];
 
     fn declare(row: &Row<Self>, _: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
@@ -20,6 +22,17 @@ impl Declared for User {
         put(&mut fields, "last_name", &row.doc.last_name);
         put(&mut fields, "role", row.doc.role);
         Ok(fields)
+    }
+
+    /// Keys of somebody who is not active must not open anything, and the file has a state for each.
+    fn verify(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+        if row.status != User::INACTIVE {
+            return Ok(());
+        }
+        match around.snapshot.keys().find(|key| key.active && key.owner == Some(row.id)) {
+            Some(key) => Err(bad("status", format_args!("is inactive, but the key `{}` is not suspended", key.name))),
+            None => Ok(()),
+        }
     }
 
     fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
@@ -37,7 +50,9 @@ impl Declared for User {
         }
         let address = email("email", &item.slug)?;
         let name = format!("{first_name} {last_name}");
-        let doc = Self { email: address.clone(), first_name, last_name, role, rest: Map::new() };
+        // What a directory tells is no configuration: it stays as it is.
+        let directory = item.before.as_ref().and_then(|row| row.doc.directory.clone());
+        let doc = Self { email: address.clone(), first_name, last_name, role, directory, rest: Map::new() };
         let actor = &from.call.actor;
         let mut row = Row::fresh(&from.call.app, actor.org, None, Some(actor.key.0), doc);
         row.slug = address;

@@ -1,11 +1,13 @@
 //! An organisation: what it forbids, keeps and trusts.
 
 use super::alert::SavedAlert;
+use super::directory::OrgDirectory;
 use super::guardrail::SavedGuardrail;
 use super::partner::PartnerCredentials;
+use super::user::Person;
 use super::{Build, Draft, Entry, Slugged, doc, fnv, keep};
 use crate::export::LogFields;
-use crate::id::{OrgId, WorkspaceId};
+use crate::id::{OrgId, UserId, WorkspaceId};
 use crate::resource::guardrail::DefaultGuardrails;
 use crate::resource::organisation::Organisation;
 use crate::resource::security::Security;
@@ -53,9 +55,23 @@ pub struct Org {
     partners_generation: u64,
     /// At all levels.
     alerts: Arc<BTreeMap<Uuid, Arc<SavedAlert>>>,
+    directory: OrgDirectory,
 }
 
 impl Org {
+    /// What a directory outside says of its people.
+    pub const fn directory(&self) -> &OrgDirectory {
+        &self.directory
+    }
+
+    pub(super) const fn directory_mut(&mut self) -> &mut OrgDirectory {
+        &mut self.directory
+    }
+
+    pub(super) fn put_barred(&mut self, id: UserId, person: Option<&Person>) {
+        self.directory.put_barred(id, person);
+    }
+
     /// One at its own level that is in use, by slug or id; see [`crate::Snapshot::guardrail`].
     pub fn guardrail(&self, name: &str) -> Option<&Arc<SavedGuardrail>> {
         self.guardrails.by_name.get(name).filter(|g| g.active)
@@ -136,6 +152,7 @@ fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
         partners: old.map(|o| o.partners.clone()).unwrap_or_default(),
         partners_generation: old.map_or(0, |o| o.partners_generation),
         alerts: old.map(|o| o.alerts.clone()).unwrap_or_default(),
+        directory: old.map(|o| o.directory.clone()).unwrap_or_default(),
         prices: Arc::new(OrgPrices::of(&o.model_prices)),
     })
 }

@@ -1,0 +1,41 @@
+//! Where resources are, and finding the one that a path names.
+
+use super::schema::ResourceType;
+use crate::problem::{Problem, missing};
+use crate::resource::{Resource, Row};
+use crate::route::{Call, PREFIXES};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// The address below which the client has asked, without a slash at its end.
+pub(super) fn base(call: &Call) -> String {
+    let path = call.uri.path();
+    let prefix = PREFIXES.iter().find(|prefix| path.starts_with(*prefix)).unwrap_or(&"/v1");
+    match &call.app.public_url {
+        Some(url) => format!("{url}{prefix}/scim"),
+        None => format!("http://{}{prefix}/scim", call.host().unwrap_or("localhost")),
+    }
+}
+
+pub(super) fn location(call: &Call, of: &ResourceType, id: Uuid) -> String {
+    format!("{}{}/{id}", base(call), of.endpoint)
+}
+
+pub(super) fn meta<R: Resource>(row: &Row<R>, of: &ResourceType, call: &Call) -> Value {
+    json!({
+        "resourceType": of.core.name,
+        "created": row.created_at,
+        "lastModified": row.updated_at,
+        "location": location(call, of, row.id),
+        "version": super::etag::tag(row.version),
+    })
+}
+
+/// By id alone: names are for filters.
+pub(super) async fn one<R: Resource>(call: &Call) -> Result<Row<R>, Problem> {
+    let id: Uuid = call.var("id").parse().map_err(|_| missing(R::NOUN))?;
+    let found = call.app.directory.get(R::KIND, call.actor.org, None, &id.to_string()).await?;
+    // A slug may have the form of an id.
+    let found = found.filter(|stored| stored.id == id);
+    Row::read(&found.ok_or_else(|| missing(R::NOUN))?)
+}

@@ -1,0 +1,241 @@
+//! Users as the protocol shows them. Who was invited is one as well; what a directory says beyond name and address is kept
+//! and shown, and nothing goes by it. Somebody who is not active keeps seats and keys, and none of them opens anything.
+
+mod activity;
+mod profile;
+
+use super::document;
+use super::etag::{check_match, is_known, tag};
+use super::filter::ScimFilter;
+use super::lookup::{location, meta, one};
+use super::page::{self, ScimListed, list};
+use super::refusal::{MEDIA_TYPE, taken};
+use super::schema::{ResourceType, USERS, patch_body, user_body};
+use super::selection::{self, AttributeSelection};
+use super::{group, patch};
+use crate::change::{Action, WriteView, audit, commit};
+use crate::input::Body;
+use crate::problem::{Problem, bad, missing};
+use crate::resource::user::end;
+use crate::resource::{Resource, Row};
+use crate::route::{Call, Reply, Route, authed};
+use activity::KeysOfUser;
+use gateway_domain::id::UserId;
+use gateway_domain::ports::{Batch, Revision};
+use gateway_domain::resource::person::User;
+use gateway_domain::scope::Scope;
+use gateway_domain::secret::MASK;
+use http::{Method, StatusCode};
+use profile::Profile;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+/// Users of one organisation, all of them in memory on every node.
+const MOST_USERS: usize = 200_000;
+
+pub(super) fn routes() -> Vec<Route> {
+    const LIST: &[Scope] = &[Scope::named("scim.list")];
+    const CREATE: &[Scope] = &[Scope::named("scim.create")];
+    const READ: &[Scope] = &[Scope::named("scim.read")];
+    const UPDATE: &[Scope] = &[Scope::named("scim.update")];
+    const DELETE: &[Scope] = &[Scope::named("scim.delete")];
+    const ALL: &str = "/scim/Users";
+    const ONE: &str = "/scim/Users/{id}";
+    vec![
+        authed(Method::GET, ALL, LIST, "List users by SCIM", list::<User>).asks(page::PARAMETERS),
+        authed(Method::POST, ALL, CREATE, "Make a user by SCIM", create).reads(user_body).asks(selection::PARAMETERS),
+        authed(Method::GET, ONE, READ, "Show a user by SCIM", show).asks(selection::PARAMETERS),
+        authed(Method::PUT, ONE, UPDATE, "Replace a user by SCIM", replace)
+            .reads(user_body)
+            .asks(selection::PARAMETERS),
+        authed(Method::PATCH, ONE, UPDATE, "Change a user by SCIM", change)
+            .reads(patch_body)
+            .asks(selection::PARAMETERS),
+        authed(Method::DELETE, ONE, DELETE, "Delete a user with their seats and keys by SCIM", remove),
+    ]
+}
+
+impl ScimListed for User {
+    const TYPE: &'static ResourceType = &USERS;
+
+    fn tell(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value> {
+        let mut out = profile::shown(row);
+        if selection.shows("groups") {
+            let groups = group::shown_of(call, UserId(row.id));
+            if !groups.is_empty() {
+                out.insert("groups".to_owned(), Value::Array(groups));
+            }
+        }
+        out.insert("meta".to_owned(), meta(row, &USERS, call));
+        out
+    }
+
+    fn candidates(filter: &ScimFilter, call: &Call) -> Option<Vec<Uuid>> {
+        let equals = filter.equals();
+        equals.iter().find_map(|one| match (one.attribute, one.part) {
+            ("id", None) => Some(one.text.parse().into_iter().collect()),
+            ("userName", None) => Some(people(call, |p| p.user_name.to_lowercase() == one.text.to_lowercase())),
+            ("externalId", None) => Some(people(call, |p| p.external_id.as_deref() == Some(one.text))),
+            ("groups", None | Some("value")) => Some(members(call, one.text)),
+            _ => None,
+        })
+    }
+}
+
+fn people(call: &Call, fits: impl Fn(&gateway_domain::snapshot::Person) -> bool) -> Vec<Uuid> {
+    let snapshot = call.snapshot();
+    let ours = snapshot.people().filter(|person| person.org == call.actor.org);
+    ours.filter(|person| fits(person)).map(|person| person.id.0).collect()
+}
+
+fn members(call: &Call, group: &str) -> Vec<Uuid> {
+    let snapshot = call.snapshot();
+    let org = snapshot.org(call.actor.org).filter(|_| group.len() == 36);
+    let group = org.and_then(|org| org.directory().group(group.parse().ok()?));
+    group.map(|group| group.members.iter().map(|id| id.0).collect()).unwrap_or_default()
+}
+
+/// A body as the audit trail keeps it.
+fn told(body: &Map<String, Value>) -> Map<String, Value> {
+    let secret = |name: &str| name.to_ascii_lowercase().ends_with("password");
+    let mut told = body.clone();
+    for (name, value) in &mut told {
+        if secret(name) {
+            *value = MASK.into();
+        }
+        let operations = if name.eq_ignore_ascii_case("Operations") { value.as_array_mut() } else { None };
+        for operation in operations.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let is_secret = operation.iter().any(|(_, text)| text.as_str().is_some_and(secret));
+            for (name, value) in operation.iter_mut().filter(|(name, _)| name.eq_ignore_ascii_case("value")) {
+                let _ = name;
+                if is_secret {
+                    *value = MASK.into();
+                } else if let Some(fields) = value.as_object_mut() {
+                    fields.iter_mut().filter(|(name, _)| secret(name)).for_each(|(_, value)| *value = MASK.into());
+                }
+            }
+        }
+    }
+    told
+}
+
+/// Names and addresses are those of one person only.
+fn check_unique(row: &Row<User>, around: &WriteView<'_>) -> Result<(), Problem> {
+    let ours = || around.snapshot.people().filter(|p| p.org == row.org && p.id.0 != row.id);
+    let name = row.doc.user_name().to_lowercase();
+    if ours().any(|p| p.user_name.to_lowercase() == name) {
+        return Err(taken("userName"));
+    }
+    if ours().any(|p| *p.email == *row.doc.email) {
+        return Err(taken("the e-mail address"));
+    }
+    Ok(())
+}
+
+fn reply(call: &Call, row: &Row<User>, selection: &AttributeSelection) -> Reply {
+    let shown = selection.cut(User::tell(row, call, selection));
+    Reply::typed(MEDIA_TYPE, Value::Object(shown)).tagged(tag(row.version))
+}
+
+async fn create(call: Call) -> Result<Reply, Problem> {
+    let seen = call.snapshot().revision;
+    let selection = AttributeSelection::read(&call.query, &USERS)?;
+    let body = Body::parse(&call.bytes)?;
+    let told = told(&body.0);
+    let mut row = Profile::read(document::read(body.0, &USERS)?)?.made(&call);
+    row.owner = Some(call.actor.key.0);
+    let decide = |around: &WriteView<'_>| {
+        if around.snapshot.people().filter(|p| p.org == row.org).count() >= MOST_USERS {
+            return Err(bad("the organisation", format_args!("has {MOST_USERS} users, which is the most")));
+        }
+        check_unique(&row, around)?;
+        let stored = row.stored()?;
+        let audit = vec![audit(&call, Action::Create, &stored, &told)];
+        Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    let at = location(&call, &USERS, row.id);
+    Ok(reply(&call, &row, &selection).with_status(StatusCode::CREATED).located(&at).at(revision))
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    let selection = AttributeSelection::read(&call.query, &USERS)?;
+    let row = one::<User>(&call).await?;
+    if is_known(&call, row.version) {
+        return Ok(Reply::nothing(StatusCode::NOT_MODIFIED).tagged(tag(row.version)));
+    }
+    Ok(reply(&call, &row, &selection))
+}
+
+/// Looked for before the body is read: that of somebody who is not there says nothing. What others write from `seen` on
+/// is told when the change is made.
+struct FoundUser {
+    seen: Revision,
+    row: Row<User>,
+}
+
+impl FoundUser {
+    async fn of(call: &Call) -> Result<Self, Problem> {
+        let seen = call.snapshot().revision;
+        Ok(Self { seen, row: one::<User>(call).await? })
+    }
+}
+
+async fn replace(call: Call) -> Result<Reply, Problem> {
+    let found = FoundUser::of(&call).await?;
+    let body = Body::parse(&call.bytes)?;
+    let told = told(&body.0);
+    let profile = Profile::read(document::read(body.0, &USERS)?)?;
+    write(call, found, told, move |_| Ok(profile)).await
+}
+
+async fn change(call: Call) -> Result<Reply, Problem> {
+    let found = FoundUser::of(&call).await?;
+    let body = Body::parse(&call.bytes)?;
+    let told = told(&body.0);
+    let changes = patch::read(body, &USERS)?;
+    let changed = move |row: &Row<User>| {
+        let mut doc = profile::written(row);
+        patch::apply(&mut doc, &USERS, &changes)?;
+        Profile::read(document::settled(doc, &USERS)?)
+    };
+    write(call, found, told, changed).await
+}
+
+async fn write<F>(call: Call, found: FoundUser, told: Map<String, Value>, next: F) -> Result<Reply, Problem>
+where
+    F: FnOnce(&Row<User>) -> Result<Profile, Problem> + Send,
+{
+    let FoundUser { seen, row } = found;
+    let selection = AttributeSelection::read(&call.query, &USERS)?;
+    let keys = KeysOfUser::read(&call, UserId(row.id)).await?;
+    let mut done = None;
+    let decide = |around: &WriteView<'_>| {
+        let mut row = around.newest(row)?;
+        check_match(&call, row.version)?;
+        User::allow(&row, &call.actor, Action::Update)?;
+        let was_active = row.status != User::INACTIVE;
+        let profile = next(&row)?;
+        let is_active = profile.active.unwrap_or(was_active);
+        profile.onto(&mut row);
+        check_unique(&row, around)?;
+        row.touch(call.now);
+        let stored = row.stored()?;
+        let audits = vec![audit(&call, Action::Update, &stored, &told)];
+        let mut batch = Batch { rows: vec![stored], audit: audits, ..Batch::default() };
+        if was_active != is_active {
+            keys.follow(&call, around, is_active, &mut batch)?;
+        }
+        done = Some(row);
+        Ok(batch)
+    };
+    let revision = commit(&call.app, seen, decide).await?;
+    let row = done.ok_or_else(|| missing(User::NOUN))?;
+    Ok(reply(&call, &row, &selection).at(revision))
+}
+
+async fn remove(call: Call) -> Result<Reply, Problem> {
+    one::<User>(&call).await?;
+    let revision = end(&call, |row| check_match(&call, row.version)).await?;
+    Ok(Reply::nothing(StatusCode::NO_CONTENT).at(revision))
+}
