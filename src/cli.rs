@@ -89,6 +89,11 @@ pub(crate) enum Command {
         #[arg(long, env = "GATEWAY_EXPLAIN_KEY", hide_env_values = true)]
         admin_key: String,
     },
+    /// Bring what is stored from one place to another, beside gateways that run
+    Move {
+        #[command(subcommand)]
+        what: MoveCommand,
+    },
     /// Keys, when they were lost
     Keys {
         #[command(subcommand)]
@@ -101,6 +106,18 @@ pub(crate) enum Command {
 pub(crate) enum ForeignForm {
     Litellm,
     Portkey,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MoveCommand {
+    /// Records of calls: from another log store to the one of these settings. They stay where they were, too
+    Records {
+        #[command(flatten)]
+        args: Box<ServeArgs>,
+        /// Where they are: a URL as --log-store-url takes it
+        #[arg(long, env = "GATEWAY_MOVE_FROM", hide_env_values = true)]
+        from: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -34,7 +34,7 @@ use gateway_mock as mock;
 use gateway_upstream as upstream;
 use gateway_upstream::outbound;
 
-use cli::{Command, ForeignForm, KeysCommand};
+use cli::{Command, ForeignForm, KeysCommand, MoveCommand};
 use gateway_admin::{ForeignFile, ManifestAct};
 use std::process::ExitCode;
 
@@ -49,6 +49,9 @@ pub fn run() -> ExitCode {
         Some(Command::Serve(args)) => args.resolve(&matches).and_then(serve::run),
         Some(Command::Check(args)) => args.resolve(&matches).and_then(|r| serve::check(&r)),
         Some(Command::Migrate(args)) => args.resolve(&matches).and_then(|r| serve::migrate(&r)),
+        Some(Command::Move { what: MoveCommand::Records { args, from } }) => {
+            args.resolve(&matches).and_then(|r| serve::move_records(&r.settings, &from))
+        }
         Some(Command::Keys { command: KeysCommand::NewAdmin(args) }) => {
             args.resolve(&matches).and_then(|r| serve::new_admin_key(&r))
         }

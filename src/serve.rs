@@ -14,6 +14,7 @@ mod process;
 mod proxy_port;
 mod redis;
 mod shutdown;
+mod transfer;
 mod upkeep;
 mod usage_checkpoint;
 mod watcher;
@@ -519,6 +520,15 @@ pub(crate) fn migrate(resolved: &Resolved) -> Result<(), String> {
     let control = control_runtime()?;
     control.block_on(boot::migrate(&resolved.settings))?;
     telemetry::print("the database is at this version's schema\n");
+    Ok(())
+}
+
+/// `gateway move records`.
+pub(crate) fn move_records(settings: &Settings, from: &str) -> Result<(), String> {
+    telemetry::init(settings.log_format, &settings.log_level)?;
+    let control = control_runtime()?;
+    let told = control.block_on(transfer::move_records(settings, from))?;
+    telemetry::print(&told);
     Ok(())
 }
 

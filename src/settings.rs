@@ -342,7 +342,7 @@ settings! {
     /// Socket that listeners are handed over on
     upgrade_sock: [Option<PathBuf>] as PathBuf = PathBuf::from("/tmp/gateway-upgrade.sock"), "GATEWAY_UPGRADE_SOCK" in "Shutdown and upgrade";
 
-    /// Where records go: sqlite:<folder>, postgres://…; null: and off: are for measurements [default: with the configuration]
+    /// Where records go: sqlite:<folder>, postgres://…, clickhouse://…; null: and off: are for measurements [default: with the configuration]
     log_store_url: [Option<String>] as Option<String> = None, "GATEWAY_LOG_STORE_URL" in "Records", secret true;
     /// Days that request logs are shown and their bodies kept. 0 is for ever
     log_retention_days: [Option<u64>] as u64 = 90, "GATEWAY_LOG_RETENTION_DAYS" in "Records";
@@ -509,7 +509,7 @@ impl Settings {
         let apart = self.log_store_url.as_deref().is_some_and(|url| url.starts_with("sqlite:"));
         if self.role != Role::All && apart {
             return Err(format!(
-                "--role {} needs a log store that all nodes share: give --log-store-url postgres://…",
+                "--role {} needs a log store that all nodes share: give --log-store-url postgres://… or clickhouse://…",
                 self.role.shown()
             ));
         }

@@ -71,7 +71,7 @@ fn url(settings: &Settings) -> Result<DatabaseUrl, String> {
     url.with_tls(mode, authority).map_err(|e| format!("--database-tls, --database-tls-ca: {e}"))
 }
 
-fn options(settings: &Settings) -> Options {
+pub(crate) fn options(settings: &Settings) -> Options {
     Options { pool_size: u32::try_from(settings.db_pool_size).unwrap_or(u32::MAX).max(2), ..Options::default() }
 }
 
@@ -131,6 +131,15 @@ impl NamedMetadata for NamedInSnapshot {
     }
 }
 
+/// Where records go.
+pub(crate) fn log_place(settings: &Settings) -> Result<LogsUrl, String> {
+    if let Some(text) = &settings.log_store_url {
+        return LogsUrl::parse(text).map_err(|e| format!("--log-store-url: {e}"));
+    }
+    let url = url(settings)?;
+    Ok(if url.is_sqlite() { LogsUrl::Files(settings.data_dir.join("logs")) } else { LogsUrl::Postgres(url) })
+}
+
 /// With the configuration, unless told otherwise. SQLite has one writer at a time: records get files of their own,
 /// so that they never wait for admins.
 async fn open_logs(
@@ -139,11 +148,10 @@ async fn open_logs(
     database: &Database,
     names: Arc<dyn NamedMetadata>,
 ) -> Result<Arc<dyn LogStore>, String> {
-    let place = match &settings.log_store_url {
-        Some(text) => LogsUrl::parse(text).map_err(|e| format!("--log-store-url: {e}"))?,
-        None if url.is_sqlite() => LogsUrl::Files(settings.data_dir.join("logs")),
-        None => return Ok(Arc::new(Partitions::over(database.clone(), Some(names)))),
-    };
+    if settings.log_store_url.is_none() && !url.is_sqlite() {
+        return Ok(Arc::new(Partitions::over(database.clone(), Some(names))));
+    }
+    let place = log_place(settings)?;
     gateway_store::open_logs(&place, &options(settings), Some(names)).await.map_err(|e| format!("log store: {e}"))
 }
 

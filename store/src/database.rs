@@ -54,6 +54,8 @@ pub enum OpenError {
     NoDatabase { database: DatabaseUrl },
     #[error("{database} cannot be opened: {why}")]
     Failed { database: DatabaseUrl, why: String },
+    #[error("{place}: {why}")]
+    Columns { place: String, why: crate::logs::BadColumnsUrl },
     #[error("{database}: {source}")]
     Migrate { database: DatabaseUrl, source: MigrateError },
 }

@@ -1,4 +1,4 @@
-//! Floor 2: every backend behind the ports. SQLite and Postgres speak one SQL text; secrets are sealed here.
+//! Floor 2: every backend behind the ports. SQLite and Postgres speak one SQL text, ClickHouse keeps records; secrets are sealed here.
 //! Knows rows and bytes, never what a document means: no business rule lives in this crate.
 
 mod alerts;
@@ -38,7 +38,10 @@ pub use counters::{RedisCounters, Seed, Verdict};
 pub use database::{Database, OpenError, Options, open, open_later};
 pub use id_seal::SivSeal;
 pub use last_good::{LastGood, LastGoodError};
-pub use logs::{DayFiles, LogsUrl, Nowhere, Partitions, open_logs};
+pub use logs::{
+    BadColumnsUrl, ColumnStore, ColumnsUrl, DayFiles, LogSource, LogsUrl, Nowhere, Partitions, TransferError,
+    Transferred, open_logs,
+};
 pub use master_key::{BadKey, KeyError, MasterKey};
 pub use migration::{MigrateError, migrate};
 pub use redis::{BadRedisUrl, Redis, RedisFailure, RedisState, RedisUrl};

@@ -1,7 +1,8 @@
 //! Log records: appended in batches by the record shipper, read a page at a time by admins, kept by the day on
-//! either engine. Nothing here is on the path of a request.
+//! each engine. Nothing here is on the path of a request.
 
 mod append;
+mod clickhouse;
 pub(crate) mod columns;
 mod copy;
 mod day;
@@ -16,11 +17,14 @@ mod query;
 mod rollup;
 mod shape;
 mod sums;
+mod transfer;
 
 pub(crate) use append::without_zero;
+pub use clickhouse::{BadColumnsUrl, ColumnStore, ColumnsUrl};
 pub use files::DayFiles;
 pub use nowhere::Nowhere;
 pub use partitions::Partitions;
+pub use transfer::{LogSource, TransferError, Transferred};
 
 use crate::database::{OpenError, Options, open_later};
 use crate::url::{BadUrl, DatabaseUrl, Engine};
@@ -35,15 +39,19 @@ pub enum LogsUrl {
     /// A folder of SQLite files.
     Files(PathBuf),
     Postgres(DatabaseUrl),
+    ClickHouse(Box<ColumnsUrl>),
     /// `null:`, and `off:` where nobody even writes: for measurements.
     Nowhere,
 }
 
 impl LogsUrl {
-    /// `sqlite:<folder>`, `postgres://…`, `null:`, `off:`.
+    /// `sqlite:<folder>`, `postgres://…`, `clickhouse://…`, `clickhouses://…`, `null:`, `off:`.
     pub fn parse(text: &str) -> Result<Self, BadUrl> {
         if matches!(text, "null:" | "off:") {
             return Ok(Self::Nowhere);
+        }
+        if ColumnsUrl::is_meant_by(text) {
+            return Ok(Self::ClickHouse(Box::new(ColumnsUrl::parse(text)?)));
         }
         let url = DatabaseUrl::parse(text)?;
         match url.0 {
@@ -59,6 +67,7 @@ impl fmt::Debug for LogsUrl {
         match self {
             Self::Files(folder) => write!(f, "LogsUrl(sqlite:{})", folder.display()),
             Self::Postgres(url) => write!(f, "LogsUrl({url})"),
+            Self::ClickHouse(url) => write!(f, "LogsUrl({url})"),
             Self::Nowhere => f.write_str("LogsUrl(null:)"),
         }
     }
@@ -77,6 +86,9 @@ pub async fn open_logs(
                 .map_err(|source| OpenError::Create { path: folder.clone(), source })?,
         ),
         LogsUrl::Postgres(url) => Arc::new(Partitions::over(open_later(url, options).await?, names)),
+        LogsUrl::ClickHouse(url) => {
+            Arc::new(ColumnStore::open(url, options).map_err(|why| OpenError::Columns { place: url.to_string(), why })?)
+        }
         LogsUrl::Nowhere => Arc::new(Nowhere::default()),
     })
 }

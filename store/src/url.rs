@@ -35,6 +35,8 @@ pub enum BadUrl {
     Unverified(&'static str),
     #[error("{} holds no PEM certificate that can be read", .0.display())]
     Authority(PathBuf),
+    #[error("{0}")]
+    Columns(#[from] crate::logs::BadColumnsUrl),
     #[error("postgres URL cannot be read ({0}); special characters in user and password must be percent-encoded")]
     Postgres(String),
 }

@@ -49,6 +49,16 @@ if ! current tools "$wanted"; then
   echo "$wanted" >"$env_dir/tools/stamp"
 fi
 
+wanted=$(digest python/engine.txt)
+if ! current engine "$wanted"; then
+  echo "Installing ClickHouse's engine into $env_dir/engine" >&2
+  rm -rf "$env_dir/engine"
+  # The engine alone: what else the package asks for is for data frames.
+  "$env_dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-compile \
+    --target "$env_dir/engine" -r python/engine.txt
+  echo "$wanted" >"$env_dir/engine/stamp"
+fi
+
 wanted=$(digest node/package.json node/package-lock.json)
 if ! current node "$wanted"; then
   echo "Installing the Node SDKs into $env_dir/node" >&2

@@ -156,12 +156,17 @@ async fn to_postgres_once(connection: &mut PgConnection, batch: &[LogRecord], ro
 
 const PUT_BODIES: &str = "INSERT INTO log_body (id, created_at, bodies) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 
+/// What is kept of messages, as it is stored.
+pub(super) fn bodies_text(record: &LogRecord) -> Option<String> {
+    record.bodies.as_deref().and_then(json)
+}
+
 /// What is kept of messages: few records have any.
 pub(super) async fn bodies(mut session: Session<'_>, records: &[&LogRecord]) -> Result<(), Error> {
     let mut transaction = session.begin().await?;
     let mut inside = transaction.session();
     for record in records {
-        let Some(text) = record.bodies.as_deref().and_then(json) else { continue };
+        let Some(text) = bodies_text(record) else { continue };
         inside.run(PUT_BODIES, vec![record.id.into(), record.created_at.into(), text.into()]).await?;
     }
     transaction.commit().await

@@ -17,6 +17,11 @@ impl Day {
         Self(time.micros().div_euclid(MICROS).clamp(0, LAST))
     }
 
+    /// So many days after 1 January 1970.
+    pub(super) fn from_number(number: i64) -> Self {
+        Self(number.clamp(0, LAST))
+    }
+
     /// The day in which an id of version 7 was made.
     pub(super) fn of_id(id: Uuid) -> Option<Self> {
         let (secs, _) = id.get_timestamp()?.to_unix();

@@ -7,7 +7,7 @@ mod gather;
 mod partitions;
 mod stretch;
 
-pub(super) use gather::Gather;
+pub(super) use gather::{Gather, MOST_CELLS, value_in};
 pub(super) use stretch::{Source, Stretch, is_in_rollups, stretches};
 
 use super::query::filter;
@@ -275,7 +275,7 @@ async fn read_kept(session: &mut Session<'_>, kept: &KeptRows, gather: &mut Gath
         for by in &query.by {
             let text = c.opt_text()?.unwrap_or_default();
             values.push(match by {
-                Dimension::Metadata(key) => gather::value_in(text, key),
+                Dimension::Metadata(key) => value_in(text, key),
                 _ => SmolStr::from(text),
             });
         }
@@ -349,7 +349,7 @@ fn record(row: &Row, by: &[Dimension]) -> Result<(Fact, Vec<SmolStr>), Error> {
     let value = |by: &Dimension| match by {
         Dimension::Workspace => workspace.to_string().into(),
         Dimension::Key => key.map_or_else(SmolStr::default, |key| key.to_string().into()),
-        Dimension::User => gather::value_in(metadata, USER),
+        Dimension::User => value_in(metadata, USER),
         Dimension::Provider => text(provider),
         Dimension::VirtualKey => text(virtual_key),
         Dimension::Model => text(model),
@@ -357,7 +357,7 @@ fn record(row: &Row, by: &[Dimension]) -> Result<(Fact, Vec<SmolStr>), Error> {
         Dimension::Config => text(config),
         Dimension::Prompt => prompt.map(slug).unwrap_or_default(),
         Dimension::Trace => text(trace),
-        Dimension::Metadata(key) => gather::value_in(metadata, key),
+        Dimension::Metadata(key) => value_in(metadata, key),
     };
     let values = by.iter().map(value).collect();
     Ok((fact, values))

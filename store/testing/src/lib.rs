@@ -4,10 +4,13 @@
 
 #![expect(clippy::panic, reason = "a test that cannot start its server has failed")]
 
+mod certificate;
 mod child;
+mod clickhouse;
 mod postgres;
 mod program;
 mod redis;
 
+pub use clickhouse::ClickHouse;
 pub use postgres::Postgres;
 pub use redis::Redis;

@@ -1,7 +1,8 @@
 //! A Postgres server with durability off: fast, and good for nothing but tests.
 
+use crate::certificate::certify;
 use crate::child::Tied;
-use crate::program::{Account, Port, command, find};
+use crate::program::{Account, Port, command, find, finish};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -165,24 +166,12 @@ impl Postgres {
 
     fn certify(&self) {
         let dir = self.dir.path();
-        let openssl = |line: &str| finish(Command::new("openssl").args(line.split(' ')).current_dir(dir), "openssl");
-        let write = |name: &str, text: &str| {
-            std::fs::write(dir.join(name), text).unwrap_or_else(|e| panic!("cannot write {name}: {e}"));
-        };
-        for ca in ["ca", "other"] {
-            let made = format!("-nodes -keyout {ca}.key -out {ca}.pem -days 2 -subj /CN={ca}");
-            openssl(&format!("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 {made}"));
-        }
-        write("names", "subjectAltName=DNS:localhost\n");
-        let made = "-nodes -keyout server.key -out server.csr -subj /CN=localhost";
-        openssl(&format!("req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 {made}"));
-        openssl(
-            "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem",
-        );
+        certify(dir);
         if let Some(account) = self.account {
             ["server.key", "server.pem"].iter().for_each(|name| account.own(&dir.join(name)));
         }
-        write("data/pg_hba.conf", "hostssl all all all scram-sha-256\n");
+        std::fs::write(dir.join("data/pg_hba.conf"), "hostssl all all all scram-sha-256\n")
+            .unwrap_or_else(|e| panic!("cannot write pg_hba.conf: {e}"));
     }
 
     fn run(&mut self) -> bool {
@@ -242,9 +231,4 @@ fn binary(name: &str) -> PathBuf {
     versions.sort_by_key(|p| p.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse::<u32>().ok()));
     let places: Vec<_> = versions.iter().rev().map(|p| p.join("bin")).collect();
     find(name, &places, INSTALL)
-}
-
-fn finish(command: &mut Command, what: &str) {
-    let output = command.output().unwrap_or_else(|e| panic!("cannot run {what}: {e}"));
-    assert!(output.status.success(), "{what} failed: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -101,3 +101,9 @@ pub(crate) fn command(program: &Path, account: Option<Account>, tied: bool) -> C
     command.arg("--").arg(program);
     command
 }
+
+/// Runs it to its end, which has to be a good one.
+pub(crate) fn finish(command: &mut Command, what: &str) {
+    let output = command.output().unwrap_or_else(|e| panic!("cannot run {what}: {e}"));
+    assert!(output.status.success(), "{what} failed: {}", String::from_utf8_lossy(&output.stderr));
+}

@@ -6,6 +6,7 @@ mod alerts;
 mod assignments;
 mod blobs;
 mod claims;
+mod columns;
 mod configs;
 mod counters;
 mod exports;
@@ -25,12 +26,13 @@ mod redis;
 mod reseal;
 mod sums;
 mod tls;
+mod transfer;
 
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{Batch, Changes, ConfigStore, LogStore, NamedMetadata, Revision, WriteError};
 use gateway_domain::resource::Stored;
-use gateway_store::{Database, DatabaseUrl, LogsUrl, Options, open, open_logs};
-use gateway_testing::Postgres;
+use gateway_store::{ColumnsUrl, Database, DatabaseUrl, LogsUrl, Options, open, open_logs};
+use gateway_testing::{ClickHouse, Postgres};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -42,6 +44,8 @@ pub enum Engine {
     File,
     Memory,
     Postgres,
+    /// Of records alone: what else there is lies in memory then.
+    ClickHouse,
 }
 
 /// Runs each named test once per engine.
@@ -69,9 +73,22 @@ macro_rules! on_log_engines {
     ($($test:ident),+ $(,)?) => {
         crate::on_every_engine!(@ file File: $($test),+);
         crate::on_every_engine!(@ postgres Postgres: $($test),+);
+        crate::on_every_engine!(@ clickhouse ClickHouse: $($test),+);
     };
 }
 pub(crate) use on_log_engines;
+
+/// Runs each named test once per engine that keeps sums beside its records.
+macro_rules! on_rollup_engines {
+    ($($test:ident),+ $(,)?) => {
+        mod rollups {
+            use super::*;
+            crate::on_every_engine!(@ file File: $($test),+);
+            crate::on_every_engine!(@ postgres Postgres: $($test),+);
+        }
+    };
+}
+pub(crate) use on_rollup_engines;
 
 /// A place where databases can be opened; what lies behind is gone with it.
 #[derive(Debug)]
@@ -81,6 +98,15 @@ pub struct House {
     text: String,
     dir: TempDir,
     _server: Option<Arc<Postgres>>,
+    pub columns: Option<HouseColumns>,
+}
+
+/// A database of its own in ClickHouse.
+#[derive(Debug)]
+pub struct HouseColumns {
+    pub server: Arc<ClickHouse>,
+    pub url: ColumnsUrl,
+    pub name: String,
 }
 
 static DATABASES: AtomicU32 = AtomicU32::new(0);
@@ -99,7 +125,13 @@ impl House {
             None if engine == Engine::File => DatabaseUrl::sqlite_file(dir.path().join("gateway.db")),
             None => DatabaseUrl::parse("sqlite::memory:").unwrap(),
         };
-        Self { engine, url, text, dir, _server: server }
+        let columns = (engine == Engine::ClickHouse).then(|| {
+            let server = ClickHouse::shared();
+            let name = format!("house{}", DATABASES.fetch_add(1, Ordering::Relaxed));
+            let text = server.create(&name);
+            HouseColumns { url: ColumnsUrl::parse(&text).unwrap(), server, name }
+        });
+        Self { engine, url, text, dir, _server: server, columns }
     }
 
     pub async fn open(&self) -> Database {
@@ -123,11 +155,15 @@ impl House {
 
     /// Whose sums are kept by some keys of metadata.
     pub async fn logs_by(&self, names: Option<Arc<dyn NamedMetadata>>) -> Arc<dyn LogStore> {
-        let url = match self.engine {
+        open_logs(&self.logs_url(), &options(), names).await.unwrap()
+    }
+
+    pub fn logs_url(&self) -> LogsUrl {
+        match self.engine {
+            Engine::ClickHouse => LogsUrl::ClickHouse(Box::new(self.columns.as_ref().unwrap().url.clone())),
             Engine::Postgres => LogsUrl::Postgres(self.url.clone()),
             _ => LogsUrl::Files(self.dir.path().join("logs")),
-        };
-        open_logs(&url, &options(), names).await.unwrap()
+        }
     }
 
     pub fn path(&self, name: &str) -> std::path::PathBuf {

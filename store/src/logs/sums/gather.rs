@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use std::collections::BTreeMap;
 
 /// More cells are no answer that anybody looks at.
-const MOST_CELLS: usize = 200_000;
+pub(in crate::logs) const MOST_CELLS: usize = 200_000;
 
 pub(in crate::logs) struct Gather<'q> {
     pub(in crate::logs) query: &'q SumQuery,
@@ -58,7 +58,7 @@ impl<'q> Gather<'q> {
         }
     }
 
-    pub(super) fn add(&mut self, at: i64, values: Vec<SmolStr>, sums: &Sums, is_cut: bool) {
+    pub(in crate::logs) fn add(&mut self, at: i64, values: Vec<SmolStr>, sums: &Sums, is_cut: bool) {
         self.is_cut |= is_cut;
         if let Some(cell) = self.cell(at, values) {
             cell.merge(sums);
@@ -86,7 +86,7 @@ impl<'q> Gather<'q> {
 }
 
 /// The value of a key in a JSON object of texts; empty where there is none.
-pub(super) fn value_in(metadata: &str, key: &str) -> SmolStr {
+pub(in crate::logs) fn value_in(metadata: &str, key: &str) -> SmolStr {
     let read: Map<String, Value> = serde_json::from_str(metadata).unwrap_or_default();
     read.get(key).and_then(Value::as_str).map(SmolStr::from).unwrap_or_default()
 }

@@ -1,0 +1,327 @@
+//! Log records in ClickHouse, over its HTTP interface. Knows that one server's tables and the settings of its own
+//! queries; not who asks, nor how records came here.
+//!
+//! A record is counted once however often it comes. All rows of a record have one sorting key, the engine keeps the one
+//! with the highest version, and reads say FINAL, which holds before the parts are merged as well. Versions fall with the
+//! time of writing, so that the first row of a record stands, as on the other engines, and the row that a price came
+//! with stands above all without one.
+
+mod link;
+mod place;
+mod row_binary;
+mod sealed;
+mod sums;
+mod tables;
+
+pub use place::{BadColumnsUrl, ColumnsUrl};
+
+use super::append::bodies_text;
+use super::columns::encode;
+use super::field::from_json;
+use super::query::{filter, slice, unpriced_values};
+use crate::configs::workspace_value;
+use crate::database::Options;
+use crate::filter::Filter;
+use crate::session::Value;
+use gateway_domain::Timestamp;
+use gateway_domain::id::{OrgId, WorkspaceId};
+use gateway_domain::ports::{Fut, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
+use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
+use link::{ServerLink, ServerSays};
+use row_binary::{Cells, RowsOut, StoredRow};
+use sealed::TouchMark;
+use std::collections::HashMap;
+use std::time::SystemTime;
+use tables::{BODIES, ColumnTable, RECORDS, ROLLUPS, SEALS, TOUCHES};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+/// Above it lie the versions of rows that a price came with, below it those of rows as they were stored.
+const PRICED: u64 = 1 << 62;
+
+/// What a client decides the length of, in bytes, within a page.
+const WEIGHT: &str = "SELECT length(ifNull(metadata, '')) + length(ifNull(path, '')) AS bytes FROM log_entry FINAL";
+
+const NEWEST: &str = "created_at DESC, id DESC";
+
+#[derive(Debug)]
+pub struct ColumnStore {
+    link: ServerLink,
+    /// The tables are known to be there.
+    shaped: Mutex<bool>,
+}
+
+fn micros_now() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_micros()).unwrap_or_default()
+}
+
+/// Falls with time.
+fn version() -> u64 {
+    PRICED - micros_now().cast_unsigned().min(PRICED)
+}
+
+impl ColumnStore {
+    /// The server may be away: tables are looked at when it is first needed.
+    pub fn open(url: &ColumnsUrl, options: &Options) -> Result<Self, BadColumnsUrl> {
+        Ok(Self { link: ServerLink::open(url, options)?, shaped: Mutex::new(false) })
+    }
+
+    async fn shape(&self) -> Result<(), StoreError> {
+        let mut shaped = self.shaped.lock().await;
+        if !*shaped {
+            for table in ColumnTable::ALL {
+                table.ensure(&self.link).await?;
+            }
+            *shaped = true;
+        }
+        Ok(())
+    }
+
+    /// Somebody dropped a table that was there: the next call makes it.
+    async fn told<T>(&self, outcome: Result<T, ServerSays>) -> Result<T, StoreError> {
+        if outcome.as_ref().is_err_and(ServerSays::is_of_no_table) {
+            *self.shaped.lock().await = false;
+        }
+        outcome.map_err(StoreError::from)
+    }
+
+    async fn put(&self, batch: &[LogRecord]) -> Result<(), StoreError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.shape().await?;
+        let version = version();
+        let mut kept = RowsOut::default();
+        for record in batch {
+            if let Some(text) = bodies_text(record) {
+                kept.body(record, &text, version);
+            }
+        }
+        if !kept.is_empty() {
+            let put = self.link.insert(BODIES.insert(), kept).await;
+            self.told(put).await?;
+        }
+        let mut rows = RowsOut::default();
+        for record in batch {
+            encode(record, &mut rows.record());
+            rows.derived(record, version);
+        }
+        let times = || batch.iter().map(|record| record.created_at);
+        self.touch(times(), TouchMark::Begun).await?;
+        let put = self.link.insert(RECORDS.insert(), rows).await;
+        self.told(put).await?;
+        self.touch(times(), TouchMark::Ended).await
+    }
+
+    async fn numbers(&self, filter: (String, Vec<Value<'_>>)) -> Result<u64, StoreError> {
+        let (sql, values) = filter;
+        let found = self.link.rows(&sql, &values).await;
+        let found = self.told(found).await?;
+        Cells::of(&found).u64().map_err(|e| StoreError::Broken(e.to_string()))
+    }
+
+    async fn records(&self, filter: (String, Vec<Value<'_>>)) -> Result<Vec<LogRecord>, StoreError> {
+        let (sql, values) = filter;
+        let found = self.link.rows(&sql, &values).await;
+        let found = self.told(found).await?;
+        StoredRow::all(&found).map_err(|e| StoreError::Broken(e.to_string()))
+    }
+
+    /// What is not found in its time is not shown: the server looks at all days at once.
+    async fn page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
+        let Some(time) = query.time else { return self.whole_page(query).await };
+        let late = Page { is_partial: true, ..Page::of(0) };
+        timeout(time, self.whole_page(query)).await.unwrap_or(Ok(late))
+    }
+
+    async fn whole_page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
+        let wanted = filter(query);
+        wanted.check()?;
+        self.shape().await?;
+        let (offset, size) = slice(query);
+        if let Some(most) = query.most_bytes {
+            let (inner, values) = wanted.clone().slice(WEIGHT, NEWEST, offset, size);
+            let sum = format!("SELECT toUInt64(sum(bytes)) FROM ({inner})");
+            if self.numbers((sum, values)).await? > most {
+                return Ok(Page { is_too_large: true, ..Page::of(0) });
+            }
+        }
+        let total = match query.cursor {
+            Some(_) => None,
+            None => {
+                let (sql, values) = wanted.clone().grouped("SELECT count() FROM log_entry FINAL", "");
+                Some(self.numbers((sql, values)).await?)
+            }
+        };
+        let rows = if size == 0 || total.is_some_and(|total| offset >= total) {
+            Vec::new()
+        } else {
+            self.records(wanted.slice(RECORDS.select(), NEWEST, offset, size)).await?
+        };
+        Ok(Page { rows, ..Page::of(total.unwrap_or_default()) })
+    }
+
+    async fn find(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Result<Option<LogRecord>, StoreError> {
+        self.shape().await?;
+        let mut one = Filter::default();
+        one.and("id = ?", id).and_if("workspace = ?", workspace.map(|w| workspace_value(Some(w.0))));
+        let found = self.records(one.slice(RECORDS.select(), NEWEST, 0, 1)).await?;
+        let Some(mut record) = found.into_iter().next() else { return Ok(None) };
+        let select = "SELECT bodies FROM log_body WHERE id = $1 ORDER BY version DESC LIMIT 1";
+        let kept = self.link.rows(select, &[id.into()]).await;
+        let kept = self.told(kept).await?;
+        if !kept.is_empty() {
+            let text = Cells::of(&kept).opt_text().map_err(|e| StoreError::Broken(e.to_string()))?;
+            record.bodies = from_json(text).map(Box::new);
+        }
+        Ok(Some(record))
+    }
+
+    /// What a question for an id and a text that may be absent answers.
+    pub(super) async fn texts_by_id(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+    ) -> Result<Vec<(Uuid, Option<String>)>, StoreError> {
+        self.shape().await?;
+        let found = self.link.rows(sql, values).await;
+        let found = self.told(found).await?;
+        let mut cells = Cells::of(&found);
+        let mut all = Vec::new();
+        while !cells.is_at_end() {
+            let row = cells.uuid().and_then(|id| Ok((id, cells.opt_text()?.map(str::to_owned))));
+            all.push(row.map_err(|e| StoreError::Broken(e.to_string()))?);
+        }
+        Ok(all)
+    }
+
+    async fn groups(&self) -> Result<Vec<Unpriced>, StoreError> {
+        self.shape().await?;
+        let select = "SELECT DISTINCT org, ifNull(workspace, ''), ifNull(virtual_key, ''), ifNull(provider, ''), \
+                      ifNull(model, '') FROM log_entry FINAL WHERE cost IS NULL AND total_tokens IS NOT NULL";
+        let found = self.link.rows(select, &[]).await;
+        let found = self.told(found).await?;
+        let mut cells = Cells::of(&found);
+        let mut groups = Vec::new();
+        while !cells.is_at_end() {
+            groups.push(group(&mut cells).map_err(|e| StoreError::Broken(e.to_string()))?);
+        }
+        Ok(groups)
+    }
+
+    async fn page_of(&self, group: &Unpriced, after: Option<(Timestamp, Uuid)>) -> Result<Vec<LogRecord>, StoreError> {
+        self.shape().await?;
+        let select = format!(
+            "{} WHERE cost IS NULL AND total_tokens IS NOT NULL AND org = $1 AND workspace = $2 AND virtual_key = $3 \
+             AND provider = $4 AND model = $5 AND (created_at, id) > ($6, $7) ORDER BY created_at, id LIMIT 1000",
+            RECORDS.select()
+        );
+        self.records((select, unpriced_values(group, after))).await
+    }
+
+    /// Rows as they are, but for cost and version, are written beside the old ones: the server copies them, so that a
+    /// column that only a newer program knows comes along.
+    async fn price(&self, costs: &[Costed]) -> Result<(), StoreError> {
+        self.shape().await?;
+        let version = PRICED + version();
+        for some in costs.chunks(1_000) {
+            self.touch(some.iter().map(|cost| cost.created_at), TouchMark::Begun).await?;
+            let mut first: HashMap<Uuid, i64> = HashMap::new();
+            for cost in some {
+                first.entry(cost.id).or_insert(cost.cost.0);
+            }
+            let times = || some.iter().map(|cost| cost.created_at.micros());
+            let mut of = Filter::default();
+            of.and("created_at >= ?", times().min().unwrap_or_default());
+            of.and("created_at <= ?", times().max().unwrap_or_default());
+            of.and_in("id", first.keys().copied());
+            of.literal("cost IS NULL");
+            let (inner, values) = of.grouped("SELECT * FROM log_entry FINAL", "");
+            let (ids, amounts): (Vec<String>, Vec<i64>) =
+                first.into_iter().map(|(id, cost)| (id.to_string(), cost)).unzip();
+            let copy = format!(
+                "INSERT INTO log_entry SELECT * REPLACE (transform(id, {{ids:Array(String)}}, \
+                 {{amounts:Array(Int64)}}, toInt64(0)) AS cost, toUInt64({version}) AS version) FROM ({inner})"
+            );
+            let copy = self.link.ask(&copy, &values).param("ids", ids).param("amounts", amounts);
+            let copied = self.link.copy(copy).await;
+            self.told(copied).await?;
+            self.touch(some.iter().map(|cost| cost.created_at), TouchMark::Ended).await?;
+        }
+        Ok(())
+    }
+
+    /// Partitions are days; those that ended before are dropped as a whole.
+    async fn drop_before(&self, table: &ColumnTable, before: Timestamp) -> Result<u64, StoreError> {
+        let mut dropped = 0;
+        for day in table.days(&self.link).await? {
+            if !day.is_over_at(before) {
+                continue;
+            }
+            table.drop_day(&self.link, day).await?;
+            dropped += 1;
+        }
+        Ok(dropped)
+    }
+}
+
+fn group(cells: &mut Cells<'_>) -> Result<Unpriced, sqlx::Error> {
+    Ok(Unpriced {
+        org: OrgId(cells.uuid()?),
+        workspace: WorkspaceId(cells.uuid()?),
+        virtual_key: cells.text()?.to_owned(),
+        provider: cells.text()?.to_owned(),
+        model: cells.text()?.to_owned(),
+    })
+}
+
+impl RecordAppend for ColumnStore {
+    fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>> {
+        Box::pin(self.put(batch))
+    }
+}
+
+impl RecordQuery for ColumnStore {
+    fn query<'a>(&'a self, query: &'a LogQuery) -> Fut<'a, Result<Page<LogRecord>, StoreError>> {
+        Box::pin(self.page(query))
+    }
+
+    fn get(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Fut<'_, Result<Option<LogRecord>, StoreError>> {
+        Box::pin(self.find(id, workspace))
+    }
+}
+
+impl Repricing for ColumnStore {
+    fn unpriced(&self) -> Fut<'_, Result<Vec<Unpriced>, StoreError>> {
+        Box::pin(self.groups())
+    }
+
+    fn unpriced_of<'a>(
+        &'a self,
+        group: &'a Unpriced,
+        after: Option<(Timestamp, Uuid)>,
+    ) -> Fut<'a, Result<Vec<LogRecord>, StoreError>> {
+        Box::pin(self.page_of(group, after))
+    }
+
+    fn set_costs<'a>(&'a self, costs: &'a [Costed]) -> Fut<'a, Result<(), StoreError>> {
+        Box::pin(self.price(costs))
+    }
+}
+
+impl Retention for ColumnStore {
+    fn expire(&self, bodies: Timestamp, records: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            self.shape().await?;
+            let bodies = self.drop_before(&BODIES, bodies).await?;
+            let dropped = self.drop_before(&RECORDS, records).await?;
+            // Seals before what they vouch for.
+            for table in [&SEALS, &ROLLUPS, &TOUCHES] {
+                self.drop_before(table, records).await?;
+            }
+            Ok(bodies + dropped)
+        })
+    }
+}
