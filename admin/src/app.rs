@@ -7,8 +7,8 @@ use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
     AlertStandings, Blobs, ConfigStore, Directory, Doorkeeper, Explanations, Exports, Feedbacks, GuardrailTrials,
-    History, Jobs, KeyLimits, Live, Mailer, NodeRegistry, Outside, RecordClaims, RecordIntake, RecordQuery, RecordSums,
-    Repricing, Standings, Tokens, Vault,
+    History, Jobs, KeptAnswers, KeyLimits, Live, Mailer, NodeRegistry, Outside, RecordClaims, RecordIntake,
+    RecordQuery, RecordSums, Repricing, Standings, Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
@@ -111,11 +111,13 @@ pub struct Quotas {
     pub configs: usize,
     /// Of a workspace, and as many of the organisation itself; archived ones count.
     pub guardrails: usize,
+    /// Of an organisation: what its writes of a day were answered that may be sent again.
+    pub kept_answers: u64,
 }
 
 impl Default for Quotas {
     fn default() -> Self {
-        Self { configs: 20_000, guardrails: 1_000 }
+        Self { configs: 20_000, guardrails: 1_000, kept_answers: 10_000 }
     }
 }
 
@@ -141,6 +143,8 @@ pub struct App {
     pub roster: Arc<dyn NodeRegistry>,
     /// Older request logs are not shown. 0 shows all.
     pub log_retention_days: u64,
+    /// What writes were answered that their clients may send again.
+    pub answers: Arc<dyn KeptAnswers>,
     pub live: Arc<dyn Live>,
     pub tokens: Arc<dyn Tokens>,
     pub vault: Arc<dyn Vault>,

@@ -221,6 +221,7 @@ fn told(app: &App, row: &Stored) -> Audit {
         org: row.org,
         workspace: row.workspace,
         actor: "operator".to_owned(),
+        api_key: String::new(),
         actor_kind: "system".to_owned(),
         action: "create".to_owned(),
         resource_kind: row.kind.clone(),

@@ -3,7 +3,8 @@
 
 use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
-use crate::problem::{Problem, bad, internal, missing};
+use crate::difference;
+use crate::problem::{Problem, bad, conflict, internal, missing};
 use crate::route::{Call, Visit};
 use gateway_domain::id::{OrgId, UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, Changes, Rejection, Revision, WriteError};
@@ -79,24 +80,85 @@ pub(crate) async fn commit<F>(app: &App, seen: Revision, decide: F) -> Result<Re
 where
     F: FnOnce(&WriteView<'_>) -> Result<Batch, Problem> + Send,
 {
+    Ok(write(app, seen, decide).await?.revision)
+}
+
+/// Why nothing was written.
+enum Unwritten {
+    Refused(Problem),
+    /// The same request was carried out meanwhile.
+    Repeated,
+}
+
+impl From<Unwritten> for Problem {
+    fn from(why: Unwritten) -> Self {
+        match why {
+            Unwritten::Refused(problem) => problem,
+            Unwritten::Repeated => conflict("the same request was carried out meanwhile"),
+        }
+    }
+}
+
+impl Call {
+    /// The same for what a client asks, who may want it done in one state only of what it is done to.
+    pub(crate) async fn commit<F>(&self, seen: Revision, decide: F) -> Result<Revision, Problem>
+    where
+        F: FnOnce(&WriteView<'_>) -> Result<Batch, Problem> + Send,
+    {
+        let conditioned = |around: &WriteView<'_>| {
+            self.subject.check(around.changes)?;
+            let mut batch = decide(around)?;
+            batch.mark = self
+                .repeat
+                .as_ref()
+                .and_then(|repeat| repeat.mark(&batch, around.changes.revision + 1, &*self.app.vault));
+            Ok(batch)
+        };
+        let written = write(&self.app, seen, conditioned).await;
+        if let Some(repeat) = &self.repeat {
+            match &written {
+                Ok(_) => repeat.is_marked(),
+                Err(Unwritten::Repeated) => repeat.is_late(),
+                Err(Unwritten::Refused(_)) => {}
+            }
+        }
+        let changes = written?;
+        self.subject.wrote(&changes);
+        Ok(changes.revision)
+    }
+
+    /// Says before a commit what will be answered behind it, so that both are kept together for a client that has to ask
+    /// again. What is answered otherwise in the end is kept afterwards.
+    pub(crate) fn promise(&self, body: impl FnOnce() -> Value) {
+        if let Some(repeat) = &self.repeat {
+            repeat.promise(body());
+        }
+    }
+}
+
+async fn write<F>(app: &App, seen: Revision, decide: F) -> Result<Changes, Unwritten>
+where
+    F: FnOnce(&WriteView<'_>) -> Result<Batch, Problem> + Send,
+{
     let checked = move |changes: &Changes| {
         let (snapshot, _) = app.live.snapshot().apply(changes, &app.build());
         let around = WriteView { app, snapshot, changes };
         let batch = decide(&around)?;
         around.plus(&batch.rows)?;
-        Ok(batch)
+        Ok(Batch { compare: Some(difference::tell), ..batch })
     };
     let written = app.store.write(seen, Box::new(|c| checked(c).map_err(|p: Problem| Box::new(p) as Rejection))).await;
     let changes = written.map_err(|error| match error {
         WriteError::Rejected(why) => {
-            why.downcast().map_or_else(|_| internal("a write was refused without a reason"), |p| *p)
+            Unwritten::Refused(why.downcast().map_or_else(|_| internal("a write was refused without a reason"), |p| *p))
         }
-        WriteError::Store(error) => error.into(),
+        WriteError::Repeated => Unwritten::Repeated,
+        WriteError::Store(error) => Unwritten::Refused(error.into()),
     })?;
     for problem in app.live.publish(&changes) {
         tracing::warn!(kind = problem.kind, id = %problem.id, message = problem.message, "a stored row cannot be read");
     }
-    Ok(changes.revision)
+    Ok(changes)
 }
 
 /// What is done to a resource, in the words of the audit trail.
@@ -138,6 +200,7 @@ fn told(row: &Stored, request: &Map<String, Value>, origin: &Origin<'_>) -> Stri
         "slug": row.slug,
         "request": request,
         "headers": origin.headers,
+        "by": origin.by,
     });
     let details = details.to_string();
     if details.len() <= MAX_TOLD {
@@ -149,6 +212,7 @@ fn told(row: &Stored, request: &Map<String, Value>, origin: &Origin<'_>) -> Stri
         "name": row.name,
         "slug": row.slug,
         "fields": fields,
+        "by": origin.by,
         "omitted_bytes": details.len(),
     })
     .to_string()
@@ -180,6 +244,9 @@ pub(crate) struct Origin<'a> {
     at: Timestamp,
     actor: String,
     actor_kind: &'static str,
+    api_key: String,
+    /// What the person, or the key, is called today: both may be gone when somebody asks.
+    by: Value,
     method: String,
     uri: String,
     client_ip: String,
@@ -190,11 +257,14 @@ pub(crate) struct Origin<'a> {
 
 impl<'a> Origin<'a> {
     pub(crate) fn of_call(call: &'a Call) -> Self {
+        let Who { actor, actor_kind, api_key, by } = Who::of(&call.app, &call.actor);
         Self {
             app: &call.app,
             at: call.now,
-            actor: call.actor.key.to_string(),
-            actor_kind: "api_key",
+            actor,
+            actor_kind,
+            api_key,
+            by,
             method: call.method.to_string(),
             uri: path(&call.uri),
             client_ip: call.client.map_or_else(String::new, |ip| ip.to_string()),
@@ -206,11 +276,14 @@ impl<'a> Origin<'a> {
     /// Of a request whose body nobody has read.
     pub(crate) fn of_parts(app: &'a App, actor: &Actor, parts: &Parts, at: Timestamp, request_id: Uuid) -> Self {
         let client = parts.extensions.get::<ClientAddr>();
+        let Who { actor, actor_kind, api_key, by } = Who::of(app, actor);
         Self {
             app,
             at,
-            actor: actor.key.to_string(),
-            actor_kind: "api_key",
+            actor,
+            actor_kind,
+            api_key,
+            by,
             method: parts.method.to_string(),
             uri: path(&parts.uri),
             client_ip: client.map_or_else(String::new, |c| c.0.to_string()),
@@ -225,6 +298,8 @@ impl<'a> Origin<'a> {
             at: visit.now,
             actor: user.to_string(),
             actor_kind: "user",
+            api_key: String::new(),
+            by: Value::Null,
             method: visit.method.to_string(),
             uri: path(&visit.uri),
             client_ip: visit.client.map_or_else(String::new, |ip| ip.to_string()),
@@ -245,6 +320,8 @@ impl<'a> Origin<'a> {
             at: app.now(),
             actor: "upkeep".to_owned(),
             actor_kind: "system",
+            api_key: String::new(),
+            by: Value::Null,
             method: String::new(),
             uri: String::new(),
             client_ip: String::new(),
@@ -267,6 +344,7 @@ impl<'a> Origin<'a> {
             workspace: row.workspace,
             actor: self.actor.clone(),
             actor_kind: self.actor_kind.to_owned(),
+            api_key: self.api_key.clone(),
             action: action.to_owned(),
             resource_kind: row.kind.clone(),
             resource_id: row.id.to_string(),
@@ -285,6 +363,7 @@ impl<'a> Origin<'a> {
             "name": thing.name,
             "request": request,
             "headers": self.headers,
+            "by": self.by,
         });
         Audit {
             id: self.app.id(),
@@ -293,6 +372,7 @@ impl<'a> Origin<'a> {
             workspace: Some(thing.workspace.0),
             actor: self.actor.clone(),
             actor_kind: self.actor_kind.to_owned(),
+            api_key: self.api_key.clone(),
             action: action.to_owned(),
             resource_kind: thing.kind.to_owned(),
             resource_id: thing.id.to_string(),
@@ -306,7 +386,12 @@ impl<'a> Origin<'a> {
 
     /// Of a change that was not made. `resource_id` as the request names it.
     pub(crate) fn tell_refusal(&self, refused: &Refused<'_>) -> Audit {
-        let details = json!({"request_id": self.request_id, "refused": refused.why, "headers": self.headers});
+        let details = json!({
+            "request_id": self.request_id,
+            "refused": refused.why,
+            "headers": self.headers,
+            "by": self.by,
+        });
         Audit {
             id: self.app.id(),
             at: self.at,
@@ -314,6 +399,7 @@ impl<'a> Origin<'a> {
             workspace: refused.workspace.map(|w| w.0),
             actor: self.actor.clone(),
             actor_kind: self.actor_kind.to_owned(),
+            api_key: self.api_key.clone(),
             action: refused.action.to_owned(),
             resource_kind: refused.kind.name().to_owned(),
             resource_id: refused.id.clone(),
@@ -322,6 +408,30 @@ impl<'a> Origin<'a> {
             client_ip: self.client_ip.clone(),
             status: refused.status,
             details: details.to_string(),
+        }
+    }
+}
+
+/// Who stands behind a key.
+struct Who {
+    actor: String,
+    actor_kind: &'static str,
+    api_key: String,
+    by: Value,
+}
+
+impl Who {
+    fn of(app: &App, actor: &Actor) -> Self {
+        let (snapshot, api_key) = (app.live.snapshot(), actor.key.to_string());
+        let key = snapshot.key_by_id(actor.key).map(|key| key.name.clone());
+        match actor.user {
+            Some(user) => {
+                let person = snapshot.person(UserId(user));
+                let name = person.map(|p| format!("{} {}", p.first_name, p.last_name).trim().to_owned());
+                let by = json!({"name": name, "email": person.map(|p| &*p.email), "key": key});
+                Self { actor: user.to_string(), actor_kind: "user", api_key, by }
+            }
+            None => Self { actor: api_key.clone(), actor_kind: "api_key", api_key, by: json!({"key": key}) },
         }
     }
 }

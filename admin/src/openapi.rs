@@ -5,8 +5,10 @@ mod answers;
 mod parameters;
 
 use crate::app::App;
+use crate::repeat::Repeat;
 use crate::route::{Gate, Place, PublicFn, Reply, Route, public};
 use crate::scim;
+use http::Method;
 use serde_json::{Map, Value, json};
 
 /// `describe` gives the description of the table that these routes stand in.
@@ -89,6 +91,8 @@ fn operation(route: &Route) -> Value {
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
         .collect();
     let text = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
+    parameters.extend(parameters::conditions(route));
+    parameters.extend(parameters::repeat(route));
     parameters.extend(route.query.iter().map(|name| parameters::of(name).unwrap_or_else(|| text(name))));
     let mut operation = json!({
         "operationId": format!("{}_{}", route.method.as_str().to_lowercase(), plain.join("_")),
@@ -139,13 +143,26 @@ fn responses(route: &Route) -> Value {
     let kind = if schema["format"] == "binary" { "application/octet-stream" } else { "application/json" };
     let mut all = json!({"200": {"description": "Done", "content": {kind: {"schema": schema}}}});
     let guarded = !matches!(route.gate, Gate::Guest(_));
+    if route.is_of_one() {
+        let tag = json!({"description": "The state that it is in, as if-match takes it", "schema": {"type": "string"}});
+        all["200"]["headers"] = json!({"ETag": tag});
+    }
+    if route.is_of_one() && route.method == Method::GET {
+        all["304"] = json!({"description": "As if-none-match says that it is known already"});
+    }
     for (status, description, told) in [
         ("400", "A field breaks a rule, which the message names", true),
         ("401", "No valid key", guarded),
         ("403", "The key, or the link, may not do this", true),
         ("404", "Does not exist, or not here", true),
         ("409", "Taken already, or still in use", true),
+        ("412", "Not in the state that if-match or if-none-match asks for", route.is_of_one()),
         ("413", "The body is too long", true),
+        (
+            "422",
+            "The idempotency-key was sent with another request",
+            guarded && Repeat::is_taken_by(&route.method, route.path),
+        ),
         ("429", "Too much at once; `Retry-After` says when to come again", guarded),
         ("500", "Something failed inside", true),
         ("501", "Not in this version, or not on this node", guarded),

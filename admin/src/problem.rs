@@ -105,6 +105,16 @@ pub(crate) fn conflict(message: impl Into<String>) -> Problem {
     Problem::new(StatusCode::CONFLICT, "AB07", message)
 }
 
+/// Not in the state that the request asks for.
+pub(crate) fn stale(message: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::PRECONDITION_FAILED, "AB07", message)
+}
+
+/// Contradicts what the same client said before.
+pub(crate) fn mismatched(message: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "AB01", message)
+}
+
 /// Something of ours failed; `why` is for the operator.
 pub(crate) fn internal(why: impl std::fmt::Display) -> Problem {
     tracing::error!(%why, "an admin request failed");

@@ -4,6 +4,7 @@
 use crate::actor::Actor;
 use crate::app::App;
 use crate::change::{Origin, Refused, commit};
+use crate::path_kind::subject;
 use crate::problem::Problem;
 use crate::route::{Gate, Route};
 use gateway_domain::id::{OrgId, WorkspaceId};
@@ -14,46 +15,6 @@ use http::Method;
 use http::request::Parts;
 use parking_lot::Mutex;
 use uuid::Uuid;
-
-/// The first that fits: what a path changes.
-const SUBJECTS: &[(&str, Kind)] = &[
-    ("/configs", Kind::Config),
-    ("/configuration", Kind::Organisation),
-    ("/integrations", Kind::Integration),
-    ("/providers", Kind::Provider),
-    ("/virtual-keys", Kind::Provider),
-    ("/api-keys", Kind::ApiKey),
-    ("/guardrails", Kind::Guardrail),
-    ("/plugins", Kind::Plugin),
-    ("/alerts", Kind::Alert),
-    ("/prompts/partials", Kind::PromptPartial),
-    ("/prompts", Kind::Prompt),
-    ("/collections", Kind::Collection),
-    ("/labels", Kind::Label),
-    ("/mcp-integrations", Kind::McpIntegration),
-    ("/mcp-servers", Kind::McpServer),
-    ("/workspace-exclusions", Kind::Workspace),
-    ("/policies/rate-limits", Kind::RateLimitPolicy),
-    ("/policies/usage-limits", Kind::UsageLimitPolicy),
-    ("/admin/organisation", Kind::Organisation),
-    ("/admin/users/invites", Kind::Invite),
-    ("/admin/users", Kind::User),
-    ("/admin/workspaces/{id}/users", Kind::Member),
-    ("/workspaces/{id}/users", Kind::Member),
-    ("/scim/Users", Kind::User),
-    ("/scim/Groups", Kind::DirectoryGroup),
-    ("/scim/workspaces", Kind::GroupMapping),
-    ("/admin/workspaces", Kind::Workspace),
-    ("/workspaces", Kind::Workspace),
-];
-
-fn subject(path: &str) -> Option<Kind> {
-    // It judges or compares something, and changes nothing.
-    if path.ends_with("/invoke") || ["/configuration/diff", "/configs/explain"].contains(&path) {
-        return None;
-    }
-    SUBJECTS.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, kind)| *kind)
-}
 
 /// The name in the path of what is to change; the last one, where several stand there.
 fn named(pattern: &str, path: &str) -> String {

@@ -37,7 +37,7 @@ pub(crate) mod workspace;
 
 pub(crate) use row::{NewRow, NumberedState, Resource, Row, Slug};
 
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::Body;
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
@@ -94,7 +94,7 @@ pub(crate) async fn delete<R: Resource>(call: Call) -> Result<Reply, Problem> {
         let audit = vec![audit(&call, Action::Delete, &gone, &Map::new())];
         Ok(Batch { rows: vec![gone], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }
 
@@ -207,9 +207,10 @@ where
             audits.push(audit(call, Action::Update, &other, &told));
             rows.push(other);
         }
-        Ok(Batch { rows, versions, audit: audits })
+        call.promise(|| R::created(&draft.row));
+        Ok(Batch { rows, versions, audit: audits, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok((draft.row, revision))
 }
 
@@ -247,10 +248,11 @@ where
             audits.push(audit(call, Action::Update, &other, &told));
             rows.push(other);
         }
+        call.promise(|| R::updated(&row));
         done = Some(row);
-        Ok(Batch { rows, versions, audit: audits })
+        Ok(Batch { rows, versions, audit: audits, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     done.map(|row| (row, revision)).ok_or_else(|| missing(R::NOUN))
 }
 
@@ -266,7 +268,9 @@ pub(crate) async fn locate<R: Resource>(call: &Call, given: Option<&str>, action
         named => named,
     };
     let found = call.app.directory.get(R::KIND, call.actor.org, shelf, name).await?;
-    let row = Row::read(&found.ok_or_else(|| missing(R::NOUN))?)?;
+    let found = found.ok_or_else(|| missing(R::NOUN))?;
+    call.subject.found(&found);
+    let row = Row::read(&found)?;
     let seen_from = |ws: WorkspaceId| row.workspace.map_or(R::SHARED, |own| own == ws);
     if !named.is_none_or(seen_from) {
         return Err(missing(R::NOUN));

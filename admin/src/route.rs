@@ -4,20 +4,20 @@
 
 use crate::actor::Actor;
 use crate::app::App;
+use crate::asked_row::AskedRow;
 use crate::input::{Body as JsonBody, KnownNames, Query, Variable};
+use crate::path_kind;
 use crate::problem::Problem;
+use crate::repeat::Repeat;
+pub(crate) use crate::reply::{Reply, stamp};
 use crate::schema::schema;
-use axum::body::Body;
-use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use gateway_domain::ports::Revision;
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
 use gateway_domain::time::Timestamp;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderMap, Method, Uri, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::borrow::Cow;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -141,6 +141,11 @@ impl Route {
         KnownNames { path: self.path, query: self.query, later: self.later, body: self.body, more: self.more }
     }
 
+    /// Whether its path names one thing that is configured, which has a state.
+    pub(crate) fn is_of_one(&self) -> bool {
+        path_kind::names_one(self.path)
+    }
+
     /// Every path that it answers at.
     pub(crate) fn paths(&self) -> Vec<String> {
         match self.place {
@@ -176,6 +181,9 @@ pub(crate) struct Call {
     pub(crate) client: Option<IpAddr>,
     pub(crate) request_id: Uuid,
     pub(crate) headers: HeaderMap,
+    pub(crate) subject: Arc<AskedRow>,
+    /// Where the client may send it once more.
+    pub(crate) repeat: Option<Arc<Repeat>>,
 }
 
 /// A request of somebody without a key.
@@ -218,121 +226,4 @@ impl Call {
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.app.live.snapshot()
     }
-}
-
-/// What a handler answers with.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    status: StatusCode,
-    content: Content,
-    revision: Option<Revision>,
-    /// Of this one answer: its tag, where it is.
-    headers: Vec<(HeaderName, String)>,
-}
-
-#[derive(Debug)]
-enum Content {
-    Nothing,
-    Json(Value),
-    /// JSON under another name.
-    Typed(&'static str, Value),
-    Text(&'static str, Cow<'static, str>),
-    File(FileReply),
-}
-
-/// Bytes that are fetched to be kept.
-#[derive(Debug)]
-struct FileReply {
-    content_type: &'static str,
-    name: String,
-    body: Body,
-}
-
-impl Reply {
-    pub(crate) const fn json(value: Value) -> Self {
-        Self::of(Content::Json(value))
-    }
-
-    const fn of(content: Content) -> Self {
-        Self { status: StatusCode::OK, content, revision: None, headers: Vec::new() }
-    }
-
-    /// JSON under a name of its own.
-    pub(crate) const fn typed(content_type: &'static str, value: Value) -> Self {
-        Self::of(Content::Typed(content_type, value))
-    }
-
-    pub(crate) const fn nothing(status: StatusCode) -> Self {
-        Self::of(Content::Nothing).with_status(status)
-    }
-
-    /// With its entity tag.
-    pub(crate) fn tagged(mut self, tag: String) -> Self {
-        self.headers.push((header::ETAG, tag));
-        self
-    }
-
-    /// With the address of what was made.
-    pub(crate) fn located(mut self, at: &str) -> Self {
-        self.headers.push((header::LOCATION, at.to_owned()));
-        self
-    }
-
-    pub(crate) fn text(content_type: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
-        Self::of(Content::Text(content_type, text.into()))
-    }
-
-    /// `name` holds nothing that would have to be written otherwise in a header.
-    pub(crate) const fn file(content_type: &'static str, name: String, body: Body) -> Self {
-        Self::of(Content::File(FileReply { content_type, name, body }))
-    }
-
-    pub(crate) const fn with_status(mut self, status: StatusCode) -> Self {
-        self.status = status;
-        self
-    }
-
-    /// The revision that this write made, told in `x-config-revision`.
-    pub(crate) const fn at(mut self, revision: Revision) -> Self {
-        self.revision = Some(revision);
-        self
-    }
-
-    pub(crate) fn answer(self, request_id: Uuid) -> Response {
-        let mut answer = match self.content {
-            Content::Nothing => self.status.into_response(),
-            Content::Json(value) => (self.status, axum::Json(value)).into_response(),
-            Content::Typed(kind, value) => {
-                (self.status, [(header::CONTENT_TYPE, kind)], value.to_string()).into_response()
-            }
-            Content::Text(kind, text) => (self.status, [(header::CONTENT_TYPE, kind)], text).into_response(),
-            Content::File(FileReply { content_type, name, body }) => {
-                let named = format!("attachment; filename=\"{name}\"");
-                let headers = [(header::CONTENT_TYPE, content_type.to_owned()), (header::CONTENT_DISPOSITION, named)];
-                (self.status, headers, body).into_response()
-            }
-        };
-        for (name, value) in self.headers {
-            if let Ok(value) = HeaderValue::try_from(value) {
-                answer.headers_mut().insert(name, value);
-            }
-        }
-        if let Some(revision) = self.revision {
-            answer.headers_mut().insert(HeaderName::from_static("x-config-revision"), HeaderValue::from(revision));
-        }
-        stamp(answer, request_id)
-    }
-}
-
-/// Answers hold keys and settings: no cache on the way may keep them.
-pub(crate) fn stamp(mut answer: Response, request_id: Uuid) -> Response {
-    let headers = answer.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // Nothing here is to be shown inside a page of somebody else's.
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("frame-ancestors 'none'"));
-    if let Ok(id) = HeaderValue::try_from(request_id.to_string()) {
-        headers.insert(HeaderName::from_static("x-request-id"), id);
-    }
-    answer
 }

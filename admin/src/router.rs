@@ -3,10 +3,12 @@
 
 use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
+use crate::asked_row::AskedRow;
 use crate::contract::{self, Reserved};
 use crate::input::{Query, Variable, is_nul};
 use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_route, unreadable, wrong_method};
 use crate::refusal::{Attempt, Refusals};
+use crate::repeat::{Repeat, RunningRepeats};
 use crate::route::{Call, Gate, Place, Reply, Route, Visit, stamp};
 use crate::{analytics, audit, feedback, logs, manifest, nodes, openapi, prices, public, resource, scim};
 use axum::body::{Body, to_bytes};
@@ -110,13 +112,13 @@ pub fn routes() -> Vec<RouteInfo> {
 
 /// The Admin API. Put [`ClientAddr`] on each request before handing it over.
 pub fn router(app: App) -> axum::Router {
-    let (app, refusals) = (Arc::new(app), Arc::<Refusals>::default());
+    let (app, door) = (Arc::new(app), Arc::<AdminDoor>::default());
     let mut router = axum::Router::new();
     for route in TABLE.iter() {
         let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
         for path in route.paths() {
-            let (app, refusals) = (app.clone(), refusals.clone());
-            router = router.route(&path, on(filter, move |request: Request| serve(app, refusals, route, request)));
+            let (app, door) = (app.clone(), door.clone());
+            router = router.route(&path, on(filter, move |request: Request| serve(app, door, route, request)));
         }
     }
     let reserved = contract::TEMPLATES.iter().flat_map(|t| t.prefixes().iter().map(move |prefix| (t, prefix)));
@@ -171,9 +173,16 @@ fn refuse(app: &App, problem: &Problem) -> Response {
     stamp(problem.answer(id), id)
 }
 
-async fn serve(app: Arc<App>, refusals: Arc<Refusals>, route: &'static Route, request: Request) -> Response {
+/// What this node knows of the requests that come in.
+#[derive(Default)]
+struct AdminDoor {
+    refusals: Refusals,
+    repeats: RunningRepeats,
+}
+
+async fn serve(app: Arc<App>, door: Arc<AdminDoor>, route: &'static Route, request: Request) -> Response {
     let id = app.id();
-    match answer((app, &refusals), route, request, id).await {
+    match answer((app, &door), route, request, id).await {
         Ok(reply) => reply.answer(id),
         Err(problem) if scim::speaks(route.path) => stamp(scim::answer(&problem), id),
         Err(problem) => stamp(problem.answer(id), id),
@@ -182,7 +191,7 @@ async fn serve(app: Arc<App>, refusals: Arc<Refusals>, route: &'static Route, re
 
 /// Authentication and scope come before the body is read.
 async fn answer(
-    (app, refusals): (Arc<App>, &Refusals),
+    (app, door): (Arc<App>, &AdminDoor),
     route: &'static Route,
     request: Request,
     request_id: Uuid,
@@ -201,15 +210,38 @@ async fn answer(
         actor.require(any_of)?;
         let vars = variables(&mut parts).await?;
         let query = Query::parse(&parts.uri)?.aligned(&route.known_names(), &vars)?;
+        let subject = Arc::new(AskedRow::of(&route.method, route.path, &parts.headers)?);
         let bytes = read(body).await?;
         let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
-        let (app, method, uri, headers) = (app.clone(), parts.method, parts.uri, parts.headers);
-        run(Call { app, route, actor, now, method, uri, vars, query, bytes, client, request_id, headers }).await
+        let repeat = Repeat::of(route.path, &actor, &parts, &bytes, now)?;
+        let (method, uri, headers) = (parts.method, parts.uri, parts.headers);
+        let (about, again, asked) = (subject.clone(), repeat.clone(), method.clone());
+        let call = Call {
+            app: app.clone(),
+            route,
+            actor,
+            now,
+            method,
+            uri,
+            vars,
+            query,
+            bytes,
+            client,
+            request_id,
+            headers,
+            subject,
+            repeat,
+        };
+        let run = async { about.answer(&asked, run(call).await?) };
+        match again {
+            Some(again) => again.once(&app, &door.repeats, run).await,
+            None => run.await,
+        }
     };
     match done.await {
         Err(problem) => {
             if let Some(attempt) = attempt {
-                attempt.refused(&problem, refusals).await;
+                attempt.refused(&problem, &door.refusals).await;
             }
             Err(problem)
         }

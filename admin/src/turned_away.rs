@@ -32,6 +32,7 @@ fn row(app: &App, caller: &TurnedAway) -> Option<Audit> {
         org: org.0,
         workspace: stranger.workspace.map(|workspace| workspace.0),
         actor: key.clone(),
+        api_key: key.clone(),
         actor_kind: "api_key".to_owned(),
         action: "authenticate".to_owned(),
         resource_kind: Kind::ApiKey.name().to_owned(),

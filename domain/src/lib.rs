@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod cloud;
 pub mod config;
 pub mod counters;
+pub mod digest;
 pub mod egress;
 pub mod export;
 pub mod fault;

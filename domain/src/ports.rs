@@ -12,6 +12,7 @@ mod feedbacks;
 mod id_seal;
 mod intake;
 mod jobs;
+mod kept_answers;
 mod key_limits;
 mod mail;
 mod nodes;
@@ -27,7 +28,8 @@ pub use alerts::AlertStandings;
 pub use assignments::{Assignment, SharedAssignments};
 pub use blobs::{BlobBounds, BlobError, Blobs, BlobsKept, MOST_BLOB_PIECE, NewBlob, StoredBlob};
 pub use config::{
-    Batch, Changes, ConfigStore, Decide, Directory, History, Live, Rejection, ResourceQuery, Revision, WriteError,
+    Batch, Changes, Compare, ConfigStore, Decide, Directory, History, Live, Rejection, ResourceQuery, Revision,
+    WriteError,
 };
 pub use doorkeeper::Doorkeeper;
 pub use explanations::{Explanations, SupposedRequest, Unexplained};
@@ -38,6 +40,7 @@ pub use intake::{RecordClaims, RecordIntake, ToldUsage};
 pub use jobs::{
     Enqueued, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob,
 };
+pub use kept_answers::{ANSWERS_KEPT_MICROS, AnswerMark, KeptAnswers};
 pub use key_limits::{KeyLimit, KeyLimits, LimitCount};
 pub use mail::{Mail, MailError, Mailer};
 pub use nodes::NodeRegistry;

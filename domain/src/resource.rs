@@ -115,8 +115,11 @@ pub struct Audit {
     pub at: Timestamp,
     pub org: Uuid,
     pub workspace: Option<Uuid>,
+    /// The person behind a key, else the key, else what acts without one.
     pub actor: String,
     pub actor_kind: String,
+    /// By which a person acts; empty for who acts without one.
+    pub api_key: String,
     pub action: String,
     pub resource_kind: String,
     pub resource_id: String,
@@ -137,6 +140,7 @@ pub struct AuditQuery {
     pub from: Option<Timestamp>,
     /// Inclusive, as `from`.
     pub to: Option<Timestamp>,
+    /// A person or a key.
     pub actor: Option<String>,
     pub actor_kind: Option<String>,
     pub action: Option<String>,

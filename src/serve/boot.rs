@@ -57,7 +57,7 @@ impl Booted {
     /// Jobs and blobs, where they lie by default: as rows beside the configuration.
     pub(super) fn leftovers(&self, metrics: &Metrics) -> Result<Leftovers, String> {
         let database = Arc::new(self.database.clone());
-        let leftovers = Leftovers::new(database.clone(), self.blobs(), database, metrics);
+        let leftovers = Leftovers::new(database.clone(), self.blobs(), database.clone(), database, metrics);
         leftovers.map_err(|e| format!("metrics cannot be set up: {e}"))
     }
 }
@@ -220,6 +220,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         roster: Arc::new(booted.database.clone()),
         log_retention_days: settings.log_retention_days,
         hears_alerts: settings.alert_webhook.is_some(),
+        answers: Arc::new(booted.database.clone()),
         live: booted.live.clone(),
         tokens,
         vault: booted.vault.clone(),

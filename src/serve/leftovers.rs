@@ -3,7 +3,7 @@
 
 use crate::metrics::Metrics;
 use gateway_domain::Timestamp;
-use gateway_domain::ports::{Blobs, Jobs, OwnedObjects, StoreError};
+use gateway_domain::ports::{ANSWERS_KEPT_MICROS, Blobs, Jobs, KeptAnswers, OwnedObjects, StoreError};
 use prometheus::{GaugeVec, IntGauge, IntGaugeVec, Opts};
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub(super) struct Leftovers {
     jobs: Arc<dyn Jobs>,
     blobs: Arc<dyn Blobs>,
     owned: Arc<dyn OwnedObjects>,
+    answers: Arc<dyn KeptAnswers>,
+    kept_answers: IntGauge,
     open_jobs: IntGaugeVec,
     overdue: GaugeVec,
     blob_count: IntGauge,
@@ -29,6 +31,7 @@ impl Leftovers {
         jobs: Arc<dyn Jobs>,
         blobs: Arc<dyn Blobs>,
         owned: Arc<dyn OwnedObjects>,
+        answers: Arc<dyn KeptAnswers>,
         metrics: &Metrics,
     ) -> Result<Self, prometheus::Error> {
         let opts = |name: &str, help: &str| Opts::new(name, help);
@@ -36,6 +39,8 @@ impl Leftovers {
             jobs,
             blobs,
             owned,
+            answers,
+            kept_answers: IntGauge::new("gateway_kept_answers", "Answers to writes that may be sent again")?,
             open_jobs: IntGaugeVec::new(opts("gateway_jobs", "Jobs that have not ended"), &["kind", "state"])?,
             overdue: GaugeVec::new(
                 opts("gateway_jobs_overdue_seconds", "For how long the oldest job could have been run already"),
@@ -44,6 +49,7 @@ impl Leftovers {
             blob_count: IntGauge::new("gateway_blobs", "Files and results that are kept")?,
             blob_bytes: IntGauge::new("gateway_blob_bytes", "Bytes that those take, before they are sealed")?,
         };
+        metrics.register(Box::new(kept.kept_answers.clone()))?;
         metrics.register(Box::new(kept.open_jobs.clone()))?;
         metrics.register(Box::new(kept.overdue.clone()))?;
         metrics.register(Box::new(kept.blob_count.clone()))?;
@@ -66,10 +72,11 @@ impl Leftovers {
             let jobs = self.jobs.forget(now.plus_micros(-ENDED_MICROS)).await?;
             let blobs = self.blobs.expire(now, now.plus_micros(-ABANDONED_MICROS)).await?;
             let owned = self.owned.expire_owned(now).await?;
-            if jobs == 0 && blobs == 0 && owned == 0 {
+            let answers = self.answers.forget_answers(now.plus_micros(-ANSWERS_KEPT_MICROS)).await?;
+            if jobs == 0 && blobs == 0 && owned == 0 && answers == 0 {
                 break;
             }
-            tracing::debug!(jobs, blobs, owned, "removed, their time being over");
+            tracing::debug!(jobs, blobs, owned, answers, "removed, their time being over");
         }
         Ok(())
     }
@@ -85,6 +92,7 @@ impl Leftovers {
             let overdue = self.overdue.with_label_values(&[group.kind.as_str()]);
             overdue.set(overdue.get().max(group.overdue.as_secs_f64()));
         }
+        self.kept_answers.set(i64::try_from(self.answers.kept_answers(None).await?).unwrap_or(i64::MAX));
         self.blob_count.set(i64::try_from(blobs.blobs).unwrap_or(i64::MAX));
         self.blob_bytes.set(i64::try_from(blobs.bytes).unwrap_or(i64::MAX));
         Ok(())
@@ -96,7 +104,7 @@ mod tests {
     use super::*;
     use crate::metrics::{Readings, Shape};
     use gateway_domain::OrgId;
-    use gateway_domain::ports::{BlobBounds, JobEnd, NewBlob, NewJob};
+    use gateway_domain::ports::{AnswerMark, BlobBounds, JobEnd, NewBlob, NewJob};
     use gateway_store::{DatabaseUrl, MasterKey, Options, RowBlobs, SealingVault};
     use std::time::Duration;
     use uuid::Uuid;
@@ -109,7 +117,16 @@ mod tests {
         let blobs = Arc::new(RowBlobs::new(database.clone(), vault, BlobBounds::default()));
         let metrics = Metrics::new(Shape::default()).expect("registers");
         let owned = Arc::new(database.clone());
-        let leftovers = Leftovers::new(owned.clone(), blobs.clone(), owned.clone(), &metrics).expect("registers");
+        let leftovers = Leftovers::new(owned.clone(), blobs.clone(), owned.clone(), owned.clone(), &metrics);
+        let leftovers = leftovers.expect("registers");
+        let mark = AnswerMark {
+            id: "a".to_owned(),
+            org: OrgId(Uuid::nil()),
+            request: String::new(),
+            answer: None,
+            created_at: crate::clock::now(),
+        };
+        assert!(database.mark(&mark).await.expect("marked"));
         let (org, wait) = (OrgId(Uuid::nil()), Duration::ZERO);
         for n in 1..=2 {
             let (id, payload) = (Uuid::from_u128(n), String::new());
@@ -129,9 +146,11 @@ mod tests {
         leftovers.round(now).await;
         assert_eq!(told("gateway_jobs{").as_deref(), Some(r#"gateway_jobs{kind="batch",state="waiting"} 1"#));
         assert_eq!(told("gateway_blob_bytes ").as_deref(), Some("gateway_blob_bytes 5"));
+        assert_eq!(told("gateway_kept_answers ").as_deref(), Some("gateway_kept_answers 1"));
         assert!(database.job(org, taken.job.id).await.expect("read").is_some(), "it ended just now");
         leftovers.round(now.plus_micros(40 * 86_400 * 1_000_000)).await;
         assert_eq!(told("gateway_blob_bytes ").as_deref(), Some("gateway_blob_bytes 0"));
+        assert_eq!(told("gateway_kept_answers ").as_deref(), Some("gateway_kept_answers 0"));
         assert_eq!(database.job(org, taken.job.id).await.expect("read"), None);
         assert_eq!(told("gateway_jobs{").as_deref(), Some(r#"gateway_jobs{kind="batch",state="waiting"} 1"#));
     }

@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let written = database.write(seen, Box::new(|_| Ok(Batch { rows, ..Batch::default() }))).await;
     let revision = written.map_err(|e| match e {
         WriteError::Store(e) => e.to_string(),
-        WriteError::Rejected(_) => "refused".to_owned(),
+        WriteError::Rejected(_) | WriteError::Repeated => "refused".to_owned(),
     })?;
     println!("{keys} rows written as revision {} in {:.2} s", revision.revision, began.elapsed().as_secs_f64());
     let began = Instant::now();

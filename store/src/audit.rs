@@ -14,7 +14,7 @@ const VERSIONS: &str = "SELECT kind, id, version, version_id, author, doc, creat
     WHERE kind = $1 AND id = $2 ORDER BY version DESC";
 
 const AUDIT: &str = "SELECT id, at, org, workspace, actor, actor_kind, action, resource_kind, resource_id, method, \
-    uri, client_ip, status, details FROM audit";
+    uri, client_ip, status, details, api_key FROM audit";
 
 impl History for Database {
     /// Newest first.
@@ -29,7 +29,7 @@ impl History for Database {
             .and_if("workspace = ?", query.workspace.map(|id| workspace_value(Some(id))))
             .and_if("at >= ?", query.from)
             .and_if("at <= ?", query.to)
-            .and_if("actor = ?", query.actor.as_deref())
+            .and_if("? IN (actor, api_key)", query.actor.as_deref())
             .and_if("actor_kind = ?", query.actor_kind.as_deref())
             .and_if("action = ?", query.action.as_deref())
             .and_if("resource_kind = ?", query.resource_kind.as_deref())
@@ -74,5 +74,6 @@ fn entry(row: &Row) -> Result<Audit, Error> {
         client_ip: columns.text()?.to_owned(),
         status: narrow(columns.int()?)?,
         details: columns.text()?.to_owned(),
+        api_key: columns.text()?.to_owned(),
     })
 }

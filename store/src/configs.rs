@@ -2,12 +2,14 @@
 //! A document is text here, carried byte for byte; kinds that this program does not know pass like any other.
 
 use crate::database::{Database, Side};
+use crate::kept_answers;
 use crate::notices::CHANNEL;
 use crate::session::{Columns, Row, Session, Value, failure};
-use gateway_domain::ports::{Batch, Changes, ConfigStore, Decide, Fut, Revision, StoreError, WriteError};
+use gateway_domain::ports::{Batch, Changes, Compare, ConfigStore, Decide, Fut, Revision, StoreError, WriteError};
 use gateway_domain::resource::{Audit, Stored, StoredVersion};
 use sqlx::Error;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
 use std::time::Duration;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -47,8 +49,12 @@ const PUT_VERSION: &str = "INSERT INTO resource_version (kind, id, version, vers
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
 const PUT_AUDIT: &str = "INSERT INTO audit (id, at, org, workspace, actor, actor_kind, action, resource_kind, \
-    resource_id, method, uri, client_ip, status, details) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+    resource_id, method, uri, client_ip, status, details, api_key) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+
+const STANDING: &str = concat!("SELECT ", stored_columns!(), " FROM resource r WHERE r.kind = $1 AND r.id IN (");
+/// Far below what either engine takes of values.
+const AT_ONCE: usize = 500;
 
 impl ConfigStore for Database {
     fn load(&self) -> Fut<'_, Result<Changes, StoreError>> {
@@ -69,7 +75,7 @@ impl ConfigStore for Database {
                 Ok(_) => self.reach().wrote(None),
                 Err(WriteError::Store(error)) => self.reach().wrote(Some(error)),
                 // Nothing was written.
-                Err(WriteError::Rejected(_)) => {}
+                Err(WriteError::Rejected(_) | WriteError::Repeated) => {}
             }
             let written = written?;
             self.notices().tell();
@@ -184,7 +190,15 @@ async fn write(
     let revision = bump(&mut inside, mark.as_deref()).await?;
     let news = news(&mut inside, seen, revision - 1).await?;
     // From here a `return` rolls back.
-    let Batch { rows, versions, audit } = decide(&news).map_err(WriteError::Rejected)?;
+    let Batch { rows, versions, mut audit, compare, mark } = decide(&news).map_err(WriteError::Rejected)?;
+    if let Some(mark) = &mark
+        && !kept_answers::mark(&mut inside, mark).await.map_err(|e| broken(&e))?
+    {
+        return Err(WriteError::Repeated);
+    }
+    if let Some(compare) = compare {
+        tell_changes(&mut inside, &rows, &mut audit, compare).await.map_err(|e| broken(&e))?;
+    }
     put_all(&mut inside, &rows, &versions, &audit, revision).await.map_err(WriteError::Store)?;
     let revision = if rows.is_empty() {
         // Nothing that a node would want to read: the number stays free.
@@ -233,6 +247,47 @@ async fn news(inside: &mut Session<'_>, seen: Revision, current: Revision) -> Re
     }
     let found = inside.fetch(SINCE, vec![seen.into()], change).await.map_err(|e| broken(&e))?;
     Ok(Changes { revision: current, rows: found.into_iter().filter_map(|(_, row)| row).collect() })
+}
+
+/// What rows are now, before they are written over, goes into what is told of them.
+async fn tell_changes(
+    inside: &mut Session<'_>,
+    rows: &[Stored],
+    audit: &mut [Audit],
+    compare: Compare,
+) -> Result<(), Error> {
+    let mut changed: BTreeMap<&str, Vec<&Stored>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.version > 1) {
+        changed.entry(&row.kind).or_default().push(row);
+    }
+    let mut told: HashMap<(String, String), &mut Audit> = HashMap::new();
+    for entry in audit {
+        told.entry((entry.resource_kind.clone(), entry.resource_id.clone())).or_insert(entry);
+    }
+    for (kind, rows) in changed {
+        for rows in rows.chunks(AT_ONCE) {
+            let mut sql = STANDING.to_owned();
+            let mut values: Vec<Value<'_>> = vec![kind.into()];
+            for row in rows {
+                values.push(row.id.into());
+                let _ = write!(sql, "{}${}", if values.len() > 2 { ", " } else { "" }, values.len());
+            }
+            sql.push(')');
+            let before = inside.fetch(sql, values, |row| {
+                let mut columns = row.columns();
+                let kind = columns.text()?;
+                stored(kind, &mut columns)
+            });
+            for before in before.await? {
+                let after = rows.iter().find(|row| row.id == before.id);
+                let entry = told.get_mut(&(before.kind.clone(), before.id.to_string()));
+                if let (Some(after), Some(entry)) = (after, entry) {
+                    compare(&before, after, entry);
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 async fn put_all(
@@ -324,5 +379,6 @@ fn audit_values(entry: &Audit) -> Vec<Value<'_>> {
         entry.client_ip.as_str().into(),
         i64::from(entry.status).into(),
         entry.details.as_str().into(),
+        entry.api_key.as_str().into(),
     ]
 }

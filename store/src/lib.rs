@@ -16,6 +16,7 @@ mod filter;
 mod id_seal;
 mod jobs;
 pub mod journal;
+mod kept_answers;
 mod last_good;
 mod logs;
 mod master_key;

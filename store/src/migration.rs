@@ -24,6 +24,8 @@ const STEPS: &[(&str, &str)] = &[
     ("log_export", include_str!("../migrations/0012_log_export.sql")),
     ("owned_object", include_str!("../migrations/0013_owned_object.sql")),
     ("alert_standing", include_str!("../migrations/0014_alert_standing.sql")),
+    ("kept_answer", include_str!("../migrations/0015_kept_answer.sql")),
+    ("audit_key", include_str!("../migrations/0016_audit_key.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

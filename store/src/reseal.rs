@@ -18,8 +18,16 @@ const LOCK: &str = "UPDATE meta SET revision = revision + 1 RETURNING revision";
 const ROWS: &str = "SELECT kind, id, version, doc FROM resource WHERE doc LIKE '%\"sealed:v1:%'";
 const VERSIONS: &str = "SELECT kind, id, version, doc FROM resource_version WHERE doc LIKE '%\"sealed:v1:%'";
 const PUT_ROW: &str = "UPDATE resource SET doc = $1, revision = $2 WHERE kind = $3 AND id = $4";
-const BLOBS: &str = "SELECT id, sealed_key FROM blob";
-const PUT_BLOB: &str = "UPDATE blob SET sealed_key = $1 WHERE id = $2";
+const BLOBS: SealedColumn = SealedColumn {
+    of: "blob",
+    select: "SELECT id, sealed_key FROM blob",
+    put: "UPDATE blob SET sealed_key = $1 WHERE id = $2",
+};
+const ANSWERS: SealedColumn = SealedColumn {
+    of: "kept answer",
+    select: "SELECT id, answer FROM kept_answer WHERE answer IS NOT NULL",
+    put: "UPDATE kept_answer SET answer = $1 WHERE id = $2",
+};
 const PUT_VERSION: &str = "UPDATE resource_version SET doc = $1 WHERE kind = $2 AND id = $3 AND version = $4";
 
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +46,13 @@ pub struct Resealed {
     pub rows: usize,
     pub versions: usize,
     pub blobs: usize,
+}
+
+/// A column that is sealed whole.
+struct SealedColumn {
+    of: &'static str,
+    select: &'static str,
+    put: &'static str,
 }
 
 struct Sealed {
@@ -85,7 +100,9 @@ async fn reseal(mut session: Session<'_>, old: &dyn Vault, new: &dyn Vault) -> R
         let values = vec![doc.into(), row.kind.as_str().into(), row.id.as_str().into(), row.version.into()];
         inside.run(PUT_VERSION, values).await.map_err(|e| store(&e))?;
     }
-    let blobs = reseal_blobs(&mut inside, old, new).await?;
+    // The pieces of a blob stay as they are: they are sealed with its own key.
+    let blobs = reseal_column(&mut inside, &BLOBS, old, new).await?;
+    reseal_column(&mut inside, &ANSWERS, old, new).await?;
     let mark = new.seal(PROBE);
     inside.run("UPDATE meta SET key_check = $1", vec![mark.into()]).await.map_err(|e| store(&e))?;
     if let Session::Postgres(_) = inside {
@@ -96,19 +113,23 @@ async fn reseal(mut session: Session<'_>, old: &dyn Vault, new: &dyn Vault) -> R
     Ok(Resealed { rows: rows.len(), versions: versions.len(), blobs })
 }
 
-/// The pieces of a blob stay as they are: they are sealed with its own key.
-async fn reseal_blobs(inside: &mut Session<'_>, old: &dyn Vault, new: &dyn Vault) -> Result<usize, ResealError> {
+async fn reseal_column(
+    inside: &mut Session<'_>,
+    column: &SealedColumn,
+    old: &dyn Vault,
+    new: &dyn Vault,
+) -> Result<usize, ResealError> {
     let read = |row: &Row| {
         let mut columns = row.columns();
         Ok((columns.text()?.to_owned(), columns.text()?.to_owned()))
     };
-    let blobs = inside.fetch(BLOBS, vec![], read).await.map_err(|e| store(&e))?;
-    for (id, sealed) in &blobs {
-        let key = old.open(sealed).map_err(|_| ResealError::Closed { kind: "blob".to_owned(), id: id.clone() })?;
+    let all = inside.fetch(column.select, vec![], read).await.map_err(|e| store(&e))?;
+    for (id, sealed) in &all {
+        let key = old.open(sealed).map_err(|_| ResealError::Closed { kind: column.of.to_owned(), id: id.clone() })?;
         let values = vec![new.seal(key.expose()).into(), id.as_str().into()];
-        inside.run(PUT_BLOB, values).await.map_err(|e| store(&e))?;
+        inside.run(column.put, values).await.map_err(|e| store(&e))?;
     }
-    Ok(blobs.len())
+    Ok(all.len())
 }
 
 fn sealed(row: &Row) -> Result<Sealed, Error> {

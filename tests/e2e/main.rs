@@ -168,6 +168,7 @@ mod records;
 #[cfg(test)]
 mod relayed;
 #[cfg(test)]
+mod repeats;
 mod reserved;
 #[cfg(test)]
 mod retries;

@@ -10,7 +10,7 @@ mod sheet;
 pub use run::{EXPORT_LEASE, run_export};
 
 use super::restricted;
-use crate::change::{AuditedThing, Origin, commit};
+use crate::change::{AuditedThing, Origin};
 use crate::problem::{Problem, bad, conflict, limited, missing};
 use crate::route::{Call, HERE, PAGES, Place, Reply, Route, authed, guest};
 use asked::{ExportAsked, NewExport};
@@ -116,7 +116,7 @@ async fn tell(call: &Call, action: &'static str, export: &LogExport) {
     let thing = AuditedThing { kind: "log_export", id: export.id, org: export.org, workspace: export.workspace, name };
     let audit = vec![Origin::of_call(call).tell_of(action, &thing, &told)];
     let seen = call.snapshot().revision;
-    if let Err(problem) = commit(&call.app, seen, |_| Ok(Batch { audit, ..Batch::default() })).await {
+    if let Err(problem) = call.commit(seen, |_| Ok(Batch { audit, ..Batch::default() })).await {
         tracing::warn!(export = %export.id, action, why = problem.message, "an export is missing in the audit trail");
     }
 }

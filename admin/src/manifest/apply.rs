@@ -11,7 +11,7 @@ use super::report::{ConfigurationReport, ItemChange, ManifestAct, NewSecret, UNM
 use super::stored::StoredRows;
 use super::text::Manifest;
 use crate::app::App;
-use crate::change::{WriteView, commit};
+use crate::change::WriteView;
 use crate::problem::{Problem, bad, busy};
 use crate::resource::declared::secrets::SecretValues;
 use crate::route::Call;
@@ -108,7 +108,6 @@ impl DocumentUse<'_> {
         if plan.rows.is_empty() {
             return Ok(Some(report));
         }
-        let app = &self.call.app;
         let mut late = false;
         let decide = |around: &WriteView<'_>| {
             if !around.is_as_seen() {
@@ -119,7 +118,7 @@ impl DocumentUse<'_> {
             // What would be refused is refused in a dry run too.
             if dry_run { Ok(Batch::default()) } else { Ok(batch) }
         };
-        match commit(app, stored.revision, decide).await {
+        match self.call.commit(stored.revision, decide).await {
             Ok(revision) => {
                 report.revision = Some(revision).filter(|_| !dry_run);
                 Ok(Some(report))

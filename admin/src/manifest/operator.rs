@@ -44,5 +44,7 @@ pub(super) fn call(app: &App, org: OrgId) -> Result<Call, Problem> {
         client: None,
         request_id: app.id(),
         headers: HeaderMap::new(),
+        subject: Arc::default(),
+        repeat: None,
     })
 }

@@ -56,6 +56,8 @@ fn before(call: &Call, snapshot: &Arc<Snapshot>) -> Call {
         client: call.client,
         request_id: call.request_id,
         headers: call.headers.clone(),
+        subject: call.subject.clone(),
+        repeat: None,
     }
 }
 

@@ -8,7 +8,7 @@ use super::naming::name_all;
 use super::report::{ConfigurationReport, ItemChange};
 use super::stored::StoredRows;
 use super::text::Manifest;
-use crate::change::{Action, WriteView, commit};
+use crate::change::{Action, WriteView};
 use crate::problem::{Problem, busy, conflict};
 use crate::resource::declared::names::DeclaredNames;
 use crate::route::Call;
@@ -118,7 +118,7 @@ pub(super) async fn prune(
         let audit = rows.iter().map(|row| author.audit(&call.app, Action::Delete, row, &Map::new())).collect();
         if dry_run { Ok(Batch::default()) } else { Ok(Batch { rows, audit, ..Batch::default() }) }
     };
-    match commit(&call.app, stored.revision, decide).await {
+    match call.commit(stored.revision, decide).await {
         Ok(revision) => {
             report.revision = Some(revision).filter(|_| !dry_run);
             Ok(Some(report))

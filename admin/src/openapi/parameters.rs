@@ -1,5 +1,8 @@
 //! What the parameters of queries mean. A name means one thing on every route, so that each is described once.
 
+use crate::repeat::Repeat;
+use crate::route::{Gate, Route};
+use http::Method;
 use serde_json::{Value, json};
 
 /// `None` for a name that nobody described.
@@ -81,6 +84,32 @@ pub(super) fn of(name: &str) -> Option<Value> {
     };
     let (description, schema) = told;
     Some(json!({"name": name, "in": "query", "description": description, "schema": schema}))
+}
+
+/// The headers that ask for a state of what a path names.
+pub(super) fn conditions(route: &Route) -> Vec<Value> {
+    if !route.is_of_one() {
+        return Vec::new();
+    }
+    let reads = route.method == Method::GET;
+    let (matching, other) = if reads {
+        ("Shown only in one of these states", "Shown only if it is none of these answers")
+    } else {
+        ("Done only in one of these states: entity tags with commas between, or *", "Done in none of these states")
+    };
+    [("If-Match", matching), ("If-None-Match", other)]
+        .map(|(name, told)| json!({"name": name, "in": "header", "description": told, "schema": text()}))
+        .into()
+}
+
+/// The header that names a request, so that it may be sent again.
+pub(super) fn repeat(route: &Route) -> Option<Value> {
+    let told =
+        "A name of this request, no other's within a day: sent again, it is not done again, and answered as before";
+    let schema = json!({"type": "string", "minLength": 1, "maxLength": 255});
+    let guarded = !matches!(route.gate, Gate::Public(_) | Gate::Guest(_));
+    (guarded && Repeat::is_taken_by(&route.method, route.path))
+        .then(|| json!({"name": "Idempotency-Key", "in": "header", "description": told, "schema": schema}))
 }
 
 fn text() -> Value {

@@ -2,6 +2,7 @@
 //! What may be done to a key depends on its kind, so each kind has scopes of its own.
 
 mod declared;
+mod details;
 mod outlook;
 mod reach;
 pub(crate) mod rotation;
@@ -10,10 +11,10 @@ use super::limits::{self, LimitsEdit, Sent, Shape};
 use super::{NewRow, Resource, Row, Slug, collect, delete, draft, get, searched, told, update, views};
 use crate::actor::Actor;
 use crate::app::App;
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::grant;
 use crate::input::{Edit, Flag, Paging, Whole};
-use crate::problem::{Problem, bad, forbidden, missing};
+use crate::problem::{Problem, bad, forbidden};
 use crate::resource::provider::{check_count, check_future};
 use crate::route::{Call, HERE, Reply, Route, any_key, authed};
 use gateway_domain::id::{KeyId, UserId, WorkspaceId};
@@ -78,7 +79,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "current_page",
             "page_size",
         ]),
-        any_key(Method::GET, "/api-keys/self/details", "Show the key that asks, and where it belongs", details),
+        any_key(Method::GET, "/api-keys/self/details", "Show the key that asks, and where it belongs", details::show),
         any_key(Method::GET, "/api-keys/self/limits", "Show what the key that asks is held to now", outlook::own),
         authed(Method::GET, "/api-keys/{id}/limits", READ, "Show what a key is held to now", outlook::show).asks(HERE),
         authed(Method::GET, "/api-keys/{id}", READ, "Show a key, its secret masked", get::<ApiKey>).asks(HERE),
@@ -512,36 +513,16 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         new.enter(around)?;
         let stored = new.row.stored()?;
         let audit = vec![audit(&call, Action::Create, &stored, &request)];
+        call.promise(|| made(&new.row, &key));
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
-    Ok(Reply::json(json!({"id": new.row.id, "key": key, "object": "api-key"})).at(revision))
+    let revision = call.commit(seen, decide).await?;
+    Ok(Reply::json(made(&new.row, &key)).at(revision))
 }
 
-async fn details(call: Call) -> Result<Reply, Problem> {
-    let actor = &call.actor;
-    let found = call.app.directory.get(Kind::ApiKey, actor.org, None, &actor.key.to_string()).await?;
-    let row = Row::<ApiKey>::read(&found.ok_or_else(|| missing(ApiKey::NOUN))?)?;
-    let snapshot = call.snapshot();
-    let org = snapshot.org(actor.org);
-    let workspace = actor.workspace.and_then(|w| snapshot.workspace(w));
-    let mut view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
-    // What it may do now, which a role can make less than what it was given.
-    view["scopes"] = json!(row.doc.scopes.within(&actor.scopes));
-    view["organisation"] = json!(org.map(|o| json!({"id": o.id, "slug": &*o.slug, "name": &*o.name})));
-    view["workspace"] = json!(workspace.map(|w| {
-        let lists = &w.default_guardrails;
-        json!({
-            "id": w.id, "slug": &*w.slug, "name": &*w.name,
-            "defaults": {
-                "metadata": &*w.metadata, "input_guardrails": lists.input, "output_guardrails": lists.output,
-            },
-            "guardrail_exclusions": {
-                "input_guardrails": w.exclusions.input, "output_guardrails": w.exclusions.output,
-            },
-        })
-    }));
-    Ok(Reply::json(view))
+/// The one time that its secret is shown.
+fn made(row: &Row<ApiKey>, secret: &str) -> Value {
+    json!({"id": row.id, "key": secret, "object": "api-key"})
 }
 
 /// An Admin key that names no workspace sees the keys of the organisation and of all its workspaces.

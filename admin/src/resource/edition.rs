@@ -1,7 +1,7 @@
 //! What prompts and partials share: versions that are numbered, kept for good, and put in force by a change of their own.
 
 use super::{NumberedState, Resource, Row, locate};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::Whole;
 use crate::problem::{Problem, bad, conflict, internal, missing};
 use crate::route::{Call, Reply};
@@ -120,7 +120,7 @@ pub(super) async fn change<R: HasEditions>(
         let audit = vec![audit(call, Action::Publish, &stored, &told)];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }
 

@@ -1,7 +1,7 @@
 //! Which workspaces are free of the guardrails that the organisation gives to all, by direction.
 
 use super::{Row, check_organisation, collect, everything};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict, missing};
 use crate::route::{Call, Reply, Route, authed};
@@ -135,7 +135,7 @@ async fn update(call: Call, side: ExclusionSide) -> Result<Reply, Problem> {
         }
         Ok(batch)
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }
 

@@ -10,7 +10,7 @@ pub(super) mod settings;
 use super::provider::{AUTO, slug_of, tagged};
 use super::{NewRow, Resource, Row, Slug, collect, draft, everything, get, locate, searched, update};
 use crate::actor::Actor;
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::config;
@@ -258,9 +258,10 @@ async fn create(call: Call) -> Result<Reply, Problem> {
             rows.push(provider.row.stored()?);
         }
         let audit = rows.iter().map(|row| audit(&call, Action::Create, row, &told)).collect();
+        call.promise(|| Integration::created(&new.row));
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(Integration::created(&new.row)).at(revision))
 }
 
@@ -320,7 +321,7 @@ async fn delete(call: Call) -> Result<Reply, Problem> {
         let audit = rows.iter().map(|gone: &Stored| audit(&call, Action::Delete, gone, &Map::new())).collect();
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }
 

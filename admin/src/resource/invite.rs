@@ -5,7 +5,7 @@ mod acceptance;
 
 use super::user::sift;
 use super::{NewRow, Resource, Row, collect, everything, get, locate};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::grant;
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
 use crate::route::{Call, Place, Reply, Route, authed, guest};
@@ -227,9 +227,10 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         Invite::check(&row, around)?;
         let stored = row.stored()?;
         let audit = vec![audit(&call, Action::Create, &stored, &told)];
+        call.promise(|| json!({"id": row.id, "invite_link": link(&call, &row, &secret)}));
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({"id": row.id, "invite_link": link(&call, &row, &secret)})).at(revision))
 }
 
@@ -264,7 +265,7 @@ async fn cancel(call: Call) -> Result<Reply, Problem> {
         let audit = vec![audit(&call, Action::Delete, &stored, &Map::new())];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }
 
@@ -282,9 +283,11 @@ async fn resend(call: Call) -> Result<Reply, Problem> {
         row.touch(call.now);
         let stored = row.stored()?;
         let audit = vec![audit(&call, Action::Update, &stored, &Map::new())];
-        made = Some(link(&call, &row, &secret));
+        let link = link(&call, &row, &secret);
+        call.promise(|| json!({"inviteLink": link, "invite_link": link}));
+        made = Some(link);
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({"inviteLink": made, "invite_link": made})).at(revision))
 }

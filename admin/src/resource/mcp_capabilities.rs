@@ -2,7 +2,7 @@
 //! workspace at its server.
 
 use super::{Resource, Row, locate, mcp_server};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad};
 use crate::route::{Call, HERE, Reply, Route, authed};
@@ -178,7 +178,7 @@ async fn switch<R: Switched>(call: Call) -> Result<Reply, Problem> {
         let audit = vec![audit(&call, Action::Update, &rows[0], &noted)];
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({"success": true})).at(revision))
 }
 

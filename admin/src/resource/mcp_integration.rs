@@ -6,7 +6,7 @@ mod declared;
 use super::mcp_settings::{self, GivenConfigurations};
 use super::{NewRow, Resource, Row, Slug, collect, delete, draft, edit, everything, get, locate};
 use crate::actor::Actor;
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
 use crate::mcp_probe::{Probed, probe};
 use crate::problem::{Problem, bad, conflict, missing};
@@ -332,9 +332,10 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         new.enter(around)?;
         let rows = vec![new.row.stored()?];
         let audit = vec![audit(&call, Action::Create, &rows[0], &told)];
+        call.promise(|| McpIntegration::created(&new.row));
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(McpIntegration::created(&new.row)).at(revision))
 }
 
@@ -361,7 +362,7 @@ pub(super) async fn resync(call: &Call, row: Row<McpIntegration>) -> Result<(Val
         let audit = vec![audit(call, Action::Update, &rows[0], &Map::new())];
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok((view, revision))
 }
 
@@ -505,6 +506,6 @@ async fn set_seats(call: Call) -> Result<Reply, Problem> {
         let audit = vec![audit(&call, Action::Update, &rows[0], &told)];
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, snapshot.revision, decide).await?;
+    let revision = call.commit(snapshot.revision, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }

@@ -6,7 +6,7 @@ mod members;
 
 use super::mcp_integration::{resync, told};
 use super::{NewRow, Resource, Row, Slug, collect, create, delete, everything, get, locate, update};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
@@ -370,7 +370,7 @@ async fn set_users(call: Call) -> Result<Reply, Problem> {
         let audit = vec![audit(&call, Action::Update, &rows[0], &told)];
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, snapshot.revision, decide).await?;
+    let revision = call.commit(snapshot.revision, decide).await?;
     Ok(Reply::json(json!({"success": true})).at(revision))
 }
 

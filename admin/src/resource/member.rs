@@ -5,7 +5,7 @@ mod declared;
 
 use super::user::{UserKeys, keys_of};
 use super::{NewRow, Resource, Row, collect, everything, tombstone};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{UserId, WorkspaceId};
@@ -185,9 +185,10 @@ async fn add(call: Call) -> Result<Reply, Problem> {
             rows.push(member_of(&call, around, here.id, seat.id, seat.role)?.stored()?);
         }
         let audit = rows.iter().map(|row| audit(&call, Action::Create, row, &told)).collect();
+        call.promise(|| json!({}));
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, here.seen, decide).await?;
+    let revision = call.commit(here.seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }
 
@@ -201,7 +202,9 @@ fn allow_role(call: &Call, role: WorkspaceRole) -> Result<(), Problem> {
 
 async fn find(call: &Call, workspace: WorkspaceId) -> Result<Row<Member>, Problem> {
     let found = call.app.directory.get(Kind::Member, call.actor.org, Some(workspace), call.var("user_id")).await?;
-    Row::read(&found.ok_or_else(|| missing(Member::NOUN))?)
+    let found = found.ok_or_else(|| missing(Member::NOUN))?;
+    call.subject.found(&found);
+    Row::read(&found)
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
@@ -227,7 +230,7 @@ async fn change(call: Call) -> Result<Reply, Problem> {
         let audit = vec![audit(&call, Action::Update, &stored, &told)];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, here.seen, decide).await?;
+    let revision = call.commit(here.seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }
 
@@ -250,6 +253,6 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
         let audit = gone.iter().map(|row| audit(&call, Action::Delete, row, &Map::new())).collect();
         Ok(Batch { rows: gone, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, here.seen, decide).await?;
+    let revision = call.commit(here.seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }

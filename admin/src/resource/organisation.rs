@@ -6,7 +6,7 @@ mod defaults;
 
 use super::integration::pricing;
 use super::{NewRow, Resource, Row};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::resource::export_settings::{self, GivenExportSettings};
@@ -320,7 +320,9 @@ pub(crate) fn switches(given: &BTreeMap<String, bool>, before: Option<Security>)
 async fn own(call: &Call) -> Result<Row<Organisation>, Problem> {
     let org = call.actor.org;
     let found = call.app.directory.get(Kind::Organisation, org, None, &org.to_string()).await?;
-    Row::read(&found.ok_or_else(|| missing(Organisation::NOUN))?)
+    let found = found.ok_or_else(|| missing(Organisation::NOUN))?;
+    call.subject.found(&found);
+    Row::read(&found)
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
@@ -342,6 +344,6 @@ async fn change(call: Call) -> Result<Reply, Problem> {
         let audit = vec![audit(&call, Action::Update, &stored, &told)];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }

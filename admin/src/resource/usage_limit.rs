@@ -7,7 +7,7 @@ use super::limits::{self, BudgetEdit};
 use super::policy::{self, CREATE, DELETE, GivenCondition, GivenGroup, LIST, READ, UPDATE};
 use super::provider::slug_of;
 use super::{NewRow, Resource, Row, Slug, create, edit, locate};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Whole};
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
@@ -326,6 +326,7 @@ async fn reset(call: Call) -> Result<Reply, Problem> {
 /// Told in the audit trail once it is done: the counters are no part of the configuration's transaction.
 async fn forget(call: &Call, row: &Row<UsageLimitPolicy>, which: Which<'_>) -> Result<(), Problem> {
     call.actor.require_limits(row.owner == Some(call.actor.key.0))?;
+    call.subject.check_found()?;
     if !call.app.standings.reset(holder(row), which).await? {
         return Err(match which {
             Which::ValueKey(_) => bad("reset_usage_for_value", "names no value that this policy has counted"),
@@ -343,6 +344,6 @@ async fn forget(call: &Call, row: &Row<UsageLimitPolicy>, which: Which<'_>) -> R
         }
     }
     let audit = vec![audit(call, Action::Update, &row.stored()?, &request)];
-    commit(&call.app, call.snapshot().revision, |_| Ok(Batch { audit, ..Batch::default() })).await?;
+    call.commit(call.snapshot().revision, |_| Ok(Batch { audit, ..Batch::default() })).await?;
     Ok(())
 }

@@ -5,7 +5,7 @@ mod declared;
 
 use super::{NewRow, Resource, Row, collect, everything, locate, searched, tombstone};
 use crate::actor::Actor;
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::Query;
 use crate::problem::{Problem, bad, forbidden, missing};
 use crate::route::{Call, Reply, Route, authed};
@@ -170,7 +170,7 @@ async fn change(call: Call) -> Result<Reply, Problem> {
         done = Some(row);
         Ok(Batch { rows, audit: audits, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     let row = done.ok_or_else(|| missing(User::NOUN))?;
     Ok(Reply::json(User::view(&row, &call)).at(revision))
 }
@@ -205,5 +205,5 @@ where
         let audit = gone.iter().map(|row| audit(call, Action::Delete, row, &Map::new())).collect();
         Ok(Batch { rows: gone, audit, ..Batch::default() })
     };
-    commit(&call.app, seen, decide).await
+    call.commit(seen, decide).await
 }

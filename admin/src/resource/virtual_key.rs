@@ -6,7 +6,7 @@ mod azure;
 use super::integration::{self, settings};
 use super::provider::{self, slug_of};
 use super::{NewRow, Resource, Row, Slug, collect, everything, limits, locate, searched};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::{Body, Edit};
 use crate::problem::{Problem, bad, conflict};
 use crate::route::{Call, HERE, Reply, Route, SEARCHED, authed};
@@ -148,11 +148,16 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         provider.enter(&around.plus(&rows)?)?;
         rows.push(provider.row.stored()?);
         let audit = rows.iter().map(|row| audit(&call, Action::Create, row, &told)).collect();
+        call.promise(|| made(&provider.row));
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, snapshot.revision, decide).await?;
-    let made = json!({"id": provider.row.id, "slug": provider.row.slug});
-    Ok(Reply::json(json!({"success": true, "id": made["id"], "slug": made["slug"], "data": made})).at(revision))
+    let revision = call.commit(snapshot.revision, decide).await?;
+    Ok(Reply::json(made(&provider.row)).at(revision))
+}
+
+fn made(row: &Row<Provider>) -> Value {
+    let made = json!({"id": row.id, "slug": row.slug});
+    json!({"success": true, "id": row.id, "slug": row.slug, "data": made})
 }
 
 /// The integration that holds the credential.
@@ -251,7 +256,7 @@ async fn update(call: Call) -> Result<Reply, Problem> {
         let audit = rows.iter().map(|row| audit(&call, Action::Update, row, &told)).collect();
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     if let Some(holder) = holder {
         limits::reset(&call, holder).await?;
     }
@@ -295,6 +300,6 @@ async fn delete(call: Call) -> Result<Reply, Problem> {
         let audit = gone.iter().map(|row| audit(&call, Action::Delete, row, &Map::new())).collect();
         Ok(Batch { rows: gone, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }

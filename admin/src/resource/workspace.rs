@@ -10,7 +10,7 @@ use super::organisation::{period, switches};
 use super::provider::slug_of;
 use super::{NewRow, Resource, Row, Slug, collect, draft, guardrail, locate, searched, told, update};
 use crate::actor::Actor;
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad, forbidden, missing};
 use crate::resource::api_key::check_metadata;
@@ -365,9 +365,10 @@ async fn create(call: Call) -> Result<Reply, Problem> {
             rows.push(member_of(&call, around, WorkspaceId(new.row.id), *user, WorkspaceRole::Member)?.stored()?);
         }
         let audit = rows.iter().map(|row| audit(&call, Action::Create, row, &request)).collect();
+        call.promise(|| Workspace::view(&new.row, &call));
         Ok(Batch { rows, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(Workspace::view(&new.row, &call)).at(revision))
 }
 

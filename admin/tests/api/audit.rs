@@ -45,6 +45,103 @@ async fn what_was_done_is_told_with_its_request() {
     assert!(!all.to_string().contains(ADMIN));
 }
 
+async fn newest(house: &House) -> Value {
+    let org = house.org().id;
+    let (from, to) = (in_seconds(-60), in_seconds(60));
+    let path = format!("/audit-logs?organisation_id={org}&start_time={from}&end_time={to}&page_size=1");
+    house.as_admin().get(&path).await.expect(200)["records"][0].clone()
+}
+
+#[tokio::test]
+async fn what_it_was_before_is_told_with_who_changed_it() {
+    let house = House::new().await;
+    let seats = json!([{"id": "default", "role": "admin"}]);
+    let (ann, key) = house.user("ann@example.com", "member", seats, Some(json!(["configs.update"]))).await;
+    let config = json!({"provider": "openai", "api_key": "sk-the-first-secret-1111", "retry": {"attempts": 1}});
+    let made = house.as_admin().post("/configs", json!({"name": "c", "config": config})).await.expect(200);
+    let told = newest(&house).await;
+    assert_eq!((&told["changes"], &told["user_type"]), (&Value::Null, &json!("api_key")), "there was nothing before");
+    let path = format!("/configs/{}", text(&made["slug"]));
+    let config = json!({"provider": "openai", "api_key": "sk-the-second-secret-2222", "retry": {"attempts": 3}});
+    house.with(&key).put(&path, json!({"name": "d", "config": config})).await.expect(200);
+    let told = newest(&house).await;
+    let changes = told["changes"].as_array().expect("changes").clone();
+    let at =
+        |path: &str| changes.iter().find(|c| c["path"] == path).unwrap_or_else(|| panic!("no {path}: {changes:?}"));
+    assert_eq!(at("/name"), &json!({"op": "replace", "path": "/name", "before": "c", "after": "d"}));
+    let attempts = at("/config/retry/attempts");
+    assert_eq!((&attempts["before"], &attempts["after"]), (&json!(1), &json!(3)));
+    assert_eq!((&at("/config/api_key")["before"], &at("/config/api_key")["after"]), (&json!("****"), &json!("****")));
+    assert!(!changes.iter().any(|c| c["path"] == "/config/provider"), "it is as it was");
+    // Who it was, by the name of that day.
+    let by_key = house.app.live.snapshot().key(&KeyHash::of(&key)).expect("in force").id;
+    assert_eq!((&told["user_id"], &told["user_type"]), (&json!(ann), &json!("user")));
+    assert_eq!((&told["user_name"], &told["user_email"]), (&json!("Ann Lee"), &json!("ann@example.com")));
+    assert_eq!(told["api_key_id"], json!(by_key));
+    house.as_admin().delete(&path).await.expect(200);
+    let gone = newest(&house).await;
+    assert_eq!((&gone["changes"][0]["op"], &gone["changes"][0]["before"]["name"]), (&json!("remove"), &json!("d")));
+    // The person is gone, and both ways of asking for what they did still find it.
+    house.as_admin().delete(&format!("/admin/users/{ann}")).await.expect(200);
+    let org = house.org().id;
+    let (from, to) = (in_seconds(-60), in_seconds(60));
+    for query in [format!("user_id={ann}"), format!("user_id={by_key}"), "user_type=user&action=update".to_owned()] {
+        let path =
+            format!("/audit-logs?organisation_id={org}&start_time={from}&end_time={to}&{query}&resource_type=config");
+        let found = house.as_admin().get(&path).await.expect(200);
+        assert_eq!(
+            (&found["total"], &found["records"][0]["user_email"]),
+            (&json!(1), &json!("ann@example.com")),
+            "{query}"
+        );
+    }
+}
+
+/// Every kind of write to every place that holds secrets.
+#[tokio::test]
+async fn no_secret_is_told_of_what_was_before() {
+    let house = House::new().await;
+    let admin = house.as_admin();
+    let secret = |n: u32| format!("canary-of-the-trail-{n}-{n}{n}{n}{n}");
+    let integration =
+        |n| json!({"name": "i", "key": secret(n), "configurations": {"custom_headers": {"x-token": secret(n + 100)}}});
+    let mut new = integration(1);
+    new["slug"] = json!("i");
+    new["ai_provider_id"] = json!("openai");
+    admin.post("/integrations", new).await.expect(200);
+    admin.put("/integrations/i", integration(2)).await.expect(200);
+    let (id, key) = house.key("workspace/service", json!({"scopes": ["configs.list"]})).await;
+    let rotated = admin.post(&format!("/api-keys/{id}/rotate"), json!({})).await.expect(200);
+    admin.delete("/integrations/i?force=1").await;
+    let org = house.org().id;
+    let (from, to) = (in_seconds(-60), in_seconds(60));
+    let path = format!("/audit-logs?organisation_id={org}&start_time={from}&end_time={to}&page_size=100");
+    let all = admin.get(&path).await.expect(200);
+    let changed = all["records"].as_array().expect("rows").iter().filter(|r| !r["changes"].is_null()).count();
+    assert!(changed >= 2, "{all}");
+    let all = all.to_string();
+    for secret in [secret(1), secret(2), secret(101), secret(102), key.clone(), text(&rotated["key"])] {
+        assert!(!all.contains(&secret), "{secret}");
+    }
+    for digest in [KeyHash::of(&key), KeyHash::of(&text(&rotated["key"]))] {
+        assert!(!all.contains(&digest.to_string()), "a digest is told");
+    }
+    assert!(!all.contains("sealed:"), "what is sealed is told");
+}
+
+#[tokio::test]
+async fn large_changes_are_told_by_their_places() {
+    let house = House::new().await;
+    let long = json!({"provider": "mock", "override_params": {"user": "u".repeat(900)}});
+    let targets = |n: usize| json!({"strategy": {"mode": "fallback"}, "targets": vec![long.clone(); n]});
+    let made = house.as_admin().post("/configs", json!({"name": "c", "config": targets(1)})).await.expect(200);
+    let path = format!("/configs/{}", text(&made["slug"]));
+    house.as_admin().put(&path, json!({"name": "c".repeat(200), "config": targets(60)})).await.expect(200);
+    let told = newest(&house).await;
+    let changes = told["changes"].as_array().expect("changes");
+    assert!(changes.len() <= 100 && changes.iter().all(|c| c.get("before").is_none()), "{changes:?}");
+}
+
 #[tokio::test]
 async fn the_list_is_filtered() {
     let (house, path) = filled().await;

@@ -1,7 +1,7 @@
 //! Stored resources: written by admins one batch at a time, read whole into the snapshot that requests go by, and listed
 //! for admins with what they were before.
 
-use super::{Fut, StoreError};
+use super::{AnswerMark, Fut, StoreError};
 use crate::id::{OrgId, WorkspaceId};
 use crate::record::Page;
 use crate::resource::{Audit, AuditQuery, Kind, Stored, StoredVersion};
@@ -26,7 +26,14 @@ pub struct Batch {
     pub rows: Vec<Stored>,
     pub versions: Vec<StoredVersion>,
     pub audit: Vec<Audit>,
+    /// Tells in a row of the audit trail what a row was before.
+    pub compare: Option<Compare>,
+    /// Of the request that asks for it, where that may come again.
+    pub mark: Option<AnswerMark>,
 }
+
+/// What stood in the store, what stands there now, and the audit row that tells of it.
+pub type Compare = fn(before: &Stored, after: &Stored, told: &mut Audit);
 
 /// Looks at what others wrote since the writer's snapshot, checks, and says what to write; an `Err` rolls back.
 pub type Decide<'a> = Box<dyn FnOnce(&Changes) -> Result<Batch, Rejection> + Send + 'a>;
@@ -37,6 +44,8 @@ pub type Rejection = Box<dyn std::any::Any + Send>;
 #[derive(Debug)]
 pub enum WriteError {
     Rejected(Rejection),
+    /// The mark stands already: somebody else has carried out this very request.
+    Repeated,
     Store(StoreError),
 }
 

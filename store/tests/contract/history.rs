@@ -22,7 +22,7 @@ fn version(n: i64) -> StoredVersion {
 async fn versions_are_kept(house: House) {
     let database = house.open().await;
     for n in 1..=2 {
-        let written = Batch { rows: vec![row(1, "a")], versions: vec![version(n)], audit: vec![] };
+        let written = Batch { rows: vec![row(1, "a")], versions: vec![version(n)], ..Batch::default() };
         database.write(n - 1, Box::new(|_| Ok(written))).await.unwrap();
     }
     assert_eq!(database.versions("config", id(1)).await.unwrap(), vec![version(2), version(1)]);
@@ -43,6 +43,7 @@ fn entry(n: u128) -> Audit {
         org: id(if n == 4 { 8 } else { 7 }),
         workspace: (n == 2).then(|| id(20)),
         actor: odd("alice", "bob"),
+        api_key: String::new(),
         actor_kind: odd("user", "api_key"),
         action: odd("create", "delete"),
         resource_kind: odd("config", "api_key"),

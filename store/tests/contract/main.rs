@@ -14,6 +14,7 @@ mod feedback;
 mod history;
 mod jobs;
 mod journal;
+mod kept_answers;
 mod keys;
 mod lanes;
 mod log_days;

@@ -2,7 +2,7 @@
 //! try. It counts as no alert: the cool-down goes by what was told in earnest.
 
 use crate::alerts::{MessageTrial, try_channels};
-use crate::change::{Action, audit, commit};
+use crate::change::{Action, audit};
 use crate::problem::Problem;
 use crate::resource::locate;
 use crate::route::{Call, HERE, Reply, Route, authed};
@@ -23,7 +23,7 @@ async fn send(call: Call) -> Result<Reply, Problem> {
     // Told before anything leaves: who tries what is sent where is known, also where it does not arrive.
     let request = Map::from_iter([("test".to_owned(), Value::Bool(true))]);
     let audit = vec![audit(&call, Action::Warn, &row.stored()?, &request)];
-    commit(&call.app, call.snapshot().revision, |_| Ok(Batch { audit, ..Batch::default() })).await?;
+    call.commit(call.snapshot().revision, |_| Ok(Batch { audit, ..Batch::default() })).await?;
     let trial = MessageTrial { rule: row.id, name: &row.name, org: row.org, workspace: row.workspace, doc: &row.doc };
     let told = try_channels(&call.app, &trial).await;
     let data: Vec<Value> = told

@@ -218,12 +218,14 @@ pub(super) async fn rotate(call: Call) -> Result<Reply, Problem> {
         };
         let stored = row.stored()?;
         let audit = vec![audit(&call, Action::Rotate, &stored, &told(&row, mode))];
-        done = Some((row.id, secret, ends(&row.doc, call.now)));
+        let until = ends(&row.doc, call.now);
+        let body = json!({"id": row.id, "key": secret, "key_transition_expires_at": until, "object": "api-key"});
+        call.promise(|| body.clone());
+        done = Some(body);
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
-    let (id, key, until) = done.ok_or_else(|| internal("a rotation made no secret"))?;
-    let body = json!({"id": id, "key": key, "key_transition_expires_at": until, "object": "api-key"});
+    let revision = call.commit(seen, decide).await?;
+    let body = done.ok_or_else(|| internal("a rotation made no secret"))?;
     Ok(Reply::json(body).at(revision))
 }
 

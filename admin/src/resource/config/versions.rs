@@ -2,7 +2,8 @@
 //! a new version, held to the same checks as any other; nothing of the history is lost.
 
 use super::{READ, UPDATE, document, secrets};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
+use crate::difference::compare;
 use crate::problem::{Problem, bad, internal, missing};
 use crate::resource::{Resource as _, Row, locate};
 use crate::route::{Call, Reply, Route, authed};
@@ -113,34 +114,6 @@ async fn diff(call: Call) -> Result<Reply, Problem> {
     })))
 }
 
-/// Each difference with its JSON Pointer (RFC 6901). Items of arrays are told apart by their place.
-fn compare(path: &str, old: &Value, new: &Value, out: &mut Vec<Value>) {
-    let below = |name: &str| format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
-    let pairs: Vec<(String, Option<&Value>, Option<&Value>)> = match (old, new) {
-        (Value::Object(old), Value::Object(new)) => {
-            let kept = old.iter().map(|(name, value)| (below(name), Some(value), new.get(name)));
-            let added = new.iter().filter(|(name, _)| !old.contains_key(*name));
-            kept.chain(added.map(|(name, value)| (below(name), None, Some(value)))).collect()
-        }
-        (Value::Array(old), Value::Array(new)) => {
-            (0..old.len().max(new.len())).map(|i| (below(&i.to_string()), old.get(i), new.get(i))).collect()
-        }
-        (old, new) if old == new => return,
-        (old, new) => {
-            out.push(json!({"op": "replace", "path": path, "before": old, "after": new}));
-            return;
-        }
-    };
-    for (path, old, new) in pairs {
-        match (old, new) {
-            (Some(old), Some(new)) => compare(&path, old, new, out),
-            (Some(old), None) => out.push(json!({"op": "remove", "path": path, "before": old})),
-            (None, Some(new)) => out.push(json!({"op": "add", "path": path, "after": new})),
-            (None, None) => {}
-        }
-    }
-}
-
 async fn back(call: Call) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
     let mut body = call.body()?;
@@ -166,10 +139,11 @@ async fn back(call: Call) -> Result<Reply, Problem> {
         row.touch(call.now);
         let (stored, versions) = (row.stored()?, row.version(call.actor.key.0)?);
         let audit = vec![audit(&call, Action::Update, &stored, &told)];
+        call.promise(|| SavedConfig::updated(&row));
         done = Some(row);
-        Ok(Batch { rows: vec![stored], versions, audit })
+        Ok(Batch { rows: vec![stored], versions, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     let row = done.ok_or_else(|| missing(SavedConfig::NOUN))?;
     Ok(Reply::json(SavedConfig::updated(&row)).at(revision))
 }

@@ -2,7 +2,7 @@
 //! otherwise, or none but those. Who is let in gets a managed provider along, unless told not to.
 
 use super::{READ, UPDATE};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};
 use crate::resource::limits::{self, LimitsEdit, Sent, Shape};
@@ -175,7 +175,7 @@ async fn set(call: Call) -> Result<Reply, Problem> {
         }
         Ok(Batch { rows, audit: audits, ..Batch::default() })
     };
-    let revision = commit(&call.app, snapshot.revision, decide).await?;
+    let revision = call.commit(snapshot.revision, decide).await?;
     for holder in resets {
         limits::reset(&call, holder).await?;
     }

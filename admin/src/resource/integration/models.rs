@@ -2,7 +2,7 @@
 //! is allowed until something is switched off, or until only what is switched on shall be.
 
 use super::{READ, UPDATE, pricing, settings};
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};
 use crate::resource::{Row, locate};
@@ -243,6 +243,6 @@ where
         let audit = vec![audit(call, Action::Update, &stored, &told)];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }

@@ -1,7 +1,7 @@
 //! Guardrails that judge every request of every workspace of the organisation, save those that are excluded.
 
 use super::own;
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::Edit;
 use crate::problem::{Problem, missing};
 use crate::resource::check_organisation;
@@ -39,7 +39,7 @@ async fn show(call: Call) -> Result<Reply, Problem> {
         let found = slugs.iter().filter_map(|slug| org.guardrail(slug));
         found.map(|g| json!({"id": g.id, "slug": *g.slug})).collect()
     };
-    let lists = &org.default_guardrails;
+    let lists = &own(&call).await?.doc.default_guardrails;
     Ok(Reply::json(json!({
         "object": "organisation-defaults",
         "input_guardrails": told(&lists.input),
@@ -69,6 +69,6 @@ async fn change(call: Call) -> Result<Reply, Problem> {
         let audit = vec![audit(&call, Action::Update, &stored, &told)];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }

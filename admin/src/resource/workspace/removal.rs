@@ -1,6 +1,6 @@
 //! The end of a workspace and of everything in it, in one write.
 
-use crate::change::{Action, WriteView, audit, commit};
+use crate::change::{Action, WriteView, audit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::{locate, tombstone};
@@ -63,7 +63,7 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
         let audit = gone.iter().map(|row| audit(&call, Action::Delete, row, &Map::new())).collect();
         Ok(Batch { rows: gone, audit, ..Batch::default() })
     };
-    let revision = commit(&call.app, seen, decide).await?;
+    let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(json!({})).at(revision))
 }
 
