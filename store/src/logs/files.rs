@@ -4,8 +4,8 @@
 use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
-use super::paging::{ByDay, page};
-use super::query::{Look, NEWEST, UNPRICED_GROUPS, UNPRICED_OF, filter, group, one};
+use super::paging::{ByDay, Found, Slice, page};
+use super::query::{Look, UNPRICED_GROUPS, UNPRICED_OF, filter, found_in, group, one};
 use super::rollup::{Rollups, is_counted};
 use super::shape::Table;
 use crate::database::{Database, Options, Side, open_later};
@@ -211,17 +211,15 @@ impl ByDay for DayFiles {
         self.unless_gone(day, Table::Records, counted)
     }
 
-    async fn weigh(&self, day: Day, query: &LogQuery, slice: (u64, u64)) -> Result<u64, StoreError> {
-        let Some(database) = self.present(day, Table::Records).await? else { return Ok(0) };
-        let bytes = Look::of(query).weigh(&database, &filter(query), slice).await;
-        self.unless_gone(day, Table::Records, bytes)
-    }
-
-    async fn rows(&self, day: Day, query: &LogQuery, slice: (u64, u64)) -> Result<Vec<LogRecord>, StoreError> {
-        let Some(database) = self.present(day, Table::Records).await? else { return Ok(Vec::new()) };
-        let (sql, values) = filter(query).slice(Look::of(query).select, NEWEST, slice.0, slice.1);
-        let rows = database.rows(sql, values, decode).await;
-        self.unless_gone(day, Table::Records, rows)
+    async fn slice(&self, day: Day, query: &LogQuery, slice: Slice) -> Result<Found, StoreError> {
+        let found = match self.reader(day, Vec::new()).await? {
+            Some((mut reader, _)) => {
+                let look = Look::of(query);
+                found_in(&mut reader.session(), (look.select, look.weight), query, slice).await
+            }
+            None => return Ok(Found::default()),
+        };
+        self.unless_gone(day, Table::Records, found.map_err(|e| failure(&e)))
     }
 }
 

@@ -9,22 +9,26 @@ use gateway_domain::record::{LogCursor, LogQuery, LogRecord, Page};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
-/// A store that can be asked for one day at a time. A slice is offset and limit among what matches, newest first.
+/// A store that can be asked for one day at a time.
 pub(super) trait ByDay: Sync {
     fn count(&self, day: Day, query: &LogQuery) -> impl Future<Output = Result<u64, StoreError>> + Send;
-    /// What of a slice clients decide the length of, in bytes.
-    fn weigh(
-        &self,
-        day: Day,
-        query: &LogQuery,
-        slice: (u64, u64),
-    ) -> impl Future<Output = Result<u64, StoreError>> + Send;
-    fn rows(
-        &self,
-        day: Day,
-        query: &LogQuery,
-        slice: (u64, u64),
-    ) -> impl Future<Output = Result<Vec<LogRecord>, StoreError>> + Send;
+    fn slice(&self, day: Day, query: &LogQuery, slice: Slice)
+    -> impl Future<Output = Result<Found, StoreError>> + Send;
+}
+
+/// Among what matches, newest first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slice {
+    pub(super) place: (u64, u64),
+    /// Bytes that it may have of what clients decide the length of: where it has more, it is weighed and not read.
+    pub(super) most_bytes: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) rows: Vec<LogRecord>,
+    /// Of what clients decide the length of; 0 where no bound was set.
+    pub(super) bytes: u64,
 }
 
 /// What one day gives to a page.
@@ -90,21 +94,19 @@ async fn within_time<T>(until: Option<Instant>, work: impl Future<Output = T>) -
 /// Behind a cursor nothing is counted and nothing passed over.
 async fn part(of: &impl ByDay, day: Day, query: &LogQuery, cut: Cut) -> Result<PagePart, StoreError> {
     let mut part = PagePart { cut, count: 0, rows: Vec::new(), is_too_large: false };
-    let slice = if query.cursor.is_some() {
+    let place = if query.cursor.is_some() {
         cut.rest()
     } else {
         part.count = of.count(day, query).await?;
-        let Some(slice) = part.cut.of(part.count) else { return Ok(part) };
-        slice
+        let Some(place) = part.cut.of(part.count) else { return Ok(part) };
+        place
     };
+    let found = of.slice(day, query, Slice { place, most_bytes: part.cut.left }).await?;
     if let Some(left) = &mut part.cut.left {
-        let bytes = of.weigh(day, query, slice).await?;
-        part.is_too_large = bytes > *left;
-        *left = left.saturating_sub(bytes);
+        part.is_too_large = found.bytes > *left;
+        *left = left.saturating_sub(found.bytes);
     }
-    if !part.is_too_large {
-        part.rows = of.rows(day, query, slice).await?;
-    }
+    part.rows = found.rows;
     if query.cursor.is_some() {
         part.cut.took(part.rows.len());
     }
@@ -126,15 +128,12 @@ mod tests {
             Ok(1)
         }
 
-        async fn weigh(&self, _: Day, _: &LogQuery, _: (u64, u64)) -> Result<u64, StoreError> {
-            Ok(0)
-        }
-
-        async fn rows(&self, day: Day, _: &LogQuery, _: (u64, u64)) -> Result<Vec<LogRecord>, StoreError> {
+        async fn slice(&self, day: Day, _: &LogQuery, _: Slice) -> Result<Found, StoreError> {
             if day.start() < Some(self.0 * DAY) {
                 std::future::pending::<()>().await;
             }
-            Ok(vec![LogRecord { created_at: Timestamp(day.start().unwrap_or_default()), ..LogRecord::blank() }])
+            let record = LogRecord { created_at: Timestamp(day.start().unwrap_or_default()), ..LogRecord::blank() };
+            Ok(Found { rows: vec![record], bytes: 0 })
         }
     }
 

@@ -4,9 +4,9 @@
 use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
-use super::paging::{ByDay, page};
+use super::paging::{ByDay, Found, Slice, page};
 use super::query::{
-    NEWEST, UNPRICED_GROUPS, UNPRICED_OF, WEIGHT, filter, group, light_select, one, slice, unpriced_values, weigh,
+    UNPRICED_GROUPS, UNPRICED_OF, WEIGHT, filter, found_in, group, light_select, one, slice, unpriced_values,
 };
 use super::rollup::Rollups;
 use super::shape::Table;
@@ -125,15 +125,22 @@ impl Partitions {
             days.sort_unstable_by(|a, b| b.cmp(a));
             return page(self, days, query).await;
         }
-        let slice = slice(query);
-        if let Some(most) = query.most_bytes
-            && weigh(&self.database, filter(query), &WEIGHT, slice).await? > most
-        {
+        let found = self.found(query, Slice { place: slice(query), most_bytes: query.most_bytes }).await?;
+        if query.most_bytes.is_some_and(|most| found.bytes > most) {
             return Ok(Page { is_too_large: true, ..Page::of(0) });
         }
         let total = if query.cursor.is_some() { 0 } else { self.count_all(query).await? };
-        let (sql, values) = filter(query).slice(light_select(), NEWEST, slice.0, slice.1);
-        Ok(Page { rows: self.database.rows(sql, values, decode).await?, ..Page::of(total) })
+        Ok(Page { rows: found.rows, ..Page::of(total) })
+    }
+
+    async fn found(&self, query: &LogQuery, slice: Slice) -> Result<Found, StoreError> {
+        let mut lease = self.database.lease_soon(Side::Read).await?;
+        let found = async {
+            let found = found_in(&mut lease.session(), (light_select(), &WEIGHT), query, slice).await;
+            found.map_err(|e| failure(&e))
+        };
+        let found = timeout(self.database.call_timeout(), found).await;
+        lease.finish(found)
     }
 
     /// Whether neither an index nor sums know what is asked for, so that a look at all of it may be needed.
@@ -215,15 +222,8 @@ impl ByDay for Partitions {
         Ok(found.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default())
     }
 
-    async fn weigh(&self, day: Day, query: &LogQuery, slice: (u64, u64)) -> Result<u64, StoreError> {
-        let of = in_day(query, day);
-        weigh(&self.database, filter(&of), &WEIGHT, slice).await
-    }
-
-    async fn rows(&self, day: Day, query: &LogQuery, slice: (u64, u64)) -> Result<Vec<LogRecord>, StoreError> {
-        let of = in_day(query, day);
-        let (sql, values) = filter(&of).slice(light_select(), NEWEST, slice.0, slice.1);
-        self.database.rows(sql, values, decode).await
+    async fn slice(&self, day: Day, query: &LogQuery, slice: Slice) -> Result<Found, StoreError> {
+        self.found(&in_day(query, day), slice).await
     }
 }
 

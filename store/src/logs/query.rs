@@ -2,12 +2,13 @@
 
 use super::columns::{COLUMNS, decode};
 use super::field::{clipped, whole};
+use super::paging::{Found, Slice};
 use super::rollup::Rollups;
 use super::shape::Table;
 use crate::configs::workspace_value;
 use crate::database::{Database, Side};
 use crate::filter::Filter;
-use crate::session::{Row, Value, failure};
+use crate::session::{Row, Session, Value, failure};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::StoreError;
@@ -39,20 +40,10 @@ static WEIGHT_BY_TRACE: LazyLock<String> = LazyLock::new(|| WEIGHT.replace(Table
 pub(super) struct Look {
     pub(super) table: &'static str,
     pub(super) select: &'static str,
-    weight: &'static str,
+    pub(super) weight: &'static str,
 }
 
 impl Look {
-    /// As [`weigh`], within a day's file.
-    pub(super) async fn weigh(
-        &self,
-        database: &Database,
-        filter: &Filter<'_>,
-        slice: (u64, u64),
-    ) -> Result<u64, StoreError> {
-        weigh(database, filter.clone(), self.weight, slice).await
-    }
-
     pub(super) fn of(query: &LogQuery) -> Self {
         match query.trace_id {
             Some(_) => Self { table: BY_TRACE, select: &SELECT_BY_TRACE, weight: &WEIGHT_BY_TRACE },
@@ -61,17 +52,25 @@ impl Look {
     }
 }
 
-/// What of a slice clients decide the length of, in bytes: read before its rows are.
-pub(super) async fn weigh(
-    database: &Database,
-    filter: Filter<'_>,
-    weight: &'static str,
-    (offset, limit): (u64, u64),
-) -> Result<u64, StoreError> {
-    let (inner, values) = filter.slice(weight, NEWEST, offset, limit);
-    let sql = format!("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM ({inner}) AS slice");
-    let sums = database.rows(sql, values, |row| row.columns().int()).await?;
-    Ok(sums.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default())
+/// The slice, unless what clients decide the length of in it is more than it may be: that is read before the rows are.
+pub(super) async fn found_in(
+    session: &mut Session<'_>,
+    (select, weight): (&'static str, &'static str),
+    query: &LogQuery,
+    slice: Slice,
+) -> Result<Found, Error> {
+    let (offset, limit) = slice.place;
+    let mut bytes = 0;
+    if let Some(most) = slice.most_bytes {
+        let (inner, values) = filter(query).slice(weight, NEWEST, offset, limit);
+        let sum = format!("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM ({inner}) AS slice");
+        bytes = session.fetch_int(sum, values).await?.try_into().unwrap_or_default();
+        if bytes > most {
+            return Ok(Found { rows: Vec::new(), bytes });
+        }
+    }
+    let (sql, values) = filter(query).slice(select, NEWEST, offset, limit);
+    Ok(Found { rows: session.fetch(sql, values, decode).await?, bytes })
 }
 
 pub(super) const NEWEST: &str = "created_at DESC, id DESC";

@@ -22,14 +22,14 @@ use tokio::time::{Instant, timeout, timeout_at};
 const MAKING_UP: Duration = Duration::from_secs(1_800);
 
 /// A way to a day's file.
-enum DayReader {
+pub(in crate::logs) enum DayReader {
     /// Its tables are as this version knows them: nothing has to be looked at or added.
     Light(Box<SqliteConnection>),
     Pooled(Lease),
 }
 
 impl DayReader {
-    fn session(&mut self) -> Session<'_> {
+    pub(in crate::logs) fn session(&mut self) -> Session<'_> {
         match self {
             Self::Light(connection) => Session::Sqlite(connection),
             Self::Pooled(lease) => lease.session(),
@@ -39,7 +39,11 @@ impl DayReader {
 
 impl DayFiles {
     /// And these parts of the day as they have to be read: from records where there are no sums.
-    async fn reader(&self, day: Day, parts: Vec<Stretch>) -> Result<Option<(DayReader, Vec<Stretch>)>, StoreError> {
+    pub(in crate::logs) async fn reader(
+        &self,
+        day: Day,
+        parts: Vec<Stretch>,
+    ) -> Result<Option<(DayReader, Vec<Stretch>)>, StoreError> {
         let path = self.path(day, Table::Records);
         if !path.exists() {
             return Ok(None);
