@@ -118,6 +118,8 @@ pub(crate) enum MoveCommand {
         #[arg(long, env = "GATEWAY_MOVE_FROM", hide_env_values = true)]
         from: String,
     },
+    /// Files, results and exports: from all other places that --blob-url names, and from rows, to the first of them
+    Blobs(Box<ServeArgs>),
 }
 
 #[derive(Debug, Subcommand)]

@@ -52,6 +52,9 @@ pub fn run() -> ExitCode {
         Some(Command::Move { what: MoveCommand::Records { args, from } }) => {
             args.resolve(&matches).and_then(|r| serve::move_records(&r.settings, &from))
         }
+        Some(Command::Move { what: MoveCommand::Blobs(args) }) => {
+            args.resolve(&matches).and_then(|r| serve::relocate_blobs(&r))
+        }
         Some(Command::Keys { command: KeysCommand::NewAdmin(args) }) => {
             args.resolve(&matches).and_then(|r| serve::new_admin_key(&r))
         }

@@ -5,6 +5,7 @@ mod admin_body;
 mod admin_port;
 mod admin_pulse;
 mod alerts;
+mod blob_places;
 mod boot;
 mod exports;
 mod heartbeat;
@@ -45,6 +46,7 @@ use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, idle};
 use crate::usage_checkpoint::UsageCheckpoint;
 use crate::writer::{RecordPath, RecordQueues, Records, WithOpinions, Writer};
+pub(crate) use blob_places::relocate as relocate_blobs;
 use boot::{AppPorts, Booted};
 use gateway_admin::App;
 use gateway_domain::Secret;
@@ -508,6 +510,7 @@ pub(crate) fn check(resolved: &Resolved) -> Result<(), String> {
     let booted = control.block_on(boot::boot(&resolved.settings))?;
     let snapshot = gateway_domain::ports::Live::snapshot(&*booted.live);
     telemetry::print(&format!("configuration compiles at revision {}\n", snapshot.revision));
+    control.block_on(blob_places::probe(&resolved.settings))?;
     if booted.problems.is_empty() {
         Ok(())
     } else {

@@ -251,6 +251,8 @@ settings! {
     db_pool_size: [Option<u64>] as u64 = 12, "GATEWAY_DB_POOL_SIZE" in "Storage";
     /// File with the 32-byte key that secrets are sealed with [default: master.key in the data dir]
     master_key_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_MASTER_KEY_FILE" in "Storage";
+    /// Where files, results and exports lie: s3://bucket/prefix?region=…, file:///folder, rows: (repeatable; new ones go to the first) [default: rows of the database]
+    blob_url: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_BLOB_URL" in "Storage", secret true, list "one_or_more";
     /// redis://[user:password@]host:port[/db], rediss:// for TLS, several with commas for a cluster: shared counters and cache
     redis_url: [Option<String>] as Option<String> = None, "GATEWAY_REDIS_URL" in "Storage", secret true;
     /// Longest wait for an answer of Redis on a request's path

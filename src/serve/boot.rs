@@ -1,6 +1,6 @@
 //! Opens the stores, the vault and the snapshot: the one `match` on backends.
 
-use super::aliases;
+use super::{aliases, blob_places};
 use super::leftovers::Leftovers;
 use super::process::Process;
 use crate::issuers::Issuers;
@@ -18,7 +18,7 @@ use gateway_domain::ports::{
     Revision, Standings, Tokens, Vault,
 };
 use gateway_store::{
-    Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, RowBlobs,
+    BlobPlaces, Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, RowBlobs,
     SealingVault, SivSeal,
 };
 use smol_str::SmolStr;
@@ -44,17 +44,20 @@ pub(crate) struct Booted {
     pub(crate) vault: Arc<dyn Vault>,
     /// Seals ids that clients carry.
     pub(crate) ids: Arc<dyn IdSeal>,
+    /// Where the bytes of blobs lie, beside rows.
+    places: BlobPlaces,
     /// What an earlier run left beside the configuration.
     remains: Vec<&'static str>,
 }
 
 impl Booted {
-    /// Where large bytes lie by default.
+    /// Where large bytes lie: rows beside the configuration, which hold them or name objects outside.
     pub(super) fn blobs(&self) -> Arc<dyn Blobs> {
-        Arc::new(RowBlobs::new(self.database.clone(), self.vault.clone(), BlobBounds::default()))
+        let blobs = RowBlobs::new(self.database.clone(), self.vault.clone(), BlobBounds::default());
+        Arc::new(blobs.with_places(self.places.clone()))
     }
 
-    /// Jobs and blobs, where they lie by default: as rows beside the configuration.
+    /// What is left of jobs and blobs.
     pub(super) fn leftovers(&self, metrics: &Metrics) -> Result<Leftovers, String> {
         let database = Arc::new(self.database.clone());
         let leftovers = Leftovers::new(database.clone(), self.blobs(), database.clone(), database, metrics);
@@ -89,6 +92,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
     let remains = remains(&settings.data_dir);
     let trusted = Trusted::parse(&settings.trusted_custom_hosts).map_err(|e| format!("--trusted-custom-hosts: {e}"))?;
     let trusted = Arc::new(trusted);
+    let places = blob_places::open(settings)?;
     let url = url(settings)?;
     let key = MasterKey::from_file(&master_key_file(settings)).map_err(|e| format!("--master-key-file: {e}"))?;
     let vault: Arc<dyn Vault> = Arc::new(SealingVault::new(&key));
@@ -114,6 +118,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         live,
         trusted,
         last_good,
+        places,
         remains,
         problems: problems.iter().map(|p| format!("{} {}: {}", p.kind, p.id, p.message)).collect(),
         database,
@@ -296,6 +301,17 @@ pub(crate) async fn migrate(settings: &Settings) -> Result<(), String> {
     let url = url(settings)?;
     let database = gateway_store::open(&url, &options(settings)).await.map_err(|e| format!("database: {e}"))?;
     gateway_store::migrate(&database).await.map_err(|e| format!("database: {e}"))
+}
+
+/// The blobs alone, for one act of the operator beside a gateway that runs.
+pub(super) async fn row_blobs(settings: &Settings) -> Result<RowBlobs, String> {
+    let key = MasterKey::from_file(&master_key_file(settings)).map_err(|e| format!("--master-key-file: {e}"))?;
+    let vault = Arc::new(SealingVault::new(&key));
+    let places = blob_places::open(settings)?;
+    let database = gateway_store::open(&url(settings)?, &options(settings)).await;
+    let database = database.map_err(|e| format!("database: {e}"))?;
+    database.check_key(&*vault).await.map_err(|e| format!("database: {e}"))?;
+    Ok(RowBlobs::new(database, vault, BlobBounds::default()).with_places(places))
 }
 
 /// Seals everything anew with the key in `to`, which is made if it is not there.

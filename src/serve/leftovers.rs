@@ -24,6 +24,7 @@ pub(super) struct Leftovers {
     overdue: GaugeVec,
     blob_count: IntGauge,
     blob_bytes: IntGauge,
+    unnamed: IntGauge,
 }
 
 impl Leftovers {
@@ -48,12 +49,17 @@ impl Leftovers {
             )?,
             blob_count: IntGauge::new("gateway_blobs", "Files and results that are kept")?,
             blob_bytes: IntGauge::new("gateway_blob_bytes", "Bytes that those take, before they are sealed")?,
+            unnamed: IntGauge::new(
+                "gateway_blob_objects_unnamed",
+                "Objects outside the database that are about to be written, or whose blob is gone and that wait to be removed",
+            )?,
         };
         metrics.register(Box::new(kept.kept_answers.clone()))?;
         metrics.register(Box::new(kept.open_jobs.clone()))?;
         metrics.register(Box::new(kept.overdue.clone()))?;
         metrics.register(Box::new(kept.blob_count.clone()))?;
         metrics.register(Box::new(kept.blob_bytes.clone()))?;
+        metrics.register(Box::new(kept.unnamed.clone()))?;
         Ok(kept)
     }
 
@@ -65,6 +71,19 @@ impl Leftovers {
         if let Err(e) = done.await {
             tracing::warn!(error = %e, "jobs and blobs could not be looked at");
         }
+        if let Err(e) = self.collect(now).await {
+            tracing::warn!(error = %e, "objects of blobs that are gone have to wait");
+        }
+    }
+
+    /// Apart from the rest: where blobs lie may be away while the database is not.
+    async fn collect(&self, now: Timestamp) -> Result<(), StoreError> {
+        for _ in 0..MOST_STEPS {
+            if self.blobs.collect(now).await? == 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 
     async fn remove(&self, now: Timestamp) -> Result<(), StoreError> {
@@ -95,6 +114,7 @@ impl Leftovers {
         self.kept_answers.set(i64::try_from(self.answers.kept_answers(None).await?).unwrap_or(i64::MAX));
         self.blob_count.set(i64::try_from(blobs.blobs).unwrap_or(i64::MAX));
         self.blob_bytes.set(i64::try_from(blobs.bytes).unwrap_or(i64::MAX));
+        self.unnamed.set(i64::try_from(blobs.unnamed).unwrap_or(i64::MAX));
         Ok(())
     }
 }

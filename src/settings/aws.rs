@@ -13,6 +13,32 @@ pub(crate) fn platform() -> Platform {
     read(&named)
 }
 
+/// What buckets are reached with, under the names that AWS's own tools give them.
+const OF_BUCKETS: [&str; 13] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_DEFAULT_REGION",
+    "AWS_REGION",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+];
+
+/// Those of them that are set, in lower case; what none of them gives, the machine's metadata service does.
+pub(crate) fn of_buckets() -> Vec<(String, String)> {
+    #[expect(clippy::disallowed_methods, reason = "below the one module that reads the environment")]
+    let named = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let metadata = named("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    let metadata = metadata.map(|url| ("aws_metadata_endpoint".to_owned(), url.trim_end_matches('/').to_owned()));
+    OF_BUCKETS.iter().filter_map(|name| Some((name.to_lowercase(), named(name)?))).chain(metadata).collect()
+}
+
 fn read(named: &dyn Fn(&str) -> Option<String>) -> Platform {
     let keys = |id: &str, secret: &str, token: &str| {
         let (id, secret) = (named(id)?, Secret::new(named(secret)?));

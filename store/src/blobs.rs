@@ -1,7 +1,13 @@
 //! Blobs as rows: pieces, each sealed with a key of its blob, which the vault seals. A new master key so needs the keys
 //! sealed anew and no piece. What a piece is sealed with names its blob and place, so that none can stand for another.
+//! The bytes of a piece lie in its row, or in an object outside that the row names. Such an object is noted before it is
+//! put and until a piece names it, so that none is ever forgotten, whenever a process dies.
 
+mod collect;
+mod http;
 mod piece;
+mod place;
+mod relocate;
 
 use crate::database::{Database, Side};
 use crate::session::{Row, Session, Value};
@@ -10,7 +16,10 @@ use gateway_domain::ports::{
     BlobBounds, BlobError, Blobs, BlobsKept, Fut, MOST_BLOB_PIECE, NewBlob, StoreError, StoredBlob, Vault,
 };
 use gateway_domain::{OrgId, Timestamp};
-use piece::PieceKey;
+use piece::{PieceKey, SEALED_PIECE};
+use place::Lost;
+pub use place::{BadBlobUrl, BlobPlaces, ObjectPlace};
+pub use relocate::Relocated;
 use sqlx::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -25,8 +34,11 @@ const COUNT_ONE: &str = "UPDATE blob_use SET blobs = blobs + 1 WHERE org = $1 AN
 /// Locks the blob against other writers.
 const GROW: &str = "UPDATE blob SET bytes = $1 WHERE id = $2 AND whole = 0 RETURNING org";
 const WRITABLE: &str = "SELECT bytes, sealed_key FROM blob WHERE id = $1 AND whole = 0";
+const ROOM: &str = "SELECT b.bytes, b.sealed_key, u.bytes FROM blob b JOIN blob_use u ON u.org = b.org \
+    WHERE b.id = $1 AND b.whole = 0";
 const CUT: &str = "DELETE FROM blob_piece WHERE blob = $1 AND place >= $2 RETURNING place";
 const PUT: &str = "INSERT INTO blob_piece (blob, place, bytes, sealed) VALUES ($1, $2, $3, $4)";
+const PUT_OBJECT: &str = "INSERT INTO blob_piece (blob, place, bytes, sealed, object) VALUES ($1, $2, $3, '', $4)";
 const COUNT_BYTES: &str = "UPDATE blob_use SET bytes = bytes + $1 \
     WHERE org = $2 AND ($1 <= 0 OR bytes + $1 <= $3) RETURNING bytes";
 const FINISH: &str = "UPDATE blob SET whole = 1 WHERE id = $1 AND whole = 0 \
@@ -35,7 +47,7 @@ const ONE: &str = "SELECT id, org, kind, bytes, whole, created_at, expires_at FR
 const LIST: &str = "SELECT id, org, kind, bytes, whole, created_at, expires_at FROM blob \
     WHERE org = $1 AND kind = $2 AND (created_at < $3 OR (created_at = $3 AND id < $4)) \
     ORDER BY created_at DESC, id DESC LIMIT $5";
-const READ: &str = "SELECT b.sealed_key, p.place, p.sealed FROM blob b JOIN blob_piece p ON p.blob = b.id \
+const READ: &str = "SELECT b.sealed_key, p.place, p.sealed, p.object FROM blob b JOIN blob_piece p ON p.blob = b.id \
     WHERE b.id = $1 AND b.whole = 1 AND p.place <= $2 ORDER BY p.place DESC LIMIT 1";
 const IS_WHOLE: &str = "SELECT COUNT(*) FROM blob WHERE id = $1 AND whole = 1";
 const DELETE: &str = "DELETE FROM blob WHERE id = $1 AND org = $2 RETURNING bytes";
@@ -43,22 +55,52 @@ const DELETE_PIECES: &str = "DELETE FROM blob_piece WHERE blob = $1";
 const UNCOUNT: &str = "UPDATE blob_use SET blobs = blobs - 1, bytes = bytes - $1 WHERE org = $2";
 const OVER: &str = "SELECT id, org FROM blob \
     WHERE expires_at <= $1 OR (whole = 0 AND created_at < $2) LIMIT 50";
-const KEPT: &str =
-    "SELECT COALESCE(CAST(SUM(blobs) AS BIGINT), 0), COALESCE(CAST(SUM(bytes) AS BIGINT), 0) FROM blob_use";
+const KEPT: &str = "SELECT COALESCE(CAST(SUM(blobs) AS BIGINT), 0), COALESCE(CAST(SUM(bytes) AS BIGINT), 0), \
+    (SELECT COUNT(*) FROM blob_unnamed) FROM blob_use";
 
 /// Most rows of a list.
 const MOST_LISTED: u32 = 1_000;
 
-/// Blobs in the database of the configuration.
+/// Blobs in the database of the configuration, and their bytes there or outside.
 pub struct RowBlobs {
     database: Database,
     vault: Arc<dyn Vault>,
     bounds: BlobBounds,
+    outside: BlobPlaces,
 }
+
+/// A piece on its way: into its row, unless an object has it already.
+#[derive(Clone, Copy)]
+struct NewPiece<'p> {
+    blob: Uuid,
+    at: u64,
+    bytes: &'p [u8],
+    object: Option<&'p str>,
+}
+
+impl NewPiece<'_> {
+    fn end(&self) -> u64 {
+        self.at.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+/// Where the bytes of a piece are.
+enum Kept {
+    Row(String),
+    Object(String),
+}
+
+const NO_ROOM: BlobError = BlobError::TooMuch("the organisation keeps as many bytes as it may");
 
 impl RowBlobs {
     pub fn new(database: Database, vault: Arc<dyn Vault>, bounds: BlobBounds) -> Self {
-        Self { database, vault, bounds }
+        Self { database, vault, bounds, outside: BlobPlaces::default() }
+    }
+
+    /// With places outside the database, where pieces are found and new ones may go.
+    #[must_use]
+    pub fn with_places(self, outside: BlobPlaces) -> Self {
+        Self { outside, ..self }
     }
 
     /// As [`Database::on`], for work that has more ways to fail than the database.
@@ -103,27 +145,52 @@ impl RowBlobs {
         Ok(Ok(()))
     }
 
-    async fn written(
-        &self,
-        mut session: Session<'_>,
-        id: Uuid,
-        at: u64,
-        piece: &[u8],
-    ) -> Result<Result<(), BlobError>, Error> {
+    /// Notes an object that is about to be put; the key to seal it with. What would be refused afterwards is refused here,
+    /// before its bytes go anywhere.
+    async fn announced(&self, mut session: Session<'_>, piece: NewPiece<'_>) -> Result<Result<PieceKey, BlobError>, Error> {
+        let now = now(&mut session).await?;
         let mut transaction = session.begin().await?;
         let mut inside = transaction.session();
+        let found = inside.fetch(ROOM, vec![piece.blob.into()], |row| {
+            let mut columns = row.columns();
+            Ok((columns.int()?, columns.text()?.to_owned(), columns.int()?))
+        });
+        let Some((had, sealed_key, used)) = found.await?.into_iter().next() else { return Ok(Err(BlobError::Unknown)) };
+        if let Err(why) = self.fits(piece) {
+            return Ok(Err(why));
+        }
+        if whole(piece.at) > had {
+            return Ok(Err(BlobError::Misplaced));
+        }
+        if whole(piece.end()) > had && used.saturating_add(whole(piece.end()) - had) > whole(self.bounds.bytes_of_org) {
+            return Ok(Err(NO_ROOM));
+        }
+        collect::announce(&mut inside, piece.object.unwrap_or_default(), now).await?;
+        transaction.commit().await?;
+        Ok(self.key(&sealed_key))
+    }
+
+    fn fits(&self, piece: NewPiece<'_>) -> Result<(), BlobError> {
+        let fits = piece.end() <= self.bounds.bytes_of_one;
+        if fits { Ok(()) } else { Err(BlobError::TooMuch("it is larger than one may be")) }
+    }
+
+    async fn written(&self, mut session: Session<'_>, piece: NewPiece<'_>) -> Result<Result<(), BlobError>, Error> {
+        let mut transaction = session.begin().await?;
+        let mut inside = transaction.session();
+        let id = piece.blob;
         let wait = if matches!(inside, Session::Postgres(_)) { " FOR UPDATE" } else { "" };
         let found = inside.fetch(format!("{WRITABLE}{wait}"), vec![id.into()], |row| {
             let mut columns = row.columns();
             Ok((columns.int()?, columns.text()?.to_owned()))
         });
         let Some((had, sealed_key)) = found.await?.into_iter().next() else { return Ok(Err(BlobError::Unknown)) };
-        let end = at.saturating_add(piece.len() as u64);
-        if end > self.bounds.bytes_of_one {
-            return Ok(Err(BlobError::TooMuch("it is larger than one may be")));
+        if let Err(why) = self.fits(piece) {
+            return Ok(Err(why));
         }
-        let (at, end) = (whole(at), whole(end));
+        let (at, end) = (whole(piece.at), whole(piece.end()));
         if at < had {
+            collect::doom_pieces(&mut inside, id, at).await?;
             let gone = inside.fetch(CUT, vec![id.into(), at.into()], |row| row.columns().int()).await?;
             if !gone.contains(&at) {
                 return Ok(Err(BlobError::Misplaced));
@@ -134,17 +201,39 @@ impl RowBlobs {
         let org = inside.fetch_text(GROW, vec![end.into(), id.into()]).await?;
         let counted = vec![(end - had).into(), org.into(), whole(self.bounds.bytes_of_org).into()];
         if inside.fetch(COUNT_BYTES, counted, |_| Ok(())).await?.is_empty() {
-            return Ok(Err(BlobError::TooMuch("the organisation keeps as many bytes as it may")));
+            return Ok(Err(NO_ROOM));
         }
-        let key = match self.key(&sealed_key) {
-            Ok(key) => key,
-            Err(why) => return Ok(Err(why)),
-        };
-        let sealed = key.seal(id, at, piece);
-        let values: Vec<Value<'_>> = vec![id.into(), at.into(), (end - at).into(), sealed.into()];
-        inside.run(PUT, values).await?;
+        let mut values: Vec<Value<'_>> = vec![id.into(), at.into(), (end - at).into()];
+        if let Some(object) = piece.object {
+            if !collect::name(&mut inside, object).await? {
+                return Ok(Err(late()));
+            }
+            values.push(object.into());
+            inside.run(PUT_OBJECT, values).await?;
+        } else {
+            let key = match self.key(&sealed_key) {
+                Ok(key) => key,
+                Err(why) => return Ok(Err(why)),
+            };
+            values.push(key.seal(id, at, piece.bytes).into());
+            inside.run(PUT, values).await?;
+        }
         transaction.commit().await?;
         Ok(Ok(()))
+    }
+
+    /// The object stands before its row does: a reader never finds a name without bytes.
+    async fn written_outside(&self, place: &ObjectPlace, piece: NewPiece<'_>) -> Result<(), BlobError> {
+        let object = place.new_object(piece.blob, piece.at);
+        let piece = NewPiece { object: Some(&object), ..piece };
+        let key = self.within(async |session| self.announced(session, piece).await).await?;
+        place.put(&object, key.close(piece.blob, whole(piece.at), piece.bytes)).await?;
+        let noted = self.within(async |session| self.written(session, piece).await).await;
+        if matches!(noted, Err(BlobError::Unknown | BlobError::TooMuch(_) | BlobError::Misplaced)) {
+            // Should this fail, it is doomed when its time is over.
+            let _ = self.database.on(Side::Write, async |mut session| collect::doom(&mut session, &object).await).await;
+        }
+        noted
     }
 
     fn key(&self, sealed: &str) -> Result<PieceKey, BlobError> {
@@ -154,19 +243,50 @@ impl RowBlobs {
     }
 
     async fn piece(&self, id: Uuid, from: u64) -> Result<Vec<u8>, BlobError> {
+        // A piece that moves, or is written anew, has another object the next time that it is looked up.
+        for is_last in [false, false, true] {
+            let Some(found) = self.row_of(id, from).await? else {
+                // One without any byte has no piece.
+                let is_whole = self.database.rows(IS_WHOLE, vec![id.into()], |row| row.columns().int()).await?;
+                return if is_whole.first() == Some(&1) { Ok(Vec::new()) } else { Err(BlobError::Unknown) };
+            };
+            let key = self.key(&found.sealed_key)?;
+            let mut piece = match &found.kept {
+                Kept::Row(sealed) => key.open(id, found.place, sealed)?,
+                Kept::Object(object) => match self.outside.of(object)?.get(object, SEALED_PIECE).await {
+                    Ok(sealed) => key.reveal(id, found.place, &sealed)?,
+                    Err(Lost::Missing) if !is_last => continue,
+                    Err(Lost::Missing) => break,
+                    Err(Lost::Store(why)) => return Err(why.into()),
+                },
+            };
+            let behind = usize::try_from(whole(from).saturating_sub(found.place)).unwrap_or(usize::MAX);
+            return Ok(piece.split_off(behind.min(piece.len())));
+        }
+        Err(StoreError::Broken("the object of a piece is not there".to_owned()).into())
+    }
+
+    async fn row_of(&self, id: Uuid, from: u64) -> Result<Option<FoundPiece>, StoreError> {
         let found = self.database.rows(READ, vec![id.into(), whole(from).into()], |row| {
             let mut columns = row.columns();
-            Ok((columns.text()?.to_owned(), columns.int()?, columns.text()?.to_owned()))
+            let (sealed_key, place) = (columns.text()?.to_owned(), columns.int()?);
+            let sealed = columns.text()?.to_owned();
+            let kept = columns.opt_text()?.map_or(Kept::Row(sealed), |object| Kept::Object(object.to_owned()));
+            Ok(FoundPiece { sealed_key, place, kept })
         });
-        let Some((sealed_key, place, sealed)) = found.await?.into_iter().next() else {
-            // One without any byte has no piece.
-            let is_whole = self.database.rows(IS_WHOLE, vec![id.into()], |row| row.columns().int()).await?;
-            return if is_whole.first() == Some(&1) { Ok(Vec::new()) } else { Err(BlobError::Unknown) };
-        };
-        let mut piece = self.key(&sealed_key)?.open(id, place, &sealed)?;
-        let behind = usize::try_from(whole(from).saturating_sub(place)).unwrap_or(usize::MAX);
-        Ok(piece.split_off(behind.min(piece.len())))
+        Ok(found.await?.into_iter().next())
     }
+}
+
+struct FoundPiece {
+    sealed_key: String,
+    place: i64,
+    kept: Kept,
+}
+
+/// Its writer stood still for so long that it was taken for dead.
+fn late() -> BlobError {
+    StoreError::Unavailable("the object of a piece was removed before the piece was noted".to_owned()).into()
 }
 
 impl Blobs for RowBlobs {
@@ -179,7 +299,11 @@ impl Blobs for RowBlobs {
             if piece.is_empty() || piece.len() > MOST_BLOB_PIECE {
                 return Err(BlobError::Misplaced);
             }
-            self.within(async |session| self.written(session, id, at, piece).await).await
+            let piece = NewPiece { blob: id, at, bytes: piece, object: None };
+            match self.outside.current() {
+                Some(place) => self.written_outside(place, piece).await,
+                None => self.within(async |session| self.written(session, piece).await).await,
+            }
         })
     }
 
@@ -234,6 +358,10 @@ impl Blobs for RowBlobs {
         })
     }
 
+    fn collect(&self, now: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
+        Box::pin(collect::collect(&self.database, &self.outside, now))
+    }
+
     fn kept(&self) -> Fut<'_, Result<BlobsKept, StoreError>> {
         Box::pin(async move {
             let kept = self.database.rows(KEPT, vec![], |row| {
@@ -241,6 +369,7 @@ impl Blobs for RowBlobs {
                 Ok(BlobsKept {
                     blobs: columns.int()?.max(0).unsigned_abs(),
                     bytes: columns.int()?.max(0).unsigned_abs(),
+                    unnamed: columns.int()?.max(0).unsigned_abs(),
                 })
             });
             Ok(kept.await?.first().copied().unwrap_or_default())
@@ -250,7 +379,8 @@ impl Blobs for RowBlobs {
 
 impl fmt::Debug for RowBlobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowBlobs").field("bounds", &self.bounds).finish_non_exhaustive()
+        let mut shown = f.debug_struct("RowBlobs");
+        shown.field("bounds", &self.bounds).field("outside", &self.outside).finish_non_exhaustive()
     }
 }
 
@@ -259,6 +389,7 @@ async fn delete(mut session: Session<'_>, org: OrgId, id: Uuid) -> Result<bool, 
     let mut inside = transaction.session();
     let gone = inside.fetch(DELETE, vec![id.into(), org.0.into()], |row| row.columns().int()).await?;
     let Some(bytes) = gone.into_iter().next() else { return Ok(false) };
+    collect::doom_pieces(&mut inside, id, 0).await?;
     inside.run(DELETE_PIECES, vec![id.into()]).await?;
     inside.run(UNCOUNT, vec![bytes.into(), org.0.into()]).await?;
     transaction.commit().await?;

@@ -34,7 +34,7 @@ mod url;
 mod vault;
 mod work;
 
-pub use blobs::RowBlobs;
+pub use blobs::{BadBlobUrl, BlobPlaces, ObjectPlace, Relocated, RowBlobs};
 pub use counters::{RedisCounters, Seed, Verdict};
 pub use database::{Database, OpenError, Options, open, open_later};
 pub use id_seal::SivSeal;

@@ -26,6 +26,7 @@ const STEPS: &[(&str, &str)] = &[
     ("alert_standing", include_str!("../migrations/0014_alert_standing.sql")),
     ("kept_answer", include_str!("../migrations/0015_kept_answer.sql")),
     ("audit_key", include_str!("../migrations/0016_audit_key.sql")),
+    ("blob_object", include_str!("../migrations/0017_blob_object.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

@@ -133,6 +133,8 @@ mod newcomers;
 #[cfg(test)]
 mod no_answers;
 #[cfg(test)]
+mod object_storage;
+#[cfg(test)]
 mod open_connections;
 #[cfg(test)]
 mod otlp;

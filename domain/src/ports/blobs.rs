@@ -1,5 +1,6 @@
 //! Bytes too large for a row of their own: files, results of batches, exports. Written piece by piece from the front,
-//! read from any place, gone by themselves when their time is over. What lies in a backend is sealed.
+//! read from any place, gone by themselves when their time is over. What lies in a backend is sealed, be it rows or
+//! objects of a bucket; who reads and writes does not know which.
 
 use super::{Fut, StoreError};
 use crate::id::OrgId;
@@ -64,6 +65,8 @@ pub enum BlobError {
 pub struct BlobsKept {
     pub blobs: u64,
     pub bytes: u64,
+    /// Objects outside the database that nothing names any more, or not yet.
+    pub unnamed: u64,
 }
 
 pub trait Blobs: Send + Sync {
@@ -92,5 +95,8 @@ pub trait Blobs: Send + Sync {
     /// Removes what has expired by now, and what was begun before `abandoned` and never finished; how many. Some at a
     /// time: 0 means that there are no more.
     fn expire(&self, now: Timestamp, abandoned: Timestamp) -> Fut<'_, Result<u64, StoreError>>;
+    /// Removes objects outside the database that nothing names: those of blobs that are gone, and what a process left
+    /// that died between putting an object and noting it. Some at a time, how many; 0 means that there are no more.
+    fn collect(&self, now: Timestamp) -> Fut<'_, Result<u64, StoreError>>;
     fn kept(&self) -> Fut<'_, Result<BlobsKept, StoreError>>;
 }

@@ -1,15 +1,19 @@
-//! The key of one blob, and its pieces sealed with it: XChaCha20-Poly1305, a fresh nonce each time, base64 of nonce and
-//! box. Blob and place are authenticated with each piece.
+//! The key of one blob, and its pieces sealed with it: XChaCha20-Poly1305, a fresh nonce each time, nonce and box behind
+//! each other; base64 of that in a row. Blob and place are authenticated with each piece.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use gateway_domain::ports::StoreError;
+use gateway_domain::ports::{MOST_BLOB_PIECE, StoreError};
 use uuid::Uuid;
 
 const KEY: usize = 32;
 const NONCE: usize = 24;
+const TAG: usize = 16;
+
+/// Bytes of the largest piece, sealed.
+pub(super) const SEALED_PIECE: usize = MOST_BLOB_PIECE + NONCE + TAG;
 
 pub(super) struct PieceKey([u8; KEY]);
 
@@ -27,26 +31,48 @@ impl PieceKey {
         STANDARD_NO_PAD.decode(text).ok()?.try_into().ok().map(Self)
     }
 
+    /// For a row.
     pub(super) fn seal(&self, blob: Uuid, place: i64, piece: &[u8]) -> String {
+        as_text(&self.close(blob, place, piece))
+    }
+
+    /// For an object.
+    pub(super) fn close(&self, blob: Uuid, place: i64, piece: &[u8]) -> Vec<u8> {
         let nonce: [u8; NONCE] = rand::random();
         let payload = Payload { msg: piece, aad: &stamp(blob, place) };
         // The cipher refuses only what is larger than any piece; an empty box then does not open.
         let boxed = self.cipher().encrypt(XNonce::from_slice(&nonce), payload).unwrap_or_default();
-        STANDARD_NO_PAD.encode([nonce.as_slice(), &boxed].concat())
+        [nonce.as_slice(), &boxed].concat()
     }
 
     pub(super) fn open(&self, blob: Uuid, place: i64, sealed: &str) -> Result<Vec<u8>, StoreError> {
-        let opened = STANDARD_NO_PAD.decode(sealed).ok().and_then(|bytes| {
-            let (nonce, boxed) = bytes.split_at_checked(NONCE)?;
+        self.reveal(blob, place, &from_text(sealed)?)
+    }
+
+    pub(super) fn reveal(&self, blob: Uuid, place: i64, sealed: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let opened = sealed.split_at_checked(NONCE).and_then(|(nonce, boxed)| {
             let payload = Payload { msg: boxed, aad: &stamp(blob, place) };
             self.cipher().decrypt(XNonce::from_slice(nonce), payload).ok()
         });
-        opened.ok_or_else(|| StoreError::Broken("a piece of a blob does not open".to_owned()))
+        opened.ok_or_else(closed)
     }
 
     fn cipher(&self) -> XChaCha20Poly1305 {
         XChaCha20Poly1305::new(Key::from_slice(&self.0))
     }
+}
+
+/// As a row has it.
+pub(super) fn as_text(sealed: &[u8]) -> String {
+    STANDARD_NO_PAD.encode(sealed)
+}
+
+pub(super) fn from_text(sealed: &str) -> Result<Vec<u8>, StoreError> {
+    STANDARD_NO_PAD.decode(sealed).map_err(|_| closed())
+}
+
+fn closed() -> StoreError {
+    StoreError::Broken("a piece of a blob does not open".to_owned())
 }
 
 fn stamp(blob: Uuid, place: i64) -> [u8; 24] {

@@ -4,13 +4,18 @@
 
 #![expect(clippy::panic, reason = "a test that cannot start its server has failed")]
 
+mod bucket;
 mod certificate;
 mod child;
 mod clickhouse;
+mod installed;
 mod postgres;
 mod program;
 mod redis;
+mod relay;
 
+pub use bucket::Bucket;
 pub use clickhouse::ClickHouse;
+pub use installed::installed;
 pub use postgres::Postgres;
 pub use redis::Redis;
