@@ -10,7 +10,7 @@ help:
 	@echo 'make instructions     count the instructions of a request and compare them with the baseline; ARGS=--rebase re-writes it'
 	@echo 'make bench            compare with nginx and a bare Pingora proxy (see benches/README.md)'
 	@echo 'make fuzz             requests made from our own OpenAPI document, and bytes for streams and bodies'
-	@echo 'make scale            start-up, memory and time per change with 100,000 keys; 10,000 resources to a document and back; ten million records'
+	@echo 'make scale            start-up, memory and time per change with 100,000 keys; 10,000 resources to a document and back; ten million records; an export of a million'
 	@echo 'make connections  memory of 5,000 idle connections of each kind and 1,000 realtime sessions, and whether they are let go'
 	@echo 'make soak             exact limits and the loss tests for a minute each at full load (see benches/README.md)'
 	@echo 'make setup            install the system packages that tests and benchmarks need'
@@ -52,6 +52,7 @@ scale:
 	python3 benches/scale.py $${CARGO_TARGET_DIR:-target}/release/gateway --check $(ARGS)
 	python3 benches/records.py $${CARGO_TARGET_DIR:-target}/release/gateway $${CARGO_TARGET_DIR:-target}/release/records --check
 	SCALE_RESOURCES=10000 cargo test --release -p gateway-admin --test api -- configuration::many --nocapture
+	SCALE_RECORDS=1000000 cargo test --release --test e2e -- large_exports:: --nocapture
 
 connections:
 	cargo build --release $(MEASURED)

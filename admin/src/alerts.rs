@@ -4,10 +4,12 @@
 mod budgets;
 mod deliver;
 mod finding;
+mod mail;
 mod measure;
 mod message;
 
 pub use deliver::{ALERT_LEASE, DeliveredAlert, deliver_alert};
+pub use mail::{BudgetMail, MAIL_JOB, deliver_mail, mail_budget};
 pub(crate) use deliver::{MessageTrial, try_channels};
 
 use crate::app::App;
@@ -32,6 +34,8 @@ pub struct AlertRound {
     pub rules: u64,
     /// Messages that are to be told from now on.
     pub fired: Vec<AlertKind>,
+    /// The same, that something is over.
+    pub over: Vec<AlertKind>,
     /// Rules that could not be looked at.
     pub failed: u64,
 }
@@ -58,8 +62,9 @@ pub async fn check_alerts(app: &App, every: Duration) -> Result<AlertRound, Stor
             continue;
         }
         match look(app, rule, standing, now).await {
-            Ok(true) => round.fired.push(rule.rule.kind),
-            Ok(false) => {}
+            Ok(Some(LookTold::Fired)) => round.fired.push(rule.rule.kind),
+            Ok(Some(LookTold::Over)) => round.over.push(rule.rule.kind),
+            Ok(None) => {}
             Err(error) => {
                 round.failed += 1;
                 tracing::warn!(%error, rule = %rule.id, "an alert rule cannot be looked at");
@@ -69,59 +74,77 @@ pub async fn check_alerts(app: &App, every: Duration) -> Result<AlertRound, Stor
     Ok(round)
 }
 
-/// Whether it is told by this node from now on.
+/// What a look has to say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LookTold {
+    Fired,
+    Over,
+}
+
+/// What is told by this node from now on.
 async fn look(
     app: &App,
     rule: &SavedAlert,
     standing: Option<&AlertStanding>,
     now: Timestamp,
-) -> Result<bool, StoreError> {
+) -> Result<Option<LookTold>, StoreError> {
     if !app.alerts.claim_alert(rule.id, standing.map(|s| s.checked_at), now).await? {
-        return Ok(false);
+        return Ok(None);
     }
     let found = measure::measure(app, rule, now).await?;
     app.alerts.note_alert(rule.id, found.value).await?;
     let fired_at = standing.and_then(|s| s.fired_at);
     let rests = |at: Timestamp| now < at.plus_micros(i64::from(rule.rule.cool_down_minutes) * 60_000_000);
-    let Some(value) = found.value.filter(|value| *value >= rule.rule.threshold) else { return Ok(false) };
-    if fired_at.is_some_and(rests) {
-        return Ok(false);
+    if found.value.is_none_or(|value| value < rule.rule.threshold) {
+        // What could not be read whole may still be as it was.
+        let told = standing.and_then(AlertStanding::is_told).filter(|_| !found.is_partial);
+        let Some(since) = told else { return Ok(None) };
+        return told_once(app, rule, (&message(rule, found, MessageTime::Over { since, now }), fired_at)).await;
     }
-    tell(app, rule, &message(rule, value, found, (fired_at, now)), fired_at).await
+    if fired_at.is_some_and(rests) {
+        return Ok(None);
+    }
+    told_once(app, rule, (&message(rule, found, MessageTime::Fired { before: fired_at, now }), fired_at)).await
 }
 
-fn message(
-    rule: &SavedAlert,
-    value: f64,
-    found: AlertFinding,
-    (before, now): (Option<Timestamp>, Timestamp),
-) -> AlertMessage {
+/// What a message follows, and when it is told.
+#[derive(Clone, Copy)]
+enum MessageTime {
+    Fired { before: Option<Timestamp>, now: Timestamp },
+    Over { since: Timestamp, now: Timestamp },
+}
+
+fn message(rule: &SavedAlert, found: AlertFinding, time: MessageTime) -> AlertMessage {
+    let (id, at, over_since) = match time {
+        MessageTime::Fired { before, now } => (AlertMessage::id_after(rule.id, before), now, None),
+        MessageTime::Over { since, now } => (AlertMessage::id_of_end(rule.id, since), now, Some(since)),
+    };
     AlertMessage {
-        id: AlertMessage::id_after(rule.id, before),
+        id,
         rule: rule.id,
         name: rule.name.to_string(),
         org: rule.org,
         workspace: rule.workspace,
         kind: rule.rule.kind,
         threshold: rule.rule.threshold,
-        value,
+        value: found.value,
         window_minutes: rule.rule.window_minutes,
         calls: found.calls,
         is_partial: found.is_partial,
         budgets: found.budgets,
-        at: now,
+        at,
         is_test: false,
+        over_since,
     }
 }
 
 /// First the message, then the note that it was told: a node that dies in between leaves a message that the next look
 /// finds there already, since it has the same id.
-async fn tell(
+async fn told_once(
     app: &App,
     rule: &SavedAlert,
-    message: &AlertMessage,
-    before: Option<Timestamp>,
-) -> Result<bool, StoreError> {
+    (message, before): (&AlertMessage, Option<Timestamp>),
+) -> Result<Option<LookTold>, StoreError> {
     let payload = serde_json::to_string(message).map_err(|e| StoreError::Broken(e.to_string()))?;
     let job = NewJob {
         id: message.id,
@@ -132,13 +155,23 @@ async fn tell(
         most_tries: deliver::TRIES,
         most_open: MOST_UNDER_WAY,
     };
-    match app.jobs.enqueue(&job).await? {
-        Enqueued::New => app.alerts.fire_alert(rule.id, before, message.at).await.map(|_| true),
-        Enqueued::Known => {
-            // Told by a node that could not note it: then it was told when that job was made.
-            let made = app.jobs.job(rule.org, message.id).await?.map_or(message.at, |job| job.created_at);
-            app.alerts.fire_alert(rule.id, before, made.min(message.at)).await.map(|_| false)
+    let is_new = match app.jobs.enqueue(&job).await? {
+        Enqueued::New => true,
+        Enqueued::Known => false,
+        Enqueued::Full => return Err(StoreError::Unavailable("too many messages of the organisation wait".to_owned())),
+    };
+    // Told by a node that could not note it: then it was told when that job was made.
+    let made = if is_new { None } else { app.jobs.job(rule.org, message.id).await?.map(|job| job.created_at) };
+    let at = made.map_or(message.at, |made| made.min(message.at));
+    let told = match message.over_since {
+        None => {
+            app.alerts.fire_alert(rule.id, before, at).await?;
+            LookTold::Fired
         }
-        Enqueued::Full => Err(StoreError::Unavailable("too many messages of the organisation wait".to_owned())),
-    }
+        Some(since) => {
+            app.alerts.end_alert(rule.id, since, at).await?;
+            LookTold::Over
+        }
+    };
+    Ok(is_new.then_some(told))
 }

@@ -38,7 +38,10 @@ mod turned_away;
 mod upkeep;
 
 pub use actor::Actor;
-pub use alerts::{ALERT_LEASE, AlertRound, DeliveredAlert, check_alerts, deliver_alert};
+pub use alerts::{
+    ALERT_LEASE, AlertRound, BudgetMail, DeliveredAlert, MAIL_JOB, check_alerts, deliver_alert, deliver_mail,
+    mail_budget,
+};
 pub use app::{App, ClientAddr, Counting, Part, Quotas, Setting, Status, system_random};
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
 pub use logs::{EXPORT_LEASE, run_export};

@@ -24,6 +24,15 @@ pub struct AlertStanding {
     pub value: Option<f64>,
     /// When it was last told.
     pub fired_at: Option<Timestamp>,
+    /// When it was last told that it is over.
+    pub over_at: Option<Timestamp>,
+}
+
+impl AlertStanding {
+    /// When it was told, unless it was told since that it is over.
+    pub fn is_told(&self) -> Option<Timestamp> {
+        self.fired_at.filter(|fired| self.over_at.is_none_or(|over| over < *fired))
+    }
 }
 
 /// A budget that is used up as far as the rule says.
@@ -47,7 +56,8 @@ pub struct AlertMessage {
     pub workspace: Option<WorkspaceId>,
     pub kind: AlertKind,
     pub threshold: f64,
-    pub value: f64,
+    /// `None`: there is nothing to measure any more.
+    pub value: Option<f64>,
     pub window_minutes: u32,
     pub calls: i64,
     /// Not all calls of the window could be read.
@@ -58,19 +68,40 @@ pub struct AlertMessage {
     /// Somebody tries whether it arrives.
     #[serde(default)]
     pub is_test: bool,
+    /// It says that what was told at this time is over.
+    #[serde(default)]
+    pub over_since: Option<Timestamp>,
 }
 
 impl AlertMessage {
     /// The id of the message that follows the one of this time: whichever node finds out, it is one.
     pub fn id_after(rule: Uuid, fired_at: Option<Timestamp>) -> Uuid {
-        let mut hash = Sha256::new();
-        hash.update(b"alert");
-        hash.update(rule.as_bytes());
-        hash.update(fired_at.map_or(0, |at| at.micros()).to_le_bytes());
-        let mut bytes = [0; 16];
-        bytes.copy_from_slice(&hash.finalize()[..16]);
-        uuid::Builder::from_custom_bytes(bytes).into_uuid()
+        Self::id_of("alert", rule, fired_at)
     }
+
+    /// The id of the message that what was told at this time is over.
+    pub fn id_of_end(rule: Uuid, fired_at: Timestamp) -> Uuid {
+        Self::id_of("over", rule, Some(fired_at))
+    }
+
+    /// The id of the mail about an event of a budget, of which the text says all.
+    pub fn id_of_mail(event: &str) -> Uuid {
+        id_from(Sha256::new().chain_update(b"mail").chain_update(event.as_bytes()))
+    }
+
+    fn id_of(what: &str, rule: Uuid, at: Option<Timestamp>) -> Uuid {
+        let mut hash = Sha256::new();
+        hash.update(what.as_bytes());
+        hash.update(rule.as_bytes());
+        hash.update(at.map_or(0, |at| at.micros()).to_le_bytes());
+        id_from(hash)
+    }
+}
+
+fn id_from(hash: Sha256) -> Uuid {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 /// How far a message has come.
@@ -97,5 +128,10 @@ mod tests {
         assert_eq!(first, AlertMessage::id_after(rule, None));
         assert_ne!(first, AlertMessage::id_after(rule, Some(Timestamp(5))));
         assert_ne!(first, AlertMessage::id_after(Uuid::from_u128(2), None));
+        let end = AlertMessage::id_of_end(rule, Timestamp(5));
+        assert_ne!(end, AlertMessage::id_after(rule, Some(Timestamp(5))));
+        assert_ne!(end, AlertMessage::id_of_end(rule, Timestamp(6)));
+        assert_eq!(AlertMessage::id_of_mail("a"), AlertMessage::id_of_mail("a"));
+        assert_ne!(AlertMessage::id_of_mail("a"), AlertMessage::id_of_mail("b"));
     }
 }

@@ -51,7 +51,14 @@ pub(crate) enum KeptCall {
 /// What it is answered with.
 pub(crate) enum KeptAnswer {
     Json(Value),
-    File(Uuid, FileDocument),
+    File(KeptFile),
+}
+
+/// One that can be read: its first piece is here before anything is said of it.
+pub(crate) struct KeptFile {
+    id: Uuid,
+    document: FileDocument,
+    first: Bytes,
 }
 
 /// `None`: it is for a provider.
@@ -146,7 +153,7 @@ pub(crate) async fn answer(
         KeptCall::Unknown => return Err(unknown()),
         KeptCall::UploadFile => Box::pin(form::upload(own, session, request)).await?,
         KeptCall::File(id) => shown_file(&shared, request, id).await?.shown(id),
-        KeptCall::FileContent(id) => return Ok(KeptAnswer::File(id, shown_file(&shared, request, id).await?)),
+        KeptCall::FileContent(id) => return opened(&shared, request, id).await,
         KeptCall::DeleteFile(id) => {
             apart.apart(async move { shared.remove_file(owner, id).await }).await.map_err(fault)?;
             json!({ "id": batches::file_id(id), "object": "file", "deleted": true })
@@ -189,7 +196,15 @@ async fn output(shared: &SharedBatches, request: &Request, id: Uuid) -> Result<K
     let Some(file) = batch.output else {
         return Err(Fault::new(FaultKind::BadBody, "The batch has no output, or none yet").on("batch_id"));
     };
-    Ok(KeptAnswer::File(file, shown_file(shared, request, file).await?))
+    opened(shared, request, file).await
+}
+
+/// What lies where it cannot be reached now is refused, not begun.
+async fn opened(shared: &SharedBatches, request: &Request, id: Uuid) -> Result<KeptAnswer, Fault> {
+    let document = shown_file(shared, request, id).await?;
+    let work = shared.clone();
+    let first = shared.apart(async move { work.piece(id, 0).await }).await.map_err(fault)?;
+    Ok(KeptAnswer::File(KeptFile { id, document, first }))
 }
 
 /// Whether more was found than is wanted.
@@ -253,9 +268,9 @@ pub(crate) async fn tell(
             record.response_bytes = body.len() as u64;
             answer_early(session, json_answer(own.names, request, body)).await
         }
-        KeptAnswer::File(id, document) => {
-            record.response_bytes = document.bytes;
-            send_file(own, session, request, (id, &document)).await
+        KeptAnswer::File(file) => {
+            record.response_bytes = file.document.bytes;
+            send_file(own, session, request, file).await
         }
     };
     record::finish(&mut record, request);
@@ -268,7 +283,7 @@ async fn send_file(
     own: OwnParts<'_>,
     session: &mut Session,
     request: &Request,
-    (id, document): (Uuid, &FileDocument),
+    KeptFile { id, document, first }: KeptFile,
 ) -> pingora::Result<()> {
     let mut head = own_head(own.names, 200, request);
     head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))?;
@@ -278,7 +293,8 @@ async fn send_file(
     head.insert_header(header::CONTENT_LENGTH, document.bytes)?;
     session.downstream_session.set_write_timeout(Some(own.settings.idle_timeout));
     send_head(session, head, None, false).await?;
-    let mut at = 0;
+    let mut at = first.len() as u64;
+    send_piece(session, Some(first), at >= document.bytes).await?;
     while at < document.bytes {
         let work = own.batches.clone();
         let piece = own.batches.apart(async move { work.piece(id, at).await }).await;

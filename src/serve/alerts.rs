@@ -4,7 +4,7 @@
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::upstream::SmtpMailer;
-use gateway_admin::{ALERT_LEASE, App, check_alerts, deliver_alert};
+use gateway_admin::{ALERT_LEASE, App, MAIL_JOB, check_alerts, deliver_alert, deliver_mail};
 use gateway_domain::alert::ALERT_JOB;
 use gateway_domain::ports::Mailer;
 use gateway_domain::resource::alert::AlertKind;
@@ -41,6 +41,7 @@ pub(super) fn mailer(settings: &Settings) -> Result<Option<Arc<dyn Mailer>>, Str
 struct AlertCounts {
     rules: IntGauge,
     fired: IntCounterVec,
+    over: IntCounterVec,
     failed: IntCounter,
     deliveries: IntCounterVec,
 }
@@ -53,6 +54,10 @@ impl AlertCounts {
                 Opts::new("gateway_alerts_total", "Alerts that this node found to be told"),
                 &["type"],
             )?,
+            over: IntCounterVec::new(
+                Opts::new("gateway_alerts_over_total", "Alerts that this node found to be over"),
+                &["type"],
+            )?,
             failed: IntCounter::new("gateway_alert_checks_failed_total", "Looks at alert rules that came to nothing")?,
             deliveries: IntCounterVec::new(
                 Opts::new("gateway_alert_deliveries_total", "Tries to bring an alert to a channel"),
@@ -62,6 +67,7 @@ impl AlertCounts {
         // There from the start: what is not there cannot be seen to grow.
         for kind in AlertKind::ALL {
             counts.fired.with_label_values(&[kind.name()]).inc_by(0);
+            counts.over.with_label_values(&[kind.name()]).inc_by(0);
         }
         for channel in ["webhook", "slack", "email"] {
             for outcome in [SENT, FAILED] {
@@ -70,6 +76,7 @@ impl AlertCounts {
         }
         metrics.register(Box::new(counts.rules.clone()))?;
         metrics.register(Box::new(counts.fired.clone()))?;
+        metrics.register(Box::new(counts.over.clone()))?;
         metrics.register(Box::new(counts.failed.clone()))?;
         metrics.register(Box::new(counts.deliveries.clone()))?;
         Ok(counts)
@@ -82,9 +89,12 @@ pub(super) fn start(runtime: &Handle, app: App, every: Duration, metrics: &Metri
     runtime.spawn(look(app.clone(), every.max(SHORTEST), counts.clone()));
     runtime.spawn(async move {
         loop {
-            let pause = match app.jobs.take(&[ALERT_JOB], ALERT_LEASE).await {
+            let pause = match app.jobs.take(&[ALERT_JOB, MAIL_JOB], ALERT_LEASE).await {
                 Ok(Some(leased)) => {
-                    for told in deliver_alert(&app, leased).await {
+                    let is_mail = leased.job.kind == MAIL_JOB;
+                    let told =
+                        if is_mail { deliver_mail(&app, leased).await } else { deliver_alert(&app, leased).await };
+                    for told in told {
                         let outcome = if told.is_sent { SENT } else { FAILED };
                         counts.deliveries.with_label_values(&[told.channel, outcome]).inc();
                     }
@@ -113,6 +123,9 @@ async fn look(app: App, every: Duration, counts: Arc<AlertCounts>) {
                 counts.failed.inc_by(round.failed);
                 for kind in &round.fired {
                     counts.fired.with_label_values(&[kind.name()]).inc();
+                }
+                for kind in &round.over {
+                    counts.over.with_label_values(&[kind.name()]).inc();
                 }
             }
             Err(error) => {

@@ -224,7 +224,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         export_max_rows: settings.export_max_rows,
         roster: Arc::new(booted.database.clone()),
         log_retention_days: settings.log_retention_days,
-        hears_alerts: settings.alert_webhook.is_some(),
+        hears_alerts: settings.alert_webhook.is_some() || settings.smtp_url.is_some(),
         answers: Arc::new(booted.database.clone()),
         live: booted.live.clone(),
         tokens,

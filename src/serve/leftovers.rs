@@ -64,15 +64,12 @@ impl Leftovers {
     }
 
     pub(super) async fn round(&self, now: Timestamp) {
-        let done = async {
-            self.remove(now).await?;
-            self.count().await
-        };
-        if let Err(e) = done.await {
-            tracing::warn!(error = %e, "jobs and blobs could not be looked at");
-        }
+        let removed = self.remove(now).await;
         if let Err(e) = self.collect(now).await {
             tracing::warn!(error = %e, "objects of blobs that are gone have to wait");
+        }
+        if let Err(e) = removed.and(self.count().await) {
+            tracing::warn!(error = %e, "jobs and blobs could not be looked at");
         }
     }
 

@@ -5,7 +5,7 @@ use super::is_budget;
 use crate::clock;
 use crate::outbound::{self, Outbound};
 use crate::runtime_config::ConfigHandle;
-use gateway_admin::{Alert, App};
+use gateway_admin::{Alert, App, BudgetMail};
 use gateway_domain::counters::Measured;
 use gateway_domain::ports::{Holder, Live as _, StoreError};
 use gateway_domain::resource::budget::{Amount, Budget, Spend};
@@ -40,17 +40,65 @@ impl Alerts {
             let Some(owner) = &count.owner else { continue };
             let Some(budget) = budget(&snapshot, owner.holder, count.measured) else { continue };
             let due = due(&budget, count.used.max(0).unsigned_abs());
-            if due == count.told || !database.tell_count(count.slot, count.told, due).await? {
+            if due == count.told {
+                continue;
+            }
+            // Before it is noted that they are told: a node that dies in between has asked for what another finds there.
+            for level in self.levels(count, &budget, due) {
+                self.mail(&snapshot, count, (&budget, level)).await?;
+            }
+            if !database.tell_count(count.slot, count.told, due).await? {
                 continue;
             }
             // Raising a limit takes the alert back, so that it can come again.
-            for level in count.told + 1..=due {
-                if level == LIMIT || budget.threshold().is_some() {
-                    self.send(count, &budget, level).await;
-                }
+            for level in self.levels(count, &budget, due) {
+                self.send(count, &budget, level).await;
             }
         }
         Ok(())
+    }
+
+    /// What is to be told now.
+    fn levels(&self, count: &Count, budget: &Budget, due: i64) -> Vec<i64> {
+        (count.told + 1..=due).filter(|level| *level == LIMIT || budget.threshold().is_some()).collect()
+    }
+
+    /// To those whom the key names, if it names any.
+    async fn mail(
+        &self,
+        snapshot: &Snapshot,
+        count: &Count,
+        (budget, level): (&Budget, i64),
+    ) -> Result<(), StoreError> {
+        let Some(owner) = &count.owner else { return Ok(()) };
+        let to = emails(snapshot, owner.holder);
+        let Holder::Key(id) = owner.holder else { return Ok(()) };
+        let Some(key) = snapshot.key_by_id(id).filter(|_| !to.is_empty()) else { return Ok(()) };
+        // A budget that was set back, or has another limit, is reached anew.
+        let event = format!(
+            "{id} {} {} {level} {} {:?} {:?}",
+            count.slot.key,
+            count.slot.began.micros(),
+            budget.limit(),
+            budget.threshold(),
+            count.reset_at,
+        );
+        let used = Amount::shown(count.used.max(0).unsigned_abs(), budget.spend);
+        let name = key.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+        let (what, of) = if level == LIMIT { ("is exhausted", "limit") } else { ("has reached its threshold", "threshold") };
+        let bound = if level == LIMIT { Some(budget.credit_limit) } else { budget.alert_threshold };
+        let told = |amount: Amount| json!(amount).to_string();
+        let unit = match budget.spend {
+            Spend::Cost => "USD",
+            Spend::Tokens => "tokens",
+            Spend::Requests => "requests",
+        };
+        let said = format!("The budget of the key {name} {what}");
+        let bound = bound.map(told).unwrap_or_default();
+        let text = format!("{said}.\n{} {unit} are used, the {of} is {bound} {unit}.\nKey {id}.", told(used));
+        let subject = format!("[gateway] {said}").chars().take(200).collect();
+        let mail = BudgetMail { event, to, subject, text };
+        gateway_admin::mail_budget(&self.app, key.org, &mail).await
     }
 
     async fn send(&self, count: &Count, budget: &Budget, level: i64) {
@@ -133,7 +181,7 @@ fn budget(snapshot: &Snapshot, holder: Holder, measured: Measured) -> Option<Bud
     }
 }
 
-/// Whom the webhook is asked to mail. Only API keys name anybody.
+/// Who is to be mailed. Only API keys name anybody.
 fn emails(snapshot: &Snapshot, holder: Holder) -> Vec<String> {
     let Holder::Key(id) = holder else { return Vec::new() };
     let limits = snapshot.key_by_id(id).and_then(|key| key.limits.as_ref());

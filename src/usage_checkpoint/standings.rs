@@ -3,13 +3,13 @@
 
 use super::UsageCheckpoint;
 use crate::clock;
-use gateway_domain::counters::{Change, Keep};
+use gateway_domain::counters::{Change, Keep, Slot};
 use gateway_domain::ports::{Entity, EntityQuery, Fut, Holder, Standings, StoreError, Which};
 use gateway_domain::record::Page;
 use gateway_domain::resource::budget::Budget;
 use gateway_policies::slot_of;
 use gateway_store::{Count, Part};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 impl Standings for UsageCheckpoint {
     fn entities<'a>(&'a self, query: &'a EntityQuery) -> Fut<'a, Result<Page<Entity>, StoreError>> {
@@ -25,17 +25,15 @@ impl Standings for UsageCheckpoint {
         Box::pin(async move {
             self.flush().await?;
             let now = clock::now();
-            let mut known: HashMap<Holder, Vec<Count>> = HashMap::new();
-            let mut found = Vec::with_capacity(holders.len());
-            for (holder, budget) in holders {
-                if !known.contains_key(holder) {
-                    known.insert(*holder, self.database.counts_of(*holder, Which::All, now).await?);
-                }
-                let slot = slot_of(*holder, budget, now);
-                let count = known.get(holder).and_then(|all| all.iter().find(|c| c.slot == slot));
-                found.push(count.map(|count| self.entity(count, budget.limit())));
-            }
-            Ok(found)
+            let asked: HashSet<Holder> = holders.iter().map(|(holder, _)| *holder).collect();
+            let asked: Vec<Holder> = asked.into_iter().collect();
+            let counts = self.database.counts_of_all(&asked, now).await?;
+            let known: HashMap<Slot, &Count> = counts.iter().map(|count| (count.slot, count)).collect();
+            let entity = |(holder, budget): &(Holder, &Budget)| {
+                let count = known.get(&slot_of(*holder, budget, now))?;
+                Some(self.entity(count, budget.limit()))
+            };
+            Ok(holders.iter().map(entity).collect())
         })
     }
 

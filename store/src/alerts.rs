@@ -9,12 +9,14 @@ use gateway_domain::ports::{AlertStandings, Fut, StoreError};
 use sqlx::Error;
 use uuid::Uuid;
 
-const SELECT: &str = "SELECT rule, checked_at, value, fired_at FROM alert_standing";
+const SELECT: &str = "SELECT rule, checked_at, value, fired_at, over_at FROM alert_standing";
 const CLAIM: &str = "INSERT INTO alert_standing (rule, checked_at) VALUES ($1, $2) ON CONFLICT (rule) \
     DO UPDATE SET checked_at = $2 WHERE alert_standing.checked_at = $3 RETURNING rule";
 const NOTE: &str = "UPDATE alert_standing SET value = $1 WHERE rule = $2 RETURNING rule";
 const FIRE: &str =
     "UPDATE alert_standing SET fired_at = $1 WHERE rule = $2 AND COALESCE(fired_at, 0) = $3 RETURNING rule";
+const END: &str = "UPDATE alert_standing SET over_at = $1 \
+    WHERE rule = $2 AND fired_at = $3 AND COALESCE(over_at, 0) < $3 RETURNING rule";
 const FORGET: &str = "DELETE FROM alert_standing WHERE rule IN \
     (SELECT rule FROM alert_standing WHERE checked_at < $1 LIMIT 2000) RETURNING rule";
 /// Far below what either engine takes of values.
@@ -49,6 +51,12 @@ impl AlertStandings for Database {
         Box::pin(async move { Ok(self.any(FIRE, values).await? > 0) })
     }
 
+    fn end_alert(&self, rule: Uuid, fired: Timestamp, now: Timestamp) -> Fut<'_, Result<bool, StoreError>> {
+        // Later than what it ends, whatever clocks say.
+        let now = now.max(fired);
+        Box::pin(async move { Ok(self.any(END, vec![now.into(), rule.into(), fired.into()]).await? > 0) })
+    }
+
     fn forget_alerts(&self, before: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
         Box::pin(async move { self.any(FORGET, vec![before.into()]).await })
     }
@@ -61,5 +69,6 @@ fn read(row: &Row) -> Result<AlertStanding, Error> {
         checked_at: c.time()?,
         value: c.opt_text()?.and_then(|text| text.parse().ok()),
         fired_at: c.opt_int()?.map(Timestamp),
+        over_at: c.opt_int()?.map(Timestamp),
     })
 }

@@ -85,7 +85,7 @@ impl NewPiece<'_> {
 }
 
 /// Where the bytes of a piece are.
-enum Kept {
+enum PieceBytes {
     Row(String),
     Object(String),
 }
@@ -252,8 +252,8 @@ impl RowBlobs {
             };
             let key = self.key(&found.sealed_key)?;
             let mut piece = match &found.kept {
-                Kept::Row(sealed) => key.open(id, found.place, sealed)?,
-                Kept::Object(object) => match self.outside.of(object)?.get(object, SEALED_PIECE).await {
+                PieceBytes::Row(sealed) => key.open(id, found.place, sealed)?,
+                PieceBytes::Object(object) => match self.outside.of(object)?.get(object, SEALED_PIECE).await {
                     Ok(sealed) => key.reveal(id, found.place, &sealed)?,
                     Err(Lost::Missing) if !is_last => continue,
                     Err(Lost::Missing) => break,
@@ -271,7 +271,7 @@ impl RowBlobs {
             let mut columns = row.columns();
             let (sealed_key, place) = (columns.text()?.to_owned(), columns.int()?);
             let sealed = columns.text()?.to_owned();
-            let kept = columns.opt_text()?.map_or(Kept::Row(sealed), |object| Kept::Object(object.to_owned()));
+            let kept = columns.opt_text()?.map_or(PieceBytes::Row(sealed), |object| PieceBytes::Object(object.to_owned()));
             Ok(FoundPiece { sealed_key, place, kept })
         });
         Ok(found.await?.into_iter().next())
@@ -281,7 +281,7 @@ impl RowBlobs {
 struct FoundPiece {
     sealed_key: String,
     place: i64,
-    kept: Kept,
+    kept: PieceBytes,
 }
 
 /// Its writer stood still for so long that it was taken for dead.

@@ -45,6 +45,8 @@ const ADDED: &str = " ON CONFLICT (id, began, node) DO UPDATE SET used = counter
     ends = excluded.ends, tick = excluded.tick";
 /// Rows of one statement: few enough for any engine, and a hundred thousand groups still fit into a second or two.
 const ROWS: usize = 100;
+/// Holders that one question names.
+const HOLDERS: usize = 500;
 const PLACE: &str = "INSERT INTO counter_place (node, segment, place) VALUES ($1, $2, $3) \
     ON CONFLICT (node, segment) DO UPDATE SET place = excluded.place";
 const PLACES: &str = "SELECT segment, place FROM counter_place WHERE node = $1";
@@ -120,6 +122,23 @@ impl Database {
         let mut asked: Vec<Value<'_>> = vec![holder.to_string().into(), now.into()];
         asked.extend(value.map(Into::into));
         self.on(Side::Read, async |mut session| session.fetch(sql, asked, count).await).await
+    }
+
+    /// Of the running periods of many holders, some hundreds with each question.
+    pub async fn counts_of_all(&self, holders: &[Holder], now: Timestamp) -> Result<Vec<Count>, StoreError> {
+        let mut found = Vec::new();
+        for some in holders.chunks(HOLDERS) {
+            // The first two values are those of `LIVE`, which has its own numbers.
+            let places: Vec<String> = (0..some.len()).map(|n| format!("${}", n + 3)).collect();
+            let sql = format!("{COLUMNS}WHERE $1 = $1 AND c.holder IN ({}) AND {LIVE}", places.join(", "));
+            let asked = || {
+                let holders = some.iter().map(|holder| holder.to_string().into());
+                [0.into(), now.into()].into_iter().chain(holders).collect::<Vec<Value<'_>>>()
+            };
+            let part = self.on(Side::Read, async |mut session| session.fetch(sql.clone(), asked(), count).await);
+            found.extend(part.await?);
+        }
+        Ok(found)
     }
 
     /// One page of the counters of a holder's running periods.

@@ -148,17 +148,33 @@ async fn two_nodes_tell_an_alert_once() {
     eventually("a message", || async { hook.seen().first().cloned() }).await;
     // Both go on looking: what is told is told.
     let told = state(&two, &path).await;
-    for _ in 0..3 {
-        let before = state(&one, &path).await["last_checked_at"].clone();
-        eventually("another look", || async { (state(&one, &path).await["last_checked_at"] != before).then_some(()) })
-            .await;
-    }
+    looked_at(&one, &path).await;
     assert_eq!(state(&two, &path).await["last_fired_at"], told["last_fired_at"]);
     let sent =
         |metrics: String| metrics.contains(r#"gateway_alert_deliveries_total{channel="webhook",outcome="sent"} 1"#);
     let (by_one, by_two) = (sent(one.metrics().await), sent(two.metrics().await));
     assert!(by_one != by_two, "one of them sent it");
     assert_eq!(hook.seen().len(), 1);
+    // And that it is over is told once, too.
+    assert_eq!(state(&two, &path).await["last_recovered_at"], json!(null));
+    one.admin().put(&path, &json!({ "threshold": 100 })).await.expect(200);
+    let over = eventually("a second message", || async { hook.seen().get(1).map(crate::harness::Seen::json) }).await;
+    assert_eq!((&over["event"], &over["threshold"]), (&json!("alert.recovered"), &json!(100.0)), "{over}");
+    let first = hook.seen()[0].json();
+    assert!(over["fired_at"].is_string() && over["id"] != first["id"] && first["fired_at"].is_null(), "{over}");
+    assert!(over["text"].as_str().is_some_and(|text| text.contains("it is over: 0.06 USD")), "{over}");
+    eventually("it is noted", || async { state(&two, &path).await["last_recovered_at"].is_string().then_some(()) }).await;
+    looked_at(&two, &path).await;
+    assert_eq!(hook.seen().len(), 2);
+}
+
+/// Three times more, by whichever node.
+async fn looked_at(gateway: &Gateway, path: &str) {
+    for _ in 0..3 {
+        let before = state(gateway, path).await["last_checked_at"].clone();
+        let look = || async { (state(gateway, path).await["last_checked_at"] != before).then_some(()) };
+        eventually("another look", look).await;
+    }
 }
 
 #[tokio::test]
@@ -254,6 +270,38 @@ async fn mail_leaves_over_tls_with_a_password() {
     assert_eq!(mail["tls"], json!(true));
     let settings = gateway.admin().get("/nodes/settings").await.expect(200).text();
     assert!(settings.contains("smtp") && !settings.contains("sesame"), "{settings}");
+}
+
+/// Whom a key names hears of its budget from the gateway itself, once for each level.
+#[tokio::test]
+async fn whom_a_key_names_is_mailed_when_its_budget_is_reached() {
+    let mut server = MailServer::start("gateway", "sesame").await;
+    let url = format!("smtp://gateway:sesame@localhost:{}?tls=required", server.port);
+    let roots = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/tls/cert.pem").display().to_string();
+    let variables =
+        [("SSL_CERT_FILE", &*roots), ("GATEWAY_SMTP_URL", &url), ("GATEWAY_SMTP_FROM", "gateway@example.com")];
+    let gateway = Gateway::in_environment(&variables).await;
+    let budget = json!({ "type": "tokens", "credit_limit": 10_000, "alert_threshold": 2_500 });
+    let fields = json!({ "usage_limits": budget, "alert_emails": ["Ann@example.com", "bo@example.com"] });
+    let (id, key) = gateway.admin().workspace_key("spender", fields).await;
+    let upstream = Upstream::replying(|_| {
+        let mut body = reply::completion("hi");
+        body["usage"] = json!({ "prompt_tokens": 0, "completion_tokens": 3_000, "total_tokens": 3_000 });
+        reply::whole(200, &[("content-type", "application/json")], body.to_string())
+    });
+    let upstream = upstream.await;
+    let config = target(&upstream);
+    let call = async || gateway.chat().key(&key).config(&config).json(&hello()).send().await.status;
+    assert_eq!(call().await, 200);
+    let mail = server.next().await;
+    assert_eq!(mail["to"], json!(["ann@example.com", "bo@example.com"]));
+    let text = mail["text"].as_str().expect("text");
+    assert!(text.contains("has reached its threshold") && text.contains("3000 tokens are used"), "{text}");
+    assert!(text.contains(&format!("Key {id}")) && text.contains("the threshold is 2500 tokens"), "{text}");
+    // The next mail is of the end, not the threshold again.
+    while call().await == 200 {}
+    let mail = server.next().await;
+    assert!(mail["text"].as_str().is_some_and(|text| text.contains("is exhausted")), "{mail}");
 }
 
 #[tokio::test]

@@ -75,6 +75,8 @@ mod forbidden;
 #[cfg(test)]
 mod framing;
 #[cfg(test)]
+mod graph_sums;
+#[cfg(test)]
 mod guarded_streams;
 #[cfg(test)]
 mod guardrail_addresses;
@@ -100,6 +102,8 @@ mod jobs;
 mod journal;
 #[cfg(test)]
 mod key_limits;
+#[cfg(test)]
+mod large_exports;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
@@ -178,6 +182,8 @@ mod retries;
 mod routing;
 #[cfg(test)]
 mod saved;
+#[cfg(test)]
+mod saved_addresses;
 #[cfg(test)]
 mod scim;
 #[cfg(test)]

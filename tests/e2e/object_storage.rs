@@ -8,6 +8,7 @@ use gateway_testing::{Bucket, Postgres};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Output;
+use tokio::process::Command;
 
 async fn bucket() -> Bucket {
     tokio::task::spawn_blocking(Bucket::start).await.expect("no panic")
@@ -108,7 +109,7 @@ async fn a_kill_in_the_middle_of_an_upload_leaves_no_half_file_and_no_garbage() 
 }
 
 async fn moved(folder: &Path, urls: &[&str]) -> Output {
-    let mut command = program();
+    let mut command = Command::from(program());
     command.args(["move", "blobs", "--data-dir"]).arg(folder.join("data"));
     for url in urls {
         command.args(["--blob-url", url]);
@@ -148,7 +149,7 @@ async fn files_move_to_a_bucket_and_back_while_they_are_served() {
 async fn a_place_that_cannot_be_is_refused_at_start_and_one_that_is_away_by_the_check() {
     let folder = tempfile::tempdir().expect("a folder");
     let said = async |urls: &[&str]| {
-        let mut command = program();
+        let mut command = Command::from(program());
         command.arg("check").arg("--data-dir").arg(folder.path());
         for url in urls {
             command.args(["--blob-url", url]);

@@ -25,7 +25,7 @@ const MOST_REPLY: usize = 64 << 10;
 /// Tries without any channel taking it: the last is about an hour behind the first.
 pub(super) const TRIES: u32 = 6;
 /// Between tries, in seconds.
-const PAUSES: [u64; 5] = [5, 30, 120, 600, 1_800];
+pub(super) const PAUSES: [u64; 5] = [5, 30, 120, 600, 1_800];
 
 /// What came of one channel, to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,8 @@ impl DeliveryRun<'_> {
             return Some(JobEnd::Done("the rule is gone".to_owned()));
         };
         if !self.progress.is_noted {
-            self.note("alert_fired", &[]).await;
+            let event = if self.message.over_since.is_some() { "alert_recovered" } else { "alert_fired" };
+            self.note(event, &[]).await;
             self.progress.is_noted = true;
             self.beat().await?;
         }
@@ -253,13 +254,14 @@ pub(crate) async fn try_channels(app: &App, trial: &MessageTrial<'_>) -> Vec<Tri
         workspace: trial.workspace,
         kind: trial.doc.kind,
         threshold: trial.doc.threshold,
-        value: 0.0,
+        value: Some(0.0),
         window_minutes: trial.doc.window_minutes,
         calls: 0,
         is_partial: false,
         budgets: Vec::new(),
         at: app.now(),
         is_test: true,
+        over_since: None,
     };
     let tries = trial.doc.channels.iter().map(|channel| {
         let message = &message;

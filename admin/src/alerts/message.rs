@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// For programs.
 pub(super) fn document(message: &AlertMessage) -> Value {
     json!({
-        "event": if message.is_test { "alert.test" } else { "alert.fired" },
+        "event": event(message),
         "id": message.id,
         "rule": { "id": message.rule, "name": message.name, "type": message.kind },
         "organisation_id": message.org,
@@ -20,9 +20,18 @@ pub(super) fn document(message: &AlertMessage) -> Value {
         "calls": (message.kind != AlertKind::Budget).then_some(message.calls),
         "budgets": (message.kind == AlertKind::Budget).then_some(&message.budgets),
         "partial": message.is_partial,
+        "fired_at": message.over_since,
         "at": message.at,
         "text": sentence(message),
     })
+}
+
+fn event(message: &AlertMessage) -> &'static str {
+    match message {
+        AlertMessage { is_test: true, .. } => "alert.test",
+        AlertMessage { over_since: Some(_), .. } => "alert.recovered",
+        _ => "alert.fired",
+    }
 }
 
 /// As Slack reads it, where three characters mean something.
@@ -54,21 +63,19 @@ fn sentence(message: &AlertMessage) -> String {
     if message.is_test {
         return format!("{name}: this is a test of an alert rule");
     }
-    let (value, threshold) = (rounded(message.value), rounded(message.threshold));
+    let over = if message.over_since.is_some() { "it is over: " } else { "" };
+    let threshold = rounded(message.threshold);
+    let Some(value) = message.value.map(rounded) else {
+        return format!("{name}: {over}there is nothing to measure, or too little");
+    };
     let window = span(message.window_minutes);
-    match message.kind {
-        AlertKind::Spend => format!("{name}: {value} USD were spent within {window}, the threshold is {threshold} USD"),
-        AlertKind::ErrorRate => {
-            format!(
-                "{name}: {value} % of {} calls within {window} failed, the threshold is {threshold} %",
-                message.calls
-            )
-        }
-        AlertKind::Latency => {
-            format!("{name}: calls within {window} took {value} ms, the threshold is {threshold} ms")
-        }
-        AlertKind::Budget => format!("{name}: {value} % of a budget are used, the threshold is {threshold} %"),
-    }
+    let (found, unit) = match message.kind {
+        AlertKind::Spend => (format!("{value} USD were spent within {window}"), "USD"),
+        AlertKind::ErrorRate => (format!("{value} % of {} calls within {window} failed", message.calls), "%"),
+        AlertKind::Latency => (format!("calls within {window} took {value} ms"), "ms"),
+        AlertKind::Budget => (format!("{value} % of a budget are used"), "%"),
+    };
+    format!("{name}: {over}{found}, the threshold is {threshold} {unit}")
 }
 
 fn span(minutes: u32) -> String {
@@ -105,13 +112,14 @@ mod tests {
             workspace: None,
             kind,
             threshold: 5.0,
-            value: 7.256,
+            value: Some(7.256),
             window_minutes: 1_440,
             calls: 12,
             is_partial: false,
             budgets: Vec::new(),
             at: Timestamp(0),
             is_test: false,
+            over_since: None,
         }
     }
 
@@ -122,6 +130,16 @@ mod tests {
         assert_eq!(told(AlertKind::ErrorRate), "7.26 % of 12 calls within 1 d failed, the threshold is 5 %");
         assert_eq!(told(AlertKind::Latency), "calls within 1 d took 7.26 ms, the threshold is 5 ms");
         assert_eq!(told(AlertKind::Budget), "7.26 % of a budget are used, the threshold is 5 %");
+    }
+
+    #[test]
+    fn what_is_over_says_so() {
+        let mut over = AlertMessage { over_since: Some(Timestamp(5)), ..message(AlertKind::Spend) };
+        assert_eq!(document(&over)["event"], "alert.recovered");
+        assert!(sentence(&over).ends_with("it is over: 7.26 USD were spent within 1 d, the threshold is 5 USD"));
+        over.value = None;
+        assert!(sentence(&over).ends_with("it is over: there is nothing to measure, or too little"));
+        assert_eq!(document(&over)["value"], Value::Null);
     }
 
     #[test]

@@ -329,6 +329,7 @@ async fn told(rows: &[Row<AlertRule>], call: &Call) -> Result<Vec<Value>, Proble
                 "last_checked_at": standing.checked_at,
                 "last_value": standing.value,
                 "last_fired_at": standing.fired_at,
+                "last_recovered_at": standing.over_at,
             });
         }
         view

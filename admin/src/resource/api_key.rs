@@ -170,14 +170,15 @@ pub(crate) struct Patch {
 
 const MOST_EMAILS: usize = 20;
 
-/// Whoever hears the webhook sends the mail; without one, an alert that nobody gets would be worse than none.
+/// The gateway sends the mail, or whoever hears the webhook; without either, an alert that nobody gets would be worse than
+/// none.
 fn set_emails(given: Edit<Vec<String>>, kept: &mut Vec<String>, call: &Call) -> Result<(), Problem> {
     match given {
         Edit::Keep => {}
         Edit::Clear => kept.clear(),
         Edit::Set(list) if list.is_empty() => kept.clear(),
         Edit::Set(_) if !call.app.hears_alerts => {
-            return Err(bad("alert_emails", "needs --alert-webhook: the gateway sends no mail by itself"));
+            return Err(bad("alert_emails", "needs --alert-webhook or --smtp-url: nobody would be told"));
         }
         Edit::Set(list) if list.len() > MOST_EMAILS => {
             return Err(bad("alert_emails", format_args!("must hold at most {MOST_EMAILS}")));

@@ -14,6 +14,8 @@ pub trait AlertStandings: Send + Sync {
     fn note_alert(&self, rule: Uuid, value: Option<f64>) -> Fut<'_, Result<(), StoreError>>;
     /// It is told. False: another node told it since `seen`.
     fn fire_alert(&self, rule: Uuid, seen: Option<Timestamp>, now: Timestamp) -> Fut<'_, Result<bool, StoreError>>;
+    /// It is told that what was told at `fired` is over. False: another node told it.
+    fn end_alert(&self, rule: Uuid, fired: Timestamp, now: Timestamp) -> Fut<'_, Result<bool, StoreError>>;
     /// Forgets rules that nobody looked at since this; how many.
     fn forget_alerts(&self, before: Timestamp) -> Fut<'_, Result<u64, StoreError>>;
 }

@@ -126,7 +126,7 @@ impl ObjectPlace {
             return Err(BadBlobUrl::Bucket);
         }
         let prefix = prefix(url)?;
-        let asked = Asked::read(url)?;
+        let asked = BucketParameters::read(url)?;
         let retry = RetryConfig {
             backoff: BackoffConfig {
                 init_backoff: Duration::from_millis(100),
@@ -234,13 +234,13 @@ impl ObjectPlace {
 
 /// Parameters of a bucket.
 #[derive(Default)]
-struct Asked {
+struct BucketParameters {
     region: Option<String>,
     endpoint: Option<Url>,
     path_style: Option<bool>,
 }
 
-impl Asked {
+impl BucketParameters {
     fn read(url: &Url) -> Result<Self, BadBlobUrl> {
         let mut asked = Self::default();
         for (name, value) in url.query_pairs() {
@@ -355,7 +355,7 @@ mod tests {
     fn a_bucket_stands_in_the_path_or_the_host() {
         let endpoint = |url: &str| {
             let url = Url::parse(url).expect("a URL");
-            let asked = Asked::read(&url).expect("read");
+            let asked = BucketParameters::read(&url).expect("read");
             (asked.is_path_style(), asked.endpoint_for("bucket").expect("an endpoint"))
         };
         assert_eq!(endpoint("s3://bucket/x"), (false, None));

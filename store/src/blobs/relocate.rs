@@ -5,7 +5,7 @@
 use super::collect;
 use super::piece::{SEALED_PIECE, as_text, from_text};
 use super::place::Lost;
-use super::{Kept, RowBlobs};
+use super::{PieceBytes, RowBlobs};
 use crate::database::Side;
 use crate::work::now;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -39,7 +39,7 @@ struct FarPiece {
     blob: Uuid,
     place: i64,
     bytes: u64,
-    kept: Kept,
+    kept: PieceBytes,
     sealed_key: String,
 }
 
@@ -47,8 +47,8 @@ impl FarPiece {
     /// What its row says as long as nobody changes it.
     fn row(&self) -> (&str, &str) {
         match &self.kept {
-            Kept::Row(sealed) => (sealed, ""),
-            Kept::Object(object) => ("", object),
+            PieceBytes::Row(sealed) => (sealed, ""),
+            PieceBytes::Object(object) => ("", object),
         }
     }
 }
@@ -92,7 +92,7 @@ impl RowBlobs {
             let mut columns = row.columns();
             let (blob, place, bytes) = (columns.uuid()?, columns.int()?, columns.int()?.max(0).unsigned_abs());
             let sealed = columns.text()?.to_owned();
-            let kept = columns.opt_text()?.map_or(Kept::Row(sealed), |object| Kept::Object(object.to_owned()));
+            let kept = columns.opt_text()?.map_or(PieceBytes::Row(sealed), |object| PieceBytes::Object(object.to_owned()));
             Ok(FarPiece { blob, place, bytes, kept, sealed_key: columns.text()?.to_owned() })
         });
         found.await
@@ -101,8 +101,8 @@ impl RowBlobs {
     /// False: somebody was faster.
     async fn bring(&self, piece: &FarPiece) -> Result<bool, StoreError> {
         let sealed = match &piece.kept {
-            Kept::Row(sealed) => from_text(sealed)?,
-            Kept::Object(object) => match self.outside.of(object)?.get(object, SEALED_PIECE).await {
+            PieceBytes::Row(sealed) => from_text(sealed)?,
+            PieceBytes::Object(object) => match self.outside.of(object)?.get(object, SEALED_PIECE).await {
                 Ok(sealed) => sealed,
                 Err(Lost::Missing) => return self.is_overtaken(piece).await,
                 Err(Lost::Store(why)) => return Err(why),
@@ -154,7 +154,7 @@ impl RowBlobs {
                     return Ok(false);
                 }
             }
-            if is_same && let Kept::Object(object) = &piece.kept {
+            if is_same && let PieceBytes::Object(object) = &piece.kept {
                 collect::doom_named(&mut inside, object).await?;
             }
             transaction.commit().await?;

@@ -99,7 +99,10 @@ fn serve(shared: &Arc<Shared>, client: TcpStream) {
                 sleep(Duration::from_millis(20));
             }
         }
-        _ => {}
+        // A clone is kept: only this ends the connection.
+        _ => {
+            let _ = client.shutdown(Shutdown::Both);
+        }
     }
 }
 

@@ -24,6 +24,19 @@ async fn a_rule_is_looked_at_and_told_by_one(house: House) {
     let standing = one.alert_standings(&[rule, Uuid::from_u128(8)]).await.unwrap();
     assert_eq!(standing.len(), 1);
     assert_eq!((standing[0].checked_at, standing[0].value, standing[0].fired_at), (second, Some(12.25), Some(second)));
+    assert_eq!(standing[0].is_told(), Some(second));
+    let third = Timestamp(3_000);
+    assert!(!other.end_alert(rule, first, third).await.unwrap(), "that was never told");
+    assert!(one.end_alert(rule, second, third).await.unwrap());
+    assert!(!other.end_alert(rule, second, third).await.unwrap(), "the other said so");
+    let standing = one.alert_standings(&[rule]).await.unwrap();
+    assert_eq!((standing[0].over_at, standing[0].is_told()), (Some(third), None));
+    let fourth = Timestamp(4_000);
+    assert!(one.fire_alert(rule, Some(second), fourth).await.unwrap());
+    assert_eq!(one.alert_standings(&[rule]).await.unwrap()[0].is_told(), Some(fourth), "told anew");
+    // A clock that is behind ends it all the same.
+    assert!(one.end_alert(rule, fourth, third).await.unwrap());
+    assert_eq!(one.alert_standings(&[rule]).await.unwrap()[0].is_told(), None);
     other.note_alert(rule, None).await.unwrap();
     assert_eq!(one.alert_standings(&[rule]).await.unwrap()[0].value, None);
 

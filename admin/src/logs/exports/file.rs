@@ -7,7 +7,8 @@ use crate::problem::{Problem, forbidden, missing};
 use crate::route::{Call, Reply, Visit};
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::stream::unfold;
+use futures_util::StreamExt as _;
+use futures_util::stream::{iter, unfold};
 use gateway_domain::export::{EXPORT_KIND, ExportFormat, ExportOrder, ExportQuery, LogExport};
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::{BlobError, Blobs};
@@ -80,7 +81,14 @@ pub(super) async fn fetch(visit: Visit) -> Result<Reply, Problem> {
     }
     let place = FilePlace { blobs: visit.app.blobs.clone(), job: opens.job, part: export.progress.first, at: 0 };
     let last = export.progress.part;
-    let pieces = unfold(Some(place), move |place| async move { next(place?, last).await });
+    // What lies where it cannot be reached now is refused, not begun.
+    let (first, behind) = match next(place, last).await {
+        Some((Err(BlobError::Store(why)), _)) => return Err(why.into()),
+        Some((first, behind)) => (Some(first), behind),
+        None => (None, None),
+    };
+    let rest = unfold(behind, move |place| async move { next(place?, last).await });
+    let pieces = iter(first).chain(rest);
     let (kind, ending) = match export.request.format {
         ExportFormat::Jsonl => ("application/x-ndjson", "jsonl"),
         ExportFormat::Parquet => ("application/vnd.apache.parquet", "parquet"),

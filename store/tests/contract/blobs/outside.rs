@@ -134,7 +134,7 @@ async fn rows_go_to_a_bucket_to_another_and_back(house: House) {
     rows.write(id(4), 0, b"begun ").await.unwrap();
     let total = bytes(0).len() as u64 * 3 + 6;
     let places: [&[String]; 3] =
-        [&[first.clone()], &[second.clone(), first.clone()], &["rows:".to_owned(), second, first]];
+        [std::slice::from_ref(&first), &[second.clone(), first.clone()], &["rows:".to_owned(), second, first.clone()]];
     for (urls, below) in places.into_iter().zip([Some("kept/here/"), Some("elsewhere/"), None]) {
         let blobs = nodes(&database, &vault, urls);
         assert_eq!(moved(&blobs).await, Relocated { pieces: 7, bytes: total, overtaken: 0 });
