@@ -9,8 +9,8 @@ mod measure;
 mod message;
 
 pub use deliver::{ALERT_LEASE, DeliveredAlert, deliver_alert};
-pub use mail::{BudgetMail, MAIL_JOB, deliver_mail, mail_budget};
 pub(crate) use deliver::{MessageTrial, try_channels};
+pub use mail::{BudgetMail, MAIL_JOB, deliver_mail, mail_budget};
 
 use crate::app::App;
 use finding::AlertFinding;

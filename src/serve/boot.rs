@@ -1,8 +1,8 @@
 //! Opens the stores, the vault and the snapshot: the one `match` on backends.
 
-use super::{aliases, blob_places};
 use super::leftovers::Leftovers;
 use super::process::Process;
+use super::{aliases, blob_places};
 use crate::issuers::Issuers;
 use crate::metrics::{Metrics, Shape};
 use crate::runtime_config::ConfigHandle;
@@ -18,8 +18,8 @@ use gateway_domain::ports::{
     Revision, Standings, Tokens, Vault,
 };
 use gateway_store::{
-    BlobPlaces, Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed, RowBlobs,
-    SealingVault, SivSeal,
+    BlobPlaces, Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed,
+    RowBlobs, SealingVault, SivSeal,
 };
 use smol_str::SmolStr;
 use std::path::{Path, PathBuf};

@@ -85,7 +85,8 @@ impl Alerts {
         );
         let used = Amount::shown(count.used.max(0).unsigned_abs(), budget.spend);
         let name = key.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
-        let (what, of) = if level == LIMIT { ("is exhausted", "limit") } else { ("has reached its threshold", "threshold") };
+        let (what, of) =
+            if level == LIMIT { ("is exhausted", "limit") } else { ("has reached its threshold", "threshold") };
         let bound = if level == LIMIT { Some(budget.credit_limit) } else { budget.alert_threshold };
         let told = |amount: Amount| json!(amount).to_string();
         let unit = match budget.spend {

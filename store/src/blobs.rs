@@ -147,7 +147,11 @@ impl RowBlobs {
 
     /// Notes an object that is about to be put; the key to seal it with. What would be refused afterwards is refused here,
     /// before its bytes go anywhere.
-    async fn announced(&self, mut session: Session<'_>, piece: NewPiece<'_>) -> Result<Result<PieceKey, BlobError>, Error> {
+    async fn announced(
+        &self,
+        mut session: Session<'_>,
+        piece: NewPiece<'_>,
+    ) -> Result<Result<PieceKey, BlobError>, Error> {
         let now = now(&mut session).await?;
         let mut transaction = session.begin().await?;
         let mut inside = transaction.session();
@@ -271,7 +275,8 @@ impl RowBlobs {
             let mut columns = row.columns();
             let (sealed_key, place) = (columns.text()?.to_owned(), columns.int()?);
             let sealed = columns.text()?.to_owned();
-            let kept = columns.opt_text()?.map_or(PieceBytes::Row(sealed), |object| PieceBytes::Object(object.to_owned()));
+            let kept =
+                columns.opt_text()?.map_or(PieceBytes::Row(sealed), |object| PieceBytes::Object(object.to_owned()));
             Ok(FoundPiece { sealed_key, place, kept })
         });
         Ok(found.await?.into_iter().next())

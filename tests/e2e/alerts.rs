@@ -163,7 +163,8 @@ async fn two_nodes_tell_an_alert_once() {
     let first = hook.seen()[0].json();
     assert!(over["fired_at"].is_string() && over["id"] != first["id"] && first["fired_at"].is_null(), "{over}");
     assert!(over["text"].as_str().is_some_and(|text| text.contains("it is over: 0.06 USD")), "{over}");
-    eventually("it is noted", || async { state(&two, &path).await["last_recovered_at"].is_string().then_some(()) }).await;
+    eventually("it is noted", || async { state(&two, &path).await["last_recovered_at"].is_string().then_some(()) })
+        .await;
     looked_at(&two, &path).await;
     assert_eq!(hook.seen().len(), 2);
 }

@@ -19,7 +19,8 @@ fn lines(marks: &str) -> String {
     let body = json!({ "model": "m", "messages": [{ "role": "user", "content": marks.repeat(30) }] });
     (0..1_500)
         .map(|n| {
-            let line = json!({ "custom_id": format!("l{n}"), "method": "POST", "url": "/v1/chat/completions", "body": body });
+            let line =
+                json!({ "custom_id": format!("l{n}"), "method": "POST", "url": "/v1/chat/completions", "body": body });
             line.to_string() + "\n"
         })
         .collect()

@@ -146,9 +146,7 @@ impl ObjectPlace {
         }
         if owns_key {
             let secret = url.password().filter(|secret| !secret.is_empty()).ok_or(BadBlobUrl::HalfKey)?;
-            builder = builder
-                .with_access_key_id(decoded(url.username())?)
-                .with_secret_access_key(decoded(secret)?);
+            builder = builder.with_access_key_id(decoded(url.username())?).with_secret_access_key(decoded(secret)?);
         }
         if let Some(region) = &asked.region {
             builder = builder.with_region(region);
@@ -249,7 +247,9 @@ impl BucketParameters {
                 "region" => return Err(BadBlobUrl::Value("region", "the name of a region, such as eu-central-1")),
                 "endpoint" => {
                     let endpoint = Url::parse(&value).ok().filter(|endpoint| {
-                        matches!(endpoint.scheme(), "http" | "https") && endpoint.has_host() && endpoint.query().is_none()
+                        matches!(endpoint.scheme(), "http" | "https")
+                            && endpoint.has_host()
+                            && endpoint.query().is_none()
                     });
                     let why = BadBlobUrl::Value("endpoint", "an http: or https: URL without a query");
                     asked.endpoint = Some(endpoint.ok_or(why)?);
@@ -317,7 +317,8 @@ mod tests {
 
     #[test]
     fn a_url_names_bucket_and_prefix_and_hides_its_secret() {
-        let url = "s3://ID:se%2Fcret@my.bucket-1/a/b%20c/?region=eu-central-1&endpoint=http://127.0.0.1:1&path-style=true";
+        let url =
+            "s3://ID:se%2Fcret@my.bucket-1/a/b%20c/?region=eu-central-1&endpoint=http://127.0.0.1:1&path-style=true";
         let place = place(url).expect("a place");
         assert_eq!(place.name(), "s3://my.bucket-1/a/b c/");
         assert!(!format!("{place:?}").contains("cret"));

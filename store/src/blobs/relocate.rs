@@ -92,7 +92,8 @@ impl RowBlobs {
             let mut columns = row.columns();
             let (blob, place, bytes) = (columns.uuid()?, columns.int()?, columns.int()?.max(0).unsigned_abs());
             let sealed = columns.text()?.to_owned();
-            let kept = columns.opt_text()?.map_or(PieceBytes::Row(sealed), |object| PieceBytes::Object(object.to_owned()));
+            let kept =
+                columns.opt_text()?.map_or(PieceBytes::Row(sealed), |object| PieceBytes::Object(object.to_owned()));
             Ok(FarPiece { blob, place, bytes, kept, sealed_key: columns.text()?.to_owned() })
         });
         found.await
