@@ -292,7 +292,9 @@ async fn whom_a_key_names_is_mailed_when_its_budget_is_reached() {
     });
     let upstream = upstream.await;
     let config = target(&upstream);
-    let call = async || gateway.chat().key(&key).config(&config).json(&hello()).send().await.status;
+    // Little is set aside for a call, so that the budget is used to its end.
+    let small = with(hello(), json!({ "max_tokens": 10 }));
+    let call = async || gateway.chat().key(&key).config(&config).json(&small).send().await.status;
     assert_eq!(call().await, 200);
     let mail = server.next().await;
     assert_eq!(mail["to"], json!(["ann@example.com", "bo@example.com"]));

@@ -93,18 +93,19 @@ async fn a_kill_in_the_middle_of_an_upload_leaves_no_half_file_and_no_garbage() 
     }
     let gateway = gateway.restart_after_kill(&["--blob-url", &blobs]).await;
     bucket.mend();
+    let says = async |gateway: &Gateway, lines: &[&str]| {
+        let metrics = gateway.metrics().await;
+        lines.iter().all(|line| metrics.lines().any(|told| told == *line)).then_some(())
+    };
+    eventually("the object is known", || says(&gateway, &["gateway_blobs 2", "gateway_blob_objects_unnamed 1"])).await;
     let names: Vec<Value> = files(&gateway).await.into_iter().map(|file| file["id"].clone()).collect();
     assert_eq!(names, [json!(kept)]);
     let whole = uploaded(&gateway, &text).await;
     let objects = bucket.objects().len();
     // Three days on, what a dead process left is over.
     let gateway = gateway.restart_with(&["--blob-url", &blobs, "--clock-ahead", "259200"]).await;
-    eventually("all that was left is gone", || async {
-        let metrics = gateway.metrics().await;
-        let none = |name: &str| metrics.lines().any(|line| line == format!("{name} 0"));
-        none("gateway_blob_objects_unnamed").then_some(())
-    })
-    .await;
+    eventually("all that was left is gone", || says(&gateway, &["gateway_blobs 2", "gateway_blob_objects_unnamed 0"]))
+        .await;
     assert_eq!(bucket.objects().len(), objects);
     assert!(content(&gateway, &whole).await == text);
 }
