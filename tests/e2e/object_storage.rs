@@ -43,6 +43,14 @@ async fn files(gateway: &Gateway) -> Vec<Value> {
     gateway.get("/v1/files").send().await.expect(200).json()["data"].as_array().expect("a list").clone()
 }
 
+/// Whether so many blobs are counted, and so many objects that none of them names.
+async fn kept_and_unnamed(gateway: &Gateway, blobs: u64, unnamed: u64) -> Option<()> {
+    let metrics = gateway.metrics().await;
+    let says = |line: String| metrics.lines().any(|told| told == line);
+    let all = says(format!("gateway_blobs {blobs}")) && says(format!("gateway_blob_objects_unnamed {unnamed}"));
+    all.then_some(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_node_writes_another_serves_and_a_bucket_that_is_away_is_told() {
     let bucket = bucket().await;
@@ -93,19 +101,14 @@ async fn a_kill_in_the_middle_of_an_upload_leaves_no_half_file_and_no_garbage() 
     }
     let gateway = gateway.restart_after_kill(&["--blob-url", &blobs]).await;
     bucket.mend();
-    let says = async |gateway: &Gateway, lines: &[&str]| {
-        let metrics = gateway.metrics().await;
-        lines.iter().all(|line| metrics.lines().any(|told| told == *line)).then_some(())
-    };
-    eventually("the object is known", || says(&gateway, &["gateway_blobs 2", "gateway_blob_objects_unnamed 1"])).await;
+    eventually("the object is known", || kept_and_unnamed(&gateway, 2, 1)).await;
     let names: Vec<Value> = files(&gateway).await.into_iter().map(|file| file["id"].clone()).collect();
     assert_eq!(names, [json!(kept)]);
     let whole = uploaded(&gateway, &text).await;
     let objects = bucket.objects().len();
     // Three days on, what a dead process left is over.
     let gateway = gateway.restart_with(&["--blob-url", &blobs, "--clock-ahead", "259200"]).await;
-    eventually("all that was left is gone", || says(&gateway, &["gateway_blobs 2", "gateway_blob_objects_unnamed 0"]))
-        .await;
+    eventually("all that was left is gone", || kept_and_unnamed(&gateway, 2, 0)).await;
     assert_eq!(bucket.objects().len(), objects);
     assert!(content(&gateway, &whole).await == text);
 }
