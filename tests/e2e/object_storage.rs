@@ -94,9 +94,12 @@ async fn a_kill_in_the_middle_of_an_upload_leaves_no_half_file_and_no_garbage() 
     let kept = uploaded(&gateway, "{\"custom_id\": \"a\"}\n").await;
     let text = lines("killed");
     bucket.stall();
-    let begun = upload(&gateway, &text);
+    // It is not given up before the process is gone: that would be another story.
+    let body = form(&[("purpose", None, b"batch"), ("file", Some("lines.jsonl"), text.as_bytes())]);
+    let begun = gateway.post("/v1/files").body(FORM, body).send();
+    tokio::pin!(begun);
     tokio::select! {
-        answer = begun => panic!("nothing answered it: {answer:?}"),
+        answer = &mut begun => panic!("nothing answered it: {answer:?}"),
         () = eventually("an object is on its way", || async { bucket.was_asked().then_some(()) }) => {}
     }
     let gateway = gateway.restart_after_kill(&["--blob-url", &blobs]).await;
