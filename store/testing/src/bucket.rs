@@ -3,7 +3,7 @@
 use crate::child::Tied;
 use crate::installed::installed;
 use crate::program::{Port, command};
-use crate::relay::Relay;
+use crate::relay::ServerRelay;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ const NAME: &str = "blobs";
 
 #[derive(Debug)]
 pub struct Bucket {
-    relay: Relay,
+    relay: ServerRelay,
     server: Port,
     _process: Tied,
     _dir: TempDir,
@@ -34,7 +34,7 @@ impl Bucket {
             let end = Instant::now() + Duration::from_secs(60);
             while Instant::now() < end {
                 if ask(server.number, "PUT", "").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")) {
-                    return Self { relay: Relay::start(server.number), server, _process: process, _dir: dir };
+                    return Self { relay: ServerRelay::start(server.number), server, _process: process, _dir: dir };
                 }
                 std::thread::sleep(Duration::from_millis(50));
             }

@@ -15,22 +15,23 @@ const REFUSES: u8 = 1;
 const HOLDS: u8 = 2;
 
 #[derive(Debug)]
-pub(crate) struct Relay {
+pub(crate) struct ServerRelay {
     pub(crate) port: Port,
-    shared: Arc<Shared>,
+    shared: Arc<RelayState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RelayState {
     server: u16,
     mode: AtomicU8,
     held: AtomicUsize,
     open: Mutex<Vec<TcpStream>>,
 }
 
-impl Relay {
+impl ServerRelay {
     pub(crate) fn start(server: u16) -> Self {
-        let shared = Shared { server, mode: AtomicU8::new(PASSES), held: AtomicUsize::new(0), open: Mutex::default() };
+        let shared =
+            RelayState { server, mode: AtomicU8::new(PASSES), held: AtomicUsize::new(0), open: Mutex::default() };
         let shared = Arc::new(shared);
         let (port, listener) = (0..5)
             .find_map(|_| {
@@ -74,7 +75,7 @@ impl Relay {
     }
 }
 
-fn serve(shared: &Arc<Shared>, client: TcpStream) {
+fn serve(shared: &Arc<RelayState>, client: TcpStream) {
     let keep = |stream: &TcpStream| {
         let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.extend(stream.try_clone().ok());
