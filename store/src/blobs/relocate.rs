@@ -73,7 +73,8 @@ impl RowBlobs {
             let far = self.elsewhere(last).await?;
             let Some(end) = far.last() else { return Ok(()) };
             last = (end.blob, end.place);
-            let moves = stream::iter(far).map(async |piece| Ok::<_, StoreError>((self.bring(&piece).await?, piece.bytes)));
+            let moves =
+                stream::iter(far).map(async |piece| Ok::<_, StoreError>((self.bring(&piece).await?, piece.bytes)));
             let brought: Vec<(bool, u64)> = moves.buffer_unordered(AT_ONCE).try_collect().await?;
             for (was_brought, bytes) in brought {
                 done.overtaken += u64::from(!was_brought);

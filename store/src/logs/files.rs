@@ -4,7 +4,7 @@
 use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
-use super::paging::{ByDay, Found, Slice, page};
+use super::paging::{ByDay, RecordSlice, RowsFound, page};
 use super::query::{Look, UNPRICED_GROUPS, UNPRICED_OF, filter, found_in, group, one};
 use super::rollup::{Rollups, is_counted};
 use super::shape::Table;
@@ -211,13 +211,13 @@ impl ByDay for DayFiles {
         self.unless_gone(day, Table::Records, counted)
     }
 
-    async fn slice(&self, day: Day, query: &LogQuery, slice: Slice) -> Result<Found, StoreError> {
+    async fn slice(&self, day: Day, query: &LogQuery, slice: RecordSlice) -> Result<RowsFound, StoreError> {
         let found = match self.reader(day, Vec::new()).await? {
             Some((mut reader, _)) => {
                 let look = Look::of(query);
                 found_in(&mut reader.session(), (look.select, look.weight), query, slice).await
             }
-            None => return Ok(Found::default()),
+            None => return Ok(RowsFound::default()),
         };
         self.unless_gone(day, Table::Records, found.map_err(|e| failure(&e)))
     }

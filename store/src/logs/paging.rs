@@ -12,20 +12,24 @@ use uuid::Uuid;
 /// A store that can be asked for one day at a time.
 pub(super) trait ByDay: Sync {
     fn count(&self, day: Day, query: &LogQuery) -> impl Future<Output = Result<u64, StoreError>> + Send;
-    fn slice(&self, day: Day, query: &LogQuery, slice: Slice)
-    -> impl Future<Output = Result<Found, StoreError>> + Send;
+    fn slice(
+        &self,
+        day: Day,
+        query: &LogQuery,
+        slice: RecordSlice,
+    ) -> impl Future<Output = Result<RowsFound, StoreError>> + Send;
 }
 
 /// Among what matches, newest first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slice {
+pub(super) struct RecordSlice {
     pub(super) place: (u64, u64),
     /// Bytes that it may have of what clients decide the length of: where it has more, it is weighed and not read.
     pub(super) most_bytes: Option<u64>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct RowsFound {
     pub(super) rows: Vec<LogRecord>,
     /// Of what clients decide the length of; 0 where no bound was set.
     pub(super) bytes: u64,
@@ -101,7 +105,7 @@ async fn part(of: &impl ByDay, day: Day, query: &LogQuery, cut: Cut) -> Result<P
         let Some(place) = part.cut.of(part.count) else { return Ok(part) };
         place
     };
-    let found = of.slice(day, query, Slice { place, most_bytes: part.cut.left }).await?;
+    let found = of.slice(day, query, RecordSlice { place, most_bytes: part.cut.left }).await?;
     if let Some(left) = &mut part.cut.left {
         part.is_too_large = found.bytes > *left;
         *left = left.saturating_sub(found.bytes);
@@ -128,12 +132,12 @@ mod tests {
             Ok(1)
         }
 
-        async fn slice(&self, day: Day, _: &LogQuery, _: Slice) -> Result<Found, StoreError> {
+        async fn slice(&self, day: Day, _: &LogQuery, _: RecordSlice) -> Result<RowsFound, StoreError> {
             if day.start() < Some(self.0 * DAY) {
                 std::future::pending::<()>().await;
             }
             let record = LogRecord { created_at: Timestamp(day.start().unwrap_or_default()), ..LogRecord::blank() };
-            Ok(Found { rows: vec![record], bytes: 0 })
+            Ok(RowsFound { rows: vec![record], bytes: 0 })
         }
     }
 

@@ -4,7 +4,7 @@
 use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
-use super::paging::{ByDay, Found, Slice, page};
+use super::paging::{ByDay, RecordSlice, RowsFound, page};
 use super::query::{
     UNPRICED_GROUPS, UNPRICED_OF, WEIGHT, filter, found_in, group, light_select, one, slice, unpriced_values,
 };
@@ -125,7 +125,7 @@ impl Partitions {
             days.sort_unstable_by(|a, b| b.cmp(a));
             return page(self, days, query).await;
         }
-        let found = self.found(query, Slice { place: slice(query), most_bytes: query.most_bytes }).await?;
+        let found = self.found(query, RecordSlice { place: slice(query), most_bytes: query.most_bytes }).await?;
         if query.most_bytes.is_some_and(|most| found.bytes > most) {
             return Ok(Page { is_too_large: true, ..Page::of(0) });
         }
@@ -133,7 +133,7 @@ impl Partitions {
         Ok(Page { rows: found.rows, ..Page::of(total) })
     }
 
-    async fn found(&self, query: &LogQuery, slice: Slice) -> Result<Found, StoreError> {
+    async fn found(&self, query: &LogQuery, slice: RecordSlice) -> Result<RowsFound, StoreError> {
         let mut lease = self.database.lease_soon(Side::Read).await?;
         let found = async {
             let found = found_in(&mut lease.session(), (light_select(), &WEIGHT), query, slice).await;
@@ -222,7 +222,7 @@ impl ByDay for Partitions {
         Ok(found.first().and_then(|n| u64::try_from(*n).ok()).unwrap_or_default())
     }
 
-    async fn slice(&self, day: Day, query: &LogQuery, slice: Slice) -> Result<Found, StoreError> {
+    async fn slice(&self, day: Day, query: &LogQuery, slice: RecordSlice) -> Result<RowsFound, StoreError> {
         self.found(&in_day(query, day), slice).await
     }
 }

@@ -2,7 +2,7 @@
 
 use super::columns::{COLUMNS, decode};
 use super::field::{clipped, whole};
-use super::paging::{Found, Slice};
+use super::paging::{RecordSlice, RowsFound};
 use super::rollup::Rollups;
 use super::shape::Table;
 use crate::configs::workspace_value;
@@ -57,8 +57,8 @@ pub(super) async fn found_in(
     session: &mut Session<'_>,
     (select, weight): (&'static str, &'static str),
     query: &LogQuery,
-    slice: Slice,
-) -> Result<Found, Error> {
+    slice: RecordSlice,
+) -> Result<RowsFound, Error> {
     let (offset, limit) = slice.place;
     let mut bytes = 0;
     if let Some(most) = slice.most_bytes {
@@ -66,11 +66,11 @@ pub(super) async fn found_in(
         let sum = format!("SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM ({inner}) AS slice");
         bytes = session.fetch_int(sum, values).await?.try_into().unwrap_or_default();
         if bytes > most {
-            return Ok(Found { rows: Vec::new(), bytes });
+            return Ok(RowsFound { rows: Vec::new(), bytes });
         }
     }
     let (sql, values) = filter(query).slice(select, NEWEST, offset, limit);
-    Ok(Found { rows: session.fetch(sql, values, decode).await?, bytes })
+    Ok(RowsFound { rows: session.fetch(sql, values, decode).await?, bytes })
 }
 
 pub(super) const NEWEST: &str = "created_at DESC, id DESC";
