@@ -41,6 +41,8 @@ mod clouds;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
+mod columns;
+#[cfg(test)]
 mod compressed;
 #[cfg(test)]
 mod config_costs;

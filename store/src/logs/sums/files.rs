@@ -9,6 +9,8 @@ use crate::logs::query::Look;
 use crate::logs::rollup::{is_counted, margins};
 use crate::logs::shape::Table;
 use crate::session::{Lease, Session, failure};
+use futures_util::StreamExt;
+use futures_util::stream;
 use gateway_domain::Timestamp;
 use gateway_domain::analytics::{Margin, SumQuery, SumsFound};
 use gateway_domain::ports::{Fut, RecordSums, StoreError};
@@ -20,6 +22,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// A day of an older version with many millions of records takes minutes.
 const MAKING_UP: Duration = Duration::from_secs(1_800);
+
+/// Days whose kept sums are read at the same time.
+const AT_ONCE: usize = 4;
 
 /// A way to a day's file.
 pub(in crate::logs) enum DayReader {
@@ -67,6 +72,16 @@ impl DayFiles {
         let table = Look::of(&gather.query.of).table;
         let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(()) };
         sum(&mut reader.session(), (parts, table), gather).await.map_err(|e| failure(&e))
+    }
+
+    /// The sums of a day, where rows that were kept are all that has to be read.
+    async fn kept_of<'q>(&self, day: Day, parts: &[Stretch], query: &'q SumQuery) -> Option<Gather<'q>> {
+        if parts.iter().any(|part| part.source == Source::Records) {
+            return None;
+        }
+        let mut gather = Gather::of(query);
+        self.sum_day(day, parts.to_vec(), &mut gather).await.ok()?;
+        gather.is_whole().then_some(gather)
     }
 
     /// How many records of a day match.
@@ -136,27 +151,34 @@ impl RecordSums for DayFiles {
         Box::pin(async move {
             let named = query.of.org.map_or_else(|| [].into(), |org| self.rollups.named(org));
             let stretches = stretches(query, &named);
+            let of_day = |day: Day| (day, stretches.iter().filter_map(|s| s.in_day(day)).collect::<Vec<Stretch>>());
+            let days = self.days(Table::Records)?.into_iter().map(of_day).filter(|(_, parts)| !parts.is_empty());
             let (until, mut gather) = (Instant::now() + query.time, Gather::of(query));
-            for day in self.days(Table::Records)? {
-                let parts: Vec<Stretch> = stretches.iter().filter_map(|s| s.in_day(day)).collect();
-                if parts.is_empty() {
-                    continue;
-                }
-                if Instant::now() >= until {
+            let own = SumQuery { most_records: 0, ..query.clone() };
+            let mut ahead = stream::iter(days)
+                .map(async |(day, parts)| {
+                    let kept = self.kept_of(day, &parts, &own).await;
+                    (day, parts, kept)
+                })
+                .buffered(AT_ONCE);
+            loop {
+                let next = if Instant::now() < until { timeout_at(until, ahead.next()).await.ok() } else { None };
+                let Some(next) = next else {
                     gather.miss();
                     break;
+                };
+                let Some((day, parts, kept)) = next else { break };
+                if let Some(kept) = kept {
+                    gather.merge(kept);
+                    continue;
                 }
-                match timeout_at(until, self.sum_day(day, parts, &mut gather)).await {
-                    Ok(read) => {
-                        if let Err(error) = self.unless_gone(day, Table::Records, read) {
-                            tracing::warn!(day = day.name(), %error, "records of a day cannot be summed");
-                            gather.miss();
-                        }
-                    }
-                    Err(_) => {
-                        gather.miss();
-                        break;
-                    }
+                let Ok(read) = timeout_at(until, self.sum_day(day, parts, &mut gather)).await else {
+                    gather.miss();
+                    break;
+                };
+                if let Err(error) = self.unless_gone(day, Table::Records, read) {
+                    tracing::warn!(day = day.name(), %error, "records of a day cannot be summed");
+                    gather.miss();
                 }
             }
             Ok(gather.found())

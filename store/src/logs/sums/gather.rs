@@ -41,6 +41,23 @@ impl<'q> Gather<'q> {
         self.is_partial = true;
     }
 
+    /// Everything was read, and there was room for it.
+    pub(super) const fn is_whole(&self) -> bool {
+        !self.is_partial
+    }
+
+    /// What was gathered apart from this, of another time.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.is_partial |= other.is_partial;
+        self.is_cut |= other.is_cut;
+        self.records += other.records;
+        for (key, sums) in other.cells {
+            if let Some(cell) = self.cell_at(key) {
+                cell.merge(&sums);
+            }
+        }
+    }
+
     pub(super) fn is_of_one_span(&self, stretch: &Stretch) -> bool {
         self.span(stretch.from) == self.span(stretch.to - 1)
     }
@@ -66,7 +83,10 @@ impl<'q> Gather<'q> {
     }
 
     fn cell(&mut self, at: i64, values: Vec<SmolStr>) -> Option<&mut Sums> {
-        let key = (self.span(at), values);
+        self.cell_at((self.span(at), values))
+    }
+
+    fn cell_at(&mut self, key: (usize, Vec<SmolStr>)) -> Option<&mut Sums> {
         if self.cells.len() >= MOST_CELLS && !self.cells.contains_key(&key) {
             self.is_partial = true;
             return None;
