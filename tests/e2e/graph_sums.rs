@@ -40,7 +40,8 @@ async fn counted(gateway: &Gateway, least: u64) {
     eventually("the calls are counted", || async { (count(gateway).await >= least).then_some(()) }).await;
 }
 
-/// Of several users; every fifth fails, every seventh is rescued by a retry, and some are answered from the cache.
+/// Of several users; every fifth fails, every seventh is rescued by a retry unless the other node's calls bring that to a
+/// seventh place again, and some are answered from the cache.
 async fn called(gateway: &Gateway, config: &Value, numbers: std::ops::Range<usize>) {
     for n in numbers {
         let mut config = config.clone();
@@ -53,7 +54,7 @@ async fn called(gateway: &Gateway, config: &Value, numbers: std::ops::Range<usiz
         let metadata = json!({ "all": "yes", "_user": format!("user-{}", n % 4) }).to_string();
         let call = gateway.chat().config(&config).header("x-gateway-metadata", &metadata).json(&body);
         let status = call.send().await.status;
-        assert!(status == 200 || status == 500, "{status}");
+        assert!([200, 500, 503].contains(&status), "{status}");
     }
 }
 

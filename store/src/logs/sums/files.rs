@@ -161,25 +161,27 @@ impl RecordSums for DayFiles {
                     (day, parts, kept)
                 })
                 .buffered(AT_ONCE);
-            loop {
-                let next = if Instant::now() < until { timeout_at(until, ahead.next()).await.ok() } else { None };
-                let Some(next) = next else {
-                    gather.miss();
-                    break;
-                };
-                let Some((day, parts, kept)) = next else { break };
-                if let Some(kept) = kept {
-                    gather.merge(kept);
-                    continue;
+            // Days that need their records wait until all others are read: what is under way there may hold what they need.
+            let mut rest = Vec::new();
+            while let Ok(Some((day, parts, kept))) = timeout_at(until, ahead.next()).await {
+                match kept {
+                    Some(kept) => gather.merge(kept),
+                    None => rest.push((day, parts)),
                 }
-                let Ok(read) = timeout_at(until, self.sum_day(day, parts, &mut gather)).await else {
-                    gather.miss();
+            }
+            drop(ahead);
+            for (day, parts) in rest {
+                if Instant::now() >= until {
                     break;
-                };
+                }
+                let Ok(read) = timeout_at(until, self.sum_day(day, parts, &mut gather)).await else { break };
                 if let Err(error) = self.unless_gone(day, Table::Records, read) {
                     tracing::warn!(day = day.name(), %error, "records of a day cannot be summed");
                     gather.miss();
                 }
+            }
+            if Instant::now() >= until {
+                gather.miss();
             }
             Ok(gather.found())
         })
