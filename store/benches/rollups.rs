@@ -5,7 +5,7 @@
 
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::LogStore;
-use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
+use gateway_domain::record::{LogRecord, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::{LogsUrl, Options, open_logs};
 use sqlx::{Connection as _, SqliteConnection};
@@ -49,29 +49,16 @@ fn record(n: u128) -> LogRecord {
         method: "POST".into(),
         path: "/v1/chat/completions".into(),
         status: if n.is_multiple_of(50) { 429 } else { 200 },
-        fault: None,
         stream: n.is_multiple_of(2),
-        retries: 0,
-        option_index: "".into(),
         strategy: "single",
         usage: Some(Usage { input: 100 + n as u64 % 900, output: 50 + n as u64 % 70, ..Usage::default() }),
         cost: Some(NanoUsd(1_000 + n as i64 % 5_000)),
-        saved: None,
-        card: None,
         timings: Timings { total_us: 200_000 + n as u64 % 3_000_000, ..Timings::default() },
-        steps: Steps::default(),
         request_bytes: 900,
         response_bytes: 700,
         client_ip: "10.0.0.1".parse().ok(),
         metadata: format!(r#"{{"_user":"user-{}"}}"#, n % 100).into(),
-        adjusted: "".into(),
-        cache: CacheStatus::Disabled,
-        trace: None,
-        client: None,
-        charges: Vec::new(),
-        bodies: None,
-        hooks: None,
-        realtime: None,
+        ..LogRecord::blank()
     }
 }
 
