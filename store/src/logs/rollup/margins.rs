@@ -50,9 +50,12 @@ impl SpanShares {
     }
 }
 
-/// Makes those of a day that has none. Nobody else may write to the day.
-pub(in crate::logs) async fn build(session: &mut Session<'_>, day: Day) -> Result<(), Error> {
+/// Makes those of a day, unless it has them. Nobody else may write to the day.
+pub(in crate::logs) async fn ensure(session: &mut Session<'_>, day: Day) -> Result<(), Error> {
     let (from, to) = (day.start().unwrap_or(i64::MIN), day.end().unwrap_or(i64::MAX));
+    if !days(session, Margin::Nothing, (from, to)).await?.is_empty() {
+        return Ok(());
+    }
     let mut left_out = HashSet::new();
     // The day comes before its hours: a kind that is too much for an hour is too much for the day.
     for grain in [Grain::Day, Grain::Hour] {

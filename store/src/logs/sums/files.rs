@@ -12,7 +12,7 @@ use crate::session::{Lease, Session, failure};
 use futures_util::StreamExt;
 use futures_util::stream;
 use gateway_domain::Timestamp;
-use gateway_domain::analytics::{Margin, SumQuery, SumsFound};
+use gateway_domain::analytics::{SumQuery, SumsFound};
 use gateway_domain::ports::{Fut, RecordSums, StoreError};
 use gateway_domain::record::LogQuery;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -108,10 +108,7 @@ impl DayFiles {
             if !was_counted {
                 self.rollups.recount(&mut inside, day).await?;
             }
-            let (from, to) = (day.start().unwrap_or(i64::MIN), day.end().unwrap_or(i64::MAX));
-            if margins::days(&mut inside, Margin::Nothing, (from, to)).await?.is_empty() {
-                margins::build(&mut inside, day).await?;
-            }
+            margins::ensure(&mut inside, day).await?;
             transaction.commit().await?;
             Ok(!was_counted)
         };

@@ -94,11 +94,8 @@ impl Partitions {
             let mut inside = transaction.session();
             alone(&mut inside).await?;
             inside.run(partition(Table::Margins, day), vec![]).await?;
-            let (from, to) = (day.start().unwrap_or(i64::MIN), day.end().unwrap_or(i64::MAX));
             // Another node may have made them meanwhile.
-            if margins::days(&mut inside, Margin::Nothing, (from, to)).await?.is_empty() {
-                margins::build(&mut inside, day).await?;
-            }
+            margins::ensure(&mut inside, day).await?;
             transaction.commit().await
         };
         let outcome = timeout(MAKING_UP, work).await.map(|done| done.map_err(|e| failure(&e)));
