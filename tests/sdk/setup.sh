@@ -31,33 +31,21 @@ if ! current python "$wanted"; then
   echo "$wanted" >"$env_dir/python/stamp"
 fi
 
-wanted=$(digest python/readers.txt)
-if ! current readers "$wanted"; then
-  echo "Installing SDKs that read golden answers into $env_dir/readers" >&2
-  rm -rf "$env_dir/readers"
-  "$env_dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-compile \
-    --target "$env_dir/readers" -r python/readers.txt
-  echo "$wanted" >"$env_dir/readers/stamp"
-fi
+beside() { # beside FOLDER WHAT: the packages of python/FOLDER.txt in a folder of their own, without what else they ask for
+  wanted=$(digest "python/$1.txt")
+  if ! current "$1" "$wanted"; then
+    echo "Installing $2 into $env_dir/$1" >&2
+    rm -rf "${env_dir:?}/$1"
+    "$env_dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-compile \
+      --target "$env_dir/$1" -r "python/$1.txt"
+    echo "$wanted" >"$env_dir/$1/stamp"
+  fi
+}
 
-wanted=$(digest python/tools.txt)
-if ! current tools "$wanted"; then
-  echo "Installing servers and readers into $env_dir/tools" >&2
-  rm -rf "$env_dir/tools"
-  "$env_dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-compile \
-    --target "$env_dir/tools" -r python/tools.txt
-  echo "$wanted" >"$env_dir/tools/stamp"
-fi
-
-wanted=$(digest python/engine.txt)
-if ! current engine "$wanted"; then
-  echo "Installing ClickHouse's engine into $env_dir/engine" >&2
-  rm -rf "$env_dir/engine"
-  # The engine alone: what else the package asks for is for data frames.
-  "$env_dir/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-compile \
-    --target "$env_dir/engine" -r python/engine.txt
-  echo "$wanted" >"$env_dir/engine/stamp"
-fi
+beside readers "SDKs that read golden answers"
+beside tools "servers and readers"
+# What else that package asks for is for data frames.
+beside engine "ClickHouse's engine"
 
 wanted=$(digest node/package.json node/package-lock.json)
 if ! current node "$wanted"; then
