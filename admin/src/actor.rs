@@ -2,6 +2,7 @@
 //! Decides nothing about single resources; those say themselves what they need.
 
 use crate::app::{App, ClientAddr};
+use crate::cookies;
 use crate::grant;
 use crate::problem::{Problem, forbidden, missing, unauthenticated, unreadable};
 use gateway_domain::id::{KeyId, OrgId, UserId, WorkspaceId};
@@ -54,7 +55,8 @@ impl Actor {
             let problem = unreadable("x-gateway-api-key is given twice, with different values");
             return Err(NotLetIn::new(problem, Stranger::unknown(Unwelcome::UnknownKey)));
         }
-        let text = credential(headers, &app.header_aliases);
+        let text =
+            credential(headers, &app.header_aliases).or_else(|| cookies::session(headers, app.public_url.as_deref()));
         let text = text.ok_or_else(|| refuse(Unwelcome::NoKey, NO_KEY))?;
         let hash = KeyHash::of(text);
         if app.live.snapshot().key(&hash).is_none() && token::looks_signed(text) {

@@ -10,6 +10,7 @@ mod audit;
 mod bootstrap;
 mod change;
 mod contract;
+mod cookies;
 mod difference;
 mod entity_tag;
 mod feedback;
@@ -33,7 +34,7 @@ mod router;
 mod schema;
 mod scim;
 mod several;
-
+mod sso;
 mod turned_away;
 mod upkeep;
 

@@ -132,9 +132,30 @@ fn whole(mut schema: Value, route: &Route, path: &[&str]) -> Value {
     schema
 }
 
+/// What browsers are answered that come to sign in.
+fn turned() -> Value {
+    let mut all = json!({"303": {"description": "On to the place in `Location`"}});
+    for (status, description) in [
+        ("400", "A parameter breaks a rule, which the message names"),
+        ("401", "The answer of the provider is not taken"),
+        ("403", "Whoever it is may not sign in here"),
+        ("404", "The organisation has no sign-on"),
+        ("500", "Something failed inside"),
+        ("501", "Not on this node"),
+        ("503", "The provider or the configuration store cannot be reached; try again"),
+    ] {
+        let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}});
+        all[status] = json!({"description": description, "content": content});
+    }
+    all
+}
+
 fn responses(route: &Route) -> Value {
     if let Gate::Public(_) = route.gate {
         return json!({"200": {"description": "As the summary says"}, "503": {"description": "Not now"}});
+    }
+    if route.path.starts_with("/sso/") {
+        return turned();
     }
     if scim::speaks(route.path) {
         return scim::responses(&route.method, route.path, answers::of(route.method.as_str(), route.path));

@@ -22,6 +22,7 @@ const SUBJECTS: &[(&str, Kind)] = &[
     ("/workspace-exclusions", Kind::Workspace),
     ("/policies/rate-limits", Kind::RateLimitPolicy),
     ("/policies/usage-limits", Kind::UsageLimitPolicy),
+    ("/admin/organisation/sign-on", Kind::SignOn),
     ("/admin/organisation", Kind::Organisation),
     ("/admin/users/invites", Kind::Invite),
     ("/admin/users", Kind::User),

@@ -91,6 +91,11 @@ pub(crate) fn not_built(method: &str, path: &str) -> Problem {
     Problem::new(StatusCode::NOT_IMPLEMENTED, "AB01", message)
 }
 
+/// This node lacks what it takes.
+pub(crate) fn unavailable_here(message: &str) -> Problem {
+    Problem::new(StatusCode::NOT_IMPLEMENTED, "AB01", message)
+}
+
 /// A call of a model, which this service does not make.
 pub(crate) fn on_the_proxy_port() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "AB02", "this route is served on the proxy port")

@@ -69,6 +69,16 @@ impl Reply {
         self
     }
 
+    pub(crate) fn with_header(mut self, name: HeaderName, value: String) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// One more of them: each stands in a header of its own (RFC 6265, 3).
+    pub(crate) fn cookie(self, cookie: String) -> Self {
+        self.with_header(header::SET_COOKIE, cookie)
+    }
+
     /// What stands for an answer that the client has.
     pub(crate) fn unchanged(tag: String) -> Self {
         Self::nothing(StatusCode::NOT_MODIFIED).tagged(tag)
@@ -142,7 +152,7 @@ impl Reply {
         };
         for (name, value) in self.headers {
             if let Ok(value) = HeaderValue::try_from(value) {
-                answer.headers_mut().insert(name, value);
+                answer.headers_mut().append(name, value);
             }
         }
         if let Some(revision) = self.revision {

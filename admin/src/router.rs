@@ -10,7 +10,7 @@ use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_r
 use crate::refusal::{Attempt, Refusals};
 use crate::repeat::{Repeat, RunningRepeats};
 use crate::route::{Call, Gate, Place, Reply, Route, Visit, stamp};
-use crate::{analytics, audit, feedback, logs, manifest, nodes, openapi, prices, public, resource, scim};
+use crate::{analytics, audit, feedback, logs, manifest, nodes, openapi, prices, public, resource, scim, sso};
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
@@ -55,6 +55,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::user::routes(),
         resource::invite::routes(),
         scim::routes(),
+        sso::routes(),
         analytics::routes(),
         logs::routes(),
         feedback::routes(),

@@ -21,6 +21,7 @@ pub mod provider;
 pub mod provisioning;
 pub mod rotation;
 pub mod security;
+pub mod sign_on;
 pub mod workspace;
 
 use crate::time::Timestamp;
@@ -68,6 +69,7 @@ kinds! {
     Prompt = "prompt",
     DirectoryGroup = "directory_group",
     GroupMapping = "group_mapping",
+    SignOn = "sign_on",
 }
 
 /// A row of the `resource` table. `doc` is JSON text, kept byte for byte.

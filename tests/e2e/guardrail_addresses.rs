@@ -139,6 +139,9 @@ async fn key_sets_of_an_organisation_are_fetched_from_nobody_else_either() {
         let body = json!({ "jwks_uris": [format!("{host}/keys")] });
         let told = gateway.admin().put("/admin/organisation", &body).await.expect(400).text();
         assert!(told.contains("jwks_uris"), "{host}: {told}");
+        let body = json!({ "issuer": host, "client_id": "c" });
+        let told = gateway.admin().put("/admin/organisation/sign-on", &body).await.expect(400).text();
+        assert!(told.contains("issuer"), "{host}: {told}");
     }
 }
 

@@ -195,6 +195,8 @@ mod shield;
 #[cfg(test)]
 mod shutdown;
 #[cfg(test)]
+mod sso;
+#[cfg(test)]
 mod startup;
 #[cfg(test)]
 mod strangers;

@@ -6,20 +6,20 @@ use crate::harness::{ADMIN_KEY, Gateway, eventually, hello};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-fn count(metrics: &str, reason: &str) -> u64 {
+pub(crate) fn count(metrics: &str, reason: &str) -> u64 {
     let name = format!("gateway_refused_callers_total{{reason=\"{reason}\"}} ");
     let line = metrics.lines().find_map(|line| line.strip_prefix(&name)).expect("the counter");
     line.parse().expect("a number")
 }
 
 /// Lines of the access log about callers that were refused.
-fn lines(gateway: &Gateway) -> Vec<Value> {
+pub(crate) fn lines(gateway: &Gateway) -> Vec<Value> {
     let lines = gateway.process.output();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter(|line| line.get("refused").is_some()).collect()
 }
 
-async fn rows(gateway: &Gateway, org: &str) -> Vec<Value> {
+pub(crate) async fn rows(gateway: &Gateway, org: &str) -> Vec<Value> {
     let asked = format!(
         "/audit-logs?organisation_id={org}&start_time=2020-01-01&end_time=2100-01-01&action=authenticate&page_size=100"
     );

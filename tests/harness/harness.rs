@@ -8,6 +8,7 @@ pub(crate) mod http2;
 pub(crate) mod installed;
 pub(crate) mod issuer;
 pub(crate) mod mock;
+pub(crate) mod oidc;
 pub(crate) mod ports;
 pub(crate) mod process;
 pub(crate) mod raw;

@@ -2,9 +2,18 @@
 
 use crate::app::App;
 use crate::problem::{Problem, busy, internal};
+use crate::resource::Row;
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::Revision;
+use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::{Kind, Stored};
+
+/// Whoever signed in holds it, for some hours.
+fn is_session(row: &Stored) -> bool {
+    row.kind == Kind::ApiKey.name()
+        && row.doc.contains(ApiKey::SIGN_ON)
+        && Row::<ApiKey>::read(row).is_ok_and(|key| key.doc.is_session())
+}
 
 pub(super) struct StoredRows {
     pub(super) revision: Revision,
@@ -29,9 +38,10 @@ impl StoredRows {
                 snapshot.orgs().find(|o| &*o.slug == "default").or_else(|| snapshot.orgs().min_by_key(|o| o.id));
             let org = org.or_else(|| named.map(|org| org.id));
             let mut rows = all.rows;
-            // Invites are acts; groups and their mappings belong to the directory that tells of them.
-            let apart = [Kind::Invite, Kind::DirectoryGroup, Kind::GroupMapping].map(Kind::name);
-            rows.retain(|row| Some(OrgId(row.org)) == org && !apart.contains(&row.kind.as_str()));
+            // Invites are acts; groups and their mappings belong to the directory that tells of them, and a
+            // sign-on to the place where its provider sends browsers back to.
+            let apart = [Kind::Invite, Kind::DirectoryGroup, Kind::GroupMapping, Kind::SignOn].map(Kind::name);
+            rows.retain(|row| Some(OrgId(row.org)) == org && !apart.contains(&row.kind.as_str()) && !is_session(row));
             if org.is_none() && !snapshot.is_empty() {
                 return Err(internal("rows without an organisation"));
             }

@@ -80,10 +80,23 @@ pub(super) fn of(name: &str) -> Option<Value> {
         "excludedAttributes" => ("Without these attributes, with commas between", text()),
         "scim_group_id" => ("Of this group, by id", uuid()),
         "country" => ("From this country; no row has one", text()),
-        _ => return None,
+        name => (of_sign_on(name)?, text()),
     };
     let (description, schema) = told;
     Some(json!({"name": name, "in": "query", "description": description, "schema": schema}))
+}
+
+/// What browsers bring that come to sign in, or back from where they did.
+fn of_sign_on(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "return_to" => "The path of this server to end at",
+        "code" => "What the provider gives for a token",
+        "state" => "Which sign-in is answered",
+        "iss" => "Which provider answers (RFC 9207)",
+        "error" | "error_description" | "error_uri" => "Why the provider says no",
+        "session_state" | "scope" => "What providers add; not read",
+        _ => return None,
+    })
 }
 
 /// The headers that ask for a state of what a path names.

@@ -345,6 +345,10 @@ impl Resource for ApiKey {
         if kind == KeyKind::OrganisationService && actor.workspace.is_some() {
             return Err(forbidden("only an Admin key manages organisation keys"));
         }
+        // Else it would outlive the sign-in that it stands for, or do more than that gave.
+        if row.doc.is_session() && matches!(action, Action::Update | Action::Rotate) {
+            return Err(forbidden("this key is the session of somebody who signed in: it can be ended, not changed"));
+        }
         actor.require(&scopes[column(kind)..=column(kind)])
     }
 

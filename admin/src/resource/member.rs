@@ -88,8 +88,8 @@ impl Resource for Member {
 
     fn patch(row: &mut Row<Self>, input: Patch, _call: &Call) -> Result<(), Problem> {
         row.doc.role = input.role;
-        // From now on it is the admin's, whatever groups say.
-        row.doc.by_group = false;
+        // From now on it is the admin's, whatever groups and claims say.
+        (row.doc.by_group, row.doc.by_sign_on) = (false, false);
         Ok(())
     }
 
@@ -133,7 +133,7 @@ pub(crate) fn member_of(
     user: UserId,
     role: WorkspaceRole,
 ) -> Result<Row<Member>, Problem> {
-    let doc = Member { user_id: user, role, by_group: false, rest: Map::new() };
+    let doc = Member { user_id: user, role, by_group: false, by_sign_on: false, rest: Map::new() };
     let mut row = Row::fresh(&call.app, call.actor.org, Some(workspace), Some(call.actor.key.0), doc);
     // The store finds rows by slug and by name.
     row.slug = user.to_string();

@@ -88,6 +88,8 @@ impl Things {
             ask("/scim/Groups", json!({"schemas": [format!("{core}:Group")], "displayName": tag})).await;
         let body = json!({"workspace_id": "default", "scim_group_id": directory_group, "role": "member"});
         let mapping = ask("/scim/workspaces", body).await;
+        let sign_on = json!({"issuer": "https://login.example.com", "client_id": "c"});
+        house.as_admin().put("/admin/organisation/sign-on", sign_on).await.expect(200);
         let (plugin, key) = (plugin(house).await, text(&made["id"]));
         let body = json!({"name": tag, "slug": format!("{tag}-int"), "url": "https://mcp.example.com/", "auth_type": "none",
             "transport": "http"});
@@ -260,6 +262,7 @@ async fn the_token_of_the_data_service_lists_configs_and_does_nothing_else() {
         let answer = call(&house, Some(DATA_SERVICE), &route, &things).await;
         match route.path {
             _ if route.scopes.contains(&"configs.list") => drop(answer.expect(200)),
+            "/api-keys/self/session" => assert_eq!(answer.expect(200)["ended"], false),
             // It is no key that could be shown.
             "/api-keys/self/details" | "/api-keys/self/limits" => drop(answer.refused(404, "AB08")),
             _ => drop(answer.refused(403, "AB03")),

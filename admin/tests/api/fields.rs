@@ -2,6 +2,8 @@
 //! database tells it, now and after everybody was started anew. A field that the description of the API tells and
 //! this story does not send fails the test. And what a newer node wrote into the same rows stays, wherever it stands.
 
+mod people;
+
 use crate::access::is_of_workspaces;
 use crate::harness::{House, in_seconds, merge, text};
 use axum::body::Body;
@@ -644,48 +646,6 @@ async fn configuration(story: &mut Story<'_>) {
     assert_eq!(done["deleted"], 0, "{document}");
 }
 
-async fn directory(story: &mut Story<'_>) {
-    let user = crate::scim::full_user();
-    let made = story.send("POST /scim/Users", "/scim/Users", with_lists(&user)).await;
-    let path = format!("/scim/Users/{}", text(&made["id"]));
-    let mut want = user.clone();
-    want.as_object_mut().expect("an object").remove("password");
-    story.shows(&path, want.clone()).await;
-    want["nickName"] = json!("Barb");
-    let mut changed = with_lists(&user);
-    changed["nickName"] = json!("Barb");
-    story.send("PUT /scim/Users/{id}", &path, changed).await;
-    let patch = |operation: Value| json!({"schemas": [crate::scim::PATCH], "Operations": [operation]});
-    let title = patch(json!({"op": "replace", "path": "title", "value": "Chief"}));
-    story.send("PATCH /scim/Users/{id}", &path, title).await;
-    want["title"] = json!("Chief");
-    story.shows(&path, want).await;
-    let group = json!({"schemas": [crate::scim::GROUP], "displayName": "Guides", "externalId": "g-1",
-        "members": [{"value": made["id"]}]});
-    let group_id = text(&story.send("POST /scim/Groups", "/scim/Groups", group.clone()).await["id"]);
-    let path = format!("/scim/Groups/{group_id}");
-    story.send("PUT /scim/Groups/{id}", &path, group.clone()).await;
-    let name = patch(json!({"op": "replace", "path": "displayName", "value": "Tour Guides"}));
-    story.send("PATCH /scim/Groups/{id}", &path, name).await;
-    let mut want = group;
-    want["displayName"] = json!("Tour Guides");
-    story.shows(&path, want).await;
-    for named in [json!({"scim_group_id": group_id}), json!({"scim_group_name": "tour guides"})] {
-        let workspace = if named.get("scim_group_id").is_some() { "team" } else { "default" };
-        let mut body = json!({"workspace_id": workspace, "role": "member"});
-        merge(&mut body, named);
-        story.send("POST /scim/workspaces", "/scim/workspaces", body).await;
-    }
-    story.shows("/scim/workspaces", json!({"total_count": 2})).await;
-}
-
-/// With the lists that are taken when they are empty.
-fn with_lists(user: &Value) -> Value {
-    let mut user = user.clone();
-    merge(&mut user, json!({"roles": [], "entitlements": []}));
-    user
-}
-
 /// Everything, each field at least once.
 async fn whole(house: &House) -> Story<'_> {
     let mut story = Story::of(house);
@@ -705,7 +665,8 @@ async fn whole(house: &House) -> Story<'_> {
     policies(&mut story, &text(&key)).await;
     alerts(&mut story).await;
     prompts(&mut story).await;
-    directory(&mut story).await;
+    people::directory(&mut story).await;
+    people::sign_on(&mut story).await;
     configuration(&mut story).await;
     story
 }
@@ -792,6 +753,7 @@ const NEWER: &[(&str, &[&str])] = &[
     ("user", &["", "/directory"]),
     ("directory_group", &[""]),
     ("group_mapping", &[""]),
+    ("sign_on", &[""]),
     ("member", &[""]),
     ("invite", &["", "/workspaces/0"]),
 ];
@@ -871,6 +833,7 @@ async fn what_a_newer_node_wrote_stays_wherever_it_stands() {
             "label" => (format!("/labels/{id}"), json!({"description": "changed"})),
             "user" => (format!("/admin/users/{id}"), json!({"role": "member"})),
             "member" => (seats[id].clone(), json!({"role": "member"})),
+            "sign_on" => ("/admin/organisation/sign-on".to_owned(), json!({"session_seconds": 1000})),
             "directory_group" => {
                 let name = json!([{"op": "add", "path": "externalId", "value": "renamed"}]);
                 (format!("/scim/Groups/{id}"), json!({"schemas": [crate::scim::PATCH], "Operations": name}))

@@ -56,7 +56,7 @@ pub struct ApiKey {
     pub defaults: KeyDefaults,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// `ui`, `api` or `auto`.
+    /// `ui`, `api`, `auto` or [`Self::SIGN_ON`].
     pub creation_mode: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation_policy: Option<RotationPolicy>,
@@ -75,6 +75,16 @@ pub struct ApiKey {
     pub mcp_access: McpReach,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+impl ApiKey {
+    /// How a session of somebody who signed in was made.
+    pub const SIGN_ON: &'static str = "sign-on";
+
+    /// It ends by itself, and is neither changed nor given another secret.
+    pub fn is_session(&self) -> bool {
+        self.creation_mode == Self::SIGN_ON
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

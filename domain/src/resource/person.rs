@@ -54,6 +54,9 @@ pub struct User {
     /// What a directory outside says of somebody; whether they are active is the row's status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<DirectoryProfile>,
+    /// What the provider of the organisation's sign-on calls them, behind its own name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signs_in_as: Option<String>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -76,6 +79,9 @@ pub struct Member {
     /// A group of the directory gave the seat, and takes it again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_group: bool,
+    /// What somebody signed in with gave the seat, and takes it again at a later sign-in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_sign_on: bool,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

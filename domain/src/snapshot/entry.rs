@@ -14,6 +14,7 @@ mod partner;
 mod policy;
 mod prompt;
 mod provider;
+mod sign_on;
 mod usage_policy;
 mod user;
 mod workspace;
@@ -30,6 +31,7 @@ pub use partner::PartnerCredentials;
 pub use policy::Policy;
 pub use prompt::{PromptShelf, SavedCollection, SavedLabel, SavedPartial, SavedPrompt};
 pub use provider::ManagedProvider;
+pub use sign_on::SavedSignOn;
 pub use usage_policy::UsagePolicy;
 pub use user::Person;
 pub use workspace::Workspace;
@@ -79,6 +81,7 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<SavedAlert>(),
     entry::<SavedGroup>(),
     entry::<SavedMapping>(),
+    entry::<SavedSignOn>(),
 ];
 
 pub(super) fn put(draft: &mut Draft, kind: Kind, row: &Stored, build: &Build<'_>) -> Result<(), String> {

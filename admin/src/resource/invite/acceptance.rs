@@ -94,6 +94,7 @@ impl Welcome {
             last_name: input.last_name.clone(),
             role: invite.doc.role,
             directory: None,
+            signs_in_as: None,
             rest: Map::new(),
         };
         let mut user = Row::fresh(app, invite.org, None, Some(invite.doc.invited_by), user);
@@ -102,7 +103,7 @@ impl Welcome {
         let id = UserId(user.id);
         let mut rows = vec![user.stored()?];
         for seat in &invite.doc.workspaces {
-            let member = Member { user_id: id, role: seat.role, by_group: false, rest: Map::new() };
+            let member = Member { user_id: id, role: seat.role, by_group: false, by_sign_on: false, rest: Map::new() };
             let mut member = Row::fresh(app, invite.org, Some(seat.id), Some(invite.doc.invited_by), member);
             member.slug = id.to_string();
             member.name.clone_from(&member.slug);

@@ -24,8 +24,9 @@ impl Declared for Member {
         let role = take(&mut item.fields, "role")?.ok_or_else(|| bad("role", "is required"))?;
         item.end()?;
         let user = UserId(from.find(Kind::User, None, "user", &item.slug)?);
-        let by_group = item.before.as_ref().is_some_and(|row| row.doc.by_group && row.doc.role == role);
-        let doc = Self { user_id: user, role, by_group, rest: Map::new() };
+        let same = item.before.as_ref().filter(|row| row.doc.role == role);
+        let (by_group, by_sign_on) = same.map_or((false, false), |row| (row.doc.by_group, row.doc.by_sign_on));
+        let doc = Self { user_id: user, role, by_group, by_sign_on, rest: Map::new() };
         let actor = &from.call.actor;
         let mut row = Row::fresh(&from.call.app, actor.org, item.workspace, Some(actor.key.0), doc);
         row.slug = user.to_string();

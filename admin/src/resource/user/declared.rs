@@ -52,7 +52,9 @@ impl Declared for User {
         let name = format!("{first_name} {last_name}");
         // What a directory tells is no configuration: it stays as it is.
         let directory = item.before.as_ref().and_then(|row| row.doc.directory.clone());
-        let doc = Self { email: address.clone(), first_name, last_name, role, directory, rest: Map::new() };
+        let signs_in_as = item.before.as_ref().and_then(|row| row.doc.signs_in_as.clone());
+        let (email, rest) = (address.clone(), Map::new());
+        let doc = Self { email, first_name, last_name, role, directory, signs_in_as, rest };
         let actor = &from.call.actor;
         let mut row = Row::fresh(&from.call.app, actor.org, None, Some(actor.key.0), doc);
         row.slug = address;

@@ -58,6 +58,7 @@ impl Profile {
             last_name: String::new(),
             role: OrgRole::Member,
             directory: None,
+            signs_in_as: None,
             rest: Map::new(),
         };
         let mut row = Row::fresh(&call.app, call.actor.org, None, None, doc);

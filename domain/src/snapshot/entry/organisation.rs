@@ -4,6 +4,7 @@ use super::alert::SavedAlert;
 use super::directory::OrgDirectory;
 use super::guardrail::SavedGuardrail;
 use super::partner::PartnerCredentials;
+use super::sign_on::SavedSignOn;
 use super::user::Person;
 use super::{Build, Draft, Entry, Slugged, doc, fnv, keep};
 use crate::export::LogFields;
@@ -56,6 +57,8 @@ pub struct Org {
     /// At all levels.
     alerts: Arc<BTreeMap<Uuid, Arc<SavedAlert>>>,
     directory: OrgDirectory,
+    /// How its people sign in; `None`: they do not.
+    pub sign_on: Option<Arc<SavedSignOn>>,
 }
 
 impl Org {
@@ -153,6 +156,7 @@ fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
         partners_generation: old.map_or(0, |o| o.partners_generation),
         alerts: old.map(|o| o.alerts.clone()).unwrap_or_default(),
         directory: old.map(|o| o.directory.clone()).unwrap_or_default(),
+        sign_on: old.and_then(|o| o.sign_on.clone()),
         prices: Arc::new(OrgPrices::of(&o.model_prices)),
     })
 }

@@ -15,6 +15,7 @@ pub struct Person {
     pub user_name: Arc<str>,
     /// The directory's own id.
     pub external_id: Option<Arc<str>>,
+    pub signs_in_as: Option<Arc<str>>,
     /// Who is not may do nothing, and nothing is done in their name.
     pub active: bool,
     pub first_name: Arc<str>,
@@ -46,6 +47,7 @@ fn read(row: &Stored) -> Result<Person, String> {
         org: OrgId(row.org),
         user_name: u.user_name().into(),
         external_id: u.directory.as_ref().and_then(|d| d.external_id.as_deref()).map(Into::into),
+        signs_in_as: u.signs_in_as.as_deref().map(Into::into),
         active: row.status != person::User::INACTIVE,
         email: u.email.into(),
         first_name: u.first_name.into(),

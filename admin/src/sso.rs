@@ -1,0 +1,19 @@
+//! Single sign-on of people by OpenID Connect: the settings of an organisation, the way to its provider and back, and the
+//! session at its end, which is a short-lived key of that person. What a person may do is decided where keys are.
+
+mod back;
+mod claimed;
+mod entrance;
+mod id_token;
+mod issuer;
+mod person;
+mod session;
+mod settings;
+mod start;
+mod ticket;
+
+use crate::route::Route;
+
+pub(crate) fn routes() -> Vec<Route> {
+    [settings::routes(), start::routes(), back::routes(), session::routes()].into_iter().flatten().collect()
+}

@@ -1,0 +1,60 @@
+//! What tells of people: a directory outside, and how they sign in.
+
+use super::Story;
+use crate::harness::{merge, text};
+use serde_json::{Value, json};
+
+pub(super) async fn directory(story: &mut Story<'_>) {
+    let user = crate::scim::full_user();
+    let made = story.send("POST /scim/Users", "/scim/Users", with_lists(&user)).await;
+    let path = format!("/scim/Users/{}", text(&made["id"]));
+    let mut want = user.clone();
+    want.as_object_mut().expect("an object").remove("password");
+    story.shows(&path, want.clone()).await;
+    want["nickName"] = json!("Barb");
+    let mut changed = with_lists(&user);
+    changed["nickName"] = json!("Barb");
+    story.send("PUT /scim/Users/{id}", &path, changed).await;
+    let patch = |operation: Value| json!({"schemas": [crate::scim::PATCH], "Operations": [operation]});
+    let title = patch(json!({"op": "replace", "path": "title", "value": "Chief"}));
+    story.send("PATCH /scim/Users/{id}", &path, title).await;
+    want["title"] = json!("Chief");
+    story.shows(&path, want).await;
+    let group = json!({"schemas": [crate::scim::GROUP], "displayName": "Guides", "externalId": "g-1",
+        "members": [{"value": made["id"]}]});
+    let group_id = text(&story.send("POST /scim/Groups", "/scim/Groups", group.clone()).await["id"]);
+    let path = format!("/scim/Groups/{group_id}");
+    story.send("PUT /scim/Groups/{id}", &path, group.clone()).await;
+    let name = patch(json!({"op": "replace", "path": "displayName", "value": "Tour Guides"}));
+    story.send("PATCH /scim/Groups/{id}", &path, name).await;
+    let mut want = group;
+    want["displayName"] = json!("Tour Guides");
+    story.shows(&path, want).await;
+    for named in [json!({"scim_group_id": group_id}), json!({"scim_group_name": "tour guides"})] {
+        let workspace = if named.get("scim_group_id").is_some() { "team" } else { "default" };
+        let mut body = json!({"workspace_id": workspace, "role": "member"});
+        merge(&mut body, named);
+        story.send("POST /scim/workspaces", "/scim/workspaces", body).await;
+    }
+    story.shows("/scim/workspaces", json!({"total_count": 2})).await;
+}
+
+/// With the lists that are taken when they are empty.
+fn with_lists(user: &Value) -> Value {
+    let mut user = user.clone();
+    merge(&mut user, json!({"roles": [], "entitlements": []}));
+    user
+}
+
+pub(super) async fn sign_on(story: &mut Story<'_>) {
+    let path = "/admin/organisation/sign-on";
+    let body = json!({"issuer": "https://login.example.com", "client_id": "c", "client_secret": "client-secret-0123456789",
+        "role_claim": "groups", "roles": {"admins": "admin"}, "makes_users": true, "new_user_role": "member",
+        "workspace_roles": [{"value": "team", "workspace_id": "default", "role": "manager"}],
+        "email_domains": ["example.com"], "trusts_unverified_emails": true, "session_seconds": 900});
+    story.send("PUT /admin/organisation/sign-on", path, body.clone()).await;
+    let mut want = body;
+    want["client_secret"] = json!("****6789");
+    want["workspace_roles"][0]["workspace_id"] = json!(story.house.default_workspace());
+    story.shows(path, want).await;
+}
