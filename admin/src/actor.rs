@@ -9,6 +9,7 @@ use gateway_domain::id::{KeyId, OrgId, UserId, WorkspaceId};
 use gateway_domain::keys::KeyHash;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::resource::mcp_reach::McpReach;
+use gateway_domain::resource::model_reach::ModelReach;
 use gateway_domain::resource::person::{OrgRole, WorkspaceRole};
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::snapshot::{Key, Snapshot, Workspace};
@@ -46,6 +47,8 @@ pub struct Actor {
     pub(crate) sees_metadata: bool,
     /// What of MCP servers it is held to.
     pub(crate) mcp_access: Option<Arc<McpReach>>,
+    /// Which models it may call.
+    pub(crate) allowed_models: Option<ModelReach>,
 }
 
 impl Actor {
@@ -91,6 +94,7 @@ impl Actor {
             user: key.owner,
             scopes: key.scopes,
             mcp_access: key.mcp_access.clone(),
+            allowed_models: key.allowed_models.clone(),
         }
     }
 
@@ -110,6 +114,7 @@ impl Actor {
             sees_all: false,
             sees_metadata: false,
             mcp_access: None,
+            allowed_models: None,
         })
     }
 

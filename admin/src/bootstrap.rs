@@ -187,6 +187,7 @@ fn key(app: &App, org: OrgId, workspace: Option<WorkspaceId>, kind: KeyKind, nam
         limits: Limits::default(),
         max_parallel: None,
         mcp_access: McpReach::default(),
+        allowed_models: None,
         rest: Map::new(),
     };
     let mut row = Row::fresh(app, org, workspace, None, doc);

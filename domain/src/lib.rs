@@ -14,6 +14,7 @@ pub mod export;
 pub mod fault;
 pub mod feedback;
 pub mod form;
+pub mod glob;
 pub mod id;
 pub mod kept;
 pub mod keys;

@@ -11,6 +11,7 @@ pub mod integration;
 pub mod limits;
 pub mod mcp;
 pub mod mcp_reach;
+pub mod model_reach;
 pub mod organisation;
 pub mod person;
 pub mod plugin;

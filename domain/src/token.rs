@@ -192,6 +192,7 @@ pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) ->
         limits: None,
         max_parallel: None,
         mcp_access: claims.mcp_access.clone(),
+        allowed_models: claims.allowed_models.clone(),
         token: Some(Arc::new(Token {
             limits: claims.limits.iter().map(|c| claimed(org.id, claims, c)).collect(),
             audience: claims.audience.clone(),

@@ -83,7 +83,12 @@ async fn answer(session: &mut Session, status: u16, media: &'static str, body: B
 /// The catalogue is listed when it is asked for, or when nothing names a provider to ask.
 fn lists_models(request: &Request) -> bool {
     request.ask.route.asked() == Operation::ListModels
-        && (request.ask.headers.integrated_models || names_nobody(request))
+        && (request.ask.headers.integrated_models || names_nobody(request) || is_held_to_models(request))
+}
+
+/// A provider's own list would show what its key may not call.
+fn is_held_to_models(request: &Request) -> bool {
+    request.caller.tenant.key.allowed_models.is_some()
 }
 
 fn names_nobody(request: &Request) -> bool {
@@ -99,8 +104,9 @@ pub(crate) async fn catalogued(request: &Request, routing: &Routing) -> Option<R
     }
     let id = single(request)?;
     price_list::opened().await;
-    let lost = || names_nobody(request).then(|| Err(catalogue::unknown(&id)));
-    catalogue::one(request, &id).or_else(lost)
+    let is_ours = || names_nobody(request) || is_held_to_models(request);
+    let lost = || is_ours().then(|| Err(catalogue::unknown(&id)));
+    catalogue::one(request, routing, &id).or_else(lost)
 }
 
 /// The id of the one model that is asked about: the rest of the path, slashes too.

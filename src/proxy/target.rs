@@ -1,5 +1,7 @@
 //! From a leaf of the plan to where and as whom to call: provider, address, credential, model.
 
+mod permit;
+
 use super::request::{AskedModel, Request};
 use super::routing::Routing;
 use ahash::AHashMap;
@@ -12,6 +14,7 @@ use gateway_domain::price::{PriceBook, PriceCard, PriceQuery};
 use gateway_domain::snapshot::{Org, Upstream, is_listed_apart, region};
 use gateway_domain::{Fault, FaultKind, Operation, Secret, Timestamp};
 use gateway_providers::{Adapter, ModelPlace, Untouched};
+use permit::WantedModel;
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
@@ -48,6 +51,11 @@ impl Aim {
         let own = self.adapter.info();
         let service = ended(own.slug)?;
         own.base_url.is_some_and(|url| url.contains(&*self.base.authority())).then_some(service)
+    }
+
+    fn wanted(&self) -> WantedModel<'_> {
+        let (provider, model) = (&*self.virtual_key, self.model.as_deref());
+        WantedModel { adapter: self.adapter, settings: &self.settings, provider, model }
     }
 
     pub(crate) fn prices(&self, request: &Request) -> TargetPrices {
@@ -185,19 +193,21 @@ fn go_aside(aim: &mut Aim, operation: Operation) {
 }
 
 fn aim(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
-    match &*choose(leaf, request)? {
-        ProviderRef::Managed(slug) => managed(slug, leaf, inline, request),
+    let aim = match &*choose(leaf, request)? {
+        ProviderRef::Managed(slug) => managed(slug, leaf, inline, request)?,
         ProviderRef::Family { slug, key } => {
             // Settings of a saved config may hold a secret as well as its key does.
             let saved = !inline && (key.is_some() || !leaf.settings.is_empty());
             match request.ask.headers.settings.first_binding() {
-                _ if saved && request.ask.headers.custom_host.is_some() => Err(foreign_host()),
-                Some(name) if saved => Err(foreign_setting(name)),
-                _ => family(slug, key.clone(), leaf, request),
+                _ if saved && request.ask.headers.custom_host.is_some() => return Err(foreign_host()),
+                Some(name) if saved => return Err(foreign_setting(name)),
+                _ => family(slug, key.clone(), leaf, request)?,
             }
         }
-        ProviderRef::FromRequest | ProviderRef::Passthrough => Err(no_provider(request)),
-    }
+        ProviderRef::FromRequest | ProviderRef::Passthrough => return Err(no_provider(request)),
+    };
+    permit::by_key(aim.wanted(), request)?;
+    Ok(aim)
 }
 
 fn managed(slug: &Arc<str>, leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
@@ -227,7 +237,8 @@ fn managed(slug: &Arc<str>, leaf: &Leaf, inline: bool, request: &Request) -> Res
         Some((named, rest)) if named == &*provider.slug || named == &**slug => rest.into(),
         _ => m,
     });
-    permit_model(&upstream, (named, &settings), model.as_deref(), request)?;
+    let wanted = WantedModel { adapter: named, settings: &settings, provider: &provider.slug, model: model.as_deref() };
+    permit::by_integration(&upstream, wanted, request)?;
     let upstream = upstream.for_model(model.as_deref());
     let base = leaf.custom_host.clone().or_else(|| upstream.base.clone());
     let base = base.ok_or_else(|| no_host(upstream.provider.slug))?;
@@ -253,44 +264,11 @@ fn foreign_setting(name: &str) -> Fault {
 
 /// Whether a session with this target may be led to another model.
 pub(crate) fn permit_other(aim: &Aim, model: &str, request: &Request) -> Result<(), Fault> {
-    match &aim.credential {
-        Credential::Managed(upstream) => permit_model(upstream, (aim.adapter, &aim.settings), Some(model), request),
-        Credential::None | Credential::Own(_) => Ok(()),
+    let wanted = WantedModel { model: Some(model), ..aim.wanted() };
+    if let Credential::Managed(upstream) = &aim.credential {
+        permit::by_integration(upstream, wanted, request)?;
     }
-}
-
-/// Where models are switched on one by one, a call that names none is refused too: it could name any.
-fn permit_model(
-    upstream: &Upstream,
-    (adapter, settings): (&dyn Adapter, &Settings),
-    model: Option<&str>,
-    request: &Request,
-) -> Result<(), Fault> {
-    let (models, slug) = (&upstream.models, &upstream.slug);
-    if models.allow_all && models.list.is_empty() {
-        return Ok(());
-    }
-    let fault = |message: String| Err(Fault::new(FaultKind::NoProvider, message).on("model"));
-    if request.ask.content.model_respelled && models.are_switched() {
-        let why = "where models are switched on and off, no field but `model` may be spelled like it";
-        return fault(format!(
-            "The body has a field that is `model` but for its case: on the integration {slug}, {why}"
-        ));
-    }
-    // What a batch asks for stands in its file.
-    match model.filter(|_| !request.ask.route.operation.facts().models_in_file) {
-        Some(model) => {
-            let others = adapter.spellings(model, settings);
-            if models.allow_by(std::iter::once(model).chain(others.iter().map(String::as_str))) {
-                return Ok(());
-            }
-            fault(format!("The model {model} is not enabled on the integration {slug}"))
-        }
-        None if could_name_one(request) && !models.allow_all => {
-            fault(format!("The integration {slug} serves enabled models only, and the request names none"))
-        }
-        None => Ok(()),
-    }
+    permit::by_key(wanted, request)
 }
 
 /// The model to ask a provider for. What goes up as it came asks for what it says itself, in the provider's own way,
@@ -336,13 +314,6 @@ fn spoken_to(leaf: &Leaf, request: &Request) -> Option<(&'static dyn Adapter, Ar
         ProviderRef::FromRequest | ProviderRef::Passthrough => return None,
     };
     Some((adapter(&slug, &settings).ok()?, settings))
-}
-
-/// Reading and deleting what already is names no model; everything else may, in a body that was not understood.
-fn could_name_one(request: &Request) -> bool {
-    let facts = request.ask.route.operation.facts();
-    let reads = matches!(request.ask.method, http::Method::GET | http::Method::DELETE) || facts.about_kept_response;
-    !reads || request.ask.content.unread || facts.opens_session
 }
 
 /// Where families are that have one address for all: read once.

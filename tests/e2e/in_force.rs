@@ -140,6 +140,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("usage_limits", "budgets::money_is_held_before_it_is_spent"),
             ("max_parallel", "shield::a_key_has_no_more_calls_under_way_than_it_may"),
             ("mcp_access", "mcp_access::a_key_uses_what_it_is_held_to_in_lists_and_calls_alike"),
+            ("allowed_models", "matrix::a_key_calls_the_models_that_it_may_on_every_way"),
             ("alert_emails", "budgets::a_webhook_hears_whom_to_mail"),
             ("reset_usage", "in_force::each_holder_has_a_budget_that_can_start_anew"),
             ("workspace_id", "workspaces::records_and_limits_stay_with_their_workspace"),

@@ -8,6 +8,7 @@ mod harness;
 #[cfg(test)]
 mod alerts;
 #[cfg(test)]
+mod allowed_models;
 mod analytics;
 #[cfg(test)]
 mod area_answers;

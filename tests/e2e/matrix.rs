@@ -331,6 +331,27 @@ async fn limits_that_need_a_field_hold_whether_it_was_read_or_not() {
 }
 
 #[tokio::test]
+async fn a_key_calls_the_models_that_it_may_on_every_way() {
+    let gateway = Gateway::start().await;
+    let upstream = upstream().await;
+    let config = text(&target(&upstream));
+    let key = async |models: Value| gateway.admin().workspace_key("held", json!({ "allowed_models": models })).await.1;
+    let (others, these) = (key(json!(["o3*"])).await, key(json!(["gpt-*", "whisper-1"])).await);
+    for way in WAYS {
+        let refused = way.ask(&gateway, &[("x-gateway-api-key", &others), ("x-gateway-config", &config)]).await;
+        assert_eq!(refused.head.status, 403, "{way:?}: {}", refused.text());
+        assert!(refused.text().contains("allowed_models"), "{way:?}: {}", refused.text());
+    }
+    assert_eq!(upstream.connections(), 0);
+    for way in WAYS {
+        let answer = way.ask(&gateway, &[("x-gateway-api-key", &these), ("x-gateway-config", &config)]).await;
+        // A file that goes to a provider may ask for any.
+        let expected = if matches!(way, Way::Upload) { 403 } else { way.success() };
+        assert_eq!(answer.head.status, expected, "{way:?}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
 async fn guardrails_hold_on_every_way() {
     let gateway = Gateway::start().await;
     let upstream = upstream().await;

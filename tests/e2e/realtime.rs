@@ -385,6 +385,32 @@ async fn models_that_may_not_be_used_do_not_go_up() {
 }
 
 #[tokio::test]
+async fn a_session_is_led_to_no_model_that_its_key_may_not_call() {
+    let gateway = Gateway::start().await;
+    let (provider, heard) = answering(4).await;
+    gateway.admin().provider("main", "openai", Some(&provider.url())).await;
+    let (id, key) = gateway.admin().workspace_key("held", json!({ "allowed_models": ["gpt-realtime"] })).await;
+    let key = ("x-gateway-api-key", key.as_str());
+    let refused =
+        Socket::open(gateway.proxy, "/v1/realtime?model=@main/gpt-dear", &[key]).await.expect_err("not this one");
+    assert_eq!(refused.status, 403, "{}", refused.body);
+    let mut client =
+        Socket::open(gateway.proxy, "/v1/realtime?model=@main/gpt-realtime", &[key]).await.expect("this one");
+    let led = json!({ "type": "session.update", "event_id": "a", "session": { "model": "gpt-dear" } });
+    client.say(&led).await;
+    let error = client.event("error").await;
+    assert_eq!((&error["error"]["event_id"], &error["error"]["code"]), (&json!("a"), &json!("model_not_permitted")));
+    client.say(&create()).await;
+    client.event("response.done").await;
+    assert_eq!(heard.kinds(), ["response.create"]);
+    // In force in the session that is open.
+    gateway.admin().put(&format!("/api-keys/{id}"), &json!({ "allowed_models": ["other"] })).await.expect(200);
+    client.say(&create()).await;
+    client.event("error").await;
+    assert_eq!(heard.kinds(), ["response.create"]);
+}
+
+#[tokio::test]
 async fn a_browser_brings_its_key_among_its_protocols() {
     let gateway = Gateway::start().await;
     let provider = LiveProvider::scripted(|mut socket| async move {

@@ -30,6 +30,7 @@ pub(super) fn call(app: &App, org: OrgId) -> Result<Call, Problem> {
         sees_all: true,
         sees_metadata: true,
         mcp_access: None,
+        allowed_models: None,
     };
     Ok(Call {
         app: Arc::new(app.clone()),

@@ -121,6 +121,8 @@ pub(crate) struct Create {
     #[serde(default)]
     mcp_access: Edit<McpReach>,
     #[serde(default)]
+    allowed_models: Edit<Vec<String>>,
+    #[serde(default)]
     alert_emails: Edit<Vec<String>>,
 }
 
@@ -160,6 +162,8 @@ pub(crate) struct Patch {
     max_parallel: Edit<Whole>,
     #[serde(default)]
     mcp_access: Edit<McpReach>,
+    #[serde(default)]
+    allowed_models: Edit<Vec<String>>,
     #[serde(default)]
     alert_emails: Edit<Vec<String>>,
     /// Acted on once the change is stored.
@@ -232,6 +236,7 @@ impl Resource for ApiKey {
             limits: Limits::default(),
             max_parallel: None,
             mcp_access: McpReach::default(),
+            allowed_models: None,
             rest: Map::new(),
         };
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
@@ -239,6 +244,7 @@ impl Resource for ApiKey {
         set_emails(input.alert_emails, &mut doc.limits.alert_emails, call)?;
         limits::parallel(&input.max_parallel, &mut doc.max_parallel)?;
         reach::set(input.mcp_access, &mut doc, &call.actor)?;
+        reach::set_models(input.allowed_models, &mut doc, &call.actor)?;
         let snapshot = call.snapshot();
         let workspace = home.and_then(|w| snapshot.workspace(w));
         let enforced = workspace.and_then(|w| inherit(&mut doc, w, &snapshot, inherits, call.now));
@@ -272,6 +278,7 @@ impl Resource for ApiKey {
         set_emails(input.alert_emails, &mut row.doc.limits.alert_emails, call)?;
         limits::parallel(&input.max_parallel, &mut row.doc.max_parallel)?;
         reach::change(input.mcp_access, &mut row.doc, &call.actor)?;
+        reach::change_models(input.allowed_models, &mut row.doc, &call.actor)?;
         match input.defaults {
             Edit::Keep => {}
             Edit::Clear => row.doc.defaults = KeyDefaults::default(),
@@ -321,6 +328,7 @@ impl Resource for ApiKey {
             "rate_limits": doc.limits.rate_limits,
             "max_parallel": doc.max_parallel,
             "mcp_access": Some(&doc.mcp_access).filter(|reach| !reach.is_empty()),
+            "allowed_models": doc.allowed_models,
             "usage_limits": limits::only(&doc.limits, call.now),
             "reset_usage": null,
             "alert_emails": doc.limits.alert_emails,
@@ -432,6 +440,7 @@ pub(crate) fn for_user(
         limits: Limits::default(),
         max_parallel: None,
         mcp_access: McpReach::default(),
+            allowed_models: None,
         rest: Map::new(),
     };
     inherit(&mut doc, workspace, &around.snapshot, true, app.now());

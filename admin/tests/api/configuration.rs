@@ -100,7 +100,7 @@ async fn furnish_keys(house: &House, user: &str, config: &str) {
     let admin = house.as_admin();
     let key = json!({"name": "app", "scopes": ["completions.write"], "defaults": {"config_id": config, "metadata": {"k": "v"}},
         "rate_limits": [{"type": "requests", "unit": "rpm", "value": 5}], "max_parallel": 3,
-        "mcp_access": {"allow": ["files/read_*"], "deny": ["mail"]},
+        "mcp_access": {"allow": ["files/read_*"], "deny": ["mail"]}, "allowed_models": ["gpt-*", "@openai/o3"],
         "usage_limits": {"type": "cost", "credit_limit": 10, "alert_threshold": 8}, "alert_emails": ["a@example.com"]});
     let (id, _) = house.key("workspace/service", key).await;
     for _ in 0..2 {

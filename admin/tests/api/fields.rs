@@ -422,7 +422,7 @@ async fn keys(story: &mut Story<'_>, user: &str, config: &str) {
         "defaults": defaults(config, "a"), "expires_at": midnight(90), "rate_limits": rates(11),
         "rotation_policy": {"rotation_period_days": 9, "key_transition_period_ms": 3_600_000},
         "usage_limits": budget(1100), "alert_emails": ["a@example.com"], "max_parallel": 5, "workspace_id": "team",
-        "mcp_access": {"allow": ["files"], "deny": ["files/delete_*"]}});
+        "mcp_access": {"allow": ["files"], "deny": ["files/delete_*"]}, "allowed_models": ["gpt-4o", "@own/*"]});
     let made = story.send(route, "/api-keys/workspace/user", body.clone()).await;
     let path = format!("/api-keys/{}", text(&made["id"]));
     let mut want = body;
@@ -439,7 +439,8 @@ async fn keys(story: &mut Story<'_>, user: &str, config: &str) {
     let body = json!({"name": "Deux", "description": "e", "scopes": ["configs.read", "completions.write"],
         "defaults": defaults(config, "b"), "expires_at": midnight(91), "rate_limits": rates(12),
         "rotation_policy": rotation(&midnight(4), 7_200_000), "usage_limits": budget(1200), "alert_emails": ["b@example.com", "c@example.com"],
-        "max_parallel": 6, "reset_usage": true, "status": "active", "mcp_access": {"allow": []}});
+        "max_parallel": 6, "reset_usage": true, "status": "active", "mcp_access": {"allow": []},
+        "allowed_models": ["o3*"]});
     story.send("PUT /api-keys/{id}", &path, body.clone()).await;
     let mut want = body;
     (want["reset_usage"], want["scopes"]) = (json!(null), json!(["configs.read", "completions.write"]));

@@ -2,6 +2,7 @@
 
 use super::limits::Limits;
 use super::mcp_reach::McpReach;
+use super::model_reach::ModelReach;
 use super::rotation::{RotationPolicy, Transition};
 use crate::scope::WrittenScopes;
 use crate::time::Timestamp;
@@ -73,6 +74,9 @@ pub struct ApiKey {
     /// Of MCP servers; what is empty says nothing.
     #[serde(default, skip_serializing_if = "McpReach::is_empty")]
     pub mcp_access: McpReach,
+    /// `None`: any model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_models: Option<ModelReach>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -4,6 +4,7 @@ use super::bad_claim::{BadClaim, bad};
 use super::limits::{self, Claimed};
 use crate::metadata::{self, Refused};
 use crate::resource::mcp_reach::McpReach;
+use crate::resource::model_reach::ModelReach;
 use crate::scope::{Scope, Scopes};
 use crate::time::Timestamp;
 use serde::Deserialize;
@@ -34,6 +35,8 @@ pub struct Claims {
     pub mcp: McpGrant,
     /// What of MCP servers it opens, where it says so.
     pub mcp_access: Option<Arc<McpReach>>,
+    /// Which models it may call, where it says so.
+    pub allowed_models: Option<ModelReach>,
     pub expires_at: Timestamp,
     pub not_before: Option<Timestamp>,
 }
@@ -74,6 +77,7 @@ impl Claims {
             metadata: metadata(defaults.and_then(|d| d.get("metadata")))?,
             limits: limits::read(claims)?,
             mcp_access: mcp_access(claims.get("mcp_access"))?,
+            allowed_models: allowed_models(claims.get("allowed_models"))?,
             expires_at: date(claims, "exp")?.ok_or(bad("exp", "is required"))?,
             not_before: date(claims, "nbf")?,
         })
@@ -130,6 +134,12 @@ fn mcp_access(value: Option<&Value>) -> Result<Option<Arc<McpReach>>, BadClaim> 
     let reach =
         read.ok_or(bad("mcp_access", "must hold lists `allow` and `deny` of at most 200 slugs or slug/name"))?;
     Ok((!reach.is_empty()).then(|| Arc::new(reach)))
+}
+
+fn allowed_models(value: Option<&Value>) -> Result<Option<ModelReach>, BadClaim> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+    let read = ModelReach::deserialize(value).ok();
+    read.map(Some).ok_or(bad("allowed_models", "must be a list of 1..200 texts, each a model or @slug/model"))
 }
 
 fn metadata(value: Option<&Value>) -> Result<Vec<(String, String)>, BadClaim> {
@@ -223,6 +233,8 @@ mod tests {
             (json!({"exp": 1, "mcp_access": {"allow": "files"}}), "mcp_access"),
             (json!({"exp": 1, "mcp_access": {"allow": ["fi*les"]}}), "mcp_access"),
             (json!({"exp": 1, "mcp_access": {"only": []}}), "mcp_access"),
+            (json!({"exp": 1, "allowed_models": []}), "allowed_models"),
+            (json!({"exp": 1, "allowed_models": "gpt-4o"}), "allowed_models"),
             (json!({"exp": 1, "defaults": {"config_id": 1}}), "defaults.config_id"),
             (json!({"exp": 1, "defaults": {"metadata": {"a": 1}}}), "defaults.metadata"),
         ] {

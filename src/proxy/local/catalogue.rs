@@ -9,7 +9,7 @@ use gateway_domain::cloud::azure::Deployment;
 use gateway_domain::config::{ProviderRef, split_model};
 use gateway_domain::price::{CatalogModel, DEPLOYING, PriceBook, PriceQuery};
 use gateway_domain::snapshot::{ManagedProvider, Upstream};
-use gateway_domain::{Fault, FaultKind, Timestamp};
+use gateway_domain::{Fault, FaultKind};
 use listing::Listing;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -23,19 +23,21 @@ pub(super) fn list(request: &Request, routing: &Routing) -> Result<Value, Fault>
     let mut items = Vec::new();
     for (provider, upstream) in usable(request) {
         if named.as_ref().is_none_or(|named| named.contains(&&*provider.slug)) {
-            items.extend(models(provider, upstream, request.caller.at));
+            items.extend(models(request, provider, upstream));
         }
     }
     Ok(listing.page(items))
 }
 
 /// One model, where the id names a provider of the workspace. `None`: what the path asks for is a provider's own business.
-pub(super) fn one(request: &Request, id: &str) -> Option<Result<Value, Fault>> {
-    let (slug, model) = split_model(id)?;
-    request.caller.tenant.workspace.provider(slug)?;
+/// A key that is held to some models asks no provider; it may name the provider elsewhere.
+pub(super) fn one(request: &Request, routing: &Routing, id: &str) -> Option<Result<Value, Fault>> {
+    let is_held = request.caller.tenant.key.allowed_models.is_some();
+    let elsewhere = || named(request, routing).filter(|_| is_held)?.first().map(|slug| (*slug, id));
+    let of_ours = split_model(id).filter(|(slug, _)| request.caller.tenant.workspace.provider(slug).is_some());
+    let (slug, model) = of_ours.or_else(elsewhere)?;
     let found = usable(request).find(|(provider, _)| &*provider.slug == slug);
-    let item =
-        found.and_then(|(provider, upstream)| models(provider, upstream, request.caller.at).find(|i| i.model == model));
+    let item = found.and_then(|(provider, upstream)| models(request, provider, upstream).find(|i| i.model == model));
     Some(item.map(|item| item.value()).ok_or_else(|| unknown(id)))
 }
 
@@ -86,13 +88,15 @@ struct CatalogItem<'a> {
     known: Option<&'static CatalogModel>,
 }
 
-/// Models that a provider has by the public list, and those that an admin named; switched on, and not past their end.
+/// Models that a provider has by the public list, and those that an admin named; switched on, not past their end, and
+/// none that the key may not call.
 fn models<'a>(
+    request: &'a Request,
     provider: &'a ManagedProvider,
     upstream: &'a Upstream,
-    at: Timestamp,
 ) -> impl Iterator<Item = CatalogItem<'a>> {
-    let (book, family) = (PriceBook::builtin(), upstream.provider.slug);
+    let (book, family, at) = (PriceBook::builtin(), upstream.provider.slug, request.caller.at);
+    let reach = request.caller.tenant.key.allowed_models.as_ref();
     let mut all: BTreeMap<&str, Option<&'static CatalogModel>> = BTreeMap::new();
     if family == DEPLOYING {
         let named = |d: &'a Deployment| {
@@ -111,6 +115,7 @@ fn models<'a>(
     }
     all.into_iter()
         .filter(move |(model, known)| upstream.models.allow(model) && known.is_none_or(|k| !k.is_shut(at)))
+        .filter(move |(model, _)| reach.is_none_or(|r| r.allows(&provider.slug, std::iter::once(*model))))
         .map(move |(model, known)| CatalogItem { provider: &provider.slug, family, model: model.into(), known })
 }
 

@@ -62,6 +62,7 @@ impl Declared for ApiKey {
         declare_limits(&mut fields, &doc.limits);
         put(&mut fields, "max_parallel", doc.max_parallel);
         put(&mut fields, "mcp_access", Some(&doc.mcp_access).filter(|reach| !reach.is_empty()));
+        put(&mut fields, "allowed_models", &doc.allowed_models);
         put(&mut fields, "alert_emails", &doc.limits.alert_emails);
         Ok(fields)
     }

@@ -198,6 +198,9 @@ pub(super) async fn rotate(call: Call) -> Result<Reply, Problem> {
         if call.actor.mcp_access.as_ref().is_some_and(|own| row.doc.mcp_access != **own) {
             return Err(forbidden("the key to rotate is not held to the MCP servers that this API key is held to"));
         }
+        if call.actor.allowed_models.is_some() && row.doc.allowed_models != call.actor.allowed_models {
+            return Err(forbidden("the key to rotate is not held to the models that this API key is held to"));
+        }
         if !row.doc.scopes.set().within(&call.actor.grantable()) {
             return Err(forbidden("the key to rotate has scopes that this API key does not have itself"));
         }

@@ -6,6 +6,7 @@ use crate::keys::KeyHash;
 use crate::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
 use crate::resource::limits::Limits;
 use crate::resource::mcp_reach::McpReach;
+use crate::resource::model_reach::ModelReach;
 use crate::resource::rotation::{RotationPolicy, Transition};
 use crate::resource::{Kind, Stored};
 use crate::scope::Scopes;
@@ -35,6 +36,8 @@ pub struct Key {
     pub max_parallel: Option<NonZeroU32>,
     /// `None`: nothing is said of MCP servers.
     pub mcp_access: Option<Arc<McpReach>>,
+    /// `None`: it may call any model.
+    pub allowed_models: Option<ModelReach>,
     /// It stands for a token of an issuer, and is stored nowhere.
     pub token: Option<Arc<Token>>,
 }
@@ -125,6 +128,7 @@ fn read(row: &Stored) -> Result<(KeyHash, Key), String> {
         limits,
         max_parallel: k.max_parallel,
         mcp_access: (!k.mcp_access.is_empty()).then(|| Arc::new(k.mcp_access)),
+        allowed_models: k.allowed_models,
         token: None,
     };
     Ok((hash, key))
