@@ -60,7 +60,7 @@ use bytes::Bytes;
 use client::{Client, Upload, framing};
 use cors::CorsBuilder;
 use exchange::{Exchange, Unanswered};
-use gateway_domain::ports::Doorkeeper;
+use gateway_domain::ports::{Doorkeeper, KeyUses};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
 use http::header;
 use intake::{BodyMode, Refused};
@@ -90,6 +90,7 @@ pub(crate) struct Gateway {
     pub(crate) sticks: Arc<Assignments>,
     pub(crate) shield: Arc<AdmissionGuard>,
     pub(crate) door: Arc<dyn Doorkeeper>,
+    pub(crate) uses: Arc<dyn KeyUses>,
     pub(crate) control: ControlPlane,
     pub(crate) mcp: McpState,
     pub(crate) batches: SharedBatches,

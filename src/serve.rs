@@ -9,6 +9,7 @@ mod blob_places;
 mod boot;
 mod exports;
 mod heartbeat;
+mod key_uses;
 mod leftovers;
 mod log_upkeep;
 mod process;
@@ -88,9 +89,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let control = control_runtime()?;
     let metrics = telemetry::metrics(&settings)?;
     let booted = control.block_on(boot::boot(&settings))?;
-    let (flight, parts) = (InFlight::default(), HealthComponents::default());
-    let database = booted.database.clone();
-    parts.add(move || gateway_admin::Part::new("database", serde_json::json!({})).troubled(database.trouble()));
+    let (flight, parts) = (InFlight::default(), booted.health());
     let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics, &parts)?.unzip();
     let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
     let redis = redis::connect(&settings, &metrics, &parts, &control)?;
@@ -102,20 +101,22 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let sticks = Arc::<Assignments>::default();
     let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());
     let process = Arc::new(process.with_sticks(sticks.clone()).with_parts(parts.clone()));
-    if let Some(exporter) = exporter {
-        exporter.start(control.handle(), process.clone());
-    }
+    exporter.into_iter().for_each(|exporter| exporter.start(control.handle(), process.clone()));
     let calling = Calling::new(&settings, &booted, &metrics, &control)?;
     let issuers = follow_issuers(&control, &booted, &calling.dialer);
     let own_records = Some(Arc::new(queues.own) as Arc<dyn RecordIntake>);
-    let ports = AppPorts { tokens: issuers.clone(), standings: accounts.clone(), door: door.clone(), own_records };
+    let uses = key_uses::start(control.handle(), &booted, &metrics)?;
+    let ports = AppPorts {
+        tokens: issuers.clone(),
+        standings: accounts.clone(),
+        door: door.clone(),
+        uses: uses.clone(),
+        own_records,
+    };
     let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, &limits);
     let app =
         App { mailer: alerts::mailer(&settings)?, settings: effective.iter().map(Effective::told).collect(), ..app };
-    if let Some(keys) = control.block_on(boot::bootstrap(&app, &settings))? {
-        telemetry::print(&keys);
-        boot::tell_of_remains(&booted, &settings);
-    }
+    control.block_on(boot::first_start(&app, &booted, &settings))?;
     look_after(&control, &app, &booted, &settings, &metrics)?;
     strangers::keep_rows(control.handle(), app.clone(), rows);
     usage_checkpoint::start(&accounts, &app, &booted, &settings, control.handle())?;
@@ -149,10 +150,11 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         breakers: process.breaker_states().clone(),
         shield,
         door,
+        uses: uses.clone(),
         control: control_plane(&settings, router, &control)?,
         flight: flight.clone(),
     };
-    let last = FinalFlush { accounts, guardrails, runtime: control.handle().clone() };
+    let last = FinalFlush { accounts, uses, guardrails, runtime: control.handle().clone() };
     let seats = proxy_port::seats(&settings, descriptors, &metrics)?;
     let listening = proxy_port::listen(&settings, upgrade)?;
     let ports = (stop_admin, listening.clone());

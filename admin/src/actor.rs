@@ -78,6 +78,7 @@ impl Actor {
         if !key.active || !home {
             return over(Unwelcome::InactiveKey, "this API key is not active");
         }
+        app.uses.note(key, now);
         Ok(Self::of(key).bound(&snapshot))
     }
 

@@ -7,7 +7,7 @@ use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
     AlertStandings, Blobs, ConfigStore, Directory, Doorkeeper, Explanations, Exports, Feedbacks, GuardrailTrials,
-    History, Jobs, KeptAnswers, KeyLimits, Live, Mailer, NodeRegistry, Outside, RecordClaims, RecordIntake,
+    History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, NodeRegistry, Outside, RecordClaims, RecordIntake,
     RecordQuery, RecordSums, Repricing, Standings, Tokens, Vault,
 };
 use gateway_domain::snapshot::{Build, SavedConfig};
@@ -160,6 +160,8 @@ pub struct App {
     pub alerts: Arc<dyn AlertStandings>,
     /// Tells what a key is held to; `None`: nothing here counts.
     pub key_limits: Option<Arc<dyn KeyLimits>>,
+    /// When keys were last used.
+    pub uses: Arc<dyn KeyUses>,
     /// Takes mails of alerts; `None`: no mail server is named.
     pub mailer: Option<Arc<dyn Mailer>>,
     /// Says what would become of a request; `None`: nothing here does.

@@ -14,6 +14,7 @@ mod intake;
 mod jobs;
 mod kept_answers;
 mod key_limits;
+mod key_uses;
 mod mail;
 mod nodes;
 mod outside;
@@ -42,6 +43,7 @@ pub use jobs::{
 };
 pub use kept_answers::{ANSWERS_KEPT_MICROS, AnswerMark, KeptAnswers};
 pub use key_limits::{KeyLimit, KeyLimits, LimitCount};
+pub use key_uses::KeyUses;
 pub use mail::{Mail, MailError, Mailer};
 pub use nodes::NodeRegistry;
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideReply};

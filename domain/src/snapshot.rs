@@ -9,7 +9,7 @@ mod prices;
 pub use entry::{
     Defaults, Key, ManagedMcpServer, ManagedProvider, McpBehind, McpUpstream, Org, OrgDirectory, PartnerCredentials,
     Person, Policy, PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedGroup, SavedGuardrail,
-    SavedLabel, SavedMapping, SavedPartial, SavedPrompt, SavedSignOn, Upstream, UsagePolicy, Workspace,
+    SavedLabel, SavedMapping, SavedPartial, SavedPrompt, SavedSignOn, Upstream, UsagePolicy, UseMark, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};

@@ -15,7 +15,7 @@ use crate::id::{ClaimId, KeyId, OrgId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::KeyKind;
 use crate::resource::limits::Limits;
-use crate::snapshot::{Defaults, Key, Org, Snapshot, Workspace};
+use crate::snapshot::{Defaults, Key, Org, Snapshot, UseMark, Workspace};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -198,6 +198,7 @@ pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) ->
             audience: claims.audience.clone(),
             mcp: claims.mcp,
         })),
+        used: UseMark::default(),
     }
 }
 

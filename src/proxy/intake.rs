@@ -139,6 +139,9 @@ pub(crate) fn receive(
         None => authenticate(gateway, key_text, client_ip, at)?,
         Some(short) => parent(gateway, short, at)?,
     };
+    if !tenant.supposed {
+        gateway.uses.note(&tenant.key, at);
+    }
     let auth_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let credential = credential.filter(|c| !is_gateway_key(&tenant, c));
     let parsed = GatewayHeaders::parse(&head.headers, &gateway.settings.header_alias, &gateway.settings.trusted);

@@ -3,22 +3,24 @@
 use super::leftovers::Leftovers;
 use super::process::Process;
 use super::{aliases, blob_places};
+use crate::health::HealthComponents;
 use crate::issuers::Issuers;
 use crate::metrics::{Metrics, Shape};
 use crate::runtime_config::ConfigHandle;
 use crate::settings::Settings;
 use crate::strangers::Strangers;
+use crate::telemetry;
 use crate::usage_checkpoint::UsageCheckpoint;
-use gateway_admin::{App, Quotas, Status};
+use gateway_admin::{App, Part, Quotas, Status};
 use gateway_domain::egress::Trusted;
 use gateway_domain::id::OrgId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    BlobBounds, Blobs, Changes, ConfigStore, Doorkeeper, IdSeal, Live as _, LogStore, NamedMetadata, RecordIntake,
+    BlobBounds, Blobs, Changes, ConfigStore, Doorkeeper, IdSeal, KeyUses, Live as _, LogStore, NamedMetadata, RecordIntake,
     Revision, Standings, Tokens, Vault,
 };
 use gateway_store::{
-    BlobPlaces, Database, DatabaseUrl, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed,
+    BlobPlaces, Database, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed,
     RowBlobs, SealingVault, SivSeal,
 };
 use smol_str::SmolStr;
@@ -55,6 +57,13 @@ impl Booted {
     pub(super) fn blobs(&self) -> Arc<dyn Blobs> {
         let blobs = RowBlobs::new(self.database.clone(), self.vault.clone(), BlobBounds::default());
         Arc::new(blobs.with_places(self.places.clone()))
+    }
+
+    /// The parts of the process that can do badly, of which the database is the first.
+    pub(super) fn health(&self) -> HealthComponents {
+        let (parts, database) = (HealthComponents::default(), self.database.clone());
+        parts.add(move || Part::new("database", serde_json::json!({})).troubled(database.trouble()));
+        parts
     }
 
     /// What is left of jobs and blobs.
@@ -201,12 +210,13 @@ pub(crate) struct AppPorts {
     pub(crate) tokens: Arc<dyn Tokens>,
     pub(crate) standings: Arc<dyn Standings>,
     pub(crate) door: Arc<dyn Doorkeeper>,
+    pub(crate) uses: Arc<dyn KeyUses>,
     /// Where records of clients go; a process that writes none has none.
     pub(crate) own_records: Option<Arc<dyn RecordIntake>>,
 }
 
 pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, settings: &Settings) -> App {
-    let AppPorts { tokens, standings, door, own_records } = ports;
+    let AppPorts { tokens, standings, door, uses, own_records } = ports;
     let status: Arc<dyn Status> = process;
     App {
         store: booted.store.clone(),
@@ -237,6 +247,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         outside: None,
         alerts: Arc::new(booted.database.clone()),
         key_limits: None,
+        uses,
         mailer: None,
         explanations: None,
         quotas: Quotas::default(),
@@ -265,7 +276,7 @@ fn remains(dir: &Path) -> Vec<&'static str> {
 }
 
 /// A key alone may have been put there for the first start; records were made by somebody who was configured.
-pub(crate) fn tell_of_remains(booted: &Booted, settings: &Settings) {
+fn tell_of_remains(booted: &Booted, settings: &Settings) {
     if booted.remains.iter().any(|name| *name != "master.key") {
         tracing::warn!(
             found = booted.remains.join(", "),
@@ -276,8 +287,17 @@ pub(crate) fn tell_of_remains(booted: &Booted, settings: &Settings) {
     }
 }
 
+/// Sets up an empty configuration, and prints its keys once.
+pub(crate) async fn first_start(app: &App, booted: &Booted, settings: &Settings) -> Result<(), String> {
+    if let Some(keys) = bootstrap(app, settings).await? {
+        telemetry::print(&keys);
+        tell_of_remains(booted, settings);
+    }
+    Ok(())
+}
+
 /// First start: organisation, workspace and keys. Returns what is printed once.
-pub(crate) async fn bootstrap(app: &App, settings: &Settings) -> Result<Option<String>, String> {
+async fn bootstrap(app: &App, settings: &Settings) -> Result<Option<String>, String> {
     if !app.live.snapshot().is_empty() {
         return Ok(None);
     }
@@ -347,7 +367,12 @@ pub(crate) async fn detached(settings: &Settings) -> Result<App, String> {
     let nothing = Arc::new(UsageCheckpoint::detached(booted.database.clone()));
     let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
     let (unheard, _) = Strangers::new(&metrics, false).map_err(|e| e.to_string())?;
-    let ports =
-        AppPorts { tokens: Arc::new(Issuers::detached()), standings: nothing, door: unheard, own_records: None };
+    let ports = AppPorts {
+        tokens: Arc::new(Issuers::detached()),
+        standings: nothing,
+        door: unheard,
+        uses: Arc::new(KeyUseLog::new(booted.database.clone(), 0)),
+        own_records: None,
+    };
     Ok(app(&booted, nobody, ports, settings))
 }

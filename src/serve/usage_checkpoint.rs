@@ -7,6 +7,7 @@ use crate::usage_checkpoint::{Alerts, UsageCheckpoint, node_id};
 use gateway_admin::App;
 use gateway_domain::counters::Counters;
 use gateway_policies::Ledger;
+use gateway_store::KeyUseLog;
 use gateway_store::journal::Journal;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,7 @@ pub(super) fn start(
 /// What was counted to the end, for the next process.
 pub(super) struct FinalFlush {
     pub(super) accounts: Arc<UsageCheckpoint>,
+    pub(super) uses: Arc<KeyUseLog>,
     pub(super) guardrails: Arc<Guardrails>,
     pub(super) runtime: Handle,
 }
@@ -76,6 +78,10 @@ impl FinalFlush {
         let said = async { tokio::time::timeout(LAST_WORD, self.accounts.flush()).await };
         if !matches!(self.runtime.block_on(said), Ok(Ok(()))) {
             tracing::warn!("the last counts of limits stay in the journal for the next start");
+        }
+        let stored = async { tokio::time::timeout(LAST_WORD, self.uses.flush()).await };
+        if !matches!(self.runtime.block_on(stored), Ok(Ok(()))) {
+            tracing::warn!("when keys were last used is not stored for the last seconds");
         }
     }
 }

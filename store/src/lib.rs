@@ -17,6 +17,7 @@ mod id_seal;
 mod jobs;
 pub mod journal;
 mod kept_answers;
+mod key_uses;
 mod last_good;
 mod logs;
 mod master_key;
@@ -39,6 +40,7 @@ pub use counters::{RedisCounters, Seed, Verdict};
 pub use database::{Database, OpenError, Options, open, open_later};
 pub use id_seal::SivSeal;
 pub use last_good::{LastGood, LastGoodError};
+pub use key_uses::KeyUseLog;
 pub use logs::{
     BadColumnsUrl, ColumnStore, ColumnsUrl, DayFiles, LogSource, LogsUrl, Nowhere, Partitions, TransferError,
     Transferred, open_logs,

@@ -1,4 +1,4 @@
-//! Tombstones and their histories, forgotten when every node has long heard of them. Bumps no revision: what is
+//! Tombstones, their histories and what stands beside them, forgotten when every node has long heard of them. Bumps no revision: what is
 //! taken out was of no effect any more.
 
 use crate::database::{Database, Side};
@@ -10,6 +10,8 @@ use tokio::time::timeout;
 
 const VERSIONS: &str = "DELETE FROM resource_version WHERE EXISTS (SELECT 1 FROM resource r \
     WHERE r.kind = resource_version.kind AND r.id = resource_version.id AND r.deleted_at < $1)";
+const USES: &str = "DELETE FROM key_use WHERE EXISTS (SELECT 1 FROM resource r \
+    WHERE r.kind = 'api_key' AND r.id = key_use.id AND r.deleted_at < $1)";
 const ROWS: &str = "DELETE FROM resource WHERE deleted_at < $1";
 
 impl Database {
@@ -27,6 +29,7 @@ async fn purge(mut session: Session<'_>, before: Timestamp) -> Result<(), Error>
     let mut transaction = session.begin().await?;
     let mut inside = transaction.session();
     inside.run(VERSIONS, vec![before.into()]).await?;
+    inside.run(USES, vec![before.into()]).await?;
     inside.run(ROWS, vec![before.into()]).await?;
     transaction.commit().await
 }

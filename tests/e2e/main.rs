@@ -9,6 +9,7 @@ mod harness;
 mod alerts;
 #[cfg(test)]
 mod allowed_models;
+#[cfg(test)]
 mod analytics;
 #[cfg(test)]
 mod area_answers;
@@ -105,6 +106,8 @@ mod jobs;
 mod journal;
 #[cfg(test)]
 mod key_limits;
+#[cfg(test)]
+mod key_uses;
 #[cfg(test)]
 mod large_exports;
 #[cfg(test)]

@@ -364,6 +364,10 @@ impl Resource for ApiKey {
         Some((Holder::Key(KeyId(row.id)), &row.doc.limits))
     }
 
+    fn used_as(row: &Row<Self>) -> Option<KeyId> {
+        Some(KeyId(row.id))
+    }
+
     fn forget(&mut self) {
         self.sealed_key = None;
         self.transition = None;

@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, bad, conflict, internal, missing};
 use crate::route::Call;
-use gateway_domain::id::{OrgId, WorkspaceId};
+use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::Holder;
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::{Kind, Stored, StoredVersion, check_slug};
@@ -37,6 +37,10 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
     fn patch(row: &mut Row<Self>, input: Self::Patch, call: &Call) -> Result<(), Problem>;
     /// Everything that the row refers to exists and may be referred to.
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem>;
+    /// The key that callers use, where a row is one.
+    fn used_as(_row: &Row<Self>) -> Option<KeyId> {
+        None
+    }
     /// Nothing refers to the row any more; what does is named.
     fn check_unused(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())

@@ -22,7 +22,7 @@ use gateway_domain::snapshot::{Build, Key, Org, RowProblem, Snapshot};
 use gateway_domain::stranger::TurnedAway;
 use gateway_domain::token::{self, Claims, TokenError};
 use gateway_domain::{Dialect, IntegrationId, OrgId, Timestamp, WorkspaceId};
-use gateway_store::{Database, DatabaseUrl, DayFiles, MasterKey, Options, RowBlobs, SealingVault, open};
+use gateway_store::{Database, DatabaseUrl, DayFiles, KeyUseLog, MasterKey, Options, RowBlobs, SealingVault, open};
 use gateway_testing::Postgres;
 use http::{HeaderMap, Method, Request, StatusCode};
 use serde_json::{Value, json};
@@ -273,6 +273,7 @@ impl House {
             outside: None,
             alerts: Arc::new(database.clone()),
             key_limits: Some(Arc::new(Unlimited)),
+            uses: Arc::new(KeyUseLog::new(database.clone(), 1_000)),
             mailer: None,
             explanations: None,
             quotas: Quotas { configs: 100, guardrails: 20, kept_answers: 20 },

@@ -24,7 +24,7 @@ pub use config::SavedConfig;
 pub use directory::{OrgDirectory, SavedGroup, SavedMapping};
 pub use guardrail::SavedGuardrail;
 pub use integration::Upstream;
-pub use key::{Defaults, Key, Rotation};
+pub use key::{Defaults, Key, Rotation, UseMark};
 pub use mcp::{ManagedMcpServer, McpBehind, McpUpstream};
 pub use organisation::Org;
 pub use partner::PartnerCredentials;

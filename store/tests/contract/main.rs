@@ -15,6 +15,7 @@ mod history;
 mod jobs;
 mod journal;
 mod kept_answers;
+mod key_uses;
 mod keys;
 mod lanes;
 mod log_days;

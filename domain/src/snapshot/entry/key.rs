@@ -14,6 +14,7 @@ use crate::time::Timestamp;
 use crate::token::Token;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use uuid::Uuid;
 
 #[derive(Clone, Debug)]
@@ -40,6 +41,27 @@ pub struct Key {
     pub allowed_models: Option<ModelReach>,
     /// It stands for a token of an issuer, and is stored nowhere.
     pub token: Option<Arc<Token>>,
+    pub used: UseMark,
+}
+
+/// The minute in which it was last noted that a key is used; whoever lets the key in again within that minute notes
+/// nothing. Begins anew with every state of its key.
+#[derive(Debug, Default)]
+pub struct UseMark(AtomicU32);
+
+impl UseMark {
+    /// Whether it is the first use in this minute.
+    pub fn is_first(&self, now: Timestamp) -> bool {
+        const MINUTE_MICROS: i64 = 60 * 1_000_000;
+        let minute = u32::try_from(now.micros() / MINUTE_MICROS).unwrap_or(u32::MAX);
+        self.0.load(Ordering::Relaxed) != minute && self.0.swap(minute, Ordering::Relaxed) != minute
+    }
+}
+
+impl Clone for UseMark {
+    fn clone(&self) -> Self {
+        Self(AtomicU32::new(self.0.load(Ordering::Relaxed)))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +152,7 @@ fn read(row: &Stored) -> Result<(KeyHash, Key), String> {
         mcp_access: (!k.mcp_access.is_empty()).then(|| Arc::new(k.mcp_access)),
         allowed_models: k.allowed_models,
         token: None,
+        used: UseMark::default(),
     };
     Ok((hash, key))
 }
