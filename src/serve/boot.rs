@@ -16,12 +16,12 @@ use gateway_domain::egress::Trusted;
 use gateway_domain::id::OrgId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    BlobBounds, Blobs, Changes, ConfigStore, Doorkeeper, IdSeal, KeyUses, Live as _, LogStore, NamedMetadata, RecordIntake,
-    Revision, Standings, Tokens, Vault,
+    BlobBounds, Blobs, Changes, ConfigStore, Doorkeeper, IdSeal, KeyUses, Live as _, LogStore, NamedMetadata,
+    RecordIntake, Revision, Standings, Tokens, Vault,
 };
 use gateway_store::{
-    BlobPlaces, Database, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions, Resealed,
-    RowBlobs, SealingVault, SivSeal,
+    BlobPlaces, Database, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions,
+    Resealed, RowBlobs, SealingVault, SivSeal,
 };
 use smol_str::SmolStr;
 use std::path::{Path, PathBuf};

@@ -39,8 +39,8 @@ pub use blobs::{BadBlobUrl, BlobPlaces, ObjectPlace, Relocated, RowBlobs};
 pub use counters::{RedisCounters, Seed, Verdict};
 pub use database::{Database, OpenError, Options, open, open_later};
 pub use id_seal::SivSeal;
-pub use last_good::{LastGood, LastGoodError};
 pub use key_uses::KeyUseLog;
+pub use last_good::{LastGood, LastGoodError};
 pub use logs::{
     BadColumnsUrl, ColumnStore, ColumnsUrl, DayFiles, LogSource, LogsUrl, Nowhere, Partitions, TransferError,
     Transferred, open_logs,

@@ -36,9 +36,7 @@ fn chat(model: &str) -> Value {
 async fn names_and_providers_decide_and_a_change_holds_at_once() {
     let (gateway, upstream) = house().await;
     let (id, key) = held(&gateway, json!(["gpt-4o", "@main/o3*"])).await;
-    let ask = async |model: &str, status: u16| {
-        gateway.chat().key(&key).json(&chat(model)).send().await.expect(status)
-    };
+    let ask = async |model: &str, status: u16| gateway.chat().key(&key).json(&chat(model)).send().await.expect(status);
     for model in ["@main/gpt-4o", "@other/gpt-4o", "@main/o3-mini"] {
         ask(model, 200).await;
     }
@@ -84,9 +82,8 @@ async fn a_model_in_a_path_counts_by_all_its_names() {
     integration(&gateway, "google", Some("AIza-managed"), json!({ "custom_host": bare(&up) })).await;
     let (_, key) = held(&gateway, json!(["gemini-2.5-flash"])).await;
     let native = json!({ "contents": [{ "role": "user", "parts": [{ "text": "Hi" }] }] });
-    let call = async |path: &str, body: &Value| {
-        gateway.post(path).key(&key).provider("@cloud").json(body).send().await.status
-    };
+    let call =
+        async |path: &str, body: &Value| gateway.post(path).key(&key).provider("@cloud").json(body).send().await.status;
     for (path, body, status) in [
         ("/v1/proxy/v1beta/models/gemini-2.5-pro:generateContent", native.clone(), 403),
         (

@@ -444,7 +444,7 @@ pub(crate) fn for_user(
         limits: Limits::default(),
         max_parallel: None,
         mcp_access: McpReach::default(),
-            allowed_models: None,
+        allowed_models: None,
         rest: Map::new(),
     };
     inherit(&mut doc, workspace, &around.snapshot, true, app.now());

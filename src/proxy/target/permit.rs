@@ -59,9 +59,8 @@ pub(super) fn by_integration(upstream: &Upstream, wanted: WantedModel<'_>, reque
 /// What the key may call, through whatever target.
 pub(super) fn by_key(wanted: WantedModel<'_>, request: &Request) -> Result<(), Fault> {
     let Some(reach) = &request.caller.tenant.key.allowed_models else { return Ok(()) };
-    let refused = |message: String| {
-        Err(Fault::new(FaultKind::Forbidden, message).code("model_not_permitted").on("model"))
-    };
+    let refused =
+        |message: String| Err(Fault::new(FaultKind::Forbidden, message).code("model_not_permitted").on("model"));
     if request.ask.content.model_respelled {
         return refused(
             "The body has a field that is `model` but for its case: a key that is held to some models (allowed_models) \
