@@ -21,6 +21,7 @@ mod peers;
 mod price_list;
 mod proxy;
 mod runtime_config;
+mod secrets;
 mod serve;
 mod settings;
 mod strangers;

@@ -5,8 +5,9 @@ use arc_swap::{ArcSwap, Guard};
 use gateway_domain::catalog::Catalog;
 use gateway_domain::egress::Trusted;
 use gateway_domain::ports::{self, Changes, Vault};
+use gateway_domain::secret_source::SecretText;
 use gateway_domain::snapshot::{Build, Policy, RowProblem, Snapshot, UsagePolicy, Workspace};
-use gateway_domain::{PolicyId, WorkspaceId};
+use gateway_domain::{PolicyId, SecretReferenceId, WorkspaceId};
 use gateway_policies::Index;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -78,6 +79,28 @@ impl ConfigHandle {
     pub(crate) fn current(&self) -> Guard<Arc<RuntimeConfig>> {
         self.current.load()
     }
+
+    /// Puts what a manager tells in force, for every integration that is filled from it.
+    pub(crate) fn publish_secret(&self, id: SecretReferenceId, text: Arc<SecretText>) -> PublishedSecret {
+        let _one = self.writing.lock();
+        let current = self.current.load_full();
+        if current.snapshot.has_secret(id, &text) {
+            return PublishedSecret::default();
+        }
+        let build = Build { catalog: self.catalog, vault: &*self.vault, trusted: &self.trusted };
+        let (snapshot, problems) = current.snapshot.with_secrets(vec![(id, text)], &build);
+        self.current.store(Arc::new(current.next(snapshot)));
+        PublishedSecret { is_new: true, problems }
+    }
+}
+
+/// What became of a secret that was read.
+#[derive(Debug, Default)]
+pub(crate) struct PublishedSecret {
+    /// It is another than before.
+    pub(crate) is_new: bool,
+    /// Integrations that cannot be called with it, and go on as they were.
+    pub(crate) problems: Vec<RowProblem>,
 }
 
 impl ports::Live for ConfigHandle {

@@ -15,6 +15,7 @@ mod log_upkeep;
 mod process;
 mod proxy_port;
 mod redis;
+mod secrets;
 mod shutdown;
 mod transfer;
 mod upkeep;
@@ -60,6 +61,7 @@ use gateway_policies::Ledger;
 use gateway_store::journal::Journal;
 use log_upkeep::LogUpkeep;
 pub(crate) use process::Process;
+use secrets::NodeParts;
 use shutdown::Drain;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -114,6 +116,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         own_records,
     };
     let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, &limits);
+    let told = NodeParts { metrics: &metrics, health: &parts, control: &control, calling: &calling };
+    let app = secrets::follow(app, &settings, &booted, &told)?;
     let app =
         App { mailer: alerts::mailer(&settings)?, settings: effective.iter().map(Effective::told).collect(), ..app };
     control.block_on(boot::first_start(&app, &booted, &settings))?;

@@ -298,6 +298,17 @@ settings! {
     /// File with the token that Azure's workload identity gives this process (AZURE_FEDERATED_TOKEN_FILE is honoured too)
     azure_token_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_AZURE_TOKEN_FILE" in "Clouds";
 
+    /// How often secrets of managers are read again, about
+    secret_refresh: [Option<Span>] as Span = Span::secs(300), "GATEWAY_SECRET_REFRESH" in "Secrets";
+    /// Let secret references of organisations sign in as this machine (cloud roles, managed identities, a cluster's token)
+    secret_machine_identity: [Option<bool>] as bool = false, "GATEWAY_SECRET_MACHINE_IDENTITY" in "Secrets";
+    /// Let secret references name variables of the environment that begin so [default: none]
+    secret_env_prefix: [Option<String>] as Option<String> = None, "GATEWAY_SECRET_ENV_PREFIX" in "Secrets";
+    /// Let secret references name files below this folder [default: none]
+    secret_folder: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_SECRET_FOLDER" in "Secrets";
+    /// Token that a cluster gives this machine, for logins at HashiCorp Vault
+    kubernetes_token_file: [Option<PathBuf>] as PathBuf = PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount/token"), "GATEWAY_KUBERNETES_TOKEN_FILE" in "Secrets";
+
     /// Longest wait for a whole head from the client, from its first byte; for a TLS or HTTP/2 handshake too
     client_header_timeout: [Option<Span>] as Span = Span::secs(10), "GATEWAY_CLIENT_HEADER_TIMEOUT" in "Clocks";
     /// Longest silence of a new connection before its first byte

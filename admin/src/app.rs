@@ -8,8 +8,9 @@ use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
     AlertStandings, Blobs, ConfigStore, Directory, Doorkeeper, Explanations, Exports, Feedbacks, GuardrailTrials,
     History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, NodeRegistry, Outside, RecordClaims, RecordIntake,
-    RecordQuery, RecordSums, Repricing, Standings, Tokens, Vault,
+    RecordQuery, RecordSums, Repricing, SecretStandings, Standings, Tokens, Vault,
 };
+use gateway_domain::secret_source::SecretOpenings;
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
 use serde_json::{Map, Value};
@@ -111,13 +112,15 @@ pub struct Quotas {
     pub configs: usize,
     /// Of a workspace, and as many of the organisation itself; archived ones count.
     pub guardrails: usize,
+    /// Of an organisation.
+    pub secret_references: usize,
     /// Of an organisation: what its writes of a day were answered that may be sent again.
     pub kept_answers: u64,
 }
 
 impl Default for Quotas {
     fn default() -> Self {
-        Self { configs: 20_000, guardrails: 1_000, kept_answers: 10_000 }
+        Self { configs: 20_000, guardrails: 1_000, secret_references: 1_000, kept_answers: 10_000 }
     }
 }
 
@@ -162,6 +165,10 @@ pub struct App {
     pub key_limits: Option<Arc<dyn KeyLimits>>,
     /// When keys were last used.
     pub uses: Arc<dyn KeyUses>,
+    /// Tells how secrets of managers stand; `None`: this node reads none.
+    pub secrets: Option<Arc<dyn SecretStandings>>,
+    /// What secret references may use of the machine.
+    pub openings: Arc<SecretOpenings>,
     /// Takes mails of alerts; `None`: no mail server is named.
     pub mailer: Option<Arc<dyn Mailer>>,
     /// Says what would become of a request; `None`: nothing here does.

@@ -12,6 +12,7 @@ const SUBJECTS: &[(&str, Kind)] = &[
     ("/api-keys", Kind::ApiKey),
     ("/guardrails", Kind::Guardrail),
     ("/plugins", Kind::Plugin),
+    ("/secret-references", Kind::SecretReference),
     ("/alerts", Kind::Alert),
     ("/prompts/partials", Kind::PromptPartial),
     ("/prompts", Kind::Prompt),

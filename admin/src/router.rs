@@ -41,6 +41,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::alert::routes(),
         resource::guardrail::routes(),
         resource::plugin::routes(),
+        resource::secret_reference::routes(),
         resource::partial::routes(),
         resource::prompt::routes(),
         resource::collection::routes(),

@@ -85,6 +85,7 @@ faults! {
     UpstreamBroken:  502 "upstream_broken" "server_error" "api_error" Plain, false;
     Unreachable:     503 "upstream_unreachable" "server_error" "api_error" Plain, false;
     Busy:            503 "busy" "server_error" "overloaded_error" Failure, false;
+    SecretAway:      503 "secret_away" "server_error" "api_error" Plain, false;
     LimitsAway:      503 "limits_away" "server_error" "overloaded_error" Plain, false;
     UpstreamSilent:  504 "upstream_silent" "server_error" "timeout_error" Plain, false;
 }

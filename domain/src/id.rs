@@ -29,6 +29,7 @@ macro_rules! ids {
 
 ids! {
     OrgId, WorkspaceId, KeyId, ConfigId, IntegrationId, ProviderId, PolicyId, GuardrailId, McpIntegrationId, McpServerId,
+    SecretReferenceId,
     /// A person; filled by the users' resource.
     UserId,
     /// What tokens are limited by: the same for all tokens that are counted together.

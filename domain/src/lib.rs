@@ -32,6 +32,7 @@ pub mod record;
 pub mod resource;
 pub mod scope;
 pub mod secret;
+pub mod secret_source;
 pub mod snapshot;
 pub mod stranger;
 pub mod time;
@@ -39,7 +40,7 @@ pub mod token;
 pub mod usage;
 
 pub use fault::{Fault, FaultKind};
-pub use id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, WorkspaceId};
+pub use id::{ConfigId, IntegrationId, KeyId, OrgId, PolicyId, ProviderId, SecretReferenceId, WorkspaceId};
 pub use money::NanoUsd;
 pub use operation::{AnswerForm, Dialect, Operation, Uses};
 pub use secret::Secret;

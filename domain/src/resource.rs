@@ -21,6 +21,7 @@ pub mod prompt;
 pub mod provider;
 pub mod provisioning;
 pub mod rotation;
+pub mod secret_reference;
 pub mod security;
 pub mod sign_on;
 pub mod workspace;
@@ -54,6 +55,7 @@ kinds! {
     Guardrail = "guardrail",
     Plugin = "plugin",
     Alert = "alert",
+    SecretReference = "secret_reference",
     Config = "config",
     Integration = "integration",
     Provider = "provider",

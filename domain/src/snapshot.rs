@@ -3,25 +3,28 @@
 
 mod entry;
 mod keys;
+mod mapped;
 mod models;
 mod prices;
 
 pub use entry::{
     Defaults, Key, ManagedMcpServer, ManagedProvider, McpBehind, McpUpstream, Org, OrgDirectory, PartnerCredentials,
     Person, Policy, PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedGroup, SavedGuardrail,
-    SavedLabel, SavedMapping, SavedPartial, SavedPrompt, SavedSignOn, Upstream, UsagePolicy, UseMark, Workspace,
+    SavedLabel, SavedMapping, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn, Upstream, UsagePolicy,
+    UseMark, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};
 
 use crate::catalog::Catalog;
 use crate::egress::Trusted;
-use crate::id::{IntegrationId, KeyId, McpIntegrationId, OrgId, UserId, WorkspaceId};
+use crate::id::{IntegrationId, KeyId, McpIntegrationId, OrgId, SecretReferenceId, UserId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::ports::{Changes, Revision, Vault};
 use crate::resource::person::{OrgRole, WorkspaceRole};
 use crate::resource::security::Security;
 use crate::resource::{Kind, Stored};
+use crate::secret_source::SecretText;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -56,6 +59,9 @@ pub struct Snapshot {
     upstreams: Arc<HashMap<IntegrationId, Arc<Upstream>>>,
     mcp_upstreams: Arc<HashMap<McpIntegrationId, Arc<McpUpstream>>>,
     people: Arc<HashMap<UserId, Arc<Person>>>,
+    secret_references: Arc<HashMap<SecretReferenceId, Arc<SavedSecretReference>>>,
+    /// What was read from managers: in memory alone, and by nobody who writes rows.
+    secrets: Arc<HashMap<SecretReferenceId, Arc<SecretText>>>,
     keys: Keys,
 }
 
@@ -147,16 +153,21 @@ impl Snapshot {
         let mut rows: Vec<&Stored> = changes.rows.iter().collect();
         rows.sort_by_key(|r| Kind::parse(&r.kind));
         let keys: HashSet<Uuid> = rows.iter().filter(|r| r.kind == Kind::ApiKey.name()).map(|r| r.id).collect();
-        let mut next = self.clone();
-        next.revision = changes.revision.max(self.revision);
-        let mut draft = Draft { next, keys: self.keys.edit(keys.len()), touched: HashMap::new(), problems: Vec::new() };
+        let mut draft = Draft { keys: self.keys.edit(keys.len()), ..self.draft() };
+        draft.next.revision = changes.revision.max(self.revision);
         for row in rows {
             let Some(kind) = Kind::parse(&row.kind) else { continue };
             if let Err(message) = entry::put(&mut draft, kind, row, build) {
                 draft.problems.push(RowProblem { kind: row.kind.clone(), id: row.id, message });
             }
         }
+        draft.fill(build, false);
         draft.finish()
+    }
+
+    fn draft(&self) -> Draft {
+        let keys = self.keys.edit(0);
+        Draft { next: self.clone(), keys, touched: HashMap::new(), moved: HashSet::new(), problems: Vec::new() }
     }
 }
 
@@ -165,6 +176,8 @@ struct Draft {
     next: Snapshot,
     keys: KeysEdit,
     touched: HashMap<WorkspaceId, Workspace>,
+    /// References whose row or value changed.
+    moved: HashSet<SecretReferenceId>,
     problems: Vec<RowProblem>,
 }
 

@@ -104,7 +104,8 @@ pub(crate) fn moderator(request: &Request) -> Option<Moderator> {
     providers.into_iter().find_map(|provider| {
         let upstream = tenant.world.snapshot.upstream(provider.integration)?;
         let is_usable = provider.active && provider.expires_at.is_none_or(|end| end > request.caller.at);
-        if !is_usable || !upstream.open_to(tenant.workspace.id) || upstream.grant.is_some() {
+        let can_be_called = upstream.grant.is_none() && upstream.missing.is_none();
+        if !is_usable || !upstream.open_to(tenant.workspace.id) || !can_be_called {
             return None;
         }
         let endpoint = gateway_providers::adapter(upstream.provider.slug)?

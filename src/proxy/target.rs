@@ -224,6 +224,9 @@ fn managed(slug: &Arc<str>, leaf: &Leaf, inline: bool, request: &Request) -> Res
             format!("The integration of @{slug} is not open to this workspace"),
         ));
     }
+    if let Some(why) = &upstream.missing {
+        return Err(Fault::new(FaultKind::SecretAway, format!("@{slug} cannot be called now: {why}")));
+    }
     if request.ask.headers.custom_host.is_some() || (inline && leaf.custom_host.is_some()) {
         return Err(foreign_host());
     }

@@ -19,6 +19,7 @@ use gateway_domain::ports::{
     BlobBounds, Blobs, Changes, ConfigStore, Doorkeeper, IdSeal, KeyUses, Live as _, LogStore, NamedMetadata,
     RecordIntake, Revision, Standings, Tokens, Vault,
 };
+use gateway_domain::secret_source::SecretOpenings;
 use gateway_store::{
     BlobPlaces, Database, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions,
     Resealed, RowBlobs, SealingVault, SivSeal,
@@ -248,6 +249,8 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         alerts: Arc::new(booted.database.clone()),
         key_limits: None,
         uses,
+        secrets: None,
+        openings: Arc::new(openings(settings)),
         mailer: None,
         explanations: None,
         quotas: Quotas::default(),
@@ -258,6 +261,15 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         settings: Arc::from([]),
         clock: crate::clock::now,
         random: gateway_admin::system_random,
+    }
+}
+
+/// What secret references may use of this machine.
+pub(super) fn openings(settings: &Settings) -> SecretOpenings {
+    SecretOpenings {
+        machine_identity: settings.secret_machine_identity,
+        environment: settings.secret_env_prefix.clone().filter(|prefix| !prefix.is_empty()),
+        folder: settings.secret_folder.clone(),
     }
 }
 

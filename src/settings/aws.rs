@@ -13,6 +13,18 @@ pub(crate) fn platform() -> Platform {
     read(&named)
 }
 
+/// Where AWS Secrets Manager is, in place of the region's own address.
+pub(crate) fn secrets_endpoint() -> Option<String> {
+    variable("AWS_ENDPOINT_URL_SECRETS_MANAGER")
+}
+
+/// A variable that the operator opened to secret references by its prefix, or one of AWS's.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    #[expect(clippy::disallowed_methods, reason = "below the one module that reads the environment")]
+    let value = std::env::var(name);
+    value.ok().filter(|text| !text.is_empty())
+}
+
 /// What buckets are reached with, under the names that AWS's own tools give them.
 const OF_BUCKETS: [&str; 13] = [
     "AWS_ACCESS_KEY_ID",

@@ -193,6 +193,8 @@ mod saved_addresses;
 #[cfg(test)]
 mod scim;
 #[cfg(test)]
+mod secret_references;
+#[cfg(test)]
 mod shared_limits;
 #[cfg(test)]
 mod shield;

@@ -3,8 +3,9 @@
 //! configs, too. Addresses of the operator's own (flags of the process) are not held to it: nobody else names them.
 
 use crate::forbidden::hosts;
-use crate::harness::{Gateway, hello};
+use crate::harness::{Gateway, hello, with};
 use gateway_domain::cloud::SETTINGS;
+use gateway_domain::secret_source::AUTH_FIELDS;
 use serde_json::{Value, json};
 
 struct SavedAddress {
@@ -18,6 +19,17 @@ struct SavedAddress {
 /// An integration of a family with one more setting.
 fn integration(family: &str, setting: &str, host: &str) -> Value {
     json!({ "name": "i", "slug": "i", "ai_provider_id": family, "key": "k", "configurations": { setting: host } })
+}
+
+/// A reference to a secret of a manager at this address.
+fn reference(manager: &str, field: &str, host: &str) -> Value {
+    let auth = match manager {
+        "azure_kv" => json!({ "azure_auth_mode": "entra", "azure_entra_tenant_id": "t", "azure_entra_client_id": "c",
+                              "azure_entra_client_secret": "s" }),
+        _ => json!({ "vault_auth_type": "token", "vault_token": "t" }),
+    };
+    let auth = with(auth, json!({ field: host }));
+    json!({ "name": "s", "manager_type": manager, "secret_path": "a", "auth_config": auth })
 }
 
 const FIELDS: &[SavedAddress] = &[
@@ -64,6 +76,18 @@ const FIELDS: &[SavedAddress] = &[
         body: |host| json!({ "name": "m", "slug": "m", "url": host, "auth_type": "none", "transport": "http" }),
     },
     SavedAddress {
+        method: "POST",
+        path: "/secret-references",
+        field: "auth_config.vault_addr",
+        body: |host| reference("hashicorp_vault", "vault_addr", host),
+    },
+    SavedAddress {
+        method: "POST",
+        path: "/secret-references",
+        field: "auth_config.azure_vault_url",
+        body: |host| reference("azure_kv", "azure_vault_url", host),
+    },
+    SavedAddress {
         method: "PUT",
         path: "/admin/organisation",
         field: "jwks_uris",
@@ -87,6 +111,10 @@ const FIELDS: &[SavedAddress] = &[
 fn every_address_among_the_settings_of_clouds_is_in_the_table() {
     for setting in SETTINGS.iter().filter(|setting| setting.address) {
         let field = format!("configurations.{}", setting.name);
+        assert!(FIELDS.iter().any(|known| known.field == field), "{field}");
+    }
+    for auth in AUTH_FIELDS.iter().filter(|auth| auth.address) {
+        let field = format!("auth_config.{}", auth.name);
         assert!(FIELDS.iter().any(|known| known.field == field), "{field}");
     }
 }

@@ -62,9 +62,13 @@ impl Gateway {
 
     /// With variables in its environment.
     pub(crate) async fn in_environment(variables: &[(&str, &str)]) -> Self {
+        Self::in_environment_with(variables, &[]).await
+    }
+
+    pub(crate) async fn in_environment_with(variables: &[(&str, &str)], flags: &[&str]) -> Self {
         let mut command = program();
         command.envs(variables.iter().copied());
-        let mut gateway = Self::spawn_by(command, Place::new(), &usual(&[]));
+        let mut gateway = Self::spawn_by(command, Place::new(), &usual(flags));
         gateway.ready().await;
         gateway
     }

@@ -15,6 +15,7 @@ pub(crate) mod raw;
 pub(crate) mod reply;
 pub(crate) mod socket;
 pub(crate) mod upstream;
+pub(crate) mod vaults;
 pub(crate) mod wire;
 
 pub(crate) use call::Answer;
@@ -25,6 +26,7 @@ pub(crate) use process::stand_at_noon;
 pub(crate) use raw::Raw;
 pub(crate) use socket::{LiveProvider, Said, Socket};
 pub(crate) use upstream::{Peer, Seen, Upstream};
+pub(crate) use vaults::Manager;
 pub(crate) use wire::Wire;
 
 use serde_json::{Value, json};

@@ -11,6 +11,7 @@ pub mod outbound;
 mod outside;
 mod peer;
 mod pool;
+mod secret_reader;
 
 pub use credential::{Credentials, Pass, Places, Platform, later};
 pub use dial::{DialError, Dialer, InProcess, Origin};
@@ -18,3 +19,4 @@ pub use dns::Dns;
 pub use mail::SmtpMailer;
 pub use outside::{AfterErrors, CheckedCalls};
 pub use pool::{idle, sweep};
+pub use secret_reader::{SecretPlaces, SecretReader, Unread};

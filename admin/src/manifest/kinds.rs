@@ -15,6 +15,7 @@ use gateway_domain::resource::plugin::Plugin;
 use gateway_domain::resource::policy::{RateLimitPolicy, UsageLimitPolicy};
 use gateway_domain::resource::prompt::{CollectionDocument, LabelDocument, PartialDocument, PromptDocument};
 use gateway_domain::resource::provider::Provider;
+use gateway_domain::resource::secret_reference::SecretReference;
 use gateway_domain::resource::workspace::Workspace;
 
 const fn portable<R: Declared>() -> Portable {
@@ -39,6 +40,7 @@ pub(super) static KINDS: &[Portable] = &[
     portable::<User>(),
     portable::<Member>(),
     portable::<Plugin>(),
+    portable::<SecretReference>(),
     portable::<GuardrailDocument>(),
     portable::<Integration>(),
     portable::<Provider>(),

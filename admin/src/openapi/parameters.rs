@@ -33,6 +33,8 @@ pub(super) fn of(name: &str) -> Option<Value> {
         "exact_name" => ("Only what has this name", text()),
         "name_format" => ("With the icon before the name, or without", one_of(&["display", "plain"])),
         "type" => ("Only what is of this type", text()),
+        "manager_type" => ("Only what lies in managers of this type", text()),
+        "tags" => ("Only what has all of these tags: a JSON object of strings", text()),
         "target" => ("Only what holds calls of this kind", one_of(&["llm", "mcp_tools"])),
         "unit" => ("Only what counts by this window", text()),
         "include_usage" => ("With what was used", json!({"type": "boolean"})),

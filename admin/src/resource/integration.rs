@@ -3,6 +3,7 @@
 
 mod access;
 mod declared;
+pub(super) mod mappings;
 mod models;
 pub(super) mod pricing;
 pub(super) mod settings;
@@ -79,6 +80,8 @@ pub(crate) struct Create {
     tags: Option<BTreeMap<String, String>>,
     #[serde(default)]
     pricing_adjustments: Edit<Map<String, Value>>,
+    #[serde(default)]
+    secret_mappings: Edit<Vec<Map<String, Value>>>,
 }
 
 #[derive(Deserialize)]
@@ -96,13 +99,15 @@ pub(crate) struct Patch {
     tags: Edit<BTreeMap<String, String>>,
     #[serde(default)]
     pricing_adjustments: Edit<Map<String, Value>>,
+    #[serde(default)]
+    secret_mappings: Edit<Vec<Map<String, Value>>>,
 }
 
 impl Resource for Integration {
     const KIND: Kind = Kind::Integration;
     const NOUN: &'static str = "integration";
     const SHARED: bool = true;
-    const LATER: &'static [&'static str] = &["secret_mappings"];
+    const LATER: &'static [&'static str] = &[];
     type Create = Create;
     type Patch = Patch;
 
@@ -118,10 +123,12 @@ impl Resource for Integration {
             models: Models::default(),
             access: Access::default(),
             price_factors: None,
+            secret_mappings: Vec::new(),
             rest: tagged(Map::new(), Some(input.tags.unwrap_or_default()))?,
         };
         settings::merge(&mut doc.configurations, input.configurations.unwrap_or_default(), call)?;
-        settings::check_family(&doc, call)?;
+        mappings::merge(&mut doc, input.secret_mappings, call)?;
+        settings::check_family(&doc, home, call)?;
         pricing::adjust(&mut doc.price_factors, input.pricing_adjustments)?;
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let slug =
@@ -151,7 +158,8 @@ impl Resource for Integration {
         }
         row.doc.rest = tagged(std::mem::take(&mut row.doc.rest), input.tags.or_default())?;
         pricing::adjust(&mut row.doc.price_factors, input.pricing_adjustments)?;
-        settings::check_family(&row.doc, call)
+        mappings::merge(&mut row.doc, input.secret_mappings, call)?;
+        settings::check_family(&row.doc, row.workspace, call)
     }
 
     fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
@@ -169,7 +177,7 @@ impl Resource for Integration {
                 access::shown(row.workspace.is_none() && row.doc.access.global, &row.doc.access.limits, call),
             "allow_all_models": row.doc.models.allow_all,
             "workspace_count": if row.workspace.is_none() { workspaces } else { 1 },
-            "secret_mappings": [],
+            "secret_mappings": mappings::shown(&row.doc),
             "pricing_adjustments": pricing::adjustments(row.doc.price_factors.as_ref()),
             "notice": notice(&row.doc),
         });

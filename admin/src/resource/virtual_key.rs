@@ -2,6 +2,7 @@
 //! provider; one made here brings an integration of its workspace along, which is changed and deleted with it.
 
 mod azure;
+mod mappings;
 
 use super::integration::{self, settings};
 use super::provider::{self, slug_of};
@@ -23,7 +24,7 @@ use serde_json::{Map, Value, json};
 /// On an integration: the id of the virtual key that it was made with.
 const MARK: &str = "virtual_key";
 
-static LATER: &[&str] = &["secret_mappings", "model_config"];
+static LATER: &[&str] = &["model_config"];
 
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("virtual_keys.list")];
@@ -65,6 +66,7 @@ struct Create {
     expires_at: Option<Value>,
     rate_limits: Option<Value>,
     usage_limits: Option<Value>,
+    secret_mappings: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -92,6 +94,8 @@ struct Patch {
     usage_limits: Edit<Value>,
     #[serde(default)]
     reset_usage: Edit<Value>,
+    #[serde(default)]
+    secret_mappings: Edit<Value>,
 }
 
 async fn views(rows: &[Row<Provider>], call: &Call) -> Result<Vec<Value>, Problem> {
@@ -104,7 +108,8 @@ async fn views(rows: &[Row<Provider>], call: &Call) -> Result<Vec<Value>, Proble
     for (view, row) in views.iter_mut().zip(rows) {
         let behind = behind.iter().find(|i| i.id == row.doc.integration_id.0);
         view["object"] = "virtual-key".into();
-        view["secret_mappings"] = json!([]);
+        view["secret_mappings"] =
+            behind.map_or_else(|| json!([]), |i| mappings::outward(integration::mappings::shown(&i.doc).into()));
         view["model_config"] = behind.map_or_else(|| json!({}), |i| azure::model_config(&i.doc));
     }
     Ok(views)
@@ -174,6 +179,7 @@ fn behind(given: &mut Create, home: WorkspaceId, call: &Call) -> Result<NewRow<I
     let settings = settings.configurations(&given.provider)?;
     let fields = json!({
         "name": given.name, "ai_provider_id": given.provider, "key": given.key, "configurations": settings,
+        "secret_mappings": given.secret_mappings.take().map(mappings::inward),
     });
     let input = Body(fields.as_object().cloned().unwrap_or_default()).read()?;
     Integration::create(input, Some(home), call).map_err(azure::in_old_words)
@@ -218,7 +224,9 @@ async fn update(call: Call) -> Result<Reply, Problem> {
         deployment_name: given.deployment_name,
         deployment_config: given.deployment_config,
     };
-    let touched = settings.first().or_else(|| (given.key != Edit::Keep).then_some("key"));
+    let of_integration = [("key", &given.key), ("secret_mappings", &given.secret_mappings)];
+    let touched = of_integration.into_iter().find(|(_, edit)| **edit != Edit::Keep).map(|(field, _)| field);
+    let touched = settings.first().or(touched);
     let behind = match touched {
         None => None,
         Some(field) => Some(
@@ -240,7 +248,12 @@ async fn update(call: Call) -> Result<Reply, Problem> {
         ("reset_usage", given.reset_usage),
     ])?;
     let settings = if settings.is_empty() { Edit::Keep } else { Edit::Set(Value::Object(settings)) };
-    let credential: integration::Patch = fields([("key", given.key), ("configurations", settings)])?;
+    let filled = match given.secret_mappings {
+        Edit::Set(given) => Edit::Set(mappings::inward(given)),
+        other => other,
+    };
+    let credential: integration::Patch =
+        fields([("key", given.key), ("configurations", settings), ("secret_mappings", filled)])?;
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         Provider::patch(&mut row, input, &call)?;

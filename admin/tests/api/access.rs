@@ -25,6 +25,7 @@ pub(crate) struct Things {
     key: String,
     guardrail: String,
     plugin: String,
+    secret_reference: String,
     alert: String,
     mcp_integration: String,
     mcp_server: String,
@@ -90,6 +91,9 @@ impl Things {
         let mapping = ask("/scim/workspaces", body).await;
         let sign_on = json!({"issuer": "https://login.example.com", "client_id": "c"});
         house.as_admin().put("/admin/organisation/sign-on", sign_on).await.expect(200);
+        let body = json!({"name": tag, "slug": format!("{tag}-sec"), "manager_type": "hashicorp_vault", "secret_path": "a",
+            "auth_config": {"vault_auth_type": "token", "vault_addr": "https://vault.example.com", "vault_token": "t"}});
+        let secret_reference = text(&house.as_admin().post("/secret-references", body).await.expect(200)["slug"]);
         let (plugin, key) = (plugin(house).await, text(&made["id"]));
         let body = json!({"name": tag, "slug": format!("{tag}-int"), "url": "https://mcp.example.com/", "auth_type": "none",
             "transport": "http"});
@@ -103,6 +107,7 @@ impl Things {
             key,
             guardrail,
             plugin,
+            secret_reference,
             alert,
             mcp_integration,
             mcp_server,
@@ -130,6 +135,7 @@ impl Things {
             Some("api-keys") => self.key.as_str(),
             Some("guardrails") => self.guardrail.as_str(),
             Some("plugins") => self.plugin.as_str(),
+            Some("secret-references") => self.secret_reference.as_str(),
             Some("alerts") => self.alert.as_str(),
             Some("prompts") if path.starts_with("/prompts/partials") => self.partial.as_str(),
             Some("prompts") => self.prompt.as_str(),
@@ -341,6 +347,7 @@ async fn what_belongs_elsewhere_is_answered_like_what_does_not_exist() {
         config: "pc-none".into(),
         guardrail: "pg-none".into(),
         plugin: "none".into(),
+        secret_reference: "none".into(),
         alert: "none".into(),
         mcp_integration: "none".into(),
         mcp_server: "none".into(),

@@ -53,6 +53,13 @@ async fn furnished() -> House {
     admin.put("/integrations/openai/workspaces", json!({"workspaces": seats})).await.expect(200);
     let azure = json!({"partner": "patronus", "credentials": {"apiKey": PARTNER}});
     admin.post("/plugins", azure).await.expect(200);
+    let vault = json!({"name": "Vault", "slug": "vault", "manager_type": "hashicorp_vault", "secret_path": "kv/a",
+        "secret_key": "k", "tags": {"a": "b"}, "allowed_workspaces": ["team"], "auth_config": {"vault_auth_type": "token",
+        "vault_addr": "https://vault.example.com", "vault_token": KEY}});
+    admin.post("/secret-references", vault).await.expect(200);
+    let filled = json!({"name": "Filled", "slug": "filled", "ai_provider_id": "openai", "create_default_provider": false,
+        "secret_mappings": [{"target_field": "key", "secret_reference_id": "vault", "value_format": "string"}]});
+    admin.post("/integrations", filled).await.expect(200);
     let checks = json!([{"id": "default.webhook", "parameters": {"webhookURL": "https://hooks.example.com/x",
         "headers": {"Authorization": TOKEN}}}]);
     let guardrail = admin.post("/guardrails", json!({"name": "g", "checks": checks, "actions": {"deny": true}})).await;

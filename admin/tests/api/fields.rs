@@ -2,7 +2,9 @@
 //! database tells it, now and after everybody was started anew. A field that the description of the API tells and
 //! this story does not send fails the test. And what a newer node wrote into the same rows stays, wherever it stands.
 
+mod exports;
 mod people;
+mod secret_references;
 
 use crate::access::is_of_workspaces;
 use crate::harness::{House, in_seconds, merge, text};
@@ -454,23 +456,6 @@ async fn keys(story: &mut Story<'_>, user: &str, config: &str) {
     story.shows(&path, json!({"key_transition_expires_at": ends, "rotation_policy": rotation(&next, 7_200_000)})).await;
 }
 
-async fn exports(story: &mut Story<'_>) {
-    let body = json!({"filters": {"status_code": "200,429", "ai_model": ["a", "b"], "cost_min": 0.5},
-        "requested_data": ["id", "cost"], "description": "d", "format": "jsonl", "workspace_id": "team"});
-    let made = story.send("POST /logs/exports", "/logs/exports?workspace_id=team", body.clone()).await;
-    let path = format!("/logs/exports/{}", text(&made["id"]));
-    let mut want = body;
-    want.as_object_mut().expect("fields").remove("workspace_id");
-    story.shows(&path, want.clone()).await;
-    story.holds_elsewhere().await;
-    want["filters"] = json!({"trace_id": "t"});
-    want["requested_data"] = json!(["metadata"]);
-    want["description"] = json!("e");
-    story.send("PUT /logs/exports/{id}", &path, want.clone()).await;
-    story.send("PUT /logs/exports/{id}", &path, json!({"filters": {"trace_id": "t"}, "workspace_id": "team"})).await;
-    story.shows(&path, want).await;
-}
-
 async fn policies(story: &mut Story<'_>, key: &str) {
     let conditions =
         json!([{"key": "api_key", "value": [key]}, {"key": "model", "value": "*", "excludes": ["gpt-3*"]}]);
@@ -657,12 +642,13 @@ async fn whole(house: &House) -> Story<'_> {
     integration(&mut story).await;
     access(&mut story).await;
     providers(&mut story).await;
+    secret_references::tell(&mut story).await;
     guardrails(&mut story).await;
     mcp(&mut story).await;
     let config = configs(&mut story).await;
     keys(&mut story, &user, &config).await;
     let key = house.as_admin().get("/api-keys?workspace_id=team").await.expect(200)["data"][0]["id"].clone();
-    exports(&mut story).await;
+    exports::tell(&mut story).await;
     policies(&mut story, &text(&key)).await;
     alerts(&mut story).await;
     prompts(&mut story).await;
@@ -729,6 +715,7 @@ const NEWER: &[(&str, &[&str])] = &[
     ("config", &[""]),
     ("guardrail", &[""]),
     ("plugin", &[""]),
+    ("secret_reference", &[""]),
     ("alert", &["", "/filters", "/channels/0"]),
     ("mcp_integration", &["", "/access", "/sync"]),
     ("mcp_server", &["", "/user_access"]),
@@ -742,6 +729,7 @@ const NEWER: &[(&str, &[&str])] = &[
             "/models/list/ours/rates",
             "/price_factors",
             "/access",
+            "/secret_mappings/0",
         ],
     ),
     ("provider", &["", "/limits", "/limits/usage_limits/0"]),
@@ -822,6 +810,7 @@ async fn what_a_newer_node_wrote_stays_wherever_it_stands() {
             "guardrail" => (format!("/guardrails/{id}"), json!({"name": "renamed"})),
             "alert" => (format!("/alerts/{id}"), json!({"threshold": 77})),
             "plugin" => (format!("/plugins/{id}"), json!({"credentials": {}})),
+            "secret_reference" => (format!("/secret-references/{id}"), json!({"name": "renamed"})),
             "mcp_integration" => (format!("/mcp-integrations/{id}"), json!({"name": "renamed"})),
             "mcp_server" => (format!("/mcp-servers/{id}"), json!({"name": "renamed"})),
             "integration" => (format!("/integrations/{id}"), json!({"name": "renamed"})),

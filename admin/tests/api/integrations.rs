@@ -142,7 +142,7 @@ async fn broken_settings_are_named() {
         (json!({"key": "****cdef"}), "key is a masked value"),
         (json!({"key": "a\nb"}), "key must be 1..16384 printable"),
         (json!({"key": ""}), "key must be"),
-        (json!({"secret_mappings": [{"target_field": "key"}]}), "secret_mappings is not available in this version"),
+        (json!({"secret_mappings": [{"target_field": "key"}]}), "secret_mappings[0].secret_reference_id is required"),
         (json!({"pricing_adjustments": 2}), "pricing_adjustments must be an object"),
         (json!({"pricing_adjustments": {}}), "pricing_adjustments.multiplier is required"),
         (

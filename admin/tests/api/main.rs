@@ -38,6 +38,7 @@ mod scim;
 mod scim_groups;
 mod scim_providers;
 mod searched;
+mod secret_references;
 mod secrets;
 mod settings;
 mod standings;

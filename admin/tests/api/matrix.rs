@@ -172,6 +172,7 @@ async fn pages_and_paths_are_held_to_their_bounds() {
             "configs",
             "guardrails",
             "plugins",
+            "secret-references",
             "alerts",
             "providers",
             "integrations",

@@ -62,11 +62,11 @@ async fn unknown_routes_and_methods() {
 async fn what_is_in_the_contract_and_not_here_says_so() {
     let house = House::new().await;
     for (method, path) in [
-        (Method::GET, "/secret-references"),
-        (Method::PATCH, "/secret-references"),
+        (Method::GET, "/agent-integrations"),
+        (Method::PATCH, "/agent-integrations"),
         (Method::POST, "/agent-servers"),
         (Method::PUT, "/v2/batches/b"),
-        (Method::GET, "/%73ecret-references/"),
+        (Method::GET, "/%61gent-integrations/"),
     ] {
         let answer = house.as_admin().ask(method.clone(), path, None).await;
         let message = answer.refused(501, "AB01");

@@ -2,6 +2,7 @@
 
 use super::limits::Limits;
 use super::pricing::{Factors, Rates};
+use super::secret_reference::SecretMapping;
 use crate::cloud::{self, Settings};
 use crate::id::WorkspaceId;
 use crate::secret::Secret;
@@ -29,6 +30,9 @@ pub struct Integration {
     /// On every price of its models, their own ones included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_factors: Option<Factors>,
+    /// What is filled from references in place of being stored here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_mappings: Vec<SecretMapping>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -14,6 +14,7 @@ mod partner;
 mod policy;
 mod prompt;
 mod provider;
+mod secret_reference;
 mod sign_on;
 mod usage_policy;
 mod user;
@@ -24,6 +25,7 @@ pub use config::SavedConfig;
 pub use directory::{OrgDirectory, SavedGroup, SavedMapping};
 pub use guardrail::SavedGuardrail;
 pub use integration::Upstream;
+pub(super) use integration::read as upstream;
 pub use key::{Defaults, Key, Rotation, UseMark};
 pub use mcp::{ManagedMcpServer, McpBehind, McpUpstream};
 pub use organisation::Org;
@@ -31,6 +33,7 @@ pub use partner::PartnerCredentials;
 pub use policy::Policy;
 pub use prompt::{PromptShelf, SavedCollection, SavedLabel, SavedPartial, SavedPrompt};
 pub use provider::ManagedProvider;
+pub use secret_reference::SavedSecretReference;
 pub use sign_on::SavedSignOn;
 pub use usage_policy::UsagePolicy;
 pub use user::Person;
@@ -67,6 +70,7 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<Key>(),
     entry::<SavedGuardrail>(),
     entry::<PartnerCredentials>(),
+    entry::<SavedSecretReference>(),
     entry::<Upstream>(),
     entry::<SavedConfig>(),
     entry::<ManagedProvider>(),

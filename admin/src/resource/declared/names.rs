@@ -77,6 +77,7 @@ pub(crate) fn place(kind: Kind, home: Option<WorkspaceId>, name: String) -> Name
             | Kind::Workspace
             | Kind::User
             | Kind::Plugin
+            | Kind::SecretReference
             | Kind::Integration
             | Kind::McpIntegration
             | Kind::Guardrail

@@ -1,6 +1,6 @@
 //! Integrations in a file, with their models and the workspaces that they are open to.
 
-use super::{access, models, pricing};
+use super::{access, mappings, models, pricing};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::Row;
 use crate::resource::declared::carried::{Resets, declare_limits};
@@ -29,6 +29,11 @@ impl Declared for Integration {
         put(&mut fields, "configurations", configurations(&doc.configurations, to)?);
         put(&mut fields, "tags", doc.rest.get("tags"));
         put(&mut fields, "pricing_adjustments", pricing::adjustments(doc.price_factors.as_ref()));
+        let filled = doc.secret_mappings.iter().map(|mapping| {
+            let reference = to.names.name(mapping.secret_reference_id.0);
+            mappings::told(mapping, &reference)
+        });
+        put(&mut fields, "secret_mappings", filled.collect::<Vec<_>>());
         if !doc.models.allow_all {
             fields.insert("allow_all_models".to_owned(), false.into());
         }

@@ -7,6 +7,7 @@ use crate::problem::{Problem, bad};
 use crate::route::Call;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::egress::check_custom_host;
+use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::integration::{Configurations, Integration};
 use gateway_domain::secret::{MASK, mask};
 use http::HeaderValue;
@@ -110,13 +111,14 @@ pub(super) fn seal_headers(
 }
 
 /// The family exists, and where it has no address of its own, one is given.
-pub(super) fn check_family(doc: &Integration, call: &Call) -> Result<(), Problem> {
+pub(super) fn check_family(doc: &Integration, home: Option<WorkspaceId>, call: &Call) -> Result<(), Problem> {
     let slug = &doc.ai_provider_id;
     let family = call
         .app
         .catalog
         .provider(slug)
         .ok_or_else(|| bad("ai_provider_id", format_args!("names `{slug}`, which is not a known provider")))?;
+    super::mappings::check(doc, (family, home), call)?;
     cloud::check(doc, family, call)
 }
 

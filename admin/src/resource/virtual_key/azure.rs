@@ -10,7 +10,7 @@ const FAMILY: &str = "azure-openai";
 const DEPLOYMENTS: &str = "deploymentConfig";
 
 /// What a virtual key calls a setting, and what an integration does.
-const NAMES: &[(&str, &str)] = &[
+pub(super) const NAMES: &[(&str, &str)] = &[
     ("apiVersion", "azure_api_version"),
     ("resourceName", "azure_resource_name"),
     ("deploymentName", "azure_deployment_id"),

@@ -1,15 +1,17 @@
 //! An integration: where and as whom it calls its provider.
 
-use super::{Build, Draft, Entry, doc, fnv, keep, shared};
+use super::{Build, Draft, Entry, doc, fnv, lives, shared};
 use crate::catalog::ProviderInfo;
 use crate::cloud::{self, Grant, Settings};
 use crate::egress::{BaseUrl, check_custom_host};
-use crate::id::{IntegrationId, OrgId, WorkspaceId};
+use crate::id::{IntegrationId, OrgId, SecretReferenceId, WorkspaceId};
 use crate::price::PriceCard;
 use crate::resource::integration::{Access, Integration, Models};
 use crate::resource::limits::Limits;
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
+use crate::snapshot::Snapshot;
+use crate::snapshot::mapped::{Filled, MappedRow};
 use crate::snapshot::models;
 use crate::snapshot::prices::{OrgPrices, OwnPrices, OwnQuery};
 use crate::time::Timestamp;
@@ -32,6 +34,9 @@ pub struct Upstream {
     pub settings: Arc<Settings>,
     pub headers: Vec<(String, Secret<String>)>,
     pub models: Models,
+    /// Why it cannot be called now: what should fill it from a manager of secrets is not there. The rest of a sentence.
+    pub missing: Option<Arc<str>>,
+    pub(in crate::snapshot) mapped: Option<Arc<MappedRow>>,
     access: Access,
     limits: Option<Arc<Limits>>,
     workspace_limits: Arc<BTreeMap<WorkspaceId, Arc<Limits>>>,
@@ -45,10 +50,16 @@ pub struct Upstream {
 impl Upstream {
     /// Whether providers of this workspace may borrow from it.
     pub fn open_to(&self, workspace: WorkspaceId) -> bool {
-        match self.workspace {
+        let own = match self.workspace {
             Some(own) => own == workspace,
             None => self.access.allow(workspace),
-        }
+        };
+        own && self.mapped.as_ref().is_none_or(|mapped| mapped.open_to(workspace))
+    }
+
+    /// Whether it is filled from this reference.
+    pub fn uses(&self, reference: SecretReferenceId) -> bool {
+        self.mapped.as_ref().is_some_and(|mapped| mapped.references.iter().any(|known| known.id == reference))
     }
 
     /// As which this model is called.
@@ -81,45 +92,61 @@ impl Entry for Upstream {
     const KIND: Kind = Kind::Integration;
 
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {
-        keep(&mut draft.next.upstreams, IntegrationId(row.id), row, || read(row, build))
+        let id = IntegrationId(row.id);
+        if !lives(row) {
+            Arc::make_mut(&mut draft.next.upstreams).remove(&id);
+            return Ok(());
+        }
+        let made = Arc::new(read(row, build, &draft.next)?);
+        Arc::make_mut(&mut draft.next.upstreams).insert(id, made);
+        Ok(())
     }
 }
 
-fn read(row: &Stored, build: &Build<'_>) -> Result<Upstream, String> {
+/// `around`: where the references stand that it names, with what was read of them.
+pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapshot) -> Result<Upstream, String> {
     let i: Integration = doc(row)?;
     let provider =
         build.catalog.provider(&i.ai_provider_id).ok_or("names a provider that this version does not know")?;
     let open = |sealed: &str| build.vault.open(sealed).map_err(|e| format!("credential cannot be opened: {e}"));
-    let settings = i.configurations.settings(&open)?;
-    let wrong = |wrong: cloud::Wrong| format!("{} {}", wrong.field, wrong.rule);
-    let base = match (&i.configurations.custom_host, provider.base_url) {
-        (Some(url), _) => Some(check_custom_host(url, build.trusted).map_err(|why| format!("custom_host {why}"))?),
-        (None, Some(url)) => Some(BaseUrl::parse(url)?),
-        (None, None) => {
-            let made = cloud::base_url(provider.slug, &settings).map_err(wrong)?;
-            made.as_deref().map(BaseUrl::parse).transpose()?
+    let mut filled = Filled::of(&i, row, around)?;
+    let settings = filled.settings.over(&i.configurations.settings(&open)?);
+    let credential = i.sealed_key.as_deref().map(open).transpose()?;
+    let credential = filled.key.take().or(credential);
+    let called = called(&i, (provider, &settings), credential.is_some(), build);
+    let called = match called {
+        // Without what is missing nothing can be said of the rest.
+        Err(_) if filled.missing.is_some() => CalledAs::default(),
+        // Saved settings were looked at when they were saved: what does not fit them came from a manager.
+        Err(why) if i.secret_mappings.is_empty() => return Err(why),
+        Err(_) => {
+            filled.missing = Some("what its secret references hold does not fit its settings".into());
+            CalledAs::default()
         }
+        Ok(called) => called,
     };
-    let grant = cloud::grant(provider.slug, &settings, i.sealed_key.is_some(), true).map_err(wrong)?;
     let mut headers = Vec::new();
     for (name, sealed) in &i.configurations.custom_headers {
         headers.push((name.clone(), open(sealed)?));
     }
+    headers.append(&mut filled.headers);
     let named = [
         ("openai-organization", &i.configurations.openai_organization),
         ("openai-project", &i.configurations.openai_project),
     ];
     headers.extend(named.into_iter().filter_map(|(n, v)| Some((n.to_owned(), Secret::new(v.clone()?)))));
     let prices = OwnPrices::of(&i, provider.slug, &settings);
+    let references = std::mem::take(&mut filled.references);
+    let mapped = (!references.is_empty()).then(|| MappedRow { row: Arc::new(row.clone()), references });
     let plain = Upstream {
         integration: IntegrationId(row.id),
         org: OrgId(row.org),
         workspace: row.workspace.map(WorkspaceId),
         slug: row.slug.as_str().into(),
         provider,
-        base: base.map(Arc::new),
-        credential: i.sealed_key.as_deref().map(open).transpose()?,
-        grant: grant.map(Arc::new),
+        base: called.base.map(Arc::new),
+        credential,
+        grant: called.grant.map(Arc::new),
         settings: Arc::new(settings),
         headers,
         models: i.models.clone(),
@@ -128,10 +155,36 @@ fn read(row: &Stored, build: &Build<'_>) -> Result<Upstream, String> {
         tuned: Arc::default(),
         prices: Arc::new(prices),
         access: i.access.clone(),
-        generation: generation(row),
+        missing: filled.missing,
+        mapped: mapped.map(Arc::new),
+        generation: generation(row) ^ filled.print,
     };
     let tuned = models::tuned(&plain, &i, build)?;
     Ok(Upstream { tuned: Arc::new(tuned), ..plain })
+}
+
+#[derive(Default)]
+struct CalledAs {
+    base: Option<BaseUrl>,
+    grant: Option<Grant>,
+}
+
+fn called(
+    i: &Integration,
+    (provider, settings): (&ProviderInfo, &Settings),
+    has_key: bool,
+    build: &Build<'_>,
+) -> Result<CalledAs, String> {
+    let wrong = |wrong: cloud::Wrong| format!("{} {}", wrong.field, wrong.rule);
+    let base = match (&i.configurations.custom_host, provider.base_url) {
+        (Some(url), _) => Some(check_custom_host(url, build.trusted).map_err(|why| format!("custom_host {why}"))?),
+        (None, Some(url)) => Some(BaseUrl::parse(url)?),
+        (None, None) => {
+            let made = cloud::base_url(provider.slug, settings).map_err(wrong)?;
+            made.as_deref().map(BaseUrl::parse).transpose()?
+        }
+    };
+    Ok(CalledAs { base, grant: cloud::grant(provider.slug, settings, has_key, true).map_err(wrong)? })
 }
 
 /// Of id and revision: stable, and different for every state that was ever stored.

@@ -2,6 +2,7 @@
 //! checked together and shown.
 
 use crate::problem::{Problem, bad};
+use crate::resource::integration::mappings;
 use crate::route::Call;
 use gateway_domain::catalog::ProviderInfo;
 use gateway_domain::cloud::{self, SETTINGS, Setting, Settings, Wrong};
@@ -64,14 +65,24 @@ pub(super) fn check(doc: &Integration, family: &ProviderInfo, call: &Call) -> Re
         .configurations
         .settings(&open)
         .map_err(|why| bad("configurations", format_args!("cannot be read: {why}")))?;
-    let wrong = |wrong: Wrong| bad(format!("configurations.{}", wrong.field), wrong.rule);
+    let settings = mappings::supposed(doc, settings);
+    // Of what a manager holds nothing can be said here.
+    let wrong = |wrong: Wrong| match mappings::fills(doc, wrong.field) {
+        true => Ok(()),
+        false => Err(bad(format!("configurations.{}", wrong.field), wrong.rule)),
+    };
     if family.base_url.is_none() && doc.configurations.custom_host.is_none() {
-        cloud::base_url(slug, &settings).map_err(wrong)?.ok_or_else(|| {
-            bad("configurations.custom_host", format_args!("is required, since `{slug}` has no address of its own"))
-        })?;
+        match cloud::base_url(slug, &settings) {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                let why = format!("is required, since `{slug}` has no address of its own");
+                return Err(bad("configurations.custom_host", why));
+            }
+            Err(why) => wrong(why)?,
+        }
     }
-    cloud::grant(slug, &settings, doc.sealed_key.is_some(), true).map_err(wrong)?;
-    Ok(())
+    let has_key = doc.sealed_key.is_some() || mappings::fills_key(doc);
+    cloud::grant(slug, &settings, has_key, true).map(drop).or_else(wrong)
 }
 
 /// Secrets are shown as their masks.
