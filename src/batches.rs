@@ -55,6 +55,13 @@ pub(crate) struct BatchSettings {
     pub(crate) retries: u32,
     /// Bytes of one answer.
     pub(crate) most_answer: usize,
+    /// Of jobs: those of a deployment are run by its nodes.
+    pub(crate) job: &'static str,
+}
+
+/// What jobs of batches are called that nodes of this deployment make and run. Made once for a process, and never freed.
+pub(crate) fn job_of(deployment: Option<&str>) -> &'static str {
+    deployment.map_or(JOB, |slug| Box::leak(format!("{JOB}@{slug}").into_boxed_str()))
 }
 
 /// Where batches lie, and what they are run by.

@@ -89,7 +89,7 @@ impl VerifiedToken {
         self.claims.expires_at > now
             && org.trust.as_ref().is_some_and(|t| Arc::ptr_eq(t, &self.trust))
             && self.set.as_ref().is_none_or(|(uri, set)| sets.get(uri).is_some_and(|held| Arc::ptr_eq(held, set)))
-            && place.is_some_and(|w| token::still_means(&self.claims, org, w))
+            && place.is_some_and(|w| token::still_means(&self.claims, snapshot, org, w))
             && !token::is_barred(&self.claims, org)
     }
 }

@@ -76,6 +76,14 @@ impl ConfigHandle {
         Self { current: ArcSwap::default(), writing: Mutex::new(()), catalog, vault, trusted }
     }
 
+    /// As a node of this deployment, with nothing configured yet.
+    #[must_use]
+    pub(crate) fn of_deployment(self, slug: Option<&str>) -> Self {
+        let empty = RuntimeConfig { snapshot: Arc::new(Snapshot::of_deployment(slug)), limits: HashMap::new() };
+        self.current.store(Arc::new(empty));
+        self
+    }
+
     pub(crate) fn current(&self) -> Guard<Arc<RuntimeConfig>> {
         self.current.load()
     }

@@ -22,7 +22,7 @@ mod upkeep;
 mod usage_checkpoint;
 mod watcher;
 
-use crate::batches::{BatchSettings, Batches, LineCallers, SharedBatches};
+use crate::batches::{BatchSettings, Batches, LineCallers, SharedBatches, job_of};
 use crate::cache::AnswerCache;
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
@@ -127,7 +127,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let router = gateway_admin::router(app);
     let stop_admin = start_admin(&settings, &booted, descriptors, &control, &router)?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
-    let presence = heartbeat::start(control.handle(), &booted, settings.role, peers.clone());
+    let presence = heartbeat::start(control.handle(), &booted, &settings, peers.clone());
     let inline = Arc::new(InlineConfigs::new(booted.trusted.clone(), control.handle().clone()));
     watch(&metrics, &calling.dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
@@ -198,6 +198,7 @@ fn batches(
         parallel: settings.batch_parallel.max(1),
         retries: u32::try_from(settings.batch_retries).unwrap_or(u32::MAX),
         most_answer: settings.max_body.0.min(16 << 20),
+        job: job_of(settings.deployment.as_deref()),
     };
     let callers = Arc::<LineCallers>::default();
     let under_way = callers.clone();

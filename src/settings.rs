@@ -219,6 +219,8 @@ settings! {
     tls_key: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_TLS_KEY" in "Listening";
     /// What this process runs
     role: [Option<Role>] as Role = Role::All, "GATEWAY_ROLE" in "Listening";
+    /// Slug of the deployment that this process is a node of: of each organisation it serves the workspaces that this allows [default: none, all are served]
+    deployment: [Option<String>] as Option<String> = None, "GATEWAY_DEPLOYMENT" in "Listening";
     /// Proxy worker threads [default: number of cores]
     threads: [Option<usize>] as usize = std::thread::available_parallelism().map_or(1, usize::from), "GATEWAY_THREADS" in "Listening";
     /// Further header prefix accepted and answered beside x-gateway- (repeatable), e.g. x-acme-

@@ -34,6 +34,7 @@ fn view(seen: &SeenNode) -> Value {
         "object": "node",
         "id": seen.node.id,
         "role": seen.node.role,
+        "deployment": Some(&seen.node.deployment).filter(|slug| !slug.is_empty()),
         "version": seen.node.version,
         "revision": seen.node.revision,
         "lag": seen.lag,

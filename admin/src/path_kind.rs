@@ -13,6 +13,7 @@ const SUBJECTS: &[(&str, Kind)] = &[
     ("/guardrails", Kind::Guardrail),
     ("/plugins", Kind::Plugin),
     ("/secret-references", Kind::SecretReference),
+    ("/deployments", Kind::Deployment),
     ("/alerts", Kind::Alert),
     ("/prompts/partials", Kind::PromptPartial),
     ("/prompts", Kind::Prompt),

@@ -7,6 +7,7 @@ pub(crate) mod api_key;
 pub(crate) mod collection;
 pub(crate) mod config;
 pub(crate) mod declared;
+pub(crate) mod deployment;
 mod edition;
 pub(crate) mod exclusion;
 mod export_settings;

@@ -42,6 +42,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::guardrail::routes(),
         resource::plugin::routes(),
         resource::secret_reference::routes(),
+        resource::deployment::routes(),
         resource::partial::routes(),
         resource::prompt::routes(),
         resource::collection::routes(),

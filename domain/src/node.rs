@@ -12,6 +12,8 @@ pub struct Node {
     pub id: Uuid,
     /// `all`, `proxy`, `admin`.
     pub role: String,
+    /// Slug of the deployment that it is of; empty for none.
+    pub deployment: String,
     pub version: String,
     /// The state of the configuration that it serves by.
     pub revision: Revision,

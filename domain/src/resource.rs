@@ -5,6 +5,7 @@ pub mod alert;
 pub mod api_key;
 pub mod budget;
 pub mod config;
+pub mod deployment;
 pub mod edition;
 pub mod guardrail;
 pub mod integration;
@@ -73,6 +74,7 @@ kinds! {
     DirectoryGroup = "directory_group",
     GroupMapping = "group_mapping",
     SignOn = "sign_on",
+    Deployment = "deployment",
 }
 
 /// A row of the `resource` table. `doc` is JSON text, kept byte for byte.

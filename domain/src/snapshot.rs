@@ -6,12 +6,13 @@ mod keys;
 mod mapped;
 mod models;
 mod prices;
+mod reach;
 
 pub use entry::{
     Defaults, Key, ManagedMcpServer, ManagedProvider, McpBehind, McpUpstream, Org, OrgDirectory, PartnerCredentials,
-    Person, Policy, PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedGroup, SavedGuardrail,
-    SavedLabel, SavedMapping, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn, Upstream, UsagePolicy,
-    UseMark, Workspace,
+    Person, Policy, PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedDeployment, SavedGroup,
+    SavedGuardrail, SavedLabel, SavedMapping, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn, Upstream,
+    UsagePolicy, UseMark, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};
@@ -54,6 +55,8 @@ pub struct RowProblem {
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub revision: Revision,
+    /// Which one this node is of, by slug.
+    deployment: Option<Arc<str>>,
     orgs: Arc<HashMap<OrgId, Arc<Org>>>,
     workspaces: Arc<HashMap<WorkspaceId, Arc<Workspace>>>,
     upstreams: Arc<HashMap<IntegrationId, Arc<Upstream>>>,

@@ -117,7 +117,7 @@ pub fn organisation<'s>(snapshot: &'s Snapshot, named: Option<&str>) -> Result<&
 /// The workspace that the claims name, else the organisation's default.
 pub fn workspace<'s>(snapshot: &'s Snapshot, org: &Org, claims: &Claims) -> Result<&'s Arc<Workspace>, TokenError> {
     let found = match &claims.workspace {
-        None => snapshot.workspace(org.default_workspace),
+        None => snapshot.workspace(snapshot.usual_workspace(org)),
         Some(named) => match named.parse::<WorkspaceId>() {
             Ok(id) => snapshot.workspace(id),
             Err(_) => snapshot.workspaces().find(|w| w.org == org.id && &*w.slug == named),
@@ -129,11 +129,11 @@ pub fn workspace<'s>(snapshot: &'s Snapshot, org: &Org, claims: &Claims) -> Resu
 }
 
 /// Whether the claims still mean this workspace.
-pub fn still_means(claims: &Claims, org: &Org, workspace: &Workspace) -> bool {
+pub fn still_means(claims: &Claims, snapshot: &Snapshot, org: &Org, workspace: &Workspace) -> bool {
     workspace.active
         && workspace.org == org.id
         && match &claims.workspace {
-            None => org.default_workspace == workspace.id,
+            None => snapshot.usual_workspace(org) == workspace.id,
             Some(named) => &*workspace.slug == named || workspace.id.to_string() == *named,
         }
 }

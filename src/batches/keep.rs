@@ -1,9 +1,7 @@
 //! What clients ask of files and batches: made, looked at, listed, cancelled, removed. Nothing here runs a batch.
 
 use super::write::{BlobWriter, new_blob};
-use super::{
-    BATCH, BatchDocument, BatchStatus, Batches, FILE, FileDocument, JOB, KEPT_SECS, LASTS_SECS, MOST_OPEN, SETUP,
-};
+use super::{BATCH, BatchDocument, BatchStatus, Batches, FILE, FileDocument, KEPT_SECS, LASTS_SECS, MOST_OPEN, SETUP};
 use crate::{clock, ids};
 use bytes::Bytes;
 use gateway_domain::Timestamp;
@@ -185,7 +183,7 @@ impl Batches {
         };
         self.owned.add(&object(id, owner, BATCH, (written(&document), now + KEPT_SECS))).await?;
         let payload = serde_json::json!({ "workspace": owner.workspace.0 }).to_string();
-        let (kind, org, wait, most_tries) = (JOB, owner.org, Duration::ZERO, 20);
+        let (kind, org, wait, most_tries) = (self.settings.job, owner.org, Duration::ZERO, 20);
         let job = NewJob { id, kind, org, payload, wait, most_tries, most_open: MOST_OPEN };
         match self.jobs.enqueue(&job).await {
             Ok(Enqueued::New | Enqueued::Known) => {}

@@ -1,8 +1,8 @@
 //! Looks for batches that are to be run, and runs some of them at once, until the process takes leave.
 
+use super::Batches;
 use super::road::LineRoad;
 use super::run::BatchRun;
-use super::{Batches, JOB};
 use crate::in_flight::InFlight;
 use crate::proxy::Budget;
 use crate::runtime_config::ConfigHandle;
@@ -37,7 +37,8 @@ impl Runner {
         runtime.spawn(async move {
             while !(runner.draining)() {
                 let Ok(place) = places.clone().acquire_owned().await else { return };
-                let taken = runner.batches.jobs.take(&[JOB], runner.batches.settings.lease).await;
+                let taken =
+                    runner.batches.jobs.take(&[runner.batches.settings.job], runner.batches.settings.lease).await;
                 match taken {
                     Ok(Some(leased)) => {
                         // The process does not end before the run has noted what came of its lines.

@@ -343,6 +343,9 @@ fn tenant(world: &Arc<RuntimeConfig>, key: Arc<Key>) -> Result<Tenant, Refused> 
     let homeless = || Refused::stranger(unknown_key(), Stranger::with_key(Unwelcome::InactiveKey, &key));
     let workspace = world.snapshot.workspace(workspace).filter(|w| w.active).ok_or_else(homeless)?.clone();
     let org = world.snapshot.org(key.org).ok_or_else(homeless)?.clone();
+    if !world.snapshot.serves(&org, workspace.id) {
+        return Err(Refused::stranger(Tenant::served_elsewhere(), Stranger::with_key(Unwelcome::NoPlace, &key)));
+    }
     let guardrails = TenantGuardrails::of(&world.snapshot, &org, &workspace);
     Ok(Tenant { world: world.clone(), key, org, workspace, guardrails, supposed: false })
 }
@@ -390,7 +393,9 @@ fn unknown_route(request: &Request) -> Option<Fault> {
 
 /// Saved-only mode: of several violations the first in this order is told.
 fn saved_only(gateway: &Gateway, request: &Request) -> Option<Fault> {
-    if !gateway.settings.block_inline_config && !request.caller.tenant.org.block_inline_config {
+    let tenant = &request.caller.tenant;
+    let here = tenant.world.snapshot.deployment(&tenant.org).is_some_and(|d| d.config.block_inline_config);
+    if !gateway.settings.block_inline_config && !tenant.org.block_inline_config && !here {
         return None;
     }
     let headers = &request.ask.headers;
@@ -417,7 +422,9 @@ fn merge_metadata(tenant: &Tenant, headers: &GatewayHeaders) -> Vec<(String, Str
     let own = |k: &String| headers.metadata.iter().any(|(have, _)| have == k);
     merged.extend(headers.baggage.iter().filter(|(k, _)| !own(k)).cloned());
     let key = tenant.key.defaults.iter().flat_map(|d| d.metadata.iter().map(|(k, v)| (k, v)));
-    for (k, v) in key.chain(tenant.workspace.metadata.iter()) {
+    let here = tenant.world.snapshot.deployment(&tenant.org).into_iter();
+    let here = here.flat_map(|deployment| deployment.config.metadata.iter());
+    for (k, v) in key.chain(tenant.workspace.metadata.iter()).chain(here) {
         merged.retain(|(have, _)| have != k);
         merged.push((k.clone(), v.clone()));
     }

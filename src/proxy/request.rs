@@ -15,7 +15,7 @@ use gateway_domain::operation::Body;
 use gateway_domain::prompt::FoundPrompt;
 use gateway_domain::record::{Steps, Trace};
 use gateway_domain::snapshot::{Key, Org, SavedGuardrail, Snapshot, Workspace};
-use gateway_domain::{Dialect, Operation, Secret, Timestamp};
+use gateway_domain::{Dialect, Fault, FaultKind, Operation, Secret, Timestamp};
 use http::{HeaderValue, Method};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -34,6 +34,13 @@ pub(crate) struct Tenant {
     pub(crate) guardrails: Option<Arc<TenantGuardrails>>,
     /// Its request is only supposed: it is told what would become of it.
     pub(crate) supposed: bool,
+}
+
+impl Tenant {
+    /// What a caller is told whose workspace this node, one of a deployment, does not serve.
+    pub(crate) fn served_elsewhere() -> Fault {
+        Fault::new(FaultKind::Forbidden, "This deployment does not serve the workspace of the key")
+    }
 }
 
 /// Guardrails that every request of a workspace has, saved ones by slug.

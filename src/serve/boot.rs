@@ -19,6 +19,7 @@ use gateway_domain::ports::{
     BlobBounds, Blobs, Changes, ConfigStore, Doorkeeper, IdSeal, KeyUses, Live as _, LogStore, NamedMetadata,
     RecordIntake, Revision, Standings, Tokens, Vault,
 };
+use gateway_domain::resource::check_slug;
 use gateway_domain::secret_source::SecretOpenings;
 use gateway_store::{
     BlobPlaces, Database, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions,
@@ -98,6 +99,9 @@ fn make_data_dir(settings: &Settings) -> Result<(), String> {
 }
 
 pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
+    if let Some(slug) = &settings.deployment {
+        check_slug("--deployment", slug).map_err(|why| format!("{} {}", why.field, why.rule))?;
+    }
     make_data_dir(settings)?;
     let remains = remains(&settings.data_dir);
     let trusted = Trusted::parse(&settings.trusted_custom_hosts).map_err(|e| format!("--trusted-custom-hosts: {e}"))?;
@@ -106,7 +110,8 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
     let url = url(settings)?;
     let key = MasterKey::from_file(&master_key_file(settings)).map_err(|e| format!("--master-key-file: {e}"))?;
     let vault: Arc<dyn Vault> = Arc::new(SealingVault::new(&key));
-    let live = Arc::new(ConfigHandle::new(gateway_providers::catalog(), vault.clone(), trusted.clone()));
+    let live = ConfigHandle::new(gateway_providers::catalog(), vault.clone(), trusted.clone());
+    let live = Arc::new(live.of_deployment(settings.deployment.as_deref()));
     let last_good = if url.is_sqlite() {
         None
     } else {

@@ -5,7 +5,7 @@ use super::boot::Booted;
 use crate::clock;
 use crate::ids;
 use crate::peers::Peers;
-use crate::settings::Role;
+use crate::settings::Settings;
 use gateway_domain::node::{Node, SeenNode};
 use gateway_domain::ports::{Live as _, NodeRegistry, StoreError};
 use gateway_store::Database;
@@ -27,12 +27,13 @@ pub(crate) struct Heartbeat {
     gone: Arc<Mutex<bool>>,
 }
 
-pub(crate) fn start(runtime: &Handle, booted: &Booted, role: Role, peers: Peers) -> Heartbeat {
+pub(crate) fn start(runtime: &Handle, booted: &Booted, settings: &Settings, peers: Peers) -> Heartbeat {
     let started_at = clock::now();
     let id = ids::next(started_at);
     let (database, live) = (booted.database.clone(), booted.live.clone());
-    let role = role.name().to_owned();
-    let node = Node { id, role, version: env!("CARGO_PKG_VERSION").to_owned(), revision: 0, started_at };
+    let role = settings.role.name().to_owned();
+    let deployment = settings.deployment.clone().unwrap_or_default();
+    let node = Node { id, role, deployment, version: env!("CARGO_PKG_VERSION").to_owned(), revision: 0, started_at };
     let gone = Arc::new(Mutex::new(false));
     let presence = Heartbeat { runtime: runtime.clone(), database: database.clone(), id, gone: gone.clone() };
     runtime.spawn(async move {

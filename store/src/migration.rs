@@ -29,6 +29,7 @@ const STEPS: &[(&str, &str)] = &[
     ("blob_object", include_str!("../migrations/0017_blob_object.sql")),
     ("alert_over", include_str!("../migrations/0018_alert_over.sql")),
     ("key_use", include_str!("../migrations/0019_key_use.sql")),
+    ("node_deployment", include_str!("../migrations/0020_node_deployment.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

@@ -12,12 +12,12 @@ use uuid::Uuid;
 /// A node that was silent for so long is forgotten.
 const FORGOTTEN_MICROS: i64 = 600_000_000;
 
-const BEAT: &str = "INSERT INTO node (id, role, version, revision, started_at, seen_at) \
-    VALUES ($1, $2, $3, $4, $5, $6) \
+const BEAT: &str = "INSERT INTO node (id, role, version, revision, started_at, seen_at, deployment) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7) \
     ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, seen_at = excluded.seen_at";
 const FORGET: &str = "DELETE FROM node WHERE seen_at < $1";
 const LEAVE: &str = "DELETE FROM node WHERE id = $1";
-const ALL: &str = "SELECT n.id, n.role, n.version, n.revision, n.started_at, n.seen_at, m.revision \
+const ALL: &str = "SELECT n.id, n.role, n.version, n.deployment, n.revision, n.started_at, n.seen_at, m.revision \
     FROM node n, meta m WHERE m.id = 1 ORDER BY n.started_at, n.id";
 
 impl NodeRegistry for Database {
@@ -33,6 +33,7 @@ impl NodeRegistry for Database {
                 node.revision.into(),
                 node.started_at.into(),
                 now.into(),
+                node.deployment.as_str().into(),
             ];
             inside.run(BEAT, told).await?;
             inside.run(FORGET, vec![(now - FORGOTTEN_MICROS).into()]).await?;
@@ -63,6 +64,7 @@ fn sighting(row: &Row, now: i64) -> Result<SeenNode, Error> {
         id: columns.uuid()?,
         role: columns.text()?.to_owned(),
         version: columns.text()?.to_owned(),
+        deployment: columns.text()?.to_owned(),
         revision: columns.int()?,
         started_at: columns.time()?,
     };

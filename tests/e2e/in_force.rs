@@ -343,6 +343,20 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "deployments",
+        &[
+            ("name", SHOWN),
+            ("slug", "deployments::nodes_serve_the_workspaces_of_their_deployment_and_no_other"),
+            ("type", SHOWN),
+            ("tags", SHOWN),
+            ("source_type", SHOWN),
+            ("organisation_id", MEANS),
+            ("config", "deployments::nodes_do_what_the_config_of_their_deployment_says"),
+            ("allow_all_workspaces", "deployments::nodes_serve_the_workspaces_of_their_deployment_and_no_other"),
+            ("allowed_workspaces", "deployments::nodes_serve_the_workspaces_of_their_deployment_and_no_other"),
+        ],
+    ),
+    (
         "secret-references",
         &[
             ("name", SHOWN),

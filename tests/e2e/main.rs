@@ -63,6 +63,8 @@ mod custom_hosts;
 #[cfg(test)]
 mod dashboard;
 #[cfg(test)]
+mod deployments;
+#[cfg(test)]
 mod dialects;
 #[cfg(test)]
 mod exact;

@@ -2,7 +2,7 @@
 //! held last while it is away. Where a reference may point is in `saved_addresses.rs`.
 
 use crate::harness::{Answer, Gateway, Manager, Upstream, eventually, hello, reply};
-use gateway_testing::Postgres;
+use gateway_testing::{Bucket, Postgres};
 use serde_json::{Value, json};
 
 const SOON: [&str; 2] = ["--secret-refresh", "1s"];
@@ -125,7 +125,7 @@ async fn no_secret_of_a_manager_or_for_it_is_shown_anywhere() {
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         told.push(answer.text());
     }
-    let export = admin.call("GET", "/configuration/export").send().await.expect(200).text();
+    let export = admin.get("/configuration").await.expect(200).text();
     assert!(export.contains("secret_references") && export.contains("GATEWAY_SECRET_"), "{export}");
     told.extend([export, gateway.metrics().await, gateway.process.output()]);
     // The manager itself says again what it was sent.
@@ -383,4 +383,41 @@ async fn every_node_reads_for_itself_and_one_that_calls_nobody_reads_nothing() {
     for node in [&two, &three] {
         goes_up_with(node, &up, "sk-2").await;
     }
+}
+
+/// Another one's idea of AWS Secrets Manager, with its own reading of what we send.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_servers_that_others_test_with_tell_their_secrets_too() {
+    let moto = tokio::task::spawn_blocking(Bucket::start).await.expect("no panic");
+    let (endpoint, up) = (moto.endpoint(), upstream().await);
+    let gateway = Gateway::in_environment_with(&[("AWS_ENDPOINT_URL_SECRETS_MANAGER", &endpoint)], &SOON).await;
+    let tell = async |action: &str, body: Value| {
+        let scope = "AKIDTEST/20260101/us-east-1/secretsmanager/aws4_request";
+        let signed = format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=none");
+        let call = gateway.client().post(format!("{endpoint}/")).header("authorization", signed);
+        let call = call.header("x-amz-target", format!("secretsmanager.{action}")).body(body.to_string());
+        let answer = call.header("content-type", "application/x-amz-json-1.1").send().await.expect("moto answers");
+        assert_eq!(answer.status(), 200, "{action}");
+    };
+    let secret = json!({ "key": "sk-moto-1" }).to_string();
+    tell("CreateSecret", json!({ "Name": "prod/openai", "SecretString": secret })).await;
+    let auth = json!({ "aws_auth_type": "accessKey", "aws_region": "us-east-1", "aws_access_key_id": "AKIDTEST",
+                       "aws_secret_access_key": "bucket/secret" });
+    let body = json!({ "name": "v", "slug": "vaulted", "manager_type": "aws_sm", "secret_path": "prod/openai",
+                       "secret_key": "key", "auth_config": auth });
+    gateway.admin().post("/secret-references", &body).await.expect(200);
+    filled(&gateway, &up, the_key()).await;
+    goes_up_with(&gateway, &up, "sk-moto-1").await;
+    let secret = json!({ "key": "sk-moto-2" }).to_string();
+    tell("PutSecretValue", json!({ "SecretId": "prod/openai", "SecretString": secret })).await;
+    goes_up_with(&gateway, &up, "sk-moto-2").await;
+    moto.cut();
+    state(&gateway, "stale").await;
+    goes_up_with(&gateway, &up, "sk-moto-2").await;
+    moto.mend();
+    state(&gateway, "fresh").await;
+    let gone = json!({ "secret_path": "prod/gone" });
+    gateway.admin().put("/secret-references/vaulted", &gone).await.expect(200);
+    let shown = state(&gateway, "stale").await;
+    assert!(shown["resolution"]["error"].as_str().is_some_and(|why| why.contains("is not there")), "{shown}");
 }

@@ -6,6 +6,7 @@ use crate::resource::declared::Declared;
 use gateway_domain::resource::alert::AlertRule;
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::config::SavedConfig;
+use gateway_domain::resource::deployment::Deployment;
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::resource::integration::Integration;
 use gateway_domain::resource::mcp::{McpIntegration, McpServer};
@@ -55,6 +56,7 @@ pub(super) static KINDS: &[Portable] = &[
     portable::<RateLimitPolicy>(),
     portable::<UsageLimitPolicy>(),
     portable::<AlertRule>(),
+    portable::<Deployment>(),
 ];
 
 pub(super) fn of(kind: &str) -> Option<&'static Portable> {

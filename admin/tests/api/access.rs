@@ -26,6 +26,7 @@ pub(crate) struct Things {
     guardrail: String,
     plugin: String,
     secret_reference: String,
+    deployment: String,
     alert: String,
     mcp_integration: String,
     mcp_server: String,
@@ -94,6 +95,8 @@ impl Things {
         let body = json!({"name": tag, "slug": format!("{tag}-sec"), "manager_type": "hashicorp_vault", "secret_path": "a",
             "auth_config": {"vault_auth_type": "token", "vault_addr": "https://vault.example.com", "vault_token": "t"}});
         let secret_reference = text(&house.as_admin().post("/secret-references", body).await.expect(200)["slug"]);
+        let body = json!({"name": tag, "slug": format!("{tag}-dep"), "type": "production"});
+        let deployment = text(&house.as_admin().post("/deployments", body).await.expect(200)["slug"]);
         let (plugin, key) = (plugin(house).await, text(&made["id"]));
         let body = json!({"name": tag, "slug": format!("{tag}-int"), "url": "https://mcp.example.com/", "auth_type": "none",
             "transport": "http"});
@@ -108,6 +111,7 @@ impl Things {
             guardrail,
             plugin,
             secret_reference,
+            deployment,
             alert,
             mcp_integration,
             mcp_server,
@@ -136,6 +140,7 @@ impl Things {
             Some("guardrails") => self.guardrail.as_str(),
             Some("plugins") => self.plugin.as_str(),
             Some("secret-references") => self.secret_reference.as_str(),
+            Some("deployments") => self.deployment.as_str(),
             Some("alerts") => self.alert.as_str(),
             Some("prompts") if path.starts_with("/prompts/partials") => self.partial.as_str(),
             Some("prompts") => self.prompt.as_str(),
@@ -348,6 +353,7 @@ async fn what_belongs_elsewhere_is_answered_like_what_does_not_exist() {
         guardrail: "pg-none".into(),
         plugin: "none".into(),
         secret_reference: "none".into(),
+        deployment: "none".into(),
         alert: "none".into(),
         mcp_integration: "none".into(),
         mcp_server: "none".into(),

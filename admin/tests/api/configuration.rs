@@ -57,6 +57,9 @@ async fn furnished() -> House {
         "secret_key": "k", "tags": {"a": "b"}, "allowed_workspaces": ["team"], "auth_config": {"vault_auth_type": "token",
         "vault_addr": "https://vault.example.com", "vault_token": KEY}});
     admin.post("/secret-references", vault).await.expect(200);
+    let eu = json!({"name": "EU", "slug": "eu", "type": "production", "source_type": "helm", "tags": {"a": "b"},
+        "config": {"metadata": {"region": "eu"}}, "allowed_workspaces": ["team", "default"]});
+    admin.post("/deployments", eu).await.expect(200);
     let filled = json!({"name": "Filled", "slug": "filled", "ai_provider_id": "openai", "create_default_provider": false,
         "secret_mappings": [{"target_field": "key", "secret_reference_id": "vault", "value_format": "string"}]});
     admin.post("/integrations", filled).await.expect(200);

@@ -2,6 +2,7 @@
 //! database tells it, now and after everybody was started anew. A field that the description of the API tells and
 //! this story does not send fails the test. And what a newer node wrote into the same rows stays, wherever it stands.
 
+mod deployments;
 mod exports;
 mod people;
 mod secret_references;
@@ -643,6 +644,7 @@ async fn whole(house: &House) -> Story<'_> {
     access(&mut story).await;
     providers(&mut story).await;
     secret_references::tell(&mut story).await;
+    deployments::tell(&mut story).await;
     guardrails(&mut story).await;
     mcp(&mut story).await;
     let config = configs(&mut story).await;
@@ -716,6 +718,7 @@ const NEWER: &[(&str, &[&str])] = &[
     ("guardrail", &[""]),
     ("plugin", &[""]),
     ("secret_reference", &[""]),
+    ("deployment", &["", "/config"]),
     ("alert", &["", "/filters", "/channels/0"]),
     ("mcp_integration", &["", "/access", "/sync"]),
     ("mcp_server", &["", "/user_access"]),
@@ -810,6 +813,7 @@ async fn what_a_newer_node_wrote_stays_wherever_it_stands() {
             "guardrail" => (format!("/guardrails/{id}"), json!({"name": "renamed"})),
             "alert" => (format!("/alerts/{id}"), json!({"threshold": 77})),
             "plugin" => (format!("/plugins/{id}"), json!({"credentials": {}})),
+            "deployment" => (format!("/deployments/{id}"), json!({"name": "renamed"})),
             "secret_reference" => (format!("/secret-references/{id}"), json!({"name": "renamed"})),
             "mcp_integration" => (format!("/mcp-integrations/{id}"), json!({"name": "renamed"})),
             "mcp_server" => (format!("/mcp-servers/{id}"), json!({"name": "renamed"})),

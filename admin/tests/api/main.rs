@@ -11,6 +11,7 @@ mod census;
 mod clients;
 mod configs;
 mod configuration;
+mod deployments;
 mod described;
 mod exports;
 mod fields;

@@ -173,6 +173,7 @@ async fn pages_and_paths_are_held_to_their_bounds() {
             "guardrails",
             "plugins",
             "secret-references",
+            "deployments",
             "alerts",
             "providers",
             "integrations",

@@ -12,6 +12,7 @@ async fn nodes_are_listed_with_their_lag() {
     let node = Node {
         id: Uuid::now_v7(),
         role: "proxy".into(),
+        deployment: "eu".into(),
         version: "9.9.9".into(),
         revision: 0,
         started_at: crate::harness::now(),
@@ -25,6 +26,7 @@ async fn nodes_are_listed_with_their_lag() {
         (&first["role"], &first["version"], &first["status"]),
         (&json!("proxy"), &json!("9.9.9"), &json!("live"))
     );
+    assert_eq!(first["deployment"], "eu");
     assert_eq!(first["lag"], house.app.live.snapshot().revision);
     assert_eq!(house.as_admin().get("/v2/nodes").await.expect(200)["total"], 1);
     house.as_service().get("/nodes").await.refused(403, "AB03");

@@ -3,6 +3,7 @@
 
 mod alert;
 mod config;
+mod deployment;
 mod directory;
 mod guardrail;
 mod integration;
@@ -22,6 +23,7 @@ mod workspace;
 
 pub use alert::SavedAlert;
 pub use config::SavedConfig;
+pub use deployment::SavedDeployment;
 pub use directory::{OrgDirectory, SavedGroup, SavedMapping};
 pub use guardrail::SavedGuardrail;
 pub use integration::Upstream;
@@ -86,6 +88,7 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<SavedGroup>(),
     entry::<SavedMapping>(),
     entry::<SavedSignOn>(),
+    entry::<SavedDeployment>(),
 ];
 
 pub(super) fn put(draft: &mut Draft, kind: Kind, row: &Stored, build: &Build<'_>) -> Result<(), String> {

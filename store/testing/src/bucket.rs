@@ -53,6 +53,11 @@ impl Bucket {
         format!("s3://AKIDTEST:bucket%2Fsecret@{NAME}/{prefix}?{at}")
     }
 
+    /// Where AWS's other services are spoken by the same server.
+    pub fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.relay.port.number)
+    }
+
     /// Nobody is there, until [`Self::mend`].
     pub fn cut(&self) {
         self.relay.refuse();

@@ -9,7 +9,7 @@ on_every_engine!(nodes_are_seen_with_their_lag, beats_change_no_configuration);
 
 fn node(n: u128, role: &str) -> Node {
     let (role, version) = (role.to_owned(), "1.2.3".to_owned());
-    Node { id: id(n), role, version, revision: 0, started_at: Timestamp(n as i64) }
+    Node { id: id(n), role, deployment: "eu".to_owned(), version, revision: 0, started_at: Timestamp(n as i64) }
 }
 
 async fn nodes_are_seen_with_their_lag(house: House) {
@@ -24,6 +24,7 @@ async fn nodes_are_seen_with_their_lag(house: House) {
     let told: Vec<_> = seen.iter().map(|s| (s.node.id, s.node.revision, s.lag, s.is_live(), s.serves())).collect();
     assert_eq!(told, [(id(1), 1, 1, true, true), (id(2), 0, 2, true, false)]);
     assert_eq!((seen[0].node.version.as_str(), seen[0].node.started_at), ("1.2.3", Timestamp(1)));
+    assert_eq!(seen[0].node.deployment, "eu");
     assert!(seen[0].seen_at.micros() > 1_700_000_000_000_000, "{:?}", seen[0].seen_at);
     database.leave(id(1)).await.unwrap();
     database.leave(id(7)).await.unwrap();

@@ -78,6 +78,7 @@ pub(crate) fn place(kind: Kind, home: Option<WorkspaceId>, name: String) -> Name
             | Kind::User
             | Kind::Plugin
             | Kind::SecretReference
+            | Kind::Deployment
             | Kind::Integration
             | Kind::McpIntegration
             | Kind::Guardrail

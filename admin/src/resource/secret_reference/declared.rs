@@ -2,7 +2,7 @@
 //! is not in it at all.
 
 use super::SecretReference;
-use crate::problem::{Problem, bad};
+use crate::problem::Problem;
 use crate::resource::Row;
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use gateway_domain::resource::Kind;
@@ -44,9 +44,7 @@ impl Declared for SecretReference {
         let listed: Option<Vec<String>> = take(&mut item.fields, "allowed_workspaces")?;
         let mut row = item.create(from.call, true)?;
         if let Some(listed) = listed {
-            if listed.is_empty() {
-                return Err(bad("allowed_workspaces", "must not be empty: leave it out to allow all workspaces"));
-            }
+            // A list that says nobody is kept as such: to leave it out would open the reference to all.
             let find = |(at, name): (usize, &String)| {
                 let field = format!("allowed_workspaces[{at}]");
                 from.find(Kind::Workspace, None, &field, name).map(gateway_domain::id::WorkspaceId)

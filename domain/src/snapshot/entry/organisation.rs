@@ -1,6 +1,7 @@
 //! An organisation: what it forbids, keeps and trusts.
 
 use super::alert::SavedAlert;
+use super::deployment::SavedDeployment;
 use super::directory::OrgDirectory;
 use super::guardrail::SavedGuardrail;
 use super::partner::PartnerCredentials;
@@ -59,6 +60,7 @@ pub struct Org {
     directory: OrgDirectory,
     /// How its people sign in; `None`: they do not.
     pub sign_on: Option<Arc<SavedSignOn>>,
+    deployments: Slugged<SavedDeployment>,
 }
 
 impl Org {
@@ -78,6 +80,19 @@ impl Org {
     /// One at its own level that is in use, by slug or id; see [`crate::Snapshot::guardrail`].
     pub fn guardrail(&self, name: &str) -> Option<&Arc<SavedGuardrail>> {
         self.guardrails.by_name.get(name).filter(|g| g.active)
+    }
+
+    /// By slug or id.
+    pub fn deployment(&self, name: &str) -> Option<&Arc<SavedDeployment>> {
+        self.deployments.by_name.get(name)
+    }
+
+    pub fn deployments(&self) -> impl ExactSizeIterator<Item = &Arc<SavedDeployment>> {
+        self.deployments.by_id.values()
+    }
+
+    pub(super) fn put_deployment(&mut self, id: Uuid, made: Option<Arc<SavedDeployment>>) {
+        self.deployments.put(id, made);
     }
 
     /// Archived ones included.
@@ -157,6 +172,7 @@ fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
         alerts: old.map(|o| o.alerts.clone()).unwrap_or_default(),
         directory: old.map(|o| o.directory.clone()).unwrap_or_default(),
         sign_on: old.and_then(|o| o.sign_on.clone()),
+        deployments: old.map(|o| o.deployments.clone()).unwrap_or_default(),
         prices: Arc::new(OrgPrices::of(&o.model_prices)),
     })
 }

@@ -30,6 +30,9 @@ pub(super) fn tenant(live: &LiveParts, opened: &Arc<Tenant>, now: Timestamp) -> 
     }
     let workspace = world.snapshot.workspace(opened.workspace.id).filter(|found| found.active).ok_or_else(revoked)?;
     let org = world.snapshot.org(opened.org.id).ok_or_else(revoked)?;
+    if !world.snapshot.serves(org, workspace.id) {
+        return Err(Tenant::served_elsewhere());
+    }
     let (workspace, org) = (workspace.clone(), org.clone());
     Ok(Arc::new(Tenant { world: world.clone(), key, org, workspace, guardrails: None, supposed: false }))
 }
