@@ -54,7 +54,7 @@ use gateway_admin::App;
 use gateway_domain::Secret;
 use gateway_domain::counters::Counters;
 use gateway_domain::egress::{BaseUrl, Trusted};
-use gateway_domain::ports::{IdSeal, Outside, RecordIntake};
+use gateway_domain::ports::{IdSeal, Outside};
 use gateway_domain::record::mask;
 use gateway_domain::stranger::TurnedAway;
 use gateway_policies::Ledger;
@@ -106,20 +106,18 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     exporter.into_iter().for_each(|exporter| exporter.start(control.handle(), process.clone()));
     let calling = Calling::new(&settings, &booted, &metrics, &control)?;
     let issuers = follow_issuers(&control, &booted, &calling.dialer);
-    let own_records = Some(Arc::new(queues.own) as Arc<dyn RecordIntake>);
     let uses = key_uses::start(control.handle(), &booted, &metrics)?;
     let ports = AppPorts {
         tokens: issuers.clone(),
         standings: accounts.clone(),
         door: door.clone(),
         uses: uses.clone(),
-        own_records,
+        own_records: Some(Arc::new(queues.own)),
     };
     let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, &limits);
     let told = NodeParts { metrics: &metrics, health: &parts, control: &control, calling: &calling };
-    let app = secrets::follow(app, &settings, &booted, &told)?;
-    let app =
-        App { mailer: alerts::mailer(&settings)?, settings: effective.iter().map(Effective::told).collect(), ..app };
+    let (mailer, shown) = (alerts::mailer(&settings)?, effective.iter().map(Effective::told).collect());
+    let app = App { mailer, settings: shown, ..secrets::follow(app, &settings, &booted, &told)? };
     control.block_on(boot::first_start(&app, &booted, &settings))?;
     look_after(&control, &app, &booted, &settings, &metrics)?;
     strangers::keep_rows(control.handle(), app.clone(), rows);

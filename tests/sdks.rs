@@ -346,6 +346,17 @@ async fn python_admin() {
     administered().await.python("admin_sdk.py", MOCK, "openai").await;
 }
 
+/// What a generator makes of the description of the Admin API is a client that works.
+#[tokio::test]
+async fn a_client_made_of_the_description_calls_the_admin_api() {
+    let mut stage = administered().await;
+    stage.told.push(("TEST_ADMIN_URL", stage.gateway.admin_url("")));
+    let mut command = Command::new(installed("python/bin/python"));
+    command.env("PYTHONPATH", installed("generator")).env("TEST_RUNS", "mock=openai");
+    command.arg("-B").arg(scripts("python").join("generated_client.py"));
+    stage.run(command).await;
+}
+
 /// SDKs whose own servers stand behind the gateway, and their clients before it.
 async fn between_servers_and_clients() -> Stage {
     let gateway = Gateway::start().await;

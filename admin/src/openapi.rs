@@ -69,14 +69,24 @@ fn problem() -> Value {
         "type": "object",
         "required": ["success", "data", "request_id"],
         "properties": {
-            "success": {"const": false},
+            // That it is false: what generators make of a constant of this type is not always code.
+            "success": {"type": "boolean"},
             "data": data,
             "request_id": {"type": "string", "format": "uuid"},
             // Of what is not in this version.
             "message": {"type": "string"},
-            "ok": {"const": false},
+            "ok": {"type": "boolean"},
         },
     })
+}
+
+/// Names of operations become names of files, which on some systems have no case: `/scim/Groups` is not `/scim/groups`.
+fn told_apart(segments: &[&str]) -> String {
+    let is_resource = |segment: &str| segment.starts_with(|c: char| c.is_ascii_uppercase());
+    let name = |segment: &&str| {
+        if is_resource(segment) { format!("{}_resources", segment.to_lowercase()) } else { (*segment).to_owned() }
+    };
+    segments.iter().map(name).collect::<Vec<_>>().join("_")
 }
 
 fn operation(route: &Route) -> Value {
@@ -95,7 +105,7 @@ fn operation(route: &Route) -> Value {
     parameters.extend(parameters::repeat(route));
     parameters.extend(route.query.iter().map(|name| parameters::of(name).unwrap_or_else(|| text(name))));
     let mut operation = json!({
-        "operationId": format!("{}_{}", route.method.as_str().to_lowercase(), plain.join("_")),
+        "operationId": format!("{}_{}", route.method.as_str().to_lowercase(), told_apart(&plain)),
         "tags": [tag],
         "summary": route.summary,
         "parameters": parameters,

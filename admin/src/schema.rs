@@ -76,7 +76,7 @@ impl<'de> Deserializer<'de> for Field<'_> {
         deserialize_char => {"type": "string"}, deserialize_str => {"type": "string"},
         deserialize_string => {"type": "string"}, deserialize_bytes => {"type": "string"},
         deserialize_byte_buf => {"type": "string"}, deserialize_unit => {"type": "null"},
-        deserialize_seq => {"type": "array"}, deserialize_map => {"type": "object"},
+        deserialize_seq => {"type": "array", "items": {}}, deserialize_map => {"type": "object"},
         deserialize_identifier => {"type": "string"}, deserialize_ignored_any => {},
     }
 
@@ -93,11 +93,11 @@ impl<'de> Deserializer<'de> for Field<'_> {
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Stop> {
-        self.note(json!({"type": "array"}))
+        self.note(json!({"type": "array", "items": {}}))
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(self, _: &'static str, _: usize, _: V) -> Result<V::Value, Stop> {
-        self.note(json!({"type": "array"}))
+        self.note(json!({"type": "array", "items": {}}))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -247,7 +247,7 @@ mod tests {
                     "colour": {"type": "string", "enum": ["red", "dark_blue"]},
                     "at": {"type": "string"},
                     "count": {"type": ["integer", "null"]},
-                    "tags": {"type": "array"},
+                    "tags": {"type": "array", "items": {}},
                     "any": {},
                 },
                 "required": ["name", "colour", "at", "any"],

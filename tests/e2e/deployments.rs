@@ -162,7 +162,8 @@ async fn a_batch_is_run_by_the_nodes_of_the_deployment_that_took_it() {
         let lines = (0..3).map(line).collect::<Vec<_>>().join("\n");
         let file = form(&[("purpose", None, b"batch"), ("file", Some("l.jsonl"), lines.as_bytes())]);
         let file = eu.post("/v1/files").body(FORM, file).send().await.expect(200).json()["id"].clone();
-        let body = json!({ "input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h" });
+        let body =
+            json!({ "input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "immediate" });
         let made = eu.post("/v1/batches").provider("mock").json(&body).send().await.expect(200).json();
         let path = format!("/v1/batches/{}", made["id"].as_str().expect("an id"));
         let done = eventually("the batch ends", async || {

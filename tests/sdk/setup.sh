@@ -46,6 +46,7 @@ beside readers "SDKs that read golden answers"
 beside tools "servers and readers"
 # What else that package asks for is for data frames.
 beside engine "ClickHouse's engine"
+beside generator "a generator of clients"
 
 wanted=$(digest node/package.json node/package-lock.json)
 if ! current node "$wanted"; then

@@ -181,11 +181,11 @@ impl Resource for Deployment {
     }
 }
 
-/// A deployment is active while a node of it is heard of, and was synced when one last was that knew of every change.
+/// A deployment is active while a node of it is heard of, and was synced when one last said which state it serves by.
 fn told(row: &Row<Deployment>, nodes: &[SeenNode], call: &Call) -> Value {
     let ours: Vec<&SeenNode> = nodes.iter().filter(|seen| seen.node.deployment == row.slug).collect();
     let live = ours.iter().filter(|seen| seen.is_live()).count();
-    let synced: Option<Timestamp> = ours.iter().filter(|seen| seen.lag == 0).map(|seen| seen.seen_at).max();
+    let synced: Option<Timestamp> = ours.iter().map(|seen| seen.seen_at).max();
     let mut view = Deployment::view(row, call);
     view["status"] = if live > 0 { "active" } else { "inactive" }.into();
     view["nodes"] = live.into();

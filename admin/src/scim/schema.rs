@@ -137,7 +137,7 @@ impl SchemaAttribute {
             AttributeType::Complex => json!({"type": "object"}),
             _ => json!({"type": "string"}),
         };
-        if self.is_multi { json!({"type": "array"}) } else { one }
+        if self.is_multi { json!({"type": "array", "items": {}}) } else { one }
     }
 }
 
@@ -328,7 +328,7 @@ impl ResourceType {
     /// The body that makes or replaces one, for the description of the API.
     fn described(&self) -> Value {
         let mut fields = Map::new();
-        fields.insert("schemas".to_owned(), json!({"type": "array"}));
+        fields.insert("schemas".to_owned(), json!({"type": "array", "items": {"type": "string"}}));
         fields.insert("externalId".to_owned(), json!({"type": "string"}));
         let written = self.core.attributes.iter().filter(|a| a.mutability != Mutability::ReadOnly);
         fields.extend(written.map(|a| (a.name.to_owned(), a.described())));
@@ -367,7 +367,7 @@ pub(super) fn patch_body() -> Value {
         json!({"type": "object", "properties": {"op": {"type": "string"}, "path": {"type": "string"}, "value": {}}});
     json!({
         "type": "object",
-        "properties": {"schemas": {"type": "array"}, "Operations": {"type": "array", "items": operation}},
+        "properties": {"schemas": {"type": "array", "items": {"type": "string"}}, "Operations": {"type": "array", "items": operation}},
         "required": ["schemas", "Operations"],
     })
 }

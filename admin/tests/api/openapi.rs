@@ -25,7 +25,7 @@ async fn every_route_is_told_once() {
         for scope in &route.scopes {
             assert!(told["description"].as_str().is_some_and(|d| d.contains(scope)), "{path}: {told}");
         }
-        ids.push(told["operationId"].to_string());
+        ids.push(told["operationId"].to_string().to_lowercase());
     }
     let all = ids.len();
     ids.sort();
@@ -78,4 +78,29 @@ async fn bodies_are_told_as_they_are_read() {
         let first = required[0].as_str().expect("a name");
         assert!(said.starts_with(first), "{path}: {said}");
     }
+}
+
+/// Whoever makes a client of the description needs to know what a list holds, be it anything.
+#[tokio::test]
+async fn every_list_says_what_is_in_it() {
+    fn unsaid(place: &str, node: &Value, found: &mut Vec<String>) {
+        match node {
+            Value::Object(fields) => {
+                let is_list = match fields.get("type") {
+                    Some(Value::String(kind)) => kind == "array",
+                    Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "array"),
+                    _ => false,
+                };
+                if is_list && !fields.contains_key("items") {
+                    found.push(place.to_owned());
+                }
+                fields.iter().for_each(|(name, inner)| unsaid(&format!("{place}/{name}"), inner, found));
+            }
+            Value::Array(items) => items.iter().for_each(|inner| unsaid(place, inner, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    unsaid("", &document(&House::new().await).await, &mut found);
+    assert!(found.is_empty(), "{found:#?}");
 }
