@@ -4,12 +4,14 @@
 
 mod combination;
 mod margin;
+mod parts;
 mod question;
 mod sketch;
 mod sums;
 
 pub use combination::{Combination, CutValues, MOST_NAMED};
 pub use margin::Margin;
+pub use parts::{SumPart, SumParts};
 pub use question::{Dimension, SumCell, SumQuery, SumsFound};
 pub use sketch::Sketch;
 pub use sums::{Fact, Sums};

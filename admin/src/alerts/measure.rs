@@ -4,7 +4,7 @@
 use super::budgets;
 use super::finding::AlertFinding;
 use crate::app::App;
-use gateway_domain::analytics::{Grain, SumQuery, Sums};
+use gateway_domain::analytics::{Grain, SumPart, SumParts, SumQuery, Sums};
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::LogQuery;
 use gateway_domain::resource::alert::{AlertKind, AlertRule};
@@ -33,7 +33,7 @@ pub(super) async fn measure(app: &App, rule: &SavedAlert, now: Timestamp) -> Res
         of,
         edges: window(rule.rule.window_minutes, now).to_vec(),
         by: Vec::new(),
-        with_latency: rule.rule.kind == AlertKind::Latency,
+        parts: parts(&rule.rule),
         most_records: MOST_RECORDS,
         time: TIME,
     };
@@ -49,6 +49,18 @@ fn window(minutes: u32, now: Timestamp) -> [Timestamp; 2] {
     let from = now.plus_micros(-i64::from(minutes) * 60_000_000);
     let from = if minutes >= AlertRule::HOUR { Grain::Hour.floor(from) } else { from };
     [from, Grain::Hour.ceil(now.plus_micros(1))]
+}
+
+/// What [`value`] reads.
+const fn parts(rule: &AlertRule) -> SumParts {
+    let of_kind: &[SumPart] = match rule.kind {
+        AlertKind::Spend => &[SumPart::Cost],
+        AlertKind::ErrorRate => &[SumPart::Errors],
+        AlertKind::Latency if rule.statistic.quantile().is_some() => &[SumPart::Latency],
+        AlertKind::Latency => &[SumPart::TotalUs, SumPart::Answered],
+        AlertKind::Budget => &[],
+    };
+    SumParts::of(of_kind).with(SumParts::of(&[SumPart::Calls]))
 }
 
 fn value(rule: &AlertRule, sums: &Sums) -> Option<f64> {

@@ -8,7 +8,7 @@ use crate::logs::weighted::{MOST_READ, MOST_TRACES, Opinions, by_trace};
 use crate::logs::{filter, restricted};
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
-use gateway_domain::analytics::{Dimension, SumQuery};
+use gateway_domain::analytics::{Dimension, SumPart, SumParts, SumQuery};
 use gateway_domain::export::LogField;
 use gateway_domain::feedback::{FeedbackQuery, TraceFeedback};
 use http::Method;
@@ -132,7 +132,7 @@ pub(super) async fn rated(call: &Call, by: &Dimension) -> Result<RatedCalls, Pro
         of,
         edges: buckets.ends(),
         by: vec![by.clone(), Dimension::Trace],
-        with_latency: false,
+        parts: SumParts::of(&[SumPart::Calls]),
         most_records: MOST_RECORDS,
         time: TIME,
     };

@@ -6,7 +6,7 @@ use super::question::{SumsAsked, VIEW, shown, sums};
 use crate::logs::{filter, restricted};
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, authed};
-use gateway_domain::analytics::{Dimension, SumsFound};
+use gateway_domain::analytics::{Dimension, SumParts, SumsFound};
 use gateway_domain::export::{LogField, LogFields};
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -123,11 +123,18 @@ async fn plot(call: Call, graph: &'static Graph) -> Result<Reply, Problem> {
         Points::Users => vec![Dimension::User],
         Points::Stacks | Points::Statuses => vec![Dimension::Status],
     };
-    let latency = graph.summary.iter().chain(graph.point).any(|(_, measure)| measure.is_of_latency());
+    let of_points = match graph.points {
+        Points::Plain if graph.path == SAVINGS.0 => SumMeasure::Saved.parts(),
+        Points::Plain => SumParts::NONE,
+        Points::Users => SumMeasure::Users.parts(),
+        Points::Stacks | Points::Statuses => SumMeasure::Errors.parts(),
+    };
+    let of_measures = graph.summary.iter().chain(graph.point).map(|(_, measure)| measure.parts());
+    let parts = of_measures.chain([of_points]).collect();
     let whole = graph.points == Points::Statuses;
     let ask = |buckets: &TimeBuckets| {
         let edges = if whole { buckets.ends() } else { buckets.edges.clone() };
-        SumsAsked { edges, by, latency }
+        SumsAsked { edges, by, parts }
     };
     let (buckets, found) = sums(&call, ask).await?;
     let (summary, points) = if whole {

@@ -117,9 +117,9 @@ async fn answer(call: Call, grouping: Grouping) -> Result<Reply, Problem> {
             restricted::refuse(place, field, hidden)?;
         }
     }
-    let latency = columns.iter().chain([&order.by]).any(|(_, measure)| measure.is_of_latency());
+    let parts = columns.iter().chain([&order.by]).map(|(_, measure)| measure.parts()).collect();
     let by = vec![grouping.by.clone()];
-    let (_, found) = sums(&call, |buckets| SumsAsked { edges: buckets.ends(), by, latency }).await?;
+    let (_, found) = sums(&call, |buckets| SumsAsked { edges: buckets.ends(), by, parts }).await?;
     let wants_feedback = columns.iter().chain([&order.by]).any(|(_, measure)| measure.is_of_feedback());
     let rated = if wants_feedback { rated(&call, &grouping.by).await? } else { RatedCalls::default() };
     // Who is not named is no user, and what has no value no value of the key.

@@ -2,7 +2,7 @@
 //! percent; an average of nothing is null.
 
 use crate::logs::weighted::Opinions;
-use gateway_domain::analytics::{SumCell, Sums, SumsFound};
+use gateway_domain::analytics::{SumCell, SumPart, SumParts, Sums, SumsFound};
 use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::{NanoUsd, Timestamp};
 use serde_json::{Value, json};
@@ -149,9 +149,31 @@ impl SumMeasure {
         matches!(self, Self::Feedback | Self::Rated)
     }
 
-    /// Whether sketches are needed for it.
-    pub(super) const fn is_of_latency(self) -> bool {
-        matches!(self, Self::Quantile(_))
+    /// What [`Self::of`] reads of sums.
+    pub(super) const fn parts(self) -> SumParts {
+        use SumPart as P;
+        SumParts::of(match self {
+            Self::Calls | Self::Users | Self::CallsPerUser => &[P::Calls],
+            Self::Cost => &[P::Cost],
+            Self::CostPerCall => &[P::Cost, P::Calls],
+            Self::Tokens => &[P::InputTokens, P::OutputTokens],
+            Self::TokensPerCall => &[P::InputTokens, P::OutputTokens, P::Calls],
+            Self::InputPerCall => &[P::InputTokens, P::Calls],
+            Self::OutputPerCall => &[P::OutputTokens, P::Calls],
+            Self::Latency => &[P::TotalUs, P::Answered],
+            Self::Quantile(_) => &[P::Latency],
+            Self::Errors => &[P::Errors],
+            Self::ErrorRate | Self::SuccessRate => &[P::Errors, P::Calls],
+            Self::Retried | Self::RetriedList => &[P::Retried],
+            Self::FellBack => &[P::FellBack],
+            Self::Hits => &[P::Hits],
+            Self::HitRate => &[P::Hits, P::Misses],
+            Self::Saved => &[P::Saved],
+            Self::HitLatency => &[P::HitUs, P::Hits],
+            Self::SpeedUp => &[P::HitUs, P::Hits, P::MissUs, P::Misses],
+            Self::FirstSeen | Self::LastSeen => &[P::Seen],
+            Self::Feedback | Self::Rated | Self::Nothing => &[],
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::logs::filter;
 use crate::problem::Problem;
 use crate::route::Call;
 use gateway_domain::Timestamp;
-use gateway_domain::analytics::{Dimension, SumQuery, SumsFound};
+use gateway_domain::analytics::{Dimension, SumParts, SumQuery, SumsFound};
 use gateway_domain::scope::Scope;
 use serde_json::Value;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) const VIEW: &[Scope] = &[Scope::named("analytics.view")];
 pub(super) struct SumsAsked {
     pub(super) edges: Vec<Timestamp>,
     pub(super) by: Vec<Dimension>,
-    pub(super) latency: bool,
+    pub(super) parts: SumParts,
 }
 
 /// The range of a request in its buckets, and what it sums up to.
@@ -30,8 +30,8 @@ pub(super) async fn sums(
 ) -> Result<(TimeBuckets, SumsFound), Problem> {
     let buckets = TimeBuckets::read(&call.query, call.app.now())?;
     let Some(of) = filter::read_filters(call).await? else { return Ok((buckets, SumsFound::default())) };
-    let SumsAsked { edges, by, latency } = ask(&buckets);
-    let query = SumQuery { of, edges, by, with_latency: latency, most_records: MOST_RECORDS, time: TIME };
+    let SumsAsked { edges, by, parts } = ask(&buckets);
+    let query = SumQuery { of, edges, by, parts, most_records: MOST_RECORDS, time: TIME };
     let found = call.app.sums.sums(&query).await?;
     Ok((buckets, found))
 }

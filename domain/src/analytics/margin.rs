@@ -108,11 +108,12 @@ impl Margin {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analytics::SumParts;
     use crate::record::LogQuery;
     use std::time::Duration;
 
     fn asked(of: LogQuery, by: Vec<Dimension>) -> SumQuery {
-        SumQuery { of, edges: Vec::new(), by, with_latency: false, most_records: 0, time: Duration::ZERO }
+        SumQuery { of, edges: Vec::new(), by, parts: SumParts::NONE, most_records: 0, time: Duration::ZERO }
     }
 
     #[test]

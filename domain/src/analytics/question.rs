@@ -1,6 +1,6 @@
 //! What is asked of sums, and what comes back.
 
-use super::Sums;
+use super::{SumParts, Sums};
 use crate::record::LogQuery;
 use crate::time::Timestamp;
 use smol_str::SmolStr;
@@ -33,8 +33,8 @@ pub struct SumQuery {
     /// Where spans begin, oldest first, and behind the last one where it ends: two at least.
     pub edges: Vec<Timestamp>,
     pub by: Vec<Dimension>,
-    /// Quantiles are asked for.
-    pub with_latency: bool,
+    /// What is told of each.
+    pub parts: SumParts,
     /// What may be read of single records, where rollups do not do.
     pub most_records: u64,
     pub time: Duration,

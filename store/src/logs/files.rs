@@ -39,6 +39,8 @@ pub struct DayFiles {
     priced: parking_lot::Mutex<HashSet<Day>>,
     /// Days that are over and whose sums are all there: not to be opened to see to them.
     pub(super) made_up: parking_lot::Mutex<HashSet<Day>>,
+    /// Days whose files have all tables of sums as this version knows them: not to be looked at again for that.
+    pub(super) as_now: parking_lot::Mutex<HashSet<Day>>,
 }
 
 impl DayFiles {
@@ -52,6 +54,7 @@ impl DayFiles {
             rollups: Rollups::new(names),
             priced: parking_lot::Mutex::default(),
             made_up: parking_lot::Mutex::default(),
+            as_now: parking_lot::Mutex::default(),
         })
     }
 
@@ -199,6 +202,7 @@ impl DayFiles {
                 }
             }
             drop(open);
+            self.as_now.lock().remove(&day);
             dropped += 1;
         }
         Ok(dropped)

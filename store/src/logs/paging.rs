@@ -3,9 +3,11 @@
 
 use super::day::Day;
 use super::query::Cut;
+use futures_util::future::join_all;
 use gateway_domain::Timestamp;
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::{LogCursor, LogQuery, LogRecord, Page};
+use std::collections::VecDeque;
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
@@ -54,11 +56,17 @@ pub(super) async fn page(of: &impl ByDay, days: Vec<Day>, query: &LogQuery) -> R
     let until = query.time.map(|time| Instant::now() + time);
     let (mut cut, mut found) = (Cut::page(query), Page::of(0));
     let mut first: Option<StoreError> = None;
-    for day in &days {
+    let mut counted = Counted::new(of, query, until);
+    for (at, day) in days.iter().enumerate() {
         if query.cursor.is_some() && cut.is_full() {
             break;
         }
-        match within_time(until, part(of, *day, query, cut)).await {
+        let part = match counted.next(&days[at..]).await {
+            Some(Ok(count)) => within_time(until, part(of, *day, query, (count, cut))).await,
+            Some(Err(error)) => Some(Err(error)),
+            None => None,
+        };
+        match part {
             Some(Ok(part)) if part.is_too_large => return Ok(Page { is_too_large: true, rows: Vec::new(), ..found }),
             Some(Ok(part)) => {
                 cut = part.cut;
@@ -95,16 +103,43 @@ async fn within_time<T>(until: Option<Instant>, work: impl Future<Output = T>) -
     }
 }
 
-/// Behind a cursor nothing is counted and nothing passed over.
-async fn part(of: &impl ByDay, day: Day, query: &LogQuery, cut: Cut) -> Result<PagePart, StoreError> {
-    let mut part = PagePart { cut, count: 0, rows: Vec::new(), is_too_large: false };
-    let place = if query.cursor.is_some() {
-        cut.rest()
-    } else {
-        part.count = of.count(day, query).await?;
-        let Some(place) = part.cut.of(part.count) else { return Ok(part) };
-        place
-    };
+/// Days that are counted at the same time.
+const AT_ONCE: usize = 4;
+
+/// How many match on each day, some days ahead. Behind a cursor nothing is counted.
+struct Counted<'q, D> {
+    of: &'q D,
+    query: &'q LogQuery,
+    until: Option<Instant>,
+    ahead: VecDeque<DayCount>,
+}
+
+/// `None`: the time was up.
+type DayCount = Option<Result<u64, StoreError>>;
+
+impl<'q, D: ByDay> Counted<'q, D> {
+    const fn new(of: &'q D, query: &'q LogQuery, until: Option<Instant>) -> Self {
+        Self { of, query, until, ahead: VecDeque::new() }
+    }
+
+    /// Of the first of the days that are left.
+    async fn next(&mut self, left: &[Day]) -> DayCount {
+        if self.query.cursor.is_some() {
+            return Some(Ok(0));
+        }
+        if self.ahead.is_empty() {
+            let counts = left.iter().take(AT_ONCE).map(|day| within_time(self.until, self.of.count(*day, self.query)));
+            self.ahead = join_all(counts).await.into();
+        }
+        self.ahead.pop_front().flatten()
+    }
+}
+
+/// Behind a cursor nothing is passed over.
+async fn part(of: &impl ByDay, day: Day, query: &LogQuery, (count, cut): (u64, Cut)) -> Result<PagePart, StoreError> {
+    let mut part = PagePart { cut, count, rows: Vec::new(), is_too_large: false };
+    let place = if query.cursor.is_some() { Some(cut.rest()) } else { part.cut.of(count) };
+    let Some(place) = place else { return Ok(part) };
     let found = of.slice(day, query, RecordSlice { place, most_bytes: part.cut.left }).await?;
     if let Some(left) = &mut part.cut.left {
         part.is_too_large = found.bytes > *left;

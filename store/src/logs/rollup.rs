@@ -18,7 +18,7 @@ use gateway_domain::record::LogRecord;
 use known::KnownValues;
 use parking_lot::Mutex;
 use rows::RowKey;
-pub(super) use rows::read as read_sums;
+pub(super) use rows::read_parts as read_sums;
 use smol_str::SmolStr;
 use sqlx::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -15,7 +15,7 @@ use super::rollup::{self, margins};
 use super::shape::Table;
 use crate::filter::Filter;
 use crate::session::{Row, Session};
-use gateway_domain::analytics::{CutValues, Dimension, Fact, Grain, Margin, SumQuery, Sums};
+use gateway_domain::analytics::{CutValues, Dimension, Fact, Grain, Margin, SumPart, SumParts, SumQuery};
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::record::{CacheStatus, LogQuery, RecordedPrompt};
 use gateway_domain::{NanoUsd, Timestamp};
@@ -57,7 +57,7 @@ pub(super) fn all_of(query: &LogQuery) -> SumQuery {
         of: query.clone(),
         edges: vec![Timestamp(from), Timestamp(to.max(from))],
         by: Vec::new(),
-        with_latency: false,
+        parts: SumParts::NONE,
         most_records: 0,
         time: Duration::MAX,
     }
@@ -248,16 +248,18 @@ async fn read_kept(session: &mut Session<'_>, kept: &KeptRows, gather: &mut Gath
     let at = if gather.is_of_one_span(&kept.stretch) { "MIN(created_at)" } else { "created_at" };
     let mut names: Vec<&str> = by.iter().map(column).collect();
     names.dedup();
-    let sums: Vec<String> = Sums::NAMES.iter().map(|name| format!("CAST(SUM({name}) AS BIGINT)")).collect();
-    let latency = if gather.query.with_latency { "string_agg(latency, ',')" } else { "CAST(NULL AS TEXT)" };
     let cut = cut_of(by).0;
-    let columns = by.iter().map(column).fold(String::new(), |all, name| all + name + ", ");
-    let select = format!(
-        "SELECT {at}, CAST(MAX(CASE WHEN (cut & {cut}) <> 0 THEN 1 ELSE 0 END) AS BIGINT), {columns}{}, \
-         MIN(first_seen), MAX(last_seen), {latency} FROM {}",
-        sums.join(", "),
-        kept.table()
-    );
+    let mut select = format!("SELECT {at}, CAST(MAX(CASE WHEN (cut & {cut}) <> 0 THEN 1 ELSE 0 END) AS BIGINT)");
+    by.iter().map(column).for_each(|name| select += &format!(", {name}"));
+    let parts = gather.query.parts;
+    parts.names().for_each(|name| select += &format!(", CAST(SUM({name}) AS BIGINT)"));
+    if parts.has(SumPart::Seen) {
+        select += ", MIN(first_seen), MAX(last_seen)";
+    }
+    if parts.has(SumPart::Latency) {
+        select += ", string_agg(latency, ',')";
+    }
+    select += &format!(" FROM {}", kept.table());
     if at == "created_at" {
         names.push(at);
     }
@@ -279,7 +281,7 @@ async fn read_kept(session: &mut Session<'_>, kept: &KeptRows, gather: &mut Gath
                 _ => SmolStr::from(text),
             });
         }
-        let sums = rollup::read_sums(row, 2 + query.by.len())?;
+        let sums = rollup::read_sums(row, 2 + query.by.len(), parts)?;
         gathered.lock().add(at, values, &sums, is_cut);
         Ok(())
     };

@@ -11,7 +11,7 @@ use super::day::Day;
 use super::{ColumnStore, DayFiles, LogsUrl, Partitions};
 use crate::database::{OpenError, Options, open_later};
 use gateway_domain::Timestamp;
-use gateway_domain::analytics::{SumQuery, Sums};
+use gateway_domain::analytics::{SumParts, SumQuery, Sums};
 use gateway_domain::ports::{LogStore, StoreError};
 use gateway_domain::record::{Costed, LogCursor, LogQuery, LogRecord};
 use std::sync::Arc;
@@ -214,7 +214,7 @@ async fn sums(store: &dyn LogStore, day: Day) -> Result<Option<Sums>, StoreError
         of: LogQuery::default(),
         edges: vec![Timestamp(start), Timestamp(end)],
         by: Vec::new(),
-        with_latency: true,
+        parts: SumParts::ALL,
         most_records: u64::MAX,
         time: SUMMING,
     };

@@ -4,7 +4,7 @@
 use crate::logs::record;
 use crate::{Engine, House, id};
 pub(crate) use crate::{on_log_engines, on_rollup_engines};
-use gateway_domain::analytics::{Dimension, Fact, SumCell, SumQuery, Sums, SumsFound};
+use gateway_domain::analytics::{Dimension, Fact, SumCell, SumParts, SumQuery, Sums, SumsFound};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::{LogStore, NamedMetadata, StoreError};
 use gateway_domain::record::{CacheStatus, Costed, LogQuery, LogRecord, RecordedPrompt, Timings};
@@ -94,7 +94,7 @@ fn question(edges: &[i64]) -> SumQuery {
         of: LogQuery { org: Some(OrgId(id(1))), ..LogQuery::default() },
         edges: edges.iter().copied().map(Timestamp).collect(),
         by: Vec::new(),
-        with_latency: true,
+        parts: SumParts::ALL,
         most_records: 100_000,
         time: Duration::from_secs(60),
     }

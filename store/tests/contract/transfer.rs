@@ -3,7 +3,7 @@
 
 use crate::logs::{any, mixed};
 use crate::{Engine, House, options};
-use gateway_domain::analytics::SumQuery;
+use gateway_domain::analytics::{SumParts, SumQuery};
 use gateway_domain::ports::LogStore;
 use gateway_domain::record::{Bodies, Body, Costed, LogQuery, LogRecord, Message};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
@@ -27,7 +27,7 @@ async fn sums(store: &dyn LogStore) -> gateway_domain::analytics::SumsFound {
         of: LogQuery::default(),
         edges: vec![Timestamp(20_000 * DAY), Timestamp(20_001 * DAY), Timestamp(20_004 * DAY)],
         by: Vec::new(),
-        with_latency: true,
+        parts: SumParts::ALL,
         most_records: 1_000_000,
         time: Duration::from_secs(60),
     };

@@ -7,12 +7,12 @@ use super::super::sums::{Gather, MOST_CELLS, Source, USER, is_in_rollups, stretc
 use super::ColumnStore;
 use super::row_binary::Cells;
 use gateway_domain::Timestamp;
-use gateway_domain::analytics::{Dimension, Grain, SumQuery, Sums, SumsFound};
+use gateway_domain::analytics::{Dimension, Grain, SumPart, SumParts, SumQuery, Sums, SumsFound};
 use gateway_domain::ports::{Fut, RecordSums, StoreError};
 use gateway_domain::record::LogQuery;
 use smol_str::SmolStr;
 use sqlx::Error;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -106,10 +106,21 @@ impl SumsOf {
         format!("ifNull({name}, '')")
     }
 
-    fn numbers(self) -> Vec<String> {
-        match self {
+    /// In the order in which [`take`] reads them.
+    fn select_parts(self, parts: SumParts, select: &mut String) {
+        let numbers: Vec<String> = match self {
             Self::Records => numbers().into(),
             Self::Hours => Sums::NAMES.iter().map(|name| format!("sum({name})")).collect(),
+        };
+        let asked: HashSet<&str> = parts.names().collect();
+        for (number, _) in numbers.iter().zip(Sums::NAMES).filter(|(_, name)| asked.contains(name)) {
+            let _ = write!(select, ", toInt64({number})");
+        }
+        if parts.has(SumPart::Seen) {
+            let _ = write!(select, ", {}", self.seen());
+        }
+        if parts.has(SumPart::Latency) {
+            let _ = write!(select, ", {}", self.latency());
         }
     }
 
@@ -247,11 +258,8 @@ impl ColumnStore {
             let _ = write!(select, ", {} AS by{at}", from.column(by, &mut keys));
             let _ = write!(groups, ", by{at}");
         }
-        for number in from.numbers() {
-            let _ = write!(select, ", toInt64({number})");
-        }
-        let latency = if query.with_latency { from.latency() } else { "''".to_owned() };
-        let _ = write!(select, ", {}, {latency} FROM {} FINAL", from.seen(), from.table());
+        from.select_parts(query.parts, &mut select);
+        let _ = write!(select, " FROM {} FINAL", from.table());
         let tail = format!("{} GROUP BY {groups} LIMIT {}", pieces.test(), MOST_CELLS + 1);
         let (sql, values) = wanted.grouped(&select, &tail);
         let asked = self.link.ask(&sql, &values);
@@ -280,12 +288,16 @@ fn take(answer: &[u8], query: &SumQuery, gather: &mut Gather<'_>) -> Result<(), 
             values.push(SmolStr::from(cells.text()?));
         }
         let mut sums = Sums::default();
-        for number in sums.numbers_mut() {
+        for number in query.parts.numbers_mut(&mut sums) {
             *number = cells.i64()?;
         }
-        sums.first_seen = cells.i64()?;
-        sums.last_seen = cells.i64()?;
-        sums.latency.add_text(cells.text()?);
+        if query.parts.has(SumPart::Seen) {
+            sums.first_seen = cells.i64()?;
+            sums.last_seen = cells.i64()?;
+        }
+        if query.parts.has(SumPart::Latency) {
+            sums.latency.add_text(cells.text()?);
+        }
         gather.add(at, values, &sums, false);
     }
     Ok(())

@@ -3,7 +3,7 @@
 
 use crate::logs::shape::Table;
 use crate::session::{Row, Session, Value};
-use gateway_domain::analytics::{Combination, Grain, Margin, Sums};
+use gateway_domain::analytics::{Combination, Grain, Margin, SumPart, SumParts, Sums};
 use sqlx::Error;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -141,16 +141,25 @@ async fn present(session: &mut Session<'_>, rows: &[NamedRow], power: usize) -> 
     Ok(found.await?.into_iter().collect())
 }
 
-/// The sums that stand in a row behind so many other columns.
+/// Whole sums, which stand in a row behind so many other columns.
 pub(in crate::logs) fn read(row: &Row, behind: usize) -> Result<Sums, Error> {
+    read_parts(row, behind, SumParts::ALL)
+}
+
+/// Those parts of sums that stand in a row.
+pub(in crate::logs) fn read_parts(row: &Row, behind: usize, parts: SumParts) -> Result<Sums, Error> {
     let mut c = row.columns();
     c.skip(behind);
     let mut sums = Sums::default();
-    for number in sums.numbers_mut() {
+    for number in parts.numbers_mut(&mut sums) {
         *number = c.int()?;
     }
-    sums.first_seen = c.int()?;
-    sums.last_seen = c.int()?;
-    sums.latency.add_text(c.opt_text()?.unwrap_or_default());
+    if parts.has(SumPart::Seen) {
+        sums.first_seen = c.int()?;
+        sums.last_seen = c.int()?;
+    }
+    if parts.has(SumPart::Latency) {
+        sums.latency.add_text(c.opt_text()?.unwrap_or_default());
+    }
     Ok(sums)
 }

@@ -56,8 +56,9 @@ impl DayFiles {
         let options = SqliteConnectOptions::new().filename(&path).create_if_missing(false);
         let light = options.busy_timeout(Duration::from_secs(2)).disable_statement_logging().connect().await;
         if let Ok(mut connection) = light
-            && is_as_now(&mut Session::Sqlite(&mut connection)).await
+            && (self.as_now.lock().contains(&day) || is_as_now(&mut Session::Sqlite(&mut connection)).await)
         {
+            self.as_now.lock().insert(day);
             return Ok(Some((DayReader::Light(Box::new(connection)), parts)));
         }
         let Some(database) = self.present(day, Table::Records).await? else { return Ok(None) };

@@ -129,6 +129,7 @@ pub(in crate::logs) fn is_in_rollups(query: &SumQuery, named: &[SmolStr]) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gateway_domain::analytics::SumParts;
     use gateway_domain::record::LogQuery;
     use std::time::Duration;
 
@@ -139,7 +140,7 @@ mod tests {
             of: LogQuery::default(),
             edges: edges.iter().copied().map(Timestamp).collect(),
             by: Vec::new(),
-            with_latency: false,
+            parts: SumParts::NONE,
             most_records: 1,
             time: Duration::from_secs(1),
         }
