@@ -151,6 +151,7 @@ async fn told_once(
         kind: ALERT_JOB,
         org: rule.org,
         payload,
+        progress: String::new(),
         wait: Duration::ZERO,
         most_tries: deliver::TRIES,
         most_open: MOST_UNDER_WAY,

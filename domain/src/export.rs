@@ -126,6 +126,11 @@ impl ExportFormat {
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
+
+    /// Whether a file can be gone on with: columns are written as a whole.
+    pub const fn is_resumable(self) -> bool {
+        matches!(self, Self::Jsonl)
+    }
 }
 
 /// What is asked for: as an admin wrote it, and fit to be kept.
@@ -160,6 +165,9 @@ pub struct ExportOrder {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExportProgress {
+    /// The job whose parts make up the file, where that is not the one that goes on with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts_of: Option<Uuid>,
     /// A cursor; absent before the first page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behind: Option<String>,
@@ -181,12 +189,21 @@ impl ExportProgress {
         let next = self.part + 1;
         Self { first: next, part: next, ..Self::default() }
     }
-}
 
-impl ExportOrder {
+    /// That of a job which goes on from here, with the file that was begun. `None` where there is nothing to go on from.
+    #[must_use]
+    pub fn handed_on(&self, job: Uuid) -> Option<Self> {
+        self.behind.is_some().then(|| Self { parts_of: Some(self.parts_of.unwrap_or(job)), ..self.clone() })
+    }
+
     /// The blob that holds a part of the file that a job writes.
-    pub const fn part_of(job: Uuid, part: u32) -> Uuid {
-        Uuid::from_u128(job.as_u128().wrapping_add(part as u128))
+    pub fn part_of(&self, job: Uuid, part: u32) -> Uuid {
+        Uuid::from_u128(self.parts_of.unwrap_or(job).as_u128().wrapping_add(u128::from(part)))
+    }
+
+    /// All blobs of the file that a job writes.
+    pub fn parts(&self, job: Uuid) -> impl Iterator<Item = Uuid> {
+        (self.first..=self.part).map(move |part| self.part_of(job, part))
     }
 }
 

@@ -183,8 +183,16 @@ impl Batches {
         };
         self.owned.add(&object(id, owner, BATCH, (written(&document), now + KEPT_SECS))).await?;
         let payload = serde_json::json!({ "workspace": owner.workspace.0 }).to_string();
-        let (kind, org, wait, most_tries) = (self.settings.job, owner.org, Duration::ZERO, 20);
-        let job = NewJob { id, kind, org, payload, wait, most_tries, most_open: MOST_OPEN };
+        let job = NewJob {
+            id,
+            kind: self.settings.job,
+            org: owner.org,
+            payload,
+            progress: String::new(),
+            wait: Duration::ZERO,
+            most_tries: 20,
+            most_open: MOST_OPEN,
+        };
         match self.jobs.enqueue(&job).await {
             Ok(Enqueued::New | Enqueued::Known) => {}
             refused => {

@@ -146,8 +146,8 @@ mod tests {
         assert!(database.mark(&mark).await.expect("marked"));
         let (org, wait) = (OrgId(Uuid::nil()), Duration::ZERO);
         for n in 1..=2 {
-            let (id, payload) = (Uuid::from_u128(n), String::new());
-            let job = NewJob { id, kind: "batch", org, payload, wait, most_tries: 1, most_open: 9 };
+            let (id, payload, progress) = (Uuid::from_u128(n), String::new(), String::new());
+            let job = NewJob { id, kind: "batch", org, payload, progress, wait, most_tries: 1, most_open: 9 };
             database.enqueue(&job).await.expect("queued");
         }
         let taken = database.take(&["batch"], wait).await.expect("taken").expect("one is due");

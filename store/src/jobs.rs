@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 const INSERT: &str = "INSERT INTO job \
     (id, kind, org, state, payload, progress, note, tries, most_tries, token, cancelled, due_at, created_at, ended_at) \
-    SELECT $1, $2, $3, 'waiting', $4, '', '', 0, $5, NULL, 0, $6, $7, NULL \
+    SELECT $1, $2, $3, 'waiting', $4, $9, '', 0, $5, NULL, 0, $6, $7, NULL \
     WHERE (SELECT COUNT(*) FROM job WHERE org = $3 AND kind = $2 AND ended_at IS NULL) < $8 \
     ON CONFLICT (id) DO NOTHING RETURNING id";
 const IS_THERE: &str = "SELECT COUNT(*) FROM job WHERE id = $1";
@@ -61,6 +61,7 @@ impl Jobs for Database {
     fn enqueue<'a>(&'a self, job: &'a NewJob) -> Fut<'a, Result<Enqueued, StoreError>> {
         Box::pin(async move {
             fits(&job.payload)?;
+            fits(&job.progress)?;
             self.on(Side::Write, async |session| enqueue(session, job).await).await
         })
     }
@@ -149,6 +150,7 @@ async fn enqueue(mut session: Session<'_>, job: &NewJob) -> Result<Enqueued, Err
         later(now, job.wait).into(),
         now.into(),
         i64::from(job.most_open).into(),
+        job.progress.as_str().into(),
     ];
     let is_new = !inside.fetch(INSERT, values, |_| Ok(())).await?.is_empty();
     let is_there = is_new || inside.fetch_int(IS_THERE, vec![job.id.into()]).await? > 0;

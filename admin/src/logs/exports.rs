@@ -162,8 +162,8 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
 /// What its last job wrote.
 async fn drop_file(call: &Call, export: &LogExport) -> Result<(), Problem> {
     let Some(job) = export.job else { return Ok(()) };
-    for part in export.progress.first..=export.progress.part {
-        call.app.blobs.delete(export.org, ExportOrder::part_of(job, part)).await?;
+    for part in export.progress.parts(job) {
+        call.app.blobs.delete(export.org, part).await?;
     }
     Ok(())
 }
@@ -191,12 +191,16 @@ async fn start(call: Call) -> Result<Reply, Problem> {
     if payload.len() > MOST_JOB_BYTES {
         return Err(bad("filters", format_args!("must take at most {MOST_JOB_BYTES} bytes")));
     }
+    let progress = match begun(&call, &export).await? {
+        Some(begun) => serde_json::to_string(&begun).map_err(crate::problem::internal)?,
+        None => String::new(),
+    };
     let (id, org) = (call.app.id(), export.org);
     if !call.app.exports.hand_to(place(&export), id, call.now).await? {
         return Err(changed_meanwhile());
     }
     let (kind, wait) = (EXPORT_KIND, Duration::ZERO);
-    let job = NewJob { id, kind, org, payload, wait, most_tries: TRIES, most_open: MOST_OPEN };
+    let job = NewJob { id, kind, org, payload, progress, wait, most_tries: TRIES, most_open: MOST_OPEN };
     match call.app.jobs.enqueue(&job).await? {
         Enqueued::New | Enqueued::Known => {
             tell(&call, "start", &export).await;
@@ -204,6 +208,20 @@ async fn start(call: Call) -> Result<Reply, Problem> {
         }
         Enqueued::Full => Err(limited(format!("{MOST_OPEN} exports are in progress: wait for one, or cancel it"))),
     }
+}
+
+/// What a cancelled run has left, as far as its file is still there.
+async fn begun(call: &Call, export: &LogExport) -> Result<Option<ExportProgress>, Problem> {
+    let is_left = export.state == ExportState::Stopped && export.request.format.is_resumable();
+    let Some(job) = export.job.filter(|_| is_left) else { return Ok(None) };
+    let Some(begun) = export.progress.handed_on(job) else { return Ok(None) };
+    for part in begun.parts(job) {
+        let blob = call.app.blobs.blob(export.org, part).await?;
+        if blob.is_none_or(|blob| blob.expires_at.is_some_and(|end| end <= call.now)) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(begun))
 }
 
 fn message(text: &str) -> Reply {
@@ -226,7 +244,7 @@ async fn download(call: Call) -> Result<Reply, Problem> {
     let Some(job) = export.job.filter(|_| export.state == ExportState::Success) else {
         return Err(conflict("this export is not made yet"));
     };
-    let there = call.app.blobs.blob(export.org, ExportOrder::part_of(job, export.progress.first)).await?;
+    let there = call.app.blobs.blob(export.org, export.progress.part_of(job, export.progress.first)).await?;
     if there.is_none_or(|blob| !blob.is_whole || blob.expires_at.is_some_and(|end| end <= call.now)) {
         return Err(missing("file of this export, whose time is over: start it again"));
     }

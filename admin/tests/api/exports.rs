@@ -4,13 +4,14 @@ use crate::harness::{Answer, House, pass_seconds, text};
 use crate::logs::record;
 use axum::body::Body;
 use gateway_admin::{EXPORT_LEASE, run_export};
-use gateway_domain::export::{EXPORT_KIND, ExportOrder, ExportProgress, LogField};
-use gateway_domain::ports::NewBlob;
+use gateway_domain::export::{EXPORT_KIND, ExportProgress, LogField};
+use gateway_domain::ports::{JobEnd, NewBlob};
 use gateway_domain::record::{LogCursor, LogRecord};
 use http::Request;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::{Field, Row, RowAccessor as _};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -155,7 +156,7 @@ async fn what_another_node_left_is_gone_on_with() {
     started(&house, &id).await;
     // A node that wrote a page, noted it, wrote more, and died.
     let leased = house.app.jobs.take(&[EXPORT_KIND], Duration::from_secs(60)).await.expect("a store").expect("due");
-    let blob = ExportOrder::part_of(leased.job.id, 0);
+    let blob = ExportProgress::default().part_of(leased.job.id, 0);
     let new = NewBlob { id: blob, org: house.org().id, kind: EXPORT_KIND, expires_at: None };
     house.app.blobs.begin(&new).await.expect("begun");
     let page = "{\"trace_id\":\"t0\"}\n{\"trace_id\":\"t1\"}\n";
@@ -196,7 +197,7 @@ async fn columns_hold_what_lines_would() {
     let id = made(&house, json!({"filters": {}, "requested_data": all, "format": "parquet"})).await;
     started(&house, &id).await;
     let leased = house.app.jobs.take(&[EXPORT_KIND], EXPORT_LEASE).await.expect("a store").expect("due");
-    let blob = ExportOrder::part_of(leased.job.id, 1);
+    let blob = ExportProgress::default().part_of(leased.job.id, 1);
     run_export(&house.app, leased).await;
     let told = shown(&house, &id).await;
     assert_eq!(
@@ -240,7 +241,12 @@ async fn columns_that_another_node_left_are_begun_anew() {
     let leased = house.app.jobs.take(&[EXPORT_KIND], Duration::from_secs(60)).await.expect("a store").expect("due");
     // A node that wrote something, noted it, and died.
     let job = leased.job.id;
-    let new = NewBlob { id: ExportOrder::part_of(job, 1), org: house.org().id, kind: EXPORT_KIND, expires_at: None };
+    let new = NewBlob {
+        id: ExportProgress::default().part_of(job, 1),
+        org: house.org().id,
+        kind: EXPORT_KIND,
+        expires_at: None,
+    };
     house.app.blobs.begin(&new).await.expect("begun");
     house.app.blobs.write(new.id, 0, b"PAR1 and some").await.expect("written");
     let progress = ExportProgress { first: 1, part: 1, rows: 2, bytes: 13, at: 13, ..ExportProgress::default() };
@@ -248,7 +254,7 @@ async fn columns_that_another_node_left_are_begun_anew() {
     house.app.jobs.beat(leased.lease, Some(&progress), Duration::ZERO).await.expect("noted");
     assert!(work(&house.elsewhere().await).await);
     assert_eq!(shown(&house, &id).await["exported_records"], 4);
-    let file = file_of(&house, ExportOrder::part_of(job, 2)).await;
+    let file = file_of(&house, ExportProgress::default().part_of(job, 2)).await;
     let reader = SerializedFileReader::new(bytes::Bytes::from(file)).expect("a Parquet file");
     let row = |row: Row| row.get_string(0).expect("a text").clone();
     let told: Vec<String> = reader.get_row_iter(None).expect("rows").map(|found| row(found.expect("a row"))).collect();
@@ -270,17 +276,62 @@ async fn cancelled_ones_stop_and_can_be_started_again() {
     house.as_admin().post(&cancel, json!({})).await.expect(200);
     run_export(&house.app, leased).await;
     assert_eq!(shown(&house, &id).await["status"], "stopped");
-    assert_eq!(house.app.blobs.kept().await.expect("a store").blobs, 0);
     started(&house, &id).await;
     house.as_admin().post(&cancel, json!({})).await.expect(200);
-    assert_eq!(shown(&house, &id).await["status"], "stopped");
+    let told = shown(&house, &id).await;
+    assert_eq!((&told["status"], &told["exported_records"]), (&json!("stopped"), &json!(50)));
     assert!(!work(&house).await);
     // The newest, as many as may be.
     started(&house, &id).await;
     assert!(work(&house).await);
     let told = shown(&house, &id).await;
     assert_eq!((&told["exported_records"], &told["truncated"]), (&json!(50), &json!(true)));
-    assert_eq!(lines(&house, &id).await.len(), 50);
+    let ids: HashSet<String> = lines(&house, &id).await.iter().map(|line| text(&line["id"])).collect();
+    assert_eq!(ids.len(), 50);
+    house.as_admin().delete(&format!("/logs/exports/{id}")).await.expect(200);
+    assert_eq!(house.app.blobs.kept().await.expect("a store").blobs, 0);
+}
+
+/// A page written and noted of six records, and then it was cancelled.
+async fn begun_and_cancelled(house: &House, records: &[LogRecord]) -> String {
+    let id = made(house, json!({"filters": {}, "requested_data": ["trace_id"]})).await;
+    started(house, &id).await;
+    let leased = house.app.jobs.take(&[EXPORT_KIND], Duration::from_secs(60)).await.expect("a store").expect("due");
+    let blob = ExportProgress::default().part_of(leased.job.id, 0);
+    let new = NewBlob { id: blob, org: house.org().id, kind: EXPORT_KIND, expires_at: None };
+    house.app.blobs.begin(&new).await.expect("begun");
+    let page = "{\"trace_id\":\"t0\"}\n{\"trace_id\":\"t1\"}\n";
+    house.app.blobs.write(blob, 0, page.as_bytes()).await.expect("written");
+    let behind = LogCursor { created_at: records[1].created_at, id: records[1].id };
+    let at = page.len() as u64;
+    let progress =
+        ExportProgress { behind: Some(behind.to_string()), rows: 2, bytes: at, at, ..ExportProgress::default() };
+    let progress = serde_json::to_string(&progress).expect("JSON");
+    house.app.jobs.beat(leased.lease, Some(&progress), EXPORT_LEASE).await.expect("noted");
+    house.as_admin().post(&format!("/logs/exports/{id}/cancel"), json!({})).await.expect(200);
+    house.app.jobs.end(leased.lease, &JobEnd::Stopped).await.expect("ended");
+    id
+}
+
+#[tokio::test]
+async fn cancelled_ones_are_gone_on_with_where_they_ended() {
+    let (house, records) = filled(6).await;
+    let id = begun_and_cancelled(&house, &records).await;
+    assert_eq!(shown(&house, &id).await["exported_records"], 2);
+    started(&house, &id).await;
+    assert_eq!(shown(&house, &id).await["exported_records"], 2, "it goes on from there");
+    assert!(work(&house).await);
+    let told: Vec<String> = lines(&house, &id).await.iter().map(|line| text(&line["trace_id"])).collect();
+    assert_eq!(told, ["t0", "t1", "t2", "t3", "t4", "t5"]);
+    assert_eq!(house.app.blobs.kept().await.expect("a store").blobs, 1);
+
+    // What is asked for otherwise is begun anew.
+    let id = begun_and_cancelled(&house, &records).await;
+    let other = json!({"filters": {}, "requested_data": ["id", "trace_id"]});
+    house.as_admin().put(&format!("/logs/exports/{id}"), other).await.expect(200);
+    started(&house, &id).await;
+    assert!(work(&house).await);
+    assert!(lines(&house, &id).await.iter().all(|line| line["id"].is_string()));
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ async fn no_export_has_what_is_denied_whoever_asks() {
     // Between the order and the making.
     deny(&house, WORKSPACE, json!(["cost"])).await;
     let leased = house.app.jobs.take(&[EXPORT_KIND], EXPORT_LEASE).await.expect("a store").expect("due");
-    let blob = gateway_domain::export::ExportOrder::part_of(leased.job.id, 0);
+    let blob = gateway_domain::export::ExportProgress::default().part_of(leased.job.id, 0);
     run_export(&house.app, leased).await;
     let file = house.app.blobs.read(blob, 0).await.expect("the file");
     let line: Value = serde_json::from_slice(&file).expect("one line");

@@ -21,6 +21,8 @@ pub struct NewJob {
     pub org: OrgId,
     /// At most [`MOST_JOB_BYTES`].
     pub payload: String,
+    /// What another job came to that this one goes on from; as large at most.
+    pub progress: String,
     /// Not before so long from now.
     pub wait: Duration,
     /// Tries without any progress after which it has failed; one at least.

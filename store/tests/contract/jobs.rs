@@ -35,6 +35,7 @@ fn new_job(n: u128) -> NewJob {
         kind: "batch",
         org: OrgId(id(ORG)),
         payload: format!("of {n}"),
+        progress: String::new(),
         wait: Duration::ZERO,
         most_tries: 3,
         most_open: 1_000,

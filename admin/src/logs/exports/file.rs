@@ -9,10 +9,11 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::{iter, unfold};
-use gateway_domain::export::{EXPORT_KIND, ExportFormat, ExportOrder, ExportQuery, LogExport};
+use gateway_domain::export::{EXPORT_KIND, ExportFormat, ExportQuery, LogExport};
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::{BlobError, Blobs};
 use gateway_domain::time::Timestamp;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -75,19 +76,19 @@ pub(super) async fn fetch(visit: Visit) -> Result<Reply, Problem> {
     let query = ExportQuery { org, workspaces: Vec::new(), id, created_by: None, page: 0, page_size: 1 };
     let found = visit.app.exports.exports(&query).await?.rows.pop();
     let export = found.filter(|export| export.job == Some(opens.job)).ok_or_else(|| missing("export"))?;
-    let first = visit.app.blobs.blob(org, ExportOrder::part_of(opens.job, export.progress.first)).await?;
+    let first = visit.app.blobs.blob(org, export.progress.part_of(opens.job, export.progress.first)).await?;
     if first.is_none_or(|blob| !blob.is_whole) {
         return Err(missing("file of this export"));
     }
-    let place = FilePlace { blobs: visit.app.blobs.clone(), job: opens.job, part: export.progress.first, at: 0 };
-    let last = export.progress.part;
+    let parts: VecDeque<Uuid> = export.progress.parts(opens.job).collect();
+    let place = FilePlace { blobs: visit.app.blobs.clone(), parts, at: 0 };
     // What lies where it cannot be reached now is refused, not begun.
-    let (first, behind) = match next(place, last).await {
+    let (first, behind) = match next(place).await {
         Some((Err(BlobError::Store(why)), _)) => return Err(why.into()),
         Some((first, behind)) => (Some(first), behind),
         None => (None, None),
     };
-    let rest = unfold(behind, move |place| async move { next(place?, last).await });
+    let rest = unfold(behind, move |place| async move { next(place?).await });
     let pieces = iter(first).chain(rest);
     let (kind, ending) = match export.request.format {
         ExportFormat::Jsonl => ("application/x-ndjson", "jsonl"),
@@ -98,22 +99,20 @@ pub(super) async fn fetch(visit: Visit) -> Result<Reply, Problem> {
 
 struct FilePlace {
     blobs: Arc<dyn Blobs>,
-    job: Uuid,
-    part: u32,
+    /// What is left of the file.
+    parts: VecDeque<Uuid>,
+    /// In the first of them.
     at: u64,
 }
 
 type FilePiece = (Result<Bytes, BlobError>, Option<FilePlace>);
 
 /// A piece at a time, part by part; one that cannot be read breaks the answer off.
-async fn next(mut place: FilePlace, last: u32) -> Option<FilePiece> {
+async fn next(mut place: FilePlace) -> Option<FilePiece> {
     loop {
-        match place.blobs.read(ExportOrder::part_of(place.job, place.part), place.at).await {
+        match place.blobs.read(*place.parts.front()?, place.at).await {
             Ok(piece) if piece.is_empty() => {
-                if place.part == last {
-                    return None;
-                }
-                place.part += 1;
+                place.parts.pop_front();
                 place.at = 0;
             }
             Ok(piece) => {

@@ -1,13 +1,13 @@
 //! Makes the file of an export: page by page behind a cursor, into parts of a blob, in bounded memory. After each page it is
-//! noted how far it came, so that another node goes on from there, but with columns, which are begun anew; a node that lost
-//! its lease writes nothing more.
+//! noted how far it came, so that another node goes on from there, and a later start where it was cancelled; but columns
+//! are begun anew. A node that lost its lease writes nothing more.
 
 use super::super::restricted;
 use super::super::view::Reader;
 use super::lines;
 use super::sheet::ParquetSheet;
 use crate::app::App;
-use gateway_domain::export::{EXPORT_KIND, ExportFormat, ExportOrder, ExportProgress, ExportQuery, LogField};
+use gateway_domain::export::{EXPORT_KIND, ExportOrder, ExportProgress, ExportQuery, LogField};
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::{
     BlobError, JobEnd, JobLease, JobStanding, LeasedJob, MOST_BLOB_PIECE, NewBlob, StoreError,
@@ -41,6 +41,8 @@ struct ExportRun<'a> {
 enum RunStop {
     /// The job is another's now, or has ended.
     Lost,
+    /// Nobody wants it to go on for now.
+    Cancelled,
     /// The file is not wanted any more.
     Unwanted,
     /// No later try does better.
@@ -85,6 +87,7 @@ pub async fn run_export(app: &App, leased: LeasedJob) {
                 Ok(()) => JobEnd::Done(String::new()),
                 Err(RunStop::Lost) => return,
                 Err(RunStop::Later(why)) => JobEnd::Again { after: AGAIN, why },
+                Err(RunStop::Cancelled) if run.is_resumable() => JobEnd::Stopped,
                 Err(stop) => {
                     // What cannot be removed now goes by itself.
                     run.drop_parts().await;
@@ -102,7 +105,7 @@ impl ExportRun<'_> {
     async fn go(&mut self) -> Result<(), RunStop> {
         self.look_whether_wanted().await?;
         let mut sheet = None;
-        if self.order.format == ExportFormat::Parquet {
+        if !self.order.format.is_resumable() {
             sheet = Some(ParquetSheet::new(&self.order.fields)?);
             self.begin_anew().await?;
         }
@@ -126,7 +129,7 @@ impl ExportRun<'_> {
             self.put(&sheet.end()?).await?;
         }
         self.note().await?;
-        for part in self.progress.first..=self.progress.part {
+        for part in self.progress.parts(self.lease.job) {
             self.finish(part).await?;
         }
         Ok(())
@@ -147,6 +150,11 @@ impl ExportRun<'_> {
         let query = ExportQuery { org: self.org, workspaces: Vec::new(), id, created_by: None, page: 0, page_size: 1 };
         let export = self.app.exports.exports(&query).await?.rows.pop();
         if export.is_some_and(|export| export.job == Some(self.lease.job)) { Ok(()) } else { Err(RunStop::Unwanted) }
+    }
+
+    /// Whether another run can go on with what is written.
+    fn is_resumable(&self) -> bool {
+        self.order.format.is_resumable() && self.progress.behind.is_some()
     }
 
     fn has_messages(&self) -> bool {
@@ -205,13 +213,13 @@ impl ExportRun<'_> {
         Ok(sheet.as_mut().map_or(text, ParquetSheet::take))
     }
 
-    fn blob(&self, part: u32) -> Uuid {
-        ExportOrder::part_of(self.lease.job, part)
+    fn blob(&self) -> Uuid {
+        self.progress.part_of(self.lease.job, self.progress.part)
     }
 
     async fn begin(&self) -> Result<(), RunStop> {
         let expires_at = Some(Timestamp(self.order.expires_at));
-        let blob = NewBlob { id: self.blob(self.progress.part), org: self.org, kind: EXPORT_KIND, expires_at };
+        let blob = NewBlob { id: self.blob(), org: self.org, kind: EXPORT_KIND, expires_at };
         match self.app.blobs.begin(&blob).await {
             // Whole already: its run died before it could tell.
             Err(BlobError::Unknown) => Ok(()),
@@ -226,7 +234,7 @@ impl ExportRun<'_> {
             self.begin().await?;
         }
         for piece in text.chunks(MOST_BLOB_PIECE) {
-            self.app.blobs.write(self.blob(self.progress.part), self.progress.at, piece).await?;
+            self.app.blobs.write(self.blob(), self.progress.at, piece).await?;
             self.progress.at += piece.len() as u64;
         }
         self.progress.bytes += text.len() as u64;
@@ -237,15 +245,15 @@ impl ExportRun<'_> {
         let progress = serde_json::to_string(&self.progress).map_err(|e| RunStop::Hopeless(e.to_string()))?;
         match self.app.jobs.beat(self.lease, Some(&progress), EXPORT_LEASE).await? {
             JobStanding::Held => Ok(()),
-            JobStanding::Cancelled => Err(RunStop::Unwanted),
+            JobStanding::Cancelled => Err(RunStop::Cancelled),
             JobStanding::Lost => Err(RunStop::Lost),
         }
     }
 
-    async fn finish(&self, part: u32) -> Result<(), RunStop> {
-        match self.app.blobs.finish(self.blob(part)).await {
+    async fn finish(&self, part: Uuid) -> Result<(), RunStop> {
+        match self.app.blobs.finish(part).await {
             Err(BlobError::Unknown) => {
-                let there = self.app.blobs.blob(self.org, self.blob(part)).await?;
+                let there = self.app.blobs.blob(self.org, part).await?;
                 if there.is_some_and(|blob| blob.is_whole) { Ok(()) } else { Err(BlobError::Unknown.into()) }
             }
             finished => {
@@ -256,8 +264,8 @@ impl ExportRun<'_> {
     }
 
     async fn drop_parts(&self) {
-        for part in self.progress.first..=self.progress.part {
-            if let Err(error) = self.app.blobs.delete(self.org, self.blob(part)).await {
+        for part in self.progress.parts(self.lease.job) {
+            if let Err(error) = self.app.blobs.delete(self.org, part).await {
                 tracing::warn!(%error, "a part of an export that is not wanted stays until its time is over");
             }
         }
