@@ -32,7 +32,7 @@ use row_binary::{Cells, RowsOut, StoredRow};
 use sealed::TouchMark;
 use std::collections::HashMap;
 use std::time::SystemTime;
-use tables::{BODIES, ColumnTable, RECORDS, ROLLUPS, SEALS, TOUCHES};
+use tables::{BODIES, ColumnTable, MARGINS, RECORDS, ROLLUPS, SEALS, TOUCHES};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -318,7 +318,7 @@ impl Retention for ColumnStore {
             let bodies = self.drop_before(&BODIES, bodies).await?;
             let dropped = self.drop_before(&RECORDS, records).await?;
             // Seals before what they vouch for.
-            for table in [&SEALS, &ROLLUPS, &TOUCHES] {
+            for table in [&SEALS, &MARGINS, &ROLLUPS, &TOUCHES] {
                 self.drop_before(table, records).await?;
             }
             Ok(bodies + dropped)

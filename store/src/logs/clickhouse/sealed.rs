@@ -6,12 +6,13 @@
 
 use super::ColumnStore;
 use super::row_binary::{Cells, RowsOut};
-use super::sums::{numbers, rolled_columns};
-use super::tables::{RECORDS, ROLLUPS, SEALS, TOUCHES};
+use super::sums::{MARGIN_COLUMNS, numbers, rolled_columns};
+use super::tables::{MARGINS, RECORDS, ROLLUPS, SEALS, TOUCHES};
 use gateway_domain::Timestamp;
-use gateway_domain::analytics::Grain;
+use gateway_domain::analytics::{Grain, Margin, Sums};
 use gateway_domain::ports::StoreError;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 const HOUR: i64 = Grain::Hour.micros();
@@ -70,7 +71,7 @@ impl ColumnStore {
 
     async fn standing(&self, from: i64, to: i64) -> Result<HashMap<i64, HourStanding>, StoreError> {
         let select = "SELECT hour, max(sealed), sum(touched), sum(mark) FROM (\
-            SELECT created_at AS hour, toInt64(version) AS sealed, toInt64(0) AS touched, toInt64(0) AS mark \
+            SELECT created_at AS hour, if(margins = 1, toInt64(version), toInt64(-1)) AS sealed, toInt64(0) AS touched, toInt64(0) AS mark \
             FROM log_seal WHERE created_at >= $1 AND created_at < $2 UNION ALL \
             SELECT created_at, toInt64(-1), toInt64(1), if(toInt64(version) > $3, log_touch.mark, toInt64(0)) \
             FROM log_touch WHERE created_at >= $1 AND created_at < $2) GROUP BY hour";
@@ -136,7 +137,10 @@ impl ColumnStore {
         );
         let (hours, touches): (Vec<i64>, Vec<i64>) = due.iter().copied().unzip();
         let values = [(*first).into(), (last + HOUR).into()];
-        let copy = self.link.ask(&sql, &values).param("hours", hours).param("touches", touches);
+        let copy = self.link.ask(&sql, &values).param("hours", &hours).param("touches", &touches);
+        let made = self.link.copy_within(copy, SUMMING).await;
+        self.told(made).await?;
+        let copy = self.link.ask(&MARGIN_SUMS, &values).param("hours", hours).param("touches", touches);
         let made = self.link.copy_within(copy, SUMMING).await;
         self.told(made).await?;
         let mut rows = RowsOut::default();
@@ -145,3 +149,25 @@ impl ColumnStore {
         self.told(put).await
     }
 }
+
+/// From the sums that were just made. Another run may be making later ones of the same hours meanwhile: what is read of
+/// those is told apart by its version, and stands behind the rows of that run.
+static MARGIN_SUMS: LazyLock<String> = LazyLock::new(|| {
+    let column = |(name, _): (&'static str, &'static str)| match MARGIN_COLUMNS.iter().find(|(_, of)| *of == name) {
+        Some((margin, _)) => format!("if(kind = '{}', {name}, '') AS of_{name}", margin.name()),
+        None => format!("{name} AS of_{name}"),
+    };
+    let kinds = MARGIN_COLUMNS.map(|(margin, _)| format!("'{}'", margin.name()));
+    format!(
+        "{} SELECT created_at AS hour, {}, {}, min(first_seen), max(last_seen), (sumMap(bins, counts) AS merged).1, \
+         merged.2, kind, toUInt64(transform(hour, {{hours:Array(Int64)}}, {{touches:Array(Int64)}}, toInt64(0))) \
+         FROM log_rollup FINAL ARRAY JOIN ['{}', {}] AS kind WHERE created_at >= $1 AND created_at < $2 \
+         AND has({{hours:Array(Int64)}}, created_at) GROUP BY kind, hour, {}",
+        MARGINS.head(),
+        rolled_columns().map(column).join(", "),
+        Sums::NAMES.map(|name| format!("sum({name})")).join(", "),
+        Margin::Nothing.name(),
+        kinds.join(", "),
+        rolled_columns().map(|(name, _)| format!("of_{name}")).join(", "),
+    )
+});

@@ -7,7 +7,7 @@ use super::super::sums::{Gather, MOST_CELLS, Source, USER, is_in_rollups, stretc
 use super::ColumnStore;
 use super::row_binary::Cells;
 use gateway_domain::Timestamp;
-use gateway_domain::analytics::{Dimension, Grain, SumPart, SumParts, SumQuery, Sums, SumsFound};
+use gateway_domain::analytics::{Dimension, Grain, Margin, SumPart, SumParts, SumQuery, Sums, SumsFound};
 use gateway_domain::ports::{Fut, RecordSums, StoreError};
 use gateway_domain::record::LogQuery;
 use smol_str::SmolStr;
@@ -71,18 +71,31 @@ pub(super) fn rolled_columns() -> [(&'static str, &'static str); 10] {
     ]
 }
 
+/// The one of them that stays in the rows of a margin. No sums of hours know metadata.
+pub(super) const MARGIN_COLUMNS: [(Margin, &str); 7] = [
+    (Margin::Key, "key_id"),
+    (Margin::User, "user_name"),
+    (Margin::Provider, "provider"),
+    (Margin::VirtualKey, "virtual_key"),
+    (Margin::Model, "model"),
+    (Margin::Config, "config"),
+    (Margin::Prompt, "prompt_slug"),
+];
+
 /// Where sums are read from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SumsOf {
     Records,
-    Hours,
+    /// `None`: of all combinations.
+    Hours(Option<Margin>),
 }
 
 impl SumsOf {
     const fn table(self) -> &'static str {
         match self {
             Self::Records => "log_entry",
-            Self::Hours => "log_rollup",
+            Self::Hours(None) => "log_rollup",
+            Self::Hours(Some(_)) => "log_margin",
         }
     }
 
@@ -110,7 +123,7 @@ impl SumsOf {
     fn select_parts(self, parts: SumParts, select: &mut String) {
         let numbers: Vec<String> = match self {
             Self::Records => numbers().into(),
-            Self::Hours => Sums::NAMES.iter().map(|name| format!("sum({name})")).collect(),
+            Self::Hours(_) => Sums::NAMES.iter().map(|name| format!("sum({name})")).collect(),
         };
         let asked: HashSet<&str> = parts.names().collect();
         for (number, _) in numbers.iter().zip(Sums::NAMES).filter(|(_, name)| asked.contains(name)) {
@@ -127,7 +140,7 @@ impl SumsOf {
     const fn seen(self) -> &'static str {
         match self {
             Self::Records => "min(created_at), max(created_at)",
-            Self::Hours => "min(first_seen), max(last_seen)",
+            Self::Hours(_) => "min(first_seen), max(last_seen)",
         }
     }
 
@@ -135,7 +148,7 @@ impl SumsOf {
     fn latency(self) -> String {
         let bins = match self {
             Self::Records => BINS_OF_RECORDS.as_str(),
-            Self::Hours => "sumMap(bins, counts)",
+            Self::Hours(_) => "sumMap(bins, counts)",
         };
         format!(
             "arrayStringConcat(arrayMap((bin, n) -> concat(toString(bin), ':', toString(n)), \
@@ -147,7 +160,7 @@ impl SumsOf {
     fn filters(self, query: &SumQuery, ends: (i64, i64)) -> LogQuery {
         let (from, to) = (Some(Timestamp(ends.0)), Some(Timestamp(ends.1 - 1)));
         let mut of = LogQuery { from, to, ..query.of.clone() };
-        if self == Self::Hours {
+        if self != Self::Records {
             of.metadata.retain(|(key, _)| key != USER);
             of.prompts.clear();
         }
@@ -188,7 +201,8 @@ impl ColumnStore {
         let until = Instant::now() + query.time;
         self.shape().await?;
         let (hours, records) = self.pieces(query).await?;
-        for (from, pieces) in [(SumsOf::Hours, hours), (SumsOf::Records, records)] {
+        let margin = Margin::of(query).filter(|margin| *margin != Margin::Metadata);
+        for (from, pieces) in [(SumsOf::Hours(margin), hours), (SumsOf::Records, records)] {
             let left = until.saturating_duration_since(Instant::now());
             if pieces.0.is_empty() {
                 continue;
@@ -242,7 +256,8 @@ impl ColumnStore {
         let Some(ends) = pieces.ends() else { return Ok(true) };
         let of = from.filters(query, ends);
         let mut wanted = filter(&of);
-        if from == SumsOf::Hours {
+        if let SumsOf::Hours(margin) = from {
+            wanted.and_if("margin = ?", margin.map(Margin::name));
             let users = query.of.metadata.iter().filter(|(key, _)| key == USER);
             for (_, user) in users {
                 wanted.and("user_name = ?", user.as_str());

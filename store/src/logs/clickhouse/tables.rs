@@ -22,6 +22,7 @@ enum TableHolds {
     Records,
     Bodies,
     Rollups,
+    Margins,
     Touches,
     Seals,
 }
@@ -55,11 +56,21 @@ pub(super) static ROLLUPS: ColumnTable = ColumnTable {
     indexes: &[],
 };
 
+/// What [`ROLLUPS`] comes to by one thing at a time, made from it: most questions are about one thing or none, and have few
+/// rows to read here.
+pub(super) static MARGINS: ColumnTable = ColumnTable {
+    name: "log_margin",
+    holds: TableHolds::Margins,
+    order: "margin, org, created_at, workspace, key_id, user_name, provider, virtual_key, model, status, config, prompt_slug",
+    indexes: &[],
+};
+
 /// A row for each write to an hour whose sums may have been made; its version is when that was.
 pub(super) static TOUCHES: ColumnTable =
     ColumnTable { name: "log_touch", holds: TableHolds::Touches, order: "created_at, id", indexes: &[] };
 
 /// Hours whose sums were made; the version is the generation, which is the number of touches that they are made behind.
+/// Those of a version that knew no margins do not have them, and are made anew.
 pub(super) static SEALS: ColumnTable =
     ColumnTable { name: "log_seal", holds: TableHolds::Seals, order: "created_at", indexes: &[] };
 
@@ -75,7 +86,7 @@ const DERIVED: [(&str, &str); 3] = [("user_name", "String"), ("prompt_slug", "St
 const SETTINGS: &str = "min_age_to_force_merge_seconds = 3600, min_age_to_force_merge_on_partition_only = 1";
 
 impl ColumnTable {
-    pub(super) const ALL: [&'static Self; 5] = [&RECORDS, &BODIES, &ROLLUPS, &TOUCHES, &SEALS];
+    pub(super) const ALL: [&'static Self; 6] = [&RECORDS, &BODIES, &ROLLUPS, &MARGINS, &TOUCHES, &SEALS];
 
     fn columns(&self) -> Vec<(&'static str, String)> {
         let stored = |(name, kind): &(&'static str, Kind)| {
@@ -91,7 +102,7 @@ impl ColumnTable {
             TableHolds::Bodies => {
                 [("id", Kind::Text), ("created_at", Kind::Int), ("bodies", Kind::Text)].iter().map(stored).collect()
             }
-            TableHolds::Rollups => {
+            TableHolds::Rollups | TableHolds::Margins => {
                 let texts = |names: &'static [&'static str]| names.iter().map(move |name| given((*name, "String")));
                 let numbers = Sums::NAMES.into_iter().chain(["first_seen", "last_seen"]);
                 [given(("created_at", "Int64"))]
@@ -101,10 +112,11 @@ impl ColumnTable {
                     .chain(texts(&["config", "prompt_slug"]))
                     .chain(numbers.map(|name| given((name, "Int64"))))
                     .chain([given(("bins", "Array(UInt16)")), given(("counts", "Array(UInt64)"))])
+                    .chain(matches!(self.holds, TableHolds::Margins).then(|| given(("margin", "String"))))
                     .collect()
             }
             TableHolds::Touches => [("created_at", "Int64"), ("id", "String"), ("mark", "Int64")].map(given).into(),
-            TableHolds::Seals => [("created_at", "Int64")].map(given).into(),
+            TableHolds::Seals => [("created_at", "Int64"), ("margins", "UInt8")].map(given).into(),
         };
         columns.push(("version", "UInt64".to_owned()));
         columns
