@@ -9,7 +9,7 @@ pub mod own;
 mod realtime;
 mod trace;
 
-pub use bodies::{Bodies, Body, Held, Message};
+pub use bodies::{Bodies, BodiesPlace, Body, Held, Message};
 pub use cursor::LogCursor;
 pub use realtime::{RealtimeNote, RealtimeTotals};
 pub use trace::{Parent, Trace};

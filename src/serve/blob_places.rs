@@ -13,14 +13,24 @@ use std::time::{Duration, Instant};
 const TOLD: Duration = Duration::from_secs(5);
 
 pub(super) fn open(settings: &Settings) -> Result<BlobPlaces, String> {
-    let urls = settings.blob_url.iter().flat_map(|urls| urls.split_whitespace());
+    open_at(&settings.blob_url, "--blob-url")
+}
+
+/// Where what is kept of messages lies; none where that is the log store.
+pub(super) fn open_for_bodies(settings: &Settings) -> Result<BlobPlaces, String> {
+    open_at(&settings.log_bodies_url, "--log-bodies-url")
+}
+
+fn open_at(urls: &[String], flag: &str) -> Result<BlobPlaces, String> {
+    let urls = urls.iter().flat_map(|urls| urls.split_whitespace());
     let urls: Vec<String> = urls.map(ToOwned::to_owned).collect();
-    BlobPlaces::open(&urls, &aws::of_buckets()).map_err(|e| format!("--blob-url: {e}"))
+    BlobPlaces::open(&urls, &aws::of_buckets()).map_err(|e| format!("{flag}: {e}"))
 }
 
 /// For `gateway check`.
 pub(super) async fn probe(settings: &Settings) -> Result<(), String> {
-    open(settings)?.probe().await.map_err(|e| format!("--blob-url: {e}"))
+    open(settings)?.probe().await.map_err(|e| format!("--blob-url: {e}"))?;
+    open_for_bodies(settings)?.probe().await.map_err(|e| format!("--log-bodies-url: {e}"))
 }
 
 /// `gateway move blobs`.

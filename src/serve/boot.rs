@@ -22,7 +22,7 @@ use gateway_domain::ports::{
 use gateway_domain::resource::check_slug;
 use gateway_domain::secret_source::SecretOpenings;
 use gateway_store::{
-    BlobPlaces, Database, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions,
+    BlobPlaces, BodiesOutside, Database, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions,
     Resealed, RowBlobs, SealingVault, SivSeal,
 };
 use smol_str::SmolStr;
@@ -168,11 +168,16 @@ async fn open_logs(
     database: &Database,
     names: Arc<dyn NamedMetadata>,
 ) -> Result<Arc<dyn LogStore>, String> {
-    if settings.log_store_url.is_none() && !url.is_sqlite() {
-        return Ok(Arc::new(Partitions::over(database.clone(), Some(names))));
+    let store: Arc<dyn LogStore> = if settings.log_store_url.is_none() && !url.is_sqlite() {
+        Arc::new(Partitions::over(database.clone(), Some(names)))
+    } else {
+        let opened = gateway_store::open_logs(&log_place(settings)?, &options(settings), Some(names)).await;
+        opened.map_err(|e| format!("log store: {e}"))?
+    };
+    if settings.log_bodies_url.is_empty() {
+        return Ok(store);
     }
-    let place = log_place(settings)?;
-    gateway_store::open_logs(&place, &options(settings), Some(names)).await.map_err(|e| format!("log store: {e}"))
+    Ok(Arc::new(BodiesOutside::new(store, blob_places::open_for_bodies(settings)?)))
 }
 
 /// The database and its rows; when it does not answer, the rows that this node read last (`true`).

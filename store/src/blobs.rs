@@ -17,7 +17,7 @@ use gateway_domain::ports::{
 };
 use gateway_domain::{OrgId, Timestamp};
 use piece::{PieceKey, SEALED_PIECE};
-use place::Lost;
+pub(crate) use place::Lost;
 pub use place::{BadBlobUrl, BlobPlaces, ObjectPlace};
 pub use relocate::Relocated;
 use sqlx::Error;

@@ -42,8 +42,8 @@ pub use id_seal::SivSeal;
 pub use key_uses::KeyUseLog;
 pub use last_good::{LastGood, LastGoodError};
 pub use logs::{
-    BadColumnsUrl, ColumnStore, ColumnsUrl, DayFiles, LogSource, LogsUrl, Nowhere, Partitions, TransferError,
-    Transferred, open_logs,
+    BadColumnsUrl, BodiesOutside, ColumnStore, ColumnsUrl, DayFiles, LogSource, LogsUrl, Nowhere, Partitions,
+    TransferError, Transferred, open_logs,
 };
 pub use master_key::{BadKey, KeyError, MasterKey};
 pub use migration::{MigrateError, migrate};

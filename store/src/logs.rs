@@ -2,6 +2,7 @@
 //! each engine. Nothing here is on the path of a request.
 
 mod append;
+mod bodies_outside;
 mod clickhouse;
 pub(crate) mod columns;
 mod copy;
@@ -20,6 +21,7 @@ mod sums;
 mod transfer;
 
 pub(crate) use append::without_zero;
+pub use bodies_outside::BodiesOutside;
 pub use clickhouse::{BadColumnsUrl, ColumnStore, ColumnsUrl};
 pub use files::DayFiles;
 pub use nowhere::Nowhere;

@@ -1,9 +1,9 @@
-//! Files and exports in a bucket: the real program, two nodes, a bucket that goes away, a kill in the middle of an upload, and
+//! Files, exports and the messages of logs in a bucket: the real program, two nodes, a bucket that goes away, a kill in the middle of an upload, and
 //! the command that moves what is there.
 
 use crate::area_forms::{FORM, form};
 use crate::harness::process::program;
-use crate::harness::{Answer, Gateway, eventually};
+use crate::harness::{Answer, Gateway, Upstream, eventually, hello, reply};
 use gateway_testing::{Bucket, Postgres};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -176,4 +176,51 @@ async fn a_place_that_cannot_be_is_refused_at_start_and_one_that_is_away_by_the_
     assert!(!is_fine && told.contains("s3://blobs/kept/here/"), "{told}");
     let files = format!("file://{}", folder.path().join("shared").display());
     assert!(said(&["rows:", &files]).await.0, "a folder is one too");
+}
+
+/// The log with this trace, as it is shown.
+async fn logged(gateway: &Gateway, trace: &str) -> Answer {
+    let path = format!("/logs?trace_id={trace}");
+    let id = eventually("a record", || async {
+        let found = gateway.admin().get(&path).await.expect(200).json();
+        found["data"][0]["id"].as_str().map(ToOwned::to_owned)
+    })
+    .await;
+    gateway.admin().get(&format!("/logs/{id}")).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_of_logs_lie_in_a_bucket_and_wait_while_it_is_away() {
+    let bucket = bucket().await;
+    let url = bucket.url();
+    let flags = ["--log-bodies", "all", "--log-bodies-url", &url];
+    let gateway = Gateway::with(&flags).await;
+    let upstream = Upstream::replying(|_| reply::chat("said in the bucket")).await;
+    let ask = async |gateway: &Gateway, trace: &str| {
+        let call = gateway.chat_through(&upstream).header("x-gateway-trace-id", trace);
+        call.json(&hello()).send().await.expect(200);
+    };
+    ask(&gateway, "there").await;
+    let shown = logged(&gateway, "there").await.expect(200).json();
+    assert_eq!(shown["response"]["body"]["choices"][0]["message"]["content"], "said in the bucket", "{shown}");
+    let objects = bucket.objects();
+    assert_eq!(objects.len(), 1, "{objects:?}");
+    let files = std::fs::read_dir(gateway.folder().join("data/logs")).expect("a folder");
+    for file in files.map(|file| file.expect("a file").path()) {
+        let bytes = std::fs::read(&file).unwrap_or_default();
+        assert!(memchr::memmem::find(&bytes, b"said in the bucket").is_none(), "{}", file.display());
+    }
+
+    bucket.cut();
+    assert_eq!(logged(&gateway, "there").await.status, 503);
+    ask(&gateway, "waits").await;
+    // Killed with a record in the journal whose messages nobody takes.
+    let gateway = gateway.restart_after_kill(&flags).await;
+    let found = gateway.admin().get("/logs?trace_id=waits").await.expect(200).json();
+    assert_eq!(found["total"], 0, "{found}");
+    bucket.mend();
+    let shown = logged(&gateway, "waits").await.expect(200).json();
+    assert_eq!(shown["response"]["body"]["choices"][0]["message"]["content"], "said in the bucket", "{shown}");
+    let shown = logged(&gateway, "there").await.expect(200).json();
+    assert_eq!(shown["request"]["body"]["messages"], hello()["messages"], "{shown}");
 }

@@ -5,6 +5,7 @@ use super::mask;
 use crate::secret::Secret;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -19,12 +20,24 @@ pub struct Bodies {
     pub received: Option<Message>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Message>,
+    /// Where all that is kept lies, when it is not here. Whoever shows a record has fetched it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside: Option<BodiesPlace>,
     /// Taken out of every body wherever they stand; gone once [`Self::settle`] was called.
     #[serde(skip)]
     pub secrets: Vec<Secret<String>>,
     /// Gives the bytes back to the process's budget when dropped.
     #[serde(skip)]
     pub held: Held,
+}
+
+/// A part of an object outside the log store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BodiesPlace {
+    pub object: SmolStr,
+    /// From this byte on, so many.
+    pub at: u64,
+    pub bytes: u64,
 }
 
 /// A head and what is kept of its body.

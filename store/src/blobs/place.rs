@@ -3,6 +3,8 @@
 
 use super::http::OwnConnector;
 use bytes::Bytes;
+use futures_util::future::ready;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use gateway_domain::ports::StoreError;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::limit::LimitStore;
@@ -10,6 +12,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ObjectStore, ObjectStoreExt as _, RetryConfig};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -23,6 +26,10 @@ const RETRIES: usize = 4;
 /// For one object, all tries together.
 const WHOLE: Duration = Duration::from_secs(40);
 const LONGEST_PREFIX: usize = 512;
+/// A day may have some hundred thousand objects.
+const DROPPING: Duration = Duration::from_secs(600);
+/// Objects that go with their day lie in a folder of this one.
+const DAYS: &str = "days";
 
 /// What is wrong with a URL, told without repeating it: it may hold a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,7 +54,7 @@ pub enum BadBlobUrl {
 
 /// An object that is not there, or trouble on the way.
 #[derive(Debug)]
-pub(super) enum Lost {
+pub(crate) enum Lost {
     Missing,
     Store(StoreError),
 }
@@ -79,7 +86,7 @@ impl BlobPlaces {
     }
 
     /// Where new pieces go, unless into rows.
-    pub(super) fn current(&self) -> Option<&ObjectPlace> {
+    pub(crate) fn current(&self) -> Option<&ObjectPlace> {
         if self.new_in_rows { None } else { self.places.first() }
     }
 
@@ -97,10 +104,14 @@ impl BlobPlaces {
         Ok(())
     }
 
-    pub(super) fn of(&self, object: &str) -> Result<&ObjectPlace, StoreError> {
+    pub(crate) fn all(&self) -> &[ObjectPlace] {
+        &self.places
+    }
+
+    pub(crate) fn of(&self, object: &str) -> Result<&ObjectPlace, StoreError> {
         self.places.iter().find(|place| object.starts_with(&*place.name)).ok_or_else(|| {
             let place = object.rsplitn(3, '/').last().unwrap_or_default();
-            StoreError::Broken(format!("pieces of a blob lie in {place}, which --blob-url does not name"))
+            StoreError::Broken(format!("an object lies in {place}, which is none of the places that are named"))
         })
     }
 }
@@ -184,12 +195,17 @@ impl ObjectPlace {
         format!("{}{}/{at}-{:016x}", self.name, blob.simple(), rand::random::<u64>())
     }
 
+    /// One of a day's, whose name is its own too.
+    pub(crate) fn object_of_day(&self, day: &str, id: Uuid) -> String {
+        format!("{}{DAYS}/{day}/{}.jsonl.gz", self.name, id.simple())
+    }
+
     fn path(&self, object: &str) -> Path {
         let inner = object.strip_prefix(&*self.name).unwrap_or(object);
         inner.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
-    pub(super) async fn put(&self, object: &str, sealed: Vec<u8>) -> Result<(), StoreError> {
+    pub(crate) async fn put(&self, object: &str, sealed: Vec<u8>) -> Result<(), StoreError> {
         let path = self.path(object);
         let put = self.store.put(&path, Bytes::from(sealed).into());
         timeout(WHOLE, put).await.map_err(|_| self.late())?.map(drop).map_err(|e| self.trouble(&e))
@@ -208,6 +224,34 @@ impl ObjectPlace {
             Ok(Err(e)) => Err(Lost::Store(self.trouble(&e))),
             Ok(Ok(None)) => Err(Lost::Store(StoreError::Broken("an object is larger than any piece".to_owned()))),
             Ok(Ok(Some(bytes))) => Ok(bytes.into()),
+        }
+    }
+
+    pub(crate) async fn get_part(&self, object: &str, part: Range<u64>) -> Result<Bytes, Lost> {
+        let path = self.path(object);
+        match timeout(WHOLE, self.store.get_range(&path, part)).await {
+            Err(_) => Err(Lost::Store(self.late())),
+            Ok(Err(object_store::Error::NotFound { .. })) => Err(Lost::Missing),
+            Ok(found) => found.map_err(|e| Lost::Store(self.trouble(&e))),
+        }
+    }
+
+    /// Days that there are objects of.
+    pub(crate) async fn days(&self) -> Result<Vec<String>, StoreError> {
+        let found = timeout(WHOLE, self.store.list_with_delimiter(Some(&self.prefix.clone().join(DAYS)))).await;
+        let found = found.map_err(|_| self.late())?.map_err(|e| self.trouble(&e))?;
+        Ok(found.common_prefixes.iter().filter_map(|path| path.filename().map(ToOwned::to_owned)).collect())
+    }
+
+    /// All objects of a day. What is left when the time is over goes the next time.
+    pub(crate) async fn drop_day(&self, day: &str) -> Result<(), StoreError> {
+        let folder = self.prefix.clone().join(DAYS).join(day);
+        let objects = self.store.list(Some(&folder)).map_ok(|object| object.location).boxed();
+        let gone = self.store.delete_stream(objects).try_for_each(|_| ready(Ok(())));
+        match timeout(DROPPING, gone).await {
+            Err(_) => Err(self.late()),
+            Ok(Ok(()) | Err(object_store::Error::NotFound { .. })) => Ok(()),
+            Ok(Err(e)) => Err(self.trouble(&e)),
         }
     }
 

@@ -5,6 +5,7 @@
 mod alerts;
 mod assignments;
 mod blobs;
+mod bodies_outside;
 mod claims;
 mod columns;
 mod configs;

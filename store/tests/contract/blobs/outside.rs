@@ -115,7 +115,7 @@ async fn what_lies_in_a_place_that_nobody_named_is_told_by_its_name() {
     let (database, vault) = (home.open().await, vault());
     put(&nodes(&database, &vault, &home.urls), &new_blob(1), b"there").await.unwrap();
     let refused = nodes(&database, &vault, &[]).read(id(1), 0).await.unwrap_err().to_string();
-    assert!(refused.contains("s3://blobs/kept/here") && refused.contains("--blob-url"), "{refused}");
+    assert!(refused.contains("s3://blobs/kept/here") && refused.contains("none of the places"), "{refused}");
 }
 
 async fn moved(blobs: &RowBlobs) -> Relocated {
