@@ -423,6 +423,6 @@ mod tests {
         assert_eq!(both.current().expect("a place").name(), "s3://bucket/x/");
         assert_eq!(both.of(&format!("{file}/0/1-2")).expect("found").name(), format!("{file}/"));
         let unknown = both.of("s3://other/x/0/1-2").expect_err("unknown").to_string();
-        assert!(unknown.contains("lie in s3://other/x,"), "{unknown}");
+        assert!(unknown.contains("lies in s3://other/x,"), "{unknown}");
     }
 }
