@@ -22,8 +22,8 @@ use gateway_domain::ports::{
 use gateway_domain::resource::check_slug;
 use gateway_domain::secret_source::SecretOpenings;
 use gateway_store::{
-    BlobPlaces, BodiesOutside, Database, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey, OpenError, Options, Partitions,
-    Resealed, RowBlobs, SealingVault, SivSeal,
+    BlobPlaces, BodiesOutside, Database, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey, OpenError, Options,
+    Partitions, Resealed, RowBlobs, SealingVault, SivSeal,
 };
 use smol_str::SmolStr;
 use std::path::{Path, PathBuf};

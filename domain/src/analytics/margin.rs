@@ -17,10 +17,12 @@ pub enum Margin {
     Prompt,
     /// All named keys at once.
     Metadata,
+    /// All there is: the rollups of a day once more, where they lie together.
+    Everything,
 }
 
 impl Margin {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Nothing,
         Self::Key,
         Self::User,
@@ -30,6 +32,7 @@ impl Margin {
         Self::Config,
         Self::Prompt,
         Self::Metadata,
+        Self::Everything,
     ];
 
     /// As it is stored.
@@ -44,11 +47,17 @@ impl Margin {
             Self::Config => "config",
             Self::Prompt => "prompt",
             Self::Metadata => "metadata",
+            Self::Everything => "all",
         }
     }
 
-    /// The one whose rows answer a question that rollups can answer. `None`: it is about two things or more.
-    pub fn of(query: &SumQuery) -> Option<Self> {
+    /// Whether it is kept for hours as well as for days.
+    pub const fn has_hours(self) -> bool {
+        !matches!(self, Self::Everything)
+    }
+
+    /// The one whose rows answer a question that rollups can answer.
+    pub fn of(query: &SumQuery) -> Self {
         let of = &query.of;
         let filters = [
             (Self::Key, of.keys.is_empty()),
@@ -75,12 +84,15 @@ impl Margin {
         });
         let mut all = filters.chain(metadata).chain(by);
         let first = all.next().unwrap_or(Self::Nothing);
-        all.all(|other| other == first).then_some(first)
+        if all.all(|other| other == first) { first } else { Self::Everything }
     }
 
     /// What this row of a rollup is counted under.
     #[must_use]
     pub fn share_of(self, row: &Combination) -> Combination {
+        if self == Self::Everything {
+            return row.clone();
+        }
         let text = |margin, text: &SmolStr| if self == margin { text.clone() } else { SmolStr::default() };
         let cut = match self {
             Self::User => CutValues::USER,
@@ -117,23 +129,19 @@ mod tests {
     }
 
     #[test]
-    fn one_thing_at_a_time_is_answered_and_two_are_not() {
+    fn one_thing_has_rows_of_its_own_and_two_have_all_of_a_day() {
         let models = || LogQuery { models: vec!["m".into()], ..LogQuery::default() };
         let metadata = |key: &str| LogQuery { metadata: vec![(key.into(), "x".into())], ..LogQuery::default() };
         for (of, by, margin) in [
-            (LogQuery::default(), vec![], Some(Margin::Nothing)),
-            (
-                LogQuery { statuses: vec![500], ..LogQuery::default() },
-                vec![Dimension::Workspace],
-                Some(Margin::Nothing),
-            ),
-            (models(), vec![], Some(Margin::Model)),
-            (models(), vec![Dimension::Status, Dimension::Model], Some(Margin::Model)),
-            (models(), vec![Dimension::User], None),
-            (metadata("_user"), vec![Dimension::User], Some(Margin::User)),
-            (metadata("team"), vec![Dimension::Metadata("other".into())], Some(Margin::Metadata)),
-            (metadata("team"), vec![Dimension::Key], None),
-            (LogQuery::default(), vec![Dimension::Provider, Dimension::Model], None),
+            (LogQuery::default(), vec![], Margin::Nothing),
+            (LogQuery { statuses: vec![500], ..LogQuery::default() }, vec![Dimension::Workspace], Margin::Nothing),
+            (models(), vec![], Margin::Model),
+            (models(), vec![Dimension::Status, Dimension::Model], Margin::Model),
+            (models(), vec![Dimension::User], Margin::Everything),
+            (metadata("_user"), vec![Dimension::User], Margin::User),
+            (metadata("team"), vec![Dimension::Metadata("other".into())], Margin::Metadata),
+            (metadata("team"), vec![Dimension::Key], Margin::Everything),
+            (LogQuery::default(), vec![Dimension::Provider, Dimension::Model], Margin::Everything),
         ] {
             assert_eq!(Margin::of(&asked(of.clone(), by.clone())), margin, "{of:?} {by:?}");
         }

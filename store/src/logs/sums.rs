@@ -132,7 +132,7 @@ async fn kept(
     grain: Grain,
     gather: &Gather<'_>,
 ) -> Result<Vec<KeptRows>, Error> {
-    let margin = Margin::of(gather.query);
+    let margin = Some(Margin::of(gather.query)).filter(|margin| margin.has_hours() || grain == Grain::Day);
     let days = match margin {
         Some(margin) => margins::days(session, margin, (stretch.from, stretch.to)).await?,
         None => BTreeSet::new(),

@@ -201,7 +201,8 @@ impl ColumnStore {
         let until = Instant::now() + query.time;
         self.shape().await?;
         let (hours, records) = self.pieces(query).await?;
-        let margin = Margin::of(query).filter(|margin| *margin != Margin::Metadata);
+        let margin = Some(Margin::of(query));
+        let margin = margin.filter(|margin| !matches!(margin, Margin::Metadata | Margin::Everything));
         for (from, pieces) in [(SumsOf::Hours(margin), hours), (SumsOf::Records, records)] {
             let left = until.saturating_duration_since(Instant::now());
             if pieces.0.is_empty() {

@@ -59,6 +59,9 @@ pub(in crate::logs) async fn ensure(session: &mut Session<'_>, day: Day) -> Resu
     let mut left_out = HashSet::new();
     // The day comes before its hours: a kind that is too much for an hour is too much for the day.
     for grain in [Grain::Day, Grain::Hour] {
+        if grain == Grain::Hour {
+            left_out.extend(Margin::ALL.into_iter().filter(|margin| !margin.has_hours()));
+        }
         let mut filter = Filter::default();
         filter.and("grain = ?", grain.micros()).and("created_at >= ?", from).and("created_at < ?", to);
         let (sql, values) = filter.grouped(&format!("SELECT DISTINCT created_at FROM {}", Table::Rollups.name()), "");
@@ -103,7 +106,7 @@ async fn add_up(
         let (of, knows_prompt) = combination(row)?;
         let mut span = span.lock();
         if !knows_prompt {
-            span.left_out.insert(Margin::Prompt);
+            span.left_out.extend([Margin::Prompt, Margin::Everything]);
         }
         span.add(&of, &read(row, 12)?);
         Ok(())
