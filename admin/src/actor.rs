@@ -102,7 +102,7 @@ impl Actor {
     /// Whoever holds the token of the data service lists configs of the first organisation, and does nothing else.
     fn data_service(snapshot: &Snapshot) -> Option<Self> {
         const SCOPE: Scope = Scope::named("configs.list");
-        let org = snapshot.orgs().min_by_key(|o| o.id)?;
+        let org = snapshot.first_org()?;
         Some(Self {
             key: KeyId(Uuid::nil()),
             kind: KeyKind::OrganisationService,

@@ -3,26 +3,15 @@
 
 use crate::app::App;
 use crate::change::{WriteView, commit};
-use crate::grant;
+use crate::founding::{Founded, key};
 use crate::problem::{Problem, bad, conflict};
-use crate::resource::Row;
 use gateway_domain::Secret;
 use gateway_domain::id::{OrgId, WorkspaceId};
-use gateway_domain::keys::{KeyHash, mint};
+use gateway_domain::keys::mint;
 use gateway_domain::ports::{Batch, StoreError};
-use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
-use gateway_domain::resource::guardrail::DefaultGuardrails;
-use gateway_domain::resource::limits::Limits;
-use gateway_domain::resource::mcp_reach::McpReach;
-use gateway_domain::resource::organisation::Organisation;
-use gateway_domain::resource::security::Security;
-use gateway_domain::resource::workspace::Workspace;
-use gateway_domain::resource::{Audit, Kind, Stored};
-use gateway_domain::secret::mask;
-use serde::Serialize;
-use serde_json::{Map, json};
-use std::collections::{BTreeMap, BTreeSet};
-use uuid::Uuid;
+use gateway_domain::resource::api_key::KeyKind;
+use gateway_domain::resource::{Audit, Stored};
+use serde_json::json;
 
 const MIN_KEY: usize = 32;
 
@@ -80,13 +69,13 @@ pub async fn bootstrap(
     }
 }
 
-/// A fresh Admin key of the organisation `default`, or of the oldest one.
+/// A fresh Admin key of the organisation of the first start.
 pub async fn new_admin_key(app: &App) -> Result<Secret<String>, BootstrapError> {
     let snapshot = app.live.snapshot();
-    let named = snapshot.orgs().find(|o| &*o.slug == "default").or_else(|| snapshot.orgs().min_by_key(|o| o.id));
-    let org = named.ok_or_else(|| BootstrapError::Refused("there is no organisation yet".to_owned()))?.id;
+    let org =
+        snapshot.first_org().ok_or_else(|| BootstrapError::Refused("there is no organisation yet".to_owned()))?.id;
     let text = mint(KeyKind::OrganisationService.tag(), &app.bytes());
-    let row = key(app, org, None, KeyKind::OrganisationService, "New admin key", &text);
+    let row = key(app, org, None, "New admin key", &text);
     let decide = |_: &WriteView<'_>| {
         let stored = row.stored()?;
         let audit = vec![told(app, &stored)];
@@ -98,6 +87,7 @@ pub async fn new_admin_key(app: &App) -> Result<Secret<String>, BootstrapError> 
 
 struct First {
     made: Bootstrapped,
+    founded: Founded,
 }
 
 impl First {
@@ -109,53 +99,24 @@ impl First {
         if admin_key == workspace_key {
             return Err(bad("bootstrap-workspace-key", "must differ from bootstrap-admin-key"));
         }
+        let mut founded = Founded::new(app, None);
+        founded.organisation.doc.block_inline_config = Some(false);
         let made = Bootstrapped {
-            organisation: OrgId(app.id()),
-            workspace: WorkspaceId(app.id()),
+            organisation: founded.org(),
+            workspace: founded.home(),
             admin_key: Secret::new(admin_key),
             workspace_key: Secret::new(workspace_key),
         };
-        Ok(Self { made })
+        Ok(Self { made, founded })
     }
 
     fn batch(&self, app: &App) -> Result<Batch, Problem> {
         let (org, workspace) = (self.made.organisation, self.made.workspace);
-        let admin =
-            key(app, org, None, KeyKind::OrganisationService, "Bootstrap admin key", self.made.admin_key.expose());
-        let service = key(
-            app,
-            org,
-            Some(workspace),
-            KeyKind::WorkspaceService,
-            "Bootstrap workspace key",
-            self.made.workspace_key.expose(),
-        );
-        let organisation = Organisation {
-            default_workspace: workspace,
-            block_inline_config: Some(false),
-            user_api_key_rotation_period: None,
-            security_settings: Security::default(),
-            overridable_sections: BTreeSet::new(),
-            jwks_uris: Vec::new(),
-            jwks: None,
-            debug_log: None,
-            enforce_debug_log_setting: false,
-            cache_max_age: None,
-            managers_set_limits: false,
-            analytics_metadata_keys: BTreeSet::new(),
-            denied_log_fields: BTreeSet::new(),
-            known_routes_only: false,
-            token_rules: Vec::new(),
-            default_guardrails: DefaultGuardrails::default(),
-            model_prices: BTreeMap::new(),
-            rest: Map::new(),
-        };
-        let rows = vec![
-            default_row(app, Kind::Organisation, org.0, org, &organisation),
-            default_row(app, Kind::Workspace, workspace.0, org, &Workspace::default()),
-            admin.stored()?,
-            service.stored()?,
-        ];
+        let admin = key(app, org, None, "Bootstrap admin key", self.made.admin_key.expose());
+        let text = self.made.workspace_key.expose();
+        let service = key(app, org, Some(workspace), "Bootstrap workspace key", text);
+        let founded = [self.founded.organisation.stored()?, self.founded.workspace.stored()?];
+        let rows = founded.into_iter().chain([admin.stored()?, service.stored()?]).collect::<Vec<_>>();
         let audit = rows.iter().map(|row| told(app, row)).collect();
         Ok(Batch { rows, audit, ..Batch::default() })
     }
@@ -167,51 +128,6 @@ fn given(flag: &str, text: Option<&str>) -> Result<Option<String>, Problem> {
             Err(bad(flag, format_args!("must be at least {MIN_KEY} characters, ASCII without blanks")))
         }
         text => Ok(text.map(str::to_owned)),
-    }
-}
-
-fn key(app: &App, org: OrgId, workspace: Option<WorkspaceId>, kind: KeyKind, name: &str, text: &str) -> Row<ApiKey> {
-    let doc = ApiKey {
-        kind,
-        hash: KeyHash::of(text).to_string(),
-        masked: mask(text),
-        description: None,
-        user_id: None,
-        scopes: grant::all(kind).into(),
-        defaults: KeyDefaults::default(),
-        expires_at: None,
-        creation_mode: "auto".to_owned(),
-        rotation_policy: None,
-        transition: None,
-        sealed_key: None,
-        limits: Limits::default(),
-        max_parallel: None,
-        mcp_access: McpReach::default(),
-        allowed_models: None,
-        rest: Map::new(),
-    };
-    let mut row = Row::fresh(app, org, workspace, None, doc);
-    name.clone_into(&mut row.name);
-    row
-}
-
-fn default_row<T: Serialize>(app: &App, kind: Kind, id: Uuid, org: OrgId, doc: &T) -> Stored {
-    Stored {
-        kind: kind.name().to_owned(),
-        id,
-        org: org.0,
-        workspace: None,
-        slug: "default".to_owned(),
-        name: "Default".to_owned(),
-        status: "active".to_owned(),
-        owner: None,
-        schema: 1,
-        version: 1,
-        revision: 0,
-        doc: json!(doc).to_string(),
-        created_at: app.now(),
-        updated_at: app.now(),
-        deleted_at: None,
     }
 }
 

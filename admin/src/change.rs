@@ -301,7 +301,8 @@ impl<'a> Origin<'a> {
             api_key: String::new(),
             by: Value::Null,
             method: visit.method.to_string(),
-            uri: path(&visit.uri),
+            // The way back from a sign-in brings a code and a state.
+            uri: visit.uri.path().to_owned(),
             client_ip: visit.client.map_or_else(String::new, |ip| ip.to_string()),
             request_id: visit.request_id,
             headers: headers(&visit.headers, &visit.app),

@@ -17,6 +17,7 @@ enum Holders {
 /// Resource, actions (none listed: all), holders. What no row names, every kind may hold.
 /// The first row that fits decides.
 static TABLE: &[(&str, &[&str], Holders)] = &[
+    ("organisations", &[], Holders::Admin),
     ("organisation_users", &[], Holders::Admin),
     ("organisation_service_api_keys", &[], Holders::Admin),
     ("organisation_settings", &[], Holders::Admin),
@@ -62,6 +63,11 @@ fn may_hold(kind: KeyKind, scope: &str) -> bool {
 /// Every scope that a key of `kind` can hold.
 pub(crate) fn all(kind: KeyKind) -> Scopes {
     SCOPES.iter().filter(|s| may_hold(kind, s)).filter_map(|s| Scope::parse(s)).collect()
+}
+
+/// Scopes of the organisation of the first start, which no other's keys hold.
+pub(crate) fn of_first_only() -> impl Iterator<Item = Scope> {
+    SCOPES.iter().filter(|name| name.starts_with("organisations.")).filter_map(|name| Scope::parse(name))
 }
 
 /// Scopes that act on the data plane, which Admin keys never reach.

@@ -1,8 +1,8 @@
 //! The nodes that share this configuration, live or lately silent. Of the installation, not of a tenant: for
-//! Admin keys only.
+//! Admin keys of the organisation that runs it only.
 
 use crate::app::Setting;
-use crate::problem::Problem;
+use crate::problem::{Problem, forbidden};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::node::SeenNode;
 use gateway_domain::scope::Scope;
@@ -17,13 +17,23 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
+/// Not to those who are guests on it.
+fn require_first(call: &Call) -> Result<(), Problem> {
+    if call.snapshot().is_first(call.actor.org) {
+        return Ok(());
+    }
+    Err(forbidden("the nodes are shown to the organisation of the first start only"))
+}
+
 async fn list(call: Call) -> Result<Reply, Problem> {
+    require_first(&call)?;
     let nodes = call.app.roster.nodes().await?;
     let data: Vec<Value> = nodes.iter().map(view).collect();
     Ok(Reply::json(json!({"object": "list", "total": data.len(), "data": data})))
 }
 
 async fn settings(call: Call) -> Result<Reply, Problem> {
+    require_first(&call)?;
     let shown = |s: &Setting| json!({"object": "setting", "name": s.name, "value": s.value, "source": s.source});
     let data: Vec<Value> = call.app.settings.iter().map(shown).collect();
     Ok(Reply::json(json!({"object": "list", "total": data.len(), "data": data})))

@@ -65,5 +65,5 @@ pub(crate) fn names_one(path: &str) -> bool {
         Some(Kind::Member) => "{user_id}",
         Some(_) => "{id}",
     };
-    path.contains(variable) || path.starts_with("/admin/organisation")
+    path.contains(variable) || (path.starts_with("/admin/organisation") && path != "/admin/organisations")
 }

@@ -51,6 +51,7 @@ use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::resource::integration::Integration;
 use gateway_domain::resource::mcp::McpIntegration;
+use gateway_domain::resource::sign_on::SignOn;
 use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::snapshot::Snapshot;
 use gateway_domain::time::Timestamp;
@@ -159,6 +160,7 @@ pub(crate) fn tombstone(row: Stored, now: Timestamp) -> Result<Stored, Problem> 
         Some(Kind::ApiKey) => Row::<ApiKey>::read(&row)?.tombstone(now),
         Some(Kind::Alert) => Row::<AlertRule>::read(&row)?.tombstone(now),
         Some(Kind::Guardrail) => Row::<GuardrailDocument>::read(&row)?.tombstone(now),
+        Some(Kind::SignOn) => Row::<SignOn>::read(&row)?.tombstone(now),
         _ => Ok(Stored { version: row.version + 1, updated_at: now, deleted_at: Some(now), ..row }),
     }
 }

@@ -10,7 +10,9 @@ use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_r
 use crate::refusal::{Attempt, Refusals};
 use crate::repeat::{Repeat, RunningRepeats};
 use crate::route::{Call, Gate, Place, Reply, Route, Visit, stamp};
-use crate::{analytics, audit, feedback, logs, manifest, nodes, openapi, prices, public, resource, scim, sso};
+use crate::{
+    analytics, audit, feedback, logs, manifest, nodes, openapi, organisations, prices, public, resource, scim, sso,
+};
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::response::Response;
@@ -52,6 +54,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::mcp_server::routes(),
         resource::mcp_capabilities::routes(),
         resource::organisation::routes(),
+        organisations::routes(),
         resource::workspace::routes(),
         resource::member::routes(),
         resource::user::routes(),

@@ -37,6 +37,8 @@ macro_rules! kinds {
         pub enum Kind { $($kind),+ }
 
         impl Kind {
+            pub const ALL: &'static [Self] = &[$(Self::$kind),+];
+
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name),+ }
             }

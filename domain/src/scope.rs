@@ -6,6 +6,11 @@ use std::sync::LazyLock;
 
 /// Canonical dotted names. Order is storage-neutral: sets are stored by name.
 pub static SCOPES: &[&str] = &[
+    "organisations.create",
+    "organisations.read",
+    "organisations.update",
+    "organisations.delete",
+    "organisations.list",
     "organisation_users.create",
     "organisation_users.read",
     "organisation_users.update",

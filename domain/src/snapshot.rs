@@ -81,6 +81,15 @@ impl Snapshot {
         self.orgs.values()
     }
 
+    /// The organisation of the first start, whose Admin keys run the installation.
+    pub fn first_org(&self) -> Option<&Arc<Org>> {
+        self.orgs().filter(|org| org.made_by.is_none()).min_by_key(|org| org.id)
+    }
+
+    pub fn is_first(&self, id: OrgId) -> bool {
+        self.first_org().is_some_and(|org| org.id == id)
+    }
+
     pub fn workspace(&self, id: WorkspaceId) -> Option<&Arc<Workspace>> {
         self.workspaces.get(&id)
     }

@@ -195,6 +195,14 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "organisations",
+        &[
+            ("name", "organisations::limits_records_sums_and_exports_stay_with_their_organisation"),
+            ("slug", "organisations::people_sign_in_at_the_provider_of_their_own_organisation"),
+            ("owners", "organisations::people_sign_in_at_the_provider_of_their_own_organisation"),
+        ],
+    ),
+    (
         "organisation",
         &[
             ("name", SHOWN),

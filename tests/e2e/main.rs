@@ -149,6 +149,8 @@ mod object_storage;
 #[cfg(test)]
 mod open_connections;
 #[cfg(test)]
+mod organisations;
+#[cfg(test)]
 mod otlp;
 #[cfg(test)]
 mod outside_checks;

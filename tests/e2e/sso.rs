@@ -14,21 +14,21 @@ use std::time::Instant;
 const PUBLIC: &str = "https://gateway.example.com";
 
 /// A browser: it keeps cookies, and follows nothing by itself.
-struct Browser<'g> {
+pub(crate) struct Browser<'g> {
     gateway: &'g Gateway,
     client: reqwest::Client,
     cookies: Vec<(String, String)>,
 }
 
-struct BrowserPage {
-    status: u16,
+pub(crate) struct BrowserPage {
+    pub(crate) status: u16,
     location: Option<String>,
     cookies: Vec<String>,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl<'g> Browser<'g> {
-    fn of(gateway: &'g Gateway) -> Self {
+    pub(crate) fn of(gateway: &'g Gateway) -> Self {
         let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
         Self { gateway, client, cookies: Vec::new() }
     }
@@ -54,13 +54,17 @@ impl<'g> Browser<'g> {
         BrowserPage { status: answer.status().as_u16(), location, cookies, text: answer.text().await.expect("text") }
     }
 
-    fn session(&self) -> Option<String> {
+    pub(crate) fn session(&self) -> Option<String> {
         self.cookies.iter().find(|(name, _)| name == "__Host-gateway-session").map(|(_, value)| value.clone())
     }
 
     /// To the provider: where it is sent, taken apart.
     async fn leave(&mut self, query: &str) -> reqwest::Url {
-        let page = self.open(&format!("/sso/default/start{query}")).await;
+        self.leave_for("default", query).await
+    }
+
+    async fn leave_for(&mut self, org: &str, query: &str) -> reqwest::Url {
+        let page = self.open(&format!("/sso/{org}/start{query}")).await;
         assert_eq!(page.status, 303, "{}", page.text);
         let cookie = page.cookies.first().expect("a ticket");
         assert!(cookie.ends_with("; HttpOnly; Secure; SameSite=Lax") && cookie.contains("; Path=/; "), "{cookie}");
@@ -69,7 +73,11 @@ impl<'g> Browser<'g> {
 
     /// All the way, and back with the code that the provider gives.
     async fn sign_in(&mut self, provider: &OidcProvider, query: &str) -> BrowserPage {
-        let asked = self.leave(query).await;
+        self.sign_in_at("default", provider, query).await
+    }
+
+    pub(crate) async fn sign_in_at(&mut self, org: &str, provider: &OidcProvider, query: &str) -> BrowserPage {
+        let asked = self.leave_for(org, query).await;
         let code = provider.grant(&asked);
         self.open(&back(&code, &state(&asked))).await
     }

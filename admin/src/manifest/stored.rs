@@ -23,7 +23,7 @@ pub(super) struct StoredRows {
 }
 
 impl StoredRows {
-    /// `org` `None`: the one called `default`, or the oldest.
+    /// `org` `None`: the one of the first start.
     pub(super) async fn load(app: &App, org: Option<OrgId>) -> Result<Self, Problem> {
         const TRIES: usize = 20;
         for _ in 0..TRIES {
@@ -34,9 +34,7 @@ impl StoredRows {
             if all.revision != snapshot.revision {
                 continue;
             }
-            let named =
-                snapshot.orgs().find(|o| &*o.slug == "default").or_else(|| snapshot.orgs().min_by_key(|o| o.id));
-            let org = org.or_else(|| named.map(|org| org.id));
+            let org = org.or_else(|| snapshot.first_org().map(|org| org.id));
             let mut rows = all.rows;
             // Invites are acts; groups and their mappings belong to the directory that tells of them, and a
             // sign-on to the place where its provider sends browsers back to.

@@ -104,6 +104,8 @@ impl Resource for SignOn {
         let before = (doc.issuer.clone(), doc.client_id.clone());
         if let Some(issuer) = input.issuer.required("issuer")? {
             let issuer = issuer.trim().to_owned();
+            // It rides in a cookie on the way.
+            short("issuer", &issuer)?;
             check_address(&issuer, &call.app.trusted).map_err(|why| bad("issuer", why))?;
             doc.issuer = issuer;
         }

@@ -19,29 +19,30 @@ pub(crate) fn is_everybodys(path: &str) -> bool {
 
 /// Things of the default workspace, by the name of their list.
 pub(crate) struct Things {
-    config: String,
-    integration: String,
-    provider: String,
-    key: String,
-    guardrail: String,
-    plugin: String,
-    secret_reference: String,
-    deployment: String,
-    alert: String,
-    mcp_integration: String,
-    mcp_server: String,
-    policy: String,
-    usage_policy: String,
-    workspace: String,
-    user: String,
-    invite: String,
-    prompt: String,
-    partial: String,
-    collection: String,
-    label: String,
-    directory_user: String,
-    directory_group: String,
-    mapping: String,
+    pub(crate) config: String,
+    pub(crate) integration: String,
+    pub(crate) provider: String,
+    pub(crate) key: String,
+    pub(crate) guardrail: String,
+    pub(crate) plugin: String,
+    pub(crate) secret_reference: String,
+    pub(crate) deployment: String,
+    pub(crate) alert: String,
+    pub(crate) mcp_integration: String,
+    pub(crate) mcp_server: String,
+    pub(crate) policy: String,
+    pub(crate) usage_policy: String,
+    pub(crate) workspace: String,
+    pub(crate) user: String,
+    pub(crate) invite: String,
+    pub(crate) prompt: String,
+    pub(crate) partial: String,
+    pub(crate) collection: String,
+    pub(crate) label: String,
+    pub(crate) directory_user: String,
+    pub(crate) directory_group: String,
+    pub(crate) mapping: String,
+    pub(crate) organisation: String,
 }
 
 impl Things {
@@ -97,6 +98,9 @@ impl Things {
         let secret_reference = text(&house.as_admin().post("/secret-references", body).await.expect(200)["slug"]);
         let body = json!({"name": tag, "slug": format!("{tag}-dep"), "type": "production"});
         let deployment = text(&house.as_admin().post("/deployments", body).await.expect(200)["slug"]);
+        let organisation = json!({"name": format!("of {tag}")});
+        let organisation = house.as_admin().post("/admin/organisations", organisation).await.expect(200);
+        let organisation = text(&organisation["id"]);
         let (plugin, key) = (plugin(house).await, text(&made["id"]));
         let body = json!({"name": tag, "slug": format!("{tag}-int"), "url": "https://mcp.example.com/", "auth_type": "none",
             "transport": "http"});
@@ -127,7 +131,68 @@ impl Things {
             directory_user,
             directory_group,
             mapping,
+            organisation,
         }
+    }
+
+    /// Names and ids that nothing has.
+    pub(crate) fn none() -> Self {
+        Self {
+            config: "pc-none".into(),
+            guardrail: "pg-none".into(),
+            plugin: "none".into(),
+            secret_reference: "none".into(),
+            deployment: "none".into(),
+            alert: "none".into(),
+            mcp_integration: "none".into(),
+            mcp_server: "none".into(),
+            integration: "none".into(),
+            provider: "none".into(),
+            key: "0194f1f2-0000-7000-8000-000000000001".into(),
+            policy: "0194f1f2-0000-7000-8000-000000000002".into(),
+            usage_policy: "0194f1f2-0000-7000-8000-000000000002".into(),
+            workspace: "0194f1f2-0000-7000-8000-000000000003".into(),
+            user: "0194f1f2-0000-7000-8000-000000000004".into(),
+            invite: "0194f1f2-0000-7000-8000-000000000005".into(),
+            prompt: "pp-none".into(),
+            partial: "pl-none".into(),
+            collection: "col-none".into(),
+            label: "0194f1f2-0000-7000-8000-000000000006".into(),
+            directory_user: "0194f1f2-0000-7000-8000-000000000007".into(),
+            directory_group: "0194f1f2-0000-7000-8000-000000000008".into(),
+            mapping: "0194f1f2-0000-7000-8000-000000000009".into(),
+            organisation: "0194f1f2-0000-7000-8000-00000000000a".into(),
+        }
+    }
+
+    /// By which they would be known again.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let all = [
+            &self.config,
+            &self.guardrail,
+            &self.key,
+            &self.policy,
+            &self.usage_policy,
+            &self.workspace,
+            &self.user,
+            &self.invite,
+            &self.prompt,
+            &self.partial,
+            &self.collection,
+            &self.label,
+            &self.directory_user,
+            &self.directory_group,
+            &self.mapping,
+            &self.organisation,
+            &self.alert,
+            &self.integration,
+            &self.provider,
+            &self.secret_reference,
+            &self.deployment,
+            &self.mcp_integration,
+            &self.mcp_server,
+        ];
+        all.into_iter().cloned().collect()
     }
 
     /// The route's path with its variables filled in.
@@ -156,6 +221,7 @@ impl Things {
             Some("policies") if path.starts_with("/policies/usage") => self.usage_policy.as_str(),
             Some("policies") => self.policy.as_str(),
             Some("workspaces") => self.workspace.as_str(),
+            Some("admin") if path.starts_with("/admin/organisations") => self.organisation.as_str(),
             Some("admin") if path.starts_with("/admin/workspaces") => self.workspace.as_str(),
             Some("admin") if path.starts_with("/admin/users/invites") => self.invite.as_str(),
             Some("admin") => self.user.as_str(),
@@ -348,31 +414,7 @@ async fn what_belongs_elsewhere_is_answered_like_what_does_not_exist() {
     let scopes = scopes_of(&house, crate::harness::SERVICE).await;
     let (_, foreign) = house.key("workspace/service", json!({"scopes": scopes, "workspace_id": other})).await;
     let things = Things::of(&house, crate::harness::SERVICE, "mine").await;
-    let nothing = Things {
-        config: "pc-none".into(),
-        guardrail: "pg-none".into(),
-        plugin: "none".into(),
-        secret_reference: "none".into(),
-        deployment: "none".into(),
-        alert: "none".into(),
-        mcp_integration: "none".into(),
-        mcp_server: "none".into(),
-        integration: "none".into(),
-        provider: "none".into(),
-        key: "0194f1f2-0000-7000-8000-000000000001".into(),
-        policy: "0194f1f2-0000-7000-8000-000000000002".into(),
-        usage_policy: "0194f1f2-0000-7000-8000-000000000002".into(),
-        workspace: "0194f1f2-0000-7000-8000-000000000003".into(),
-        user: "0194f1f2-0000-7000-8000-000000000004".into(),
-        invite: "0194f1f2-0000-7000-8000-000000000005".into(),
-        prompt: "pp-none".into(),
-        partial: "pl-none".into(),
-        collection: "col-none".into(),
-        label: "0194f1f2-0000-7000-8000-000000000006".into(),
-        directory_user: "0194f1f2-0000-7000-8000-000000000007".into(),
-        directory_group: "0194f1f2-0000-7000-8000-000000000008".into(),
-        mapping: "0194f1f2-0000-7000-8000-000000000009".into(),
-    };
+    let nothing = Things::none();
     let plain = |answer: Answer| {
         let mut body = answer.json();
         body.as_object_mut().expect("an object").remove("request_id");

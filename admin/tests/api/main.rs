@@ -24,6 +24,7 @@ mod logs;
 mod matrix;
 mod nodes;
 mod openapi;
+mod organisations;
 mod own_logs;
 mod people;
 mod plugins;

@@ -30,7 +30,7 @@ async fn every_route_is_told_once() {
     let all = ids.len();
     ids.sort();
     ids.dedup();
-    assert_eq!(ids.len(), all, "operation ids differ");
+    assert_eq!(ids.len(), all, "operation ids differ, and not by case alone");
     let page = house.send(Request::get("/docs").body(Body::empty()).expect("a request")).await;
     assert_eq!(page.headers[header::CONTENT_TYPE], "text/html; charset=utf-8");
     assert_eq!(page.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");

@@ -4,7 +4,7 @@ use super::guardrail::DefaultGuardrails;
 use super::pricing::Rates;
 use super::security::Security;
 use crate::export::LogField;
-use crate::id::WorkspaceId;
+use crate::id::{OrgId, WorkspaceId};
 use crate::time::Timestamp;
 use crate::token::{BadKeySet, KeySet, TokenRule, Trust};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ use std::sync::Arc;
 pub struct Organisation {
     /// Acted on when an Admin key names no workspace.
     pub default_workspace: WorkspaceId,
+    /// Whose Admin key made it; `None`: it is the one of the first start, which alone makes others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<OrgId>,
     /// Refuses inline provider, config and host selection. Never set: decided
     /// by the day the organisation was made, see [`Self::BLOCKED_SINCE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]

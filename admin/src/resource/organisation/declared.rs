@@ -55,7 +55,9 @@ impl Declared for Organisation {
         let workspace = from.find(Kind::Workspace, None, "default_workspace", &workspace)?;
         let input = take(&mut item.fields, "input_guardrails")?.unwrap_or_default();
         let output = take(&mut item.fields, "output_guardrails")?.unwrap_or_default();
-        let doc: Self = serde_json::from_value(json!({"default_workspace": workspace})).map_err(internal)?;
+        let mut doc: Self = serde_json::from_value(json!({"default_workspace": workspace})).map_err(internal)?;
+        // Where it comes from is nothing that a file may say.
+        doc.made_by = item.before.as_ref().and_then(|row| row.doc.made_by);
         let actor = &from.call.actor;
         let mut row = Row::fresh(&from.call.app, actor.org, None, Some(actor.key.0), doc);
         let patch: Patch = Body(std::mem::take(&mut item.fields)).read()?;

@@ -58,3 +58,16 @@ pub(super) async fn sign_on(story: &mut Story<'_>) {
     want["workspace_roles"][0]["workspace_id"] = json!(story.house.default_workspace());
     story.shows(path, want).await;
 }
+
+pub(super) async fn organisations(story: &mut Story<'_>) {
+    let body = json!({"name": "Second", "slug": "second", "owners": ["ann@example.org"]});
+    let made = story.send("POST /admin/organisations", "/admin/organisations", body.clone()).await;
+    let path = format!("/admin/organisations/{}", text(&made["id"]));
+    story.shows(&path, body).await;
+    let body = json!({"name": "Another", "owners": ["bob@example.org", "cy@example.org"]});
+    story.send("PUT /admin/organisations/{id}", &path, body.clone()).await;
+    story.shows(&path, body).await;
+    let body = json!({"name": "k"});
+    let to = format!("{path}/admin-keys");
+    story.send("POST /admin/organisations/{id}/admin-keys", &to, body).await;
+}

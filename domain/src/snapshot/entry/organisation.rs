@@ -27,6 +27,8 @@ pub struct Org {
     pub slug: Arc<str>,
     pub name: Arc<str>,
     pub default_workspace: WorkspaceId,
+    /// `None`: the one of the first start.
+    pub made_by: Option<OrgId>,
     pub block_inline_config: bool,
     pub security: Security,
     /// Sections of the security settings that workspaces may set for themselves.
@@ -154,6 +156,7 @@ fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
         slug: row.slug.as_str().into(),
         name: row.name.as_str().into(),
         default_workspace: o.default_workspace,
+        made_by: o.made_by,
         block_inline_config: o.blocks_inline(row.created_at),
         security: o.security_settings,
         overridable: o.overridable_sections,
