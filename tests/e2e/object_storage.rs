@@ -214,7 +214,13 @@ async fn messages_of_logs_lie_in_a_bucket_and_wait_while_it_is_away() {
     bucket.cut();
     assert_eq!(logged(&gateway, "there").await.status, 503);
     ask(&gateway, "waits").await;
-    // Killed with a record in the journal whose messages nobody takes.
+    eventually("it is in the journal", || async {
+        let files = std::fs::read_dir(gateway.folder().join("data/journal")).expect("a folder");
+        let all: Vec<u8> = files.flat_map(|f| std::fs::read(f.expect("a file").path()).unwrap_or_default()).collect();
+        memchr::memmem::find(&all, b"waits").map(drop)
+    })
+    .await;
+    // Killed with a record whose messages nobody takes.
     let gateway = gateway.restart_after_kill(&flags).await;
     let found = gateway.admin().get("/logs?trace_id=waits").await.expect(200).json();
     assert_eq!(found["total"], 0, "{found}");

@@ -56,7 +56,7 @@ pub(super) async fn page(of: &impl ByDay, days: Vec<Day>, query: &LogQuery) -> R
     let until = query.time.map(|time| Instant::now() + time);
     let (mut cut, mut found) = (Cut::page(query), Page::of(0));
     let mut first: Option<StoreError> = None;
-    let mut counted = Counted::new(of, query, until);
+    let mut counted = CountsAhead::new(of, query, until);
     for (at, day) in days.iter().enumerate() {
         if query.cursor.is_some() && cut.is_full() {
             break;
@@ -107,7 +107,7 @@ async fn within_time<T>(until: Option<Instant>, work: impl Future<Output = T>) -
 const AT_ONCE: usize = 4;
 
 /// How many match on each day, some days ahead. Behind a cursor nothing is counted.
-struct Counted<'q, D> {
+struct CountsAhead<'q, D> {
     of: &'q D,
     query: &'q LogQuery,
     until: Option<Instant>,
@@ -117,7 +117,7 @@ struct Counted<'q, D> {
 /// `None`: the time was up.
 type DayCount = Option<Result<u64, StoreError>>;
 
-impl<'q, D: ByDay> Counted<'q, D> {
+impl<'q, D: ByDay> CountsAhead<'q, D> {
     const fn new(of: &'q D, query: &'q LogQuery, until: Option<Instant>) -> Self {
         Self { of, query, until, ahead: VecDeque::new() }
     }
