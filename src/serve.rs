@@ -38,8 +38,8 @@ use crate::otlp::Otlp;
 use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
-    AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, DeliveryParts, Gateway,
-    InlineConfigs, LiveCounts, LiveParts, McpAuthorization, McpSettings, McpState, ProxySettings, ReplyNames,
+    AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
+    Gateway, InlineConfigs, LiveCounts, LiveParts, McpAuthorization, McpSettings, McpState, ProxySettings, ReplyNames,
     UnpricedCalls, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
@@ -249,7 +249,8 @@ impl Calling {
         let outlook = LimitOutlook { live: booted.live.clone(), limits: limits.clone() };
         let app =
             App { trials: Some(Arc::new(trials)), outside: Some(asking), key_limits: Some(Arc::new(outlook)), ..app };
-        App { explanations: Some(self.explainer.clone()), ..app }
+        let credentials = CredentialTester::new(self.dialer.clone(), self.credentials.clone());
+        App { explanations: Some(self.explainer.clone()), credentials: Some(Arc::new(credentials)), ..app }
     }
 
     fn new(settings: &Settings, booted: &Booted, metrics: &Metrics, control: &Runtime) -> Result<Self, String> {

@@ -6,9 +6,9 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    AlertStandings, Blobs, ConfigStore, Directory, Doorkeeper, Explanations, Exports, Feedbacks, GuardrailTrials,
-    History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, NodeRegistry, Outside, RecordClaims, RecordIntake,
-    RecordQuery, RecordSums, Repricing, SecretStandings, Standings, Tokens, Vault,
+    AlertStandings, Blobs, ConfigStore, CredentialTrials, Directory, Doorkeeper, Explanations, Exports, Feedbacks,
+    GuardrailTrials, History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, NodeRegistry, Outside, RecordClaims,
+    RecordIntake, RecordQuery, RecordSums, Repricing, SecretStandings, Standings, Tokens, Vault,
 };
 use gateway_domain::secret_source::SecretOpenings;
 use gateway_domain::snapshot::{Build, SavedConfig};
@@ -157,6 +157,8 @@ pub struct App {
     pub standings: Arc<dyn Standings>,
     /// Runs guardrails on what is sent to try them; `None`: nothing here does.
     pub trials: Option<Arc<dyn GuardrailTrials>>,
+    /// Tries credentials at their providers; `None`: nothing here calls any.
+    pub credentials: Option<Arc<dyn CredentialTrials>>,
     /// Calls addresses that admins name, MCP servers and hooks of alerts; `None`: nothing here does.
     pub outside: Option<Arc<dyn Outside>>,
     /// How alert rules stand.

@@ -4,6 +4,7 @@
 use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
 use crate::difference;
+use crate::history;
 use crate::problem::{Problem, bad, conflict, internal, missing};
 use crate::route::{Call, Visit};
 use gateway_domain::id::{OrgId, UserId, WorkspaceId};
@@ -145,7 +146,7 @@ where
         let around = WriteView { app, snapshot, changes };
         let batch = decide(&around)?;
         around.plus(&batch.rows)?;
-        Ok(Batch { compare: Some(difference::tell), ..batch })
+        Ok(Batch { compare: Some(difference::tell), history: Some(history::step), ..batch })
     };
     let written = app.store.write(seen, Box::new(|c| checked(c).map_err(|p: Problem| Box::new(p) as Rejection))).await;
     let changes = written.map_err(|error| match error {

@@ -16,6 +16,7 @@ mod entity_tag;
 mod feedback;
 mod founding;
 mod grant;
+mod history;
 mod input;
 mod logs;
 mod manifest;

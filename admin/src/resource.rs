@@ -12,6 +12,7 @@ mod edition;
 pub(crate) mod exclusion;
 mod export_settings;
 pub(crate) mod guardrail;
+pub(crate) mod history;
 pub(crate) mod integration;
 pub(crate) mod invite;
 mod keep_unknown;
@@ -35,6 +36,7 @@ pub(crate) mod secret_reference;
 mod shelf;
 pub(crate) mod usage_limit;
 pub(crate) mod user;
+mod versions;
 pub(crate) mod virtual_key;
 pub(crate) mod workspace;
 

@@ -37,6 +37,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::integration::routes(),
         resource::provider::routes(),
         resource::virtual_key::routes(),
+        resource::history::routes(),
         resource::api_key::routes(),
         resource::rate_limit::routes(),
         resource::usage_limit::routes(),

@@ -5,6 +5,7 @@ mod alerts;
 mod assignments;
 mod blobs;
 mod config;
+mod credential_trials;
 mod doorkeeper;
 mod explanations;
 mod exports;
@@ -30,9 +31,10 @@ pub use alerts::AlertStandings;
 pub use assignments::{Assignment, SharedAssignments};
 pub use blobs::{BlobBounds, BlobError, Blobs, BlobsKept, MOST_BLOB_PIECE, NewBlob, StoredBlob};
 pub use config::{
-    Batch, Changes, Compare, ConfigStore, Decide, Directory, History, Live, Rejection, ResourceQuery, Revision,
-    WriteError,
+    Batch, Changes, Compare, ConfigStore, Decide, Directory, History, HistoryStep, KeepHistory, Live, MOST_VERSIONS,
+    Rejection, ResourceQuery, Revision, WriteError,
 };
+pub use credential_trials::{CredentialTrial, CredentialTrials, CredentialUntried, CredentialVerdict};
 pub use doorkeeper::Doorkeeper;
 pub use explanations::{Explanations, SupposedRequest, Unexplained};
 pub use exports::{ExportPlace, Exports};

@@ -218,26 +218,55 @@ fn joined(base: &str, path: &str) -> String {
 fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Result<RequestHead, Fault> {
     let whole = if request.ask.route.raw { [&aim.base.path, path].concat() } else { joined(&aim.base.path, path) };
     let whole = if whole.is_empty() { "/" } else { &whole };
-    let mut head = RequestHead::new(request.ask.method.clone(), whole)
+    let mut head = addressed(request.ask.method.clone(), whole, aim)?;
+    if !passes(request) {
+        of_json(&mut head);
+    }
+    equip(&mut head, aim, endpoint, auth(request, aim))?;
+    Ok(head)
+}
+
+/// The head of a call that no client asks for.
+pub(crate) fn of_own(aim: &Aim, method: Method, (endpoint, out): (&Endpoint, &Outgoing)) -> Result<HeadPlan, Fault> {
+    let path = joined(&aim.base.path, out.path.as_deref().unwrap_or(&endpoint.path));
+    let has_body = method != Method::GET;
+    let mut head = addressed(method, &path, aim)?;
+    of_json(&mut head);
+    equip(&mut head, aim, endpoint, aim.adapter.auth(None))?;
+    out.headers.iter().for_each(|(name, value)| head.set(name.clone(), value.clone()));
+    if has_body {
+        head.set_framing(Framing::Length(out.body.len()));
+    }
+    Ok(HeadPlan(head))
+}
+
+fn addressed(method: Method, path: &str, aim: &Aim) -> Result<RequestHead, Fault> {
+    let mut head = RequestHead::new(method, path)
         .map_err(|_| Fault::new(FaultKind::BadHeader, "The path cannot be sent upstream").on("path"))?;
     head.set(header::HOST, value(&aim.base.authority())?);
-    if !passes(request) {
-        head.set(header::ACCEPT, HeaderValue::from_static("*/*"));
-        if request.ask.method != Method::GET {
-            head.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
+    Ok(head)
+}
+
+fn of_json(head: &mut RequestHead) {
+    head.set(header::ACCEPT, HeaderValue::from_static("*/*"));
+    if *head.method() != Method::GET {
+        head.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
+}
+
+/// What a target always sends, its credential among it.
+fn equip(head: &mut RequestHead, aim: &Aim, endpoint: &Endpoint, auth: AuthStyle) -> Result<(), Fault> {
     head.set(header::USER_AGENT, HeaderValue::from_static(concat!("gateway/", env!("CARGO_PKG_VERSION"))));
     for (name, text) in endpoint.headers {
         head.set(HeaderName::from_static(name), HeaderValue::from_static(text));
     }
-    authorize(&mut head, aim, auth(request, aim))?;
+    authorize(head, aim, auth)?;
     if let Credential::Managed(upstream) = &aim.credential {
         for (name, text) in &upstream.headers {
             head.set(HeaderName::from_bytes(name.as_bytes()).map_err(internal)?, secret(text.expose())?);
         }
     }
-    Ok(head)
+    Ok(())
 }
 
 /// How the provider wants the credential of this call.

@@ -180,7 +180,7 @@ pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Ai
 
 /// What a family serves at another address than it is called at (lists of models, rerank, transcripts) is asked for there,
 /// unless its address is one of the admin's own.
-fn go_aside(aim: &mut Aim, operation: Operation) {
+pub(super) fn go_aside(aim: &mut Aim, operation: Operation) {
     if !matches!(operation, Operation::ListModels | Operation::Rerank | Operation::Transcription) {
         return;
     }

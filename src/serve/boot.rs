@@ -255,6 +255,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         status,
         standings,
         trials: None,
+        credentials: None,
         outside: None,
         alerts: Arc::new(booted.database.clone()),
         key_limits: None,

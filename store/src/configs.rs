@@ -5,7 +5,10 @@ use crate::database::{Database, Side};
 use crate::kept_answers;
 use crate::notices::CHANNEL;
 use crate::session::{Columns, Row, Session, Value, failure};
-use gateway_domain::ports::{Batch, Changes, Compare, ConfigStore, Decide, Fut, Revision, StoreError, WriteError};
+use gateway_domain::ports::{
+    Batch, Changes, Compare, ConfigStore, Decide, Fut, HistoryStep, KeepHistory, MOST_VERSIONS, Revision, StoreError,
+    WriteError,
+};
 use gateway_domain::resource::{Audit, Stored, StoredVersion};
 use sqlx::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -47,6 +50,16 @@ const PUT: &str = "INSERT INTO resource (kind, id, org, workspace, slug, name, s
 
 const PUT_VERSION: &str = "INSERT INTO resource_version (kind, id, version, version_id, author, doc, created_at) \
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+/// Nothing where the history of the row has begun.
+const PUT_FIRST: &str = "INSERT INTO resource_version (kind, id, version, version_id, author, doc, created_at) \
+    SELECT $1, $2, $3, $4, $5, $6, $7 \
+    WHERE NOT EXISTS (SELECT 1 FROM resource_version v WHERE v.kind = $1 AND v.id = $2)";
+
+const DROP_VERSIONS: &str = "DELETE FROM resource_version WHERE kind = $1 AND id = $2";
+
+const FORGET_VERSIONS: &str = "DELETE FROM resource_version WHERE kind = $1 AND id = $2 AND version <= \
+    (SELECT v.version FROM resource_version v WHERE v.kind = $1 AND v.id = $2 ORDER BY v.version DESC LIMIT 1 OFFSET $3)";
 
 const PUT_AUDIT: &str = "INSERT INTO audit (id, at, org, workspace, actor, actor_kind, action, resource_kind, \
     resource_id, method, uri, client_ip, status, details, api_key) \
@@ -190,14 +203,23 @@ async fn write(
     let revision = bump(&mut inside, mark.as_deref()).await?;
     let news = news(&mut inside, seen, revision - 1).await?;
     // From here a `return` rolls back.
-    let Batch { rows, versions, mut audit, compare, mark } = decide(&news).map_err(WriteError::Rejected)?;
+    let Batch { rows, versions, mut audit, compare, history, mark } = decide(&news).map_err(WriteError::Rejected)?;
     if let Some(mark) = &mark
         && !kept_answers::mark(&mut inside, mark).await.map_err(|e| broken(&e))?
     {
         return Err(WriteError::Repeated);
     }
-    if let Some(compare) = compare {
-        tell_changes(&mut inside, &rows, &mut audit, compare).await.map_err(|e| broken(&e))?;
+    let steps = match (compare, history) {
+        (None, None) => Vec::new(),
+        looks => tell_changes(&mut inside, &rows, &mut audit, looks).await.map_err(|e| broken(&e))?,
+    };
+    // What is gone is asked about by nobody, and may hold sealed secrets.
+    for gone in rows.iter().filter(|row| history.is_some() && row.deleted_at.is_some()) {
+        let of = vec![gone.kind.as_str().into(), gone.id.into()];
+        inside.run(DROP_VERSIONS, of).await.map_err(|e| broken(&e))?;
+    }
+    for step in &steps {
+        keep_step(&mut inside, step).await.map_err(|e| broken(&e))?;
     }
     put_all(&mut inside, &rows, &versions, &audit, revision).await.map_err(WriteError::Store)?;
     let revision = if rows.is_empty() {
@@ -254,8 +276,9 @@ async fn tell_changes(
     inside: &mut Session<'_>,
     rows: &[Stored],
     audit: &mut [Audit],
-    compare: Compare,
-) -> Result<(), Error> {
+    (compare, history): (Option<Compare>, Option<KeepHistory>),
+) -> Result<Vec<HistoryStep>, Error> {
+    let mut steps = Vec::new();
     let mut changed: BTreeMap<&str, Vec<&Stored>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.version > 1) {
         changed.entry(&row.kind).or_default().push(row);
@@ -282,12 +305,23 @@ async fn tell_changes(
                 let after = rows.iter().find(|row| row.id == before.id);
                 let entry = told.get_mut(&(before.kind.clone(), before.id.to_string()));
                 if let (Some(after), Some(entry)) = (after, entry) {
-                    compare(&before, after, entry);
+                    if let Some(compare) = compare {
+                        compare(&before, after, entry);
+                    }
+                    steps.extend(history.and_then(|keep| keep(&before, after, entry)));
                 }
             }
         }
     }
-    Ok(())
+    Ok(steps)
+}
+
+async fn keep_step(inside: &mut Session<'_>, step: &HistoryStep) -> Result<(), Error> {
+    inside.run(PUT_FIRST, version_values(&step.first)).await?;
+    inside.run(PUT_VERSION, version_values(&step.next)).await?;
+    let (kind, id) = (step.next.kind.as_str(), step.next.id);
+    let beyond = i64::try_from(MOST_VERSIONS).unwrap_or(i64::MAX);
+    inside.run(FORGET_VERSIONS, vec![kind.into(), id.into(), beyond.into()]).await
 }
 
 async fn put_all(

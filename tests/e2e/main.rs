@@ -59,6 +59,8 @@ mod configuration;
 #[cfg(test)]
 mod control;
 #[cfg(test)]
+mod credential_trials;
+#[cfg(test)]
 mod custom_hosts;
 #[cfg(test)]
 mod dashboard;
@@ -224,6 +226,8 @@ mod token_limits;
 mod tokens;
 #[cfg(test)]
 mod turned_away;
+#[cfg(test)]
+mod undone;
 #[cfg(test)]
 mod upgrade;
 #[cfg(test)]

@@ -36,6 +36,8 @@ pub(super) fn of(name: &str) -> Option<Value> {
         "tags" => ("Only what has all of these tags: a JSON object of strings", text()),
         "target" => ("Only what holds calls of this kind", one_of(&["llm", "mcp_tools"])),
         "unit" => ("Only what counts by this window", text()),
+        "test" => ("Whether the credential is tried before it is saved", json!({"type": "boolean"})),
+        "test_model" => ("The model that it is tried with", json!({"type": "string"})),
         "include_usage" => ("With what was used", json!({"type": "boolean"})),
         "version" => ("This version, by its number", json!({"type": "integer", "minimum": 1})),
         "from" | "to" => ("A version, by number or id", text()),

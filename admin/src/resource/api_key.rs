@@ -48,8 +48,8 @@ macro_rules! scopes {
 
 const LIST: &[Scope] = scopes!("list");
 const CREATE: &[Scope] = scopes!("create");
-const READ: &[Scope] = scopes!("read");
-const UPDATE: &[Scope] = scopes!("update");
+pub(super) const READ: &[Scope] = scopes!("read");
+pub(super) const UPDATE: &[Scope] = scopes!("update");
 const DELETE: &[Scope] = scopes!("delete");
 const ROTATE: &[Scope] = scopes!("rotate");
 
@@ -454,7 +454,7 @@ pub(crate) fn for_user(
 }
 
 /// Known, right for the kind, and no more than the maker may give.
-fn granted(kind: KeyKind, names: Vec<String>, by: &Actor) -> Result<WrittenScopes, Problem> {
+pub(super) fn granted(kind: KeyKind, names: Vec<String>, by: &Actor) -> Result<WrittenScopes, Problem> {
     let wanted = grant::parse(kind, &names)?;
     if wanted.within(&by.grantable()) {
         return Ok(WrittenScopes::of(names));

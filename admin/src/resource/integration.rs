@@ -7,9 +7,10 @@ pub(super) mod mappings;
 mod models;
 pub(super) mod pricing;
 pub(super) mod settings;
+pub(super) mod trial;
 
 use super::provider::{AUTO, slug_of, tagged};
-use super::{NewRow, Resource, Row, Slug, collect, draft, everything, get, locate, searched, update};
+use super::{NewRow, Resource, Row, Slug, collect, draft, edit, everything, get, locate, searched};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
@@ -32,8 +33,9 @@ use std::collections::BTreeMap;
 const LIST: &[Scope] = &[Scope::named("organisation_integrations.list"), Scope::named("workspace_integrations.list")];
 const CREATE: &[Scope] =
     &[Scope::named("organisation_integrations.create"), Scope::named("workspace_integrations.create")];
-const READ: &[Scope] = &[Scope::named("organisation_integrations.read"), Scope::named("workspace_integrations.read")];
-const UPDATE: &[Scope] =
+pub(super) const READ: &[Scope] =
+    &[Scope::named("organisation_integrations.read"), Scope::named("workspace_integrations.read")];
+pub(super) const UPDATE: &[Scope] =
     &[Scope::named("organisation_integrations.update"), Scope::named("workspace_integrations.update")];
 const DELETE: &[Scope] =
     &[Scope::named("organisation_integrations.delete"), Scope::named("workspace_integrations.delete")];
@@ -44,18 +46,13 @@ pub(crate) fn routes() -> Vec<Route> {
             .asks(&["type", "workspace_id", "search", "current_page", "page_size"]),
         authed(Method::POST, "/integrations", CREATE, "Connect a provider family with its credential", create)
             .takes::<Create>()
-            .and(&["workspace_id", "create_default_provider", "default_provider_slug"]),
+            .and(&["workspace_id", "create_default_provider", "default_provider_slug"])
+            .asks(trial::TRIED),
         authed(Method::GET, "/integrations/{id}", READ, "Show an integration by slug or id", get::<Integration>)
             .asks(HERE),
-        authed(
-            Method::PUT,
-            "/integrations/{id}",
-            UPDATE,
-            "Change an integration or its credential",
-            update::<Integration>,
-        )
-        .takes::<Patch>()
-        .asks(HERE),
+        authed(Method::PUT, "/integrations/{id}", UPDATE, "Change an integration or its credential", update)
+            .takes::<Patch>()
+            .asks(&["workspace_id", "test", "test_model"]),
         authed(
             Method::DELETE,
             "/integrations/{id}",
@@ -65,7 +62,7 @@ pub(crate) fn routes() -> Vec<Route> {
         )
         .asks(HERE),
     ];
-    own.into_iter().chain(models::routes()).chain(access::routes()).collect()
+    own.into_iter().chain(models::routes()).chain(access::routes()).chain(trial::routes(UPDATE)).collect()
 }
 
 #[derive(Deserialize)]
@@ -84,7 +81,7 @@ pub(crate) struct Create {
     secret_mappings: Edit<Vec<Map<String, Value>>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Patch {
     #[serde(default)]
@@ -253,6 +250,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let mut body = call.body()?;
     let wanted = Wanted::take(&mut body.0)?;
     let (mut new, told) = draft::<Integration>(&call, body)?;
+    trial::before_saving(&call, &new.row).await?;
     new.settle(&call).await?;
     let mut along = wanted.provider(&call, &new.row)?;
     if let Some(provider) = &mut along {
@@ -271,6 +269,13 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     };
     let revision = call.commit(seen, decide).await?;
     Ok(Reply::json(Integration::created(&new.row)).at(revision))
+}
+
+async fn update(call: Call) -> Result<Reply, Problem> {
+    let body = call.body()?;
+    trial::before_change(&call, &body).await?;
+    let (row, revision) = edit::<Integration>(&call, body).await?;
+    Ok(Reply::json(Integration::updated(&row)).at(revision))
 }
 
 /// The managed provider that comes with a new integration.

@@ -4,7 +4,7 @@
 mod azure;
 mod mappings;
 
-use super::integration::{self, settings};
+use super::integration::{self, settings, trial};
 use super::provider::{self, slug_of};
 use super::{NewRow, Resource, Row, Slug, collect, everything, limits, locate, searched};
 use crate::change::{Action, WriteView, audit};
@@ -37,12 +37,13 @@ pub(crate) fn routes() -> Vec<Route> {
             .asks(SEARCHED),
         authed(Method::POST, "/virtual-keys", CREATE, "Make a provider with its own credential", create)
             .takes::<Create>()
-            .and(&["workspace_id"]),
+            .and(&["workspace_id"])
+            .asks(trial::TRIED),
         authed(Method::GET, "/virtual-keys/{id}", READ, "Show a virtual key by slug or id", show).asks(HERE),
         authed(Method::PUT, "/virtual-keys/{id}", UPDATE, "Change a virtual key or its credential", update)
             .takes::<Patch>()
             .and(&["workspace_id"])
-            .asks(HERE),
+            .asks(&["workspace_id", "test", "test_model"]),
         authed(Method::DELETE, "/virtual-keys/{id}", DELETE, "Delete a virtual key that no config names", delete)
             .asks(HERE),
     ]
@@ -145,6 +146,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let mut integration = behind(&mut given, home, &call)?;
     let mut provider = before(given, home, &integration.row, &call)?;
     integration.row.doc.rest.insert(MARK.into(), json!(provider.row.id));
+    trial::before_saving(&call, &integration.row).await?;
     integration.settle(&call).await?;
     provider.settle(&call).await?;
     let decide = |around: &WriteView<'_>| {
@@ -254,6 +256,11 @@ async fn update(call: Call) -> Result<Reply, Problem> {
     };
     let credential: integration::Patch =
         fields([("key", given.key), ("configurations", settings), ("secret_mappings", filled)])?;
+    if let Some(behind) = &behind {
+        let mut changed = behind.clone();
+        Integration::patch(&mut changed, credential.clone(), &call).map_err(azure::in_old_words)?;
+        trial::before_saving(&call, &changed).await?;
+    }
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         Provider::patch(&mut row, input, &call)?;

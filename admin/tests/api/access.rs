@@ -107,6 +107,15 @@ impl Things {
         let mcp_integration = slug(post("/mcp-integrations", body).await);
         let body = json!({"name": tag, "slug": format!("{tag}-srv"), "mcp_integration_id": mcp_integration});
         let mcp_server = slug(post("/mcp-servers", body).await);
+        // Each of these was something else before.
+        for (at, id) in [
+            ("/integrations", &integration),
+            ("/api-keys", &key),
+            ("/policies/rate-limits", &policy),
+            ("/policies/usage-limits", &usage_policy),
+        ] {
+            house.as_admin().put(&format!("{at}/{id}"), json!({"description": "changed"})).await.expect(200);
+        }
         Self {
             config,
             integration,

@@ -6,6 +6,7 @@ mod deployments;
 mod exports;
 mod people;
 mod secret_references;
+mod taken_back;
 
 use crate::access::is_of_workspaces;
 use crate::harness::{House, in_seconds, merge, text};
@@ -657,6 +658,7 @@ async fn whole(house: &House) -> Story<'_> {
     people::directory(&mut story).await;
     people::sign_on(&mut story).await;
     people::organisations(&mut story).await;
+    taken_back::taken_back(&mut story).await;
     configuration(&mut story).await;
     story
 }

@@ -11,8 +11,8 @@ use gateway_admin::{App, Bootstrapped, ClientAddr, Counting, Part, Quotas, Statu
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    Batch, BlobBounds, Changes, Doorkeeper, Fut, KeyLimit, KeyLimits, Live, LogStore, NamedMetadata, RecordIntake,
-    StoreError, Tokens, ToldUsage, Vault,
+    Batch, BlobBounds, Changes, CredentialTrial, CredentialTrials, CredentialUntried, CredentialVerdict, Doorkeeper,
+    Fut, KeyLimit, KeyLimits, Live, LogStore, NamedMetadata, RecordIntake, StoreError, Tokens, ToldUsage, Vault,
 };
 use gateway_domain::price::price;
 use gateway_domain::record::{LogRecord, mask};
@@ -180,6 +180,16 @@ impl Tokens for Issuer {
     }
 }
 
+/// Finds every credential good: who calls providers is tested with the whole program.
+struct AllGood;
+
+impl CredentialTrials for AllGood {
+    fn run<'a>(&'a self, _trial: &'a CredentialTrial) -> Fut<'a, Result<CredentialVerdict, CredentialUntried>> {
+        let verdict = CredentialVerdict { asked: "models", status: Some(200), millis: 1, models: Some(2), error: None };
+        Box::pin(async { Ok(verdict) })
+    }
+}
+
 /// Counts nothing.
 struct Unlimited;
 
@@ -270,6 +280,7 @@ impl House {
             status: process.clone(),
             standings: counters.clone(),
             trials: None,
+            credentials: Some(Arc::new(AllGood)),
             outside: None,
             alerts: Arc::new(database.clone()),
             key_limits: Some(Arc::new(Unlimited)),

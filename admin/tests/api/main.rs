@@ -18,6 +18,7 @@ mod fields;
 mod guardrail_uses;
 mod guardrails;
 mod harness;
+mod history;
 mod integrations;
 mod limits;
 mod logs;

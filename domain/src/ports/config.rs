@@ -28,12 +28,28 @@ pub struct Batch {
     pub audit: Vec<Audit>,
     /// Tells in a row of the audit trail what a row was before.
     pub compare: Option<Compare>,
+    /// Keeps what a row was, for kinds whose versions nobody numbers.
+    pub history: Option<KeepHistory>,
     /// Of the request that asks for it, where that may come again.
     pub mark: Option<AnswerMark>,
 }
 
 /// What stood in the store, what stands there now, and the audit row that tells of it.
 pub type Compare = fn(before: &Stored, after: &Stored, told: &mut Audit);
+
+/// What stood in the store, what stands there now, and who changed it; `None`: nothing that is worth keeping.
+pub type KeepHistory = fn(before: &Stored, after: &Stored, told: &Audit) -> Option<HistoryStep>;
+
+/// A change of a row in its history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryStep {
+    /// What it was; kept where nothing is kept of it yet.
+    pub first: StoredVersion,
+    pub next: StoredVersion,
+}
+
+/// Versions of one row that a history of such steps keeps; older ones go.
+pub const MOST_VERSIONS: usize = 50;
 
 /// Looks at what others wrote since the writer's snapshot, checks, and says what to write; an `Err` rolls back.
 pub type Decide<'a> = Box<dyn FnOnce(&Changes) -> Result<Batch, Rejection> + Send + 'a>;

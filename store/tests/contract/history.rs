@@ -2,10 +2,10 @@
 
 use crate::{House, id, on_every_engine, row};
 use gateway_domain::Timestamp;
-use gateway_domain::ports::{Batch, ConfigStore, History, StoreError, WriteError};
-use gateway_domain::resource::{Audit, AuditQuery, StoredVersion};
+use gateway_domain::ports::{Batch, ConfigStore, History, HistoryStep, MOST_VERSIONS, StoreError, WriteError};
+use gateway_domain::resource::{Audit, AuditQuery, Stored, StoredVersion};
 
-on_every_engine!(versions_are_kept, the_audit_trail_is_filtered);
+on_every_engine!(versions_are_kept, the_audit_trail_is_filtered, a_history_is_bounded_and_goes_with_its_row);
 
 fn version(n: i64) -> StoredVersion {
     StoredVersion {
@@ -33,6 +33,34 @@ async fn versions_are_kept(house: House) {
         Err(WriteError::Store(StoreError::Conflict(what))) => assert!(what.contains("version 2"), "{what}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// Every state of every row.
+fn keep(before: &Stored, after: &Stored, _told: &Audit) -> Option<HistoryStep> {
+    (after.deleted_at.is_none()).then(|| HistoryStep { first: version(before.version), next: version(after.version) })
+}
+
+async fn a_history_is_bounded_and_goes_with_its_row(house: House) {
+    let database = house.open().await;
+    let most = i64::try_from(MOST_VERSIONS).unwrap();
+    let change = async |n: i64, deleted: bool| {
+        let at = deleted.then_some(Timestamp(n));
+        let rows = vec![Stored { version: n, deleted_at: at, ..row(1, "a") }];
+        let told = Audit { resource_kind: "config".into(), resource_id: id(1).to_string(), ..entry(n as u128) };
+        let batch = Batch { rows, audit: vec![told], history: Some(keep), ..Batch::default() };
+        database.write(n - 1, Box::new(|_| Ok(batch))).await.unwrap();
+    };
+    change(1, false).await;
+    assert_eq!(database.versions("config", id(1)).await.unwrap(), vec![], "it has changed from nothing");
+    change(2, false).await;
+    assert_eq!(database.versions("config", id(1)).await.unwrap(), vec![version(2), version(1)]);
+    for n in 3..=most + 5 {
+        change(n, false).await;
+    }
+    let kept = database.versions("config", id(1)).await.unwrap();
+    assert_eq!((kept.len(), &kept[0], &kept[kept.len() - 1]), (MOST_VERSIONS, &version(most + 5), &version(6)));
+    change(most + 6, true).await;
+    assert_eq!(database.versions("config", id(1)).await.unwrap(), vec![]);
 }
 
 fn entry(n: u128) -> Audit {

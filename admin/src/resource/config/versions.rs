@@ -5,6 +5,7 @@ use super::{READ, UPDATE, document, secrets};
 use crate::change::{Action, WriteView, audit};
 use crate::difference::compare;
 use crate::problem::{Problem, bad, internal, missing};
+use crate::resource::versions::{VersionWanted, pick, versions};
 use crate::resource::{Resource as _, Row, locate};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::ports::Batch;
@@ -12,7 +13,6 @@ use gateway_domain::resource::config::SavedConfig;
 use gateway_domain::resource::{Kind, StoredVersion};
 use gateway_domain::scope::Scope;
 use http::Method;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 pub(super) fn routes() -> Vec<Route> {
@@ -33,29 +33,10 @@ pub(super) fn routes() -> Vec<Route> {
             "to",
         ]),
         authed(Method::POST, BACK, UPDATE, "Make a config what it was: a new version like an old one", back)
-            .takes::<Back>()
+            .takes::<VersionWanted>()
             .and(&["workspace_id"])
             .asks(&["workspace_id"]),
     ]
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Back {
-    /// Its number or its id.
-    version: Value,
-}
-
-/// Newest first.
-async fn of(call: &Call, row: &Row<SavedConfig>) -> Result<Vec<StoredVersion>, Problem> {
-    let mut versions = call.app.history.versions(Kind::Config.name(), row.id).await?;
-    versions.sort_by_key(|v| std::cmp::Reverse(v.version));
-    Ok(versions)
-}
-
-/// By number or id.
-fn pick<'a>(versions: &'a [StoredVersion], name: &str) -> Option<&'a StoredVersion> {
-    versions.iter().find(|v| v.version.to_string() == name || v.version_id.to_string() == name)
 }
 
 fn read(version: &StoredVersion) -> Result<SavedConfig, Problem> {
@@ -65,14 +46,14 @@ fn read(version: &StoredVersion) -> Result<SavedConfig, Problem> {
 async fn list(call: Call) -> Result<Reply, Problem> {
     let paging = call.query.paging()?;
     let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let versions = of(&call, &row).await?;
+    let versions = versions(&call, Kind::Config, row.id).await?;
     let data: Vec<Value> = paging.cut(&versions).iter().map(|v| view(&row, v, &call)).collect::<Result<_, _>>()?;
     Ok(Reply::json(SavedConfig::listed(versions.len() as u64, data)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
     let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let versions = of(&call, &row).await?;
+    let versions = versions(&call, Kind::Config, row.id).await?;
     let found = pick(&versions, call.var("version")).ok_or_else(|| missing("version"))?;
     Ok(Reply::json(SavedConfig::shown(view(&row, found, &call)?)))
 }
@@ -90,7 +71,7 @@ fn view(row: &Row<SavedConfig>, version: &StoredVersion, call: &Call) -> Result<
 /// `from`: by default the version before `to`, which by default is the newest.
 async fn diff(call: Call) -> Result<Reply, Problem> {
     let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let versions = of(&call, &row).await?;
+    let versions = versions(&call, Kind::Config, row.id).await?;
     let named = |field: &'static str| {
         let Some(name) = call.query.text(field) else { return Ok(None) };
         pick(&versions, name).map(Some).ok_or_else(|| bad(field, "names no version of this config"))
@@ -121,12 +102,8 @@ async fn back(call: Call) -> Result<Reply, Problem> {
     let given = body.take_text("workspace_id")?;
     let given = given.as_deref().or_else(|| call.query.text("workspace_id"));
     let row = locate::<SavedConfig>(&call, given, Action::Update).await?;
-    let name = match body.read::<Back>()?.version {
-        Value::Number(n) => n.to_string(),
-        Value::String(text) => text,
-        _ => return Err(bad("version", "must be the number or the id of a version")),
-    };
-    let versions = of(&call, &row).await?;
+    let name = body.read::<VersionWanted>()?.name()?;
+    let versions = versions(&call, Kind::Config, row.id).await?;
     let found = pick(&versions, &name).ok_or_else(|| bad("version", "names no version of this config"))?;
     let config = document(read(found)?.config)?;
     let mut done = None;

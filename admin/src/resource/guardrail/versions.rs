@@ -3,6 +3,7 @@
 use super::{LIST, told_actions, told_checks};
 use crate::change::Action;
 use crate::problem::{Problem, internal};
+use crate::resource::versions::versions;
 use crate::resource::{Resource as _, locate};
 use crate::route::{Call, PAGES, Reply, Route, authed};
 use gateway_domain::resource::guardrail::GuardrailDocument;
@@ -18,8 +19,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn list(call: Call) -> Result<Reply, Problem> {
     let paging = call.query.paging()?;
     let row = locate::<GuardrailDocument>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let mut versions = call.app.history.versions(Kind::Guardrail.name(), row.id).await?;
-    versions.sort_by_key(|v| std::cmp::Reverse(v.version));
+    let versions = versions(&call, Kind::Guardrail, row.id).await?;
     let data: Vec<Value> = paging.cut(&versions).iter().map(view).collect::<Result<_, _>>()?;
     Ok(Reply::json(GuardrailDocument::listed(versions.len() as u64, data)))
 }

@@ -111,7 +111,11 @@ pub(super) fn seal_headers(
 }
 
 /// The family exists, and where it has no address of its own, one is given.
-pub(super) fn check_family(doc: &Integration, home: Option<WorkspaceId>, call: &Call) -> Result<(), Problem> {
+pub(in crate::resource) fn check_family(
+    doc: &Integration,
+    home: Option<WorkspaceId>,
+    call: &Call,
+) -> Result<(), Problem> {
     let slug = &doc.ai_provider_id;
     let family = call
         .app
