@@ -153,8 +153,8 @@ async fn back<R: HasHistory>(call: Call) -> Result<Reply, Problem> {
     let request = body.0.clone();
     let given = body.take_text("workspace_id")?;
     let given = given.as_deref().or_else(|| call.query.text("workspace_id"));
-    let name = body.read::<VersionWanted>()?.name()?;
     let row = locate::<R>(&call, given, Action::Update).await?;
+    let name = body.read::<VersionWanted>()?.name()?;
     let versions = versions(&call, R::KIND, row.id).await?;
     let found = pick(&versions, &name).ok_or_else(|| bad("version", "names no version that is kept"))?;
     let mut done = None;

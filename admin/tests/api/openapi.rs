@@ -67,6 +67,10 @@ async fn bodies_are_told_as_they_are_read() {
         else {
             continue;
         };
+        // Of kinds that have none here; what theirs miss is shown in `history`.
+        if path.ends_with("/rollback") && !path.contains("/configs/") {
+            continue;
+        }
         let path = path
             .replace("/configs/{id}", &config)
             .replace("/guardrails/{id}", &guardrail)
