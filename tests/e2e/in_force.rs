@@ -13,7 +13,6 @@ use std::time::{Duration, SystemTime};
 const SHOWN: &str = "shown";
 /// Says which row is meant, or how this one write is to be made.
 const MEANS: &str = "means";
-
 /// Falls on a midnight: seen where the clock is an argument, in the tests of `policies` and of `admin`.
 const CALENDAR: &str = "calendar";
 

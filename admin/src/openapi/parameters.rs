@@ -14,9 +14,8 @@ pub(super) fn of(name: &str) -> Option<Value> {
         "page_size" | "pageSize" => {
             ("Rows of a page", json!({"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}))
         }
-        "workspace_id" => ("The workspace, by id or slug", text()),
+        "workspace_id" | "workspace_slug" => ("The workspace, by id or slug", text()),
         "token" => ("What the link says that it opens", text()),
-        "workspace_slug" => ("The workspace, by slug or id", text()),
         "organisation_id" => ("The organisation; only the key's own", uuid()),
         "page" => ("Which page, from 1 where it is so told", json!({"type": "integer", "minimum": 0})),
         "id" => ("Only this one", text()),
