@@ -26,6 +26,7 @@ mod serve;
 mod settings;
 mod strangers;
 mod telemetry;
+mod token_counter;
 mod units;
 mod usage_checkpoint;
 mod writer;

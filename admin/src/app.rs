@@ -8,7 +8,7 @@ use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
     AlertStandings, Blobs, ConfigStore, CredentialTrials, Directory, Doorkeeper, Explanations, Exports, Feedbacks,
     GuardrailTrials, History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, NodeRegistry, Outside, RecordClaims,
-    RecordIntake, RecordQuery, RecordSums, Repricing, SecretStandings, Standings, Tokens, Vault,
+    RecordIntake, RecordQuery, RecordSums, Repricing, SecretStandings, Standings, TokenCounts, Tokens, Vault,
 };
 use gateway_domain::secret_source::SecretOpenings;
 use gateway_domain::snapshot::{Build, SavedConfig};
@@ -173,6 +173,8 @@ pub struct App {
     pub openings: Arc<SecretOpenings>,
     /// Takes mails of alerts; `None`: no mail server is named.
     pub mailer: Option<Arc<dyn Mailer>>,
+    /// Counts tokens; `None`: nothing here does.
+    pub token_counts: Option<Arc<dyn TokenCounts>>,
     /// Says what would become of a request; `None`: nothing here does.
     pub explanations: Option<Arc<dyn Explanations>>,
     pub quotas: Quotas,

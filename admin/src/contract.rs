@@ -223,7 +223,7 @@ pub(crate) static TEMPLATES: &[Template] = &[
     path("/agent-servers/{id}/capabilities", "", "GET PUT"),
     path("/agent-servers/{id}/skills", "", "GET PUT"),
     path("/agent-servers/{id}/user-access", "", "GET PUT"),
-    path("/gateway/tokenize", "", "POST"),
+    path("/gateway/tokenize", "POST", ""),
     path("/dp/metrics", "", "POST"),
     path("/nodes", "GET", ""),
     path("/nodes/settings", "GET", ""),

@@ -38,6 +38,7 @@ mod schema;
 mod scim;
 mod several;
 mod sso;
+mod tokenize;
 mod turned_away;
 mod upkeep;
 

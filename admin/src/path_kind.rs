@@ -39,7 +39,7 @@ const SUBJECTS: &[(&str, Kind)] = &[
 
 /// Whether it judges or compares something only.
 pub(crate) fn changes_nothing(path: &str) -> bool {
-    path.ends_with("/invoke") || ["/configuration/diff", "/configs/explain"].contains(&path)
+    path.ends_with("/invoke") || ["/configuration/diff", "/configs/explain", "/gateway/tokenize"].contains(&path)
 }
 
 /// `None`: nothing that is configured, or nothing that it changes.

@@ -12,6 +12,7 @@ use crate::repeat::{Repeat, RunningRepeats};
 use crate::route::{Call, Gate, Place, Reply, Route, Visit, stamp};
 use crate::{
     analytics, audit, feedback, logs, manifest, nodes, openapi, organisations, prices, public, resource, scim, sso,
+    tokenize,
 };
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
@@ -65,6 +66,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         analytics::routes(),
         logs::routes(),
         feedback::routes(),
+        tokenize::routes(),
         audit::routes(),
         nodes::routes(),
         manifest::routes(),

@@ -2,7 +2,11 @@
 //! counted where nobody counts. They are estimates: each model has a vocabulary of its own, and OpenAI's newest one
 //! stands for all. The first count loads it (some tens of milliseconds), so none is made on a thread that serves.
 
+mod vocabulary;
+
 use serde_json::Value;
+use tiktoken_rs::CoreBPE;
+pub use vocabulary::{Tokenized, tokenize};
 
 /// As much of a stream's text is kept to count; what is longer is reckoned from it.
 const KEPT: usize = 16 << 10;
@@ -19,8 +23,11 @@ const MESSAGE: u64 = 3;
 
 /// The number of tokens in a text.
 pub fn count(text: &str) -> u64 {
+    count_by(tiktoken_rs::o200k_base_singleton(), text)
+}
+
+fn count_by(tokenizer: &CoreBPE, text: &str) -> u64 {
     let part = start(text, COUNTED);
-    let tokenizer = tiktoken_rs::o200k_base_singleton();
     let counted = pieces(part).map(|piece| tokenizer.count_ordinary(piece) as u64).sum();
     scaled(counted, part.len() as u64, text.len() as u64)
 }

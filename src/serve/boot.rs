@@ -10,6 +10,7 @@ use crate::runtime_config::ConfigHandle;
 use crate::settings::Settings;
 use crate::strangers::Strangers;
 use crate::telemetry;
+use crate::token_counter::TokenCounter;
 use crate::usage_checkpoint::UsageCheckpoint;
 use gateway_admin::{App, Part, Quotas, Status};
 use gateway_domain::egress::Trusted;
@@ -264,6 +265,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         openings: Arc::new(openings(settings)),
         mailer: None,
         explanations: None,
+        token_counts: Some(Arc::<TokenCounter>::default()),
         quotas: Quotas::default(),
         door,
         header_aliases: aliases(settings).into(),

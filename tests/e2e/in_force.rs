@@ -96,6 +96,17 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "gateway",
+        &[
+            ("model", "tokenize::texts_and_requests_are_counted_and_estimates_are_called_so"),
+            ("text", "tokenize::texts_and_requests_are_counted_and_estimates_are_called_so"),
+            ("messages", "tokenize::texts_and_requests_are_counted_and_estimates_are_called_so"),
+            ("system", "tokenize::texts_and_requests_are_counted_and_estimates_are_called_so"),
+            ("tools", "tokenize::texts_and_requests_are_counted_and_estimates_are_called_so"),
+            ("functions", "tokenize::texts_and_requests_are_counted_and_estimates_are_called_so"),
+        ],
+    ),
+    (
         "providers",
         &[
             ("name", SHOWN),

@@ -223,6 +223,8 @@ mod tls;
 #[cfg(test)]
 mod token_limits;
 #[cfg(test)]
+mod tokenize;
+#[cfg(test)]
 mod tokens;
 #[cfg(test)]
 mod turned_away;

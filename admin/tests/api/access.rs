@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// Routes whose scopes no Admin key holds.
 pub(crate) fn is_of_workspaces(path: &str) -> bool {
-    path.ends_with("/invoke") || path.contains("/feedback") || path.ends_with("/logs")
+    path.ends_with("/invoke") || path.contains("/feedback") || path.ends_with("/logs") || path.ends_with("/tokenize")
 }
 
 /// What is the same to all organisations.

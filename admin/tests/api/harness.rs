@@ -12,7 +12,8 @@ use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
     Batch, BlobBounds, Changes, CredentialTrial, CredentialTrials, CredentialUntried, CredentialVerdict, Doorkeeper,
-    Fut, KeyLimit, KeyLimits, Live, LogStore, NamedMetadata, RecordIntake, StoreError, Tokens, ToldUsage, Vault,
+    Fut, KeyLimit, KeyLimits, Live, LogStore, NamedMetadata, RecordIntake, StoreError, TokenCount, TokenCounts,
+    TokenSubject, Tokens, ToldUsage, TooBusyToCount, Vault,
 };
 use gateway_domain::price::price;
 use gateway_domain::record::{LogRecord, mask};
@@ -199,6 +200,17 @@ impl KeyLimits for Unlimited {
     }
 }
 
+/// Counts words, as no model does.
+struct WordCounts;
+
+impl TokenCounts for WordCounts {
+    fn count_tokens(&self, _: Option<String>, subject: TokenSubject) -> Fut<'_, Result<TokenCount, TooBusyToCount>> {
+        let (TokenSubject::Text(text) | TokenSubject::Request(text)) = subject;
+        let tokens = text.split_whitespace().count() as u64;
+        Box::pin(async move { Ok(TokenCount { tokens, tokenizer: "words", is_exact: false }) })
+    }
+}
+
 /// One node; `beside` opens another on the same store.
 pub(crate) struct House {
     pub(crate) app: App,
@@ -289,6 +301,7 @@ impl House {
             openings: Arc::default(),
             mailer: None,
             explanations: None,
+            token_counts: Some(Arc::new(WordCounts)),
             quotas: Quotas { configs: 100, guardrails: 20, secret_references: 20, kept_answers: 20 },
             door: Arc::new(Unheard),
             header_aliases: Arc::from(["x-acme-".to_owned()]),
