@@ -43,15 +43,15 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("tags", SHOWN),
             ("ai_provider_id", "first_request::a_managed_provider_is_chosen_by_its_slug"),
             ("key", "control::integrations_and_providers_are_made_listed_read_changed_and_deleted"),
-            ("configurations", "in_force::settings_of_an_integration_go_upstream"),
+            ("configurations", "saved_providers::settings_of_an_integration_go_upstream"),
             ("pricing_adjustments", "models::a_model_has_its_own_price_and_an_integration_a_factor"),
             (
                 "secret_mappings",
                 "secret_references::every_place_of_an_integration_can_be_filled_and_members_are_chosen",
             ),
             ("workspace_id", "workspaces::the_proxy_port_tells_nothing_of_anothers_things"),
-            ("create_default_provider", "in_force::settings_of_an_integration_go_upstream"),
-            ("default_provider_slug", "in_force::settings_of_an_integration_go_upstream"),
+            ("create_default_provider", "saved_providers::settings_of_an_integration_go_upstream"),
+            ("default_provider_slug", "saved_providers::settings_of_an_integration_go_upstream"),
             ("models", "models::a_model_has_its_own_host_and_headers"),
             ("allow_all_models", "tenants::models_and_workspaces_are_kept_from_an_integration"),
             ("workspaces", "tenants::models_and_workspaces_are_kept_from_an_integration"),
@@ -128,18 +128,18 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         &[
             ("name", SHOWN),
             ("note", SHOWN),
-            ("provider", "in_force::a_virtual_key_serves_with_its_own_credential"),
-            ("key", "in_force::a_virtual_key_serves_with_its_own_credential"),
-            ("resourceName", "in_force::a_virtual_key_of_azure_finds_its_deployments"),
-            ("apiVersion", "in_force::a_virtual_key_of_azure_finds_its_deployments"),
-            ("deploymentName", "in_force::a_virtual_key_of_azure_finds_its_deployments"),
-            ("deploymentConfig", "in_force::a_virtual_key_of_azure_finds_its_deployments"),
+            ("provider", "saved_providers::a_virtual_key_serves_with_its_own_credential"),
+            ("key", "saved_providers::a_virtual_key_serves_with_its_own_credential"),
+            ("resourceName", "saved_providers::a_virtual_key_of_azure_finds_its_deployments"),
+            ("apiVersion", "saved_providers::a_virtual_key_of_azure_finds_its_deployments"),
+            ("deploymentName", "saved_providers::a_virtual_key_of_azure_finds_its_deployments"),
+            ("deploymentConfig", "saved_providers::a_virtual_key_of_azure_finds_its_deployments"),
             (
                 "secret_mappings",
                 "secret_references::every_place_of_an_integration_can_be_filled_and_members_are_chosen",
             ),
             ("expires_at", "in_force::what_expires_ends_by_itself"),
-            ("rate_limits", "in_force::a_virtual_key_serves_with_its_own_credential"),
+            ("rate_limits", "saved_providers::a_virtual_key_serves_with_its_own_credential"),
             ("usage_limits", "in_force::each_holder_has_a_budget_that_can_start_anew"),
             ("reset_usage", "in_force::each_holder_has_a_budget_that_can_start_anew"),
             ("workspace_id", "workspaces::the_proxy_port_tells_nothing_of_anothers_things"),
@@ -624,78 +624,6 @@ async fn what_expires_ends_by_itself() {
     eventually("the provider ends", || async { (ask(own, "@short").await.status == 400).then_some(()) }).await;
     admin.put("/providers/short", &json!({ "expires_at": null })).await.expect(200);
     ask(own, "@short").await.expect(200);
-}
-
-#[tokio::test]
-async fn settings_of_an_integration_go_upstream() {
-    let gateway = Gateway::start().await;
-    let upstream = upstream().await;
-    let body = json!({
-        "name": "Main", "ai_provider_id": "openai", "key": "sk-managed", "default_provider_slug": "along",
-        "configurations": {
-            "custom_host": upstream.url(), "custom_headers": { "x-team": "ours" },
-            "openai_organization": "org-1", "openai_project": "proj-1",
-        },
-    });
-    gateway.admin().post("/integrations", &body).await.expect(200);
-    gateway.chat().provider("@along").json(&hello()).send().await.expect(200);
-    let seen = upstream.only();
-    for (name, value) in [("x-team", "ours"), ("openai-organization", "org-1"), ("openai-project", "proj-1")] {
-        assert_eq!(seen.header(name), Some(value), "{name}");
-    }
-    let without =
-        json!({ "name": "Bare", "slug": "bare", "ai_provider_id": "openai", "create_default_provider": false });
-    gateway.admin().post("/integrations", &without).await.expect(200);
-    gateway.chat().provider("@bare").json(&hello()).send().await.expect(400);
-}
-
-#[tokio::test]
-async fn a_virtual_key_serves_with_its_own_credential() {
-    let gateway = Gateway::start().await;
-    let admin = gateway.admin();
-    let upstream = upstream().await;
-    let body = json!({ "name": "Older", "provider": "openai", "key": "sk-older-0000000000" });
-    admin.post("/virtual-keys", &body).await.expect(200);
-    let to = json!({ "configurations": { "custom_host": upstream.url() } });
-    admin.put("/integrations/older", &to).await.expect(200);
-    let ask = async || gateway.chat().header("x-gateway-virtual-key", "older").json(&hello()).send().await;
-    ask().await.expect(200);
-    admin.put("/virtual-keys/older", &json!({ "key": "sk-newer-0000000000" })).await.expect(200);
-    ask().await.expect(200);
-    let sent: Vec<_> = upstream.seen().iter().map(|s| s.header("authorization").map(str::to_owned)).collect();
-    assert_eq!(sent, [Some("Bearer sk-older-0000000000".into()), Some("Bearer sk-newer-0000000000".into())]);
-    let none = json!({ "rate_limits": [{ "type": "requests", "unit": "rpd", "value": 0 }] });
-    admin.put("/virtual-keys/older", &none).await.expect(200);
-    ask().await.expect(429);
-}
-
-#[tokio::test]
-async fn a_virtual_key_of_azure_finds_its_deployments() {
-    let gateway = Gateway::start().await;
-    let admin = gateway.admin();
-    let upstream = upstream().await;
-    let body = json!({ "name": "Azure", "provider": "azure-openai", "key": "azure-key-0001", "resourceName": "contoso",
-                       "apiVersion": "2024-10-21", "deploymentName": "mini-eu" });
-    admin.post("/virtual-keys", &body).await.expect(200);
-    let saved = admin.get("/integrations/azure").await.expect(200).json()["configurations"].clone();
-    assert_eq!(saved["azure_resource_name"], "contoso");
-    let host = json!({ "custom_host": format!("{}/openai", upstream.url()) });
-    admin.put("/integrations/azure", &json!({ "configurations": with(saved, host) })).await.expect(200);
-    let ask = async || gateway.chat().header("x-gateway-virtual-key", "azure").json(&hello()).send().await;
-    ask().await.expect(200);
-    let several =
-        json!([{ "deploymentName": "big-eu", "apiVersion": "2025-01-01", "alias": "gpt-4o", "is_default": true }]);
-    let change = json!({ "deploymentName": null, "deploymentConfig": several });
-    admin.put("/virtual-keys/azure", &change).await.expect(200);
-    ask().await.expect(200);
-    let targets: Vec<String> = upstream.seen().iter().map(|seen| seen.target.clone()).collect();
-    assert_eq!(
-        targets,
-        [
-            "/v1/openai/deployments/mini-eu/chat/completions?api-version=2024-10-21",
-            "/v1/openai/deployments/big-eu/chat/completions?api-version=2025-01-01",
-        ]
-    );
 }
 
 /// Invited, accepted: id and key.

@@ -197,6 +197,8 @@ mod saved;
 #[cfg(test)]
 mod saved_addresses;
 #[cfg(test)]
+mod saved_providers;
+#[cfg(test)]
 mod scim;
 #[cfg(test)]
 mod secret_references;
