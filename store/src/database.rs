@@ -10,7 +10,7 @@ use gateway_domain::ports::StoreError;
 use gateway_domain::record::Page;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, Error};
+use sqlx::{ConnectOptions, Connection, Error, PgConnection};
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
@@ -113,6 +113,7 @@ pub async fn open_later(url: &DatabaseUrl, options: &Options) -> Result<Database
             let connect = dressed(connect);
             let size = options.pool_size.max(1);
             let pool = PgPoolOptions::new().max_connections(size).acquire_timeout(options.connect_timeout);
+            let pool = pool.after_connect(|connection, _| Box::pin(plan_quickly(connection)));
             let pool = pool.connect_lazy_with(connect.clone());
             (Pools::Postgres(pool), Notices::listen(connect, options.connect_timeout, reach.clone()))
         }
@@ -317,6 +318,13 @@ fn dressed(connect: &PgConnectOptions) -> PgConnectOptions {
         None => connect.clone().application_name("gateway"),
     };
     named.disable_statement_logging()
+}
+
+/// Postgres compiles a query that it thinks costs much, and one over ninety partitions is such: that takes longer than to
+/// read their sums. No query of the gateway gains by it. A pooler in between may not hear of it, or refuse, which is no harm.
+async fn plan_quickly(connection: &mut PgConnection) -> Result<(), Error> {
+    let _ = sqlx::raw_sql("SET jit = off").execute(connection).await;
+    Ok(())
 }
 
 /// The pool repeats a refused connection until its time is up and forgets why: so look first.

@@ -6,24 +6,17 @@ use crate::logs::day::Day;
 use crate::logs::partitions::{Partitions, partition, partition_name};
 use crate::logs::rollup::{alone, margins};
 use crate::logs::shape::Table;
-use crate::session::{Lease, Session, failure};
+use crate::session::{Lease, failure};
 use gateway_domain::Timestamp;
 use gateway_domain::analytics::{Margin, SumQuery, SumsFound};
 use gateway_domain::ports::{Fut, RecordSums, StoreError};
 use gateway_domain::record::LogQuery;
-use sqlx::Error;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// A day of an older version with many millions of records takes minutes.
 const MAKING_UP: Duration = Duration::from_secs(1_800);
-
-/// Within a transaction: Postgres compiles what it thinks costs much, and a query over ninety partitions is such. Compiling
-/// takes longer than reading their sums.
-async fn plan_quickly(inside: &mut Session<'_>) -> Result<(), Error> {
-    inside.run("SET LOCAL jit = off", vec![]).await
-}
 
 impl Partitions {
     /// Days with records that have no rollups.
@@ -37,21 +30,15 @@ impl Partitions {
         (parts, until): (&[Stretch], Instant),
         gather: &mut Gather<'_>,
     ) -> Result<(), StoreError> {
-        let read = async {
-            let mut session = lease.session();
-            let mut transaction = session.begin().await?;
-            let mut inside = transaction.session();
-            plan_quickly(&mut inside).await?;
-            for part in parts.iter().rev() {
-                if Instant::now() >= until {
-                    gather.miss();
-                    break;
-                }
-                read(&mut inside, part, Table::Records.name(), gather).await?;
+        let mut session = lease.session();
+        for part in parts.iter().rev() {
+            if Instant::now() >= until {
+                gather.miss();
+                break;
             }
-            transaction.commit().await
-        };
-        read.await.map_err(|e| failure(&e))
+            read(&mut session, part, Table::Records.name(), gather).await.map_err(|e| failure(&e))?;
+        }
+        Ok(())
     }
 
     /// How many records match.
@@ -63,14 +50,8 @@ impl Partitions {
         let mut lease = self.database.lease_soon(Side::Read).await?;
         let counted = async {
             let mut session = lease.session();
-            let mut transaction = session.begin().await?;
-            let mut inside = transaction.session();
-            plan_quickly(&mut inside).await?;
-            let counted = count(&mut inside, &parts, Table::Records.name(), query).await?;
-            transaction.commit().await?;
-            Ok(counted)
+            count(&mut session, &parts, Table::Records.name(), query).await.map_err(|e| failure(&e))
         };
-        let counted = async { counted.await.map_err(|e: Error| failure(&e)) };
         let counted = timeout(self.database.call_timeout(), counted).await;
         lease.finish(counted)
     }
