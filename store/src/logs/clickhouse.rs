@@ -24,6 +24,7 @@ use crate::database::Options;
 use crate::filter::Filter;
 use crate::session::Value;
 use gateway_domain::Timestamp;
+use gateway_domain::analytics::Grain;
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::{Fut, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
 use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
@@ -50,6 +51,18 @@ pub struct ColumnStore {
     link: ServerLink,
     /// The tables are known to be there.
     shaped: Mutex<bool>,
+}
+
+/// From when on records are looked at for a page, one after the other until it is full: the newest lie in the newest days, and
+/// the engine sorts all that it looks at. The last is where the question itself begins.
+fn beginnings(query: &LogQuery) -> Vec<Option<Timestamp>> {
+    let now = Timestamp(micros_now());
+    let end = query.to.into_iter().chain(query.cursor.map(|cursor| cursor.created_at)).fold(now, Timestamp::min);
+    // A trace is found by its index.
+    let windows: &[i64] = if query.trace_id.is_some() { &[] } else { &[1, 8] };
+    let begun = windows.iter().map(|days| end.plus_micros(-days * Grain::Day.micros()));
+    let begun = begun.filter(|from| query.from.is_none_or(|asked| asked < *from));
+    begun.map(Some).chain([query.from]).collect()
 }
 
 fn micros_now() -> i64 {
@@ -140,27 +153,34 @@ impl ColumnStore {
         let wanted = filter(query);
         wanted.check()?;
         self.shape().await?;
-        let (offset, size) = slice(query);
-        if let Some(most) = query.most_bytes {
-            let (inner, values) = wanted.clone().slice(WEIGHT, NEWEST, offset, size);
-            let sum = format!("SELECT toUInt64(sum(bytes)) FROM ({inner})");
-            if self.numbers((sum, values)).await? > most {
-                return Ok(Page { is_too_large: true, ..Page::of(0) });
-            }
-        }
         let total = match query.cursor {
             Some(_) => None,
             None => {
-                let (sql, values) = wanted.clone().grouped("SELECT count() FROM log_entry FINAL", "");
+                let (sql, values) = wanted.grouped("SELECT count() FROM log_entry FINAL", "");
                 Some(self.numbers((sql, values)).await?)
             }
         };
-        let rows = if size == 0 || total.is_some_and(|total| offset >= total) {
-            Vec::new()
-        } else {
-            self.records(wanted.slice(RECORDS.select(), NEWEST, offset, size)).await?
-        };
-        Ok(Page { rows, ..Page::of(total.unwrap_or_default()) })
+        let (offset, size) = slice(query);
+        let mut page = Page::of(total.unwrap_or_default());
+        if size == 0 || total.is_some_and(|total| offset >= total) {
+            return Ok(page);
+        }
+        for from in beginnings(query) {
+            let is_last = from == query.from;
+            let near = LogQuery { from, ..query.clone() };
+            if let Some(most) = query.most_bytes {
+                let (inner, values) = filter(&near).slice(WEIGHT, NEWEST, offset, size);
+                let sum = format!("SELECT toUInt64(sum(bytes)) FROM ({inner})");
+                if self.numbers((sum, values)).await? > most {
+                    return Ok(Page { is_too_large: true, ..Page::of(0) });
+                }
+            }
+            page.rows = self.records(filter(&near).slice(RECORDS.select(), NEWEST, offset, size)).await?;
+            if is_last || page.rows.len() as u64 == size {
+                break;
+            }
+        }
+        Ok(page)
     }
 
     async fn find(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Result<Option<LogRecord>, StoreError> {
@@ -323,5 +343,28 @@ impl Retention for ColumnStore {
             }
             Ok(bodies + dropped)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway_domain::record::LogCursor;
+
+    const DAY: i64 = Grain::Day.micros();
+
+    #[test]
+    fn the_newest_days_are_looked_at_first_and_the_whole_question_last() {
+        let to = |to: i64| LogQuery { to: Some(Timestamp(to)), ..LogQuery::default() };
+        let told = |query: &LogQuery| beginnings(query).into_iter().map(|from| from.map(|at| at.0)).collect::<Vec<_>>();
+        assert_eq!(told(&to(20 * DAY)), [Some(19 * DAY), Some(12 * DAY), None]);
+        let cursor = LogCursor { created_at: Timestamp(10 * DAY), id: Uuid::nil() };
+        assert_eq!(told(&LogQuery { cursor: Some(cursor), ..to(20 * DAY) }), [Some(9 * DAY), Some(2 * DAY), None]);
+        let from = Some(Timestamp(15 * DAY));
+        assert_eq!(told(&LogQuery { from, ..to(20 * DAY) }), [Some(19 * DAY), Some(15 * DAY)]);
+        let trace_id = Some("t".to_owned());
+        assert_eq!(told(&LogQuery { trace_id, ..to(20 * DAY) }), [None]);
+        // Whoever comes from the newest end has a place that lies in no time.
+        assert_eq!(told(&LogQuery { cursor: Some(LogCursor::START), ..to(20 * DAY) }).len(), 3);
     }
 }
