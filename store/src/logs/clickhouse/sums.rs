@@ -192,7 +192,7 @@ impl TimePieces {
 }
 
 impl ColumnStore {
-    async fn add_up(&self, query: &SumQuery) -> Result<SumsFound, StoreError> {
+    pub(super) async fn add_up(&self, query: &SumQuery) -> Result<SumsFound, StoreError> {
         let mut gather = Gather::of(query);
         if query.time.is_zero() || query.edges.len() < 2 {
             gather.miss();
