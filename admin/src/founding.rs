@@ -4,16 +4,13 @@
 use crate::app::App;
 use crate::grant;
 use crate::resource::Row;
+use crate::resource::api_key::unbounded;
 use gateway_domain::id::{OrgId, WorkspaceId};
-use gateway_domain::keys::KeyHash;
-use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
+use gateway_domain::resource::api_key::{ApiKey, KeyKind};
 use gateway_domain::resource::guardrail::DefaultGuardrails;
-use gateway_domain::resource::limits::Limits;
-use gateway_domain::resource::mcp_reach::McpReach;
 use gateway_domain::resource::organisation::Organisation;
 use gateway_domain::resource::security::Security;
 use gateway_domain::resource::workspace::Workspace;
-use gateway_domain::secret::mask;
 use serde_json::Map;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,25 +66,7 @@ impl Founded {
 /// A key that may all that its kind may. `workspace` `None`: an Admin key, of the whole organisation.
 pub(crate) fn key(app: &App, org: OrgId, workspace: Option<WorkspaceId>, name: &str, text: &str) -> Row<ApiKey> {
     let kind = if workspace.is_some() { KeyKind::WorkspaceService } else { KeyKind::OrganisationService };
-    let doc = ApiKey {
-        kind,
-        hash: KeyHash::of(text).to_string(),
-        masked: mask(text),
-        description: None,
-        user_id: None,
-        scopes: grant::all(kind).into(),
-        defaults: KeyDefaults::default(),
-        expires_at: None,
-        creation_mode: "auto".to_owned(),
-        rotation_policy: None,
-        transition: None,
-        sealed_key: None,
-        limits: Limits::default(),
-        max_parallel: None,
-        mcp_access: McpReach::default(),
-        allowed_models: None,
-        rest: Map::new(),
-    };
+    let doc = unbounded(kind, text, grant::all(kind));
     let mut row = Row::fresh(app, org, workspace, None, doc);
     name.clone_into(&mut row.name);
     row

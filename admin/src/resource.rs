@@ -42,6 +42,7 @@ pub(crate) mod workspace;
 
 pub(crate) use row::{NewRow, NumberedState, Resource, Row, Slug};
 
+use crate::app::App;
 use crate::change::{Action, WriteView, audit};
 use crate::input::Body;
 use crate::problem::{Problem, bad, missing};
@@ -106,18 +107,7 @@ pub(crate) async fn delete<R: Resource>(call: Call) -> Result<Reply, Problem> {
 
 /// A query for every row of a kind; `shelf` as [`ResourceQuery::workspace`].
 pub(crate) fn everything<R: Resource>(call: &Call, shelf: Option<Option<WorkspaceId>>) -> ResourceQuery {
-    ResourceQuery {
-        kind: R::KIND,
-        org: call.actor.org,
-        workspace: shelf,
-        status: None,
-        name: None,
-        search: None,
-        ids: Vec::new(),
-        deleted: false,
-        page: 0,
-        page_size: 1000,
-    }
+    ResourceQuery { workspace: shelf, ..ResourceQuery::all(R::KIND, call.actor.org) }
 }
 
 /// The same, of what has the `search` of the request in its name or slug.
@@ -126,14 +116,17 @@ pub(crate) fn searched<R: Resource>(call: &Call, shelf: Option<Option<WorkspaceI
 }
 
 /// Every row that matches, for lists whose filters the store does not know.
-pub(crate) async fn collect<R: Resource>(call: &Call, mut query: ResourceQuery) -> Result<Vec<Row<R>>, Problem> {
+pub(crate) async fn collect<R: Resource>(call: &Call, query: ResourceQuery) -> Result<Vec<Row<R>>, Problem> {
+    pages(&call.app, query).await?.iter().map(Row::read).collect()
+}
+
+/// The rows of this page and of all behind it.
+pub(crate) async fn pages(app: &App, mut query: ResourceQuery) -> Result<Vec<Stored>, Problem> {
     let mut rows = Vec::new();
     loop {
-        let page = call.app.directory.list(&query).await?;
-        let more = page.rows.len() as u64 == query.page_size;
-        for stored in &page.rows {
-            rows.push(Row::read(stored)?);
-        }
+        let page = app.directory.list(&query).await?.rows;
+        let more = page.len() as u64 == query.page_size;
+        rows.extend(page);
         if !more {
             return Ok(rows);
         }

@@ -37,18 +37,8 @@ impl OwnersEdit {
         let mut edit = Self::of_new(org, given)?;
         let snapshot = call.snapshot();
         let ids = snapshot.people().filter(|p| p.org == org).filter(|p| edit.concerns(&p.email, p.role));
-        let query = ResourceQuery {
-            kind: Kind::User,
-            org,
-            workspace: None,
-            status: None,
-            name: None,
-            search: None,
-            ids: ids.map(|person| person.id.0).collect(),
-            deleted: false,
-            page: 0,
-            page_size: 1000,
-        };
+        let query =
+            ResourceQuery { ids: ids.map(|person| person.id.0).collect(), ..ResourceQuery::all(Kind::User, org) };
         if !query.ids.is_empty() {
             edit.read = call.app.directory.list(&query).await?.rows;
         }

@@ -4,7 +4,7 @@
 use super::known::{row, told_to_both};
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, conflict};
-use crate::resource::{Row, tombstone};
+use crate::resource::{Row, pages, tombstone};
 use crate::route::{Call, Reply};
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::ResourceQuery;
@@ -74,30 +74,17 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
 async fn holdings(call: &Call, org: OrgId) -> Result<Vec<Stored>, Problem> {
     let mut rows = Vec::new();
     for kind in Kind::ALL.iter().copied().filter(|kind| *kind != Kind::Organisation) {
-        let mut query = ResourceQuery {
-            kind,
-            org,
-            workspace: None,
-            status: None,
-            name: None,
-            search: None,
-            ids: Vec::new(),
-            deleted: false,
-            page: 0,
-            page_size: 1000,
-        };
-        loop {
-            let page = call.app.directory.list(&query).await?;
-            let more = page.rows.len() as u64 == query.page_size;
-            // So many are never only what goes along.
-            if let (true, Some(noun)) = (more, noun(kind)) {
-                return Err(still_holds(&[format!("{} {noun}", page.total)]));
-            }
-            rows.extend(page.rows);
-            if !more {
-                break;
-            }
+        let mut query = ResourceQuery::all(kind, org);
+        let page = call.app.directory.list(&query).await?;
+        let more = page.rows.len() as u64 == query.page_size;
+        // So many are never only what goes along.
+        if let (true, Some(noun)) = (more, noun(kind)) {
+            return Err(still_holds(&[format!("{} {noun}", page.total)]));
+        }
+        rows.extend(page.rows);
+        if more {
             query.page += 1;
+            rows.extend(pages(&call.app, query).await?);
         }
     }
     Ok(rows)

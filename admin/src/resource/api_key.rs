@@ -428,12 +428,21 @@ pub(crate) fn for_user(
 ) -> Result<(Row<ApiKey>, String), Problem> {
     let kind = KeyKind::WorkspaceUser;
     let secret = mint(kind.tag(), &app.bytes());
-    let mut doc = ApiKey {
+    let mut doc = ApiKey { user_id: Some(user.0), ..unbounded(kind, &secret, scopes) };
+    inherit(&mut doc, workspace, &around.snapshot, true, app.now());
+    let mut row = Row::fresh(app, workspace.org, Some(workspace.id), Some(user.0), doc);
+    "First key".clone_into(&mut row.name);
+    Ok((row, secret))
+}
+
+/// A key with nothing set but what it may do.
+pub(crate) fn unbounded(kind: KeyKind, secret: &str, scopes: Scopes) -> ApiKey {
+    ApiKey {
         kind,
-        hash: KeyHash::of(&secret).to_string(),
-        masked: mask(&secret),
+        hash: KeyHash::of(secret).to_string(),
+        masked: mask(secret),
         description: None,
-        user_id: Some(user.0),
+        user_id: None,
         scopes: scopes.into(),
         defaults: KeyDefaults::default(),
         expires_at: None,
@@ -446,11 +455,7 @@ pub(crate) fn for_user(
         mcp_access: McpReach::default(),
         allowed_models: None,
         rest: Map::new(),
-    };
-    inherit(&mut doc, workspace, &around.snapshot, true, app.now());
-    let mut row = Row::fresh(app, workspace.org, Some(workspace.id), Some(user.0), doc);
-    "First key".clone_into(&mut row.name);
-    Ok((row, secret))
+    }
 }
 
 /// Known, right for the kind, and no more than the maker may give.

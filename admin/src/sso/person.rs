@@ -7,7 +7,7 @@ use super::ticket::SignInTicket;
 use crate::app::App;
 use crate::change::{Action, Origin, WriteView, commit};
 use crate::problem::{Problem, busy};
-use crate::resource::Row;
+use crate::resource::{Row, pages};
 use crate::route::Visit;
 use gateway_domain::id::{OrgId, UserId};
 use gateway_domain::ports::{Batch, ResourceQuery, Revision};
@@ -70,27 +70,7 @@ pub(super) async fn admit(
 async fn belongings(app: &App, org: OrgId, user: UserId) -> Result<Belongings, Problem> {
     let stored = app.directory.get(Kind::User, org, None, &user.to_string()).await?;
     let row = stored.as_ref().map(Row::<User>::read).transpose()?;
-    let mut seats = Vec::new();
-    let mut query = ResourceQuery {
-        kind: Kind::Member,
-        org,
-        workspace: None,
-        status: None,
-        name: Some(user.to_string()),
-        search: None,
-        ids: Vec::new(),
-        deleted: false,
-        page: 0,
-        page_size: 1000,
-    };
-    loop {
-        let page = app.directory.list(&query).await?.rows;
-        let more = page.len() as u64 == query.page_size;
-        seats.extend(page);
-        if !more {
-            break;
-        }
-        query.page += 1;
-    }
+    let query = ResourceQuery { name: Some(user.to_string()), ..ResourceQuery::all(Kind::Member, org) };
+    let seats = pages(app, query).await?;
     Ok(Belongings { user: row, seats, keys: keys_of(app, org, user).await? })
 }

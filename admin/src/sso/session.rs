@@ -79,18 +79,7 @@ pub(super) async fn keys_of(app: &App, org: OrgId, user: UserId) -> Result<Vec<S
         snapshot.keys().filter(|key| key.owner == Some(user.0) && key.org == org).map(|key| key.id.0).collect();
     let mut rows = Vec::new();
     for ids in ids.chunks(1000) {
-        let query = ResourceQuery {
-            kind: Kind::ApiKey,
-            org,
-            workspace: None,
-            status: None,
-            name: None,
-            search: None,
-            ids: ids.to_vec(),
-            deleted: false,
-            page: 0,
-            page_size: 1000,
-        };
+        let query = ResourceQuery { ids: ids.to_vec(), ..ResourceQuery::all(Kind::ApiKey, org) };
         rows.extend(app.directory.list(&query).await?.rows);
     }
     Ok(rows)

@@ -115,6 +115,24 @@ pub struct ResourceQuery {
     pub page_size: u64,
 }
 
+impl ResourceQuery {
+    /// Every living row of a kind, in the largest pages there are.
+    pub const fn all(kind: Kind, org: OrgId) -> Self {
+        Self {
+            kind,
+            org,
+            workspace: None,
+            status: None,
+            name: None,
+            search: None,
+            ids: Vec::new(),
+            deleted: false,
+            page: 0,
+            page_size: 1000,
+        }
+    }
+}
+
 /// The snapshot that the hot path reads, and the one way to change it.
 pub trait Live: Send + Sync {
     fn snapshot(&self) -> Arc<Snapshot>;

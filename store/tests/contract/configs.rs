@@ -256,18 +256,7 @@ async fn the_directory_lists_and_finds(house: House) {
     rows[0].name = "Config s1 für Ä".into();
     put(&database, 0, rows).await.unwrap();
     let (org, workspace) = (OrgId(id(1_000)), WorkspaceId(id(2_000)));
-    let all = ResourceQuery {
-        kind: Kind::Config,
-        org,
-        workspace: None,
-        status: None,
-        name: None,
-        search: None,
-        ids: vec![],
-        deleted: false,
-        page: 0,
-        page_size: 10,
-    };
+    let all = ResourceQuery { page_size: 10, ..ResourceQuery::all(Kind::Config, org) };
     let check = async |query: &ResourceQuery, total: u64, want: &[&str]| {
         let page = database.list(query).await.unwrap();
         assert_eq!((page.total, slugs(&page.rows)), (total, want.to_vec()), "{query:?}");

@@ -83,24 +83,27 @@ async fn changed_by_who_saw_it_last(house: House) {
     assert!(database.remove(place).await.unwrap() && !database.remove(place).await.unwrap());
 }
 
+/// Of the first export.
+fn job() -> NewJob {
+    NewJob {
+        id: id(50),
+        kind: EXPORT_KIND,
+        org: OrgId(id(1_000)),
+        payload: String::new(),
+        progress: String::new(),
+        wait: Duration::ZERO,
+        most_tries: 1,
+        most_open: 9,
+    }
+}
+
 async fn told_with_its_job(house: House) {
     let database = house.open().await;
     database.create(&export(1), 9).await.unwrap();
     let place = ExportPlace { org: OrgId(id(1_000)), id: id(1), job: None };
     database.hand_to(place, id(50), Timestamp(20)).await.unwrap();
     assert_eq!(one(&database, 1).await.state, ExportState::Draft, "its node died before the job was queued");
-    let (kind, payload, wait) = (EXPORT_KIND, String::new(), Duration::ZERO);
-    let job = NewJob {
-        id: id(50),
-        kind,
-        org: place.org,
-        payload,
-        progress: String::new(),
-        wait,
-        most_tries: 1,
-        most_open: 9,
-    };
-    database.enqueue(&job).await.unwrap();
+    database.enqueue(&job()).await.unwrap();
     assert_eq!(one(&database, 1).await.state, ExportState::InProgress);
     let leased = database.take(&[EXPORT_KIND], Duration::from_secs(60)).await.unwrap().unwrap();
     let progress = ExportProgress { rows: 5, bytes: 80, ..ExportProgress::default() };
@@ -120,18 +123,7 @@ async fn old_ones_go(house: House) {
     }
     let place = ExportPlace { org: OrgId(id(1_000)), id: id(1), job: None };
     database.hand_to(place, id(50), Timestamp(1)).await.unwrap();
-    let (kind, payload, wait) = (EXPORT_KIND, String::new(), Duration::ZERO);
-    let job = NewJob {
-        id: id(50),
-        kind,
-        org: place.org,
-        payload,
-        progress: String::new(),
-        wait,
-        most_tries: 1,
-        most_open: 9,
-    };
-    database.enqueue(&job).await.unwrap();
+    database.enqueue(&job()).await.unwrap();
     assert_eq!(database.forget_exports(Timestamp(3)).await.unwrap(), 1, "one is being made, one is young");
     let left: Vec<_> = database.exports(&all()).await.unwrap().rows.iter().map(|export| export.id).collect();
     assert_eq!(left, [id(3), id(1)]);

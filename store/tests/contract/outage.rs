@@ -105,18 +105,7 @@ async fn readers_do_not_wait_for_a_server_that_is_known_to_be_away() {
     let url = DatabaseUrl::parse(&server.url()).unwrap();
     let database = open(&url, &options()).await.unwrap();
     put(&database, 0, vec![row(1, "a")]).await.unwrap();
-    let query = ResourceQuery {
-        kind: Kind::Config,
-        org: OrgId(Uuid::nil()),
-        workspace: None,
-        status: None,
-        name: None,
-        search: None,
-        ids: Vec::new(),
-        deleted: false,
-        page: 0,
-        page_size: 10,
-    };
+    let query = ResourceQuery { page_size: 10, ..ResourceQuery::all(Kind::Config, OrgId(Uuid::nil())) };
     assert_eq!(database.trouble(), None);
     server.stop();
     // The first finds out, in its own time.

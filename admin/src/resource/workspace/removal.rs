@@ -3,7 +3,7 @@
 use crate::change::{Action, WriteView, audit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict};
-use crate::resource::{locate, tombstone};
+use crate::resource::{locate, pages, tombstone};
 use crate::route::{Call, Reply};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, ResourceQuery};
@@ -84,27 +84,9 @@ fn refuse_full(rows: &[Stored]) -> Result<(), Problem> {
 async fn inside(call: &Call, workspace: WorkspaceId) -> Result<Vec<Stored>, Problem> {
     let mut rows = Vec::new();
     for (kind, _) in INSIDE {
-        let mut query = ResourceQuery {
-            kind: *kind,
-            org: call.actor.org,
-            workspace: Some(Some(workspace)),
-            status: None,
-            name: None,
-            search: None,
-            ids: Vec::new(),
-            deleted: false,
-            page: 0,
-            page_size: 1000,
-        };
-        loop {
-            let page = call.app.directory.list(&query).await?;
-            let more = page.rows.len() as u64 == query.page_size;
-            rows.extend(page.rows);
-            if !more {
-                break;
-            }
-            query.page += 1;
-        }
+        let workspace = Some(Some(workspace));
+        let query = ResourceQuery { workspace, ..ResourceQuery::all(*kind, call.actor.org) };
+        rows.extend(pages(&call.app, query).await?);
     }
     Ok(rows)
 }
