@@ -24,6 +24,7 @@ mod master_key;
 mod migration;
 mod node_registry;
 mod notices;
+mod oauth;
 mod owned;
 mod purge;
 mod reach;

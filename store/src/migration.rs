@@ -30,6 +30,7 @@ const STEPS: &[(&str, &str)] = &[
     ("alert_over", include_str!("../migrations/0018_alert_over.sql")),
     ("key_use", include_str!("../migrations/0019_key_use.sql")),
     ("node_deployment", include_str!("../migrations/0020_node_deployment.sql")),
+    ("oauth", include_str!("../migrations/0021_oauth.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

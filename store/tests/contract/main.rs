@@ -23,6 +23,7 @@ mod log_days;
 mod logs;
 mod migrations;
 mod node_registry;
+mod oauth;
 mod outage;
 mod owned;
 mod redis;
