@@ -126,6 +126,14 @@ pub(crate) enum MoveCommand {
 pub(crate) enum KeysCommand {
     /// Make a new Admin key for the first organisation and print it once
     NewAdmin(Box<ServeArgs>),
+    /// Sign access tokens of MCP clients with a new key from now on
+    RotateSigning {
+        #[command(flatten)]
+        args: Box<ServeArgs>,
+        /// What was signed before opens nothing from now on; clients refresh their tokens
+        #[arg(long)]
+        at_once: bool,
+    },
     /// Seal every secret anew with another master key, in one transaction
     RotateMaster {
         #[command(flatten)]

@@ -60,6 +60,9 @@ pub fn run() -> ExitCode {
         Some(Command::Keys { command: KeysCommand::NewAdmin(args) }) => {
             args.resolve(&matches).and_then(|r| serve::new_admin_key(&r))
         }
+        Some(Command::Keys { command: KeysCommand::RotateSigning { args, at_once } }) => {
+            args.resolve(&matches).and_then(|r| serve::rotate_signing_key(&r, at_once))
+        }
         Some(Command::Keys { command: KeysCommand::RotateMaster { args, to } }) => {
             args.resolve(&matches).and_then(|r| serve::rotate_master_key(&r, &to))
         }

@@ -2,6 +2,7 @@
 
 mod admission_guard;
 mod body;
+mod body_mode;
 mod call;
 mod client;
 mod control;
@@ -20,6 +21,7 @@ mod local;
 mod mcp;
 mod objects;
 mod own_objects;
+mod own_tokens;
 mod reckoned;
 mod record;
 mod request;
@@ -42,6 +44,7 @@ pub(crate) use deliver::{DeliveryParts, ReplyNames};
 pub(crate) use exchange::{CallParts, LiveCounts, LiveParts, UnpricedCalls};
 pub(crate) use intake::known_key;
 pub(crate) use mcp::{McpAuthorization, McpSettings, McpState};
+pub(crate) use own_tokens::OwnTokens;
 pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;
 pub(crate) use sticky::Assignments;
@@ -58,14 +61,15 @@ use crate::upstream::http1::Framing;
 use crate::writer::Records;
 use async_trait::async_trait;
 use body::{BodyError, Permit};
+use body_mode::BodyMode;
 use bytes::Bytes;
 use client::{Client, Upload, framing};
 use cors::CorsBuilder;
 use exchange::{Exchange, Unanswered};
-use gateway_domain::ports::{Doorkeeper, KeyUses};
+use gateway_domain::ports::{Doorkeeper, KeyUses, Revision};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
 use http::header;
-use intake::{BodyMode, Refused};
+use intake::Refused;
 use mcp::{McpChallenge, McpParts, McpStop};
 use own_objects::{KeptCall, OwnParts};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
@@ -75,7 +79,7 @@ use record::{BodyCapture, PendingRecords, RecordBodies};
 use request::Request;
 use short_keys::KeyAsk;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// The proxy: one value, shared by all workers and their connections.
@@ -95,6 +99,7 @@ pub(crate) struct Gateway {
     pub(crate) uses: Arc<dyn KeyUses>,
     pub(crate) control: ControlPlane,
     pub(crate) mcp: McpState,
+    pub(crate) own_tokens: OwnTokens,
     pub(crate) batches: SharedBatches,
     /// Sends requests through here that are only supposed.
     pub(crate) explainer: Arc<Explainer>,
@@ -130,8 +135,9 @@ impl ProxyHttp for Gateway {
 
     /// Pingora's own modules (compression) would only cost here: bodies are passed on as they are.
     fn init_downstream_modules(&self, modules: &mut pingora::modules::http::HttpModules) {
-        if let Some(origins) = &self.settings.cors {
-            modules.add_module(Box::new(CorsBuilder(origins.clone())));
+        let mcp = self.mcp.authorization().and(self.mcp.settings.origins.as_ref());
+        if self.settings.cors.is_some() || mcp.is_some() {
+            modules.add_module(Box::new(CorsBuilder { all: self.settings.cors.clone(), mcp: mcp.cloned() }));
         }
     }
 
@@ -152,6 +158,10 @@ impl ProxyHttp for Gateway {
         let mut received = intake::receive(self, session, ctx.started, ctx.at);
         if let Some(org) = received.as_ref().err().and_then(|refused| refused.unknown_signer) {
             gateway_domain::ports::Tokens::refresh(&*self.issuers, org).await;
+            received = intake::receive(self, session, ctx.started, ctx.at);
+        }
+        if let Some(revision) = received.as_ref().err().and_then(|refused| refused.awaits) {
+            self.hear_of(revision).await;
             received = intake::receive(self, session, ctx.started, ctx.at);
         }
         let request = match received {
@@ -179,7 +189,7 @@ impl ProxyHttp for Gateway {
         if let Some(call) = own_objects::asked(&request) {
             return Box::pin(self.own_object(session, ctx, request, call)).await;
         }
-        match intake::body_mode(session, &request.ask.route) {
+        match body_mode::of(session, &request.ask.route) {
             Ok(BodyMode::Buffered) => self.exchange(session, ctx, request).await,
             Ok(BodyMode::Streaming) => self.relay(session, ctx, request).await,
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
@@ -271,6 +281,18 @@ impl Gateway {
         self.end(session, ctx, request, ended).await
     }
 
+    /// Waits a moment for this node to come as far as another was when it signed a token.
+    async fn hear_of(&self, revision: Revision) {
+        const STEP: Duration = Duration::from_millis(20);
+        const STEPS: usize = 100;
+        for _ in 0..STEPS {
+            if self.live.current().snapshot.revision >= revision {
+                return;
+            }
+            tokio::time::sleep(STEP).await;
+        }
+    }
+
     fn own_parts(&self) -> OwnParts<'_> {
         OwnParts { batches: &self.batches, names: &self.names, settings: &self.settings }
     }
@@ -346,7 +368,7 @@ impl Gateway {
     /// A body that streams up, or a connection that becomes another.
     async fn relay(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         request.ask.content.unread = true;
-        let upgrade = intake::is_websocket(session);
+        let upgrade = body_mode::is_websocket(session);
         let downstream = &mut session.downstream_session;
         request.ask.upload = Some(if upgrade { Framing::WebSocket } else { framing(downstream) });
         if upgrade {

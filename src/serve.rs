@@ -39,8 +39,8 @@ use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
     AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
-    Gateway, InlineConfigs, LiveCounts, LiveParts, McpAuthorization, McpSettings, McpState, ProxySettings, ReplyNames,
-    UnpricedCalls, known_key,
+    Gateway, InlineConfigs, LiveCounts, LiveParts, McpAuthorization, McpSettings, McpState, OwnTokens, ProxySettings,
+    ReplyNames, UnpricedCalls, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
@@ -93,14 +93,13 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let booted = control.block_on(boot::boot(&settings))?;
     let (flight, parts) = (InFlight::default(), booted.health());
     let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics, &parts)?.unzip();
-    let (ledger, peers) = (Arc::new(Ledger::default()), Peers::default());
+    let (ledger, peers, sticks) = (Arc::new(Ledger::default()), Peers::default(), Arc::<Assignments>::default());
     let redis = redis::connect(&settings, &metrics, &parts, &control)?;
     let limits = redis::limits(redis.clone(), ledger.clone(), peers.clone(), (&settings, &metrics), &control)?;
     let Recording { queues, writer, accounts, door, rows } =
         start_writer(&settings, &booted, (&metrics, &parts), (&control, otlp.clone()), (&ledger, &limits))?;
     limits.open();
     let budget = Budget::new(settings.max_buffered_bytes.0, settings.max_body.0);
-    let sticks = Arc::<Assignments>::default();
     let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());
     let process = Arc::new(process.with_sticks(sticks.clone()).with_parts(parts.clone()));
     exporter.into_iter().for_each(|exporter| exporter.start(control.handle(), process.clone()));
@@ -138,6 +137,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let live = sessions(&settings, &booted, (&metrics, &queues.records), &process)?;
     let gateway = Gateway {
         mcp: mcp_state(&settings, &booted, &process)?,
+        own_tokens: OwnTokens::default(),
         batches: batches(&settings, &booted, (&metrics, &control))?,
         explainer,
         names,
@@ -553,6 +553,14 @@ pub(crate) fn new_admin_key(resolved: &Resolved) -> Result<(), String> {
     let control = control_runtime()?;
     let key = control.block_on(boot::new_admin_key(&resolved.settings))?;
     telemetry::print(&format!("{key}\n"));
+    Ok(())
+}
+
+/// `gateway keys rotate-signing`.
+pub(crate) fn rotate_signing_key(resolved: &Resolved, at_once: bool) -> Result<(), String> {
+    let control = control_runtime()?;
+    let name = control.block_on(boot::rotate_signing_key(&resolved.settings, at_once))?;
+    telemetry::print(&format!("Access tokens are signed with the key {name} from now on.\n"));
     Ok(())
 }
 

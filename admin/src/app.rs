@@ -7,8 +7,9 @@ use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
     AlertStandings, Blobs, ConfigStore, CredentialTrials, Directory, Doorkeeper, Explanations, Exports, Feedbacks,
-    GuardrailTrials, History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, NodeRegistry, Outside, RecordClaims,
-    RecordIntake, RecordQuery, RecordSums, Repricing, SecretStandings, Standings, TokenCounts, Tokens, Vault,
+    GuardrailTrials, History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, NodeRegistry, OauthStore, Outside,
+    RecordClaims, RecordIntake, RecordQuery, RecordSums, Repricing, SecretStandings, Standings, TokenCounts, Tokens,
+    Vault,
 };
 use gateway_domain::secret_source::SecretOpenings;
 use gateway_domain::snapshot::{Build, SavedConfig};
@@ -186,6 +187,8 @@ pub struct App {
     pub public_url: Option<Arc<str>>,
     /// Whether an operator's webhook hears of alerts; what it is to pass on cannot be set without one.
     pub hears_alerts: bool,
+    /// Set where people sign in here for clients of MCP servers, and not at issuers elsewhere.
+    pub oauth: Option<Arc<dyn OauthStore>>,
     /// Of the token by which a data plane elsewhere lists configs; `None`: there is none.
     pub data_service: Option<KeyHash>,
     /// What this process runs with.
@@ -201,6 +204,11 @@ impl fmt::Debug for App {
 }
 
 impl App {
+    /// What this installation calls itself where it issues tokens; `None`: it issues none.
+    pub(crate) fn issuer(&self) -> Option<&str> {
+        self.public_url.as_deref().filter(|_| self.oauth.is_some())
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
     }

@@ -26,6 +26,11 @@ pub(crate) fn session<'h>(headers: &'h HeaderMap, ours: Option<&str>) -> Option<
     named_cookie(headers, COOKIE).filter(|value| is_ours && !value.is_empty())
 }
 
+/// The session of a browser, whoever led it here: for pages that only show what can be decided.
+pub(crate) fn session_secret(headers: &HeaderMap) -> Option<&str> {
+    named_cookie(headers, COOKIE).filter(|value| !value.is_empty())
+}
+
 /// Scheme, host and port of an address.
 fn origin(url: &str) -> &str {
     let host = url.find("://").map_or(0, |at| at + 3);

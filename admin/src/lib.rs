@@ -22,6 +22,7 @@ mod logs;
 mod manifest;
 mod mcp_probe;
 mod nodes;
+mod oauth;
 mod openapi;
 mod organisations;
 mod path_kind;
@@ -54,6 +55,7 @@ pub use manifest::{
     ConfigurationReport, Conversion, ConvertedFile, ExportedConfiguration, FieldChange, ForeignFile, ItemChange,
     ManifestAct, NewSecret, convert_configuration, export_configuration, use_configuration,
 };
+pub use oauth::{AccessToken, BadAccessToken, read_access_token, rotate_signing_key};
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};
 pub use turned_away::tell_of_turned_away;

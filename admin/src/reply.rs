@@ -168,7 +168,8 @@ pub(crate) fn stamp(mut answer: Response, request_id: Uuid) -> Response {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // Nothing here is to be shown inside a page of somebody else's.
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("frame-ancestors 'none'"));
+    let unframed = HeaderValue::from_static("frame-ancestors 'none'");
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(unframed);
     if let Ok(id) = HeaderValue::try_from(request_id.to_string()) {
         headers.insert(HeaderName::from_static("x-request-id"), id);
     }

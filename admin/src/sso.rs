@@ -12,6 +12,8 @@ mod settings;
 mod start;
 mod ticket;
 
+pub(crate) use issuer::check_address;
+
 use crate::route::Route;
 
 pub(crate) fn routes() -> Vec<Route> {

@@ -9,6 +9,7 @@ pub(crate) use prices::own_card;
 pub use prices::reprice;
 
 use crate::app::App;
+use crate::oauth;
 use crate::resource::api_key::rotation::{advance, due};
 
 /// Does what is due, in a few writes at a time. To be called every minute or so by nodes that may write.
@@ -18,5 +19,8 @@ pub async fn maintain(app: &App) {
         if let Err(problem) = advance(app, key).await {
             tracing::warn!(%key, message = problem.message, "the rotation of a key has to wait");
         }
+    }
+    if let Err(problem) = oauth::sweep(app, app.now()).await {
+        tracing::warn!(message = problem.message, "sign-ins of clients that are over have to wait");
     }
 }

@@ -29,7 +29,9 @@ macro_rules! ids {
 
 ids! {
     OrgId, WorkspaceId, KeyId, ConfigId, IntegrationId, ProviderId, PolicyId, GuardrailId, McpIntegrationId, McpServerId,
-    SecretReferenceId,
+    SecretReferenceId, SigningKeyId,
+    /// What somebody allowed a client.
+    GrantId,
     /// A person; filled by the users' resource.
     UserId,
     /// What tokens are limited by: the same for all tokens that are counted together.

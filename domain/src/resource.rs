@@ -11,6 +11,7 @@ pub mod guardrail;
 pub mod integration;
 pub mod limits;
 pub mod mcp;
+pub mod mcp_grant;
 pub mod mcp_reach;
 pub mod model_reach;
 pub mod organisation;
@@ -25,6 +26,7 @@ pub mod rotation;
 pub mod secret_reference;
 pub mod security;
 pub mod sign_on;
+pub mod signing_key;
 pub mod workspace;
 
 use crate::time::Timestamp;
@@ -77,6 +79,8 @@ kinds! {
     GroupMapping = "group_mapping",
     SignOn = "sign_on",
     Deployment = "deployment",
+    McpGrant = "mcp_grant",
+    SigningKey = "signing_key",
 }
 
 /// A row of the `resource` table. `doc` is JSON text, kept byte for byte.

@@ -10,16 +10,18 @@ mod reach;
 
 pub use entry::{
     Defaults, Key, ManagedMcpServer, ManagedProvider, McpBehind, McpUpstream, Org, OrgDirectory, PartnerCredentials,
-    Person, Policy, PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedDeployment, SavedGroup,
-    SavedGuardrail, SavedLabel, SavedMapping, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn, Upstream,
-    UsagePolicy, UseMark, Workspace,
+    Person, Policy, PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedDeployment, SavedGrant,
+    SavedGroup, SavedGuardrail, SavedLabel, SavedMapping, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn,
+    SavedSigningKey, Upstream, UsagePolicy, UseMark, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};
 
 use crate::catalog::Catalog;
 use crate::egress::Trusted;
-use crate::id::{IntegrationId, KeyId, McpIntegrationId, OrgId, SecretReferenceId, UserId, WorkspaceId};
+use crate::id::{
+    GrantId, IntegrationId, KeyId, McpIntegrationId, OrgId, SecretReferenceId, SigningKeyId, UserId, WorkspaceId,
+};
 use crate::keys::KeyHash;
 use crate::ports::{Changes, Revision, Vault};
 use crate::resource::person::{OrgRole, WorkspaceRole};
@@ -62,6 +64,8 @@ pub struct Snapshot {
     upstreams: Arc<HashMap<IntegrationId, Arc<Upstream>>>,
     mcp_upstreams: Arc<HashMap<McpIntegrationId, Arc<McpUpstream>>>,
     people: Arc<HashMap<UserId, Arc<Person>>>,
+    grants: Arc<HashMap<GrantId, Arc<SavedGrant>>>,
+    signing_keys: Arc<HashMap<SigningKeyId, Arc<SavedSigningKey>>>,
     secret_references: Arc<HashMap<SecretReferenceId, Arc<SavedSecretReference>>>,
     /// What was read from managers: in memory alone, and by nobody who writes rows.
     secrets: Arc<HashMap<SecretReferenceId, Arc<SecretText>>>,
@@ -104,6 +108,24 @@ impl Snapshot {
 
     pub fn people(&self) -> impl Iterator<Item = &Arc<Person>> {
         self.people.values()
+    }
+
+    /// What somebody allowed a client, while it stands.
+    pub fn grant(&self, id: GrantId) -> Option<&Arc<SavedGrant>> {
+        self.grants.get(&id)
+    }
+
+    pub fn grants(&self) -> impl Iterator<Item = &Arc<SavedGrant>> {
+        self.grants.values()
+    }
+
+    /// Of tokens that the gateway issues itself.
+    pub fn signing_key(&self, id: SigningKeyId) -> Option<&Arc<SavedSigningKey>> {
+        self.signing_keys.get(&id)
+    }
+
+    pub fn signing_keys(&self) -> impl Iterator<Item = &Arc<SavedSigningKey>> {
+        self.signing_keys.values()
     }
 
     /// The roles of a person in a workspace; `None` for somebody who is no active user of its organisation.

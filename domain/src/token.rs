@@ -11,11 +11,12 @@ pub use claims::{Claims, McpGrant};
 pub use key_set::{BadKeySet, KeySet, PublicKey};
 pub use limits::Claimed;
 
-use crate::id::{ClaimId, KeyId, OrgId, WorkspaceId};
+use crate::id::{ClaimId, GrantId, KeyId, OrgId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::KeyKind;
 use crate::resource::limits::Limits;
-use crate::snapshot::{Defaults, Key, Org, Snapshot, UseMark, Workspace};
+use crate::scope::{Scope, Scopes};
+use crate::snapshot::{Defaults, Key, Org, Person, SavedGrant, Snapshot, UseMark, Workspace};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -151,6 +152,8 @@ pub struct Token {
     /// For whom it was issued.
     pub audience: Vec<String>,
     pub mcp: McpGrant,
+    /// Of a token of the gateway's own: what stands behind it.
+    pub grant: Option<GrantId>,
 }
 
 /// What a token is limited to, together with all tokens that are counted as it is.
@@ -197,7 +200,59 @@ pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) ->
             limits: claims.limits.iter().map(|c| claimed(org.id, claims, c)).collect(),
             audience: claims.audience.clone(),
             mcp: claims.mcp,
+            grant: None,
         })),
+        used: UseMark::default(),
+    }
+}
+
+/// The key that a token of the gateway's own stands for: the one that somebody signed in with, without what it could do
+/// elsewhere; or one of that person alone, who signed in at a provider. `None`: whoever it was may not do that any more.
+pub fn granted(snapshot: &Snapshot, grant: &SavedGrant, asked: McpGrant) -> Option<Key> {
+    let workspace = snapshot.workspace(grant.workspace).filter(|w| w.active && w.org == grant.org)?;
+    let (org, seat) = snapshot.standing(grant.user, workspace)?;
+    if !snapshot.security(workspace).bound(org, seat).has(Scope::MCP_INVOKE) {
+        return None;
+    }
+    let person = snapshot.person(grant.user)?;
+    let mut key = match grant.key {
+        Some(id) => {
+            let key = snapshot.key_by_id(id)?;
+            let is_theirs = key.owner == Some(grant.user.0) && key.workspace == Some(workspace.id);
+            (key.active && is_theirs && key.scopes.has(Scope::MCP_INVOKE)).then(|| Key::clone(key))?
+        }
+        None => of_person(grant, person),
+    };
+    let defaults = key.defaults.get_or_insert_with(Box::default);
+    if !defaults.metadata.iter().any(|(name, _)| name == USER) {
+        defaults.metadata.push((USER.to_owned(), person.email.to_string()));
+    }
+    // What else the key may do is no business of whom a client was let in for.
+    key.scopes = Scopes::default();
+    let mcp = McpGrant { reads: asked.reads && grant.scopes.reads, writes: asked.writes && grant.scopes.writes };
+    key.token = Some(Arc::new(Token { limits: Vec::new(), audience: Vec::new(), mcp, grant: Some(grant.id) }));
+    Some(key)
+}
+
+/// Its id is that of the person: to sign in once more is no fresh start.
+fn of_person(grant: &SavedGrant, person: &Person) -> Key {
+    Key {
+        id: KeyId(fingerprint(grant.org, &["person", &grant.user.to_string()])),
+        org: grant.org,
+        workspace: Some(grant.workspace),
+        kind: KeyKind::WorkspaceUser,
+        name: person.email.clone(),
+        owner: Some(grant.user.0),
+        scopes: Scopes::default(),
+        expires_at: None,
+        active: true,
+        defaults: None,
+        rotation: None,
+        limits: None,
+        max_parallel: None,
+        mcp_access: None,
+        allowed_models: None,
+        token: None,
         used: UseMark::default(),
     }
 }

@@ -1,5 +1,5 @@
 //! Browser apps of other origins (CORS, <https://fetch.spec.whatwg.org/#http-cors-protocol>): a module of Pingora's, put in
-//! only where `--cors-origins` names some. Keys travel in headers and never in cookies, so no credentials are allowed.
+//! only where `--cors-origins` names some, or where clients of MCP servers sign in, for whom `--mcp-allowed-origins` does. Keys travel in headers and never in cookies, so no credentials are allowed.
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -72,18 +72,32 @@ impl CorsOrigins {
     }
 }
 
+/// Whether a path is one at which an MCP server may be.
+pub(crate) fn is_server_path(path: &str) -> bool {
+    let slug = path.strip_prefix('/').and_then(|rest| rest.strip_suffix("/mcp"));
+    slug.is_some_and(|slug| !slug.is_empty() && !slug.contains('/'))
+}
+
 /// Makes the module of each request.
-pub(crate) struct CorsBuilder(pub(crate) Arc<CorsOrigins>);
+pub(crate) struct CorsBuilder {
+    pub(crate) all: Option<Arc<CorsOrigins>>,
+    /// For MCP servers, beside those for all.
+    pub(crate) mcp: Option<Arc<CorsOrigins>>,
+}
 
 impl HttpModuleBuilder for CorsBuilder {
     fn init(&self) -> Module {
-        Box::new(CorsModule { origins: self.0.clone(), granted: None, requested: None, preflight: false })
+        let (all, mcp) = (self.all.clone(), self.mcp.clone());
+        Box::new(CorsModule { all, mcp, is_any: false, granted: None, requested: None, preflight: false })
     }
 }
 
 /// One request's part.
 struct CorsModule {
-    origins: Arc<CorsOrigins>,
+    all: Option<Arc<CorsOrigins>>,
+    mcp: Option<Arc<CorsOrigins>>,
+    /// Whether the answer is the same for every origin.
+    is_any: bool,
     granted: Option<HeaderValue>,
     /// Headers that a preflight names.
     requested: Option<HeaderValue>,
@@ -93,8 +107,13 @@ struct CorsModule {
 #[async_trait]
 impl HttpModule for CorsModule {
     async fn request_header_filter(&mut self, request: &mut RequestHeader) -> pingora::Result<()> {
-        self.granted = request.headers.get(header::ORIGIN).and_then(|origin| self.origins.grants(origin));
-        self.preflight = self.origins.is_preflight(request);
+        let mcp = self.mcp.as_ref().filter(|_| is_server_path(request.uri.path()));
+        let lists = [self.all.as_ref(), mcp];
+        let lists = || lists.into_iter().flatten();
+        self.is_any = lists().any(|origins| origins.any);
+        let origin = request.headers.get(header::ORIGIN);
+        self.granted = origin.and_then(|origin| lists().find_map(|origins| origins.grants(origin)));
+        self.preflight = lists().any(|origins| origins.is_preflight(request));
         if self.preflight {
             let named = request.headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS);
             self.requested = named.filter(|names| names.len() <= MOST_REQUESTED).cloned();
@@ -103,11 +122,14 @@ impl HttpModule for CorsModule {
     }
 
     async fn response_header_filter(&mut self, head: &mut ResponseHeader, _end: bool) -> pingora::Result<()> {
+        if self.all.is_none() && self.granted.is_none() {
+            return Ok(());
+        }
         // What a provider allows to pages was meant for its own clients.
         for name in theirs(&head.headers) {
             head.remove_header(&name);
         }
-        if !self.origins.any {
+        if !self.is_any {
             head.append_header(header::VARY, VARY)?;
         }
         let Some(granted) = self.granted.clone() else { return Ok(()) };

@@ -4,6 +4,7 @@
 use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
 use super::headers::{GatewayHeaders, SELF, suffix_of};
+use super::own_tokens::OwnTokenError;
 use super::record::CapturePolicy;
 use super::request::{
     AskedFor, Caller, Content, LastLook, PromptAsk, Request, Route, Tenant, TenantGuardrails, Waited, chat_route,
@@ -19,7 +20,7 @@ use gateway_domain::id::UserId;
 use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::operation::{self, Body};
 use gateway_domain::path::normal;
-use gateway_domain::ports::Tokens as _;
+use gateway_domain::ports::{Revision, Tokens as _};
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::snapshot::Key;
@@ -34,13 +35,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use uuid::Uuid;
 
-/// How the bytes of this request travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyMode {
-    Buffered,
-    Streaming,
-}
-
 /// A refusal, with the tenant when it was known by then (its refusals are recorded).
 #[derive(Debug)]
 pub(crate) struct Refused {
@@ -50,11 +44,13 @@ pub(crate) struct Refused {
     pub(crate) unknown_signer: Option<OrgId>,
     /// Refused for whom it came from, which nothing else tells of.
     pub(crate) stranger: Option<Stranger>,
+    /// The token may be good once this node has heard of as much.
+    pub(crate) awaits: Option<Revision>,
 }
 
 impl From<Fault> for Refused {
     fn from(fault: Fault) -> Self {
-        Self { fault, request: None, unknown_signer: None, stranger: None }
+        Self { fault, request: None, unknown_signer: None, stranger: None, awaits: None }
     }
 }
 
@@ -136,6 +132,12 @@ pub(crate) fn receive(
         _ => None,
     };
     let tenant = match &short {
+        None if route.operation == Operation::McpSession && token::looks_signed(key_text) => {
+            match own_token(gateway, key_text, client_ip, at)? {
+                Some(tenant) => tenant,
+                None => authenticate(gateway, key_text, client_ip, at)?,
+            }
+        }
         None => authenticate(gateway, key_text, client_ip, at)?,
         Some(short) => parent(gateway, short, at)?,
     };
@@ -309,6 +311,36 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
     Ok(tenant)
 }
 
+/// Whom a token of the gateway's own stands for, which MCP servers alone take. `None`: it is another's.
+fn own_token(
+    gateway: &Gateway,
+    text: &str,
+    from: Option<IpAddr>,
+    now: Timestamp,
+) -> Result<Option<Arc<Tenant>>, Refused> {
+    let Some(authorization) = gateway.mcp.authorization() else { return Ok(None) };
+    let (world, hash, own) = (gateway.live.current(), KeyHash::of(text), &gateway.own_tokens);
+    if !own.knows(&hash) && gateway.shield.is_flooded_by(from) {
+        return Err(gateway.shield.unknown_keys().into());
+    }
+    let refused = |told: &str| {
+        Refused::stranger(
+            Fault::new(FaultKind::Unauthenticated, told.to_owned()),
+            Stranger::unknown(Unwelcome::BadToken),
+        )
+    };
+    let key = match own.key(authorization.issuer(), &world.snapshot, (text, &hash), now) {
+        Ok(key) => key,
+        Err(OwnTokenError::Foreign) => return Ok(None),
+        Err(OwnTokenError::Invalid(told)) => return Err(refused(told)),
+        Err(OwnTokenError::Ahead(revision)) => {
+            return Err(Refused { awaits: Some(revision), ..refused("This node does not know the token yet") });
+        }
+    };
+    in_force(&key, now)?;
+    tenant(&world, key).map(|tenant| Some(Arc::new(tenant)))
+}
+
 fn in_force(key: &Key, now: Timestamp) -> Result<(), Refused> {
     let why = match key.expires_at {
         Some(at) if at <= now => Unwelcome::ExpiredKey,
@@ -431,14 +463,6 @@ fn merge_metadata(tenant: &Tenant, headers: &GatewayHeaders) -> Vec<(String, Str
     merged
 }
 
-/// Only a WebSocket handshake leaves the exchange: any other `Upgrade` (h2c, for one) is the client's offer, and
-/// declining it is answering over HTTP/1.1.
-pub(crate) fn is_websocket(session: &Session) -> bool {
-    let head = session.req_header();
-    let offered = head.headers.get(header::UPGRADE).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"));
-    offered && head.method == Method::GET && session.downstream_session.is_upgrade_req()
-}
-
 /// The model of a session stands in its address, where it may name a provider as the `model` of a body may.
 pub(crate) fn read_session_model(request: &mut Request) {
     let route = &request.ask.route;
@@ -450,55 +474,6 @@ pub(crate) fn read_session_model(request: &mut Request) {
     let model = named.next().filter(|(_, model)| model.starts_with('@'));
     let alone = named.next().is_none();
     request.ask.content.model = model.filter(|_| alone).map(|(_, model)| model.into());
-}
-
-/// Whether the request is exchanged or relayed, from its head alone.
-pub(crate) fn body_mode(session: &mut Session, route: &Route) -> Result<BodyMode, Fault> {
-    if is_websocket(session) {
-        return Ok(BodyMode::Streaming);
-    }
-    // What nearly everybody sends is told by one look.
-    let plain = |name, value: &[u8]| session.get_header(name).is_some_and(|told| told.as_bytes() == value);
-    if plain(header::CONTENT_TYPE, b"application/json") && session.get_header(header::CONTENT_ENCODING).is_none() {
-        return Ok(BodyMode::Buffered);
-    }
-    if session.downstream_session.is_body_empty() {
-        return Ok(BodyMode::Buffered);
-    }
-    let content_type = session.get_header(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase());
-    let wants_json = route.body == Some(Body::Json);
-    let takes_form = route.body == Some(Body::Form);
-    let packed = |value: &HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
-    if (wants_json || takes_form) && session.get_header(header::CONTENT_ENCODING).is_some_and(packed) {
-        let why = "content-encoding is not taken on this route: send the body as it is";
-        return Err(Fault::new(FaultKind::BadHeader, why).on("content-encoding"));
-    }
-    let Some(content_type) = content_type else {
-        return Ok(if wants_json || invokes(route) { BodyMode::Buffered } else { BodyMode::Streaming });
-    };
-    let essence = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
-    if essence == b"application/octet-stream" && invokes(route) {
-        return Ok(BodyMode::Buffered);
-    }
-    if essence == b"application/json" || essence.ends_with(b"+json") {
-        return Ok(BodyMode::Buffered);
-    }
-    if essence == b"multipart/form-data" && takes_form {
-        return Ok(BodyMode::Buffered);
-    }
-    let relayed = essence == b"multipart/form-data" || essence.starts_with(b"audio/") || route.raw;
-    if !relayed || wants_json {
-        let why = "Invalid content type passed: this route takes application/json";
-        return Err(Fault::new(FaultKind::BadHeader, why).on("content-type"));
-    }
-    Ok(BodyMode::Streaming)
-}
-
-/// AWS's SDKs give the body of Bedrock's InvokeModel no type, or that of mere bytes; it has to be held to be signed.
-fn invokes(route: &Route) -> bool {
-    let tail = route.tail();
-    let verb = tail.strip_prefix("/model/").and_then(|rest| rest.rsplit_once('/')).map(|(_, verb)| verb);
-    route.raw && matches!(verb, Some("invoke" | "invoke-with-response-stream"))
 }
 
 /// Parsing a body above this takes long enough to hold up the other connections of a worker.

@@ -26,7 +26,9 @@ use serde_json::{Value, json};
 pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::Result<Option<bool>> {
     let head = session.req_header();
     let path = head.uri.path();
-    if gateway.settings.cors.as_ref().is_some_and(|origins| origins.is_preflight(head)) {
+    if gateway.settings.cors.as_ref().is_some_and(|origins| origins.is_preflight(head))
+        || gateway.mcp.is_preflight(head)
+    {
         send_head(session, bare_head(204), None, true).await?;
         return Ok(Some(true));
     }
@@ -40,10 +42,20 @@ pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::
         return answer(session, 200, "application/json", body).await;
     }
     if let Some(document) = gateway.mcp.authorization().and_then(|authorization| authorization.document(path))
-        && head.method == Method::GET
+        && matches!(head.method, Method::GET | Method::OPTIONS)
     {
-        let mut head = bare_head(200);
+        let asks_first = head.method == Method::OPTIONS;
+        let mut head = bare_head(if asks_first { 204 } else { 200 });
+        if asks_first {
+            // Clients in pages name the version that they speak, which a page may not do unasked.
+            head.insert_header(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))?;
+            head.insert_header(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("mcp-protocol-version"))?;
+            head.insert_header(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"))?;
+            send_head(session, head, None, true).await?;
+            return Ok(Some(true));
+        }
         head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))?;
+        head.insert_header(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))?;
         // It is for everybody, pages of other origins too.
         head.insert_header(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"))?;
         answer_early(session, SmallAnswer { head, body: document.into() }).await?;

@@ -18,7 +18,7 @@ use gateway_domain::id::OrgId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
     BlobBounds, Blobs, Changes, ConfigStore, Doorkeeper, IdSeal, KeyUses, Live as _, LogStore, NamedMetadata,
-    RecordIntake, Revision, Standings, Tokens, Vault,
+    OauthStore, RecordIntake, Revision, Standings, Tokens, Vault,
 };
 use gateway_domain::resource::check_slug;
 use gateway_domain::secret_source::SecretOpenings;
@@ -270,6 +270,8 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         door,
         header_aliases: aliases(settings).into(),
         public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
+        oauth: (settings.public_url.is_some() && settings.mcp_authorization_servers.is_empty())
+            .then(|| Arc::new(booted.database.clone()) as Arc<dyn OauthStore>),
         data_service: settings.data_service_token.as_deref().map(KeyHash::of),
         settings: Arc::from([]),
         clock: crate::clock::now,
@@ -380,6 +382,12 @@ pub(crate) async fn new_admin_key(settings: &Settings) -> Result<String, String>
     let app = detached(settings).await?;
     let key = gateway_admin::new_admin_key(&app).await.map_err(|e| e.to_string())?;
     Ok(key.expose().clone())
+}
+
+/// The name of the key that signs from now on.
+pub(crate) async fn rotate_signing_key(settings: &Settings, at_once: bool) -> Result<String, String> {
+    let app = detached(settings).await?;
+    gateway_admin::rotate_signing_key(&app, at_once).await.map_err(|problem| problem.message)
 }
 
 /// The control plane for one act of the operator: what is stored, and nothing that serves.

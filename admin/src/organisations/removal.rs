@@ -24,7 +24,9 @@ const fn noun(kind: Kind) -> Option<&'static str> {
         | Kind::Label
         | Kind::Member
         | Kind::Invite
-        | Kind::GroupMapping => None,
+        | Kind::GroupMapping
+        | Kind::McpGrant
+        | Kind::SigningKey => None,
         Kind::Workspace => Some("workspaces beside the default one"),
         Kind::ApiKey => Some("keys of workspaces"),
         Kind::User => Some("users beside its owners"),

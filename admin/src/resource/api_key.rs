@@ -174,8 +174,7 @@ pub(crate) struct Patch {
 
 const MOST_EMAILS: usize = 20;
 
-/// The gateway sends the mail, or whoever hears the webhook; without either, an alert that nobody gets would be worse than
-/// none.
+/// The gateway mails them, or whoever hears the webhook; without either, an alert that nobody gets is worse than none.
 fn set_emails(given: Edit<Vec<String>>, kept: &mut Vec<String>, call: &Call) -> Result<(), Problem> {
     match given {
         Edit::Keep => {}

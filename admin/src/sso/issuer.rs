@@ -94,7 +94,7 @@ pub(super) async fn known(app: &App, issuer: &str, unknown_key: bool) -> Result<
 
 /// An address of a provider, as a custom host may be, and over TLS: people and the client's secret are sent there. Hosts that
 /// the operator trusts may be without.
-pub(super) fn check_address(url: &str, trusted: &Trusted) -> Result<(), &'static str> {
+pub(crate) fn check_address(url: &str, trusted: &Trusted) -> Result<(), &'static str> {
     let base = check_custom_host(url, trusted)?;
     if base.tls || trusted.name(&base.host) { Ok(()) } else { Err("must start with https://") }
 }

@@ -307,6 +307,7 @@ impl House {
             header_aliases: Arc::from(["x-acme-".to_owned()]),
             public_url: None,
             settings: Arc::from([]),
+            oauth: None,
             data_service: Some(KeyHash::of(DATA_SERVICE)),
             clock: now,
             random: system_random,

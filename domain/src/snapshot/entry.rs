@@ -16,6 +16,7 @@ mod policy;
 mod prompt;
 mod provider;
 mod secret_reference;
+mod sign_in;
 mod sign_on;
 mod usage_policy;
 mod user;
@@ -36,6 +37,7 @@ pub use policy::Policy;
 pub use prompt::{PromptShelf, SavedCollection, SavedLabel, SavedPartial, SavedPrompt};
 pub use provider::ManagedProvider;
 pub use secret_reference::SavedSecretReference;
+pub use sign_in::{SavedGrant, SavedSigningKey};
 pub use sign_on::SavedSignOn;
 pub use usage_policy::UsagePolicy;
 pub use user::Person;
@@ -89,6 +91,8 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<SavedMapping>(),
     entry::<SavedSignOn>(),
     entry::<SavedDeployment>(),
+    entry::<SavedGrant>(),
+    entry::<SavedSigningKey>(),
 ];
 
 pub(super) fn put(draft: &mut Draft, kind: Kind, row: &Stored, build: &Build<'_>) -> Result<(), String> {

@@ -122,6 +122,11 @@ pub struct McpGrant {
 }
 
 impl McpGrant {
+    /// Of a text of scopes with blanks between them.
+    pub fn read(scope: &str) -> Self {
+        Self::of(&scope.split_ascii_whitespace().collect::<Vec<_>>())
+    }
+
     fn of(scopes: &[&str]) -> Self {
         let writes = scopes.iter().any(|scope| matches!(*scope, "mcp" | "mcp:write"));
         Self { reads: writes || scopes.contains(&"mcp:read"), writes }

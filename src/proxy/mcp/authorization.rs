@@ -4,6 +4,7 @@
 use crate::proxy::request::{Request, Tenant};
 use gateway_domain::resource::mcp::check_server_slug;
 use gateway_domain::scope::Scope;
+use gateway_domain::token::Token;
 use gateway_domain::{Fault, FaultKind};
 use http::HeaderValue;
 use serde_json::json;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 const DOCUMENT: &str = "/.well-known/oauth-protected-resource/";
 
-/// Set where clients are to sign in elsewhere.
+/// Set where clients are to sign in: at issuers that the operator names, else at the gateway itself.
 #[derive(Clone, Debug)]
 pub(crate) struct McpAuthorization {
     /// Where clients reach the proxy port, without a slash at its end. Never the `Host` of a request, which anybody
@@ -19,14 +20,18 @@ pub(crate) struct McpAuthorization {
     public: Arc<str>,
     /// Issuers of tokens, by their own names.
     servers: Arc<[String]>,
+    /// They are others than the gateway.
+    is_elsewhere: bool,
 }
 
 impl McpAuthorization {
-    /// `None`: nobody signs in for MCP servers.
+    /// `None`: nobody signs in for MCP servers, since nobody can tell clients where.
     pub(crate) fn new(public: Option<&str>, servers: &[String]) -> Result<Option<Self>, String> {
         let servers: Vec<String> = servers.iter().flat_map(|s| s.split(',')).map(|s| s.trim().to_owned()).collect();
         if servers.is_empty() {
-            return Ok(None);
+            let public: Option<Arc<str>> = public.map(|public| public.trim_end_matches('/').into());
+            let own = |public: Arc<str>| Self { servers: [public.to_string()].into(), public, is_elsewhere: false };
+            return Ok(public.map(own));
         }
         for server in &servers {
             let rest = server.strip_prefix("https://").or_else(|| server.strip_prefix("http://127.0.0.1"));
@@ -39,7 +44,12 @@ impl McpAuthorization {
         let needs =
             || "--mcp-authorization-servers needs --public-url: tokens are issued for addresses below it".to_owned();
         let public = public.ok_or_else(needs)?.trim_end_matches('/').into();
-        Ok(Some(Self { public, servers: servers.into() }))
+        Ok(Some(Self { public, servers: servers.into(), is_elsewhere: true }))
+    }
+
+    /// The name under which the gateway issues tokens itself.
+    pub(crate) fn issuer(&self) -> Option<&str> {
+        (!self.is_elsewhere).then_some(&*self.public)
     }
 
     /// What tokens for a server are issued for.
@@ -72,9 +82,11 @@ impl McpAuthorization {
         HeaderValue::from_str(&format!(r#"Bearer resource_metadata="{document}", scope="{scope}"{error}"#)).ok()
     }
 
-    /// A token for one server opens no other. Keys are for all of their workspace.
+    /// A token for one server opens no other. Keys are for all of their workspace, and so are tokens of issuers where clients are
+    /// not sent to them.
     pub(super) fn check_audience(&self, request: &Request) -> Result<(), Fault> {
-        let Some(token) = &request.caller.tenant.key.token else { return Ok(()) };
+        let token = request.caller.tenant.key.token.as_ref().filter(|token| self.reads_scopes_of(token));
+        let Some(token) = token else { return Ok(()) };
         let named = slug_of(&request.ask.route.path).map(|slug| self.resource(slug));
         if named.is_some_and(|named| token.audience.contains(&named)) {
             return Ok(());
@@ -85,7 +97,12 @@ impl McpAuthorization {
 
     /// Whether it opens MCP servers by the names that the protocol has for scopes.
     pub(crate) fn admits(&self, tenant: &Tenant) -> bool {
-        tenant.key.token.as_ref().is_some_and(|token| token.mcp.reads)
+        tenant.key.token.as_ref().is_some_and(|token| self.reads_scopes_of(token) && token.mcp.reads)
+    }
+
+    /// Whether it is one that clients of MCP servers were sent to fetch.
+    fn reads_scopes_of(&self, token: &Token) -> bool {
+        self.is_elsewhere || token.grant.is_some()
     }
 
     /// Whether it may call tools.
@@ -153,5 +170,14 @@ mod tests {
         assert!(of(None, "https://id.example.com").expect_err("refused").contains("--public-url"));
         assert!(of(public, "https://a.example, https://b.example").is_ok());
         assert!(McpAuthorization::new(None, &[]).is_ok_and(|made| made.is_none()));
+    }
+
+    #[test]
+    fn without_issuers_elsewhere_the_gateway_is_its_own() {
+        let own = McpAuthorization::new(Some("https://ai.example.com/gw/"), &[]).expect("good").expect("set");
+        assert_eq!((own.issuer(), made().issuer()), (Some("https://ai.example.com/gw"), None));
+        let document = own.document("/.well-known/oauth-protected-resource/files/mcp").expect("a document");
+        let document: serde_json::Value = serde_json::from_str(&document).expect("json");
+        assert_eq!(document["authorization_servers"], json!(["https://ai.example.com/gw"]));
     }
 }

@@ -3,12 +3,13 @@
 
 use super::authorization::McpAuthorization;
 use super::breaker::McpBreakers;
-use crate::proxy::cors::CorsOrigins;
+use crate::proxy::cors::{CorsOrigins, is_server_path};
 use ahash::AHashMap;
 use gateway_domain::ports::Vault;
 use gateway_mcp::session::{SessionSeal, fingerprint};
 use http::header;
 use parking_lot::Mutex;
+use pingora::http::RequestHeader;
 use pingora::proxy::Session;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,13 +33,13 @@ pub(crate) struct McpSettings {
     /// For a whole call.
     pub(crate) longest: Duration,
     pub(crate) origins: Option<Arc<CorsOrigins>>,
-    /// `None`: nobody signs in elsewhere.
+    /// `None`: nobody signs in.
     pub(crate) authorization: Option<McpAuthorization>,
 }
 
 pub(crate) struct McpState {
     vault: Arc<dyn Vault>,
-    pub(super) settings: McpSettings,
+    pub(crate) settings: McpSettings,
     ended: Mutex<EndedSessions>,
     bridges: Mutex<AHashMap<BridgeKey, BridgeSession>>,
     pub(super) breakers: McpBreakers,
@@ -155,6 +156,12 @@ impl McpState {
         let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).filter(|_| local)?;
         let known = is_loopback(host) || self.settings.origins.as_ref().is_some_and(|origins| origins.names_host(host));
         (!known).then_some("This Host is not known here; see --mcp-allowed-origins")
+    }
+
+    /// Whether a page that may call asks if it may call a server.
+    pub(crate) fn is_preflight(&self, head: &RequestHeader) -> bool {
+        let signs_in = self.settings.authorization.is_some() && is_server_path(head.uri.path());
+        signs_in && self.settings.origins.as_ref().is_some_and(|origins| origins.is_preflight(head))
     }
 
     pub(crate) const fn authorization(&self) -> Option<&McpAuthorization> {

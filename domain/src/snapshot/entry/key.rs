@@ -96,6 +96,13 @@ pub struct Defaults {
     pub allow_config_override: bool,
 }
 
+impl Default for Defaults {
+    /// Of a key that says nothing.
+    fn default() -> Self {
+        Self { config: None, metadata: Vec::new(), allow_config_override: true }
+    }
+}
+
 impl Entry for Key {
     const KIND: Kind = Kind::ApiKey;
 

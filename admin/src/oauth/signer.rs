@@ -1,0 +1,76 @@
+//! Who signs in, by a key of theirs that was typed or by the session that their organisation's provider began, and in which
+//! workspaces they may use the server that is asked for. Looked at anew at each step: a key may end between two.
+
+use super::fault::OauthFault;
+use super::ticket::SignedBy;
+use super::visit::OauthVisit;
+use crate::cookies;
+use crate::resource::Row;
+use gateway_domain::id::UserId;
+use gateway_domain::keys::KeyHash;
+use gateway_domain::resource::Kind;
+use gateway_domain::resource::api_key::{ApiKey, KeyKind};
+use gateway_domain::scope::Scope;
+use gateway_domain::snapshot::{Key, Person, Snapshot, Workspace};
+use gateway_domain::time::Timestamp;
+use std::sync::Arc;
+
+pub(super) struct Signer {
+    pub(super) key: Arc<Key>,
+    pub(super) person: Arc<Person>,
+    pub(super) by_session: bool,
+}
+
+/// `None`: it is no key of a person that is in force.
+pub(super) fn of_typed(snapshot: &Snapshot, text: &str, now: Timestamp) -> Option<SignedBy> {
+    let key = snapshot.key(&KeyHash::of(text.trim())).filter(|key| is_in_force(key, now))?;
+    Some(SignedBy { key: key.id, by_session: false })
+}
+
+/// Whom the browser's session stands for. A page of another site may have led here, which is how clients begin; nothing
+/// happens before somebody presses a button of ours. A key that is no session is nobody's session, whoever sends it as one.
+pub(super) async fn of_session(visit: &OauthVisit) -> Result<Option<SignedBy>, OauthFault> {
+    let Some(text) = cookies::session_secret(&visit.visit.headers) else { return Ok(None) };
+    let snapshot = visit.app().live.snapshot();
+    let found = snapshot.key(&KeyHash::of(text)).filter(|key| is_in_force(key, visit.visit.now));
+    let Some(key) = found else { return Ok(None) };
+    let stored = visit.app().directory.get(Kind::ApiKey, key.org, None, &key.id.to_string()).await?;
+    let row = stored.as_ref().map(Row::<ApiKey>::read).transpose()?;
+    let is_session = row.is_some_and(|row| row.doc.is_session());
+    Ok(is_session.then_some(SignedBy { key: key.id, by_session: true }))
+}
+
+fn is_in_force(key: &Key, now: Timestamp) -> bool {
+    key.kind == KeyKind::WorkspaceUser
+        && key.owner.is_some()
+        && key.active
+        && key.expires_at.is_none_or(|until| until > now)
+}
+
+/// As they stand now.
+pub(super) fn standing(snapshot: &Snapshot, signed_by: SignedBy, now: Timestamp) -> Option<Signer> {
+    let key = snapshot.key_by_id(signed_by.key).filter(|key| is_in_force(key, now))?;
+    let person = snapshot.person(UserId(key.owner?)).filter(|person| person.active && person.org == key.org)?;
+    Some(Signer { key: key.clone(), person: person.clone(), by_session: signed_by.by_session })
+}
+
+impl Signer {
+    /// Workspaces where they may use a server of this slug, the first made first.
+    pub(super) fn places(&self, snapshot: &Snapshot, server: &str) -> Vec<Arc<Workspace>> {
+        let ours = |w: &&Arc<Workspace>| w.org == self.key.org && w.active && self.opens(snapshot, w, server);
+        let mut all: Vec<Arc<Workspace>> = snapshot.workspaces().filter(ours).cloned().collect();
+        all.sort_by_key(|w| w.id);
+        all
+    }
+
+    fn opens(&self, snapshot: &Snapshot, workspace: &Workspace, server: &str) -> bool {
+        let Some((role, seat)) = snapshot.standing(self.person.id, workspace) else { return false };
+        let by_key = self.key.workspace == Some(workspace.id)
+            && self.key.scopes.has(Scope::MCP_INVOKE)
+            && self.key.mcp_access.as_ref().is_none_or(|reach| reach.opens(server));
+        let found = workspace.mcp_server(server).filter(|found| found.active && *found.slug == *server);
+        snapshot.security(workspace).bound(role, seat).has(Scope::MCP_INVOKE)
+            && (self.by_session || by_key)
+            && found.is_some_and(|found| found.admits(Some(self.person.id)))
+    }
+}
