@@ -360,9 +360,23 @@ async fn a_client_made_of_the_description_calls_the_admin_api() {
 /// SDKs whose own servers stand behind the gateway, and their clients before it.
 async fn between_servers_and_clients() -> Stage {
     let gateway = Gateway::start().await;
+    // Clients that sign people in need its own address.
+    let public = gateway.url("");
+    let gateway = gateway.restart_with(&["--public-url", &public]).await;
     let (_, key) = gateway.admin().workspace_key("mcp", json!({ "scopes": ["mcp.invoke"] })).await;
-    let told =
-        vec![("TEST_ADMIN_URL", gateway.admin_url("")), ("TEST_ADMIN_KEY", ADMIN_KEY.to_owned()), ("TEST_KEY", key)];
+    let invite = json!({ "email": "ann@example.com", "role": "member", "workspaces": [{ "id": "default", "role": "member" }],
+        "workspace_api_key_details": { "scopes": ["mcp.invoke"] } });
+    let made = gateway.admin().post("/admin/users/invites", &invite).await.expect(200).json();
+    let token = made["invite_link"].as_str().expect("a link").split_once('#').expect("a token").1.to_owned();
+    let accept = json!({ "token": token, "first_name": "Ann", "last_name": "Lee" });
+    let user = gateway.admin().call("POST", "/invites/accept").without("x-gateway-api-key").json(&accept).send().await;
+    let user_key = user.expect(200).json()["api_keys"][0]["key"].as_str().expect("a key").to_owned();
+    let told = vec![
+        ("TEST_ADMIN_URL", gateway.admin_url("")),
+        ("TEST_ADMIN_KEY", ADMIN_KEY.to_owned()),
+        ("TEST_KEY", key),
+        ("TEST_USER_KEY", user_key),
+    ];
     Stage { gateway, _mocks: Vec::new(), story: None, told }
 }
 

@@ -133,9 +133,15 @@ mod mcp_access;
 #[cfg(test)]
 mod mcp_authorization;
 #[cfg(test)]
+mod mcp_client;
+#[cfg(test)]
 mod mcp_members;
 #[cfg(test)]
 mod mcp_script;
+#[cfg(test)]
+mod mcp_sign_in;
+#[cfg(test)]
+mod mcp_sign_in_attacks;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]

@@ -139,11 +139,62 @@ async function conversation(slug, members) {
   console.log('ok', slug);
 }
 
+/** What somebody does on the pages: where they are sent in the end. */
+async function browser(url) {
+  const field = (text, name) => text.match(new RegExp(`name="${name}" value="([^"]*)"`))[1];
+  const page = await fetch(url);
+  assert.equal(page.status, 200);
+  // Such cookies are for TLS alone, but for browsers on the same machine.
+  const headers = { cookie: page.headers.get('set-cookie').split(';')[0], 'sec-fetch-site': 'same-origin' };
+  const press = (fields) =>
+    fetch(`${TEST_URL}/oauth/authorize`, { method: 'POST', headers, body: new URLSearchParams(fields), redirect: 'manual' });
+  const first = await page.text();
+  const signed = await press({ ticket: field(first, 'ticket'), step: 'key', key: process.env.TEST_USER_KEY });
+  const text = await signed.text();
+  const left = await press({ ticket: field(text, 'ticket'), step: 'allow', workspace: field(text, 'workspace') });
+  assert.equal(left.status, 303);
+  const told = new URL(left.headers.get('location')).searchParams;
+  assert.equal(told.get('iss'), TEST_URL);
+  return told.get('code');
+}
+
+/** The client is given an address and nothing else. */
+async function signsIn(slug) {
+  const kept = {};
+  const redirectUrl = 'http://127.0.0.1:33418/callback';
+  const authProvider = {
+    redirectUrl,
+    clientMetadata: { client_name: 'Node', redirect_uris: [redirectUrl], grant_types: ['authorization_code', 'refresh_token'] },
+    clientInformation: () => kept.client,
+    saveClientInformation: (client) => (kept.client = client),
+    tokens: () => kept.tokens,
+    saveTokens: (tokens) => (kept.tokens = tokens),
+    redirectToAuthorization: (url) => (kept.url = url),
+    saveCodeVerifier: (verifier) => (kept.verifier = verifier),
+    codeVerifier: () => kept.verifier,
+  };
+  const url = new URL(`${TEST_URL}/${slug}/mcp`);
+  const first = new StreamableHTTPClientTransport(url, { authProvider });
+  await assert.rejects(new Client({ name: 'test', version: '0' }).connect(first), /Unauthorized/);
+  await first.finishAuth(await browser(kept.url));
+  const client = new Client({ name: 'test', version: '0' });
+  await client.connect(new StreamableHTTPClientTransport(url, { authProvider }));
+  const call = async (a, b) => (await client.callTool({ name: 'add', arguments: { a, b } })).content[0].text;
+  assert.equal(await call(2, 3), `${slug} 5`);
+  const refreshed = kept.tokens.refresh_token;
+  kept.tokens = { ...kept.tokens, access_token: 'over' };
+  assert.equal(await call(3, 4), `${slug} 7`);
+  assert.ok(kept.tokens.refresh_token !== refreshed && kept.tokens.access_token !== 'over');
+  await client.close();
+  console.log('ok', slug, 'signs in');
+}
+
 await register('left');
 await register('right');
 const members = [{ mcp_server_id: 'left' }, { mcp_server_id: 'right', prefix: 'r' }];
 await admin('POST', '/mcp-servers', { name: 'both', slug: 'both', members });
 await conversation('left', [['left', '']]);
+await signsIn('left');
 await conversation('both', [['left', 'left'], ['right', 'r']]);
 for (const server of running) {
   server.closeAllConnections();

@@ -1,16 +1,20 @@
 """The official SDK of the Model Context Protocol on both sides of the gateway: its server behind it, its client before it."""
 
 import os
+import re
 import socket
 import threading
 import time
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import httpx
 import uvicorn
 from mcp import ClientSession, McpError, types
+from mcp.client.auth import OAuthClientProvider, TokenStorage
 from mcp.client.streamable_http import streamablehttp_client
 from mcp.server.fastmcp import Context, FastMCP
+from mcp.shared.auth import OAuthClientMetadata
 from pydantic import BaseModel
 
 URL, KEY = os.environ["TEST_URL"], os.environ["TEST_KEY"]
@@ -144,7 +148,74 @@ async def conversation(slug, with_streams):
                 await streams(session, notes)
 
 
+class Kept(TokenStorage):
+    """What a client keeps of a sign-in."""
+
+    client = tokens = None
+
+    async def get_tokens(self):
+        return self.tokens
+
+    async def set_tokens(self, tokens):
+        self.tokens = tokens
+
+    async def get_client_info(self):
+        return self.client
+
+    async def set_client_info(self, client):
+        self.client = client
+
+
+async def browser(url):
+    """What somebody does on the pages: where they are sent in the end."""
+
+    def field(page, name):
+        return re.search(f'name="{name}" value="([^"]*)"', page.text).group(1)
+
+    async with httpx.AsyncClient() as web:
+        page = await web.get(url)
+        assert page.status_code == 200, page.text
+        cookie = page.headers["set-cookie"].split(";")[0]
+        # Such cookies are for TLS alone, but for browsers on the same machine.
+        headers = {"cookie": cookie, "sec-fetch-site": "same-origin"}
+        press = {"ticket": field(page, "ticket"), "step": "key", "key": os.environ["TEST_USER_KEY"]}
+        page = await web.post(f"{URL}/oauth/authorize", data=press, headers=headers)
+        press = {"ticket": field(page, "ticket"), "step": "allow", "workspace": field(page, "workspace")}
+        left = await web.post(f"{URL}/oauth/authorize", data=press, headers=headers)
+        assert left.status_code == 303, left.text
+        told = parse_qs(urlsplit(left.headers["location"]).query)
+        assert told["iss"] == [URL], told
+        return told["code"][0], told["state"][0]
+
+
+async def signs_in(slug):
+    """The client is given an address and nothing else."""
+    kept, seen = Kept(), []
+
+    async def redirected(url):
+        seen.append(url)
+
+    async def called_back():
+        return await browser(seen[-1])
+
+    metadata = OAuthClientMetadata(client_name="Python", redirect_uris=["http://127.0.0.1:33418/callback"],
+                                   grant_types=["authorization_code", "refresh_token"], response_types=["code"])
+    provider = OAuthClientProvider(f"{URL}/{slug}/mcp", metadata, kept, redirected, called_back)
+    async with streamablehttp_client(f"{URL}/{slug}/mcp", auth=provider) as (read, write, _):
+        async with ClientSession(read, write) as session:
+            await session.initialize()
+            added = await session.call_tool("add", {"a": 2, "b": 3})
+            assert added.content[0].text == "5", added
+            first = kept.tokens
+            assert first.refresh_token and kept.client.client_id and len(seen) == 1, kept.client
+            provider.context.token_expiry_time = 1
+            again = await session.call_tool("add", {"a": 3, "b": 4})
+            assert again.content[0].text == "7", again
+            assert kept.tokens.access_token != first.access_token and len(seen) == 1, "refreshed, and nobody was asked"
+
+
 for slug, json_response in (("events", False), ("plain", True)):
     register(slug, upstream(json_response))
     anyio.run(conversation, slug, not json_response)
+    anyio.run(signs_in, slug)
     print("ok", slug)
