@@ -15,6 +15,7 @@ mod old;
 mod paging;
 mod partitions;
 mod query;
+mod readers;
 mod rollup;
 mod shape;
 mod sums;

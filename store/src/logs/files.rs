@@ -6,6 +6,7 @@ use super::columns::decode;
 use super::day::{Day, by_day};
 use super::paging::{ByDay, RecordSlice, RowsFound, page};
 use super::query::{Look, UNPRICED_GROUPS, UNPRICED_OF, filter, found_in, group, one};
+use super::readers::DayReaders;
 use super::rollup::{Rollups, is_counted};
 use super::shape::Table;
 use crate::database::{Database, Options, Side, open_later};
@@ -41,6 +42,7 @@ pub struct DayFiles {
     pub(super) made_up: parking_lot::Mutex<HashSet<Day>>,
     /// Days whose files have all tables of sums as this version knows them: not to be looked at again for that.
     pub(super) as_now: parking_lot::Mutex<HashSet<Day>>,
+    pub(super) readers: DayReaders,
 }
 
 impl DayFiles {
@@ -55,6 +57,7 @@ impl DayFiles {
             priced: parking_lot::Mutex::default(),
             made_up: parking_lot::Mutex::default(),
             as_now: parking_lot::Mutex::default(),
+            readers: DayReaders::default(),
         })
     }
 
@@ -203,6 +206,7 @@ impl DayFiles {
             }
             drop(open);
             self.as_now.lock().remove(&day);
+            self.readers.forget(day);
             dropped += 1;
         }
         Ok(dropped)
@@ -219,7 +223,9 @@ impl ByDay for DayFiles {
         let found = match self.reader(day, Vec::new()).await? {
             Some((mut reader, _)) => {
                 let look = Look::of(query);
-                found_in(&mut reader.session(), (look.select, look.weight), query, slice).await
+                let found = found_in(&mut reader.session(), (look.select, look.weight), query, slice).await;
+                self.keep_reader(day, reader, found.is_ok());
+                found
             }
             None => return Ok(RowsFound::default()),
         };
@@ -230,6 +236,7 @@ impl ByDay for DayFiles {
 impl RecordAppend for DayFiles {
     fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>> {
         Box::pin(async move {
+            self.readers.close_idle();
             for (day, records) in by_day(batch) {
                 let with_bodies: Vec<&LogRecord> = records.iter().copied().filter(|r| r.bodies.is_some()).collect();
                 if !with_bodies.is_empty() {

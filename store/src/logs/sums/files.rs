@@ -1,5 +1,5 @@
-//! Sums over files of days. Rollups of months are read from as many files: each is opened for the one question, since
-//! keeping them open would push out the files that are written to.
+//! Sums over files of days. Rollups of months are read from as many files, by connections of their own: those of what is
+//! written to are not pushed out.
 
 use super::{Gather, Source, Stretch, all_of, count, read, stretches};
 use crate::database::Side;
@@ -22,6 +22,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// A day of an older version with many millions of records takes minutes.
 const MAKING_UP: Duration = Duration::from_secs(1_800);
+
+/// Kibibytes that a kept connection may take for pages, by SQLite's sign for that: the system has them in memory as well.
+const CACHE: &str = "-128";
+
+/// Statements that it keeps prepared: a question that comes again, as those of a page of graphs do, finds its own.
+const STATEMENTS: usize = 4;
 
 /// Days whose kept sums are read at the same time.
 const AT_ONCE: usize = 4;
@@ -51,10 +57,16 @@ impl DayFiles {
     ) -> Result<Option<(DayReader, Vec<Stretch>)>, StoreError> {
         let path = self.path(day, Table::Records);
         if !path.exists() {
+            self.readers.forget(day);
             return Ok(None);
         }
+        if let Some(connection) = self.readers.take(day) {
+            return Ok(Some((DayReader::Light(connection), parts)));
+        }
         let options = SqliteConnectOptions::new().filename(&path).create_if_missing(false);
-        let light = options.busy_timeout(Duration::from_secs(2)).disable_statement_logging().connect().await;
+        let options = options.busy_timeout(Duration::from_secs(2)).disable_statement_logging();
+        let options = options.pragma("cache_size", CACHE).statement_cache_capacity(STATEMENTS);
+        let light = options.connect().await;
         if let Ok(mut connection) = light
             && (self.as_now.lock().contains(&day) || is_as_now(&mut Session::Sqlite(&mut connection)).await)
         {
@@ -72,7 +84,16 @@ impl DayFiles {
     async fn sum_day(&self, day: Day, parts: Vec<Stretch>, gather: &mut Gather<'_>) -> Result<(), StoreError> {
         let table = Look::of(&gather.query.of).table;
         let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(()) };
-        sum(&mut reader.session(), (parts, table), gather).await.map_err(|e| failure(&e))
+        let summed = sum(&mut reader.session(), (parts, table), gather).await;
+        self.keep_reader(day, reader, summed.is_ok());
+        summed.map_err(|e| failure(&e))
+    }
+
+    /// For the next question, if this one was answered.
+    pub(in crate::logs) fn keep_reader(&self, day: Day, reader: DayReader, is_good: bool) {
+        if let (DayReader::Light(connection), true) = (reader, is_good) {
+            self.readers.keep(day, connection);
+        }
     }
 
     /// The sums of a day, where rows that were kept are all that has to be read.
@@ -91,6 +112,7 @@ impl DayFiles {
         let parts = stretches(&all_of(query), &named).into_iter().filter_map(|s| s.in_day(day)).collect();
         let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(0) };
         let counted = count(&mut reader.session(), &parts, Look::of(query).table, query).await;
+        self.keep_reader(day, reader, counted.is_ok());
         counted.map_err(|e| failure(&e))
     }
 
@@ -111,6 +133,7 @@ impl DayFiles {
             }
             margins::ensure(&mut inside, day).await?;
             transaction.commit().await?;
+            self.as_now.lock().insert(day);
             Ok(!was_counted)
         };
         let outcome = timeout(MAKING_UP, work).await.map(|done| done.map_err(|e: Error| failure(&e)));
@@ -189,6 +212,7 @@ impl RecordSums for DayFiles {
     fn make_up(&self, ended_before: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             let mut made = 0;
+            self.readers.close_idle();
             for day in self.days(Table::Records)?.into_iter().filter(|day| day.is_over_at(ended_before)) {
                 if !self.made_up.lock().insert(day) {
                     continue;
