@@ -178,6 +178,7 @@ fn call<'a>(operation: Operation, model: &'a str, way: u8, body: &'a Bytes, sett
         dice: 7,
         origin: 0x5eed,
         settings,
+        keeps: None,
     }
 }
 

@@ -14,6 +14,7 @@ mod health;
 mod ids;
 mod in_flight;
 mod issuers;
+mod kept_responses;
 mod limits;
 mod metrics;
 mod otlp;

@@ -25,6 +25,7 @@ mod own_tokens;
 mod reckoned;
 mod record;
 mod request;
+mod responses;
 mod routing;
 mod settings;
 mod shape;
@@ -71,12 +72,13 @@ use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
 use http::header;
 use intake::Refused;
 use mcp::{McpChallenge, McpParts, McpStop};
-use own_objects::{KeptCall, OwnParts};
+use own_objects::{KeptAnswer, KeptCall, OwnParts};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
 use record::{BodyCapture, PendingRecords, RecordBodies};
 use request::Request;
+use responses::Recalled;
 use short_keys::KeyAsk;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -261,6 +263,17 @@ impl Gateway {
             return Box::pin(local::show_prompt(self, session, &request, &mut ctx.records)).await;
         }
         let parse_us = request.look().saturating_sub(request.ask.content.waited_us);
+        if request.ask.route.operation.facts().about_kept_response || request.ask.route.asked() == Operation::Responses
+        {
+            match Box::pin(self.kept_response(ctx, &mut request)).await {
+                Ok(None) => {}
+                Ok(Some(told)) => {
+                    let answer = KeptAnswer::Json(told);
+                    return own_objects::tell(self.own_parts(), session, (&request, answer), &mut ctx.records).await;
+                }
+                Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+            }
+        }
         let routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
@@ -383,6 +396,14 @@ impl Gateway {
         client.set_upload(upload);
         let ended = Exchange::new(&self.calls, client, &request, routing, &mut ctx.records).run().await;
         self.end(session, ctx, request, ended).await
+    }
+
+    /// What is known of the response that a call is about; a request that goes on from one is written out.
+    async fn kept_response(&self, ctx: &mut Ctx, request: &mut Request) -> Result<Option<serde_json::Value>, Fault> {
+        objects::unbind(&*self.calls.ids, request).await?;
+        let (kept, held) = (&self.calls.kept, &mut ctx.held);
+        responses::recall(Recalled { kept, held, most: self.settings.max_body }, request).await?;
+        responses::answer(kept, request).await.transpose()
     }
 
     /// Config and plan.

@@ -23,7 +23,6 @@ mod usage_checkpoint;
 mod watcher;
 
 use crate::batches::{BatchSettings, Batches, LineCallers, SharedBatches, job_of};
-use crate::cache::AnswerCache;
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
 use crate::explanations::Explainer;
@@ -61,6 +60,7 @@ use gateway_policies::Ledger;
 use gateway_store::journal::Journal;
 use log_upkeep::LogUpkeep;
 pub(crate) use process::Process;
+use redis::Shelves;
 use secrets::NodeParts;
 use shutdown::Drain;
 use std::net::{SocketAddr, TcpListener};
@@ -129,7 +129,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     watch(&metrics, &calling.dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     redis.iter().for_each(|redis| sticks.share(Arc::new(redis.clone())));
-    let cache = redis::answer_cache(redis, &settings, &metrics)?;
+    let shelves = Shelves::open(redis, &settings, &metrics, &booted.ids)?;
     let names = Arc::new(ReplyNames::new(&aliases(&settings)));
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
@@ -144,7 +144,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         settings: proxy,
         live: booted.live,
         issuers,
-        calls: calling.parts(limits.clone(), shield.clone(), cache, (delivery, live)),
+        calls: calling.parts(limits.clone(), shield.clone(), shelves, (delivery, live)),
         budget,
         records: queues.records,
         sticks: sticks.clone(),
@@ -272,11 +272,12 @@ impl Calling {
         self,
         counters: Arc<dyn Counters>,
         shield: Arc<AdmissionGuard>,
-        cache: Arc<AnswerCache>,
+        shelves: Shelves,
         (delivery, live): (DeliveryParts, LiveParts),
     ) -> CallParts {
         let Self { dialer, credentials, guardrails, unpriced, ids, .. } = self;
-        CallParts { dialer, credentials, guardrails, counters, shield, cache, unpriced, ids, live, delivery }
+        let Shelves { cache, kept } = shelves;
+        CallParts { dialer, credentials, guardrails, counters, shield, cache, unpriced, ids, kept, live, delivery }
     }
 }
 

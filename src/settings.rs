@@ -274,6 +274,10 @@ settings! {
     max_buffered_bytes: [Option<Size>] as Size = Size::mib(1024), "GATEWAY_MAX_BUFFERED_BYTES" in "Limits";
     /// Answers kept in memory by the response cache, in bytes; 0 keeps none
     cache_max: [Option<Size>] as Size = Size::mib(128), "GATEWAY_CACHE_MAX" in "Limits";
+    /// How long a response is kept that was made of an answer of a provider without the Responses API, for clients that go on from it by its id; 0 keeps none
+    responses_keep: [Option<Span>] as Span = Span::secs(3600), "GATEWAY_RESPONSES_KEEP" in "Limits";
+    /// Bytes of such responses in memory; the oldest go first
+    responses_keep_max: [Option<Size>] as Size = Size::mib(64), "GATEWAY_RESPONSES_KEEP_MAX" in "Limits";
     /// Requests served at once, over all connections; more are 503. 0 is no limit
     max_connections: [Option<usize>] as usize = 0, "GATEWAY_MAX_CONNECTIONS" in "Limits";
     /// Connections of clients that may be open at once on the proxy port; more make idle ones leave, or are closed. 0 is half of the file descriptors that are left

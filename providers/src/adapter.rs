@@ -47,6 +47,15 @@ pub struct Call<'a> {
     pub origin: u64,
     /// Of the cloud that the provider belongs to: projects, deployments and the like, which stand in paths.
     pub settings: &'a Settings,
+    /// What is made of the answer is kept by the gateway for a while, if it is a response that may be stored. `None`: nothing is.
+    pub keeps: Option<ResponseKeeping<'a>>,
+}
+
+/// How a response goes on that the gateway keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResponseKeeping<'a> {
+    /// The response before it, as the client wrote its id: what that held stands in the body by now.
+    pub continues: Option<&'a str>,
 }
 
 /// What of an upstream request does not depend on the body, so that its head is made once per target.

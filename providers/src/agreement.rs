@@ -124,6 +124,7 @@ fn call<'a>(operation: Operation, body: &'a Bytes, strict: bool, settings: &'a S
         dice: 7,
         origin: 0x5eed,
         settings,
+        keeps: None,
     }
 }
 

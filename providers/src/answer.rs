@@ -6,10 +6,12 @@ mod chunks;
 mod completion;
 pub(crate) mod embeddings;
 mod made;
+mod made_id;
 mod message;
 mod response;
 
 pub use made::made_events;
+pub use made_id::MadeId;
 
 use crate::adapter::{Call, Failure};
 use crate::failure::ProviderError;
@@ -148,7 +150,7 @@ impl Frame {
 
     /// An id in the manner of a dialect that wants one of its own making.
     fn made_id(&self, prefix: &str, number: u64) -> String {
-        format!("{prefix}_{:012x}{:016x}{number:04x}", self.now_ms, self.dice)
+        made_id::write(prefix, (self.now_ms, self.dice), number)
     }
 
     fn created(&self) -> i64 {
@@ -172,7 +174,7 @@ impl Writer {
         let frame = Frame::of(call, provider);
         match call.operation {
             Operation::Messages => Self::Messages(Box::new(message::Writer::new(frame, message::Events::default()))),
-            Operation::Responses => Self::Responses(Box::new(response::Writer::new(frame, call.body))),
+            Operation::Responses => Self::Responses(Box::new(response::Writer::new(frame, call))),
             _ => Self::Chat(ChunkWriter::new(frame)),
         }
     }
@@ -233,7 +235,7 @@ impl Whole {
         let frame = Frame::of(call, provider);
         match call.operation {
             Operation::Messages => Self::Messages(Box::new(message::Writer::new(frame, message::Collected::default()))),
-            Operation::Responses => Self::Responses(Box::new(response::Writer::unheard(frame, call.body))),
+            Operation::Responses => Self::Responses(Box::new(response::Writer::unheard(frame, call))),
             _ => Self::Chat(Box::new(Completion::new(frame))),
         }
     }

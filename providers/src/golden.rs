@@ -149,6 +149,7 @@ impl Case {
             dice: 7,
             origin: 0x5eed,
             settings: &self.settings,
+            keeps: None,
         })
     }
 }

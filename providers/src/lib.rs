@@ -41,8 +41,10 @@ mod triton;
 mod vertex;
 mod wire;
 
-pub use adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
-pub use answer::{in_band, made_events};
+pub use adapter::{
+    Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, ResponseKeeping, StreamTranslator,
+};
+pub use answer::{MadeId, in_band, made_events};
 pub use compat::sound::spoken;
 pub use model_place::{ModelPlace, Untouched};
 pub use raw::{Raw, overheard, realtime_usage};

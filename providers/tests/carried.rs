@@ -135,6 +135,7 @@ fn outcome(slug: &str, more: &Value, mark: &str) -> String {
         dice: 7,
         origin: 0x5eed,
         settings: &settings,
+        keeps: None,
     };
     match adapter(slug).expect("a family").request(&call) {
         Err(fault) => {

@@ -99,6 +99,7 @@ fn with_call<T>(
             dice: 7,
             origin: 0x5eed,
             settings: &settings,
+            keeps: None,
         },
     )
 }

@@ -11,7 +11,7 @@ use gateway_domain::catalog::ended;
 use gateway_domain::cloud::Settings;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Fault, FaultKind, Operation};
-use gateway_providers::{Adapter, Call, Endpoint, Outgoing, Pieces, Raw};
+use gateway_providers::{Adapter, Call, Endpoint, Outgoing, Pieces, Raw, ResponseKeeping};
 use http::HeaderMap;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub(crate) struct Resolved<'a> {
     pub(crate) guarded: Option<Arc<TargetGuards>>,
     /// What binds ids in its answers; `None`: they stay as they are.
     pub(crate) binder: Option<Arc<Binder>>,
+    /// Responses that are made of its answers are kept.
+    pub(crate) keeps: bool,
 }
 
 impl Resolved<'_> {
@@ -42,6 +44,7 @@ impl Resolved<'_> {
             dice: u64::from_le_bytes(last_eight(request.caller.trace.as_bytes())),
             origin: self.aim.origin,
             settings: &self.aim.settings,
+            keeps: self.keeps.then_some(ResponseKeeping { continues: request.ask.continues.as_deref() }),
             ..raw_call(request)
         }
     }
@@ -171,6 +174,7 @@ pub(crate) fn raw_call(request: &Request) -> Call<'_> {
         dice: 0,
         origin: 0,
         settings: Settings::none(),
+        keeps: None,
     }
 }
 

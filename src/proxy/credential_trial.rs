@@ -153,6 +153,7 @@ impl<'a> TrialCall<'a> {
             dice: 0,
             origin: 0,
             settings,
+            keeps: None,
         }
     }
 

@@ -25,6 +25,7 @@ use super::body::Budget;
 use super::client::{Client, ClientLeft};
 use super::record::{AttemptInfo, BodyCapture};
 use super::request::Request;
+use super::responses::ResponseKeeper;
 use super::settings::ProxySettings;
 use crate::cache::{AnswerHead, Entry, Follower, Leader};
 use crate::guardrails::StreamJudge;
@@ -78,6 +79,8 @@ pub(crate) struct Delivery<'a, 's, G> {
     pub(crate) growth: G,
     /// Others wait for the same answer, or it is to be kept.
     pub(crate) leader: Option<Leader>,
+    /// Keeps a response for a client that goes on from it.
+    pub(crate) keeper: Option<Box<ResponseKeeper>>,
     /// What judged a stream on its way down, when that is over.
     pub(crate) judge: &'a mut Option<Box<StreamJudge>>,
 }
@@ -129,10 +132,18 @@ impl<G: Growth> Delivery<'_, '_, G> {
         self.capture.sent(&body);
         self.decorate(&mut head);
         self.record.response_bytes = body.len() as u64;
+        self.keep(&body).await;
         let sent = self.client.whole(head, body).await;
         // What it takes of the budget is given back when all of it was written.
         drop(held);
         sent
+    }
+
+    /// Before it goes down: its client may go on from it at once.
+    async fn keep(&mut self, body: &Bytes) {
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| matches!(self.record.status, 200 | 246)) {
+            Box::pin(keeper.whole(body)).await;
+        }
     }
 
     /// The cache and those who follow have it before its client does, so that nobody waits for a slow client.
@@ -180,7 +191,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let keepalive = settings.stream_keepalive.filter(|_| translator.tells_errors());
         let mut pump = Pump {
             source: Translated { response, translator, dialect, aborted, judge },
-            sink: Downstream::new(self.client, head).led_by(leader, true),
+            sink: Downstream::new(self.client, head).led_by(leader, true).kept_by(self.keeper.take()),
             timers: StreamTimers::new(Instant::now(), settings.idle_timeout, keepalive, deadline),
             growth: &mut self.growth,
             capture: &mut *self.capture,
@@ -340,6 +351,10 @@ impl<G: Growth> Delivery<'_, '_, G> {
         self.capture.sent(&body);
         self.record.response_bytes += body.len() as u64;
         self.decorate(&mut head);
+        match &mut self.keeper {
+            Some(keeper) if entry.stream => Box::pin(keeper.piece(&body)).await,
+            _ => self.keep(&body).await,
+        }
         if entry.stream {
             return self.client.begin(head, Some(body), true).await;
         }
@@ -359,7 +374,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let (dialect, operation) = (route.dialect, route.operation);
         let mut pump = Pump {
             source: Followed { follower, dialect, operation, events, usage: None, model: None },
-            sink: Downstream::new(self.client, head),
+            sink: Downstream::new(self.client, head).kept_by(self.keeper.take()),
             timers: StreamTimers::new(Instant::now(), settings.idle_timeout, keepalive, deadline),
             growth: &mut self.growth,
             capture: &mut *self.capture,

@@ -20,6 +20,7 @@ use super::request::Request;
 use super::routing::Routing;
 use crate::cache::AnswerCache;
 use crate::guardrails::{Guardrails, HookNotes, StreamJudge};
+use crate::kept_responses::KeptResponses;
 use crate::upstream::{Credentials, Dialer};
 use admission::{Admission, Gate, Holds, plus};
 use attempt::{Attempt, Stopped, Turn};
@@ -46,6 +47,7 @@ pub(crate) struct CallParts {
     pub(crate) cache: Arc<AnswerCache>,
     pub(crate) unpriced: UnpricedCalls,
     pub(crate) ids: Arc<dyn IdSeal>,
+    pub(crate) kept: Arc<KeptResponses>,
     pub(crate) live: LiveParts,
     pub(crate) delivery: DeliveryParts,
 }
@@ -246,6 +248,7 @@ impl<'a> Exchange<'a> {
             capture: &mut capture,
             growth: holds.growth(),
             leader: attempt.leader.take().filter(|_| attempt.info.is_clean()),
+            keeper: attempt.keeper.take(),
             judge: &mut judge,
         };
         let delivered = delivery.run(outcome).await;

@@ -184,6 +184,7 @@ pub(crate) fn receive(
             untouched_model: None,
             pin: None,
             upload: None,
+            continues: None,
             first_event: short.and_then(|short| short.first_event()),
         },
     });

@@ -252,6 +252,8 @@ pub(crate) struct AskedFor {
     pub(crate) untouched_model: Option<AskedModel>,
     /// It names an object that one provider keeps.
     pub(crate) pin: Option<PinnedTo>,
+    /// The kept response that it went on from, as the client named it: what that holds stands in the content now.
+    pub(crate) continues: Option<Arc<str>>,
     /// Its body is not held, but streams up.
     pub(crate) upload: Option<crate::upstream::http1::Framing>,
     /// What the gateway says first in a session, in the place of a browser that was given a key for it.

@@ -2,12 +2,14 @@
 
 use crate::cache::{self, AnswerCache};
 use crate::health::HealthComponents;
+use crate::kept_responses::{KeepBounds, KeptResponseFigures, KeptResponses};
 use crate::limits::{self, Limits, Shared};
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::settings::Settings;
 use crate::usage_checkpoint;
 use gateway_admin::Part;
+use gateway_domain::ports::IdSeal;
 use gateway_policies::Ledger;
 use gateway_store::{Redis, RedisUrl};
 use prometheus::IntGauge;
@@ -92,15 +94,27 @@ impl Collector for RedisFigures {
     }
 }
 
-/// The cache of answers, with Redis behind it where it is configured.
-pub(super) fn answer_cache(
-    redis: Option<Redis>,
-    settings: &Settings,
-    metrics: &Metrics,
-) -> Result<Arc<AnswerCache>, String> {
-    let shared = redis.map(|redis| Arc::new(redis) as Arc<dyn cache::Shared>);
-    let cache = AnswerCache::new(settings.cache_max.0, shared);
-    let registered = cache::Figures::new(cache.clone()).and_then(|f| metrics.register(Box::new(f)));
-    registered.map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    Ok(cache)
+/// What is kept of answers, with Redis behind it where it is configured.
+pub(super) struct Shelves {
+    pub(super) cache: Arc<AnswerCache>,
+    /// Responses that clients go on from.
+    pub(super) kept: Arc<KeptResponses>,
+}
+
+impl Shelves {
+    pub(super) fn open(
+        redis: Option<Redis>,
+        settings: &Settings,
+        metrics: &Metrics,
+        seal: &Arc<dyn IdSeal>,
+    ) -> Result<Self, String> {
+        let shared = redis.map(|redis| Arc::new(redis) as Arc<dyn cache::Shared>);
+        let bounds = KeepBounds { time: settings.responses_keep.0, bytes: settings.responses_keep_max.0 };
+        let kept = KeptResponses::new(bounds, shared.clone(), seal.clone());
+        let cache = AnswerCache::new(settings.cache_max.0, shared);
+        let of_cache = cache::Figures::new(cache.clone()).and_then(|f| metrics.register(Box::new(f)));
+        let of_kept = KeptResponseFigures::new(kept.clone()).and_then(|f| metrics.register(Box::new(f)));
+        of_cache.and(of_kept).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+        Ok(Self { cache, kept })
+    }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-async fn database(name: &'static str) -> (Arc<Postgres>, String) {
+pub(crate) async fn database(name: &'static str) -> (Arc<Postgres>, String) {
     let made = tokio::task::spawn_blocking(|| (Postgres::shared(), Postgres::shared().create(name))).await;
     made.expect("no panic")
 }

@@ -109,6 +109,8 @@ mod jobs;
 #[cfg(test)]
 mod journal;
 #[cfg(test)]
+mod kept_responses;
+#[cfg(test)]
 mod key_limits;
 #[cfg(test)]
 mod key_uses;

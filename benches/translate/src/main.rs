@@ -115,6 +115,7 @@ impl Case {
             dice: 7,
             origin: 0x5eed,
             settings: &self.settings,
+            keeps: None,
         })
     }
 }

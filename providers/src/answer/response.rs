@@ -6,7 +6,7 @@ mod events;
 mod items;
 
 use super::{Aside, Frame, ResponseEvent};
-use crate::adapter::Failure;
+use crate::adapter::{Call, Failure};
 use crate::failure::ProviderError;
 use crate::opaque::Kind;
 use crate::tap::TextPlace;
@@ -39,10 +39,10 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(frame: Frame, asked: &[u8]) -> Self {
+    pub(super) fn new(frame: Frame, call: &Call<'_>) -> Self {
         Self {
             frame,
-            echo: echo::of(asked),
+            echo: echo::of(call.body, call.keeps),
             id: frame.made_id("resp", 0),
             model: String::new(),
             started: false,
@@ -58,8 +58,8 @@ impl Writer {
     }
 
     /// For a whole answer.
-    pub(super) fn unheard(frame: Frame, asked: &[u8]) -> Self {
-        Self { events: NumberedEvents::unheard(), ..Self::new(frame, asked) }
+    pub(super) fn unheard(frame: Frame, call: &Call<'_>) -> Self {
+        Self { events: NumberedEvents::unheard(), ..Self::new(frame, call) }
     }
 
     pub(super) fn drain(&mut self, out: &mut BytesMut, texts: &mut Vec<TextPlace>) {

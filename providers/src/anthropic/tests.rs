@@ -107,6 +107,7 @@ fn call<'a>(body: &'a Bytes, strict: bool) -> Call<'a> {
         dice: 0,
         origin: 0,
         settings: gateway_domain::cloud::Settings::none(),
+        keeps: None,
     }
 }
 

@@ -92,6 +92,7 @@ fn call<'a>(body: &'a Bytes, operation: Operation, stream: bool) -> Call<'a> {
         dice: 0,
         origin: 1,
         settings: Settings::none(),
+        keeps: None,
     }
 }
 

@@ -196,6 +196,7 @@ fn asked(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool)
         dice: 0,
         origin: 0,
         settings: gateway_domain::cloud::Settings::none(),
+        keeps: None,
     };
     adapter(slug).expect("known").request(&call)
 }

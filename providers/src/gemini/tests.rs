@@ -62,6 +62,7 @@ fn call<'a>(body: &'a Bytes, stream: bool) -> Call<'a> {
         dice: 0,
         origin: 1,
         settings: gateway_domain::cloud::Settings::none(),
+        keeps: None,
     }
 }
 

@@ -29,6 +29,7 @@ fn stream(slug: &str, operation: Operation, wants_usage: bool) -> Box<dyn Stream
         dice: 0,
         origin: 0,
         settings: gateway_domain::cloud::Settings::none(),
+        keeps: None,
     })
 }
 

@@ -238,6 +238,7 @@ impl Stage {
             dice: 7,
             origin: 1,
             settings: &self.settings,
+            keeps: None,
         };
         let mut translator = adapter.stream(&call);
         let mut judge = StreamJudge::new(routed.operation, guarded, &self.outside, false).expect("a dialect");

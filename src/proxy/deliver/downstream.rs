@@ -4,6 +4,7 @@
 use super::pump::Sink;
 use crate::cache::{AnswerHead, Leader};
 use crate::proxy::client::{COMMENT, Client, ClientLeft};
+use crate::proxy::responses::ResponseKeeper;
 use bytes::Bytes;
 use http::header;
 use pingora::http::ResponseHeader;
@@ -11,6 +12,7 @@ use pingora::http::ResponseHeader;
 pub(crate) struct Downstream<'c, 's> {
     client: &'c mut Client<'s>,
     leader: Option<Leader>,
+    keeper: Option<Box<ResponseKeeper>>,
     /// Until it went down.
     head: Option<Box<ResponseHeader>>,
     /// The client left, but others wait.
@@ -23,18 +25,25 @@ pub(crate) struct Downstream<'c, 's> {
 impl<'c, 's> Downstream<'c, 's> {
     /// `head`: goes down with the first bytes.
     pub(crate) fn new(client: &'c mut Client<'s>, head: Box<ResponseHeader>) -> Self {
-        Self { client, leader: None, head: Some(head), client_left: None, ended: false, stream: true }
+        Self { client, leader: None, keeper: None, head: Some(head), client_left: None, ended: false, stream: true }
     }
 
     /// Of a connection that has become another, whose head is down.
     pub(crate) fn tunnel(client: &'c mut Client<'s>) -> Self {
-        Self { client, leader: None, head: None, client_left: None, ended: false, stream: true }
+        Self { client, leader: None, keeper: None, head: None, client_left: None, ended: false, stream: true }
     }
 
     /// Told to the cache, and to those who follow, as well. `stream`: without a length.
     #[must_use]
     pub(crate) fn led_by(mut self, leader: Option<Leader>, stream: bool) -> Self {
         (self.leader, self.stream) = (leader, stream);
+        self
+    }
+
+    /// Keeps what goes by, if it is a response that its client may go on from.
+    #[must_use]
+    pub(crate) fn kept_by(mut self, keeper: Option<Box<ResponseKeeper>>) -> Self {
+        self.keeper = keeper;
         self
     }
 
@@ -66,6 +75,9 @@ impl Sink for Downstream<'_, '_> {
                 leader.begin(beginning(head, self.stream));
             }
             leader.push(&bytes);
+        }
+        if let Some(keeper) = &mut self.keeper {
+            Box::pin(keeper.piece(&bytes)).await;
         }
         if self.client_left.is_some() {
             self.ended = end;

@@ -1,6 +1,7 @@
 //! One target: found, looked up in the cache, admitted, called, and called again as the retry rules say. Gives an answer
 //! that is not yet delivered, so that the plan may still move on.
 
+use super::CallParts;
 use super::admission::{Admission, Gate, Reservation};
 use super::judged::{self, JudgedRequest, Verdicts};
 use super::lookup::{Lookup, key};
@@ -15,6 +16,8 @@ use crate::proxy::deliver::{Deadline, Outcome, WholeAnswer, fallen, overlong, ti
 use crate::proxy::objects::Binder;
 use crate::proxy::record::{AttemptInfo, CapturePolicy, Sent};
 use crate::proxy::request::Request;
+use crate::proxy::responses::{KeptFrom, ResponseKeeper};
+use crate::proxy::target::Aim;
 use crate::proxy::{body, hooks, shape, target};
 use crate::upstream::Pass;
 use crate::upstream::http1::{self, Clocks, RequestBody, SendError};
@@ -34,6 +37,8 @@ pub(crate) struct Attempt {
     pub(crate) reservation: Reservation,
     /// Others wait for the same answer, or it is to be kept.
     pub(crate) leader: Option<Leader>,
+    /// Keeps the response that is made of the answer.
+    pub(crate) keeper: Option<Box<ResponseKeeper>>,
     /// `None` when nothing went out, or nothing of it may be kept.
     pub(crate) sent: Option<Box<Sent>>,
     /// Microseconds that were spent in the cache.
@@ -46,7 +51,7 @@ impl Attempt {
     pub(crate) fn new(number: u32, earlier: Duration) -> Self {
         let info = AttemptInfo { earlier, ..AttemptInfo::default() };
         let (reservation, tried) = (Reservation::default(), Vec::new());
-        Self { number, info, reservation, leader: None, sent: None, cache_us: 0, tried }
+        Self { number, info, reservation, leader: None, keeper: None, sent: None, cache_us: 0, tried }
     }
 }
 
@@ -109,7 +114,12 @@ impl<'a> Turn<'a, '_> {
             Err(outcome) => return Ok(outcome),
         };
         let binder = routing.binds.then(|| Binder::new(&self.gate.parts.ids, &aim, request));
-        let resolved = Resolved { leaf, aim, content, guarded, binder };
+        let keeps = self.keeps(&aim);
+        if keeps {
+            let Gate { parts: CallParts { kept, ids, .. }, .. } = self.gate;
+            attempt.keeper = Some(ResponseKeeper::new(&KeptFrom { kept, ids, asked: &content.bytes }, request));
+        }
+        let resolved = Resolved { leaf, aim, content, guarded, binder, keeps };
         attempt.info.stream = resolved.content.stream;
         let mut prepared = None;
         if Lookup::is_wanted(request, leaf) {
@@ -141,6 +151,14 @@ impl<'a> Turn<'a, '_> {
             },
         };
         Ok(self.call(&resolved, prepared, attempt).await?)
+    }
+
+    /// A response that is made of another dialect's answer is kept here, since its provider keeps none.
+    fn keeps(&self, aim: &Aim) -> bool {
+        let route = &self.gate.request.ask.route;
+        route.asked() == Operation::Responses
+            && self.gate.parts.kept.is_on()
+            && aim.adapter.translates(route.operation, route.dialect)
     }
 
     fn prepare(&self, resolved: &Resolved<'_>) -> Result<Prepared, Fault> {

@@ -123,6 +123,7 @@ impl Exchange<'_> {
             capture: &mut capture,
             growth: none.growth(),
             leader: None,
+            keeper: None,
             judge: &mut judge,
         };
         let told = delivery.run(Outcome::Fault(fault.clone())).await;

@@ -69,7 +69,7 @@ const kept = {
     assert.deepEqual([again.previous_response_id, again.output_text], [first.id, 'You said: and now']);
     assert.equal((await sdk.responses.retrieve(first.id)).id, first.id);
     assert.equal((await collect(await sdk.responses.inputItems.list(first.id))).length, 1);
-    assert.equal((await sdk.responses.cancel(first.id)).status, 'cancelled');
+    if (native) assert.equal((await sdk.responses.cancel(first.id)).status, 'cancelled');
     await sdk.responses.delete(first.id);
   },
 };
@@ -83,7 +83,8 @@ const unkept = {
 
 const checks = {
   ...responses,
-  ...(native ? kept : unkept),
+  ...kept,
+  ...(native ? {} : unkept),
 
   async chat() {
     const answer = await ask(client());

@@ -27,13 +27,9 @@ const all = [
   ...['chat', 'compatible', 'anthropic', 'responses'].flatMap((way) => everywhere.map((slug) => `${way} ${slug}`)),
   'google story-gemini',
 ];
-// OpenAI keeps what a response said; elsewhere nobody does, and the SDK must send it whole.
-const options = (way, slug) => (way === 'responses' && slug !== 'story-openai' ? { openai: { store: false } } : {});
-
 function ask(told, more = {}, apiKey = key) {
   const [way, slug] = told.split(' ');
-  const { providerOptions = {}, ...rest } = more;
-  return { model: ways[way](slug, apiKey), maxRetries: 0, providerOptions: { ...options(way, slug), ...providerOptions }, ...rest };
+  return { model: ways[way](slug, apiKey), maxRetries: 0, ...more };
 }
 
 function tools() {
@@ -131,10 +127,18 @@ const embedding = {
 };
 
 const once = {
-  async 'a response that is to be kept names the way out'() {
-    const { plan } = tools();
+  async 'a plan of which everything is sent whole'() {
+    const { called, plan } = tools();
     const model = openai(key)(named('story-claude'));
-    const error = await raises(APICallError, () => generateText({ model, maxRetries: 0, ...plan }));
+    const providerOptions = { openai: { store: false } };
+    const { text } = await generateText({ model, maxRetries: 0, providerOptions, ...plan });
+    assert.deepEqual([text, called], [end, calls]);
+  },
+
+  async 'a response that is not kept names the way out'() {
+    const model = openai(key)(named('story-claude'));
+    const providerOptions = { openai: { previousResponseId: 'resp_of_nobody' } };
+    const error = await raises(APICallError, () => generateText({ model, maxRetries: 0, prompt: 'hello', providerOptions }));
     assert.equal(error.statusCode, 400);
     assert.match(error.message, /store: false/);
   },

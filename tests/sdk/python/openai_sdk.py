@@ -259,18 +259,24 @@ def check_an_error_in_a_response_stream_fails_the_response():
     equal(kinds[-1], "error") if NATIVE else equal(kinds[-2:], ["error", "response.failed"])
 
 
+def check_kept_responses():
+    sdk = client()
+    first = sdk.responses.create(model=MODEL, input="hello there", store=True)
+    again = sdk.responses.create(model=MODEL, input="and now", previous_response_id=first.id)
+    equal((again.previous_response_id, again.output_text), (first.id, "You said: and now"))
+    equal(sdk.responses.retrieve(first.id).id, first.id)
+    equal([item.role for item in sdk.responses.input_items.list(first.id)], ["user"])
+    if NATIVE:
+        equal(sdk.responses.cancel(first.id).status, "cancelled")
+    sdk.responses.delete(first.id)
+    if not NATIVE:
+        raises(openai.BadRequestError, lambda: sdk.responses.retrieve(first.id))
+
+
 if NATIVE:
 
-    def check_kept_responses():
-        sdk = client()
-        first = sdk.responses.create(model=MODEL, input="hello there", store=True)
-        again = sdk.responses.create(model=MODEL, input="and now", previous_response_id=first.id)
-        equal((again.previous_response_id, again.output_text), (first.id, "You said: and now"))
-        equal(sdk.responses.retrieve(first.id).id, first.id)
-        equal([item.role for item in sdk.responses.input_items.list(first.id)], ["user"])
-        equal(sdk.responses.cancel(first.id).status, "cancelled")
-        sdk.responses.delete(first.id)
-        error = raises(openai.NotFoundError, lambda: sdk.responses.retrieve("resp_of_nobody"))
+    def check_a_response_of_nobody():
+        error = raises(openai.NotFoundError, lambda: client().responses.retrieve("resp_of_nobody"))
         if "resp_of_nobody" not in error.message:
             raise AssertionError(error.message)
 

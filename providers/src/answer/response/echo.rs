@@ -1,5 +1,6 @@
 //! What a response repeats of the request: SDKs and tools read the settings that were in force from there.
 
+use crate::adapter::ResponseKeeping;
 use crate::edit;
 use serde_json::{Map, Value, json};
 
@@ -18,11 +19,15 @@ fn defaults() -> Map<String, Value> {
     }
 }
 
-pub(super) fn of(asked: &[u8]) -> Map<String, Value> {
+pub(super) fn of(asked: &[u8], keeps: Option<ResponseKeeping<'_>>) -> Map<String, Value> {
     let mut all = defaults();
+    if let Some(keeps) = keeps {
+        all.insert("store".to_owned(), true.into());
+        all.insert("previous_response_id".to_owned(), keeps.continues.into());
+    }
     for member in edit::members(asked).unwrap_or_default() {
-        // What is stored nowhere cannot be fetched, whatever was asked.
-        if member.key == "store" {
+        // What is kept nowhere cannot be fetched, whatever was asked.
+        if keeps.is_none() && member.key == "store" {
             continue;
         }
         if let Some(slot) = all.get_mut(&*member.key) {

@@ -141,7 +141,7 @@ struct Chosen<'a> {
 pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<Asked<'c>, Fault> {
     let ask: Request<'_> = serde_json::from_slice(call.body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no Responses request: {e}")))?;
-    refuse_what_is_kept(&ask)?;
+    refuse_what_is_kept(&ask, call.keeps.is_some())?;
     let mut adjusted = Adjusted::default();
     let mut messages = Vec::new();
     if let Some(instructions) = ask.instructions.filter(|raw| speaks(Some(raw))) {
@@ -153,12 +153,18 @@ pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<Asked<'c>, 
     let input = ask.input.ok_or_else(|| refused("input", "is needed"))?;
     items::messages(input, (call, room), &mut messages, &mut adjusted)?;
     let mut out = vec![("messages", Tree::List(messages))];
+    adjusted.note_if("store", ask.store == Some(true) && call.keeps.is_none());
     settings(&ask, room, &mut out, &mut adjusted)?;
     build::finish(call, ask.model.map(|m| m.0), out, adjusted)
 }
 
-fn refuse_what_is_kept(ask: &Request<'_>) -> Result<(), Fault> {
+/// `keeps`: the gateway keeps responses of its own making; what it found of them stands in the input by now.
+fn refuse_what_is_kept(ask: &Request<'_>, keeps: bool) -> Result<(), Fault> {
     let rule = "needs a provider with the Responses API of its own: send the whole conversation in `input`, with `store: false`";
+    if keeps && speaks(ask.previous_response_id) {
+        let rule = "names no response that is kept, or is kept any more: send the whole conversation in `input`, with `store: false`";
+        return Err(refused("previous_response_id", rule));
+    }
     for (field, value) in
         [("previous_response_id", ask.previous_response_id), ("conversation", ask.conversation), ("prompt", ask.prompt)]
     {
@@ -207,7 +213,6 @@ fn settings<'a>(
     put("thinking", raw(ask.thinking));
     put("top_k", raw(ask.top_k).filter(|_| room == ChatForm::Extended));
     put("stream", (ask.stream == Some(true)).then_some(Tree::Flag(true)));
-    adjusted.note_if("store", ask.store == Some(true));
     adjusted.note_if("truncation", ask.truncation.is_some_and(|t| t.get() == "\"auto\""));
     adjusted.note_if("max_tool_calls", speaks(ask.max_tool_calls));
     adjusted.note_if("context_management", speaks(ask.context_management));

@@ -242,6 +242,7 @@ mod tests {
             dice: 0,
             origin: 0,
             settings: Settings::none(),
+            keeps: None,
         };
         let picture = Bytes::from_static(b"\x89PNG\r\n\x1a\n\xff\xd8");
         let reply = WORKERS_AI.response("workers-ai", &call, &picture).expect("a picture");

@@ -106,6 +106,7 @@ fn again(opened: &Request, tenant: Arc<Tenant>, now: Timestamp) -> Request {
             untouched_model: None,
             pin: ask.pin.clone(),
             upload: ask.upload,
+            continues: None,
             first_event: None,
         },
     }

@@ -114,8 +114,11 @@ pub(super) fn messages<'a>(
                 answer.reason(text, item.encrypted_content.map(|t| t.0), to, "input.reasoning", adjusted);
             }
             "item_reference" => {
-                let why = "item_reference needs a provider with the Responses API of its own, which keeps items: send them \
-                           whole, as clients do with `store: false`";
+                let why = match to.0.keeps {
+                    None => "item_reference needs a provider with the Responses API of its own, which keeps items",
+                    Some(_) => "item_reference names no item that is kept, or is kept any more",
+                };
+                let why = format!("{why}: send them whole, as clients do with `store: false`");
                 return Err(refused(format!("{place}.type"), why));
             }
             kind => {

@@ -26,6 +26,7 @@ fn request(body: &[u8]) -> Result<super::Translated, Fault> {
         dice: 0,
         origin: 1,
         settings: gateway_domain::cloud::Settings::none(),
+        keeps: None,
     })
 }
 
