@@ -72,7 +72,8 @@ impl Booted {
     /// What is left of jobs and blobs.
     pub(super) fn leftovers(&self, metrics: &Metrics) -> Result<Leftovers, String> {
         let database = Arc::new(self.database.clone());
-        let leftovers = Leftovers::new(database.clone(), self.blobs(), database.clone(), database, metrics);
+        let leftovers = Leftovers::new(database.clone(), self.blobs(), database.clone(), database.clone(), metrics);
+        let leftovers = leftovers.and_then(|leftovers| leftovers.with_sign_ins(database, metrics));
         leftovers.map_err(|e| format!("metrics cannot be set up: {e}"))
     }
 }

@@ -3,7 +3,9 @@
 
 use crate::metrics::Metrics;
 use gateway_domain::Timestamp;
-use gateway_domain::ports::{ANSWERS_KEPT_MICROS, Blobs, Jobs, KeptAnswers, OwnedObjects, StoreError};
+use gateway_domain::ports::{
+    ANSWERS_KEPT_MICROS, Blobs, Jobs, KeptAnswers, OauthRows, OauthStore, OwnedObjects, StoreError,
+};
 use prometheus::{GaugeVec, IntGauge, IntGaugeVec, Opts};
 use std::sync::Arc;
 
@@ -25,6 +27,13 @@ pub(super) struct Leftovers {
     blob_count: IntGauge,
     blob_bytes: IntGauge,
     unnamed: IntGauge,
+    sign_ins: Option<SignInCount>,
+}
+
+/// Clients of MCP servers that registered, what people allowed them, and codes.
+struct SignInCount {
+    store: Arc<dyn OauthStore>,
+    rows: IntGaugeVec,
 }
 
 impl Leftovers {
@@ -53,6 +62,7 @@ impl Leftovers {
                 "gateway_blob_objects_unnamed",
                 "Objects outside the database that are about to be written, or whose blob is gone and that wait to be removed",
             )?,
+            sign_ins: None,
         };
         metrics.register(Box::new(kept.kept_answers.clone()))?;
         metrics.register(Box::new(kept.open_jobs.clone()))?;
@@ -61,6 +71,20 @@ impl Leftovers {
         metrics.register(Box::new(kept.blob_bytes.clone()))?;
         metrics.register(Box::new(kept.unnamed.clone()))?;
         Ok(kept)
+    }
+
+    /// Counts sign-ins of clients of MCP servers too.
+    pub(super) fn with_sign_ins(
+        mut self,
+        store: Arc<dyn OauthStore>,
+        metrics: &Metrics,
+    ) -> Result<Self, prometheus::Error> {
+        let help =
+            "Clients of MCP servers that registered, grants of people to them, codes and what is remembered of those";
+        let rows = IntGaugeVec::new(Opts::new("gateway_mcp_sign_ins", help), &["kind"])?;
+        metrics.register(Box::new(rows.clone()))?;
+        self.sign_ins = Some(SignInCount { store, rows });
+        Ok(self)
     }
 
     pub(super) async fn round(&self, now: Timestamp) {
@@ -112,6 +136,12 @@ impl Leftovers {
         self.blob_count.set(i64::try_from(blobs.blobs).unwrap_or(i64::MAX));
         self.blob_bytes.set(i64::try_from(blobs.bytes).unwrap_or(i64::MAX));
         self.unnamed.set(i64::try_from(blobs.unnamed).unwrap_or(i64::MAX));
+        if let Some(SignInCount { store, rows }) = &self.sign_ins {
+            let OauthRows { clients, grants, codes } = store.oauth_rows().await?;
+            for (kind, count) in [("client", clients), ("grant", grants), ("code", codes)] {
+                rows.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+        }
         Ok(())
     }
 }
@@ -121,7 +151,7 @@ mod tests {
     use super::*;
     use crate::metrics::{Readings, Shape};
     use gateway_domain::OrgId;
-    use gateway_domain::ports::{AnswerMark, BlobBounds, JobEnd, NewBlob, NewJob};
+    use gateway_domain::ports::{AnswerMark, BlobBounds, JobEnd, NewBlob, NewJob, OauthClient};
     use gateway_store::{DatabaseUrl, MasterKey, Options, RowBlobs, SealingVault};
     use std::time::Duration;
     use uuid::Uuid;
@@ -135,7 +165,9 @@ mod tests {
         let metrics = Metrics::new(Shape::default()).expect("registers");
         let owned = Arc::new(database.clone());
         let leftovers = Leftovers::new(owned.clone(), blobs.clone(), owned.clone(), owned.clone(), &metrics);
-        let leftovers = leftovers.expect("registers");
+        let leftovers = leftovers.expect("registers").with_sign_ins(owned.clone(), &metrics).expect("registers");
+        let client = OauthClient { id: "c".to_owned(), metadata: "{}".to_owned(), created_at: crate::clock::now() };
+        assert!(database.add_client(&client, 1, client.created_at).await.expect("added"));
         let mark = AnswerMark {
             id: "a".to_owned(),
             org: OrgId(Uuid::nil()),
@@ -164,6 +196,8 @@ mod tests {
         assert_eq!(told("gateway_jobs{").as_deref(), Some(r#"gateway_jobs{kind="batch",state="waiting"} 1"#));
         assert_eq!(told("gateway_blob_bytes ").as_deref(), Some("gateway_blob_bytes 5"));
         assert_eq!(told("gateway_kept_answers ").as_deref(), Some("gateway_kept_answers 1"));
+        let clients = told(r#"gateway_mcp_sign_ins{kind="client"}"#);
+        assert_eq!(clients.as_deref(), Some(r#"gateway_mcp_sign_ins{kind="client"} 1"#));
         assert!(database.job(org, taken.job.id).await.expect("read").is_some(), "it ended just now");
         leftovers.round(now.plus_micros(40 * 86_400 * 1_000_000)).await;
         assert_eq!(told("gateway_blob_bytes ").as_deref(), Some("gateway_blob_bytes 0"));
