@@ -10,7 +10,7 @@ pub(crate) use fetch::start;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{Fut, Tokens};
 use gateway_domain::snapshot::{Key, Org, Snapshot};
-use gateway_domain::token::{self, Claims, KeySet, PublicKey, TokenError, Trust};
+use gateway_domain::token::{self, Claims, KeyNumbers, KeySet, PublicKey, TokenError, Trust};
 use gateway_domain::{OrgId, Timestamp, WorkspaceId};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use quick_cache::sync::Cache;
@@ -133,11 +133,11 @@ fn invalid(why: &'static str) -> TokenError {
     TokenError::Invalid(why.to_owned())
 }
 
-/// The name of the key that it is signed with. The algorithm is ours to say, not the token's.
+/// The name of the key that it is signed with. By what algorithm is the key's to say, not the token's.
 fn key_name(token: &str) -> Result<String, TokenError> {
     let header = decode_header(token).map_err(|_| invalid("The token cannot be read"))?;
-    if header.alg != Algorithm::RS256 {
-        return Err(invalid("The token must be signed with RS256"));
+    if !matches!(header.alg, Algorithm::RS256 | Algorithm::ES256) {
+        return Err(invalid("The token must be signed with RS256 or ES256"));
     }
     // Access tokens have a type of their own (RFC 9068, 2.1), with or without the prefix (RFC 7515, 4.1.9).
     let known = |t: &str| ["JWT", "at+jwt", "application/at+jwt"].iter().any(|k| t.eq_ignore_ascii_case(k));
@@ -166,11 +166,16 @@ fn candidates<'a>(trust: &'a Trust, sets: &'a IssuerSets, kid: &'a str) -> Candi
 }
 
 fn signed_by(token: &str, key: &PublicKey) -> Option<Map<String, Value>> {
-    let mut rules = Validation::new(Algorithm::RS256);
+    let (algorithm, key) = match &key.numbers {
+        KeyNumbers::Rsa { modulus, exponent } => {
+            (Algorithm::RS256, DecodingKey::from_rsa_raw_components(modulus, exponent))
+        }
+        KeyNumbers::P256 { x, y } => (Algorithm::ES256, DecodingKey::from_ec_components(x, y).ok()?),
+    };
+    let mut rules = Validation::new(algorithm);
     // Times are checked against the request's own clock.
     (rules.validate_exp, rules.validate_nbf, rules.validate_aud) = (false, false, false);
     rules.required_spec_claims.clear();
-    let key = DecodingKey::from_rsa_raw_components(&key.modulus, &key.exponent);
     decode::<Map<String, Value>>(token, &key, &rules).ok().map(|t| t.claims)
 }
 

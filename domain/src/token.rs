@@ -8,7 +8,7 @@ mod limits;
 
 pub use bad_claim::BadClaim;
 pub use claims::{Claims, McpGrant};
-pub use key_set::{BadKeySet, KeySet, PublicKey};
+pub use key_set::{BadKeySet, KeyNumbers, KeySet, PublicKey};
 pub use limits::Claimed;
 
 use crate::id::{ClaimId, GrantId, KeyId, OrgId, WorkspaceId};

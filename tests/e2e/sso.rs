@@ -1,6 +1,6 @@
 //! Sign-on of people at a provider of OpenID Connect: real sockets, real signatures, and everything that an attacker may try.
 
-use crate::harness::issuer::{FIRST, SECOND, in_seconds};
+use crate::harness::issuer::{CURVE, FIRST, SECOND, in_seconds};
 use crate::harness::oidc::{CLIENT, CLIENT_SECRET, OidcProvider, OidcSign};
 use crate::harness::{Answer, Gateway, eventually, hello, with};
 use crate::turned_away::{count, lines, rows};
@@ -205,6 +205,27 @@ async fn what_the_provider_signed_for_others_opens_nothing() {
     assert!(row["refused"].as_str().is_some_and(|why| why.starts_with("the sign-in was refused")), "{row}");
     let kept = format!("{row}{}", gateway.process.output());
     assert!(!kept.contains("code-1") && !kept.contains("state="), "nothing of what they brought is kept");
+}
+
+#[tokio::test]
+async fn a_provider_may_sign_with_es256() {
+    let provider = OidcProvider::start().await;
+    provider.publishes(&[&CURVE, &FIRST]);
+    let gateway = gateway(&provider, json!({})).await;
+    provider.says(ann(json!({})));
+    let sign: Vec<(u16, OidcSign)> = vec![
+        (303, Box::new(|claims| CURVE.sign(claims))),
+        (303, Box::new(|claims| FIRST.sign(claims))),
+        // What a key is good for is its own to say.
+        (401, Box::new(|claims| CURVE.sign_as(&Header { alg: Algorithm::ES256, ..FIRST.header() }, claims))),
+        (401, Box::new(|claims| FIRST.sign_as(&Header { alg: Algorithm::RS256, ..CURVE.header() }, claims))),
+    ];
+    for (at, (status, sign)) in sign.into_iter().enumerate() {
+        provider.signs(sign);
+        let mut browser = Browser::of(&gateway);
+        let page = browser.sign_in(&provider, "").await;
+        assert_eq!((page.status, browser.session().is_some()), (status, status == 303), "{at}: {}", page.text);
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Tokens of an organisation's issuers on both ports: what opens, what does not, and what is over at once.
 
-use crate::harness::issuer::{FIRST, Issuer, SECOND, SHORT, in_seconds};
+use crate::harness::issuer::{CURVE, FIRST, Issuer, SECOND, SHORT, in_seconds};
 use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, hello, reply, with};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ async fn the_requests_config_beats_the_tokens_and_that_the_workspaces() {
 
 #[tokio::test]
 async fn what_is_not_signed_by_an_issuer_or_is_over_opens_nothing() {
-    let issuer = Issuer::publishing(&[&FIRST, &SHORT]).await;
+    let issuer = Issuer::publishing(&[&FIRST, &SHORT, &CURVE]).await;
     let gateway = trusting(&[&issuer]).await;
     let good = FIRST.sign(&claims(json!({})));
     chat(&gateway, &good).await.expect(200);
@@ -111,6 +111,8 @@ async fn what_is_not_signed_by_an_issuer_or_is_over_opens_nothing() {
         let head = json!({ "alg": "none", "typ": "JWT", "kid": "first" }).to_string();
         format!("{}.{body}.", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(head))
     };
+    let on_curve = |alg: Algorithm| Header { alg, ..CURVE.header() };
+    let curved = Header { alg: Algorithm::ES256, ..FIRST.header() };
     let modulus = FIRST.public()["n"].as_str().expect("a modulus").to_owned();
     let header = |change: &dyn Fn(&mut Header)| {
         let mut header = FIRST.header();
@@ -126,6 +128,9 @@ async fn what_is_not_signed_by_an_issuer_or_is_over_opens_nothing() {
         ("another key under this name", SECOND.sign_as(&FIRST.header(), &claims(json!({}))), 401),
         ("a key that nobody names", SECOND.sign(&claims(json!({}))), 401),
         ("a key that is too short", SHORT.sign(&claims(json!({}))), 401),
+        ("ES256", CURVE.sign(&claims(json!({}))), 200),
+        ("RS256 under the name of a key for ES256", FIRST.sign_as(&on_curve(Algorithm::RS256), &claims(json!({}))), 401),
+        ("ES256 under the name of a key for RS256", CURVE.sign_as(&curved, &claims(json!({}))), 401),
         ("RS512", header(&|h| h.alg = Algorithm::RS512), 401),
         ("another type", header(&|h| h.typ = Some("dpop+jwt".into())), 401),
         ("an access token", header(&|h| h.typ = Some("at+jwt".into())), 200),

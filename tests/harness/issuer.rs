@@ -16,7 +16,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct Pair {
     kid: &'static str,
     pem: Vec<u8>,
-    modulus: String,
+    public: PairNumbers,
+}
+
+/// In the base64 of URLs.
+#[derive(Debug)]
+enum PairNumbers {
+    Modulus(String),
+    Point { x: String, y: String },
 }
 
 impl Pair {
@@ -26,11 +33,28 @@ impl Pair {
         let hex = told.trim().strip_prefix("Modulus=").expect("a modulus");
         let bytes = (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).expect("hex"));
         let modulus = URL_SAFE_NO_PAD.encode(bytes.collect::<Vec<u8>>());
-        Self { kid, pem, modulus }
+        Self { kid, pem, public: PairNumbers::Modulus(modulus) }
+    }
+
+    /// On the curve P-256.
+    fn on_curve(kid: &'static str) -> Self {
+        let pem = openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"], b"");
+        let told = openssl(&["pkey", "-pubout", "-outform", "DER"], &pem);
+        // The uncompressed point is the end of it (RFC 5480, 2.2).
+        let (x, y) = told[told.len() - 64..].split_at(32);
+        let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
+        Self { kid, pem, public: PairNumbers::Point { x, y } }
     }
 
     pub(crate) fn public(&self) -> Value {
-        json!({ "kty": "RSA", "use": "sig", "alg": "RS256", "kid": self.kid, "n": self.modulus, "e": "AQAB" })
+        match &self.public {
+            PairNumbers::Modulus(n) => {
+                json!({ "kty": "RSA", "use": "sig", "alg": "RS256", "kid": self.kid, "n": n, "e": "AQAB" })
+            }
+            PairNumbers::Point { x, y } => {
+                json!({ "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": self.kid, "x": x, "y": y })
+            }
+        }
     }
 
     pub(crate) fn sign(&self, claims: &Value) -> String {
@@ -38,11 +62,18 @@ impl Pair {
     }
 
     pub(crate) fn header(&self) -> Header {
-        Header { kid: Some(self.kid.to_owned()), ..Header::new(Algorithm::RS256) }
+        let algorithm = match self.public {
+            PairNumbers::Modulus(_) => Algorithm::RS256,
+            PairNumbers::Point { .. } => Algorithm::ES256,
+        };
+        Header { kid: Some(self.kid.to_owned()), ..Header::new(algorithm) }
     }
 
     pub(crate) fn sign_as(&self, header: &Header, claims: &Value) -> String {
-        let key = EncodingKey::from_rsa_pem(&self.pem).expect("an RSA key");
+        let key = match self.public {
+            PairNumbers::Modulus(_) => EncodingKey::from_rsa_pem(&self.pem).expect("an RSA key"),
+            PairNumbers::Point { .. } => EncodingKey::from_ec_pem(&self.pem).expect("a key on P-256"),
+        };
         encode(header, claims, &key).expect("a token")
     }
 }
@@ -60,6 +91,7 @@ fn openssl(args: &[&str], input: &[u8]) -> Vec<u8> {
 /// Made once for all tests: making them is slow.
 pub(crate) static FIRST: LazyLock<Pair> = LazyLock::new(|| Pair::make("first", 2048));
 pub(crate) static SECOND: LazyLock<Pair> = LazyLock::new(|| Pair::make("second", 2048));
+pub(crate) static CURVE: LazyLock<Pair> = LazyLock::new(|| Pair::on_curve("curve"));
 pub(crate) static SHORT: LazyLock<Pair> = LazyLock::new(|| Pair::make("short", 1024));
 
 /// Publishes a key set that a test may change.

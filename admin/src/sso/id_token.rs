@@ -1,8 +1,8 @@
-//! An id token, checked (OpenID Connect Core 1.0, 3.1.3.7): signed with RS256 by a key of the provider, issued by it for this
-//! client, now, and for the very sign-in that was started here. The algorithm is ours to say, not the token's.
+//! An id token, checked (OpenID Connect Core 1.0, 3.1.3.7): signed with RS256 or ES256 by a key of the provider, issued by
+//! it for this client, now, and for the very sign-in that was started here. The algorithm is the key's to say, not the token's.
 
 use gateway_domain::time::Timestamp;
-use gateway_domain::token::KeySet;
+use gateway_domain::token::{KeyNumbers, KeySet, PublicKey};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde_json::{Map, Value};
 
@@ -31,25 +31,32 @@ pub(super) fn claims(token: &str, keys: &KeySet, expected: &Expected<'_>) -> Res
         return Err(BadIdToken::Wrong("is too long"));
     }
     let header = decode_header(token).map_err(|_| BadIdToken::Wrong("cannot be read"))?;
-    if header.alg != Algorithm::RS256 || header.crit.is_some() {
-        return Err(BadIdToken::Wrong("must be signed with RS256, without critical extensions"));
+    if !matches!(header.alg, Algorithm::RS256 | Algorithm::ES256) || header.crit.is_some() {
+        return Err(BadIdToken::Wrong("must be signed with RS256 or ES256, without critical extensions"));
     }
     let kid = header.kid.ok_or(BadIdToken::Wrong("names no key"))?;
     let mut named = keys.named(&kid).peekable();
     if named.peek().is_none() {
         return Err(BadIdToken::UnknownKey);
     }
-    let mut rules = Validation::new(Algorithm::RS256);
+    let claims = named.find_map(|key| signed_by(token, key));
+    let claims = claims.ok_or(BadIdToken::Wrong("is not signed by the provider"))?;
+    check(&claims, expected).map_err(BadIdToken::Wrong)?;
+    Ok(claims)
+}
+
+fn signed_by(token: &str, key: &PublicKey) -> Option<Map<String, Value>> {
+    let (algorithm, key) = match &key.numbers {
+        KeyNumbers::Rsa { modulus, exponent } => {
+            (Algorithm::RS256, DecodingKey::from_rsa_raw_components(modulus, exponent))
+        }
+        KeyNumbers::P256 { x, y } => (Algorithm::ES256, DecodingKey::from_ec_components(x, y).ok()?),
+    };
+    let mut rules = Validation::new(algorithm);
     // Times are checked against the request's own clock.
     (rules.validate_exp, rules.validate_nbf, rules.validate_aud) = (false, false, false);
     rules.required_spec_claims.clear();
-    let read = named.find_map(|key| {
-        let key = DecodingKey::from_rsa_raw_components(&key.modulus, &key.exponent);
-        decode::<Map<String, Value>>(token, &key, &rules).ok()
-    });
-    let claims = read.ok_or(BadIdToken::Wrong("is not signed by the provider"))?.claims;
-    check(&claims, expected).map_err(BadIdToken::Wrong)?;
-    Ok(claims)
+    decode::<Map<String, Value>>(token, &key, &rules).ok().map(|token| token.claims)
 }
 
 fn check(claims: &Map<String, Value>, expected: &Expected<'_>) -> Result<(), &'static str> {

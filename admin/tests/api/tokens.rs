@@ -58,7 +58,7 @@ async fn issuers_are_set_as_documented() {
             "jwks_uris must hold at most 10 URLs",
         ),
         (json!({"jwks": []}), "jwks must be a key set"),
-        (json!({"jwks": {"keys": [{"kty": "EC", "kid": "a"}]}}), "jwks holds no RSA key"),
+        (json!({"jwks": {"keys": [{"kty": "EC", "kid": "a"}]}}), "jwks holds no key with a kid"),
         (json!({"jwks": private}), "jwks must hold public keys only"),
     ] {
         let said = admin.put(ORG, body.clone()).await.refused(400, "AB01");

@@ -1,17 +1,24 @@
-//! A set of public keys as issuers publish it (RFC 7517), cut down to what may sign tokens: RSA of at least
-//! 2048 bits, named by a `kid`, not meant for another algorithm or use.
+//! A set of public keys as issuers publish it (RFC 7517), cut down to what may sign tokens: RSA of at least 2048 bits for RS256
+//! and the curve P-256 for ES256, named by a `kid`, not meant for another algorithm or use.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Big-endian, without leading zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     pub kid: String,
-    pub modulus: Vec<u8>,
-    pub exponent: Vec<u8>,
+    pub numbers: KeyNumbers,
+}
+
+/// What a key is made of, which says by what algorithm it signs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyNumbers {
+    /// RS256. Big-endian, without leading zeros.
+    Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
+    /// ES256: a point, each coordinate 32 bytes in the base64 of URLs.
+    P256 { x: String, y: String },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +30,7 @@ pub enum BadKeySet {
     Shape,
     #[error("must hold public keys only; one of these is private")]
     Private,
-    #[error("holds no RSA key of at least 2048 bits with a kid and for RS256")]
+    #[error("holds no key with a kid that is RSA of at least 2048 bits for RS256, or on P-256 for ES256")]
     Nothing,
 }
 
@@ -32,6 +39,8 @@ const MOST_KEYS: usize = 256;
 const LEAST_BYTES: usize = 256;
 /// 8192 bits: larger ones only make checking slow.
 const MOST_BYTES: usize = 1024;
+/// Of a coordinate on P-256.
+const COORDINATE: usize = 32;
 
 #[derive(Deserialize)]
 struct Published {
@@ -48,24 +57,46 @@ struct Entry {
     key_ops: Option<Vec<String>>,
     n: Option<String>,
     e: Option<String>,
+    crv: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+}
+
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()
 }
 
 impl Entry {
     fn key(self) -> Option<PublicKey> {
-        let fits = self.kty == "RSA"
-            && self.purpose.is_none_or(|u| u == "sig")
-            && self.alg.is_none_or(|a| a == "RS256")
-            && self.key_ops.is_none_or(|ops| ops.iter().any(|o| o == "verify"));
-        let number = |text: Option<String>| {
-            let bytes = URL_SAFE_NO_PAD.decode(text?.trim_end_matches('=')).ok()?;
+        let signs = self.purpose.as_ref().is_none_or(|u| u == "sig")
+            && self.key_ops.as_ref().is_none_or(|ops| ops.iter().any(|o| o == "verify"));
+        let by = |algorithm: &str| signs && self.alg.as_ref().is_none_or(|a| a == algorithm);
+        let numbers = match (self.kty.as_str(), self.crv.as_deref()) {
+            ("RSA", _) if by("RS256") => self.rsa()?,
+            ("EC", Some("P-256")) if by("ES256") => self.point()?,
+            _ => return None,
+        };
+        Some(PublicKey { kid: self.kid.filter(|kid| !kid.is_empty())?, numbers })
+    }
+
+    fn rsa(&self) -> Option<KeyNumbers> {
+        let number = |text: &Option<String>| {
+            let bytes = bytes(text.as_ref()?)?;
             let zeros = bytes.iter().take_while(|b| **b == 0).count();
             Some(bytes[zeros..].to_vec())
         };
-        let kid = self.kid.filter(|k| fits && !k.is_empty())?;
-        let (modulus, exponent) = (number(self.n)?, number(self.e)?);
+        let (modulus, exponent) = (number(&self.n)?, number(&self.e)?);
         let long = (LEAST_BYTES..=MOST_BYTES).contains(&modulus.len())
             && (modulus.len() > LEAST_BYTES || modulus.first().is_some_and(|top| *top >= 0x80));
-        (long && !exponent.is_empty() && exponent.len() <= 8).then_some(PublicKey { kid, modulus, exponent })
+        (long && !exponent.is_empty() && exponent.len() <= 8).then_some(KeyNumbers::Rsa { modulus, exponent })
+    }
+
+    fn point(&self) -> Option<KeyNumbers> {
+        let coordinate = |text: &Option<String>| {
+            let bytes = bytes(text.as_ref()?)?;
+            (bytes.len() == COORDINATE).then(|| URL_SAFE_NO_PAD.encode(bytes))
+        };
+        Some(KeyNumbers::P256 { x: coordinate(&self.x)?, y: coordinate(&self.y)? })
     }
 }
 
@@ -115,7 +146,11 @@ mod tests {
         );
         let good = good.expect("one fits");
         assert_eq!(good.named("a").count(), 1);
-        assert_eq!(good.named("a").next().map(|k| k.exponent.as_slice()), Some(&[1, 0, 1][..]));
+        let exponent = good.named("a").next().map(|key| match &key.numbers {
+            KeyNumbers::Rsa { exponent, .. } => exponent.as_slice(),
+            KeyNumbers::P256 { .. } => &[],
+        });
+        assert_eq!(exponent, Some(&[1, 0, 1][..]));
         assert_eq!(good.named("e").count(), 0);
         for extra in [
             json!({"use": "enc"}),
@@ -131,6 +166,33 @@ mod tests {
             json!({"e": ""}),
         ] {
             assert_eq!(KeySet::parse(&json!({"keys": [rsa(&extra)]})), Err(BadKeySet::Nothing), "{extra}");
+        }
+    }
+
+    #[test]
+    fn points_are_of_one_curve_and_whole() {
+        let coordinate = |bytes: usize| URL_SAFE_NO_PAD.encode(vec![0; bytes]);
+        let point = |extra: &Value| {
+            let mut key = json!({"kty": "EC", "crv": "P-256", "kid": "e", "x": coordinate(32), "y": coordinate(32)});
+            key.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
+            KeySet::parse(&json!({"keys": [key]}))
+        };
+        for extra in [json!({}), json!({"alg": "ES256", "use": "sig"}), json!({"x": coordinate(32) + "="})] {
+            let set = point(&extra).expect("one fits");
+            let key = set.named("e").next().expect("a key");
+            assert_eq!(key.numbers, KeyNumbers::P256 { x: coordinate(32), y: coordinate(32) }, "zeros stay: {extra}");
+        }
+        for extra in [
+            json!({"crv": "P-384"}),
+            json!({"crv": null}),
+            json!({"alg": "RS256"}),
+            json!({"use": "enc"}),
+            json!({"x": coordinate(31)}),
+            json!({"y": coordinate(33)}),
+            json!({"y": null}),
+            json!({"kid": ""}),
+        ] {
+            assert_eq!(point(&extra), Err(BadKeySet::Nothing), "{extra}");
         }
     }
 
