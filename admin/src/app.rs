@@ -117,11 +117,48 @@ pub struct Quotas {
     pub secret_references: usize,
     /// Of an organisation: what its writes of a day were answered that may be sent again.
     pub kept_answers: u64,
+    pub directory: DirectoryBounds,
+}
+
+/// How much a directory may provision, all of it in the memory of every node, and how much one request of it may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectoryBounds {
+    /// Of an organisation.
+    pub users: usize,
+    /// Of an organisation.
+    pub groups: usize,
+    /// Of one group.
+    pub members: usize,
+    /// Of all groups of an organisation.
+    pub memberships: usize,
+    /// Resources that one filter is held against.
+    pub looked_at: usize,
+    /// Values that the operations of one PATCH are held against, each as often as its filter has comparisons.
+    pub patched: usize,
+}
+
+impl Default for DirectoryBounds {
+    fn default() -> Self {
+        Self {
+            users: 200_000,
+            groups: 5_000,
+            members: 10_000,
+            memberships: 500_000,
+            looked_at: 20_000,
+            patched: 4_000_000,
+        }
+    }
 }
 
 impl Default for Quotas {
     fn default() -> Self {
-        Self { configs: 20_000, guardrails: 1_000, secret_references: 1_000, kept_answers: 10_000 }
+        Self {
+            configs: 20_000,
+            guardrails: 1_000,
+            secret_references: 1_000,
+            kept_answers: 10_000,
+            directory: DirectoryBounds::default(),
+        }
     }
 }
 

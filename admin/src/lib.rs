@@ -48,7 +48,7 @@ pub use alerts::{
     ALERT_LEASE, AlertRound, BudgetMail, DeliveredAlert, MAIL_JOB, check_alerts, deliver_alert, deliver_mail,
     mail_budget,
 };
-pub use app::{App, ClientAddr, Counting, Part, Quotas, Setting, Status, system_random};
+pub use app::{App, ClientAddr, Counting, DirectoryBounds, Part, Quotas, Setting, Status, system_random};
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
 pub use logs::{EXPORT_LEASE, run_export};
 pub use manifest::{

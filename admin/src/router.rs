@@ -9,7 +9,7 @@ use crate::input::{Query, Variable, is_nul};
 use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_route, unreadable, wrong_method};
 use crate::refusal::{Attempt, Refusals};
 use crate::repeat::{Repeat, RunningRepeats};
-use crate::route::{Call, Gate, Place, Reply, Route, Visit, stamp};
+use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
 use crate::{
     analytics, audit, feedback, logs, manifest, nodes, oauth, openapi, organisations, prices, public, resource, scim,
     sso, tokenize,
@@ -137,15 +137,15 @@ pub fn router(app: App) -> axum::Router {
                 continue;
             };
             let app = app.clone();
-            let run = move |request: Request| async move { refuse(&app, &lost(&request)) };
+            let run = move |request: Request| async move { refuse(&app, &request) };
             router = router.route(&format!("{prefix}{}", template.path), on(filter, run));
         }
     }
     router = oauth::join(router, &app);
     let (here, nowhere) = (app.clone(), app);
     let inner = router
-        .method_not_allowed_fallback(move |request: Request| async move { refuse(&here, &lost(&request)) })
-        .fallback(move |request: Request| async move { refuse(&nowhere, &lost(&request)) });
+        .method_not_allowed_fallback(move |request: Request| async move { refuse(&here, &request) })
+        .fallback(move |request: Request| async move { refuse(&nowhere, &request) });
     axum::Router::new().fallback_service(MapRequest::new(inner, straightened))
 }
 
@@ -178,9 +178,12 @@ fn lost(request: &Request) -> Problem {
     }
 }
 
-fn refuse(app: &App, problem: &Problem) -> Response {
-    let id = app.id();
-    stamp(problem.answer(id), id)
+/// In the words of the protocol that the path is of.
+fn refuse(app: &App, request: &Request) -> Response {
+    let (id, problem) = (app.id(), lost(request));
+    let rest = PREFIXES.iter().find_map(|prefix| request.uri().path().strip_prefix(prefix));
+    let answer = if rest.is_some_and(scim::speaks) { scim::answer(&problem) } else { problem.answer(id) };
+    stamp(answer, id)
 }
 
 /// What this node knows of the requests that come in.

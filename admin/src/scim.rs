@@ -16,6 +16,7 @@ mod seats;
 mod selection;
 mod service;
 mod user;
+mod written;
 
 pub(crate) use refusal::{MEDIA_TYPE, answer};
 pub(crate) use service::responses;
@@ -28,7 +29,8 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// Whether answers of this path have the form of the protocol, refusals among them.
 pub(crate) fn speaks(path: &str) -> bool {
-    const FIRST: [&str; 5] = ["Users", "Groups", "ServiceProviderConfig", "ResourceTypes", "Schemas"];
+    const FIRST: [&str; 7] =
+        ["Bulk", "Groups", "Me", "ResourceTypes", "Schemas", "ServiceProviderConfig", "Users"];
     let below = path.strip_prefix("/scim/").map(|rest| rest.split('/').next().unwrap_or_default());
     below.is_some_and(|first| FIRST.contains(&first))
 }

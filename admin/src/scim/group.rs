@@ -2,22 +2,22 @@
 //! said by mappings, and follows in the same write.
 
 use super::document;
-use super::etag::{check_match, is_known, tag};
+use super::etag::check_match;
 use super::filter::ScimFilter;
-use super::lookup::{base, location, meta, one};
+use super::lookup::{base, meta, one};
 use super::page::{self, ScimListed, list};
-use super::patch;
-use super::refusal::{MEDIA_TYPE, invalid_value, taken};
+use super::refusal::{invalid_value, taken};
 use super::schema::{GROUP, GROUPS, ResourceType, USERS, group_body, patch_body};
 use super::seats::{SeatScope, SeatsRead, workspaces_of};
 use super::selection::{self, AttributeSelection};
+use super::written::{NextProfile, ScimWritten, WrittenRow, change, create, replace, show};
+use crate::app::DirectoryBounds;
 use crate::change::{Action, WriteView, audit, commit};
-use crate::input::Body;
 use crate::problem::{Problem, bad, missing};
 use crate::resource::{NewRow, Resource, Row, everything, tombstone};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{UserId, WorkspaceId};
-use gateway_domain::ports::{Batch, ResourceQuery};
+use gateway_domain::ports::{Batch, Fut, ResourceQuery};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::check_name;
 use gateway_domain::resource::provisioning::{DirectoryGroup, GroupMapping};
@@ -29,10 +29,6 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
-const MOST_GROUPS: usize = 5_000;
-const MOST_MEMBERS: usize = 10_000;
-/// Of all groups of an organisation: each is an id in the memory of every node.
-const MOST_MEMBERSHIPS: usize = 500_000;
 /// Tries of a change that meets others of the same group.
 const TRIES: usize = 5;
 
@@ -47,10 +43,10 @@ pub(super) fn routes() -> Vec<Route> {
     let parameters = selection::PARAMETERS;
     vec![
         authed(Method::GET, ALL, LIST, "List groups by SCIM", list::<DirectoryGroup>).asks(page::PARAMETERS),
-        authed(Method::POST, ALL, CREATE, "Make a group by SCIM", create).reads(group_body).asks(parameters),
-        authed(Method::GET, ONE, READ, "Show a group by SCIM", show).asks(parameters),
-        authed(Method::PUT, ONE, UPDATE, "Replace a group by SCIM", replace).reads(group_body).asks(parameters),
-        authed(Method::PATCH, ONE, UPDATE, "Change a group by SCIM", change).reads(patch_body).asks(parameters),
+        authed(Method::POST, ALL, CREATE, "Make a group by SCIM", create::<DirectoryGroup>).reads(group_body).asks(parameters),
+        authed(Method::GET, ONE, READ, "Show a group by SCIM", show::<DirectoryGroup>).asks(parameters),
+        authed(Method::PUT, ONE, UPDATE, "Replace a group by SCIM", replace::<DirectoryGroup>).reads(group_body).asks(parameters),
+        authed(Method::PATCH, ONE, UPDATE, "Change a group by SCIM", change::<DirectoryGroup>).reads(patch_body).asks(parameters),
         authed(Method::DELETE, ONE, DELETE, "Delete a group with the seats that it gives by SCIM", remove),
     ]
 }
@@ -78,15 +74,16 @@ impl Resource for DirectoryGroup {
     /// Names are told apart whatever their case, so that mappings may name groups.
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let Some(org) = around.snapshot.org(row.org) else { return Err(missing("organisation")) };
+        let DirectoryBounds { groups, memberships, .. } = around.app.quotas.directory;
         let others = || org.directory().groups().filter(|group| group.id != row.id);
         if others().any(|group| group.name.to_lowercase() == row.slug) {
             return Err(taken("displayName"));
         }
-        if others().count() >= MOST_GROUPS {
-            return Err(bad("the organisation", format_args!("has {MOST_GROUPS} groups, which is the most")));
+        if others().count() >= groups {
+            return Err(bad("the organisation", format_args!("has {groups} groups, which is the most")));
         }
-        if others().map(|group| group.members.len()).sum::<usize>() + row.doc.members.len() > MOST_MEMBERSHIPS {
-            return Err(bad("members", format_args!("of all groups must be at most {MOST_MEMBERSHIPS}")));
+        if others().map(|group| group.members.len()).sum::<usize>() + row.doc.members.len() > memberships {
+            return Err(bad("members", format_args!("of all groups must be at most {memberships}")));
         }
         let is_ours = |id: &&UserId| around.snapshot.person(**id).is_some_and(|person| person.org == row.org);
         match row.doc.members.iter().find(|id| !is_ours(id)) {
@@ -188,14 +185,15 @@ fn written(row: &Row<DirectoryGroup>) -> Map<String, Value> {
 
 /// Attributes that are held to their schema, as the group is to be.
 #[derive(Debug)]
-struct GroupProfile {
+pub(super) struct GroupProfile {
     name: String,
     external_id: Option<String>,
     members: Vec<UserId>,
 }
 
 impl GroupProfile {
-    fn read(mut fields: Map<String, Value>) -> Result<Self, Problem> {
+    /// `most`: members that a group may have.
+    fn read(mut fields: Map<String, Value>, most: usize) -> Result<Self, Problem> {
         let name = document::take_text(&mut fields, "displayName").unwrap_or_default();
         check_name("displayName", &name).map_err(|wrong| invalid_value(wrong.field, wrong.rule))?;
         let external_id = document::take_text(&mut fields, "externalId");
@@ -204,8 +202,8 @@ impl GroupProfile {
         }
         let given = fields.shift_remove("members").unwrap_or(Value::Null);
         let given = given.as_array().map(Vec::as_slice).unwrap_or_default();
-        if given.len() > MOST_MEMBERS {
-            return Err(invalid_value("members", format_args!("must be at most {MOST_MEMBERS}")));
+        if given.len() > most {
+            return Err(invalid_value("members", format_args!("must be at most {most}")));
         }
         let mut members = BTreeSet::new();
         for member in given {
@@ -231,82 +229,46 @@ fn living(row: &mut Row<DirectoryGroup>, around: &WriteView<'_>) {
     row.doc.members.retain(|id| around.snapshot.person(*id).is_some());
 }
 
-fn reply(call: &Call, row: &Row<DirectoryGroup>, selection: &AttributeSelection) -> Reply {
-    let shown = selection.cut(DirectoryGroup::tell(row, call, selection));
-    Reply::typed(MEDIA_TYPE, Value::Object(shown)).tagged(tag(row.version))
-}
+impl ScimWritten for DirectoryGroup {
+    type Profile = GroupProfile;
+    const IS_LONG: bool = true;
 
-async fn create(call: Call) -> Result<Reply, Problem> {
-    let seen = call.snapshot().revision;
-    let selection = AttributeSelection::read(&call.query, &GROUPS)?;
-    let body = Body::parse(&call.bytes)?;
-    let told = body.0.clone();
-    let profile = GroupProfile::read(document::read(body.0, &GROUPS)?)?;
-    let (org, by) = (call.actor.org, Some(call.actor.key.0));
-    let mut row = Row::fresh(&call.app, org, None, by, DirectoryGroup::default());
-    profile.onto(&mut row);
-    let decide = |around: &WriteView<'_>| {
-        DirectoryGroup::check(&row, around)?;
-        let stored = row.stored()?;
-        let audit = vec![audit(&call, Action::Create, &stored, &told)];
-        Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
-    };
-    let revision = commit(&call.app, seen, decide).await?;
-    let at = location(&call, &GROUPS, row.id);
-    Ok(reply(&call, &row, &selection).with_status(StatusCode::CREATED).located(&at).at(revision))
-}
-
-async fn show(call: Call) -> Result<Reply, Problem> {
-    let selection = AttributeSelection::read(&call.query, &GROUPS)?;
-    let row = one::<DirectoryGroup>(&call).await?;
-    if is_known(&call, row.version) {
-        return Ok(Reply::nothing(StatusCode::NOT_MODIFIED).tagged(tag(row.version)));
+    fn profile(fields: Map<String, Value>, bounds: DirectoryBounds) -> Result<GroupProfile, Problem> {
+        GroupProfile::read(fields, bounds.members)
     }
-    Ok(reply(&call, &row, &selection))
-}
 
-async fn replace(call: Call) -> Result<Reply, Problem> {
-    one::<DirectoryGroup>(&call).await?;
-    let selection = AttributeSelection::read(&call.query, &GROUPS)?;
-    let body = Body::parse(&call.bytes)?;
-    let told = body.0.clone();
-    let fields = document::read(body.0, &GROUPS)?;
-    let done = write(&call, &told, |_| GroupProfile::read(fields.clone())).await?;
-    Ok(reply(&call, &done.row, &selection).at(done.revision))
-}
-
-async fn change(call: Call) -> Result<Reply, Problem> {
-    one::<DirectoryGroup>(&call).await?;
-    let selection = AttributeSelection::read(&call.query, &GROUPS)?;
-    let body = Body::parse(&call.bytes)?;
-    let told = body.0.clone();
-    let changes = patch::read(body, &GROUPS)?;
-    let next = |row: &Row<DirectoryGroup>| {
-        let mut doc = written(row);
-        patch::apply(&mut doc, &GROUPS, &changes)?;
-        GroupProfile::read(document::settled(doc, &GROUPS)?)
-    };
-    let done = write(&call, &told, next).await?;
-    // A group may be long, and who changed it knows it (RFC 7644, 3.5.2).
-    if matches!(selection, AttributeSelection::Only(_)) {
-        return Ok(reply(&call, &done.row, &selection).at(done.revision));
+    fn written(row: &Row<Self>) -> Map<String, Value> {
+        written(row)
     }
-    Ok(Reply::nothing(StatusCode::NO_CONTENT).tagged(tag(done.row.version)).at(done.revision))
+
+    fn made(profile: GroupProfile, call: &Call) -> Row<Self> {
+        let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), Self::default());
+        profile.onto(&mut row);
+        row
+    }
+
+    fn admit(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+        Self::check(row, around)
+    }
+
+    fn change<'c>(
+        call: &'c Call,
+        told: &'c Map<String, Value>,
+        next: &'c NextProfile<'c, Self>,
+    ) -> Fut<'c, Result<WrittenRow<Self>, Problem>> {
+        Box::pin(write(call, told, next))
+    }
 }
 
-struct WrittenGroup {
-    row: Row<DirectoryGroup>,
-    revision: gateway_domain::ports::Revision,
-}
-
-async fn write<F>(call: &Call, told: &Map<String, Value>, next: F) -> Result<WrittenGroup, Problem>
-where
-    F: Fn(&Row<DirectoryGroup>) -> Result<GroupProfile, Problem> + Send + Sync,
-{
+async fn write(
+    call: &Call,
+    told: &Map<String, Value>,
+    next: &NextProfile<'_, DirectoryGroup>,
+) -> Result<WrittenRow<DirectoryGroup>, Problem> {
     let mut tries = 0;
     loop {
         tries += 1;
-        match write_once(call, told, &next).await {
+        match write_once(call, told, next).await {
             // Whose seats change was read before others changed the group.
             Err(problem) if problem.status == StatusCode::SERVICE_UNAVAILABLE && tries < TRIES => {}
             done => return done,
@@ -314,10 +276,11 @@ where
     }
 }
 
-async fn write_once<F>(call: &Call, told: &Map<String, Value>, next: &F) -> Result<WrittenGroup, Problem>
-where
-    F: Fn(&Row<DirectoryGroup>) -> Result<GroupProfile, Problem> + Send + Sync,
-{
+async fn write_once(
+    call: &Call,
+    told: &Map<String, Value>,
+    next: &NextProfile<'_, DirectoryGroup>,
+) -> Result<WrittenRow<DirectoryGroup>, Problem> {
     let snapshot = call.snapshot();
     let row = one::<DirectoryGroup>(call).await?;
     let workspaces = workspaces_of(&snapshot, call, row.id);
@@ -342,7 +305,7 @@ where
         Ok(batch)
     };
     let revision = commit(&call.app, snapshot.revision, decide).await?;
-    done.map(|row| WrittenGroup { row, revision }).ok_or_else(|| missing(DirectoryGroup::NOUN))
+    done.map(|row| WrittenRow { row, revision }).ok_or_else(|| missing(DirectoryGroup::NOUN))
 }
 
 /// Who comes and who goes.

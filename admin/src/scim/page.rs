@@ -16,8 +16,6 @@ pub(super) const PARAMETERS: &[&str] = &["filter", "startIndex", "count", "attri
 pub(super) const MOST: usize = 200;
 
 const USUALLY: usize = 100;
-/// Resources that one question may look at.
-const MOST_LOOKED_AT: usize = 20_000;
 const PAGE: u64 = 500;
 /// Ids that the store is asked for at once.
 const CHUNK: usize = 1000;
@@ -138,12 +136,13 @@ impl<R: ScimListed> ScimMatches<'_, R> {
     async fn gather(&mut self, call: &Call, filter: &ScimFilter, ids: Vec<Uuid>) -> Result<(), Problem> {
         // What the filter does not look at need not be made for it.
         let needed = AttributeSelection::Only(filter.paths());
+        let most = call.app.quotas.directory.looked_at;
         let mut query = ResourceQuery { ids, page_size: PAGE, ..everything::<R>(call, None) };
         loop {
             let page = call.app.directory.list(&query).await?;
             self.looked_at += page.rows.len();
-            if page.total > MOST_LOOKED_AT as u64 || self.looked_at > MOST_LOOKED_AT {
-                return Err(too_many(MOST_LOOKED_AT));
+            if page.total > most as u64 || self.looked_at > most {
+                return Err(too_many(most));
             }
             for stored in &page.rows {
                 let row: Row<R> = Row::read(stored)?;

@@ -10,13 +10,38 @@ use crate::problem::{Problem, unreadable};
 use operation::{PatchOp, PatchOperation, PatchTarget};
 pub(super) use operation::{PatchOperations, read};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::HashSet;
 
+/// `most`: values that all operations together may be held against, each as often as its filter has comparisons. A group has
+/// thousands of them, and one request brings many operations.
 pub(super) fn apply(
     doc: &mut Map<String, Value>,
     of: &'static ResourceType,
     changes: &PatchOperations,
+    most: usize,
 ) -> Result<(), Problem> {
-    changes.iter().try_for_each(|operation| apply_one(doc, of, operation))
+    let mut work = 0_usize;
+    for operation in changes {
+        work = work.saturating_add(cost(doc, operation));
+        if work > most {
+            let rule = "are too much work for what is there: send fewer at a time, or shorter filters";
+            return Err(invalid_value("Operations", rule));
+        }
+        apply_one(doc, of, operation)?;
+    }
+    Ok(())
+}
+
+fn cost(doc: &Map<String, Value>, operation: &PatchOperation) -> usize {
+    let held = |name: &str| doc.get(name).and_then(Value::as_array).map_or(1, Vec::len);
+    match &operation.target {
+        None => doc.keys().map(|name| held(name)).sum(),
+        Some(target) => {
+            let terms = target.filter.as_ref().map_or(1, super::filter::ScimFilter::terms);
+            target.path.attribute.map_or(1, |attribute| held(attribute.name)).saturating_mul(terms)
+        }
+    }
 }
 
 fn apply_one(
@@ -170,28 +195,39 @@ fn whole(items: &mut Vec<Value>, op: PatchOp, value: &Value) {
         PatchOp::Replace => *items = given.to_vec(),
         // What is there stays as it is, and is not there twice.
         PatchOp::Add => {
-            let mut known: std::collections::HashSet<String> = items.iter().map(identity).collect();
-            items.extend(given.iter().filter(|item| known.insert(identity(item))).cloned());
+            let mut known: HashSet<ValueIdentity<'_>> = items.iter().map(identity).collect();
+            let new: Vec<Value> = given.iter().filter(|item| known.insert(identity(item))).cloned().collect();
+            items.extend(new);
         }
         PatchOp::Remove if given.is_empty() => items.clear(),
         // Microsoft Entra ID names the values beside the path.
         PatchOp::Remove => {
-            let gone: std::collections::HashSet<String> = given.iter().map(identity).collect();
+            let gone: HashSet<ValueIdentity<'_>> = given.iter().map(identity).collect();
             items.retain(|item| !gone.contains(&identity(item)));
         }
     }
 }
 
 /// By which two values are the same: the value alone, and its type where there is one.
-fn identity(item: &Value) -> String {
-    match item {
-        Value::Object(_) if item["value"].is_string() => {
-            let kind = item["type"].as_str().filter(|kind| !kind.eq_ignore_ascii_case("user")).unwrap_or_default();
-            format!("{} {kind}", item["value"].as_str().unwrap_or_default())
-        }
-        Value::String(text) => format!("{text} "),
-        other => other.to_string(),
-    }
+#[derive(PartialEq, Eq, Hash)]
+struct ValueIdentity<'v> {
+    value: Cow<'v, str>,
+    kind: &'v str,
+}
+
+fn identity(item: &Value) -> ValueIdentity<'_> {
+    let (value, kind) = match item {
+        Value::Object(fields) => match fields.get("value").and_then(Value::as_str) {
+            Some(value) => {
+                let kind = fields.get("type").and_then(Value::as_str);
+                (Cow::Borrowed(value), kind.filter(|kind| !kind.eq_ignore_ascii_case("user")).unwrap_or_default())
+            }
+            None => (Cow::Owned(item.to_string()), ""),
+        },
+        Value::String(text) => (Cow::Borrowed(text.as_str()), ""),
+        other => (Cow::Owned(other.to_string()), ""),
+    };
+    ValueIdentity { value, kind }
 }
 
 fn change_fitting(

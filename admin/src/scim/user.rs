@@ -4,24 +4,24 @@
 mod activity;
 mod profile;
 
-use super::document;
-use super::etag::{check_match, is_known, tag};
+use super::etag::check_match;
 use super::filter::ScimFilter;
-use super::lookup::{location, meta, one};
+use super::group;
+use super::lookup::{meta, one};
 use super::page::{self, ScimListed, list};
-use super::refusal::{MEDIA_TYPE, taken};
+use super::refusal::taken;
 use super::schema::{ResourceType, USERS, patch_body, user_body};
 use super::selection::{self, AttributeSelection};
-use super::{group, patch};
+use super::written::{NextProfile, ScimWritten, WrittenRow, change, create, replace, show};
+use crate::app::DirectoryBounds;
 use crate::change::{Action, WriteView, audit, commit};
-use crate::input::Body;
 use crate::problem::{Problem, bad, missing};
 use crate::resource::user::end;
 use crate::resource::{Resource, Row};
 use crate::route::{Call, Reply, Route, authed};
 use activity::KeysOfUser;
 use gateway_domain::id::UserId;
-use gateway_domain::ports::{Batch, Revision};
+use gateway_domain::ports::{Batch, Fut};
 use gateway_domain::resource::person::User;
 use gateway_domain::scope::Scope;
 use gateway_domain::secret::MASK;
@@ -29,9 +29,6 @@ use http::{Method, StatusCode};
 use profile::Profile;
 use serde_json::{Map, Value};
 use uuid::Uuid;
-
-/// Users of one organisation, all of them in memory on every node.
-const MOST_USERS: usize = 200_000;
 
 pub(super) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("scim.list")];
@@ -43,12 +40,12 @@ pub(super) fn routes() -> Vec<Route> {
     const ONE: &str = "/scim/Users/{id}";
     vec![
         authed(Method::GET, ALL, LIST, "List users by SCIM", list::<User>).asks(page::PARAMETERS),
-        authed(Method::POST, ALL, CREATE, "Make a user by SCIM", create).reads(user_body).asks(selection::PARAMETERS),
-        authed(Method::GET, ONE, READ, "Show a user by SCIM", show).asks(selection::PARAMETERS),
-        authed(Method::PUT, ONE, UPDATE, "Replace a user by SCIM", replace)
+        authed(Method::POST, ALL, CREATE, "Make a user by SCIM", create::<User>).reads(user_body).asks(selection::PARAMETERS),
+        authed(Method::GET, ONE, READ, "Show a user by SCIM", show::<User>).asks(selection::PARAMETERS),
+        authed(Method::PUT, ONE, UPDATE, "Replace a user by SCIM", replace::<User>)
             .reads(user_body)
             .asks(selection::PARAMETERS),
-        authed(Method::PATCH, ONE, UPDATE, "Change a user by SCIM", change)
+        authed(Method::PATCH, ONE, UPDATE, "Change a user by SCIM", change::<User>)
             .reads(patch_body)
             .asks(selection::PARAMETERS),
         authed(Method::DELETE, ONE, DELETE, "Delete a user with their seats and keys by SCIM", remove),
@@ -132,87 +129,57 @@ fn check_unique(row: &Row<User>, around: &WriteView<'_>) -> Result<(), Problem> 
     Ok(())
 }
 
-fn reply(call: &Call, row: &Row<User>, selection: &AttributeSelection) -> Reply {
-    let shown = selection.cut(User::tell(row, call, selection));
-    Reply::typed(MEDIA_TYPE, Value::Object(shown)).tagged(tag(row.version))
-}
+impl ScimWritten for User {
+    type Profile = Profile;
+    const IS_LONG: bool = false;
 
-async fn create(call: Call) -> Result<Reply, Problem> {
-    let seen = call.snapshot().revision;
-    let selection = AttributeSelection::read(&call.query, &USERS)?;
-    let body = Body::parse(&call.bytes)?;
-    let told = told(&body.0);
-    let mut row = Profile::read(document::read(body.0, &USERS)?)?.made(&call);
-    row.owner = Some(call.actor.key.0);
-    let decide = |around: &WriteView<'_>| {
-        if around.snapshot.people().filter(|p| p.org == row.org).count() >= MOST_USERS {
-            return Err(bad("the organisation", format_args!("has {MOST_USERS} users, which is the most")));
+    fn told(body: &Map<String, Value>) -> Map<String, Value> {
+        told(body)
+    }
+
+    fn profile(fields: Map<String, Value>, _: DirectoryBounds) -> Result<Profile, Problem> {
+        Profile::read(fields)
+    }
+
+    fn written(row: &Row<Self>) -> Map<String, Value> {
+        profile::written(row)
+    }
+
+    fn made(profile: Profile, call: &Call) -> Row<Self> {
+        let mut row = profile.made(call);
+        row.owner = Some(call.actor.key.0);
+        row
+    }
+
+    fn admit(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+        let most = around.app.quotas.directory.users;
+        if around.snapshot.people().filter(|p| p.org == row.org).count() >= most {
+            return Err(bad("the organisation", format_args!("has {most} users, which is the most")));
         }
-        check_unique(&row, around)?;
-        let stored = row.stored()?;
-        let audit = vec![audit(&call, Action::Create, &stored, &told)];
-        Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
-    };
-    let revision = commit(&call.app, seen, decide).await?;
-    let at = location(&call, &USERS, row.id);
-    Ok(reply(&call, &row, &selection).with_status(StatusCode::CREATED).located(&at).at(revision))
-}
-
-async fn show(call: Call) -> Result<Reply, Problem> {
-    let selection = AttributeSelection::read(&call.query, &USERS)?;
-    let row = one::<User>(&call).await?;
-    if is_known(&call, row.version) {
-        return Ok(Reply::nothing(StatusCode::NOT_MODIFIED).tagged(tag(row.version)));
+        check_unique(row, around)
     }
-    Ok(reply(&call, &row, &selection))
-}
 
-/// Looked for before the body is read: that of somebody who is not there says nothing. What others write from `seen` on
-/// is told when the change is made.
-struct FoundUser {
-    seen: Revision,
-    row: Row<User>,
-}
-
-impl FoundUser {
-    async fn of(call: &Call) -> Result<Self, Problem> {
-        let seen = call.snapshot().revision;
-        Ok(Self { seen, row: one::<User>(call).await? })
+    fn change<'c>(
+        call: &'c Call,
+        told: &'c Map<String, Value>,
+        next: &'c NextProfile<'c, Self>,
+    ) -> Fut<'c, Result<WrittenRow<Self>, Problem>> {
+        Box::pin(write(call, told, next))
     }
 }
 
-async fn replace(call: Call) -> Result<Reply, Problem> {
-    let found = FoundUser::of(&call).await?;
-    let body = Body::parse(&call.bytes)?;
-    let told = told(&body.0);
-    let profile = Profile::read(document::read(body.0, &USERS)?)?;
-    write(call, found, told, move |_| Ok(profile)).await
-}
-
-async fn change(call: Call) -> Result<Reply, Problem> {
-    let found = FoundUser::of(&call).await?;
-    let body = Body::parse(&call.bytes)?;
-    let told = told(&body.0);
-    let changes = patch::read(body, &USERS)?;
-    let changed = move |row: &Row<User>| {
-        let mut doc = profile::written(row);
-        patch::apply(&mut doc, &USERS, &changes)?;
-        Profile::read(document::settled(doc, &USERS)?)
-    };
-    write(call, found, told, changed).await
-}
-
-async fn write<F>(call: Call, found: FoundUser, told: Map<String, Value>, next: F) -> Result<Reply, Problem>
-where
-    F: FnOnce(&Row<User>) -> Result<Profile, Problem> + Send,
-{
-    let FoundUser { seen, row } = found;
-    let selection = AttributeSelection::read(&call.query, &USERS)?;
-    let keys = KeysOfUser::read(&call, UserId(row.id)).await?;
+async fn write(
+    call: &Call,
+    told: &Map<String, Value>,
+    next: &NextProfile<'_, User>,
+) -> Result<WrittenRow<User>, Problem> {
+    let seen = call.snapshot().revision;
+    let row = one::<User>(call).await?;
+    let keys = KeysOfUser::read(call, UserId(row.id)).await?;
     let mut done = None;
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
-        check_match(&call, row.version)?;
+        check_match(call, row.version)?;
         User::allow(&row, &call.actor, Action::Update)?;
         let was_active = row.status != User::INACTIVE;
         let profile = next(&row)?;
@@ -221,17 +188,16 @@ where
         check_unique(&row, around)?;
         row.touch(call.now);
         let stored = row.stored()?;
-        let audits = vec![audit(&call, Action::Update, &stored, &told)];
+        let audits = vec![audit(call, Action::Update, &stored, told)];
         let mut batch = Batch { rows: vec![stored], audit: audits, ..Batch::default() };
         if was_active != is_active {
-            keys.follow(&call, around, is_active, &mut batch)?;
+            keys.follow(call, around, is_active, &mut batch)?;
         }
         done = Some(row);
         Ok(batch)
     };
     let revision = commit(&call.app, seen, decide).await?;
-    let row = done.ok_or_else(|| missing(User::NOUN))?;
-    Ok(reply(&call, &row, &selection).at(revision))
+    done.map(|row| WrittenRow { row, revision }).ok_or_else(|| missing(User::NOUN))
 }
 
 async fn remove(call: Call) -> Result<Reply, Problem> {

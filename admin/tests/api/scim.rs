@@ -286,6 +286,10 @@ async fn lists_are_filtered_cut_and_turned() {
     directory.get("/Users?count=x").await.scim_refused(400, Some("invalidValue"));
     directory.get("/Users?filter=title").await.scim_refused(400, Some("invalidFilter"));
     directory.get("/Users?sortBy=title").await.scim_refused(400, None);
+    directory.get("/Users?sortOrder=descending").await.scim_refused(400, None);
+    // RFC 7644, 3.7 and 3.11: what is not supported says so.
+    directory.post("/Bulk", json!({"Operations": []})).await.scim_refused(501, None);
+    directory.get("/Me").await.scim_refused(501, None);
 }
 
 #[tokio::test]

@@ -38,6 +38,15 @@ impl ScimFilter {
         }
     }
 
+    /// How many comparisons it is made of.
+    pub(crate) fn terms(&self) -> usize {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().map(Self::terms).sum(),
+            Self::Not(inner) | Self::Within(_, inner) => inner.terms(),
+            Self::Present(_) | Self::Compare(..) => 1,
+        }
+    }
+
     /// Texts that some attributes must equal for this to hold, by the names of attribute and part.
     pub(crate) fn equals(&self) -> Vec<Equality<'_>> {
         match self {

@@ -19,7 +19,7 @@ fn patched(of: &'static ResourceType, before: &Value, operations: &Value) -> Res
     let body = Body(object(json!({"schemas": schemas, "Operations": operations})));
     let done = read(body, of).and_then(|changes| {
         let mut doc = object(before.clone());
-        apply(&mut doc, of, &changes)?;
+        apply(&mut doc, of, &changes, 1000)?;
         document::settled(doc, of)
     });
     done.map(Value::Object).map_err(|problem| problem.keyword.unwrap_or("none"))

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 const LONGEST_NAME: usize = 255;
 
 #[derive(Debug)]
-pub(super) struct Profile {
+pub(crate) struct Profile {
     /// `None`: as it was, and so for somebody new.
     pub(super) active: Option<bool>,
     user_name: String,
