@@ -180,7 +180,18 @@ impl Actor {
         found.map(Some).ok_or_else(|| missing("workspace"))
     }
 
-    fn find<'s>(&self, snapshot: &'s Snapshot, given: &str) -> Option<&'s Arc<Workspace>> {
+    /// Whether keys of this kind are shown to it, where it may act at all.
+    pub(crate) fn may_see_keys(&self, kind: KeyKind) -> bool {
+        let scope = match kind {
+            KeyKind::OrganisationService => Scope::named("organisation_service_api_keys.read"),
+            KeyKind::WorkspaceService => Scope::named("workspace_service_api_keys.read"),
+            KeyKind::WorkspaceUser => Scope::named("workspace_user_api_keys.read"),
+        };
+        self.require(&[scope]).is_ok()
+    }
+
+    /// One of its organisation, whether it may act there or not.
+    pub(crate) fn find<'s>(&self, snapshot: &'s Snapshot, given: &str) -> Option<&'s Arc<Workspace>> {
         let found = match given.parse() {
             Ok(id) => snapshot.workspace(id),
             Err(_) => snapshot.workspaces().find(|w| w.org == self.org && &*w.slug == given),

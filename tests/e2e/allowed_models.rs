@@ -53,6 +53,26 @@ async fn names_and_providers_decide_and_a_change_holds_at_once() {
     ask("@main/gpt-4o-mini", 200).await;
 }
 
+/// The provider's own list would tell what else there is.
+#[tokio::test]
+async fn lists_that_pass_through_are_shut_to_held_keys() {
+    let (gateway, upstream) = house().await;
+    let (_, key) = held(&gateway, json!(["gpt-4o"])).await;
+    let (_, free) = gateway.admin().workspace_key("free", json!({})).await;
+    let list = async |key: &str, path: &str| gateway.get(path).key(key).provider("@main").send().await;
+    for path in ["/v1/proxy/models", "/v1/proxy/models/", "/v1/proxy/v1/models?limit=5", "/v1/proxy/openai/deployments"] {
+        let before = upstream.seen().len();
+        let refused = list(&key, path).await.expect(403);
+        assert_eq!(refused.json()["error"]["code"], "model_not_permitted", "{path}");
+        assert_eq!(upstream.seen().len(), before, "{path}");
+        list(&free, path).await.expect(200);
+    }
+    // Its own list is the catalogue.
+    let told = list(&key, "/v1/models").await.expect(200).json();
+    assert!(told["data"].as_array().is_some_and(|all| all.iter().all(|m| m["slug"] == "gpt-4o")), "{told}");
+    list(&key, "/v1/proxy/files").await.expect(200);
+}
+
 #[tokio::test]
 async fn what_a_config_sets_is_what_counts_and_a_fallback_finds_what_may_be_called() {
     let (gateway, upstream) = house().await;

@@ -57,6 +57,26 @@ async fn every_target_is_told_with_its_chance_and_nothing_is_sent() {
     gateway.chat().key(&secret).header("x-gateway-config", &slug).json(&hello()).send().await.expect(200);
 }
 
+/// Who may not see a key cannot ask about it either, unless it holds its secret.
+#[tokio::test]
+async fn keys_that_may_not_be_seen_are_explained_to_whoever_holds_them() {
+    let gateway = Gateway::start().await;
+    let upstream = saying("1").await;
+    let slug = gateway.admin().config("shared", &target(&upstream)).await;
+    let (id, secret) = gateway.admin().workspace_key("app", json!({})).await;
+    let reads = json!({ "scopes": ["configs.read", "completions.write"] });
+    let (own_id, reader) = gateway.admin().workspace_key("reader", reads).await;
+    let sees = json!({ "scopes": ["configs.read", "workspace_service_api_keys.read"] });
+    let (_, seer) = gateway.admin().workspace_key("seer", sees).await;
+    let ask = async |key: &str, about: &str| {
+        gateway.admin().with_key(key).post("/configs/explain", &chat(about, &slug)).await.status
+    };
+    for (about, by_reader) in [(&*id, 404), ("app", 404), (&*secret, 200), (&*own_id, 200), ("reader", 200), ("none", 404)] {
+        assert_eq!(ask(&reader, about).await, by_reader, "{about}");
+    }
+    assert_eq!((ask(&seer, &id).await, ask(&seer, "app").await), (200, 200));
+}
+
 #[tokio::test]
 async fn the_condition_that_decides_is_named() {
     let gateway = Gateway::start().await;

@@ -76,11 +76,25 @@ pub(super) fn by_key(wanted: WantedModel<'_>, request: &Request) -> Result<(), F
             }
             refused(format!("The API key may not call the model {model} (allowed_models)"))
         }
+        None if lists_models(request) => refused(
+            "The provider's own list would show models that the API key may not call (allowed_models): GET /v1/models \
+             lists those that it may"
+                .to_owned(),
+        ),
         None if could_name_one(request) => {
             refused("The API key may call some models only (allowed_models), and the request names none".to_owned())
         }
         None => Ok(()),
     }
+}
+
+/// Whether the provider would list its models on a path that passes through: OpenAI's and most others', Azure's, Bedrock's.
+fn lists_models(request: &Request) -> bool {
+    const LISTS: &[&str] =
+        &["deployments", "foundation-models", "inference-profiles", "models", "publisherModels", "tunedModels"];
+    let path = request.ask.route.path.trim_end_matches('/');
+    let last = path.rsplit('/').next().unwrap_or_default();
+    request.ask.method == http::Method::GET && LISTS.iter().any(|list| last.eq_ignore_ascii_case(list))
 }
 
 /// Reading and deleting what already is names no model; everything else may, in a body that was not understood.

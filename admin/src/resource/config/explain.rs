@@ -2,6 +2,7 @@
 
 use crate::problem::{Problem, bad, busy, missing, not_built};
 use crate::route::{Call, Reply, Route, authed};
+use gateway_domain::id::KeyId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::SupposedRequest;
 use gateway_domain::scope::Scope;
@@ -80,17 +81,22 @@ async fn explain(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(told))
 }
 
-/// By its secret, its id, or a name that no other key has.
+/// By its secret, which is proof enough; or by its id, or a name that no other key has, by who may see keys of its kind. One that
+/// may not be seen is told as one that is not there.
 fn key_of(call: &Call, snapshot: &Snapshot, text: &str) -> Result<Arc<Key>, Problem> {
     let is_near = |key: &&Arc<Key>| {
         let home = key.workspace.map(|id| id.0.to_string());
         key.org == call.actor.org && home.is_some_and(|home| call.actor.home(snapshot, Some(&home)).is_ok())
     };
-    let by_id = || snapshot.key_by_id(gateway_domain::id::KeyId(text.parse().ok()?));
-    if let Some(found) = snapshot.key(&KeyHash::of(text)).or_else(by_id).filter(is_near) {
+    if let Some(found) = snapshot.key(&KeyHash::of(text)).filter(is_near) {
         return in_force(call, found);
     }
-    let mut named = snapshot.keys().filter(|key| &*key.name == text).filter(is_near);
+    let is_seen = |key: &&Arc<Key>| is_near(key) && (key.id == call.actor.key || call.actor.may_see_keys(key.kind));
+    let by_id = text.parse().ok().and_then(|id| snapshot.key_by_id(KeyId(id)));
+    if let Some(found) = by_id.filter(is_seen) {
+        return in_force(call, found);
+    }
+    let mut named = snapshot.keys().filter(|key| &*key.name == text).filter(is_seen);
     match (named.next(), named.next()) {
         (Some(found), None) => in_force(call, found),
         (Some(_), Some(_)) => Err(bad("key", "names several keys: give the id of one")),
