@@ -354,6 +354,15 @@ impl House {
         let issuers =
             format!(r#"{{"jwks_uris":"https://a:{}@b.example/keys"}}"#, self.planted.at("the address of an issuer"));
         self.send("PUT", self.gateway.admin().call("PUT", "/admin/organisation").bytes(issuers)).await;
+        for pattern in [
+            r#"{"issuer":"https://login.example.com","client_id":"c","client_secret":"{}"}"#,
+            r#"{"issuer":"https://login.example.com","client_id":"c","client_secret":["{}"]}"#,
+            r#"{"issuer":"https://a:{}@login.example.com","client_id":"c","client_secret":"s"}"#,
+            r#"{"client_secret":"{}"}"#,
+        ] {
+            let body = self.fill("the secret of a client for sign-on", pattern);
+            self.send("PUT sign-on", self.gateway.admin().call("PUT", "/admin/organisation/sign-on").bytes(body)).await;
+        }
         let body = json!({ "name": "k", "scopes": ["completions.write"] });
         let made = self.gateway.admin().post("/api-keys/workspace/service", &body).await.expect(200).json();
         let minted = made["key"].as_str().expect("a key").to_owned();

@@ -1,8 +1,11 @@
 //! Credentials that are tried before they are saved, and afterwards: with one cheap call, bounded, and without a word of any
 //! secret in what is told.
 
-use crate::harness::{Gateway, Seen, Upstream, hello, reply};
+use crate::harness::{Gateway, Seen, Upstream, eventually, hello, reply};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 const GOOD: &str = "sk-good-0123456789-0123456789";
 const BAD: &str = "sk-bad-0123456789-0123456789";
@@ -113,6 +116,44 @@ async fn what_a_provider_sends_is_bounded_and_what_nobody_answers_is_told() {
     let listless = json!({ "name": "Jina", "slug": "jina", "ai_provider_id": "jina", "key": GOOD });
     let refused = admin.post("/integrations?test=true", &listless).await.expect(400);
     assert!(refused.text().contains("model is needed"), "{}", refused.text());
+}
+
+/// So many are tried at a time on a node: one more is told to wait, and there is room again when they have ended.
+#[tokio::test]
+async fn sixteen_are_tried_at_a_time() {
+    const AT_ONCE: usize = 16;
+    let (gateway, gate) = (Gateway::start().await, Arc::new(Semaphore::new(0)));
+    let held = gate.clone();
+    let upstream = Upstream::scripted(move |mut peer| {
+        let gate = held.clone();
+        async move {
+            while peer.request().await.is_some() {
+                let pass = gate.acquire().await.expect("open");
+                pass.forget();
+                if !peer.send(reply::json(200, &json!({ "object": "list", "data": [] }))).await {
+                    return;
+                }
+            }
+        }
+    })
+    .await;
+    let admin = gateway.admin();
+    admin.post("/integrations", &integration(&upstream, GOOD)).await.expect(200);
+    let body = json!({});
+    let tries = join_all((0..AT_ONCE).map(|_| admin.post("/integrations/main/test", &body)));
+    let watch = async {
+        let asked = "as many calls at the provider as there may be";
+        eventually(asked, || async { (upstream.seen().len() == AT_ONCE).then_some(()) }).await;
+        let refused = admin.post("/integrations/main/test", &body).await.expect(503);
+        assert!(refused.text().contains("too many credentials"), "{}", refused.text());
+        assert_eq!(upstream.seen().len(), AT_ONCE, "nobody was asked for it");
+        gate.add_permits(2 * AT_ONCE);
+    };
+    let (answers, ()) = tokio::join!(tries, watch);
+    for answer in answers {
+        assert_eq!(answer.expect(200).json()["success"], true);
+    }
+    assert_eq!(admin.post("/integrations/main/test", &body).await.expect(200).json()["success"], true);
 }
 
 #[tokio::test]

@@ -2,9 +2,10 @@
 //! route that reads one. A new route stands in both without being asked.
 
 use crate::access::{Things, call, guarded, is_everybodys, is_of_workspaces, opens, scopes_of};
-use crate::harness::{ADMIN, Answer, CLIENT, House, SERVICE, row};
+use crate::harness::{ADMIN, Answer, CLIENT, House, SERVICE, row, text, token};
 use axum::body::Body;
 use gateway_admin::ClientAddr;
+use gateway_domain::WorkspaceId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::resource::{Kind, Stored};
 use http::{Method, Request};
@@ -55,16 +56,49 @@ async fn each_role_opens_what_it_holds_and_nothing_else() {
     }
 }
 
+/// A key of every kind of another organisation, each with all that its kind can hold.
+async fn strangers(house: &House) -> Vec<String> {
+    let admin = house.organisation("elsewhere").await;
+    let theirs = house.with(&admin);
+    let invite =
+        json!({"email": "eve@elsewhere.example", "role": "admin", "workspaces": [{"id": "default", "role": "admin"}]});
+    let invite = theirs.post("/admin/users/invites", invite).await.expect(200);
+    let accepted = json!({"token": token(&invite["invite_link"]), "first_name": "Eve", "last_name": "Else"});
+    let user = house.nobody().post("/invites/accept", accepted).await.expect(200)["id"].clone();
+    let scopes = scopes_of(house, SERVICE).await;
+    let workspace = theirs.get("/admin/workspaces").await.expect(200)["data"][0]["id"].clone();
+    let workspace: Uuid = text(&workspace).parse().expect("an id");
+    let service = json!({"name": "s", "scopes": scopes});
+    let service = text(&theirs.post("/api-keys/workspace/service", service).await.expect(200)["key"]);
+    // What somebody may do is up to the role, so that the key itself may hold everything.
+    let own = "key-of-a-person-elsewhere".to_owned();
+    let doc = json!({"type": "workspace-user", "hash": KeyHash::of(&own).to_string(), "masked": "****", "user_id": user,
+        "scopes": scopes, "creation_mode": "api"});
+    let org = house.app.live.snapshot().workspace(WorkspaceId(workspace)).expect("theirs").org;
+    let stored = row(Kind::ApiKey, Uuid::now_v7(), org, "", &doc);
+    house.store(vec![Stored { workspace: Some(workspace), ..stored }]).await;
+    vec![service, own, admin]
+}
+
 #[tokio::test]
 async fn nobody_reaches_what_is_another_organisations() {
     let house = House::new().await;
-    let foreign = house.organisation("elsewhere").await;
+    let keys = strangers(&house).await;
     let things = Things::of(&house, ADMIN, "mine").await;
     let before = house.app.live.snapshot().revision;
-    for route in guarded().iter().filter(|r| r.path.contains("{id}") && !is_everybodys(r.path)) {
-        let answer = call(&house, Some(&foreign), route, &things).await;
-        let hidden = matches!(answer.status.as_u16(), 403 | 404);
-        assert!(hidden, "{} {}: {} {}", route.method, route.path, answer.status, answer.text);
+    for (at, key) in keys.iter().enumerate() {
+        let mut opened = 0;
+        for route in guarded().iter().filter(|r| r.path.contains("{id}") && !is_everybodys(r.path)) {
+            let answer = call(&house, Some(key), route, &things).await;
+            let hidden = matches!(answer.status.as_u16(), 403 | 404);
+            assert!(hidden, "key {at}: {} {}: {} {}", route.method, route.path, answer.status, answer.text);
+            opened += usize::from(answer.status == 404);
+        }
+        assert!(opened > 20, "key {at} has no scopes that would let it see something");
+        for list in ["/configs", "/providers", "/prompts?type=all", "/guardrails", "/prompts/partials?type=all"] {
+            let told = house.with(key).get(list).await.expect(200);
+            assert_eq!(told["data"], json!([]), "key {at}: {list}");
+        }
     }
     assert_eq!(house.app.live.snapshot().revision, before, "nothing was written");
 }
