@@ -2,8 +2,9 @@
 
 use crate::harness::{Gateway, Upstream, eventually, gateway::target, hello, process::program, reply};
 use gateway_domain::keys::KeyHash;
+use gateway_testing::Postgres;
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
@@ -101,41 +102,65 @@ fn document(configs: usize) -> String {
     text
 }
 
-#[test]
-fn an_import_that_is_killed_leaves_all_or_nothing() {
-    const KILLS: u32 = 12;
-    let folder = tempfile::tempdir().expect("a folder");
-    let (small, large) = (folder.path().join("small.yaml"), folder.path().join("large.yaml"));
+/// Where an import that is killed writes to, fresh for each name: the flags that lead there.
+type ImportPlaces<'a> = &'a dyn Fn(&str) -> Vec<String>;
+
+fn kill_imports(kills: u32, folder: &Path, places: ImportPlaces<'_>) {
+    let (small, large) = (folder.join("small.yaml"), folder.join("large.yaml"));
     std::fs::write(&small, document(0)).expect("written");
     std::fs::write(&large, document(300)).expect("written");
     let (small, large) = (small.display().to_string(), large.display().to_string());
-    let made = |name: &str| {
-        let data = folder.path().join(name);
-        printed(&run("import", &data, &[&small]));
-        data
+    let at = |name: &str, place: &ImportPlace, more: &[&str]| {
+        let flags: Vec<&str> = place.flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        command(name, &place.data, &flags)
     };
-    let data = made("whole");
-    let before = printed(&run("export", &data, &[]));
+    let done = |name: &str, place: &ImportPlace, more: &[&str]| printed(&at(name, place, more).output().expect("it runs"));
+    let made = |name: &str| {
+        let place = ImportPlace { data: folder.join(name), flags: places(name) };
+        done("import", &place, &[&small]);
+        place
+    };
+    let whole = made("whole");
+    let before = done("export", &whole, &[]);
     let began = Instant::now();
-    printed(&run("import", &data, &[&large]));
-    let whole = began.elapsed();
-    let after = printed(&run("export", &data, &[]));
+    done("import", &whole, &[&large]);
+    let took = began.elapsed();
+    let after = done("export", &whole, &[]);
     assert_ne!(before, after);
-    let mut data = made("0");
-    let mut done = 0;
-    for n in 0..KILLS {
-        let mut import = command("import", &data, &[&large]);
-        let mut process = import.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut place = made("0");
+    let mut ended = 0;
+    for n in 0..kills {
+        let mut process =
+            at("import", &place, &[&large]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         // The moment of the kill is the point of the test.
-        std::thread::sleep(whole * (n + 1) / KILLS);
+        std::thread::sleep(took * (n + 1) / kills);
         process.kill().expect("it can be killed");
         process.wait().expect("it ends");
-        let now = printed(&run("export", &data, &[]));
+        let now = done("export", &place, &[]);
         assert!(now == before || now == after, "kill {n}: neither what was nor what is to be:\n{now}");
         if now == after {
-            done += 1;
-            data = made(&(n + 1).to_string());
+            ended += 1;
+            place = made(&(n + 1).to_string());
         }
     }
-    assert!(done < KILLS, "some were killed before they had written");
+    assert!(ended < kills, "some were killed before they had written");
+}
+
+struct ImportPlace {
+    data: PathBuf,
+    flags: Vec<String>,
+}
+
+#[test]
+fn an_import_that_is_killed_leaves_all_or_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kill_imports(12, folder.path(), &|_| Vec::new());
+}
+
+/// The server goes on without its client, and either has the whole transaction or none of it.
+#[test]
+fn an_import_into_postgres_that_is_killed_leaves_all_or_nothing() {
+    let (folder, server) = (tempfile::tempdir().expect("a folder"), Postgres::shared());
+    let place = |name: &str| vec!["--database-url".to_owned(), server.create(&format!("killed_import_{name}"))];
+    kill_imports(8, folder.path(), &place);
 }

@@ -267,7 +267,7 @@ impl Resource for AlertRule {
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         row.doc.check()?;
         let org = around.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
-        if row.is_new() && org.alerts().len() >= MOST_ALERT_RULES {
+        if row.is_one_too_many(org.alerts().len(), org.alerts().contains_key(&row.id), MOST_ALERT_RULES) {
             return Err(conflict(format!(
                 "the organisation has {MOST_ALERT_RULES} alert rules, archived ones included, and may have no more"
             )));

@@ -110,7 +110,7 @@ impl Resource for SavedConfig {
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let workspace = around.workspace(row.workspace)?;
         let (held, most) = (workspace.configs().len(), around.app.quotas.configs);
-        if row.is_new() && held >= most {
+        if row.is_one_too_many(held, workspace.config(&row.id.to_string()).is_some(), most) {
             return Err(conflict(format!("the workspace has {held} configs, and may have {most}")));
         }
         let known = |slug: &str| around.app.catalog.provider(slug).is_some();

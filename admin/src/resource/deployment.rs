@@ -152,8 +152,9 @@ impl Resource for Deployment {
     }
 
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
-        let held = around.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?.deployments().len();
-        if row.is_new() && held >= MOST {
+        let org = around.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
+        let held = org.deployments().len();
+        if row.is_one_too_many(held, org.deployment(&row.id.to_string()).is_some(), MOST) {
             return Err(conflict(format!("the organisation has {held} deployments and may have {MOST}")));
         }
         Ok(())

@@ -142,11 +142,12 @@ impl Resource for GuardrailDocument {
             return Self::check_unused(row, around);
         }
         let most = around.app.quotas.guardrails;
-        let held = match row.workspace {
-            Some(_) => around.workspace(row.workspace)?.guardrails().len(),
-            None => org.guardrails().len(),
+        let all: Vec<Uuid> = match row.workspace {
+            Some(_) => around.workspace(row.workspace)?.guardrails().map(|g| g.id.0).collect(),
+            None => org.guardrails().map(|g| g.id.0).collect(),
         };
-        if row.is_new() && held >= most {
+        let held = all.len();
+        if row.is_one_too_many(held, all.contains(&row.id), most) {
             let whose = if row.workspace.is_some() { "the workspace" } else { "the organisation" };
             return Err(conflict(format!(
                 "{whose} has {held} guardrails, archived ones included, and may have {most}"

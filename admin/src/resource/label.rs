@@ -88,7 +88,8 @@ impl Resource for LabelDocument {
 
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let shelf = around.workspace(row.workspace)?.shelf();
-        if row.is_new() && shelf.labels().len() >= MOST {
+        let holds = shelf.labels().any(|label| label.id == row.id);
+        if row.is_one_too_many(shelf.labels().len(), holds, MOST) {
             return Err(conflict(format!("the workspace has {MOST} labels, which is all that it may have")));
         }
         match shelf.label(&row.slug).filter(|id| *id != row.id) {

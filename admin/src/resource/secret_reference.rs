@@ -148,7 +148,8 @@ impl Resource for SecretReference {
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let most = around.app.quotas.secret_references;
         let held = around.snapshot.secret_references().filter(|reference| reference.org == row.org).count();
-        if row.is_new() && held >= most {
+        let holds = around.snapshot.secret_reference(SecretReferenceId(row.id)).is_some();
+        if row.is_one_too_many(held, holds, most) {
             return Err(conflict(format!("the organisation has {held} secret references and may have {most}")));
         }
         Ok(())

@@ -15,10 +15,10 @@ const PARTNER: &str = "canary-of-a-partner-0005";
 const HOOK: &str = "https://hooks.example.com/canary-of-a-hook-0006";
 const SECRETS: [&str; 6] = [KEY, TOKEN, INLINE, HEADER, PARTNER, HOOK];
 
-const IMPORT: ManifestAct = ManifestAct::Import { dry_run: false };
+pub(crate) const IMPORT: ManifestAct = ManifestAct::Import { dry_run: false };
 
 /// What the names in a document stand for, found by what they are named after.
-fn secrets(names: &[String]) -> BTreeMap<String, String> {
+pub(crate) fn secrets(names: &[String]) -> BTreeMap<String, String> {
     let plain = |name: &String| match name.as_str() {
         n if n.contains("GUARDRAIL") => TOKEN,
         n if n.contains("API_KEY") && n.contains("CONFIG_") => INLINE,
@@ -32,7 +32,7 @@ fn secrets(names: &[String]) -> BTreeMap<String, String> {
 }
 
 /// One of each kind, with everything set that names something else.
-async fn furnished() -> House {
+pub(crate) async fn furnished() -> House {
     let house = House::new().await;
     let admin = house.as_admin();
     let team = json!({"name": "Team", "slug": "team", "icon": "🚀", "description": "d", "defaults": {"metadata": {"a": "b"}},
@@ -104,6 +104,8 @@ async fn furnish_shelf(house: &House) {
     let labels = json!({"label_id": admin.get("/labels/canary").await.expect(200)["id"]});
     let version = format!("{path}/versions/{}", text(&second["prompt_version_id"]));
     admin.put(&version, labels).await.expect(200);
+    admin.put(&format!("{path}/share"), json!({"workspaces": ["team"]})).await.expect(200);
+    admin.put(&format!("/prompts/partials/{partial}/share"), json!({"access": "organisation"})).await.expect(200);
 }
 
 async fn furnish_keys(house: &House, user: &str, config: &str) {
@@ -146,7 +148,7 @@ async fn furnish_keys(house: &House, user: &str, config: &str) {
     admin.put("/admin/organisation", organisation).await.expect(200);
 }
 
-async fn exported(house: &House) -> (String, Vec<String>) {
+pub(crate) async fn exported(house: &House) -> (String, Vec<String>) {
     let told = house.as_admin().get("/configuration").await.expect(200);
     let secrets = told["secrets"].as_array().expect("a list").iter().map(text).collect();
     (text(&told["document"]), secrets)
