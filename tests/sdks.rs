@@ -147,7 +147,7 @@ impl Stage {
     async fn node(&self, script: &str, provider: &str, family: &str) {
         // Modules are looked up beside the script, so it runs from a folder that holds both.
         let folder = tempfile::tempdir().expect("a folder");
-        for file in ["checks.mjs", "plan.mjs", script] {
+        for file in ["checks.mjs", "plan.mjs", "method_census.mjs", script] {
             std::fs::copy(scripts("node").join(file), folder.path().join(file)).expect("a copy");
         }
         let modules = installed("node/node_modules");

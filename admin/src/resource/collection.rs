@@ -80,7 +80,8 @@ impl Resource for CollectionDocument {
 
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let shelf = around.workspace(row.workspace)?.shelf();
-        if row.is_new() && shelf.collections().len() >= MOST {
+        let holds = shelf.collection(&row.id.to_string()).is_some();
+        if row.is_one_too_many(shelf.collections().len(), holds, MOST) {
             return Err(conflict(format!("the workspace has {MOST} collections, which is all that it may have")));
         }
         let mut place = row.doc.parent;
@@ -108,7 +109,7 @@ impl Resource for CollectionDocument {
         let workspace = row.workspace.and_then(|w| snapshot.workspace(w));
         let parent = row.doc.parent.or_else(|| row.workspace.map(|w| w.0));
         view.insert("parent_collection_id".into(), json!(parent));
-        view.insert("is_default".into(), false.into());
+        view.insert("is_default".into(), 0.into());
         view.insert("collection_details".into(), details(workspace.map(|w| w.shelf()), Some(row.id)));
         Value::Object(view)
     }
@@ -160,7 +161,7 @@ fn own(workspace: &Workspace) -> Value {
         "created_at": null,
         "last_updated_at": null,
         "parent_collection_id": null,
-        "is_default": true,
+        "is_default": 1,
         "collection_details": details(Some(workspace.shelf()), None),
     })
 }

@@ -15,6 +15,7 @@ use gateway_mcp::filter::McpKind;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 const READ: &[Scope] =
     &[Scope::named("organisation_mcp_integrations.read"), Scope::named("workspace_mcp_integrations.read")];
@@ -118,10 +119,11 @@ fn told(call: &Call, shown: &ShownOffers<'_>) -> Result<Reply, Problem> {
     let mut all = Vec::new();
     for kind in McpKind::ALL {
         let items = shown.sync.items.get(kind.name()).map(Vec::as_slice).unwrap_or_default();
-        let views: Vec<Value> = items.iter().map(|item| view(kind, item, shown)).collect();
+        let mut views: Vec<Value> = items.iter().map(|item| view(kind, item, shown)).collect();
         let enabled = views.iter().filter(|view| view["enabled"] == true).count();
         counts.insert(format!("{}s", kind.name()), json!({"total": views.len(), "enabled": enabled}));
         if wanted.is_none_or(|wanted| wanted == kind) {
+            views.extend(unseen(kind, items, shown).iter().map(|item| view(kind, item, shown)));
             all.extend(views);
         }
     }
@@ -130,6 +132,14 @@ fn told(call: &Call, shown: &ShownOffers<'_>) -> Result<Reply, Problem> {
     let more = (paging.page + 1).saturating_mul(paging.size) < all.len() as u64;
     let page = paging.cut(&all);
     Ok(Reply::json(json!({"data": page, "counts": counts, "total": all.len(), "has_more": more})))
+}
+
+/// What is switched by name and was not found at the server, or not yet: it reads back as it was written.
+fn unseen(kind: McpKind, items: &[Value], shown: &ShownOffers<'_>) -> Vec<Value> {
+    let found: BTreeSet<&str> = items.iter().filter_map(|item| item[kind.key()].as_str()).collect();
+    let switches = [Some(shown.integration), shown.server].into_iter().flatten();
+    let named: BTreeSet<&String> = switches.filter_map(|s| s.0.get(kind.name())).flat_map(|names| names.keys()).collect();
+    named.into_iter().filter(|name| !found.contains(name.as_str())).map(|name| json!({kind.key(): name})).collect()
 }
 
 fn view(kind: McpKind, item: &Value, shown: &ShownOffers<'_>) -> Value {

@@ -5,11 +5,14 @@
 import assert from 'node:assert/strict';
 import { Portkey } from 'portkey-ai';
 import { run, url } from './checks.mjs';
+import { ABSENT, ADMIN, census } from './method_census.mjs';
 
 const checks = {};
 const check = (name, call) => {
   checks[name] = call;
 };
+
+const counted = census(ADMIN);
 
 // The proxy port, as such clients have it: one address for both.
 const admin = new Portkey({ apiKey: process.env.TEST_ADMIN_KEY, baseURL: `${url}/v1` });
@@ -198,8 +201,11 @@ const span = { time_of_generation_min: '2025-01-01T00:00:00Z', time_of_generatio
 
 check('analytics', async () => {
   const { graphs, groups, summary } = admin.analytics;
-  // Of its other graphs this SDK has paths that the public API has not.
-  const names = ['requests', 'cost', 'latency', 'tokens', 'users', 'errors', 'feedbacks', 'feedbacks_weighted', 'feedback_ai_models'];
+  // Some of them by paths that the public API writes otherwise.
+  const names = [
+    'requests', 'cost', 'latency', 'tokens', 'users', 'usersRequests', 'errors', 'errors_rate', 'errors_stack', 'errors_status_code',
+    'requests_rescued', 'cache_hit_rate', 'cache_latency', 'feedbacks', 'feedbacks_score', 'feedbacks_weighted', 'feedback_ai_models',
+  ];
   for (const name of names) {
     const graph = await graphs[name]({ ...span, workspace_slug: 'default' });
     assert.equal(graph.object, 'analytics-graph', name);
@@ -230,6 +236,62 @@ check('logs and exports', async () => {
   assert.deepEqual(found.status, 'success');
   const { signed_url: link } = await admin.logs.exports.download({ exportId: made.id });
   assert.deepEqual((await fetch(link)).status, 200);
+  await refused(() => admin.logs.exports.cancel({ exportId: made.id }), 'not in progress');
+});
+
+check('logs of ones own', async () => {
+  const body = { type: 'workspace', 'sub-type': 'service', name: 'teller', scopes: ['logs.write', 'completions.write'] };
+  const { key } = await admin.apiKeys.create(body);
+  const teller = new Portkey({ apiKey: key, baseURL: `${url}/v1` });
+  const request = { url: 'https://api.openai.com/v1/embeddings', method: 'POST', body: { model: 'text-embedding-3-small' } };
+  const response = { status: 200, body: { usage: { prompt_tokens: 5, total_tokens: 5 } }, response_time: 12 };
+  await teller.logs.create({ request, response, metadata: { trace_id: 'node-own' } });
+});
+
+check('mcp', async () => {
+  const { mcpIntegrations: integrations, mcpServers: servers } = admin;
+  const made = await integrations.create({
+    name: 'Node', slug: 'node-mcp', url: 'http://127.0.0.1:9/mcp', auth_type: 'none', transport: 'http', description: 'd',
+  });
+  const here = { id: made.slug };
+  await integrations.update({ ...here, name: 'Node two', description: 'e' });
+  const read = await integrations.retrieve(here);
+  assert.deepEqual([read.name, read.description, read.auth_type], ['Node two', 'e', 'none']);
+  const listed = await integrations.list({ type: 'organisation', page_size: 5, search: 'node' });
+  assert.ok(listed.data.some((row) => row.slug === made.slug));
+  await integrations.workspaces.update({ ...here, workspaces: [{ id: 'default', enabled: true }] });
+  assert.equal((await integrations.workspaces.list(here)).workspaces[0].enabled, true);
+  const capabilities = [{ name: 'send', type: 'tool', enabled: false }];
+  await integrations.capabilities.update({ ...here, capabilities });
+  assert.equal((await integrations.capabilities.list(here)).data[0].enabled, false);
+  assert.ok(await integrations.metadata.get(here));
+  assert.ok('success' in (await integrations.test(here)));
+
+  const server = await servers.create({ name: 'Node', slug: 'node-server', mcp_integration_id: made.slug, workspace_id: 'default' });
+  const one = { id: server.slug };
+  await servers.update({ ...one, name: 'Node two', description: 'e' });
+  assert.equal((await servers.retrieve(one)).name, 'Node two');
+  assert.deepEqual((await servers.list({ workspace_id: 'default', search: 'node' })).data.map((row) => row.slug), [server.slug]);
+  await servers.capabilities.update({ ...one, capabilities });
+  assert.equal((await servers.capabilities.list(one)).data[0].enabled, false);
+  const user = await invited('mcp@example.com');
+  await admin.admin.workspaces.users.create({ workspaceId: 'default', users: [{ id: user, role: 'member' }] });
+  await servers.userAccess.update({ ...one, user_access: [{ user_id: user, enabled: true }], default_user_access: 'deny' });
+  const access = await servers.userAccess.list(one);
+  assert.deepEqual([access.default_user_access, access.data[0].enabled], ['deny', true]);
+  assert.ok(await servers.metadata.get(one));
+  assert.equal((await servers.connections.list({ ...one, page_size: 5 })).total, 0);
+  await servers.connections.delete({ ...one, user_id: user });
+  assert.ok('success' in (await servers.test(one)));
+  for (const path of ABSENT) {
+    const parts = path.split('.');
+    const method = parts.pop();
+    const owner = parts.reduce((value, part) => value[part], admin);
+    await refused(() => owner[method](path.startsWith('mcpIntegrations') ? here : one), 'no such route');
+  }
+  await servers.delete(one);
+  await integrations.delete(here);
+  await refused(() => integrations.retrieve(here));
 });
 
 check('feedback', async () => {
@@ -247,5 +309,7 @@ check('what cannot be done is said', async () => {
   await refused(() => admin.configs.create({ name: 'x', config: { nonsense: 1 } }), 'nonsense');
   await refused(() => admin.admin.workspaces.list({ colour: 'red' }), 'colour', 'not a known parameter');
 });
+
+check('that no method is left', async () => counted.close());
 
 await run(checks);

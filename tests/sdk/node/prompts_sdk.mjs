@@ -4,11 +4,14 @@
 import assert from 'node:assert/strict';
 import { Portkey } from 'portkey-ai';
 import { run, url } from './checks.mjs';
+import { PROMPTS, census } from './method_census.mjs';
 
 const checks = {};
 const check = (name, call) => {
   checks[name] = call;
 };
+
+const counted = census(PROMPTS);
 
 // The proxy port, as such clients have it: one address for both.
 const admin = new Portkey({ apiKey: process.env.TEST_ADMIN_KEY, baseURL: `${url}/v1` });
@@ -78,8 +81,14 @@ check('collections', async () => {
   await admin.collections.update(made, { name: 'node two' });
   const read = await admin.collections.retrieve(made);
   assert.deepEqual([read.name, read.child_collections[0].id], ['node two', inner]);
+  const { slug } = await admin.prompts.create({ name: 'n', collection_id: inner, string: 'x', parameters: {} });
+  const listed = await admin.prompts.list({ collection_id: inner, workspace_id: 'default', search: 'N', page_size: 5 });
+  assert.deepEqual(listed.data.map((row) => row.slug), [slug]);
+  await admin.prompts.delete(slug);
   await admin.collections.delete(inner);
   await admin.collections.delete(made);
 });
+
+check('that no method is left', async () => counted.close());
 
 await run(checks);

@@ -7,7 +7,9 @@ import sys
 from portkey_ai import Portkey
 
 from checks import ECHO, KEY, URL, equal, raises, run
+from method_census import PROMPTS, Census
 
+CENSUS = Census(PROMPTS)
 # The proxy port, as such clients have it: one address for both.
 admin = Portkey(api_key=os.environ["TEST_ADMIN_KEY"], base_url=f"{URL}/v1")
 client = Portkey(api_key=KEY, base_url=f"{URL}/v1", provider="mock")
@@ -87,6 +89,10 @@ def check_collections():
     admin.prompts.delete(slug)
     admin.collections.delete(inner)
     admin.collections.delete(made)
+
+
+def check_that_no_method_is_left():
+    CENSUS.close()
 
 
 if __name__ == "__main__":
