@@ -113,6 +113,8 @@ pub(crate) static TEMPLATES: &[Template] = &[
     path("/scim/Users/{id}", "GET PUT PATCH DELETE", ""),
     path("/scim/Groups", LIST, ""),
     path("/scim/Groups/{id}", "GET PUT PATCH DELETE", ""),
+    path("/scim/Me", "", "GET POST PUT PATCH DELETE"),
+    path("/scim/Bulk", "", "POST"),
     path("/scim/ServiceProviderConfig", "GET", ""),
     path("/scim/ResourceTypes", "GET", ""),
     path("/scim/ResourceTypes/{id}", "GET", ""),
@@ -149,16 +151,16 @@ pub(crate) static TEMPLATES: &[Template] = &[
     proxied("/prompts/{id}/completions"),
     proxied("/prompts/{id}/render"),
     proxied("/prompts/{id}/generate"),
-    path("/prompts/{id}/share", "", "POST PUT DELETE"),
-    path("/prompts/{id}/fork", "", "POST"),
-    path("/prompts/{id}/unshare", "", "POST DELETE"),
+    path("/prompts/{id}/share", "POST PUT DELETE", ""),
+    path("/prompts/{id}/fork", "POST", ""),
+    path("/prompts/{id}/unshare", "POST DELETE", ""),
     path("/prompts/partials", LIST, ""),
     path("/prompts/partials/{id}", CRUD, ""),
     path("/prompts/partials/{id}/versions", "GET", ""),
     path("/prompts/partials/{id}/makeDefault", "PUT", ""),
-    path("/prompts/partials/{id}/share", "", "POST PUT DELETE"),
-    path("/prompts/partials/{id}/fork", "", "POST"),
-    path("/prompts/partials/{id}/unshare", "", "POST DELETE"),
+    path("/prompts/partials/{id}/share", "POST PUT DELETE", ""),
+    path("/prompts/partials/{id}/fork", "POST", ""),
+    path("/prompts/partials/{id}/unshare", "POST DELETE", ""),
     path("/collections", LIST, ""),
     path("/collections/{id}", CRUD, ""),
     path("/labels", LIST, ""),
@@ -297,11 +299,28 @@ pub(crate) fn find(path: &str) -> Option<Reserved> {
     }
 }
 
-/// The normal form of a path, without a slash at its end; `None` for one that has no such form.
+/// What one of the clients that know this API calls graphs, and what the public API calls them.
+static SPELLINGS: &[(&str, &str)] = &[
+    ("/analytics/graphs/cache-hit-rate", "/analytics/graphs/cache/hit-rate"),
+    ("/analytics/graphs/cache-latency", "/analytics/graphs/cache/latency"),
+    ("/analytics/graphs/errors-rate", "/analytics/graphs/errors/rate"),
+    ("/analytics/graphs/errors-stack", "/analytics/graphs/errors/stacks"),
+    ("/analytics/graphs/errors-status-code", "/analytics/graphs/errors/status-codes"),
+    ("/analytics/graphs/feedbacks/score", "/analytics/graphs/feedbacks/scores"),
+    ("/analytics/graphs/requests-rescued", "/analytics/graphs/requests/rescued"),
+    ("/analytics/graphs/users-requests", "/analytics/graphs/users/requests"),
+];
+
+/// The normal form of a path, without a slash at its end and in the spelling of the contract; `None` for one that has no
+/// such form.
 pub(crate) fn straight(path: &str) -> Option<String> {
     let normal = normal(path).ok()?;
     let bare = normal.strip_suffix('/').filter(|bare| !bare.is_empty()).unwrap_or(&normal);
-    Some(bare.to_owned())
+    let spelled = SPELLINGS.iter().find_map(|(other, own)| {
+        let prefix = bare.strip_suffix(other).filter(|prefix| PREFIXES.contains(prefix))?;
+        Some(format!("{prefix}{own}"))
+    });
+    Some(spelled.unwrap_or_else(|| bare.to_owned()))
 }
 
 #[cfg(test)]
@@ -326,6 +345,17 @@ mod tests {
             let rows = TEMPLATES.iter().filter(|t| t.path == route.path).count();
             assert_eq!(rows, 1, "{} {}", route.method, route.path);
         }
+    }
+
+    #[test]
+    fn other_spellings_lead_to_paths_of_the_contract() {
+        for (other, own) in SPELLINGS {
+            let there = straight(&format!("/v1{other}/")).expect("a normal form");
+            assert_eq!(there, format!("/v1{own}"));
+            assert!(table().iter().any(|route| route.path == *own), "{own}");
+            assert!(!table().iter().any(|route| route.path == *other), "{other}");
+        }
+        assert_eq!(straight("/v1/proxy/analytics/graphs/errors-rate").as_deref(), Some("/v1/proxy/analytics/graphs/errors-rate"));
     }
 
     #[test]

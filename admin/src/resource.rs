@@ -33,6 +33,7 @@ pub(crate) mod provider;
 pub(crate) mod rate_limit;
 mod row;
 pub(crate) mod secret_reference;
+mod sharing;
 mod shelf;
 pub(crate) mod usage_limit;
 pub(crate) mod user;

@@ -7,7 +7,7 @@ mod render;
 #[cfg(test)]
 mod tests;
 
-pub use render::{Partials, RenderBounds, Renderer};
+pub use render::{FoundPartial, Partials, RenderBounds, Renderer};
 
 use std::fmt;
 

@@ -2,9 +2,9 @@
 //! and over it what the caller says of the request itself. What becomes of that request is no business of this module.
 
 use crate::fault::{Fault, FaultKind};
-use crate::mustache::{BadTemplate, RenderBounds, Renderer};
+use crate::mustache::{BadTemplate, Partials, RenderBounds, Renderer};
 use crate::resource::prompt::{PromptContent, split_version};
-use crate::snapshot::{PromptShelf, SavedPrompt};
+use crate::snapshot::{SavedPrompt, ShelfView};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -82,21 +82,23 @@ impl PromptCall {
     }
 }
 
-/// `name`: a slug or an id, with `@` and a version behind it or not.
-pub fn render(shelf: &PromptShelf, name: &str, call: PromptCall) -> Result<RenderedPrompt, Fault> {
+/// `name`: a slug or an id, with `@` and a version behind it or not. One that is shared is rendered as it is where it lies, and
+/// asks a provider of whoever calls it.
+pub fn render(shelf: ShelfView<'_>, name: &str, call: PromptCall) -> Result<RenderedPrompt, Fault> {
     let (bare, version) = split_version(name);
     let missing = |why: String| Fault::new(FaultKind::UnknownPrompt, why).on("prompt_id");
     let prompt = shelf.prompt(bare).filter(|p| p.active);
     let prompt: &Arc<SavedPrompt> =
         prompt.ok_or_else(|| missing("The prompt does not exist in this workspace".into()))?;
-    let edition = prompt.editions.named(version, |label| shelf.label(label));
+    let there = shelf.at(prompt.home).ok_or_else(|| missing("The prompt does not exist in this workspace".into()))?;
+    let edition = prompt.editions.named(version, |label| there.label(label));
     let Some((number, edition)) = edition else {
         let message = "The prompt has no such version in force: name one by its number, `latest` or a label. Of old \
                        versions without a label only the last are kept in force";
         return Err(missing(message.into()));
     };
     let content = &edition.content;
-    let mut renderer = Renderer::new(&call.variables, shelf, BOUNDS);
+    let mut renderer = Renderer::new(&call.variables, there, BOUNDS);
     let messages = messages(content, &mut renderer)
         .map_err(|why| Fault::new(FaultKind::BadBody, format!("The prompt `{}` {why}", prompt.slug)).on("variables"))?;
     let mut request = Map::new();
@@ -113,11 +115,15 @@ pub fn render(shelf: &PromptShelf, name: &str, call: PromptCall) -> Result<Rende
     }
     request.extend(call.overrides);
     let found = FoundPrompt { id: prompt.id, slug: prompt.slug.clone(), version_id: edition.id, number };
-    let provider = content.virtual_key.as_deref().map(|key| key.trim_start_matches('@').to_owned());
+    let provider =
+        content.virtual_key.as_deref().map(|key| there.provider_slug(key.trim_start_matches('@')).to_owned());
     Ok(RenderedPrompt { found, provider, request })
 }
 
-fn messages(content: &PromptContent, renderer: &mut Renderer<'_>) -> Result<Value, BadTemplate> {
+fn messages<'a, P: Partials<'a>>(
+    content: &PromptContent,
+    renderer: &mut Renderer<'a, P>,
+) -> Result<Value, BadTemplate> {
     if content.is_raw_template {
         let text = renderer.json(&content.string)?;
         return match serde_json::from_str(&text) {
@@ -140,7 +146,7 @@ fn messages(content: &PromptContent, renderer: &mut Renderer<'_>) -> Result<Valu
 }
 
 /// Renders every text in a value. Names of fields are no templates.
-fn fill(value: &mut Value, renderer: &mut Renderer<'_>) -> Result<(), BadTemplate> {
+fn fill<'a, P: Partials<'a>>(value: &mut Value, renderer: &mut Renderer<'a, P>) -> Result<(), BadTemplate> {
     match value {
         Value::String(text) if text.contains("{{") => *text = renderer.text(text)?,
         Value::Array(items) => items.iter_mut().try_for_each(|item| fill(item, renderer))?,

@@ -7,15 +7,17 @@ mod mapped;
 mod models;
 mod prices;
 mod reach;
+mod shelf_view;
 
 pub use entry::{
     Defaults, Key, ManagedMcpServer, ManagedProvider, McpBehind, McpUpstream, Org, OrgDirectory, PartnerCredentials,
     Person, Policy, PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedDeployment, SavedGrant,
     SavedGroup, SavedGuardrail, SavedLabel, SavedMapping, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn,
-    SavedSigningKey, Upstream, UsagePolicy, UseMark, Workspace,
+    SavedSigningKey, SharedShelf, Upstream, UsagePolicy, UseMark, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};
+pub use shelf_view::ShelfView;
 
 use crate::catalog::Catalog;
 use crate::egress::Trusted;

@@ -329,6 +329,8 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("prompt_metadata", SHOWN),
             ("patch", MEANS),
             ("status", MEANS),
+            ("access", "shared_prompts::a_shared_prompt_says_the_same_to_everybody_and_asks_the_callers_provider"),
+            ("workspaces", "shared_prompts::a_shared_prompt_says_the_same_to_everybody_and_asks_the_callers_provider"),
         ],
     ),
     (

@@ -209,9 +209,13 @@ mod saved_providers;
 #[cfg(test)]
 mod scim;
 #[cfg(test)]
+#[cfg(test)]
+mod secret_reads;
 mod secret_references;
 #[cfg(test)]
 mod shared_limits;
+#[cfg(test)]
+mod shared_prompts;
 #[cfg(test)]
 mod shield;
 #[cfg(test)]

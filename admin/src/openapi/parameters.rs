@@ -37,6 +37,7 @@ pub(super) fn of(name: &str) -> Option<Value> {
         "unit" => ("Only what counts by this window", text()),
         "test" | "test_model" => ("The credential is tried before it is saved; with this model", text()),
         "include_usage" => ("With what was used", json!({"type": "boolean"})),
+        "show_prompt_share" => ("With whom each is shared", json!({"type": "boolean"})),
         "version" => ("This version, by its number", json!({"type": "integer", "minimum": 1})),
         "from" | "to" => ("A version, by number or id", text()),
         "slugs" => ("These models, with commas between", text()),
@@ -74,17 +75,24 @@ pub(super) fn of(name: &str) -> Option<Value> {
         "resource_type" => ("Of this kind of thing", text()),
         "action" => ("This was done", text()),
         "client_ip" => ("From this address", text()),
+        "country" => ("From this country; no row has one", text()),
+        name => of_scim(name).or_else(|| Some((of_sign_on(name)?, text())))?,
+    };
+    let (description, schema) = told;
+    Some(json!({"name": name, "in": "query", "description": description, "schema": schema}))
+}
+
+/// What directories ask with.
+fn of_scim(name: &str) -> Option<(&'static str, Value)> {
+    Some(match name {
         "filter" => ("Only what this holds for (RFC 7644, 3.4.2.2)", text()),
         "startIndex" => ("The first that is shown, from 1", json!({"type": "integer", "default": 1})),
         "count" => ("How many are shown, at most 200", json!({"type": "integer", "default": 100})),
         "attributes" => ("Only these attributes, with commas between", text()),
         "excludedAttributes" => ("Without these attributes, with commas between", text()),
         "scim_group_id" => ("Of this group, by id", uuid()),
-        "country" => ("From this country; no row has one", text()),
-        name => (of_sign_on(name)?, text()),
-    };
-    let (description, schema) = told;
-    Some(json!({"name": name, "in": "query", "description": description, "schema": schema}))
+        _ => return None,
+    })
 }
 
 /// What browsers bring that come to sign in, or back from where they did.

@@ -1,22 +1,24 @@
 //! Partials: texts under a `pl-` slug that prompts share, in numbered versions as prompts have them.
 
 mod declared;
+mod fork;
 
 use super::edition::{
     HasEditions, KeptVersion, asked, check_description, edition, fits, history, publish, state, status,
 };
+use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, tell};
 use super::shelf::{CREATE, DELETE, LIST, OWN, PUBLISH, READ, UPDATE, is_found};
-use super::{NewRow, NumberedState, Resource, Row, Slug, collect, create, delete, everything, locate, update};
-use crate::change::{Action, WriteView};
+use super::{NewRow, NumberedState, Resource, Row, Slug, create, delete, update};
+use crate::change::WriteView;
 use crate::input::Edit;
-use crate::problem::{Problem, bad, conflict};
+use crate::problem::{Problem, bad, conflict, missing};
 use crate::route::{Call, HERE, PAGES, Reply, Route, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::mustache::partials_of;
 use gateway_domain::resource::edition::{Edition, Editions};
-use gateway_domain::resource::prompt::{PartialDocument, check_template, split_version};
+use gateway_domain::resource::prompt::{PartialDocument, Sharing, check_template, split_version};
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::snapshot::Workspace;
+use gateway_domain::snapshot::{PromptShelf, ShelfView, Workspace};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -30,10 +32,13 @@ pub(crate) fn routes() -> Vec<Route> {
     const ONE: &str = "/prompts/partials/{id}";
     const VERSIONS: &str = "/prompts/partials/{id}/versions";
     const DEFAULT: &str = "/prompts/partials/{id}/makeDefault";
-    vec![
+    let sharing = SharePaths { share: "/prompts/partials/{id}/share", unshare: "/prompts/partials/{id}/unshare" };
+    let own = vec![
         authed(Method::GET, ALL, LIST, "List the prompt partials of a workspace", list).asks(&[
             "workspace_id",
             "collection_id",
+            "type",
+            SHOW_SHARE,
             "search",
             "current_page",
             "page_size",
@@ -41,7 +46,7 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::POST, ALL, CREATE, "Save a prompt partial", create::<PartialDocument>)
             .takes::<NewPartial>()
             .and(&["workspace_id", "organisation_id"]),
-        authed(Method::GET, ONE, READ, "Show a prompt partial by slug or id", show).asks(&["workspace_id", "version"]),
+        authed(Method::GET, ONE, READ, "Show a prompt partial by slug or id", show).asks(&["workspace_id", "version", SHOW_SHARE]),
         authed(
             Method::PUT,
             ONE,
@@ -66,7 +71,9 @@ pub(crate) fn routes() -> Vec<Route> {
             .takes::<super::edition::NewDefault>()
             .and(&["workspace_id"])
             .asks(HERE),
-    ]
+    ];
+    let shared = super::sharing::routes::<PartialDocument>(&sharing);
+    own.into_iter().chain(shared).chain([fork::route()]).collect()
 }
 
 #[derive(Deserialize)]
@@ -102,6 +109,56 @@ impl HasEditions for PartialDocument {
     }
 }
 
+impl Shareable for PartialDocument {
+    fn sharing(&self) -> Option<&Sharing> {
+        self.sharing.as_ref()
+    }
+
+    fn set_sharing(&mut self, sharing: Option<Sharing>) {
+        self.sharing = sharing;
+    }
+
+    fn lent(view: ShelfView<'_>, name: &str) -> Option<Uuid> {
+        view.lent_partials().find(|p| *p.slug == *name || p.id.to_string() == name).map(|p| p.id)
+    }
+
+    fn all_lent(view: ShelfView<'_>) -> Vec<Uuid> {
+        view.lent_partials().map(|p| p.id).collect()
+    }
+
+    fn check_withdrawn(row: &Row<Self>, next: Option<&Sharing>, around: &WriteView<'_>) -> Result<(), Problem> {
+        let Some(before) = &row.doc.sharing else { return Ok(()) };
+        let ours = around.snapshot.workspaces().filter(|w| w.org == row.org && row.workspace != Some(w.id));
+        let losing = ours.filter(|w| before.reaches(w.id) && !next.is_some_and(|next| next.reaches(w.id)));
+        // One of their own by that slug is what they mean by it.
+        let losing = losing.filter(|w| w.shelf().partial(&row.slug).is_none());
+        let asking: Vec<String> = losing
+            .filter(|w| !users(row, w.shelf()).is_empty())
+            .take(10)
+            .map(|w| format!("`{}`", w.slug))
+            .collect();
+        if asking.is_empty() {
+            return Ok(());
+        }
+        Err(conflict(format!("the prompt partial is asked for by prompts of the workspaces {}", asking.join(", "))))
+    }
+}
+
+/// What asks for a partial on a shelf, by slug.
+fn users(row: &Row<PartialDocument>, shelf: &PromptShelf) -> Vec<String> {
+    let id = row.id.to_string();
+    let meant = |name: &str| split_version(name).0 == row.slug || split_version(name).0 == id;
+    let prompts = shelf.prompts().filter(|prompt| {
+        let mut kept = prompt.editions.kept.values();
+        kept.any(|e| e.content.partials().unwrap_or_default().iter().any(|name| meant(name)))
+    });
+    let partials = shelf.partials().filter(|partial| {
+        let mut kept = partial.editions.kept.values();
+        partial.id != row.id && kept.any(|e| partials_of(&e.content).unwrap_or_default().into_iter().any(meant))
+    });
+    prompts.map(|p| &p.slug).chain(partials.map(|p| &p.slug)).take(10).map(|s| format!("`{s}`")).collect()
+}
+
 impl Resource for PartialDocument {
     const KIND: Kind = Kind::PromptPartial;
     const NOUN: &'static str = "prompt partial";
@@ -115,7 +172,7 @@ impl Resource for PartialDocument {
         let description = input.version_description.unwrap_or_default();
         check_description(&description)?;
         let editions = Editions::first(edition(call, description, input.string));
-        let doc = Self { editions, rest: Map::new() };
+        let doc = Self { editions, sharing: None, rest: Map::new() };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name;
         Ok(NewRow { row, slug: Slug::Derived(format!("pl-{}", call.app.tail::<8>())) })
@@ -147,17 +204,18 @@ impl Resource for PartialDocument {
 
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let workspace = around.workspace(row.workspace)?;
-        if row.is_new() && workspace.shelf().partials().len() >= MOST {
+        let (held, own) = (workspace.shelf().partials().len(), row.id.to_string());
+        if row.is_one_too_many(held, workspace.shelf().partial(&own).is_some(), MOST) {
             return Err(conflict(format!("the workspace has {MOST} prompt partials, which is all that it may have")));
         }
         if row.status == "archived" {
             return Self::check_unused(row, around);
         }
-        let editions = &row.doc.editions;
+        let (editions, shelf) = (&row.doc.editions, around.snapshot.shelf_of(workspace));
         for edition in [editions.current(), editions.newest()].into_iter().flatten() {
             let names = partials_of(&edition.content).map_err(|why| bad("string", why))?;
             for (bare, _) in names.into_iter().map(split_version) {
-                if bare != row.slug && workspace.shelf().partial(bare).is_none_or(|p| !p.active) {
+                if bare != row.slug && shelf.partial(bare).is_none_or(|p| !p.active) {
                     return Err(bad("string", format_args!("asks for the partial `{bare}`, which is not there")));
                 }
             }
@@ -166,19 +224,8 @@ impl Resource for PartialDocument {
     }
 
     fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
-        let shelf = around.workspace(row.workspace)?.shelf();
-        let id = row.id.to_string();
-        let meant = |name: &str| split_version(name).0 == row.slug || split_version(name).0 == id;
-        let prompts = shelf.prompts().filter(|prompt| {
-            let mut kept = prompt.editions.kept.values();
-            kept.any(|e| e.content.partials().unwrap_or_default().iter().any(|name| meant(name)))
-        });
-        let partials = shelf.partials().filter(|partial| {
-            let mut kept = partial.editions.kept.values();
-            partial.id != row.id && kept.any(|e| partials_of(&e.content).unwrap_or_default().into_iter().any(meant))
-        });
-        let users: Vec<String> =
-            prompts.map(|p| &p.slug).chain(partials.map(|p| &p.slug)).take(10).map(|s| format!("`{s}`")).collect();
+        Self::check_withdrawn(row, None, around)?;
+        let users = users(row, around.workspace(row.workspace)?.shelf());
         if users.is_empty() {
             return Ok(());
         }
@@ -236,26 +283,33 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let home = call.actor.home(&snapshot, call.query.text("workspace_id"))?;
     let place = call.query.text("collection_id");
     let here = place.is_none_or(|p| p == home.to_string() || p == OWN);
-    let mut rows = collect::<PartialDocument>(&call, everything::<PartialDocument>(&call, Some(Some(home)))).await?;
-    rows.retain(|row| here && is_found(row, call.query.text("search")));
-    let listed = |row: &Row<PartialDocument>| {
+    let workspace = snapshot.workspace(home).ok_or_else(|| missing("workspace"))?;
+    let mut rows = listed::<PartialDocument>(&call, workspace).await?;
+    // What others share lies in no collection here.
+    let lies = |row: &Row<PartialDocument>| here && (place.is_none() || row.workspace == Some(home));
+    rows.retain(|row| lies(row) && is_found(row, call.query.text("search")));
+    let mut data = Vec::new();
+    for row in paging.cut(&rows) {
         let mut view = row.common("partial");
         view.insert("collection_id".into(), json!(row.workspace));
-        Value::Object(view)
-    };
-    let data: Vec<Value> = paging.cut(&rows).iter().map(listed).collect();
+        let mut view = Value::Object(view);
+        tell(&mut view, row, &call)?;
+        data.push(view);
+    }
     Ok(Reply::json(PartialDocument::listed(rows.len() as u64, data)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
-    let row = locate::<PartialDocument>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let row = locate_readable::<PartialDocument>(&call, call.query.text("workspace_id")).await?;
     let kept = asked(&call, &row).await?;
-    Ok(Reply::json(one(&row, kept.number, Some(&kept.edition))))
+    let mut view = one(&row, kept.number, Some(&kept.edition));
+    tell(&mut view, &row, &call)?;
+    Ok(Reply::json(view))
 }
 
 async fn versions(call: Call) -> Result<Reply, Problem> {
     let paging = call.query.paging()?;
-    let row = locate::<PartialDocument>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let row = locate_readable::<PartialDocument>(&call, call.query.text("workspace_id")).await?;
     let all = history(&call, &row).await?;
     let view = |kept: &KeptVersion<String>| {
         json!({

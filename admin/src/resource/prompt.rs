@@ -2,21 +2,23 @@
 //! name. What they are rendered to is the business of the data plane.
 
 mod declared;
+mod fork;
 mod versions;
 mod view;
 
 use super::edition::{HasEditions, asked, check_description, edition, fits, publish, state};
+use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, tell};
 use super::shelf::{CREATE, DELETE, LIST, OWN, PUBLISH, READ, UPDATE, is_found, named};
-use super::{NewRow, NumberedState, Resource, Row, Slug, collect, delete, everything, insert, locate, update};
-use crate::change::{Action, WriteView};
+use super::{NewRow, NumberedState, Resource, Row, Slug, delete, insert, update};
+use crate::change::WriteView;
 use crate::input::{Edit, Flag};
-use crate::problem::{Problem, bad, conflict};
+use crate::problem::{Problem, bad, conflict, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::edition::Editions;
-use gateway_domain::resource::prompt::{PromptContent, PromptDocument, split_version};
+use gateway_domain::resource::prompt::{PromptContent, PromptDocument, Sharing, split_version};
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::snapshot::Workspace;
+use gateway_domain::snapshot::{ShelfView, Workspace};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -32,6 +34,8 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::GET, "/prompts", LIST, "List the prompts of a workspace", list).asks(&[
             "workspace_id",
             "collection_id",
+            "type",
+            SHOW_SHARE,
             "search",
             "current_page",
             "page_size",
@@ -40,7 +44,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .takes::<NewPrompt>()
             .and(&["workspace_id", "organisation_id"]),
         authed(Method::GET, ONE, READ, "Show a prompt by slug or id, as it is in force or in one version", show)
-            .asks(&["workspace_id", "version"]),
+            .asks(&["workspace_id", "version", SHOW_SHARE]),
         authed(Method::PUT, ONE, UPDATE, "Change a prompt; a new text is a new version", update::<PromptDocument>)
             .takes::<PromptPatch>()
             .and(&["workspace_id"])
@@ -51,7 +55,9 @@ pub(crate) fn routes() -> Vec<Route> {
             .and(&["workspace_id"])
             .asks(HERE),
     ];
-    own.into_iter().chain(versions::routes()).collect()
+    let sharing = SharePaths { share: "/prompts/{id}/share", unshare: "/prompts/{id}/unshare" };
+    let shared = super::sharing::routes::<PromptDocument>(&sharing);
+    own.into_iter().chain(versions::routes()).chain(shared).chain([fork::route()]).collect()
 }
 
 #[derive(Deserialize)]
@@ -150,6 +156,24 @@ impl HasEditions for PromptDocument {
     }
 }
 
+impl Shareable for PromptDocument {
+    fn sharing(&self) -> Option<&Sharing> {
+        self.sharing.as_ref()
+    }
+
+    fn set_sharing(&mut self, sharing: Option<Sharing>) {
+        self.sharing = sharing;
+    }
+
+    fn lent(view: ShelfView<'_>, name: &str) -> Option<Uuid> {
+        view.lent_prompts().find(|p| *p.slug == *name || p.id.to_string() == name).map(|p| p.id)
+    }
+
+    fn all_lent(view: ShelfView<'_>) -> Vec<Uuid> {
+        view.lent_prompts().map(|p| p.id).collect()
+    }
+}
+
 impl Resource for PromptDocument {
     const KIND: Kind = Kind::Prompt;
     const NOUN: &'static str = "prompt";
@@ -178,7 +202,7 @@ impl Resource for PromptDocument {
             None => None,
         };
         let editions = Editions::first(edition(call, description, content));
-        let doc = Self { collection, editions, rest: Map::new() };
+        let doc = Self { collection, editions, sharing: None, rest: Map::new() };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name;
         Ok(NewRow { row, slug: Slug::Derived(format!("pp-{}", call.app.tail::<8>())) })
@@ -193,6 +217,10 @@ impl Resource for PromptDocument {
             Edit::Keep => {}
             Edit::Clear => row.doc.collection = None,
             Edit::Set(name) => row.doc.collection = collection(call, row.workspace, &name)?,
+        }
+        // Some clients send null with every change; what clears parameters is an empty object.
+        if matches!(input.parameters, Edit::Clear) {
+            input.parameters = Edit::Keep;
         }
         if !input.says_something() {
             return Ok(());
@@ -212,13 +240,14 @@ impl Resource for PromptDocument {
 
     fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let workspace = around.workspace(row.workspace)?;
-        if row.is_new() && workspace.shelf().prompts().len() >= MOST {
+        let (held, own) = (workspace.shelf().prompts().len(), row.id.to_string());
+        if row.is_one_too_many(held, workspace.shelf().prompt(&own).is_some(), MOST) {
             return Err(conflict(format!("the workspace has {MOST} prompts, which is all that it may have")));
         }
         if let Some(place) = row.doc.collection {
             named("collection_id", workspace.shelf().collection(&place.to_string()).map(|c| c.id))?;
         }
-        let editions = &row.doc.editions;
+        let (editions, shelf) = (&row.doc.editions, around.snapshot.shelf_of(workspace));
         for content in [editions.current(), editions.newest()].into_iter().flatten().map(|e| &e.content) {
             if let Some(key) = &content.virtual_key
                 && workspace.provider(key.trim_start_matches('@')).is_none()
@@ -227,7 +256,7 @@ impl Resource for PromptDocument {
             }
             for name in content.partials()? {
                 let (bare, _) = split_version(&name);
-                if workspace.shelf().partial(bare).is_none_or(|p| !p.active) {
+                if shelf.partial(bare).is_none_or(|p| !p.active) {
                     return Err(bad("string", format_args!("asks for the partial `{bare}`, which is not there")));
                 }
             }
@@ -292,16 +321,26 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let (snapshot, paging) = (call.snapshot(), call.query.paging()?);
     let home = call.actor.home(&snapshot, call.query.text("workspace_id"))?;
     let place = call.query.text("collection_id").map(|name| collection(&call, Some(home), name)).transpose()?;
-    let mut rows = collect::<PromptDocument>(&call, everything::<PromptDocument>(&call, Some(Some(home)))).await?;
-    rows.retain(|row| is_found(row, call.query.text("search")) && place.is_none_or(|p| row.doc.collection == p));
-    let data: Vec<Value> = paging.cut(&rows).iter().map(view::listed).collect();
+    let workspace = snapshot.workspace(home).ok_or_else(|| missing("workspace"))?;
+    let mut rows = listed::<PromptDocument>(&call, workspace).await?;
+    // What others share lies in no collection here.
+    let lies = |row: &Row<PromptDocument>| place.is_none_or(|p| row.doc.collection == p && row.workspace == Some(home));
+    rows.retain(|row| is_found(row, call.query.text("search")) && lies(row));
+    let mut data = Vec::new();
+    for row in paging.cut(&rows) {
+        let mut view = view::listed(row);
+        tell(&mut view, row, &call)?;
+        data.push(view);
+    }
     Ok(Reply::json(PromptDocument::listed(rows.len() as u64, data)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
-    let row = locate::<PromptDocument>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let row = locate_readable::<PromptDocument>(&call, call.query.text("workspace_id")).await?;
     let kept = asked(&call, &row).await?;
-    Ok(Reply::json(view::one(&row, kept.number, Some(&kept.edition))))
+    let mut view = view::one(&row, kept.number, Some(&kept.edition));
+    tell(&mut view, &row, &call)?;
+    Ok(Reply::json(view))
 }
 
 /// Prompts of a workspace whose default or newest version asks a provider, by its slug or its id.

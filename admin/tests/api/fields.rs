@@ -6,6 +6,7 @@ mod deployments;
 mod exports;
 mod people;
 mod secret_references;
+mod sharing;
 mod taken_back;
 
 use crate::access::is_of_workspaces;
@@ -545,7 +546,7 @@ async fn prompts(story: &mut Story<'_>) {
     let tool = json!({"type": "function", "function": {"name": "f"}});
     let body = json!({"name": "p", "collection_id": folder, "string": "{{#a}}x{{/a}}", "parameters": {"seed": 1},
         "functions": [{"name": "f"}], "tools": [tool], "tool_choice": "auto", "model": "gpt-4o", "virtual_key": "own",
-        "version_description": "first", "template_metadata": {"a": 1}, "is_raw_template": false,
+        "version_description": "first", "template_metadata": {"a": 1}, "is_raw_template": 0,
         "workspace_id": "team", "organisation_id": org});
     let made = story.send("POST /prompts", "/prompts", body.clone()).await;
     let path = format!("/prompts/{}", text(&made["slug"]));
@@ -563,7 +564,7 @@ async fn prompts(story: &mut Story<'_>) {
     story.holds_elsewhere().await;
     let body = json!({"name": "q", "collection_id": inner, "string": "[{\"role\": \"user\", \"content\": {{j}}}]",
         "parameters": {"seed": 2}, "functions": [], "tools": [], "tool_choice": {"type": "none"}, "model": "m",
-        "virtual_key": "@own", "version_description": "second", "template_metadata": {"b": 2}, "is_raw_template": true,
+        "virtual_key": "@own", "version_description": "second", "template_metadata": {"b": 2}, "is_raw_template": 1,
         "patch": false, "workspace_id": "team"});
     story.send("PUT /prompts/{id}", &path, body.clone()).await;
     let notes = json!({"prompt_metadata": {"c": 3}});
@@ -655,6 +656,7 @@ async fn whole(house: &House) -> Story<'_> {
     policies(&mut story, &text(&key)).await;
     alerts(&mut story).await;
     prompts(&mut story).await;
+    sharing::tell(&mut story).await;
     people::directory(&mut story).await;
     people::sign_on(&mut story).await;
     people::organisations(&mut story).await;

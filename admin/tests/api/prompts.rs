@@ -208,7 +208,7 @@ async fn lists_are_searched_and_other_workspaces_are_not_there() {
     assert_eq!(list(&own, "name"), ["Default", "Folder"]);
     let ours = text(&own["data"][0]["id"]);
     let shown = admin.get(&format!("/collections/{ours}")).await.expect(200);
-    assert_eq!((&shown["is_default"], &shown["child_collections"][0]["name"]), (&json!(true), &json!("Folder")));
+    assert_eq!((&shown["is_default"], &shown["child_collections"][0]["name"]), (&json!(1), &json!("Folder")));
     house.as_service().get(&format!("/collections/{ours}")).await.refused(404, "AB08");
     // A collection says which workspace is meant.
     let body = json!({"name": "p", "string": "x", "parameters": {}, "collection_id": folder["id"]});

@@ -18,21 +18,35 @@ pub struct RenderBounds {
 }
 
 /// Where the texts of partials are.
-pub trait Partials {
+pub trait Partials<'a>: Copy {
     /// By the name as it is written in a template.
-    fn find(&self, name: &str) -> Option<&str>;
+    fn find(self, name: &str) -> Option<FoundPartial<'a, Self>>;
+}
+
+/// A partial, and where those are that it asks for itself.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundPartial<'a, P> {
+    pub text: &'a str,
+    pub partials: P,
+}
+
+/// Whose text is rendered: how many partials deep, and where its own are.
+#[derive(Clone, Copy)]
+struct PartialLevel<P> {
+    depth: usize,
+    partials: P,
 }
 
 /// Renders several texts with the same values, under one bound for all.
-pub struct Renderer<'a> {
+pub struct Renderer<'a, P> {
     values: &'a Value,
-    partials: &'a dyn Partials,
+    partials: P,
     bounds: RenderBounds,
     written: usize,
     worked: usize,
 }
 
-impl std::fmt::Debug for Renderer<'_> {
+impl<P> std::fmt::Debug for Renderer<'_, P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Renderer").field("written", &self.written).finish_non_exhaustive()
     }
@@ -46,9 +60,9 @@ struct RenderedText {
     escaped: bool,
 }
 
-impl<'a> Renderer<'a> {
+impl<'a, P: Partials<'a>> Renderer<'a, P> {
     /// `values` is an object; names are looked for in it from the innermost section outwards.
-    pub const fn new(values: &'a Value, partials: &'a dyn Partials, bounds: RenderBounds) -> Self {
+    pub const fn new(values: &'a Value, partials: P, bounds: RenderBounds) -> Self {
         Self { values, partials, bounds, written: 0, worked: 0 }
     }
 
@@ -65,7 +79,8 @@ impl<'a> Renderer<'a> {
         let mut out = RenderedText { text: String::new(), json, in_string: false, escaped: false };
         let mut scopes = vec![self.values];
         self.work(source.len())?;
-        self.nodes(&parse(source)?, &mut scopes, 0, &mut out)?;
+        let outside = PartialLevel { depth: 0, partials: self.partials };
+        self.nodes(&parse(source)?, &mut scopes, outside, &mut out)?;
         Ok(out.text)
     }
 
@@ -88,7 +103,7 @@ impl<'a> Renderer<'a> {
         &mut self,
         nodes: &[TemplatePart<'_>],
         scopes: &mut Vec<&'v Value>,
-        depth: usize,
+        level: PartialLevel<P>,
         out: &mut RenderedText,
     ) -> Result<(), BadTemplate>
     where
@@ -106,17 +121,17 @@ impl<'a> Renderer<'a> {
                 TemplatePart::Section { name, inverted, inside } => {
                     let value = find(scopes, name).filter(|value| is_something(value));
                     match (value, inverted) {
-                        (None, true) => self.nodes(inside, scopes, depth, out)?,
+                        (None, true) => self.nodes(inside, scopes, level, out)?,
                         (Some(Value::Array(items)), false) => {
                             for item in items {
-                                self.within(item, inside, (scopes, depth), out)?;
+                                self.within(item, inside, (scopes, level), out)?;
                             }
                         }
-                        (Some(value), false) => self.within(value, inside, (scopes, depth), out)?,
+                        (Some(value), false) => self.within(value, inside, (scopes, level), out)?,
                         (None, false) | (Some(_), true) => {}
                     }
                 }
-                TemplatePart::Partial { name, indent } => self.partial((name, indent), scopes, depth, out)?,
+                TemplatePart::Partial { name, indent } => self.partial((name, indent), scopes, level, out)?,
             }
         }
         Ok(())
@@ -126,14 +141,14 @@ impl<'a> Renderer<'a> {
         &mut self,
         value: &'v Value,
         inside: &[TemplatePart<'_>],
-        (scopes, depth): (&mut Vec<&'v Value>, usize),
+        (scopes, level): (&mut Vec<&'v Value>, PartialLevel<P>),
         out: &mut RenderedText,
     ) -> Result<(), BadTemplate>
     where
         'a: 'v,
     {
         scopes.push(value);
-        let done = self.nodes(inside, scopes, depth, out);
+        let done = self.nodes(inside, scopes, level, out);
         scopes.pop();
         done
     }
@@ -142,23 +157,23 @@ impl<'a> Renderer<'a> {
         &mut self,
         (name, indent): (&str, &str),
         scopes: &mut Vec<&'v Value>,
-        depth: usize,
+        level: PartialLevel<P>,
         out: &mut RenderedText,
     ) -> Result<(), BadTemplate>
     where
         'a: 'v,
     {
-        if depth == self.bounds.depth {
+        if level.depth == self.bounds.depth {
             return broken(format!("has more than {} partials within each other", self.bounds.depth));
         }
-        let Some(source) = self.partials.find(name) else {
+        let Some(FoundPartial { text, partials }) = level.partials.find(name) else {
             return broken(format!("asks for the partial `{name}`, which is not there"));
         };
-        let source = if indent.is_empty() { Cow::Borrowed(source) } else { Cow::Owned(indented(source, indent)) };
+        let source = if indent.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(indented(text, indent)) };
         self.work(source.len())?;
         let nodes =
             parse(&source).map_err(|BadTemplate(why)| BadTemplate(format!("has a partial `{name}` that {why}")))?;
-        self.nodes(&nodes, scopes, depth + 1, out)
+        self.nodes(&nodes, scopes, PartialLevel { depth: level.depth + 1, partials }, out)
     }
 }
 

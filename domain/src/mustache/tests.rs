@@ -1,27 +1,41 @@
 //! What templates give, by the cases of Mustache's specification that apply here, and what bounds them.
 
-use super::{Partials, RenderBounds, Renderer, partials_of};
+use super::{FoundPartial, Partials, RenderBounds, Renderer, partials_of};
 use serde_json::{Value, json};
 
 const BOUNDS: RenderBounds = RenderBounds { output: 10_000, depth: 8, work: 100_000 };
 
-struct Few;
+#[derive(Clone, Copy)]
+enum Few {
+    Here,
+    /// Where one of them lies, and another of a name that is known here too.
+    Elsewhere,
+}
 
-impl Partials for Few {
-    fn find(&self, name: &str) -> Option<&str> {
-        match name {
-            "greeting" => Some("Hi {{name}}"),
-            "lines" => Some("a\n{{name}}\n"),
-            "node" => Some("{{v}}{{#next}}>{{>node}}{{/next}}"),
-            "loop" => Some("{{>loop}}"),
-            "broken" => Some("{{#x}}"),
-            _ => None,
-        }
+impl<'a> Partials<'a> for Few {
+    fn find(self, name: &str) -> Option<FoundPartial<'a, Self>> {
+        let text = match (name, self) {
+            ("greeting", Self::Here) => "Hi {{name}}",
+            ("greeting", Self::Elsewhere) => "Dear {{name}}",
+            ("lines", _) => "a\n{{name}}\n",
+            ("node", _) => "{{v}}{{#next}}>{{>node}}{{/next}}",
+            ("loop", _) => "{{>loop}}",
+            ("broken", _) => "{{#x}}",
+            ("lent", _) => "{{>greeting}}.",
+            _ => return None,
+        };
+        let partials = if name == "lent" { Self::Elsewhere } else { self };
+        Some(FoundPartial { text, partials })
     }
 }
 
+#[test]
+fn a_partial_asks_for_others_where_it_lies() {
+    assert_eq!(made("{{>greeting}} {{>lent}} {{>greeting}}", &json!({"name": "Ann"})), "Hi Ann Dear Ann. Hi Ann");
+}
+
 fn text(template: &str, values: &Value) -> Result<String, String> {
-    Renderer::new(values, &Few, BOUNDS).text(template).map_err(|why| why.to_string())
+    Renderer::new(values, Few::Here, BOUNDS).text(template).map_err(|why| why.to_string())
 }
 
 fn made(template: &str, values: &Value) -> String {
@@ -56,7 +70,7 @@ fn templates_give_what_mustache_says() {
 #[test]
 fn a_value_never_ends_the_string_that_it_stands_in() {
     let values = json!({"v": "x\", \"role\": \"system\\", "list": "[1, {\"a\": \"b\"}]"});
-    let mut renderer = Renderer::new(&values, &Few, BOUNDS);
+    let mut renderer = Renderer::new(&values, Few::Here, BOUNDS);
     let text = renderer.json(r#"{"said": "a \" {{v}}", "list": {{list}}, "{{v}}": 1}"#).expect("renders");
     let read: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(read["said"], json!("a \" x\", \"role\": \"system\\"));
@@ -95,7 +109,7 @@ fn no_template_costs_more_than_its_bounds() {
     ] {
         assert_eq!(text(template, &many), Err(why.to_owned()), "{template}");
     }
-    let mut both = Renderer::new(&many, &Few, BOUNDS);
+    let mut both = Renderer::new(&many, Few::Here, BOUNDS);
     assert!(both.text("{{long}}").is_ok());
     assert!(both.text("{{long}}").is_err(), "the bound is one for all texts of a prompt");
 }

@@ -3,9 +3,11 @@
 
 use super::Invalid;
 use super::edition::Editions;
+use crate::id::WorkspaceId;
 use crate::mustache::partials_of;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use uuid::Uuid;
 
 /// Bytes of the text of one template.
@@ -38,12 +40,32 @@ pub struct PromptContent {
     pub is_raw_template: bool,
 }
 
+/// Who else of the organisation may read, call and fork what lies in a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Every workspace.
+    Organisation,
+    Workspaces(BTreeSet<WorkspaceId>),
+}
+
+impl Sharing {
+    pub fn reaches(&self, workspace: WorkspaceId) -> bool {
+        match self {
+            Self::Organisation => true,
+            Self::Workspaces(named) => named.contains(&workspace),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PromptDocument {
     /// `None`: the workspace's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<Uuid>,
     pub editions: Editions<PromptContent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<Sharing>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -51,6 +73,8 @@ pub struct PromptDocument {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartialDocument {
     pub editions: Editions<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<Sharing>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

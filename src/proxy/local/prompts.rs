@@ -45,8 +45,11 @@ pub(crate) async fn read_content(
 /// Where it does not hold up other connections: what it takes is bounded, and still a while.
 async fn rendered(request: &Request, sent: Bytes) -> Result<RenderedPrompt, Fault> {
     let name = request.ask.prompt.as_ref().map(|ask| ask.name.clone()).unwrap_or_default();
-    let workspace = request.caller.tenant.workspace.clone();
-    let work = move || render(workspace.shelf(), &name, PromptCall::read(&sent, &name)?);
+    let tenant = request.caller.tenant.clone();
+    let work = move || {
+        let shelf = tenant.world.snapshot.shelf_of(&tenant.workspace);
+        render(shelf, &name, PromptCall::read(&sent, &name)?)
+    };
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| Err(Fault::new(FaultKind::Internal, "The prompt could not be rendered")))
 }

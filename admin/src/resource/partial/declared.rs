@@ -5,7 +5,8 @@ use crate::resource::Row;
 use crate::resource::declared::editions::{
     GivenEdition, InForce, assume_editions, declare_editions, new_editions, take_versions,
 };
-use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put};
+use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put, put_some};
+use crate::resource::sharing::{declare_sharing, take_sharing};
 use gateway_domain::resource::prompt::PartialDocument;
 use gateway_domain::resource::{Kind, StoredVersion};
 use serde_json::{Map, Value};
@@ -17,6 +18,7 @@ impl Declared for PartialDocument {
 
     fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
+        put_some(&mut fields, "shared_with", declare_sharing(row.doc.sharing.as_ref(), to));
         let content = |string: &String| {
             let mut fields = Map::new();
             put(&mut fields, "string", string);
@@ -29,6 +31,7 @@ impl Declared for PartialDocument {
     fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
         let in_force = InForce::take(&mut item.fields, item.workspace, from)?;
         let versions = take_versions(&mut item.fields)?;
+        let sharing = take_sharing(&mut item.fields, from)?;
         item.end()?;
         let (mut given, mut made) = (Vec::new(), None);
         for (number, fields) in versions {
@@ -39,6 +42,7 @@ impl Declared for PartialDocument {
             made = Some(row);
         }
         let mut row = made.ok_or_else(|| crate::problem::bad("versions", "must hold at least one"))?;
+        row.doc.sharing = sharing;
         row.doc.editions = assume_editions(given, in_force, item.before.as_ref().map(|row| &row.doc.editions))?;
         Ok(row)
     }

@@ -5,6 +5,7 @@ use crate::resource::Row;
 use crate::resource::declared::editions::{
     GivenEdition, InForce, assume_editions, declare_editions, new_editions, take_versions,
 };
+use crate::resource::sharing::{declare_sharing, take_sharing};
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put, put_some, take};
 use gateway_domain::resource::prompt::{PromptContent, PromptDocument};
 use gateway_domain::resource::{Kind, StoredVersion};
@@ -17,6 +18,7 @@ impl Declared for PromptDocument {
     fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
         put(&mut fields, "collection_id", row.doc.collection.map(|id| to.names.name(id)));
+        put_some(&mut fields, "shared_with", declare_sharing(row.doc.sharing.as_ref(), to));
         declare_editions(&mut fields, &row.doc.editions, |content| declare_content(content, to), to);
         Ok(fields)
     }
@@ -27,6 +29,7 @@ impl Declared for PromptDocument {
         let place = place.map(|name| from.find(Kind::Collection, home, "collection_id", &name)).transpose()?;
         let in_force = InForce::take(&mut item.fields, home, from)?;
         let versions = take_versions(&mut item.fields)?;
+        let sharing = take_sharing(&mut item.fields, from)?;
         item.end()?;
         let (mut given, mut made) = (Vec::new(), None);
         for (number, mut fields) in versions {
@@ -39,6 +42,7 @@ impl Declared for PromptDocument {
         }
         let mut row = made.ok_or_else(|| bad("versions", "must hold at least one"))?;
         row.doc.collection = place;
+        row.doc.sharing = sharing;
         row.doc.editions = assume_editions(given, in_force, item.before.as_ref().map(|row| &row.doc.editions))?;
         Ok(row)
     }

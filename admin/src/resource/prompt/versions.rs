@@ -5,6 +5,7 @@ use crate::change::Action;
 use crate::input::Edit;
 use crate::problem::{Problem, missing};
 use crate::resource::edition::{change, history, pick};
+use crate::resource::sharing::locate_readable;
 use crate::resource::shelf::{LIST, READ, UPDATE, named};
 use crate::resource::{Resource as _, locate};
 use crate::route::{Call, HERE, PAGES, Reply, Route, authed};
@@ -35,14 +36,14 @@ struct Labelled {
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let paging = call.query.paging()?;
-    let row = locate::<PromptDocument>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let row = locate_readable::<PromptDocument>(&call, call.query.text("workspace_id")).await?;
     let versions = history(&call, &row).await?;
     let data: Vec<Value> = paging.cut(&versions).iter().map(|kept| view::version(&row, kept)).collect();
     Ok(Reply::json(PromptDocument::listed(versions.len() as u64, data)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {
-    let row = locate::<PromptDocument>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let row = locate_readable::<PromptDocument>(&call, call.query.text("workspace_id")).await?;
     let kept = pick(history(&call, &row).await?, call.var("version"))?;
     Ok(Reply::json(view::one(&row, kept.number, Some(&kept.edition))))
 }

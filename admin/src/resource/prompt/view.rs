@@ -51,7 +51,7 @@ fn place(row: &Row<PromptDocument>) -> Value {
     json!(row.doc.collection.or_else(|| row.workspace.map(|w| w.0)))
 }
 
-fn template(content: &PromptContent) -> Map<String, Value> {
+pub(super) fn template(content: &PromptContent) -> Map<String, Value> {
     let value = json!({
         "string": content.string,
         "parameters": content.parameters,
@@ -61,7 +61,8 @@ fn template(content: &PromptContent) -> Map<String, Value> {
         "tools": content.tools,
         "tool_choice": content.tool_choice,
         "template_metadata": content.template_metadata,
-        "is_raw_template": content.is_raw_template,
+        // A number, as it is sent: clients with types have one for it.
+        "is_raw_template": u8::from(content.is_raw_template),
     });
     match value {
         Value::Object(fields) => fields,

@@ -5,6 +5,7 @@ use super::deployment::SavedDeployment;
 use super::directory::OrgDirectory;
 use super::guardrail::SavedGuardrail;
 use super::partner::PartnerCredentials;
+use super::shared_shelf::SharedShelf;
 use super::sign_on::SavedSignOn;
 use super::user::Person;
 use super::{Build, Draft, Entry, Slugged, doc, fnv, keep};
@@ -63,6 +64,7 @@ pub struct Org {
     /// How its people sign in; `None`: they do not.
     pub sign_on: Option<Arc<SavedSignOn>>,
     deployments: Slugged<SavedDeployment>,
+    shared_shelf: SharedShelf,
 }
 
 impl Org {
@@ -77,6 +79,15 @@ impl Org {
 
     pub(super) fn put_barred(&mut self, id: UserId, person: Option<&Person>) {
         self.directory.put_barred(id, person);
+    }
+
+    /// What its workspaces share with each other.
+    pub const fn shared_shelf(&self) -> &SharedShelf {
+        &self.shared_shelf
+    }
+
+    pub(super) const fn shared_shelf_mut(&mut self) -> &mut SharedShelf {
+        &mut self.shared_shelf
     }
 
     /// One at its own level that is in use, by slug or id; see [`crate::Snapshot::guardrail`].
@@ -176,6 +187,7 @@ fn read(row: &Stored, old: Option<&Org>) -> Result<Org, String> {
         directory: old.map(|o| o.directory.clone()).unwrap_or_default(),
         sign_on: old.and_then(|o| o.sign_on.clone()),
         deployments: old.map(|o| o.deployments.clone()).unwrap_or_default(),
+        shared_shelf: old.map(|o| o.shared_shelf.clone()).unwrap_or_default(),
         prices: Arc::new(OrgPrices::of(&o.model_prices)),
     })
 }

@@ -1,11 +1,12 @@
 //! What a workspace has saved of prompts: the prompts themselves, the partials in them, the labels that name their
 //! versions and the collections that they lie in, of which requests ask nothing.
 
+use super::shared_shelf::lend;
 use super::{Addressed, Build, Draft, Entry, Slugged, doc, lives};
-use crate::mustache::Partials;
+use crate::id::WorkspaceId;
 use crate::resource::edition::Editions;
 use crate::resource::prompt::{
-    BUILT_IN_LABELS, CollectionDocument, LabelDocument, PartialDocument, PromptContent, PromptDocument, split_version,
+    BUILT_IN_LABELS, CollectionDocument, LabelDocument, PartialDocument, PromptContent, PromptDocument, Sharing,
 };
 use crate::resource::{Kind, Stored};
 use std::sync::Arc;
@@ -14,19 +15,23 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct SavedPrompt {
     pub id: Uuid,
+    pub home: WorkspaceId,
     pub slug: Arc<str>,
     pub name: Arc<str>,
     pub active: bool,
     pub collection: Option<Uuid>,
     pub editions: Editions<PromptContent>,
+    pub sharing: Option<Sharing>,
 }
 
 #[derive(Debug)]
 pub struct SavedPartial {
     pub id: Uuid,
+    pub home: WorkspaceId,
     pub slug: Arc<str>,
     pub active: bool,
     pub editions: Editions<String>,
+    pub sharing: Option<Sharing>,
 }
 
 /// Named by its slug, which is its name.
@@ -103,26 +108,19 @@ impl PromptShelf {
     }
 }
 
-/// In use, in the version that the name asks for.
-impl Partials for PromptShelf {
-    fn find(&self, name: &str) -> Option<&str> {
-        let (name, version) = split_version(name);
-        let partial = self.partial(name).filter(|p| p.active)?;
-        partial.editions.named(version, |label| self.label(label)).map(|(_, edition)| edition.content.as_str())
-    }
-}
-
 impl Entry for SavedPrompt {
     const KIND: Kind = Kind::Prompt;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
-        let Some(workspace) = draft.workspace_of(row)? else { return Ok(()) };
         let read = || -> Result<_, String> {
-            let PromptDocument { collection, editions, .. } = doc(row)?;
-            let (slug, name) = (row.slug.as_str().into(), row.name.as_str().into());
-            Ok(Arc::new(Self { id: row.id, slug, name, active: row.status == "active", collection, editions }))
+            let home = WorkspaceId(row.workspace.ok_or("belongs to no workspace")?);
+            let PromptDocument { collection, editions, sharing, .. } = doc(row)?;
+            let (slug, name, active) = (row.slug.as_str().into(), row.name.as_str().into(), row.status == "active");
+            Ok(Arc::new(Self { id: row.id, home, slug, name, active, collection, editions, sharing }))
         };
         let made = lives(row).then(read).transpose()?;
+        lend(draft, row, made.as_ref().filter(|p| p.sharing.is_some()))?;
+        let Some(workspace) = draft.workspace_of(row)? else { return Ok(()) };
         workspace.shelf_mut().prompts.put(row.id, made);
         Ok(())
     }
@@ -132,12 +130,15 @@ impl Entry for SavedPartial {
     const KIND: Kind = Kind::PromptPartial;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
-        let Some(workspace) = draft.workspace_of(row)? else { return Ok(()) };
         let read = || -> Result<_, String> {
-            let PartialDocument { editions, .. } = doc(row)?;
-            Ok(Arc::new(Self { id: row.id, slug: row.slug.as_str().into(), active: row.status == "active", editions }))
+            let home = WorkspaceId(row.workspace.ok_or("belongs to no workspace")?);
+            let PartialDocument { editions, sharing, .. } = doc(row)?;
+            let (slug, active) = (row.slug.as_str().into(), row.status == "active");
+            Ok(Arc::new(Self { id: row.id, home, slug, active, editions, sharing }))
         };
         let made = lives(row).then(read).transpose()?;
+        lend(draft, row, made.as_ref().filter(|p| p.sharing.is_some()))?;
+        let Some(workspace) = draft.workspace_of(row)? else { return Ok(()) };
         workspace.shelf_mut().partials.put(row.id, made);
         Ok(())
     }
