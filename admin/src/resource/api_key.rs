@@ -425,9 +425,8 @@ pub(crate) fn for_user(
     user: UserId,
     scopes: Scopes,
 ) -> Result<(Row<ApiKey>, String), Problem> {
-    let kind = KeyKind::WorkspaceUser;
-    let secret = mint(kind.tag(), &app.bytes());
-    let mut doc = ApiKey { user_id: Some(user.0), ..unbounded(kind, &secret, scopes) };
+    let secret = mint(KeyKind::WorkspaceUser.tag(), &app.bytes());
+    let mut doc = ApiKey { user_id: Some(user.0), ..unbounded(KeyKind::WorkspaceUser, &secret, scopes) };
     inherit(&mut doc, workspace, &around.snapshot, true, app.now());
     let mut row = Row::fresh(app, workspace.org, Some(workspace.id), Some(user.0), doc);
     "First key".clone_into(&mut row.name);
