@@ -355,7 +355,10 @@ mod tests {
             assert!(table().iter().any(|route| route.path == *own), "{own}");
             assert!(!table().iter().any(|route| route.path == *other), "{other}");
         }
-        assert_eq!(straight("/v1/proxy/analytics/graphs/errors-rate").as_deref(), Some("/v1/proxy/analytics/graphs/errors-rate"));
+        assert_eq!(
+            straight("/v1/proxy/analytics/graphs/errors-rate").as_deref(),
+            Some("/v1/proxy/analytics/graphs/errors-rate")
+        );
     }
 
     #[test]

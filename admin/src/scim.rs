@@ -29,8 +29,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 /// Whether answers of this path have the form of the protocol, refusals among them.
 pub(crate) fn speaks(path: &str) -> bool {
-    const FIRST: [&str; 7] =
-        ["Bulk", "Groups", "Me", "ResourceTypes", "Schemas", "ServiceProviderConfig", "Users"];
+    const FIRST: [&str; 7] = ["Bulk", "Groups", "Me", "ResourceTypes", "Schemas", "ServiceProviderConfig", "Users"];
     let below = path.strip_prefix("/scim/").map(|rest| rest.split('/').next().unwrap_or_default());
     below.is_some_and(|first| FIRST.contains(&first))
 }

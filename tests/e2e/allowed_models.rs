@@ -60,7 +60,8 @@ async fn lists_that_pass_through_are_shut_to_held_keys() {
     let (_, key) = held(&gateway, json!(["gpt-4o"])).await;
     let (_, free) = gateway.admin().workspace_key("free", json!({})).await;
     let list = async |key: &str, path: &str| gateway.get(path).key(key).provider("@main").send().await;
-    for path in ["/v1/proxy/models", "/v1/proxy/models/", "/v1/proxy/v1/models?limit=5", "/v1/proxy/openai/deployments"] {
+    for path in ["/v1/proxy/models", "/v1/proxy/models/", "/v1/proxy/v1/models?limit=5", "/v1/proxy/openai/deployments"]
+    {
         let before = upstream.seen().len();
         let refused = list(&key, path).await.expect(403);
         assert_eq!(refused.json()["error"]["code"], "model_not_permitted", "{path}");

@@ -114,7 +114,8 @@ fn kill_imports(kills: u32, folder: &Path, places: ImportPlaces<'_>) {
         let flags: Vec<&str> = place.flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
         command(name, &place.data, &flags)
     };
-    let done = |name: &str, place: &ImportPlace, more: &[&str]| printed(&at(name, place, more).output().expect("it runs"));
+    let done =
+        |name: &str, place: &ImportPlace, more: &[&str]| printed(&at(name, place, more).output().expect("it runs"));
     let made = |name: &str| {
         let place = ImportPlace { data: folder.join(name), flags: places(name) };
         done("import", &place, &[&small]);

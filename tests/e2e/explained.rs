@@ -71,7 +71,9 @@ async fn keys_that_may_not_be_seen_are_explained_to_whoever_holds_them() {
     let ask = async |key: &str, about: &str| {
         gateway.admin().with_key(key).post("/configs/explain", &chat(about, &slug)).await.status
     };
-    for (about, by_reader) in [(&*id, 404), ("app", 404), (&*secret, 200), (&*own_id, 200), ("reader", 200), ("none", 404)] {
+    for (about, by_reader) in
+        [(&*id, 404), ("app", 404), (&*secret, 200), (&*own_id, 200), ("reader", 200), ("none", 404)]
+    {
         assert_eq!(ask(&reader, about).await, by_reader, "{about}");
     }
     assert_eq!((ask(&seer, &id).await, ask(&seer, "app").await), (200, 200));

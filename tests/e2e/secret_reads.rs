@@ -22,7 +22,8 @@ struct HeldVault {
 
 impl HeldVault {
     async fn start() -> Self {
-        let (gate, waiting, most) = (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let (gate, waiting, most) =
+            (Arc::new(Semaphore::new(0)), Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (held, now, peak) = (gate.clone(), waiting.clone(), most.clone());
         let upstream = Upstream::scripted(move |mut peer| {
             let (gate, now, peak) = (held.clone(), now.clone(), peak.clone());
@@ -31,7 +32,8 @@ impl HeldVault {
                     peak.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
                     gate.acquire().await.expect("open").forget();
                     now.fetch_sub(1, SeqCst);
-                    let secret = json!({ "data": { "data": { "key": "sk-held" }, "metadata": { "destroyed": false } } });
+                    let secret =
+                        json!({ "data": { "data": { "key": "sk-held" }, "metadata": { "destroyed": false } } });
                     if !peer.send(reply::json(200, &secret)).await {
                         return;
                     }
@@ -76,7 +78,8 @@ async fn secrets_are_read_some_at_a_time_and_few_of_one_organisation() {
     held.is_asked(OF_ONE).await;
     let mut keys = Vec::new();
     for n in 0..AT_ONCE / OF_ONE {
-        let body = json!({ "name": format!("O{n}"), "slug": format!("o-{n}"), "owners": [format!("o{n}@example.org")] });
+        let body =
+            json!({ "name": format!("O{n}"), "slug": format!("o-{n}"), "owners": [format!("o{n}@example.org")] });
         let made = admin.post("/admin/organisations", &body).await.expect(200).json();
         keys.push(made["admin_key"]["key"].as_str().expect("a key").to_owned());
     }

@@ -14,7 +14,8 @@ struct Neighbourhood {
 impl Neighbourhood {
     async fn new() -> Self {
         let gateway = Gateway::start().await;
-        let (own, theirs) = (Upstream::replying(|_| reply::chat("a")).await, Upstream::replying(|_| reply::chat("b")).await);
+        let (own, theirs) =
+            (Upstream::replying(|_| reply::chat("a")).await, Upstream::replying(|_| reply::chat("b")).await);
         let admin = gateway.admin();
         admin.provider("up", "openai", Some(&own.url())).await;
         admin.post("/admin/workspaces", &json!({ "name": "Team", "slug": "team" })).await.expect(200);
@@ -23,7 +24,8 @@ impl Neighbourhood {
         admin.post("/integrations", &integration).await.expect(200);
         let seats = json!({ "workspaces": [{ "id": "team", "enabled": true }] });
         admin.put("/integrations/their-integration/workspaces", &seats).await.expect(200);
-        let provider = json!({ "name": "up", "slug": "up", "integration_id": "their-integration", "workspace_id": "team" });
+        let provider =
+            json!({ "name": "up", "slug": "up", "integration_id": "their-integration", "workspace_id": "team" });
         admin.post("/providers", &provider).await.expect(200);
         let scopes = json!({ "workspace_id": "team", "scopes": ["completions.write", "prompts.render"] });
         let (_, key) = admin.workspace_key("theirs", scopes).await;

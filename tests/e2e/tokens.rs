@@ -129,7 +129,11 @@ async fn what_is_not_signed_by_an_issuer_or_is_over_opens_nothing() {
         ("a key that nobody names", SECOND.sign(&claims(json!({}))), 401),
         ("a key that is too short", SHORT.sign(&claims(json!({}))), 401),
         ("ES256", CURVE.sign(&claims(json!({}))), 200),
-        ("RS256 under the name of a key for ES256", FIRST.sign_as(&on_curve(Algorithm::RS256), &claims(json!({}))), 401),
+        (
+            "RS256 under the name of a key for ES256",
+            FIRST.sign_as(&on_curve(Algorithm::RS256), &claims(json!({}))),
+            401,
+        ),
         ("ES256 under the name of a key for RS256", CURVE.sign_as(&curved, &claims(json!({}))), 401),
         ("RS512", header(&|h| h.alg = Algorithm::RS512), 401),
         ("another type", header(&|h| h.typ = Some("dpop+jwt".into())), 401),

@@ -138,7 +138,8 @@ fn told(call: &Call, shown: &ShownOffers<'_>) -> Result<Reply, Problem> {
 fn unseen(kind: McpKind, items: &[Value], shown: &ShownOffers<'_>) -> Vec<Value> {
     let found: BTreeSet<&str> = items.iter().filter_map(|item| item[kind.key()].as_str()).collect();
     let switches = [Some(shown.integration), shown.server].into_iter().flatten();
-    let named: BTreeSet<&String> = switches.filter_map(|s| s.0.get(kind.name())).flat_map(|names| names.keys()).collect();
+    let named: BTreeSet<&String> =
+        switches.filter_map(|s| s.0.get(kind.name())).flat_map(|names| names.keys()).collect();
     named.into_iter().filter(|name| !found.contains(name.as_str())).map(|name| json!({kind.key(): name})).collect()
 }
 

@@ -46,7 +46,11 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::POST, ALL, CREATE, "Save a prompt partial", create::<PartialDocument>)
             .takes::<NewPartial>()
             .and(&["workspace_id", "organisation_id"]),
-        authed(Method::GET, ONE, READ, "Show a prompt partial by slug or id", show).asks(&["workspace_id", "version", SHOW_SHARE]),
+        authed(Method::GET, ONE, READ, "Show a prompt partial by slug or id", show).asks(&[
+            "workspace_id",
+            "version",
+            SHOW_SHARE,
+        ]),
         authed(
             Method::PUT,
             ONE,
@@ -132,11 +136,8 @@ impl Shareable for PartialDocument {
         let losing = ours.filter(|w| before.reaches(w.id) && !next.is_some_and(|next| next.reaches(w.id)));
         // One of their own by that slug is what they mean by it.
         let losing = losing.filter(|w| w.shelf().partial(&row.slug).is_none());
-        let asking: Vec<String> = losing
-            .filter(|w| !users(row, w.shelf()).is_empty())
-            .take(10)
-            .map(|w| format!("`{}`", w.slug))
-            .collect();
+        let asking: Vec<String> =
+            losing.filter(|w| !users(row, w.shelf()).is_empty()).take(10).map(|w| format!("`{}`", w.slug)).collect();
         if asking.is_empty() {
             return Ok(());
         }

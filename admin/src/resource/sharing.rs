@@ -133,9 +133,10 @@ async fn remove<R: Shareable>(call: Call) -> Result<Reply, Problem> {
     };
     alter::<R, _>(call, asked, |asked, before| match (asked, before) {
         (None, _) | (_, None) => Ok(None),
-        (Some(_), Some(Sharing::Organisation)) => {
-            Err(bad("workspaces", "cannot be named while it is shared with the organisation: share it with some instead"))
-        }
+        (Some(_), Some(Sharing::Organisation)) => Err(bad(
+            "workspaces",
+            "cannot be named while it is shared with the organisation: share it with some instead",
+        )),
         (Some(less), Some(Sharing::Workspaces(known))) => {
             let left: BTreeSet<WorkspaceId> = known.difference(&less).copied().collect();
             Ok((!left.is_empty()).then_some(Sharing::Workspaces(left)))

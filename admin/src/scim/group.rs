@@ -43,10 +43,16 @@ pub(super) fn routes() -> Vec<Route> {
     let parameters = selection::PARAMETERS;
     vec![
         authed(Method::GET, ALL, LIST, "List groups by SCIM", list::<DirectoryGroup>).asks(page::PARAMETERS),
-        authed(Method::POST, ALL, CREATE, "Make a group by SCIM", create::<DirectoryGroup>).reads(group_body).asks(parameters),
+        authed(Method::POST, ALL, CREATE, "Make a group by SCIM", create::<DirectoryGroup>)
+            .reads(group_body)
+            .asks(parameters),
         authed(Method::GET, ONE, READ, "Show a group by SCIM", show::<DirectoryGroup>).asks(parameters),
-        authed(Method::PUT, ONE, UPDATE, "Replace a group by SCIM", replace::<DirectoryGroup>).reads(group_body).asks(parameters),
-        authed(Method::PATCH, ONE, UPDATE, "Change a group by SCIM", change::<DirectoryGroup>).reads(patch_body).asks(parameters),
+        authed(Method::PUT, ONE, UPDATE, "Replace a group by SCIM", replace::<DirectoryGroup>)
+            .reads(group_body)
+            .asks(parameters),
+        authed(Method::PATCH, ONE, UPDATE, "Change a group by SCIM", change::<DirectoryGroup>)
+            .reads(patch_body)
+            .asks(parameters),
         authed(Method::DELETE, ONE, DELETE, "Delete a group with the seats that it gives by SCIM", remove),
     ]
 }

@@ -40,7 +40,9 @@ pub(super) fn routes() -> Vec<Route> {
     const ONE: &str = "/scim/Users/{id}";
     vec![
         authed(Method::GET, ALL, LIST, "List users by SCIM", list::<User>).asks(page::PARAMETERS),
-        authed(Method::POST, ALL, CREATE, "Make a user by SCIM", create::<User>).reads(user_body).asks(selection::PARAMETERS),
+        authed(Method::POST, ALL, CREATE, "Make a user by SCIM", create::<User>)
+            .reads(user_body)
+            .asks(selection::PARAMETERS),
         authed(Method::GET, ONE, READ, "Show a user by SCIM", show::<User>).asks(selection::PARAMETERS),
         authed(Method::PUT, ONE, UPDATE, "Replace a user by SCIM", replace::<User>)
             .reads(user_body)

@@ -43,8 +43,7 @@ pub(super) trait ScimWritten: ScimListed {
     ) -> Fut<'c, Result<WrittenRow<Self>, Problem>>;
 }
 
-pub(super) type NextProfile<'n, R> =
-    dyn Fn(&Row<R>) -> Result<<R as ScimWritten>::Profile, Problem> + Send + Sync + 'n;
+pub(super) type NextProfile<'n, R> = dyn Fn(&Row<R>) -> Result<<R as ScimWritten>::Profile, Problem> + Send + Sync + 'n;
 
 pub(super) struct WrittenRow<R> {
     pub(super) row: Row<R>,

@@ -30,7 +30,9 @@ async fn a_document_fills_what_there_is_room_for() {
         }),
         ("secret_references", "/secret-references", 20, |n| {
             let sign_in = "{vault_auth_type: token, vault_addr: 'https://vault.example.com', vault_token: t}";
-            format!("{{slug: s-{n:04}, name: s, manager_type: hashicorp_vault, secret_path: kv/a, auth_config: {sign_in}}}")
+            format!(
+                "{{slug: s-{n:04}, name: s, manager_type: hashicorp_vault, secret_path: kv/a, auth_config: {sign_in}}}"
+            )
         }),
         ("labels", "/labels", 100, |n| format!("{{workspace: default, name: label-{n:04}}}")),
         ("collections", "/collections", 200, |n| format!("{{workspace: default, slug: c-{n:04}, name: c}}")),
@@ -41,7 +43,8 @@ async fn a_document_fills_what_there_is_room_for() {
     for (section, path, most, line) in kinds {
         let house = House::new().await;
         let admin = house.as_admin();
-        let total = async || admin.get(&format!("{path}?page_size=1")).await.expect(200)["total"].as_u64().expect("a number");
+        let total =
+            async || admin.get(&format!("{path}?page_size=1")).await.expect(200)["total"].as_u64().expect("a number");
         let before = total().await;
         let one_more = json!({"document": many(section, most + 1, line)});
         admin.post("/configuration/import", one_more).await.refused(409, "AB07");
@@ -64,12 +67,34 @@ async fn shown(house: &House) -> BTreeMap<String, Value> {
     let workspaces = admin.get("/admin/workspaces").await.expect(200);
     let slugs: Vec<String> = workspaces["data"].as_array().expect("rows").iter().map(|w| text(&w["slug"])).collect();
     let org = house.org().id.to_string();
-    let mut lists: Vec<String> = ["/integrations", "/secret-references", "/deployments", "/plugins", "/mcp-integrations",
-        "/admin/users", "/admin/workspaces", "/api-keys"].map(str::to_owned).to_vec();
+    let mut lists: Vec<String> = [
+        "/integrations",
+        "/secret-references",
+        "/deployments",
+        "/plugins",
+        "/mcp-integrations",
+        "/admin/users",
+        "/admin/workspaces",
+        "/api-keys",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     lists.push(format!("/guardrails?organisation_id={org}"));
     lists.push(format!("/alerts?organisation_id={org}"));
-    for kind in ["providers", "configs", "guardrails", "prompts", "prompts/partials", "collections", "labels", "mcp-servers",
-        "policies/rate-limits", "policies/usage-limits", "alerts", "api-keys"] {
+    for kind in [
+        "providers",
+        "configs",
+        "guardrails",
+        "prompts",
+        "prompts/partials",
+        "collections",
+        "labels",
+        "mcp-servers",
+        "policies/rate-limits",
+        "policies/usage-limits",
+        "alerts",
+        "api-keys",
+    ] {
         lists.extend(slugs.iter().map(|slug| format!("/{kind}?workspace_id={slug}")));
     }
     lists.extend(slugs.iter().map(|slug| format!("/admin/workspaces/{slug}/users")));
@@ -78,11 +103,13 @@ async fn shown(house: &House) -> BTreeMap<String, Value> {
         for row in rows {
             let Some(id) = row["id"].as_str() else { continue };
             // Keys of one name are told apart by what is shown of them.
-            let parts = ["slug", "email", "partner", "name", "key"].map(|f| row[f].as_str().unwrap_or_default().to_owned());
+            let parts =
+                ["slug", "email", "partner", "name", "key"].map(|f| row[f].as_str().unwrap_or_default().to_owned());
             let name = parts.join("|");
             ids.insert(id.to_owned(), name.clone());
             let (list, query) = path.split_once('?').unwrap_or((&path, ""));
-            let whole = admin.get(&format!("{list}/{id}?{}", query.replace(&format!("organisation_id={org}"), ""))).await;
+            let whole =
+                admin.get(&format!("{list}/{id}?{}", query.replace(&format!("organisation_id={org}"), ""))).await;
             let whole = if whole.status == 200 { whole.json() } else { row };
             all.insert(format!("{path} {name}").replace(&org, "ours"), whole);
         }
@@ -91,8 +118,13 @@ async fn shown(house: &House) -> BTreeMap<String, Value> {
         let path = format!("/integrations/openai/{below}");
         all.insert(path.clone(), admin.get(&path).await.expect(200));
     }
-    for path in ["/admin/organisation", "/admin/organisation/defaults", "/mcp-integrations/m-int/capabilities",
-        "/mcp-servers/m-srv/user-access?workspace_id=default", "/workspace-exclusions/input-guardrails"] {
+    for path in [
+        "/admin/organisation",
+        "/admin/organisation/defaults",
+        "/mcp-integrations/m-int/capabilities",
+        "/mcp-servers/m-srv/user-access?workspace_id=default",
+        "/workspace-exclusions/input-guardrails",
+    ] {
         all.insert(path.to_owned(), admin.get(path).await.expect(200));
     }
     for value in all.values_mut() {

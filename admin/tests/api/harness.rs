@@ -302,7 +302,13 @@ impl House {
             mailer: None,
             explanations: None,
             token_counts: Some(Arc::new(WordCounts)),
-            quotas: Quotas { configs: 100, guardrails: 20, secret_references: 20, kept_answers: 20, ..Quotas::default() },
+            quotas: Quotas {
+                configs: 100,
+                guardrails: 20,
+                secret_references: 20,
+                kept_answers: 20,
+                ..Quotas::default()
+            },
             door: Arc::new(Unheard),
             header_aliases: Arc::from(["x-acme-".to_owned()]),
             public_url: None,

@@ -19,12 +19,14 @@ impl Neighbours {
         let admin = house.as_admin();
         let partial = json!({"name": "tone", "string": "Be brief."});
         let partial = text(&admin.post("/prompts/partials", partial).await.expect(200)["slug"]);
-        let prompt = json!({"name": "hello", "string": format!("{{{{>{partial}}}}} Hi"), "parameters": {"n": 1}, "model": "m"});
+        let prompt =
+            json!({"name": "hello", "string": format!("{{{{>{partial}}}}} Hi"), "parameters": {"n": 1}, "model": "m"});
         let prompt = text(&admin.post("/prompts", prompt).await.expect(200)["slug"]);
         let mut keys = Vec::new();
         for slug in ["team", "other"] {
             house.workspace(slug).await;
-            let scopes = ["read", "list", "create", "update", "delete", "publish"].map(|verb| format!("prompts.{verb}"));
+            let scopes =
+                ["read", "list", "create", "update", "delete", "publish"].map(|verb| format!("prompts.{verb}"));
             keys.push(house.key("workspace/service", json!({"workspace_id": slug, "scopes": scopes})).await.1);
         }
         let other = keys.pop().expect("a key");
@@ -68,7 +70,10 @@ async fn who_is_named_reads_and_nobody_else_does() {
     assert_eq!(list(&team.get("/prompts?type=shared&collection_id=default").await.expect(200), "name"), [""; 0]);
     team.get("/prompts?type=theirs").await.refused(400, "AB01");
     let own = admin.get("/prompts?show_prompt_share=true").await.expect(200)["data"][0].clone();
-    assert_eq!((own["prompt_share"]["workspaces"].as_array().map(Vec::len), &own["is_read_only"]), (Some(1), &json!(false)));
+    assert_eq!(
+        (own["prompt_share"]["workspaces"].as_array().map(Vec::len), &own["is_read_only"]),
+        (Some(1), &json!(false))
+    );
     assert_eq!(admin.get(&here.prompt("")).await.expect(200)["prompt_share"], Value::Null, "unless it is asked for");
     let shown = admin.get(&here.partial("?show_prompt_share=true")).await.expect(200);
     assert_eq!(shown["prompt_share"]["access"], "organisation");
@@ -190,11 +195,15 @@ async fn a_fork_is_ones_own() {
     let asked = json!({"name": "again", "version": 2, "collection_id": folder, "model": "other"});
     let again = admin.post(&here.prompt("/fork"), asked).await.expect(200);
     let again = admin.get(&format!("/prompts/{}", text(&again["id"]))).await.expect(200);
-    assert_eq!((&again["name"], &again["string"], &again["model"]), (&json!("again"), &json!("Second"), &json!("other")));
+    assert_eq!(
+        (&again["name"], &again["string"], &again["model"]),
+        (&json!("again"), &json!("Second"), &json!("other"))
+    );
     assert_eq!(again["collection_id"], folder);
     admin.post(&here.prompt("/fork"), json!({"version": 9})).await.refused(400, "AB01");
     admin.post(&here.prompt("/fork"), json!({"virtual_key": "nobody"})).await.refused(400, "AB01");
-    let there = admin.post(&here.partial("/fork"), json!({"workspace_id": "other", "name": "theirs"})).await.expect(200);
+    let there =
+        admin.post(&here.partial("/fork"), json!({"workspace_id": "other", "name": "theirs"})).await.expect(200);
     let there = format!("/prompts/partials/{}", text(&there["slug"]));
     let read = here.house.with(&here.other).get(&there).await.expect(200);
     assert_eq!((&read["name"], &read["string"]), (&json!("theirs"), &json!("Be brief.")));

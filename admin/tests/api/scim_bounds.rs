@@ -105,10 +105,10 @@ async fn a_patch_has_so_many_operations_and_so_much_to_do() {
     let said = directory.ask(Method::PATCH, &path, Some(many(201))).await.scim_refused(400, Some("invalidSyntax"));
     assert!(said.contains("at most 200"), "{said}");
     // Ten members against two comparisons each are twenty.
-    let leave = |id: &String| {
-        json!({"op": "remove", "path": format!("members[value eq \"{id}\" and type ne \"Group\"]")})
-    };
-    let said = directory.patch(&path, ids[..4].iter().map(leave).collect()).await.scim_refused(400, Some("invalidValue"));
+    let leave =
+        |id: &String| json!({"op": "remove", "path": format!("members[value eq \"{id}\" and type ne \"Group\"]")});
+    let said =
+        directory.patch(&path, ids[..4].iter().map(leave).collect()).await.scim_refused(400, Some("invalidValue"));
     assert!(said.contains("too much work"), "{said}");
     let held = directory.get(&path).await.expect(200);
     assert_eq!(held["members"].as_array().map(Vec::len), Some(10), "all or nothing");

@@ -129,7 +129,8 @@ async fn workspaces_their_members_and_invites() {
     let seat = format!("{seats}/{user}");
     let add = json!({"users": [{"id": user, "role": "member"}]});
     let wanted = json!({"user_id": user, "role": "member", "email": "eve@example.com"});
-    apply(&house, Apply { method: Method::POST, path: &seats, sent: add, read: &seat, shape: decoded::MEMBER, wanted }).await;
+    apply(&house, Apply { method: Method::POST, path: &seats, sent: add, read: &seat, shape: decoded::MEMBER, wanted })
+        .await;
     let (sent, wanted) = (json!({"role": "manager"}), json!({"role": "manager"}));
     apply(&house, Apply { method: Method::PUT, path: &seat, sent, read: &seat, shape: decoded::MEMBER, wanted }).await;
     admin.ask(Method::DELETE, &seat, None).await.expect(200);
@@ -258,11 +259,13 @@ async fn configs_and_guardrails() {
     let config = json!({"strategy": {"mode": "single"}, "targets": [{"provider": "openai"}]});
     let sent = json!({"name": "c", "config": config, "workspace_id": house.default_workspace(), "isDefault": 0});
     let life = Life::begin(&house, "/configs", decoded::CONFIG, sent, json!({"name": "c", "is_default": 0})).await;
-    life.change(json!({"name": "d", "config": config, "status": "active"}), json!({"name": "d", "status": "active"})).await;
+    life.change(json!({"name": "d", "config": config, "status": "active"}), json!({"name": "d", "status": "active"}))
+        .await;
     life.is_listed(&format!("?workspace_id={}", house.default_workspace())).await;
     life.end().await;
     let checks = json!([{"id": "default.contains", "is_enabled": true, "parameters": {"words": ["x"]}}]);
-    let sent = json!({"name": "g", "workspace_id": house.default_workspace(), "checks": checks, "actions": {"deny": true}});
+    let sent =
+        json!({"name": "g", "workspace_id": house.default_workspace(), "checks": checks, "actions": {"deny": true}});
     let wanted = json!({"name": "g", "checks": checks, "actions": {"deny": true}});
     let life = Life::begin(&house, "/guardrails", decoded::GUARDRAIL, sent, wanted).await;
     life.change(json!({"name": "h", "checks": checks, "actions": {"deny": false}}), json!({"name": "h"})).await;
@@ -286,7 +289,9 @@ async fn prompts_partials_and_collections() {
         "is_raw_template": 0, "prompt_version": 1, "prompt_version_description": "first"});
     let prompt = Life::begin(&house, "/prompts", decoded::PROMPT, sent, wanted).await;
     // With a name alone the client sends null for the parameters: no new version, and nothing forgotten.
-    prompt.change(json!({"name": "q", "parameters": null}), json!({"name": "q", "parameters": {"max_tokens": 5}})).await;
+    prompt
+        .change(json!({"name": "q", "parameters": null}), json!({"name": "q", "parameters": {"max_tokens": 5}}))
+        .await;
     let versions = format!("{}/versions", prompt.one);
     assert_eq!(admin.get(&versions).await.expect(200)["total"], 1);
     let sent = json!({"string": "Ho", "model": "gpt-4o", "parameters": {}, "virtual_key": "oa", "is_raw_template": 0});
@@ -329,9 +334,12 @@ async fn policies_of_both_kinds() {
     let compared = json!({"conditions": about["conditions"], "group_by": about["group_by"]});
     let sent = with(json!({"name": "r", "type": "requests", "unit": "rpm", "value": 5.0}));
     let rate = Life::begin(&house, "/policies/rate-limits", decoded::POLICY, sent, compared.clone()).await;
-    rate.change(json!({"name": "s", "unit": "rph", "value": 7.0}), json!({"name": "s", "unit": "rph", "value": 7})).await;
+    rate.change(json!({"name": "s", "unit": "rph", "value": 7.0}), json!({"name": "s", "unit": "rph", "value": 7}))
+        .await;
     rate.is_listed(&format!("?workspace_id={workspace}")).await;
-    let sent = with(json!({"name": "u", "type": "cost", "credit_limit": 12.5, "alert_threshold": 10.0, "periodic_reset": "monthly"}));
+    let sent = with(
+        json!({"name": "u", "type": "cost", "credit_limit": 12.5, "alert_threshold": 10.0, "periodic_reset": "monthly"}),
+    );
     let usage = Life::begin(&house, "/policies/usage-limits", decoded::POLICY, sent, compared).await;
     usage.change(json!({"name": "v", "credit_limit": 20.25}), json!({"name": "v", "credit_limit": 20.25})).await;
     usage.is_listed(&format!("?workspace_id={workspace}")).await;
@@ -351,14 +359,27 @@ async fn mcp_integrations_and_secret_references() {
         "transport": "http", "configurations": {"custom_headers": {"authorization": "Bearer x"}}});
     let wanted = json!({"name": "M", "slug": "m", "url": "https://mcp.example.com/mcp", "auth_type": "headers"});
     let mcp = Life::begin(&house, "/mcp-integrations", decoded::MCP_INTEGRATION, sent, wanted).await;
-    mcp.change(json!({"name": "N", "url": "https://mcp.example.com/two", "transport": "http", "auth_type": "headers"}),
-        json!({"name": "N", "url": "https://mcp.example.com/two", "transport": "http"})).await;
+    mcp.change(
+        json!({"name": "N", "url": "https://mcp.example.com/two", "transport": "http", "auth_type": "headers"}),
+        json!({"name": "N", "url": "https://mcp.example.com/two", "transport": "http"}),
+    )
+    .await;
     mcp.is_listed("").await;
     let path = format!("{}/capabilities", mcp.one);
     let sent = json!({"capabilities": [{"name": "send", "type": "tool", "enabled": false}]});
     let wanted = json!({});
-    apply(&house, Apply { method: Method::PUT, path: &path, sent: sent.clone(), read: &path, shape: decoded::CAPABILITIES, wanted })
-        .await;
+    apply(
+        &house,
+        Apply {
+            method: Method::PUT,
+            path: &path,
+            sent: sent.clone(),
+            read: &path,
+            shape: decoded::CAPABILITIES,
+            wanted,
+        },
+    )
+    .await;
     holds(&admin.get(&path).await.expect(200)["data"][0], &sent["capabilities"][0], "a capability");
     let path = format!("{}/workspaces", mcp.one);
     let sent = json!({"workspaces": [{"id": house.default_workspace(), "enabled": true}]});
@@ -390,8 +411,18 @@ async fn people_and_roles_of_groups() {
     let path = format!("/admin/users/{user}");
     let wanted = json!({"email": "ann@example.com", "role": "admin"});
     let sent = json!({"role": "admin"});
-    apply(&house, Apply { method: Method::PUT, path: &path, sent: sent.clone(), read: &path, shape: decoded::USER, wanted: wanted.clone() })
-        .await;
+    apply(
+        &house,
+        Apply {
+            method: Method::PUT,
+            path: &path,
+            sent: sent.clone(),
+            read: &path,
+            shape: decoded::USER,
+            wanted: wanted.clone(),
+        },
+    )
+    .await;
     // The client reads the user from what a change answers.
     let told = admin.put(&path, sent).await.expect(200);
     decodes(&told, decoded::USER, "a changed user");

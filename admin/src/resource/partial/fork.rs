@@ -35,7 +35,8 @@ async fn fork(call: Call) -> Result<Reply, Problem> {
     let from = format!("forked from {}, version {}", source.slug, kept.number);
     let name = asked.name.unwrap_or(source.name);
     let fields = [("name", name), ("string", kept.edition.content), ("version_description", from)];
-    let mut fields: Map<String, Value> = fields.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
+    let mut fields: Map<String, Value> =
+        fields.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect();
     fields.extend(home.map(|home| ("workspace_id".to_owned(), home)));
     let body = crate::input::Body(fields);
     let (row, revision) = insert::<PartialDocument>(&call, body).await?;

@@ -5,8 +5,8 @@ use crate::resource::Row;
 use crate::resource::declared::editions::{
     GivenEdition, InForce, assume_editions, declare_editions, new_editions, take_versions,
 };
-use crate::resource::sharing::{declare_sharing, take_sharing};
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put, put_some, take};
+use crate::resource::sharing::{declare_sharing, take_sharing};
 use gateway_domain::resource::prompt::{PromptContent, PromptDocument};
 use gateway_domain::resource::{Kind, StoredVersion};
 use serde_json::{Map, Value};

@@ -29,10 +29,10 @@ pub(super) async fn tell(story: &mut Story<'_>) {
     let body = json!({"name": "forked", "collection_id": folder["id"], "virtual_key": "own", "model": "m", "version": 1,
         "workspace_id": "team"});
     let made = story.send("POST /prompts/{id}/fork", &format!("/prompts/{prompt}/fork"), body).await;
-    let want = json!({"name": "forked", "collection_id": folder["id"], "virtual_key": "own", "model": "m", "string": "y"});
+    let want =
+        json!({"name": "forked", "collection_id": folder["id"], "virtual_key": "own", "model": "m", "string": "y"});
     story.shows(&format!("/prompts/{}", text(&made["id"])), want).await;
     let body = json!({"name": "forked", "version": 1, "workspace_id": "team"});
-    let made =
-        story.send("POST /prompts/partials/{id}/fork", &format!("/prompts/partials/{partial}/fork"), body).await;
+    let made = story.send("POST /prompts/partials/{id}/fork", &format!("/prompts/partials/{partial}/fork"), body).await;
     story.shows(&format!("/prompts/partials/{}", text(&made["id"])), json!({"name": "forked", "string": "x"})).await;
 }

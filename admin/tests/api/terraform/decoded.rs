@@ -300,8 +300,7 @@ pub(super) const MCP_INTEGRATION: &[GoField] = &[
     ("created_at", Text),
     ("last_updated_at", Text),
 ];
-pub(super) const CAPABILITIES: &[GoField] =
-    &[("data", Many(&[("name", Text), ("type", Text), ("enabled", Bool)]))];
+pub(super) const CAPABILITIES: &[GoField] = &[("data", Many(&[("name", Text), ("type", Text), ("enabled", Bool)]))];
 pub(super) const OPENED: &[GoField] = &[("workspaces", Many(&[("id", Text), ("enabled", Bool)]))];
 pub(super) const SECRET_REFERENCE: &[GoField] = &[
     ("id", Text),
