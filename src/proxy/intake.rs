@@ -132,14 +132,11 @@ pub(crate) fn receive(
         _ => None,
     };
     let tenant = match &short {
-        None if route.operation == Operation::McpSession && token::looks_signed(key_text) => {
-            match own_token(gateway, key_text, client_ip, at)? {
-                Some(tenant) => tenant,
-                None => authenticate(gateway, key_text, client_ip, at)?,
-            }
-        }
-        None => authenticate(gateway, key_text, client_ip, at)?,
         Some(short) => parent(gateway, short, at)?,
+        None => {
+            let own = own_token(gateway, (key_text, route.operation), client_ip, at)?;
+            own.map_or_else(|| authenticate(gateway, key_text, client_ip, at), Ok)?
+        }
     };
     if !tenant.supposed {
         gateway.uses.note(&tenant.key, at);
@@ -312,13 +309,16 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
     Ok(tenant)
 }
 
-/// Whom a token of the gateway's own stands for, which MCP servers alone take. `None`: it is another's.
+/// Whom a token of the gateway's own stands for, which MCP servers alone take. `None`: it is no such token.
 fn own_token(
     gateway: &Gateway,
-    text: &str,
+    (text, operation): (&str, Operation),
     from: Option<IpAddr>,
     now: Timestamp,
 ) -> Result<Option<Arc<Tenant>>, Refused> {
+    if operation != Operation::McpSession || !token::looks_signed(text) {
+        return Ok(None);
+    }
     let Some(authorization) = gateway.mcp.authorization() else { return Ok(None) };
     let (world, hash, own) = (gateway.live.current(), KeyHash::of(text), &gateway.own_tokens);
     if !own.knows(&hash) && gateway.shield.is_flooded_by(from) {

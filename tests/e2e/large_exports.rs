@@ -64,7 +64,8 @@ async fn exported(gateway: &Gateway, id: &str) -> u64 {
 
 async fn asked_for(gateway: &Gateway, format: &str) -> String {
     let fields = json!(["id", "created_at", "ai_model", "response_status_code", "metadata", "cost"]);
-    let body = json!({"filters": {"trace_id": "many"}, "requested_data": fields, "format": format});
+    let filters = json!({"time_of_generation_min": "2020-01-01T00:00:00Z"});
+    let body = json!({"filters": filters, "requested_data": fields, "format": format});
     let made = gateway.admin().post("/logs/exports", &body).await.expect(200).json();
     made["id"].as_str().expect("an id").to_owned()
 }

@@ -21,7 +21,7 @@ async fn what_belongs_to_the_control_plane_never_goes_to_a_provider() {
         ("GET", "/v1/collections", 403),
         ("GET", "/v1/v2/prompts", 403),
         ("GET", "/v2/prompts", 403),
-        ("POST", "/v1/prompts/p/fork", 501),
+        ("POST", "/v1/prompts/p/fork", 403),
         ("PATCH", "/v1/prompts/p", 405),
         ("POST", "/v1/analytics/graphs/cost", 405),
         ("GET", "/v1/%61gent-integrations/", 501),
