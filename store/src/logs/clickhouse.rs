@@ -156,13 +156,10 @@ impl ColumnStore {
     async fn whole_page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {
         filter(query).check()?;
         self.shape().await?;
-        let total = match query.cursor {
-            Some(_) => None,
-            None => Some(self.count(query).await?),
-        };
         let (offset, size) = slice(query);
-        let mut page = Page::of(total.unwrap_or_default());
-        if size == 0 || total.is_some_and(|total| offset >= total) {
+        let mut page = Page::of(0);
+        if size == 0 {
+            page.total = self.total(query, 0).await?;
             return Ok(page);
         }
         for from in beginnings(query) {
@@ -180,7 +177,19 @@ impl ColumnStore {
                 break;
             }
         }
+        page.total = self.total(query, page.rows.len() as u64).await?;
         Ok(page)
+    }
+
+    /// What is told beside a page of so many rows; behind a cursor nothing is. The last page tells by its length.
+    async fn total(&self, query: &LogQuery, found: u64) -> Result<u64, StoreError> {
+        let (offset, size) = slice(query);
+        let is_last = found < size && (found > 0 || offset == 0);
+        match query.cursor {
+            Some(_) => Ok(0),
+            None if is_last => Ok(offset + found),
+            None => self.count(query).await,
+        }
     }
 
     /// How many match: from the sums of hours where those know, and else from the records.
