@@ -7,12 +7,13 @@ use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 pub(crate) use fetch::start;
+use gateway_admin::signed_by;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{Fut, Tokens};
 use gateway_domain::snapshot::{Key, Org, Snapshot};
-use gateway_domain::token::{self, Claims, KeyNumbers, KeySet, PublicKey, TokenError, Trust};
+use gateway_domain::token::{self, Claims, KeySet, PublicKey, TokenError, Trust};
 use gateway_domain::{OrgId, Timestamp, WorkspaceId};
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use jsonwebtoken::{Algorithm, decode_header};
 use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -163,20 +164,6 @@ fn candidates<'a>(trust: &'a Trust, sets: &'a IssuerSets, kid: &'a str) -> Candi
         found.extend(set.keys.named(kid).map(|key| (Some((uri.clone(), set.clone())), key)));
     }
     found
-}
-
-fn signed_by(token: &str, key: &PublicKey) -> Option<Map<String, Value>> {
-    let (algorithm, key) = match &key.numbers {
-        KeyNumbers::Rsa { modulus, exponent } => {
-            (Algorithm::RS256, DecodingKey::from_rsa_raw_components(modulus, exponent))
-        }
-        KeyNumbers::P256 { x, y } => (Algorithm::ES256, DecodingKey::from_ec_components(x, y).ok()?),
-    };
-    let mut rules = Validation::new(algorithm);
-    // Times are checked against the request's own clock.
-    (rules.validate_exp, rules.validate_nbf, rules.validate_aud) = (false, false, false);
-    rules.required_spec_claims.clear();
-    decode::<Map<String, Value>>(token, &key, &rules).ok().map(|t| t.claims)
 }
 
 fn verify(

@@ -38,6 +38,7 @@ mod router;
 mod schema;
 mod scim;
 mod several;
+mod signature;
 mod sso;
 mod tokenize;
 mod turned_away;
@@ -58,5 +59,6 @@ pub use manifest::{
 pub use oauth::{AccessToken, BadAccessToken, read_access_token, rotate_signing_key};
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};
+pub use signature::signed_by;
 pub use turned_away::tell_of_turned_away;
 pub use upkeep::{Alert, alert, maintain, reprice};
