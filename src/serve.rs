@@ -179,8 +179,11 @@ fn look_after(
     }
     let sums = booted.logs.clone();
     let help = "Rows of sums by hour and day that were begun since the start";
-    let watched = metrics.watch("gateway_rollup_rows_begun", help, move || sums.sums_begun());
-    watched.map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    let begun = metrics.watch("gateway_rollup_rows_begun", help, move || sums.sums_begun());
+    let sums = booted.logs.clone();
+    let help = "Writes of records whose sums are set aside, to be added to those of other writes";
+    let waiting = metrics.watch("gateway_rollup_writes_waiting", help, move || sums.sums_waiting());
+    begun.and(waiting).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, settings).start(control.handle());
     Ok(())
 }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// Tokens of either direction that have no bytes in the bodies: as many as fit into the largest models.
 const UNSEEN: u64 = 2 * 1024 * 1024;
+/// Tokens of one class that an answer may tell: a thousand times what any model takes, and so few that sums of a year hold them.
+const MOST_TOKENS: u64 = 1 << 32;
 /// In one answer.
 const MOST_IMAGES: u64 = 128;
 
@@ -43,6 +45,22 @@ impl Usage {
 
     pub const fn total(&self) -> u64 {
         self.prompt() + self.completion()
+    }
+
+    /// Of hosts that admins name, which tell what they bill and may err.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        let tokens = [
+            &mut self.input,
+            &mut self.cache_read,
+            &mut self.cache_write,
+            &mut self.output,
+            &mut self.reasoning,
+            &mut self.audio_in,
+            &mut self.audio_out,
+        ];
+        tokens.into_iter().for_each(|told| *told = (*told).min(MOST_TOKENS));
+        self
     }
 
     /// As far as it can be true of a call with bodies of so many bytes: a token has a byte at least, but for what nobody
@@ -85,5 +103,7 @@ mod tests {
         assert!(bounded.estimated && bounded.images == MOST_IMAGES);
         assert_eq!((bounded.prompt(), bounded.completion()), (1_000 + UNSEEN, 2_000 + UNSEEN));
         assert_eq!((bounded.input, bounded.cache_read), (1_000 + UNSEEN, 0));
+        assert_eq!(honest.bounded(), honest);
+        assert_eq!((wild.bounded().total(), wild.bounded().images), (3 * MOST_TOKENS + 900, 9_999));
     }
 }

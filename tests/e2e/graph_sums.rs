@@ -52,10 +52,47 @@ async fn called(gateway: &Gateway, config: &Value, numbers: std::ops::Range<usiz
         let model = ["gpt-4o", "gpt-4o-mini"][n % 2];
         let body = with(hello(), json!({ "model": model, "max_tokens": most }));
         let metadata = json!({ "all": "yes", "_user": format!("user-{}", n % 4) }).to_string();
-        let call = gateway.chat().config(&config).header("x-gateway-metadata", &metadata).json(&body);
+        let call = gateway.chat().config(&config).header("x-gateway-trace-id", &format!("call-{n}"));
+        let call = call.header("x-gateway-metadata", &metadata).json(&body);
         let status = call.send().await.status;
         assert!([200, 500, 503].contains(&status), "{status}");
     }
+}
+
+const SCORES: [i64; 3] = [-2, 3, 5];
+
+/// Half of them with half the weight.
+async fn rated(gateway: &Gateway, numbers: std::ops::Range<usize>) {
+    for n in numbers {
+        let weight = if n.is_multiple_of(4) { 0.5 } else { 1.0 };
+        let told = json!({ "trace_id": format!("call-{n}"), "value": SCORES[n % 3], "weight": weight });
+        gateway.post("/v1/feedback").json(&told).send().await.expect(200);
+    }
+}
+
+/// As the graphs of feedback of the first so many calls have to be, added up by hand.
+fn told_of_feedback(count: usize) -> [(&'static str, Value); 3] {
+    let average = |of: &dyn Fn(usize) -> bool| {
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for n in (0..count).filter(|n| of(*n)) {
+            let weight = if n.is_multiple_of(4) { 0.5 } else { 1.0 };
+            sum += weight * SCORES[n % 3] as f64;
+            weights += weight;
+        }
+        (sum / weights * 100.0_f64).round() / 100.0
+    };
+    let scores = SCORES.into_iter().enumerate();
+    let scores =
+        scores.map(|(at, score)| json!({ "score": score, "total": (0..count).filter(|n| n % 3 == at).count() }));
+    let models = ["gpt-4o", "gpt-4o-mini"].into_iter().enumerate().map(|(at, model)| {
+        let of = move |n: usize| n % 2 == at;
+        json!({ "ai_model": model, "total": (0..count).filter(|n| of(*n)).count(), "avg_weighted_feedback": average(&of) })
+    });
+    [
+        ("feedbacks/scores", json!([{ "total": count }, scores.collect::<Vec<_>>()])),
+        ("feedbacks/weighted", json!({ "avg": average(&|_| true) })),
+        ("feedbacks/ai-models", json!([{}, models.collect::<Vec<_>>()])),
+    ]
 }
 
 async fn flaky() -> Upstream {
@@ -86,11 +123,13 @@ async fn every_graph_is_the_sum_of_the_records_after_kills_and_with_two_nodes() 
     config["retry"] = json!({ "attempts": 1, "on_status_codes": [503] });
     tokio::join!(called(&one, &config, 0..15), called(&two, &config, 15..30));
     counted(&two, 30).await;
+    tokio::join!(rated(&one, 0..12), rated(&two, 12..20));
     // Killed with records under way: some may be lost with it, and none is counted twice.
     called(&one, &config, 30..40).await;
     let one = one.restart_after_kill(&["--database-url", &url]).await;
     tokio::join!(called(&one, &config, 40..50), called(&two, &config, 50..60));
     counted(&two, 50).await;
+    tokio::join!(rated(&one, 20..26), rated(&two, 26..30));
     let total = count(&two).await;
     assert!((50..=60).contains(&total), "{total}");
     for name in GRAPHS {
@@ -99,6 +138,13 @@ async fn every_graph_is_the_sum_of_the_records_after_kills_and_with_two_nodes() 
             (sums == records).then_some(())
         })
         .await;
+    }
+    for gateway in [&one, &two] {
+        assert_eq!(graph(gateway, "feedbacks", "").await[0]["total"], 30);
+        for (name, wanted) in told_of_feedback(30) {
+            let told = graph(gateway, name, "").await;
+            assert_eq!(if wanted.is_array() { &told } else { &told[0] }, &wanted, "{name}");
+        }
     }
     // All of them have something to tell.
     let summary = async |name: &str| graph(&one, name, "").await[0].clone();

@@ -168,7 +168,7 @@ impl OwnPlace<'_> {
             path: url.into(),
             status,
             strategy: "single",
-            usage: overheard.usage,
+            usage: overheard.usage.map(|usage| usage.believable(request_bytes, response_bytes)),
             card: own_card(self.snapshot, &priced, self.call.now),
             timings: Timings { total_us, upstream_us: total_us, ..Timings::default() },
             request_bytes,

@@ -29,6 +29,10 @@ pub trait RecordSums: Send + Sync {
     fn sums_begun(&self) -> u64 {
         0
     }
+    /// Writes of this process whose sums are set aside and still to be added to those of other writes.
+    fn sums_waiting(&self) -> u64 {
+        0
+    }
     /// Adds up days that a version without rollups wrote, where none writes to them any more: those that ended before
     /// this. Returns how many. Until then their records are read one by one.
     fn make_up(&self, ended_before: Timestamp) -> Fut<'_, Result<u64, StoreError>>;

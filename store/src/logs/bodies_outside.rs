@@ -168,6 +168,10 @@ impl RecordSums for BodiesOutside {
         self.inner.sums_begun()
     }
 
+    fn sums_waiting(&self) -> u64 {
+        self.inner.sums_waiting()
+    }
+
     fn make_up(&self, ended_before: Timestamp) -> Fut<'_, Result<u64, StoreError>> {
         self.inner.make_up(ended_before)
     }

@@ -3,6 +3,7 @@
 use gateway_domain::Timestamp;
 use gateway_domain::record::LogRecord;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use uuid::Uuid;
 
 const MICROS: i64 = 86_400_000_000;
@@ -40,6 +41,11 @@ impl Day {
     /// First microsecond after it; `None` for the last day, which has no end.
     pub(super) fn end(self) -> Option<i64> {
         (self.0 < LAST).then_some((self.0 + 1) * MICROS)
+    }
+
+    /// All its microseconds.
+    pub(super) fn times(self) -> Range<i64> {
+        self.start().unwrap_or(i64::MIN)..self.end().unwrap_or(i64::MAX)
     }
 
     pub(super) fn is_over_at(self, time: Timestamp) -> bool {

@@ -63,7 +63,7 @@ impl DayFiles {
 
     pub(super) fn path(&self, day: Day, table: Table) -> PathBuf {
         self.dir.join(match table {
-            Table::Records | Table::Rollups | Table::Margins => format!("{}.db", day.name()),
+            Table::Records | Table::Rollups | Table::Margins | Table::Waiting => format!("{}.db", day.name()),
             Table::Bodies => format!("{}.bodies.db", day.name()),
         })
     }
@@ -71,7 +71,7 @@ impl DayFiles {
     /// Days that there are files of, newest first.
     pub(super) fn days(&self, table: Table) -> Result<Vec<Day>, StoreError> {
         let suffix = match table {
-            Table::Records | Table::Rollups | Table::Margins => ".db",
+            Table::Records | Table::Rollups | Table::Margins | Table::Waiting => ".db",
             Table::Bodies => ".bodies.db",
         };
         let listed = std::fs::read_dir(&self.dir).map_err(|e| StoreError::Unavailable(e.to_string()))?;
@@ -149,7 +149,9 @@ impl DayFiles {
             }
         };
         let outcome = timeout(database.call_timeout(), work).await.map(|done| done.map_err(|e| failure(&e)));
-        lease.finish(outcome)
+        lease.finish(outcome)?;
+        self.settle_written(day, &database).await;
+        Ok(())
     }
 
     async fn find(&self, id: Uuid, workspace: Option<WorkspaceId>) -> Result<Option<LogRecord>, StoreError> {

@@ -83,11 +83,13 @@ impl Partitions {
         }
         let make = async |session: &mut Session<'_>| {
             for day in &missing {
-                // Where records are already, an older version wrote them, and their sums are made up for in one piece.
+                // Where records are already, an older version wrote them, and their sums are made up for in one piece. That
+                // version may have kept sums and not known that some can wait.
                 let there = "SELECT COUNT(*) FROM pg_class WHERE oid = to_regclass($1)";
                 let name = partition_name(Table::Records, *day);
                 let is_new = session.fetch_int(there, vec![name.into()]).await? == 0;
-                for table in Table::ALL.into_iter().filter(|table| is_new || !Table::SUMS.contains(table)) {
+                let is_made = |table: &Table| is_new || *table == Table::Waiting || !Table::SUMS.contains(table);
+                for table in Table::ALL.into_iter().filter(is_made) {
                     session.run(partition(table, *day), vec![]).await?;
                 }
             }
@@ -114,7 +116,9 @@ impl Partitions {
             }
         };
         let outcome = timeout(self.database.call_timeout(), work).await.map(|done| done.map_err(|e| failure(&e)));
-        lease.finish(outcome)
+        lease.finish(outcome)?;
+        self.settle_written(days).await;
+        Ok(())
     }
 
     async fn page(&self, query: &LogQuery) -> Result<Page<LogRecord>, StoreError> {

@@ -1,16 +1,19 @@
 //! Rollups: the sums of records by hour and day, kept in the write that stores the records, so that no crash, no second
-//! shipment and no second node makes the two differ. They lie with the records of their day and go with them.
+//! shipment and no second node makes the two differ. They lie with the records of their day and go with them. The write
+//! sets its sums aside; they are added to the rows of their combinations many writes at a time, and before they are read.
 //! Days that an older version wrote have none until they are made up for; their records are read instead.
 
 mod known;
 pub(super) mod margins;
 mod rows;
+pub(super) mod waiting;
 
 use super::columns::decode;
 use super::day::Day;
 use super::query::light_select;
 use super::shape::Table;
 use crate::session::Session;
+use gateway_domain::Timestamp;
 use gateway_domain::analytics::{Combination, Fact, Grain, Sums};
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::NamedMetadata;
@@ -23,8 +26,10 @@ use smol_str::SmolStr;
 use sqlx::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
+use waiting::SetAsideCounts;
 
 /// Held on Postgres by whoever changes rows: "gatewayr" read as bytes.
 const LOCK: i64 = i64::from_be_bytes(*b"gatewayr");
@@ -32,11 +37,15 @@ const LOCK: i64 = i64::from_be_bytes(*b"gatewayr");
 /// Records that are read at once when a day is made up for.
 const PAGE: i64 = 4_000;
 
+/// What is to be added to rows, by hour.
+type HourSums = HashMap<(i64, Combination), Sums>;
+
 pub(super) struct Rollups {
     names: Option<Arc<dyn NamedMetadata>>,
     known: Mutex<KnownValues>,
     /// Days of Postgres that have a partition of rollups.
     counted: Mutex<HashSet<Day>>,
+    set_aside: SetAsideCounts,
     begun: AtomicU64,
 }
 
@@ -46,11 +55,10 @@ impl fmt::Debug for Rollups {
     }
 }
 
-/// What is to be added, by hour.
 struct Deltas<'n> {
     names: Option<&'n dyn NamedMetadata>,
     named: HashMap<OrgId, Arc<[SmolStr]>>,
-    sums: HashMap<(i64, Combination), Sums>,
+    sums: HourSums,
 }
 
 impl Deltas<'_> {
@@ -66,12 +74,23 @@ impl Deltas<'_> {
 
 impl Rollups {
     pub(super) fn new(names: Option<Arc<dyn NamedMetadata>>) -> Self {
-        Self { names, known: Mutex::default(), counted: Mutex::default(), begun: AtomicU64::new(0) }
+        Self {
+            names,
+            known: Mutex::default(),
+            counted: Mutex::default(),
+            set_aside: SetAsideCounts::default(),
+            begun: AtomicU64::new(0),
+        }
     }
 
     /// Rows that were begun by this process, those of writes that failed included.
     pub(super) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Writes of this process whose sums wait.
+    pub(super) fn waiting(&self) -> u64 {
+        self.set_aside.all()
     }
 
     pub(super) fn named(&self, org: OrgId) -> Arc<[SmolStr]> {
@@ -89,7 +108,7 @@ impl Rollups {
         for record in self.of_counted_days(session, fresh).await? {
             deltas.of(record).add(&Fact::of(record));
         }
-        self.fold(session, deltas).await
+        waiting::set_aside(session, &self.set_aside, &deltas.sums).await
     }
 
     /// Records that were given their cost just now, in the same transaction.
@@ -98,7 +117,31 @@ impl Rollups {
         for record in self.of_counted_days(session, changed).await? {
             deltas.of(record).merge(&Sums::priced(&Fact::of(record)));
         }
-        self.fold(session, deltas).await
+        waiting::set_aside(session, &self.set_aside, &deltas.sums).await
+    }
+
+    /// Whether so much of a day waits that whoever wrote it should add it to the rows.
+    pub(super) fn has_much_waiting(&self, day: Day) -> bool {
+        self.set_aside.is_much(day)
+    }
+
+    /// Adds to their rows what waits of these times, or as much of it as one transaction should hold. Whether there may be
+    /// more: to be called, in a transaction each, until there is none.
+    pub(super) async fn settle(&self, session: &mut Session<'_>, times: &Range<i64>) -> Result<bool, Error> {
+        alone(session).await?;
+        let mut taken = waiting::take(session, times).await?;
+        let days: HashSet<Day> = taken.sums.keys().map(|(hour, _)| Day::of(Timestamp(*hour))).collect();
+        for day in days {
+            // All records of a day without rollups are summed when those are made.
+            if !is_counted_day(session, day).await? {
+                taken.sums.retain(|(hour, _), _| Day::of(Timestamp(*hour)) != day);
+            }
+        }
+        self.fold(session, taken.sums).await?;
+        if !taken.is_cut {
+            self.set_aside.forget(times);
+        }
+        Ok(taken.is_cut)
     }
 
     /// All records of a day that has had no rollups, whose table is there and empty. Nobody else may write to it.
@@ -110,16 +153,19 @@ impl Rollups {
                 light_select()
             )
         });
-        let (from, to) = (day.start().unwrap_or(i64::MIN), day.end().unwrap_or(i64::MAX));
+        let times = day.times();
+        let (sql, values) = waiting::within(&times).delete(Table::Waiting.name());
+        session.run(sql, values).await?;
         let mut after = (i64::MIN, String::new());
         loop {
-            let values = vec![from.into(), to.into(), after.0.into(), after.1.as_str().into(), PAGE.into()];
+            let values =
+                vec![times.start.into(), times.end.into(), after.0.into(), after.1.as_str().into(), PAGE.into()];
             let page = session.fetch(SELECT.as_str(), values, decode).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = (last.created_at.micros(), last.id.to_string());
             let mut deltas = self.deltas();
             page.iter().for_each(|record| deltas.of(record).add(&Fact::of(record)));
-            self.fold(session, deltas).await?;
+            self.fold(session, deltas.sums).await?;
         }
     }
 
@@ -140,7 +186,7 @@ impl Rollups {
         let mut counted = HashSet::new();
         for day in days {
             let is_known = self.counted.lock().contains(&day);
-            if is_known || is_counted_partition(session, day).await? {
+            if is_known || is_counted_day(session, day).await? {
                 counted.insert(day);
             }
         }
@@ -148,17 +194,17 @@ impl Rollups {
         Ok(records.iter().copied().filter(|r| counted.contains(&Day::of(r.created_at))).collect())
     }
 
-    async fn fold(&self, session: &mut Session<'_>, deltas: Deltas<'_>) -> Result<(), Error> {
-        if deltas.sums.is_empty() {
+    async fn fold(&self, session: &mut Session<'_>, added: HourSums) -> Result<(), Error> {
+        if added.is_empty() {
             return Ok(());
         }
         alone(session).await?;
-        margins::forget(session, deltas.sums.keys().map(|(hour, _)| *hour)).await?;
+        margins::forget(session, added.keys().map(|(hour, _)| *hour)).await?;
         let mut rows: BTreeMap<RowKey, Sums> = BTreeMap::new();
-        for ((hour, mut of), sums) in deltas.sums {
+        for ((hour, mut of), sums) in added {
             self.admit(session, hour, &mut of).await?;
             for grain in Grain::ALL {
-                let start = grain.floor(gateway_domain::Timestamp(hour)).micros();
+                let start = grain.floor(Timestamp(hour)).micros();
                 rows.entry(RowKey { grain, start, of: of.clone() }).or_default().merge(&sums);
             }
         }
@@ -193,7 +239,10 @@ pub(super) async fn is_counted(session: &mut Session<'_>) -> Result<bool, Error>
     Ok(session.fetch_int(found, vec![Table::Rollups.name().into()]).await? == 1)
 }
 
-async fn is_counted_partition(session: &mut Session<'_>, day: Day) -> Result<bool, Error> {
+async fn is_counted_day(session: &mut Session<'_>, day: Day) -> Result<bool, Error> {
+    if let Session::Sqlite(_) = session {
+        return is_counted(session).await;
+    }
     let found = "SELECT COUNT(*) FROM pg_class WHERE oid = to_regclass($1)";
     let name = super::partitions::partition_name(Table::Rollups, day);
     Ok(session.fetch_int(found, vec![name.into()]).await? == 1)

@@ -16,6 +16,8 @@ pub(super) enum Table {
     Rollups,
     /// Sums by one thing at a time, of days that are over.
     Margins,
+    /// What is still to be added to the rollups, a row for each write of records.
+    Waiting,
 }
 
 pub(super) const BODIES: &str = "bodies";
@@ -46,13 +48,15 @@ static ROLLUP_COLUMNS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
 static MARGIN_COLUMNS: LazyLock<Vec<(&str, &str)>> =
     LazyLock::new(|| ROLLUP_COLUMNS.iter().copied().chain([("margin", "TEXT")]).collect());
 
+const WAITING_COLUMNS: [(&str, &str); 3] = [("id", "TEXT"), ("created_at", "BIGINT"), ("sums", "TEXT")];
+
 /// Places where records without a known cost are found again.
 const UNPRICED: &str = "cost IS NULL AND total_tokens IS NOT NULL";
 
 impl Table {
-    pub(super) const ALL: [Self; 4] = [Self::Records, Self::Bodies, Self::Rollups, Self::Margins];
+    pub(super) const ALL: [Self; 5] = [Self::Records, Self::Bodies, Self::Rollups, Self::Margins, Self::Waiting];
     /// What lies with the records of a day and goes with them.
-    pub(super) const SUMS: [Self; 2] = [Self::Rollups, Self::Margins];
+    pub(super) const SUMS: [Self; 3] = [Self::Rollups, Self::Margins, Self::Waiting];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -60,6 +64,7 @@ impl Table {
             Self::Bodies => "log_body",
             Self::Rollups => "log_rollup",
             Self::Margins => "log_margin",
+            Self::Waiting => "log_waiting",
         }
     }
 
@@ -69,6 +74,7 @@ impl Table {
             Self::Bodies => &BODY_COLUMNS,
             Self::Rollups => &ROLLUP_COLUMNS,
             Self::Margins => &MARGIN_COLUMNS,
+            Self::Waiting => &WAITING_COLUMNS,
         }
     }
 
@@ -89,7 +95,7 @@ impl Table {
                 index("trace", "(trace_id)"),
                 index("unpriced", &format!("(org, created_at) WHERE {UNPRICED}")),
             ],
-            Self::Bodies => Vec::new(),
+            Self::Bodies | Self::Waiting => Vec::new(),
             Self::Rollups => {
                 vec!["CREATE INDEX IF NOT EXISTS log_rollup_org ON log_rollup (org, grain, created_at)".to_owned()]
             }

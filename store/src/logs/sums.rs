@@ -5,6 +5,7 @@
 mod files;
 mod gather;
 mod partitions;
+mod settle;
 mod stretch;
 
 pub(super) use gather::{Gather, MOST_CELLS, value_in};

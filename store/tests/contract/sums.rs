@@ -23,6 +23,7 @@ on_rollup_engines!(
     a_key_that_is_named_later_is_read_from_records_before,
     days_without_sums_are_made_up_for,
     what_comes_late_to_a_day_that_is_over_is_in_its_sums,
+    sums_that_wait_are_few_and_are_added_whoever_asks,
 );
 
 const HOUR: i64 = 3_600_000_000;
@@ -468,6 +469,41 @@ async fn what_comes_late_to_a_day_that_is_over_is_in_its_sums(house: House) {
         stores[1].make_up(over).await.unwrap();
         agree(&*stores[0], &records, "and made up again").await;
     }
+}
+
+async fn sums_that_wait_are_few_and_are_added_whoever_asks(house: House) {
+    const MOST: u64 = 64;
+    let (store, mut dice) = (house.logs_by(team()).await, Dice(815));
+    let mut records: BTreeMap<Uuid, LogRecord> = BTreeMap::new();
+    let (mut most, mut begun) = (0, 0);
+    let one_day = |n: u128, dice: &mut Dice| LogRecord { created_at: Timestamp(FIRST + n as i64), ..random(n, dice) };
+    for n in 1..=150 {
+        let record = one_day(n, &mut dice);
+        store.append(std::slice::from_ref(&record)).await.unwrap();
+        records.insert(record.id, record);
+        most = most.max(store.sums_waiting());
+        begun += u32::from(store.sums_waiting() == 0);
+    }
+    assert_eq!((most, begun), (MOST - 1, 2), "each sixty-fourth write adds all that waits");
+    // One that is killed leaves what waits to whoever asks next.
+    assert_eq!(store.sums_waiting(), 150 - 2 * MOST);
+    drop(store);
+    let stores = [house.logs_by(team()).await, house.logs_by(team()).await];
+    agree(&*stores[0], &records, "after a start").await;
+    // The other node's are added as well, of more combinations than one transaction adds.
+    for at in 0..2 {
+        let batch = (0..4_500).map(|n| {
+            let user = json!({"_user": format!("user-{at}-{n}")}).to_string().into();
+            LogRecord { metadata: user, ..one_day(10_000 * (at + 1) + n, &mut dice) }
+        });
+        let batch: Vec<_> = batch.collect();
+        stores[at as usize].append(&batch).await.unwrap();
+        records.extend(batch.into_iter().map(|r| (r.id, r)));
+    }
+    assert_eq!((stores[0].sums_waiting(), stores[1].sums_waiting()), (1, 1));
+    let found = totals(&*stores[0], &question(&[FIRST, FIRST + DAY])).await;
+    assert_eq!((found.cells[0].sums.records, found.records_read), (records.len() as i64, 0));
+    assert_eq!(stores[0].sums_waiting(), 0);
 }
 
 async fn a_list_ends_when_its_time_is_up(house: House) {

@@ -150,9 +150,7 @@ pub(super) async fn settle(
         None => Gate { parts, request: &request, routing }.unasked(&aim).await,
     };
     let TurnOutcome { operation, id, status, mut usage, told } = outcome;
-    if info.is_clients_host {
-        usage = usage.map(|usage| usage.believable(0, 0));
-    }
+    usage = usage.map(|usage| if info.is_clients_host { usage.believable(0, 0) } else { usage.bounded() });
     price_list::opened().await;
     let prices = aim.prices(&request);
     let late = prices.of(aim.model.as_deref()).is_none().then(|| prices.of(told)).flatten();

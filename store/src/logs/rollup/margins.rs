@@ -13,6 +13,7 @@ use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use parking_lot::Mutex;
 use sqlx::Error;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 
 /// Rows of one kind in one hour or day. Where there are more, they are no fewer than those that they are made from, and
 /// the kind is left out for the day.
@@ -52,8 +53,8 @@ impl SpanShares {
 
 /// Makes those of a day, unless it has them. Nobody else may write to the day.
 pub(in crate::logs) async fn ensure(session: &mut Session<'_>, day: Day) -> Result<(), Error> {
-    let (from, to) = (day.start().unwrap_or(i64::MIN), day.end().unwrap_or(i64::MAX));
-    if has_any(session, (from, to)).await? {
+    let times = day.times();
+    if has_any(session, &times).await? {
         return Ok(());
     }
     let mut left_out = HashSet::new();
@@ -63,7 +64,8 @@ pub(in crate::logs) async fn ensure(session: &mut Session<'_>, day: Day) -> Resu
             left_out.extend(Margin::ALL.into_iter().filter(|margin| !margin.has_hours()));
         }
         let mut filter = Filter::default();
-        filter.and("grain = ?", grain.micros()).and("created_at >= ?", from).and("created_at < ?", to);
+        filter.and("grain = ?", grain.micros());
+        filter.and("created_at >= ?", times.start).and("created_at < ?", times.end);
         let (sql, values) = filter.grouped(&format!("SELECT DISTINCT created_at FROM {}", Table::Rollups.name()), "");
         for start in session.fetch(sql, values, |row| row.columns().int()).await? {
             let span = SpanShares { left_out: left_out.clone(), ..SpanShares::default() };
@@ -79,9 +81,10 @@ pub(in crate::logs) async fn ensure(session: &mut Session<'_>, day: Day) -> Resu
 
 /// Reads the rows themselves and not only their index: after a start they so are in the memory of the machine when the first
 /// question about months comes.
-async fn has_any(session: &mut Session<'_>, (from, to): (i64, i64)) -> Result<bool, Error> {
+async fn has_any(session: &mut Session<'_>, times: &Range<i64>) -> Result<bool, Error> {
     let mut filter = Filter::default();
-    filter.and("grain = ?", Grain::Day.micros()).and("created_at >= ?", from).and("created_at < ?", to);
+    filter.and("grain = ?", Grain::Day.micros());
+    filter.and("created_at >= ?", times.start).and("created_at < ?", times.end);
     let select = format!("SELECT COUNT(latency) + COUNT(margin) FROM {}", Table::Margins.name());
     let (sql, values) = filter.grouped(&select, "");
     Ok(session.fetch_int(sql, values).await? > 0)
@@ -143,9 +146,8 @@ pub(in crate::logs) async fn forget(
 ) -> Result<(), Error> {
     let days: BTreeSet<Day> = times.into_iter().map(|time| Day::of(Timestamp(time))).collect();
     for day in days {
-        let mut of_day = Filter::default();
-        of_day.and("created_at >= ?", day.start().unwrap_or(i64::MIN));
-        of_day.and("created_at < ?", day.end().unwrap_or(i64::MAX));
+        let (mut of_day, times) = (Filter::default(), day.times());
+        of_day.and("created_at >= ?", times.start).and("created_at < ?", times.end);
         let (sql, values) = of_day.delete(Table::Margins.name());
         session.run(sql, values).await?;
     }

@@ -27,7 +27,7 @@ const MAKING_UP: Duration = Duration::from_secs(1_800);
 const CACHE: &str = "-128";
 
 /// Statements that it keeps prepared: a question that comes again, as those of a page of graphs do, finds its own.
-const STATEMENTS: usize = 4;
+const STATEMENTS: usize = 6;
 
 /// Days whose kept sums are read at the same time.
 const AT_ONCE: usize = 4;
@@ -81,9 +81,18 @@ impl DayFiles {
         Ok(Some((reader, parts)))
     }
 
+    /// As [`Self::reader`], where kept sums are all that the records come to.
+    async fn settled(&self, day: Day, parts: Vec<Stretch>) -> Result<Option<(DayReader, Vec<Stretch>)>, StoreError> {
+        let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(None) };
+        if parts.iter().any(|part| part.source != Source::Records) {
+            self.settle(day, &mut reader.session()).await?;
+        }
+        Ok(Some((reader, parts)))
+    }
+
     async fn sum_day(&self, day: Day, parts: Vec<Stretch>, gather: &mut Gather<'_>) -> Result<(), StoreError> {
         let table = Look::of(&gather.query.of).table;
-        let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(()) };
+        let Some((mut reader, parts)) = self.settled(day, parts).await? else { return Ok(()) };
         let summed = sum(&mut reader.session(), (parts, table), gather).await;
         self.keep_reader(day, reader, summed.is_ok());
         summed.map_err(|e| failure(&e))
@@ -110,7 +119,7 @@ impl DayFiles {
     pub(in crate::logs) async fn count_day(&self, day: Day, query: &LogQuery) -> Result<u64, StoreError> {
         let named = query.org.map_or_else(|| [].into(), |org| self.rollups.named(org));
         let parts = stretches(&all_of(query), &named).into_iter().filter_map(|s| s.in_day(day)).collect();
-        let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(0) };
+        let Some((mut reader, parts)) = self.settled(day, parts).await? else { return Ok(0) };
         let counted = count(&mut reader.session(), &parts, Look::of(query).table, query).await;
         self.keep_reader(day, reader, counted.is_ok());
         counted.map_err(|e| failure(&e))
@@ -131,6 +140,7 @@ impl DayFiles {
             if !was_counted {
                 self.rollups.recount(&mut inside, day).await?;
             }
+            while self.rollups.settle(&mut inside, &day.times()).await? {}
             margins::ensure(&mut inside, day).await?;
             transaction.commit().await?;
             self.as_now.lock().insert(day);
@@ -166,6 +176,10 @@ async fn sum(
 impl RecordSums for DayFiles {
     fn sums_begun(&self) -> u64 {
         self.rollups.begun()
+    }
+
+    fn sums_waiting(&self) -> u64 {
+        self.rollups.waiting()
     }
 
     fn sums<'a>(&'a self, query: &'a SumQuery) -> Fut<'a, Result<SumsFound, StoreError>> {

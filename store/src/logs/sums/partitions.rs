@@ -44,9 +44,10 @@ impl Partitions {
     /// How many records match.
     pub(in crate::logs) async fn count_all(&self, query: &LogQuery) -> Result<u64, StoreError> {
         let named = query.org.map_or_else(|| [].into(), |org| self.rollups.named(org));
+        let asked = all_of(query);
+        self.settle(&asked).await?;
         let uncounted = self.uncounted().await?;
-        let parts: Vec<Stretch> =
-            stretches(&all_of(query), &named).into_iter().flat_map(|s| s.without(&uncounted)).collect();
+        let parts: Vec<Stretch> = stretches(&asked, &named).into_iter().flat_map(|s| s.without(&uncounted)).collect();
         let mut lease = self.database.lease_soon(Side::Read).await?;
         let counted = async {
             let mut session = lease.session();
@@ -94,6 +95,7 @@ impl Partitions {
             let mut inside = transaction.session();
             alone(&mut inside).await?;
             inside.run(partition(Table::Margins, day), vec![]).await?;
+            while self.rollups.settle(&mut inside, &day.times()).await? {}
             // Another node may have made them meanwhile.
             margins::ensure(&mut inside, day).await?;
             transaction.commit().await
@@ -108,6 +110,10 @@ impl RecordSums for Partitions {
         self.rollups.begun()
     }
 
+    fn sums_waiting(&self) -> u64 {
+        self.rollups.waiting()
+    }
+
     fn sums<'a>(&'a self, query: &'a SumQuery) -> Fut<'a, Result<SumsFound, StoreError>> {
         Box::pin(async move {
             self.shape().await?;
@@ -116,6 +122,10 @@ impl RecordSums for Partitions {
             let parts: Vec<Stretch> =
                 stretches(query, &named).into_iter().flat_map(|s| s.without(&uncounted)).collect();
             let (until, mut gather) = (Instant::now() + query.time, Gather::of(query));
+            match timeout_at(until, self.settle(query)).await {
+                Ok(settled) => settled?,
+                Err(_) => gather.miss(),
+            }
             let mut lease = self.database.lease_soon(Side::Read).await?;
             match timeout_at(until, Self::sum(&mut lease, (&parts, until), &mut gather)).await {
                 Ok(done) => lease.finish(Ok(done))?,
