@@ -12,7 +12,7 @@ help:
 	@echo 'make fuzz             requests made from our own OpenAPI document, and bytes for streams and bodies'
 	@echo 'make scale            start-up, memory and time per change with 100,000 keys; 10,000 resources to a document and back; ten million records; an export of a million'
 	@echo 'make connections  memory of 5,000 idle connections of each kind and 1,000 realtime sessions, and whether they are let go'
-	@echo 'make soak             exact limits and the loss tests for a minute each at full load (see benches/README.md)'
+	@echo 'make soak             exact limits and the loss tests for a minute each at full load, a batch of 50,000 lines (see benches/README.md)'
 	@echo 'make setup            install the system packages that tests and benchmarks need'
 
 setup:
@@ -64,6 +64,9 @@ MEASURED = -p gateway --bin gateway -p bare-proxy --bin bare-proxy -p load --bin
 # The tests of tests/e2e/exact.rs and loss.rs for longer: limits over four processes and one Redis, each round with dice
 # of its own; the log store frozen, stopped and started, the journal at its bound, the disk full, the process killed.
 # One at a time, so that each has the machine for itself.
+# Then a batch of the gateway's own of many lines, with two nodes and five kills.
 SOAK_SECONDS ?= 60
+SOAK_LINES ?= 50000
 soak:
 	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --release --test e2e -- loss:: exact:: --nocapture --test-threads 1
+	SOAK_LINES=$(SOAK_LINES) cargo test --release --test e2e -- batches::of_many_lines --nocapture

@@ -118,14 +118,14 @@ impl SetAside {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Written {
+struct SetAsideCount {
     writes: usize,
     rows: usize,
 }
 
 /// How much this process has set aside of each day, so that nobody has to count it.
 #[derive(Default)]
-pub(super) struct SetAsideCounts(Mutex<HashMap<Day, Written>>);
+pub(super) struct SetAsideCounts(Mutex<HashMap<Day, SetAsideCount>>);
 
 impl SetAsideCounts {
     fn note(&self, day: Day, rows: usize) {
@@ -147,7 +147,7 @@ impl SetAsideCounts {
     /// Whether enough waits of this day. What waits is counted anew from here on.
     pub(super) fn is_much(&self, day: Day) -> bool {
         let mut days = self.0.lock();
-        let is_much = |written: &mut Written| written.writes >= MOST_WRITES || written.rows >= MOST_ROWS;
+        let is_much = |written: &mut SetAsideCount| written.writes >= MOST_WRITES || written.rows >= MOST_ROWS;
         let found = days.get_mut(&day).is_some_and(is_much);
         if found {
             days.remove(&day);
@@ -189,7 +189,7 @@ pub(super) fn within(times: &Range<i64>) -> Filter<'static> {
     filter
 }
 
-pub(super) struct Taken {
+pub(super) struct DueSums {
     pub(super) sums: HourSums,
     /// More may be waiting.
     pub(super) is_cut: bool,
@@ -197,7 +197,7 @@ pub(super) struct Taken {
 
 /// Takes what waits in these times, the oldest first, up to what one transaction should add. The caller adds it in the same
 /// transaction and has to be the only one at it.
-pub(super) async fn take(session: &mut Session<'_>, times: &Range<i64>) -> Result<Taken, Error> {
+pub(super) async fn take(session: &mut Session<'_>, times: &Range<i64>) -> Result<DueSums, Error> {
     let select = "SELECT id, sums FROM log_waiting WHERE created_at >= $1 AND created_at < $2 ORDER BY id LIMIT $3";
     let mut sums = HourSums::new();
     while sums.len() < AT_ONCE {
@@ -210,7 +210,7 @@ pub(super) async fn take(session: &mut Session<'_>, times: &Range<i64>) -> Resul
         });
         let page = page.await?;
         if page.is_empty() {
-            return Ok(Taken { sums, is_cut: false });
+            return Ok(DueSums { sums, is_cut: false });
         }
         let mut these = within(times);
         these.and_in("id", page.iter().map(|(id, _)| *id));
@@ -218,7 +218,7 @@ pub(super) async fn take(session: &mut Session<'_>, times: &Range<i64>) -> Resul
         session.run(sql, values).await?;
         page.into_iter().flat_map(|(_, rows)| rows).for_each(|row| row.add_to(&mut sums));
     }
-    Ok(Taken { sums, is_cut: true })
+    Ok(DueSums { sums, is_cut: true })
 }
 
 #[cfg(test)]
