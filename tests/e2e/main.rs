@@ -139,6 +139,8 @@ mod mcp_client;
 #[cfg(test)]
 mod mcp_members;
 #[cfg(test)]
+mod mcp_nodes;
+#[cfg(test)]
 mod mcp_script;
 #[cfg(test)]
 mod mcp_sign_in;
