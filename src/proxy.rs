@@ -22,6 +22,7 @@ mod mcp;
 mod objects;
 mod own_objects;
 mod own_tokens;
+mod prompt_target;
 mod reckoned;
 mod record;
 mod request;
@@ -287,7 +288,7 @@ impl Gateway {
             Some(Err(fault)) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
         let client = Client::new(session);
-        let mut exchange = Exchange::new(&self.calls, client, &request, routing, &mut ctx.records);
+        let mut exchange = Exchange::new(&self.calls, client, &mut request, routing, &mut ctx.records);
         exchange.steps.parse_us = parse_us;
         let ended = exchange.run().await;
         drop(exchange);
@@ -394,7 +395,7 @@ impl Gateway {
         let upload = Upload::of(&mut session.downstream_session, self.settings.idle_timeout, &self.budget);
         let mut client = Client::new(session);
         client.set_upload(upload);
-        let ended = Exchange::new(&self.calls, client, &request, routing, &mut ctx.records).run().await;
+        let ended = Exchange::new(&self.calls, client, &mut request, routing, &mut ctx.records).run().await;
         self.end(session, ctx, request, ended).await
     }
 

@@ -69,7 +69,19 @@ pub fn visit_called_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut Strin
     }
 }
 
-/// A managed provider that a config names, and where.
+/// Visits what each target says of a saved prompt, to put another name for it there.
+pub fn visit_prompts(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
+    let Value::Object(map) = config else { return };
+    for (key, value) in map.iter_mut() {
+        match (&*canonical(key), value) {
+            ("prompt_id", Value::String(name)) => visit(name),
+            ("targets", Value::Array(targets)) => targets.iter_mut().for_each(|target| visit_prompts(target, visit)),
+            _ => {}
+        }
+    }
+}
+
+/// A managed provider or a saved prompt that a config names, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     pub slug: Arc<str>,
@@ -81,10 +93,7 @@ pub struct Named {
 pub fn managed_slugs(config: &Config) -> Vec<Named> {
     let mut out = Vec::new();
     for leaf in config.leaves() {
-        let mut name = |slug: Arc<str>, key: &str| {
-            let place: Vec<&str> = leaf.path.split(['.', '[', ']']).filter(|s| !s.is_empty()).skip(1).collect();
-            out.push(Named { slug, path: [&place[..], &[key]].concat().join(",") });
-        };
+        let mut name = |slug: Arc<str>, key: &str| out.push(Named::at(leaf, slug, key));
         if let ProviderRef::Managed(slug) = &leaf.provider {
             name(slug.clone(), "provider");
         }
@@ -95,6 +104,18 @@ pub fn managed_slugs(config: &Config) -> Vec<Named> {
         }
     }
     out
+}
+
+/// Every saved prompt that a config names, with the version that it asks for.
+pub fn prompt_names(config: &Config) -> Vec<Named> {
+    config.leaves().filter_map(|leaf| Some(Named::at(leaf, leaf.prompt.clone()?, "prompt_id"))).collect()
+}
+
+impl Named {
+    fn at(leaf: &Leaf, slug: Arc<str>, key: &str) -> Self {
+        let place: Vec<&str> = leaf.path.split(['.', '[', ']']).filter(|s| !s.is_empty()).skip(1).collect();
+        Self { slug, path: [&place[..], &[key]].concat().join(",") }
+    }
 }
 
 /// `@slug/model` taken apart; the model may itself hold slashes.

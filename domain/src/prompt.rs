@@ -22,6 +22,10 @@ pub struct PromptCall {
     variables: Value,
     /// Of the request itself; it beats what the prompt says.
     overrides: Map<String, Value>,
+    /// What a chat request goes on with: it stands behind the prompt's own messages.
+    goes_on: Vec<Value>,
+    /// The model is the prompt's, whatever the request says.
+    is_target: bool,
 }
 
 /// Which prompt was asked for, in which version.
@@ -78,7 +82,31 @@ impl PromptCall {
                 return Err(bad(name, "cannot be given: the saved prompt says it"));
             }
         }
-        Ok(Self { variables, overrides: fields })
+        Ok(Self { variables, overrides: fields, goes_on: Vec::new(), is_target: false })
+    }
+
+    /// A chat request that comes to a prompt: what it says of the request counts as in a call of the prompt.
+    pub fn of_chat(body: &[u8]) -> Result<Self, Fault> {
+        let Ok(Value::Object(mut fields)) = serde_json::from_slice(body) else {
+            return Err(Fault::new(FaultKind::BadBody, "The request body must be a JSON object"));
+        };
+        let goes_on = match fields.shift_remove("messages") {
+            Some(Value::Array(messages)) => messages,
+            None | Some(_) => Vec::new(),
+        };
+        let variables = match fields.shift_remove("variables") {
+            None | Some(Value::Null) => Value::Object(Map::new()),
+            Some(variables @ Value::Object(_)) => variables,
+            Some(_) => return Err(bad("variables", "must be an object")),
+        };
+        fields.retain(|_, value| !value.is_null());
+        Ok(Self { variables, overrides: fields, goes_on, is_target: false })
+    }
+
+    /// For the target of a config: the prompt is one of several then, each with a model of its own.
+    #[must_use]
+    pub fn at_target(self) -> Self {
+        Self { is_target: true, ..self }
     }
 }
 
@@ -99,8 +127,11 @@ pub fn render(shelf: ShelfView<'_>, name: &str, call: PromptCall) -> Result<Rend
     };
     let content = &edition.content;
     let mut renderer = Renderer::new(&call.variables, there, BOUNDS);
-    let messages = messages(content, &mut renderer)
+    let mut messages = messages(content, &mut renderer)
         .map_err(|why| Fault::new(FaultKind::BadBody, format!("The prompt `{}` {why}", prompt.slug)).on("variables"))?;
+    if let Value::Array(all) = &mut messages {
+        all.extend(call.goes_on);
+    }
     let mut request = Map::new();
     let model = content.model.as_ref().map(|model| ("model".to_owned(), Value::from(model.as_str())));
     request.extend(model);
@@ -113,7 +144,11 @@ pub fn render(shelf: ShelfView<'_>, name: &str, call: PromptCall) -> Result<Rend
     ] {
         request.extend(value.map(|value| (name.to_owned(), value)));
     }
-    request.extend(call.overrides);
+    let mut overrides = call.overrides;
+    if call.is_target && content.model.is_some() {
+        overrides.shift_remove("model");
+    }
+    request.extend(overrides);
     let found = FoundPrompt { id: prompt.id, slug: prompt.slug.clone(), version_id: edition.id, number };
     let provider =
         content.virtual_key.as_deref().map(|key| there.provider_slug(key.trim_start_matches('@')).to_owned());

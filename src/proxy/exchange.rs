@@ -15,6 +15,7 @@ mod unpriced;
 use super::admission_guard::AdmissionGuard;
 use super::client::{Client, ClientLeft, EarlyKeepalive, linger};
 use super::deliver::{self, Delivery, DeliveryParts, Outcome};
+use super::prompt_target::{self, OwnAsk};
 use super::record::{self, BodyCapture, PendingRecords, Received, RecordBodies, Tried};
 use super::request::Request;
 use super::routing::Routing;
@@ -24,7 +25,7 @@ use crate::kept_responses::KeptResponses;
 use crate::upstream::{Credentials, Dialer};
 use admission::{Admission, Gate, Holds, plus};
 use attempt::{Attempt, Stopped, Turn};
-use gateway_domain::counters::Counters;
+use gateway_domain::counters::{Charge, Counters};
 use gateway_domain::ports::IdSeal;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps};
 use gateway_domain::{AnswerForm, Fault, Operation, Usage};
@@ -65,7 +66,10 @@ pub(crate) enum Unanswered {
 pub(crate) struct Exchange<'a> {
     pub(crate) parts: &'a CallParts,
     pub(crate) client: Client<'a>,
-    pub(crate) request: &'a Request,
+    /// Changed by the turn of a target alone that names a prompt.
+    pub(crate) request: &'a mut Request,
+    /// What it was before such a turn.
+    own: Option<Box<OwnAsk>>,
     pub(crate) routing: Routing,
     pub(crate) records: &'a mut PendingRecords,
     pub(crate) steps: Steps,
@@ -82,7 +86,7 @@ impl<'a> Exchange<'a> {
     pub(crate) fn new(
         parts: &'a CallParts,
         client: Client<'a>,
-        request: &'a Request,
+        request: &'a mut Request,
         routing: Routing,
         records: &'a mut PendingRecords,
     ) -> Self {
@@ -90,8 +94,8 @@ impl<'a> Exchange<'a> {
         let mut client = client;
         client.set_early_keepalive(early_keepalive(&parts.delivery, request));
         let (admission, earlier, lost) = (Admission::default(), Duration::ZERO, Used::default());
-        let judged = None;
-        Self { parts, client, request, routing, records, steps, admission, judged, earlier, lost }
+        let (judged, own) = (None, None);
+        Self { parts, client, request, own, routing, records, steps, admission, judged, earlier, lost }
     }
 
     /// `Err`: nothing was delivered, or the client left in the middle.
@@ -100,6 +104,10 @@ impl<'a> Exchange<'a> {
             self.routing.agree(self.request).await;
             let number = u32::try_from(self.records.len() + 1).unwrap_or(u32::MAX);
             let mut attempt = Attempt::new(number, self.earlier);
+            let mut refused = None;
+            if prompt_target::changes(self.own.as_deref(), self.routing.plan.leaf()) {
+                refused = Box::pin(self.become_asked()).await.err();
+            }
             let turn = Turn {
                 gate: Gate { parts: self.parts, request: self.request, routing: &self.routing },
                 client: &mut self.client,
@@ -107,7 +115,10 @@ impl<'a> Exchange<'a> {
                 steps: &mut self.steps,
                 judged: &mut self.judged,
             };
-            let outcome = turn.run(&mut attempt).await;
+            let outcome = match refused {
+                None => turn.run(&mut attempt).await,
+                Some(fault) => Ok(turn.refused(fault, &mut attempt)),
+            };
             self.records.extend(attempt.tried.drain(..));
             let outcome = match outcome {
                 Ok(outcome) => outcome,
@@ -127,6 +138,33 @@ impl<'a> Exchange<'a> {
             }
             self.leave(attempt, outcome, record).await;
         }
+    }
+
+    /// The next target has another request than the one before, or had.
+    async fn become_asked(&mut self) -> Result<(), Fault> {
+        // What conditions read is what the client sent, whatever targets are asked.
+        self.routing.read_params(self.request);
+        let leaf = self.routing.plan.leaf().clone();
+        let asked = prompt_target::ask(&mut self.own, self.request, &leaf, &self.parts.delivery.budget).await;
+        self.client.set_early_keepalive(early_keepalive(&self.parts.delivery, self.request));
+        asked
+    }
+
+    /// What is held for the caller was asked for one prompt: where the next target has another, it is asked anew. What was
+    /// used until now stays with the prompt that used it.
+    fn leave_prompt(&mut self, status: u16) -> Vec<Charge> {
+        if !prompt_target::changes(self.own.as_deref(), self.routing.plan.leaf()) {
+            return Vec::new();
+        }
+        let (hold, lost) = (self.admission.take(), std::mem::take(&mut self.lost));
+        if lost != Used::default() {
+            return hold.settle(lost);
+        }
+        if (200..300).contains(&status) {
+            return hold.count();
+        }
+        hold.release();
+        Vec::new()
     }
 
     fn record(&self, attempt: &Attempt, outcome: &Outcome) -> Box<LogRecord> {
@@ -198,6 +236,7 @@ impl<'a> Exchange<'a> {
             self.lost = plus(self.lost, reservation.used(usage));
         }
         record.charges = reservation.leave(outcome.status(), record.usage.as_ref());
+        record.charges.extend(self.leave_prompt(outcome.status()));
         if let Outcome::Whole(answer) = &outcome {
             record.response_model = answer.model.as_deref().map(Into::into);
         }

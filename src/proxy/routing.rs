@@ -214,6 +214,14 @@ impl Routing {
         asked.choose(&view, |asks| config.prospects(asks)).map_err(no_target)
     }
 
+    /// Reads what conditions may ask of the body, before targets change it.
+    pub(crate) fn read_params(&self, request: &Request) {
+        let config = self.plan.config();
+        if let Some(first) = config.params.first() {
+            Asked { request, config, read: &self.read, breakers: None }.param(first);
+        }
+    }
+
     /// Books what the current target answered with its circuit breaker.
     pub(crate) fn tell(&self, request: &Request, status: u16) {
         self.plan.tell(status, request.now().micros() / 1000, self.breakers.as_deref().unwrap_or_default());

@@ -50,7 +50,7 @@ const KEYS: Rows = &[
     ("metadata", &["params::metadata_forwarded_headers_and_compliance_of_a_config_are_in_force_and_inherited"]),
     ("fetch_integrated_models", &["config_rules::managed_providers_are_named_in_each_way_and_narrow_the_catalogue"]),
     ("options", &["config_rules::every_refusal_says_what_and_why"]),
-    ("prompt_id", LATER),
+    ("prompt_id", &["prompt_targets::a_fallback_asks_each_prompt_in_its_own_words_and_names_it_in_its_record"]),
     ("input_guardrails", &["guardrails::requests_are_denied_marked_or_pass"]),
     ("output_guardrails", &["guardrails::answers_are_denied_and_paid_for_or_marked"]),
     ("before_request_hooks", &["guardrails::raw_hooks_stand_before_and_behind"]),

@@ -83,7 +83,6 @@ async fn every_refusal_says_what_and_why() {
 async fn what_waits_for_its_feature_is_refused_by_name() {
     let gateway = Gateway::start().await;
     for (key, value, feature) in [
-        ("prompt_id", json!("pp-1"), "stored prompts"),
         ("cache", json!("semantic"), "semantic"),
         ("cache", json!({ "mode": "semantic", "max_age": 60 }), "semantic"),
     ] {

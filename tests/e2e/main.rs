@@ -180,6 +180,8 @@ mod prices;
 #[cfg(test)]
 mod promised_json;
 #[cfg(test)]
+mod prompt_targets;
+#[cfg(test)]
 mod prompts;
 #[cfg(test)]
 mod raw_http1;

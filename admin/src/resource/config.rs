@@ -13,9 +13,10 @@ use crate::change::WriteView;
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad, bad_config, conflict};
 use crate::route::{Call, Reply, Route, SEARCHED, authed};
-use gateway_domain::config::{Context, Problem as Broken, compile, managed_slugs};
+use gateway_domain::config::{Context, Problem as Broken, compile, managed_slugs, prompt_names};
 use gateway_domain::id::{ConfigId, KeyId, WorkspaceId};
 use gateway_domain::resource::config::SavedConfig;
+use gateway_domain::resource::prompt::split_version;
 use gateway_domain::resource::{Kind, Stored, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Workspace;
@@ -125,6 +126,19 @@ impl Resource for SavedConfig {
                 message: format!("`@{}` is not a provider of this workspace", named.slug),
             })
             .collect();
+        problems.extend(prompt_names(&compiled).into_iter().filter_map(|named| {
+            let (bare, version) = split_version(&named.slug);
+            let shelf = around.snapshot.shelf_of(workspace);
+            let message = match shelf.prompt(bare).filter(|prompt| prompt.active) {
+                None => format!("`{bare}` is not a prompt of this workspace"),
+                Some(prompt) => {
+                    let there = shelf.at(prompt.home)?;
+                    let found = prompt.editions.named(version, |label| there.label(label));
+                    found.is_none().then(|| format!("`{}` names no version of the prompt that is in force", named.slug))?
+                }
+            };
+            Some(Broken { path: named.path, message })
+        }));
         problems.extend(hooks::problems(&compiled, workspace, around));
         if problems.is_empty() { Ok(()) } else { Err(bad_config(&problems)) }
     }
@@ -261,6 +275,14 @@ async fn update(call: Call) -> Result<Reply, Problem> {
     let along = |row: &Row<SavedConfig>, around: &WriteView<'_>| place.leave(row, around, &call);
     let (row, revision) = edit_with(&call, body, along).await?;
     Ok(Reply::json(SavedConfig::updated(&row)).at(revision))
+}
+
+/// Saved configs of a workspace that ask a prompt, by its slug or its id.
+pub(crate) fn asking(workspace: &Workspace, slug: &str, id: &str) -> Vec<String> {
+    let asks = |c: &&Arc<gateway_domain::snapshot::SavedConfig>| {
+        prompt_names(&c.config).iter().map(|named| split_version(&named.slug).0).any(|name| name == slug || name == id)
+    };
+    workspace.configs().filter(asks).take(10).map(|c| format!("`{}`", c.slug)).collect()
 }
 
 /// Saved configs of a workspace that name a managed provider, by its slug or its id.

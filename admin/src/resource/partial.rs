@@ -131,11 +131,8 @@ impl Shareable for PartialDocument {
     }
 
     fn check_withdrawn(row: &Row<Self>, next: Option<&Sharing>, around: &WriteView<'_>) -> Result<(), Problem> {
-        let Some(before) = &row.doc.sharing else { return Ok(()) };
-        let ours = around.snapshot.workspaces().filter(|w| w.org == row.org && row.workspace != Some(w.id));
-        let losing = ours.filter(|w| before.reaches(w.id) && !next.is_some_and(|next| next.reaches(w.id)));
         // One of their own by that slug is what they mean by it.
-        let losing = losing.filter(|w| w.shelf().partial(&row.slug).is_none());
+        let losing = losing(row, next, around).filter(|w| w.shelf().partial(&row.slug).is_none());
         let asking: Vec<String> =
             losing.filter(|w| !users(row, w.shelf()).is_empty()).take(10).map(|w| format!("`{}`", w.slug)).collect();
         if asking.is_empty() {

@@ -7,9 +7,9 @@ mod versions;
 mod view;
 
 use super::edition::{HasEditions, asked, check_description, edition, fits, publish, state};
-use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, tell};
+use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, losing, tell};
 use super::shelf::{CREATE, DELETE, LIST, OWN, PUBLISH, READ, UPDATE, is_found, named};
-use super::{NewRow, NumberedState, Resource, Row, Slug, delete, insert, update};
+use super::{NewRow, NumberedState, Resource, Row, Slug, config, delete, insert, update};
 use crate::change::WriteView;
 use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, conflict, missing};
@@ -22,6 +22,7 @@ use gateway_domain::snapshot::{ShelfView, Workspace};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Prompts of one workspace: every node holds them.
@@ -172,6 +173,20 @@ impl Shareable for PromptDocument {
     fn all_lent(view: ShelfView<'_>) -> Vec<Uuid> {
         view.lent_prompts().map(|p| p.id).collect()
     }
+
+    fn check_withdrawn(row: &Row<Self>, next: Option<&Sharing>, around: &WriteView<'_>) -> Result<(), Problem> {
+        let id = row.id.to_string();
+        let asks = |w: &&Arc<Workspace>| {
+            let means_own = w.shelf().prompt(&row.slug).is_some();
+            !config::asking(w, if means_own { &id } else { &row.slug }, &id).is_empty()
+        };
+        let asking: Vec<String> =
+            losing(row, next, around).filter(asks).take(10).map(|w| format!("`{}`", w.slug)).collect();
+        if asking.is_empty() {
+            return Ok(());
+        }
+        Err(conflict(format!("the prompt is asked for by configs of the workspaces {}", asking.join(", "))))
+    }
 }
 
 impl Resource for PromptDocument {
@@ -264,6 +279,15 @@ impl Resource for PromptDocument {
         Ok(())
     }
 
+    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+        Self::check_withdrawn(row, None, around)?;
+        let users = config::asking(around.workspace(row.workspace)?, &row.slug, &row.id.to_string());
+        if users.is_empty() {
+            return Ok(());
+        }
+        Err(conflict(format!("the prompt is a target of the configs {}", users.join(", "))))
+    }
+
     fn view(row: &Row<Self>, _: &Call) -> Value {
         view::one(row, row.doc.editions.default, row.doc.editions.current())
     }
@@ -305,7 +329,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let mut body = call.body()?;
     let snapshot = call.snapshot();
     if let (None, Some(Value::String(name))) = (body.0.get("workspace_id"), body.0.get("collection_id")) {
-        let ours = |w: &&std::sync::Arc<Workspace>| {
+        let ours = |w: &&Arc<Workspace>| {
             w.org == call.actor.org && (w.id.to_string() == *name || w.shelf().collection(name).is_some())
         };
         let found = call.actor.workspace.is_none().then(|| snapshot.workspaces().find(ours)).flatten();

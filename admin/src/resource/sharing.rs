@@ -41,6 +41,17 @@ pub(super) trait Shareable: HasEditions {
     }
 }
 
+/// The workspaces that it is taken away from.
+pub(super) fn losing<'a, R: Shareable>(
+    row: &'a Row<R>,
+    next: Option<&'a Sharing>,
+    around: &'a WriteView<'_>,
+) -> impl Iterator<Item = &'a Arc<Workspace>> {
+    let ours = around.snapshot.workspaces().filter(|w| w.org == row.org && row.workspace != Some(w.id));
+    let had = ours.filter(|w| row.doc.sharing().is_some_and(|before| before.reaches(w.id)));
+    had.filter(move |w| !next.is_some_and(|next| next.reaches(w.id)))
+}
+
 /// Where one of them is shared, and where it is not shared any more.
 pub(super) struct SharePaths {
     pub(super) share: &'static str,

@@ -13,6 +13,7 @@ use super::tree::{Cache, CacheMode, Config, Guarded, Leaf, Mode, Node, NodeKind,
 use crate::cloud;
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::metadata;
+use crate::resource::prompt::split_version;
 use http::HeaderValue;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -26,6 +27,8 @@ const MAX_NESTED_TARGETS: usize = 50;
 const MAX_DEPTH: usize = 32;
 const MAX_ATTEMPTS: u64 = 5;
 const MAX_DROPS: usize = 100;
+/// A slug and a label, with room.
+const PROMPT_NAME: usize = 512;
 /// Seconds: documented least and most of `cache.max_age`.
 const CACHE_AGE: (u64, u64) = (60, 7_776_000);
 
@@ -33,8 +36,6 @@ const CACHE_AGE: (u64, u64) = (60, 7_776_000);
 enum Place {
     Anywhere,
     Root,
-    /// Named, so that the refusal says which feature is missing.
-    Later(&'static str),
 }
 
 static KEYS: &[(&str, Place)] = &[
@@ -65,7 +66,7 @@ static KEYS: &[(&str, Place)] = &[
     ("metadata", Place::Root),
     ("fetch_integrated_models", Place::Root),
     ("options", Place::Root),
-    ("prompt_id", Place::Later("stored prompts are")),
+    ("prompt_id", Place::Anywhere),
     ("input_guardrails", Place::Anywhere),
     ("output_guardrails", Place::Anywhere),
     ("before_request_hooks", Place::Anywhere),
@@ -173,7 +174,7 @@ impl Compiler<'_> {
         config.hooks = std::mem::take(&mut self.hook_sets).into();
         config.nodes = std::mem::take(&mut self.nodes).into();
         config.guarded = std::mem::take(&mut self.guarded).into();
-        let sets_model = config.leaves().any(|l| l.model.is_some() || l.default_model.is_some());
+        let sets_model = config.leaves().any(|l| l.model.is_some() || l.default_model.is_some() || l.prompt.is_some());
         config.sets_model = sets_model;
         config
     }
@@ -248,9 +249,6 @@ impl Compiler<'_> {
                 Some(Place::Anywhere) => {}
                 Some(Place::Root) if depth == 0 => {}
                 Some(Place::Root) => self.problem(at, key, "belongs at the root of the config"),
-                Some(Place::Later(what)) => {
-                    self.problem(at, key, format!("is not available in this version: {what} not part of it"));
-                }
                 None if cloud::setting(key).is_some() => {}
                 None if CLOUD.iter().any(|start| key.starts_with(start)) => {
                     self.problem(at, key, "is not available in this version; save it with an integration");
@@ -264,7 +262,7 @@ impl Compiler<'_> {
     fn refuse_beside(&mut self, at: &At<'_>, fields: &Fields<'_>, depth: usize, branch: bool) {
         let passthrough = fields.get("passthrough") == Some(&Value::Bool(true));
         if branch {
-            for key in ["provider", "virtual_key", "api_key"].into_iter().filter(|k| fields.has(k)) {
+            for key in ["provider", "virtual_key", "api_key", "prompt_id"].into_iter().filter(|k| fields.has(k)) {
                 self.problem(at, key, "has no effect beside targets; name it in each target");
             }
             for (key, _) in HEADERS.iter().filter(|(key, _)| fields.has(key)) {
@@ -275,7 +273,7 @@ impl Compiler<'_> {
             }
         }
         if passthrough {
-            let besides = ["provider", "virtual_key", "api_key", "strategy", "targets"];
+            let besides = ["provider", "virtual_key", "api_key", "prompt_id", "strategy", "targets"];
             let hooks = HookKey::ALL.map(HookKey::name);
             let at_root = ["override_params"].into_iter().chain(hooks).filter(|_| depth == 0);
             for key in besides.into_iter().chain(at_root).filter(|k| fields.has(k)) {
@@ -359,6 +357,7 @@ impl Compiler<'_> {
         let mut leaf = Leaf {
             path: spot.path.into(),
             provider,
+            prompt: self.prompt(at, fields),
             retry: own.retry,
             timeout_ms: own.timeout_ms,
             defaults: own.defaults,
@@ -413,6 +412,17 @@ impl Compiler<'_> {
             self.problem(at, "provider", rule);
         }
         ProviderRef::Family { slug: name.into(), key }
+    }
+
+    /// A saved prompt by slug or id, with a version behind it or not. Whether it is there is not known here.
+    fn prompt(&mut self, at: &At<'_>, fields: &Fields<'_>) -> Option<Arc<str>> {
+        let name = self.string(at, fields, "prompt_id")?;
+        let (bare, version) = split_version(name);
+        if bare.is_empty() || version == Some("") || name.len() > PROMPT_NAME {
+            let rule = "must be the slug or the id of a prompt, with @ and a version behind it or not";
+            self.problem(at, "prompt_id", rule);
+        }
+        Some(name.into())
     }
 
     fn provider_headers(&mut self, at: &At<'_>, fields: &Fields<'_>) -> Arc<[(&'static str, HeaderValue)]> {

@@ -29,6 +29,10 @@ pub(super) fn identity(leaf: &Leaf, rules: &Rules) -> [u8; 16] {
         part(name);
         part(value);
     }
+    if let Some(prompt) = &leaf.prompt {
+        part("prompt");
+        part(prompt);
+    }
     part(leaf.model.as_deref().unwrap_or_default());
     part(&format!("{:?} {rules:?}", leaf.custom_host));
     let digest: [u8; 32] = hash.finalize().into();

@@ -87,6 +87,8 @@ pub(super) struct Sticky {
 pub struct Leaf {
     pub path: Arc<str>,
     pub provider: ProviderRef,
+    /// The saved prompt that says what is asked there, as the config names it.
+    pub prompt: Option<Arc<str>>,
     pub retry: Retry,
     pub timeout_ms: Option<u64>,
     /// Top-level keys to add to a body that lacks them, values as raw JSON.
@@ -186,6 +188,7 @@ impl Config {
         let leaf = Leaf {
             path: "config".into(),
             provider: ProviderRef::FromRequest,
+            prompt: None,
             retry: Retry::default(),
             timeout_ms: None,
             defaults: Arc::default(),

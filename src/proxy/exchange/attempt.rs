@@ -79,6 +79,13 @@ pub(crate) struct Turn<'a, 'c> {
 }
 
 impl<'a> Turn<'a, '_> {
+    /// There is nothing to ask the target for.
+    pub(crate) fn refused(self, fault: Fault, attempt: &mut Attempt) -> Outcome {
+        attempt.info.option_index = self.gate.routing.plan.leaf().path.clone();
+        attempt.info.limits = self.admission.standings();
+        Outcome::Fault(fault)
+    }
+
     /// In the order of the contract: what the target is; what guardrails say of the request; whether its answer is known;
     /// whether the caller, and then the target, may be called; the call, and what guardrails say of the answer.
     pub(crate) async fn run(mut self, attempt: &mut Attempt) -> Result<Outcome, Stopped> {
@@ -196,7 +203,9 @@ impl<'a> Turn<'a, '_> {
     /// `Err` holds what came of a refusal.
     async fn admit(&mut self, resolved: &Resolved<'_>, attempt: &mut Attempt) -> Result<(), Result<Outcome, Stopped>> {
         let gate = self.gate;
-        let caller = self.admission.ensure(gate).await.map_err(|fault| Err(Stopped::Denied(fault)))?;
+        // A prompt may have a limit of its own, which the next target's does not share.
+        let denied = |fault| if resolved.leaf.prompt.is_some() { Ok(Outcome::Fault(fault)) } else { Err(Stopped::Denied(fault)) };
+        let caller = self.admission.ensure(gate).await.map_err(denied)?;
         attempt.info.limits = caller.standings();
         let target = gate.target(resolved, caller).await.map_err(|fault| Ok(Outcome::Fault(fault)))?;
         attempt.info.limits = attempt.info.limits.tighter(target.standings());

@@ -8,7 +8,7 @@ use crate::proxy::exchange::{CallParts, limits};
 use crate::proxy::intake::{self, Refused};
 use crate::proxy::request::{DefaultGuardrail, Request};
 use crate::proxy::routing::Routing;
-use crate::proxy::{Ctx, Gateway, json_bytes, own_objects, shape, target};
+use crate::proxy::{Ctx, Gateway, json_bytes, own_objects, prompt_target, shape, target};
 use crate::proxy::{body::BodyError, estimate};
 use gateway_domain::config::Leaf;
 use gateway_domain::config::prospects::Prospect;
@@ -46,7 +46,7 @@ impl Gateway {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
-        match explanation(&self.calls, &request, &routing).await {
+        match explanation(&self.calls, &mut request, &routing).await {
             Ok(told) => self.tell_explained(session, &request, told).await,
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
@@ -66,22 +66,25 @@ fn asked(request: &Request) -> Value {
     })
 }
 
-async fn explanation(parts: &CallParts, request: &Request, routing: &Routing) -> Result<Value, Fault> {
+async fn explanation(parts: &CallParts, request: &mut Request, routing: &Routing) -> Result<Value, Fault> {
     price_list::opened().await;
+    let (told, caller) = (asked(request), limits(parts, request, routing, None).await);
     let catalogued = super::catalogued(request, routing).await.is_some();
     let prospects = if catalogued { Vec::new() } else { routing.prospects(request)? };
     let mut targets = Vec::with_capacity(prospects.len());
+    let mut own = None;
     for prospect in prospects {
-        targets.push(target_of(parts, request, routing, prospect).await);
+        let becomes = prompt_target::ask(&mut own, request, &prospect.leaf, &parts.delivery.budget).await;
+        targets.push(target_of(parts, request, routing, (prospect, becomes.err())).await);
     }
     let tenant = &request.caller.tenant;
     Ok(json!({
         "key": { "id": tenant.key.id.0, "name": &*tenant.key.name },
         "workspace": &*tenant.workspace.slug,
-        "request": asked(request),
+        "request": told,
         "served_by": if catalogued { "gateway" } else { "target" },
         "config": config_of(request, routing),
-        "limits": limits(parts, request, routing, None).await,
+        "limits": caller,
         "targets": targets,
     }))
 }
@@ -103,13 +106,24 @@ fn config_of(request: &Request, routing: &Routing) -> Value {
     })
 }
 
-async fn target_of(parts: &CallParts, request: &Request, routing: &Routing, prospect: Prospect) -> Value {
+/// `becomes`: why a prompt that the target names makes no request of it.
+async fn target_of(
+    parts: &CallParts,
+    request: &Request,
+    routing: &Routing,
+    (prospect, becomes): (Prospect, Option<Fault>),
+) -> Value {
     let Prospect { leaf, chance, later, why } = prospect;
     let mut told = json!({
         "path": &*leaf.path, "chance": (chance * 1e6).round() / 1e6, "after_failure": later, "why": why,
         "guardrails": guards(request, routing, &leaf), "cached": leaf.cache.is_some(),
     });
-    let aim = match target::resolve(&leaf, routing.inline, request) {
+    if let (Some(name), found) = (&leaf.prompt, request.prompt()) {
+        let found = found.filter(|_| becomes.is_none());
+        let (slug, version) = (found.map(|found| &*found.slug), found.map(|found| found.number));
+        told["prompt"] = json!({ "asked_for": &**name, "slug": slug, "version": version });
+    }
+    let aim = match becomes.map_or_else(|| target::resolve(&leaf, routing.inline, request), Err) {
         Ok(aim) => aim,
         Err(fault) => {
             told["refused"] = refused(&fault);
@@ -121,7 +135,12 @@ async fn target_of(parts: &CallParts, request: &Request, routing: &Routing, pros
     told["model"] = aim.model.as_deref().into();
     let scheme = if aim.base.tls { "https" } else { "http" };
     told["address"] = format!("{scheme}://{}{}", aim.base.authority(), aim.base.path).into();
-    told["limits"] = limits(parts, request, routing, Some(&aim)).await.into();
+    let mut limited = limits(parts, request, routing, Some(&aim)).await;
+    if leaf.prompt.is_some() {
+        // Which of the caller's limits are asked depends on the prompt.
+        limited.extend(limits(parts, request, routing, None).await);
+    }
+    told["limits"] = limited.into();
     let content = match shape::content(request, &leaf) {
         Ok(content) => content,
         Err(fault) => {

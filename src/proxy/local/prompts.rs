@@ -33,6 +33,7 @@ pub(crate) async fn read_content(
     name_provider(request, made.provider);
     if let Some(ask) = &mut request.ask.prompt {
         ask.found = Some(made.found);
+        ask.sent = sent;
         if ask.verb == PromptVerb::Render {
             return Ok(Content { bytes, waited_us, ..Content::default() });
         }

@@ -1,6 +1,7 @@
 //! Calls of saved prompts as their paths tell them. What a prompt says is read once the body is here.
 
 use super::Route;
+use bytes::Bytes;
 use gateway_domain::operation::Body;
 use gateway_domain::path::{decoded, normal};
 use gateway_domain::prompt::FoundPrompt;
@@ -9,13 +10,15 @@ use http::Method;
 use std::sync::Arc;
 
 /// What the path says.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PromptAsk {
     /// The path as records tell it.
     pub(crate) path: Arc<str>,
     /// Slug or id, with a version behind it or not.
     pub(crate) name: String,
     pub(crate) verb: PromptVerb,
+    /// The body of the call, for prompts that a config asks in the place of this one.
+    pub(crate) sent: Bytes,
     /// Once the body was read.
     pub(crate) found: Option<FoundPrompt>,
 }
@@ -48,6 +51,7 @@ pub(crate) fn asked(method: &Method, path: &str) -> Option<PromptAsk> {
         path: format!("/v1/prompts/{name}/{verb}").into(),
         name: decoded(name).into_owned(),
         verb: known,
+        sent: Bytes::new(),
         found: None,
     })
 }

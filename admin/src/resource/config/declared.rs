@@ -4,8 +4,9 @@ use crate::change::WriteView;
 use crate::problem::{Problem, conflict};
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put};
 use crate::resource::{Resource, Row};
-use gateway_domain::config::visit_secrets;
+use gateway_domain::config::{visit_prompts, visit_secrets};
 use gateway_domain::resource::config::SavedConfig;
+use gateway_domain::resource::prompt::split_version;
 use serde_json::{Map, Value};
 
 impl Declared for SavedConfig {
@@ -24,6 +25,11 @@ impl Declared for SavedConfig {
             }
         });
         name_all(&mut config, to);
+        visit_prompts(&mut config, &mut |name| {
+            if let (bare, Some(version)) = split_version(name) {
+                *name = format!("{}@{}", to.names.instead_of(bare), to.names.instead_of(version));
+            }
+        });
         let mut places = Vec::new();
         find(&config, &mut vec!["config".to_owned()], &mut places);
         let mut fields = Map::from_iter([("config".to_owned(), config)]);
