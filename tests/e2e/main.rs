@@ -143,6 +143,8 @@ mod mcp_nodes;
 #[cfg(test)]
 mod mcp_script;
 #[cfg(test)]
+mod mcp_secrets;
+#[cfg(test)]
 mod mcp_sign_in;
 #[cfg(test)]
 mod mcp_sign_in_attacks;

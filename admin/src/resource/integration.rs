@@ -174,7 +174,7 @@ impl Resource for Integration {
                 access::shown(row.workspace.is_none() && row.doc.access.global, &row.doc.access.limits, call),
             "allow_all_models": row.doc.models.allow_all,
             "workspace_count": if row.workspace.is_none() { workspaces } else { 1 },
-            "secret_mappings": mappings::shown(&row.doc),
+            "secret_mappings": mappings::shown(&row.doc.secret_mappings),
             "pricing_adjustments": pricing::adjustments(row.doc.price_factors.as_ref()),
             "notice": notice(&row.doc),
         });

@@ -2,7 +2,9 @@
 //! that is let in; in a workspace, that one. Each is asked what it offers when it is saved and when it is tested.
 
 mod declared;
+mod mappings;
 
+use super::integration;
 use super::mcp_settings::{self, GivenConfigurations};
 use super::{NewRow, Resource, Row, Slug, collect, delete, draft, edit, everything, get, locate};
 use crate::actor::Actor;
@@ -90,6 +92,8 @@ pub(crate) struct NewMcpIntegration {
     auth_type: String,
     transport: String,
     configurations: Option<GivenConfigurations>,
+    #[serde(default)]
+    secret_mappings: Edit<Vec<Map<String, Value>>>,
 }
 
 #[derive(Deserialize)]
@@ -99,6 +103,8 @@ struct TriedMcpIntegration {
     auth_type: String,
     transport: String,
     configurations: Option<GivenConfigurations>,
+    #[serde(default)]
+    secret_mappings: Edit<Vec<Map<String, Value>>>,
 }
 
 #[derive(Deserialize)]
@@ -116,6 +122,8 @@ pub(crate) struct McpIntegrationPatch {
     transport: Edit<String>,
     #[serde(default)]
     configurations: Edit<GivenConfigurations>,
+    #[serde(default)]
+    secret_mappings: Edit<Vec<Map<String, Value>>>,
 }
 
 impl Resource for McpIntegration {
@@ -123,7 +131,7 @@ impl Resource for McpIntegration {
     const NOUN: &'static str = "MCP integration";
     const SHARED: bool = true;
     const LEVELS: bool = true;
-    const LATER: &'static [&'static str] = &["secret_mappings"];
+    const LATER: &'static [&'static str] = &[];
     type Create = NewMcpIntegration;
     type Patch = McpIntegrationPatch;
 
@@ -134,8 +142,9 @@ impl Resource for McpIntegration {
             auth_type: input.auth_type,
             transport: input.transport,
             configurations: input.configurations,
+            secret_mappings: input.secret_mappings,
         };
-        let doc = Self { description: input.description, ..document(given, call)? };
+        let doc = Self { description: input.description, ..document(given, home, call)? };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let derived = || Slug::Derived(Some(slugify(&input.name)).filter(|s| !s.is_empty()).unwrap_or("mcp".into()));
         let slug = Slug::given("slug", input.slug)?.unwrap_or_else(derived);
@@ -164,7 +173,9 @@ impl Resource for McpIntegration {
             Edit::Clear => row.doc.custom_headers.clear(),
             Edit::Set(given) => given.onto(&mut row.doc.custom_headers, call)?,
         }
-        check_headers(&row.doc)
+        mappings::merge(&mut row.doc, input.secret_mappings, call)?;
+        check_headers(&row.doc)?;
+        mappings::check(&row.doc, row.workspace, call)
     }
 
     fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
@@ -217,24 +228,33 @@ impl Resource for McpIntegration {
     }
 }
 
-fn document(given: TriedMcpIntegration, call: &Call) -> Result<McpIntegration, Problem> {
+fn document(
+    given: TriedMcpIntegration,
+    home: Option<WorkspaceId>,
+    call: &Call,
+) -> Result<McpIntegration, Problem> {
     check_url(&given.url, call)?;
     let mut custom_headers = BTreeMap::new();
     if let Some(given) = given.configurations {
         given.onto(&mut custom_headers, call)?;
     }
-    let doc = McpIntegration {
+    let mut doc = McpIntegration {
         description: None,
         url: given.url,
         transport: transport(&given.transport)?,
         auth_type: auth(&given.auth_type)?,
         custom_headers,
+        secret_mappings: Vec::new(),
         capabilities: McpSwitches::default(),
         access: McpAccess::default(),
         sync: McpSync::default(),
         rest: Map::new(),
     };
+    if let Edit::Set(filled) = given.secret_mappings {
+        mappings::merge(&mut doc, Edit::Set(filled), call)?;
+    }
     check_headers(&doc)?;
+    mappings::check(&doc, home, call)?;
     Ok(doc)
 }
 
@@ -288,7 +308,7 @@ fn brief(row: &Row<McpIntegration>, call: &Call) -> Map<String, Value> {
         "transport": row.doc.transport,
         "configurations": mcp_settings::masked(&row.doc.custom_headers, call),
         "workspaces_count": if row.workspace.is_none() { open } else { 1 },
-        "secret_mappings": [],
+        "secret_mappings": integration::mappings::shown(&row.doc.secret_mappings),
     });
     view.extend(more.as_object().cloned().unwrap_or_default());
     view
@@ -341,7 +361,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
 
 async fn update(call: Call) -> Result<Reply, Problem> {
     let body = call.body()?;
-    let moved = ["url", "auth_type", "transport", "configurations"].iter().any(|field| body.0.contains_key(*field));
+    let moved = ["url", "auth_type", "transport", "configurations", "secret_mappings"].iter().any(|field| body.0.contains_key(*field));
     let (row, mut revision) = edit::<McpIntegration>(&call, body).await?;
     if moved {
         (_, revision) = resync(&call, row).await?;
@@ -367,10 +387,14 @@ pub(super) async fn resync(call: &Call, row: Row<McpIntegration>) -> Result<(Val
 }
 
 async fn ask(call: &Call, doc: &McpIntegration) -> Result<Probed, Problem> {
-    let target = mcp_settings::target(doc, call)?;
+    let unasked = |why: String| Probed { status: None, millis: 0, told: Err(why) };
+    let target = match mcp_settings::target(doc, call)? {
+        Ok(target) => target,
+        Err(why) => return Ok(unasked(why)),
+    };
     Ok(match &call.app.outside {
         Some(outside) => probe(&**outside, &target, call.app.clock).await,
-        None => Probed { status: None, millis: 0, told: Err("this process asks no servers".to_owned()) },
+        None => unasked("this process asks no servers".to_owned()),
     })
 }
 
@@ -405,7 +429,7 @@ async fn try_unsaved(call: Call) -> Result<Reply, Problem> {
     let named = call.actor.named(&call.snapshot(), given.as_deref())?;
     let of_workspace = named.is_some() && !by_organisation;
     call.actor.require(if of_workspace { CREATE } else { &CREATE[..1] })?;
-    let doc = document(body.read()?, &call)?;
+    let doc = document(body.read()?, named.filter(|_| of_workspace), &call)?;
     let probed = ask(&call, &doc).await?;
     Ok(Reply::json(verdict(&probed, &doc.url)))
 }

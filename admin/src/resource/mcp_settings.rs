@@ -6,7 +6,7 @@ use crate::problem::{Problem, bad, internal};
 use crate::route::Call;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::resource::mcp::McpIntegration;
-use gateway_domain::secret::{MASK, mask};
+use gateway_domain::secret::{MASK, Secret, mask};
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -60,7 +60,7 @@ impl GivenConfigurations {
     }
 }
 
-fn check_name(name: &str) -> Result<String, &'static str> {
+pub(super) fn check_name(name: &str) -> Result<String, &'static str> {
     let name = check_forward_header(name)?;
     if OWN.contains(&name.as_str()) { Err("is set by the protocol") } else { Ok(name) }
 }
@@ -90,15 +90,22 @@ pub(super) fn blank(body: &mut Map<String, Value>) {
     }
 }
 
-/// As it is called.
-pub(super) fn target(doc: &McpIntegration, call: &Call) -> Result<ProbeTarget, Problem> {
+/// As it is called. The inner `Err` says why it cannot be now: what should fill a header is not there.
+pub(super) fn target(doc: &McpIntegration, call: &Call) -> Result<Result<ProbeTarget, String>, Problem> {
     let mut headers = Vec::new();
-    for (name, sealed) in &doc.custom_headers {
-        let value = call.app.vault.open(sealed).map_err(internal)?;
+    let mut put = |name: &str, value: &Secret<String>| -> Result<(), Problem> {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(internal)?;
         let mut value = HeaderValue::from_str(value.expose()).map_err(internal)?;
         value.set_sensitive(true);
         headers.push((name, value));
+        Ok(())
+    };
+    for (name, sealed) in &doc.custom_headers {
+        put(name, &call.app.vault.open(sealed).map_err(internal)?)?;
     }
-    Ok(ProbeTarget { url: doc.url.clone(), headers })
+    match call.snapshot().mapped_headers(&doc.secret_mappings, call.actor.org) {
+        Ok(filled) => filled.iter().try_for_each(|(name, value)| put(name, value))?,
+        Err(why) => return Ok(Err(why)),
+    }
+    Ok(Ok(ProbeTarget { url: doc.url.clone(), headers }))
 }

@@ -6,7 +6,7 @@ mod fork;
 use super::edition::{
     HasEditions, KeptVersion, asked, check_description, edition, fits, history, publish, state, status,
 };
-use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, tell};
+use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, losing, tell};
 use super::shelf::{CREATE, DELETE, LIST, OWN, PUBLISH, READ, UPDATE, is_found};
 use super::{NewRow, NumberedState, Resource, Row, Slug, create, delete, update};
 use crate::change::WriteView;

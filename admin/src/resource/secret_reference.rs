@@ -157,8 +157,9 @@ impl Resource for SecretReference {
 
     fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let id = SecretReferenceId(row.id);
-        let users = around.snapshot.upstreams().filter(|upstream| upstream.uses(id));
-        let mut users: Vec<&str> = users.map(|upstream| &*upstream.slug).collect();
+        let users = around.snapshot.upstreams().filter(|upstream| upstream.uses(id)).map(|upstream| &*upstream.slug);
+        let servers = around.snapshot.mcp_upstreams().filter(|upstream| upstream.uses(id));
+        let mut users: Vec<&str> = users.chain(servers.map(|upstream| &*upstream.slug)).collect();
         if users.is_empty() {
             return Ok(());
         }

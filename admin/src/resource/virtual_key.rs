@@ -110,7 +110,7 @@ async fn views(rows: &[Row<Provider>], call: &Call) -> Result<Vec<Value>, Proble
         let behind = behind.iter().find(|i| i.id == row.doc.integration_id.0);
         view["object"] = "virtual-key".into();
         view["secret_mappings"] =
-            behind.map_or_else(|| json!([]), |i| mappings::outward(integration::mappings::shown(&i.doc).into()));
+            behind.map_or_else(|| json!([]), |i| mappings::outward(integration::mappings::shown(&i.doc.secret_mappings).into()));
         view["model_config"] = behind.map_or_else(|| json!({}), |i| azure::model_config(&i.doc));
     }
     Ok(views)

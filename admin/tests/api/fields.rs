@@ -725,7 +725,7 @@ const NEWER: &[(&str, &[&str])] = &[
     ("secret_reference", &[""]),
     ("deployment", &["", "/config"]),
     ("alert", &["", "/filters", "/channels/0"]),
-    ("mcp_integration", &["", "/access", "/sync"]),
+    ("mcp_integration", &["", "/access", "/sync", "/secret_mappings/0"]),
     ("mcp_server", &["", "/user_access"]),
     (
         "integration",

@@ -2,6 +2,7 @@
 //! workspace's name for one, with what its callers may use of it.
 
 use crate::id::{McpIntegrationId, McpServerId, UserId, WorkspaceId};
+use crate::resource::secret_reference::SecretMapping;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -18,6 +19,9 @@ pub struct McpIntegration {
     /// Sent with every request, sealed: they are credentials often enough.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub custom_headers: BTreeMap<String, String>,
+    /// Headers that come from secret references instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret_mappings: Vec<SecretMapping>,
     #[serde(default)]
     pub capabilities: McpSwitches,
     #[serde(default)]

@@ -30,6 +30,7 @@ pub use directory::{OrgDirectory, SavedGroup, SavedMapping};
 pub use guardrail::SavedGuardrail;
 pub use integration::Upstream;
 pub(super) use integration::read as upstream;
+pub(super) use mcp::read as mcp_upstream;
 pub use key::{Defaults, Key, Rotation, UseMark};
 pub use mcp::{ManagedMcpServer, McpBehind, McpUpstream};
 pub use organisation::Org;

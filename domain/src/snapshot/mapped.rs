@@ -1,11 +1,10 @@
-//! Integrations that are filled from secrets of managers: which they are, what fills them as things stand, and how they
+//! Integrations, of providers and of MCP servers, that are filled from secrets of managers: which they are, what fills them as things stand, and how they
 //! are made anew when a value changes. A value that is not there, or does not fit, is told by its reference and never by
 //! itself.
 
 use super::{Build, Draft, RowProblem, SavedSecretReference, Snapshot, Upstream};
 use crate::cloud::Settings;
 use crate::id::{IntegrationId, OrgId, SecretReferenceId, WorkspaceId};
-use crate::resource::integration::Integration;
 use crate::resource::secret_reference::{MappedPlace, SecretMapping};
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
@@ -21,6 +20,20 @@ pub(super) struct MappedRow {
 }
 
 impl MappedRow {
+    /// `None` where it is filled from none.
+    pub(super) fn of(row: &Stored, filled: &mut Filled) -> Option<Arc<Self>> {
+        let references = std::mem::take(&mut filled.references);
+        (!references.is_empty()).then(|| Arc::new(Self { row: Arc::new(row.clone()), references }))
+    }
+
+    pub(super) fn uses(&self, reference: SecretReferenceId) -> bool {
+        self.references.iter().any(|known| known.id == reference)
+    }
+
+    fn is_touched(&self, moved: &HashSet<SecretReferenceId>) -> bool {
+        self.references.iter().any(|known| moved.contains(&known.id))
+    }
+
     pub(super) fn open_to(&self, workspace: WorkspaceId) -> bool {
         self.references.iter().all(|reference| reference.open_to(workspace))
     }
@@ -43,11 +56,11 @@ pub(super) struct Filled {
 const LONGEST_VALUE: usize = 16 * 1024;
 
 impl Filled {
-    pub(super) fn of(doc: &Integration, row: &Stored, snapshot: &Snapshot) -> Result<Self, String> {
+    pub(super) fn of(mappings: &[SecretMapping], org: OrgId, snapshot: &Snapshot) -> Result<Self, String> {
         let mut filled = Self::default();
-        for mapping in &doc.secret_mappings {
+        for mapping in mappings {
             let reference = snapshot.secret_reference(mapping.secret_reference_id);
-            let reference = reference.filter(|reference| reference.org == OrgId(row.org));
+            let reference = reference.filter(|reference| reference.org == org);
             let reference = reference.ok_or("names a secret reference that does not exist")?.clone();
             let place = MappedPlace::read(&mapping.target_field)?;
             let text = snapshot.secrets.get(&reference.id);
@@ -106,6 +119,16 @@ impl Snapshot {
         self.secrets.get(&id).is_some_and(|held| **held == *text)
     }
 
+    /// The headers that mappings make as things stand. `Err` says why they cannot be made now: the rest of a sentence.
+    pub fn mapped_headers(
+        &self,
+        mappings: &[SecretMapping],
+        org: OrgId,
+    ) -> Result<Vec<(String, Secret<String>)>, String> {
+        let filled = Filled::of(mappings, org, self)?;
+        filled.missing.map_or(Ok(filled.headers), |why| Err(why.to_string()))
+    }
+
     /// This snapshot with what was read from managers since. An integration that cannot be called with a new value goes
     /// on with what it has.
     pub fn with_secrets(
@@ -133,6 +156,7 @@ impl Draft {
         if moved.is_empty() {
             return;
         }
+        self.fill_mcp(&moved, build, kept);
         for (id, before) in touched(&self.next, &moved) {
             let Some(mapped) = &before.mapped else { continue };
             match super::entry::upstream(&mapped.row, build, &self.next) {
@@ -153,9 +177,31 @@ impl Draft {
     }
 }
 
+impl Draft {
+    fn fill_mcp(&mut self, moved: &HashSet<SecretReferenceId>, build: &Build<'_>, kept: bool) {
+        let upstreams = self.next.mcp_upstreams().filter(|u| u.mapped.as_ref().is_some_and(|m| m.is_touched(moved)));
+        for before in upstreams.cloned().collect::<Vec<_>>() {
+            let Some(mapped) = &before.mapped else { continue };
+            let message = match super::entry::mcp_upstream(&mapped.row, build, &self.next) {
+                Ok(made) => match &made.missing {
+                    Some(why) if kept && before.missing.is_none() => why.to_string(),
+                    _ => {
+                        Arc::make_mut(&mut self.next.mcp_upstreams).insert(before.id, Arc::new(made));
+                        continue;
+                    }
+                },
+                Err(message) => message,
+            };
+            self.problems.push(RowProblem {
+                kind: Kind::McpIntegration.name().to_owned(),
+                id: before.id.0,
+                message,
+            });
+        }
+    }
+}
+
 fn touched(snapshot: &Snapshot, moved: &HashSet<SecretReferenceId>) -> Vec<(IntegrationId, Arc<Upstream>)> {
-    let uses = |upstream: &&Arc<Upstream>| {
-        upstream.mapped.as_ref().is_some_and(|mapped| mapped.references.iter().any(|r| moved.contains(&r.id)))
-    };
+    let uses = |upstream: &&Arc<Upstream>| upstream.mapped.as_ref().is_some_and(|mapped| mapped.is_touched(moved));
     snapshot.upstreams().filter(uses).map(|upstream| (upstream.integration, upstream.clone())).collect()
 }

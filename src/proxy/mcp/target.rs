@@ -65,8 +65,10 @@ impl McpServed {
             let why = format!("The MCP server `{}` is not open to this user", server.slug);
             return Err(Fault::new(FaultKind::Forbidden, why));
         }
-        if targets.is_empty() {
-            return Err(missing());
+        let [first, ..] = &targets[..] else { return Err(missing()) };
+        if let Some(why) = &first.upstream.missing {
+            let why = format!("The MCP server `{}` cannot be called now: {why}", server.slug);
+            return Err(Fault::new(FaultKind::SecretAway, why));
         }
         let principal = principal(&format!("key:{}", tenant.key.id));
         Ok(Self { server, targets, lacking, principal })
@@ -100,7 +102,7 @@ fn members(tenant: &Tenant, whole: &Arc<ManagedMcpServer>) -> (Vec<McpTarget>, V
         if shut || !server.admits(tenant.key.owner.map(UserId)) {
             continue;
         }
-        let Some(upstream) = upstream(tenant, server).filter(|_| server.active) else {
+        let Some(upstream) = upstream(tenant, server).filter(|u| server.active && u.missing.is_none()) else {
             lacking.push(LackingMember { prefix, optional: member.optional });
             continue;
         };

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 const MOST: usize = 20;
-const FIELD: &str = "secret_mappings";
+pub(crate) const FIELD: &str = "secret_mappings";
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +31,21 @@ struct GivenMapping {
 /// Takes mappings in place of those before, and drops what they fill.
 pub(super) fn merge(doc: &mut Integration, given: Edit<Vec<Map<String, Value>>>, call: &Call) -> Result<(), Problem> {
     let Some(given) = given.or_default() else { return Ok(()) };
+    let mappings = read_all(given, call)?;
+    for mapping in &mappings {
+        match MappedPlace::read(&mapping.target_field) {
+            Ok(MappedPlace::Key) => (doc.sealed_key, doc.masked_key) = (None, None),
+            Ok(MappedPlace::Header(name)) => _ = doc.configurations.custom_headers.remove(name),
+            Ok(MappedPlace::Setting(setting)) => _ = doc.configurations.cloud.remove(setting.name),
+            Err(_) => {}
+        }
+    }
+    doc.secret_mappings = mappings;
+    Ok(())
+}
+
+/// A list of mappings, each of a place of its own and from a reference that is there.
+pub(crate) fn read_all(given: Vec<Map<String, Value>>, call: &Call) -> Result<Vec<SecretMapping>, Problem> {
     if given.len() > MOST {
         return Err(bad(FIELD, format_args!("must hold at most {MOST} items")));
     }
@@ -45,16 +60,7 @@ pub(super) fn merge(doc: &mut Integration, given: Edit<Vec<Map<String, Value>>>,
         }
         mappings.push(mapping);
     }
-    for mapping in &mappings {
-        match MappedPlace::read(&mapping.target_field) {
-            Ok(MappedPlace::Key) => (doc.sealed_key, doc.masked_key) = (None, None),
-            Ok(MappedPlace::Header(name)) => _ = doc.configurations.custom_headers.remove(name),
-            Ok(MappedPlace::Setting(setting)) => _ = doc.configurations.cloud.remove(setting.name),
-            Err(_) => {}
-        }
-    }
-    doc.secret_mappings = mappings;
-    Ok(())
+    Ok(mappings)
 }
 
 fn read(given: GivenMapping, under: &str, (snapshot, org): (&Snapshot, OrgId)) -> Result<SecretMapping, Problem> {
@@ -108,12 +114,21 @@ pub(super) fn check(
             let why = format!("has no meaning for `{}`", family.slug);
             return Err(bad(format_args!("{FIELD}[{at}].target_field"), why));
         }
-        let reference = snapshot.secret_reference(mapping.secret_reference_id);
-        let shut = reference.filter(|_| home.is_some()).filter(|r| home.is_some_and(|home| !r.open_to(home)));
-        if shut.is_some() {
-            let why = "names a secret reference that this workspace may not use";
-            return Err(bad(format_args!("{FIELD}[{at}].secret_reference_id"), why));
-        }
+        check_open((at, mapping), home, &snapshot)?;
+    }
+    Ok(())
+}
+
+/// An integration of a workspace is filled from what is open to that workspace.
+pub(crate) fn check_open(
+    (at, mapping): (usize, &SecretMapping),
+    home: Option<WorkspaceId>,
+    snapshot: &Snapshot,
+) -> Result<(), Problem> {
+    let reference = snapshot.secret_reference(mapping.secret_reference_id);
+    if reference.is_some_and(|reference| home.is_some_and(|home| !reference.open_to(home))) {
+        let why = "names a secret reference that this workspace may not use";
+        return Err(bad(format_args!("{FIELD}[{at}].secret_reference_id"), why));
     }
     Ok(())
 }
@@ -141,12 +156,12 @@ pub(super) fn fills(doc: &Integration, name: &str) -> bool {
     places(doc).any(|place| matches!(place, MappedPlace::Setting(setting) if setting.name == name))
 }
 
-pub(crate) fn shown(doc: &Integration) -> Vec<Value> {
-    doc.secret_mappings.iter().map(|mapping| told(mapping, &mapping.secret_reference_id.to_string())).collect()
+pub(crate) fn shown(mappings: &[SecretMapping]) -> Vec<Value> {
+    mappings.iter().map(|mapping| told(mapping, &mapping.secret_reference_id.to_string())).collect()
 }
 
 /// `reference`: its id, or its name.
-pub(super) fn told(mapping: &SecretMapping, reference: &str) -> Value {
+pub(crate) fn told(mapping: &SecretMapping, reference: &str) -> Value {
     json!({
         "target_field": mapping.target_field,
         "secret_reference_id": reference,

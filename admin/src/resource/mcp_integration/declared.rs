@@ -2,7 +2,7 @@
 
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict};
-use crate::resource::Row;
+use crate::resource::{Row, integration};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use crate::resource::mcp_capabilities::{declare_switches, read_switches};
 use gateway_domain::id::WorkspaceId;
@@ -43,6 +43,11 @@ impl Declared for McpIntegration {
         if !headers.is_empty() {
             fields.insert("configurations".to_owned(), json!({"custom_headers": headers}));
         }
+        let filled = doc.secret_mappings.iter().map(|mapping| {
+            let reference = to.names.name(mapping.secret_reference_id.0);
+            integration::mappings::told(mapping, &reference)
+        });
+        put(&mut fields, "secret_mappings", filled.collect::<Vec<_>>());
         put(&mut fields, "capabilities", declare_switches(&doc.capabilities));
         if row.workspace.is_none() {
             declare_access(&mut fields, &doc.access, to);

@@ -46,6 +46,14 @@ pub(super) async fn tell(story: &mut Story<'_>) {
         "secret_mappings": mapping("model_config.awsRegion", "two")});
     story.send("PUT /virtual-keys/{id}", "/virtual-keys/veiled", body).await;
     story.shows(there, filled("model_config.awsRegion", "two")).await;
+    let body = json!({"name": "Filled", "slug": "filled-mcp", "url": "https://mcp.example.com/", "auth_type": "headers",
+        "transport": "http", "workspace_id": "team", "secret_mappings": mapping(header, "one")});
+    story.send("POST /mcp-integrations", "/mcp-integrations", body).await;
+    story.shows("/mcp-integrations/filled-mcp", filled(header, "one")).await;
+    story.holds_elsewhere().await;
+    let body = json!({"secret_mappings": mapping(header, "two")});
+    story.send("PUT /mcp-integrations/{id}", "/mcp-integrations/filled-mcp", body).await;
+    story.shows("/mcp-integrations/filled-mcp", filled(header, "two")).await;
     let auth = json!({"vault_role_id": "s", "vault_namespace": null});
     let body = json!({"name": "Safe", "description": "e", "auth_config": auth, "secret_path": "kv/b", "secret_key": null,
         "allow_all_workspaces": true, "tags": {"c": "d"}});

@@ -59,7 +59,7 @@ impl Upstream {
 
     /// Whether it is filled from this reference.
     pub fn uses(&self, reference: SecretReferenceId) -> bool {
-        self.mapped.as_ref().is_some_and(|mapped| mapped.references.iter().any(|known| known.id == reference))
+        self.mapped.as_ref().is_some_and(|mapped| mapped.uses(reference))
     }
 
     /// As which this model is called.
@@ -109,7 +109,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
     let provider =
         build.catalog.provider(&i.ai_provider_id).ok_or("names a provider that this version does not know")?;
     let open = |sealed: &str| build.vault.open(sealed).map_err(|e| format!("credential cannot be opened: {e}"));
-    let mut filled = Filled::of(&i, row, around)?;
+    let mut filled = Filled::of(&i.secret_mappings, OrgId(row.org), around)?;
     let settings = filled.settings.over(&i.configurations.settings(&open)?);
     let credential = i.sealed_key.as_deref().map(open).transpose()?;
     let credential = filled.key.take().or(credential);
@@ -136,8 +136,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
     ];
     headers.extend(named.into_iter().filter_map(|(n, v)| Some((n.to_owned(), Secret::new(v.clone()?)))));
     let prices = OwnPrices::of(&i, provider.slug, &settings);
-    let references = std::mem::take(&mut filled.references);
-    let mapped = (!references.is_empty()).then(|| MappedRow { row: Arc::new(row.clone()), references });
+    let mapped = MappedRow::of(row, &mut filled);
     let plain = Upstream {
         integration: IntegrationId(row.id),
         org: OrgId(row.org),
@@ -156,7 +155,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
         prices: Arc::new(prices),
         access: i.access.clone(),
         missing: filled.missing,
-        mapped: mapped.map(Arc::new),
+        mapped,
         generation: generation(row) ^ filled.print,
     };
     let tuned = models::tuned(&plain, &i, build)?;

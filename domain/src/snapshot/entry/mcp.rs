@@ -1,11 +1,13 @@
 //! MCP servers of workspaces, and the integrations behind them.
 
-use super::{Addressed, Build, Draft, Entry, doc, keep, lives};
+use super::{Addressed, Build, Draft, Entry, doc, lives};
 use crate::egress::{BaseUrl, check_custom_host};
-use crate::id::{McpIntegrationId, McpServerId, OrgId, UserId, WorkspaceId};
+use crate::id::{McpIntegrationId, McpServerId, OrgId, SecretReferenceId, UserId, WorkspaceId};
 use crate::resource::mcp::{McpAccess, McpAuth, McpIntegration, McpServer, McpSwitches, McpUserAccess, ServerMember};
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
+use crate::snapshot::Snapshot;
+use crate::snapshot::mapped::{Filled, MappedRow};
 use std::sync::Arc;
 
 /// Where and as whom an MCP server is called.
@@ -29,13 +31,22 @@ pub struct McpUpstream {
     pub capabilities: String,
     switches: McpSwitches,
     access: McpAccess,
+    /// Why it cannot be called now: what should fill it from a manager of secrets is not there. The rest of a sentence.
+    pub missing: Option<Arc<str>>,
+    pub(in crate::snapshot) mapped: Option<Arc<MappedRow>>,
     /// Differs between any two states of it.
     pub revision: i64,
 }
 
 impl McpUpstream {
     pub fn open_to(&self, workspace: WorkspaceId) -> bool {
-        self.active && self.workspace.map_or_else(|| self.access.allow(workspace), |own| own == workspace)
+        let own = self.workspace.map_or_else(|| self.access.allow(workspace), |own| own == workspace);
+        self.active && own && self.mapped.as_ref().is_none_or(|mapped| mapped.open_to(workspace))
+    }
+
+    /// Whether it is filled from this reference.
+    pub fn uses(&self, reference: SecretReferenceId) -> bool {
+        self.mapped.as_ref().is_some_and(|mapped| mapped.uses(reference))
     }
 
     /// Whether anybody may use this of it, whoever asks.
@@ -95,7 +106,13 @@ impl Entry for McpUpstream {
     const KIND: Kind = Kind::McpIntegration;
 
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {
-        keep(&mut draft.next.mcp_upstreams, McpIntegrationId(row.id), row, || read(row, build))
+        let made = lives(row).then(|| read(row, build, &draft.next)).transpose()?;
+        let (all, id) = (Arc::make_mut(&mut draft.next.mcp_upstreams), McpIntegrationId(row.id));
+        match made {
+            Some(made) => all.insert(id, Arc::new(made)),
+            None => all.remove(&id),
+        };
+        Ok(())
     }
 }
 
@@ -110,7 +127,8 @@ impl Entry for ManagedMcpServer {
     }
 }
 
-fn read(row: &Stored, build: &Build<'_>) -> Result<McpUpstream, String> {
+/// `around`: where the references stand that it names, with what was read of them.
+pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapshot) -> Result<McpUpstream, String> {
     let i: McpIntegration = doc(row)?;
     let base = check_custom_host(&i.url, build.trusted).map_err(|why| format!("url {why}"))?;
     let open = |sealed: &str| build.vault.open(sealed).map_err(|e| format!("a header cannot be opened: {e}"));
@@ -118,6 +136,8 @@ fn read(row: &Stored, build: &Build<'_>) -> Result<McpUpstream, String> {
     for (name, sealed) in &i.custom_headers {
         headers.push((name.clone(), open(sealed)?));
     }
+    let mut filled = Filled::of(&i.secret_mappings, OrgId(row.org), around)?;
+    headers.append(&mut filled.headers);
     let speaks = i.sync.protocol_version.unwrap_or_default();
     let capabilities = if i.sync.flags.is_null() { String::new() } else { i.sync.flags.to_string() };
     Ok(McpUpstream {
@@ -135,6 +155,8 @@ fn read(row: &Stored, build: &Build<'_>) -> Result<McpUpstream, String> {
         capabilities,
         switches: i.capabilities,
         access: i.access,
+        mapped: MappedRow::of(row, &mut filled),
+        missing: filled.missing,
         revision: row.revision,
     })
 }
