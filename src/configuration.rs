@@ -6,7 +6,7 @@ use crate::settings::{Settings, document_secrets};
 use crate::telemetry;
 use gateway_admin::{ConfigurationReport, Conversion, ForeignFile, ManifestAct, Problem};
 use gateway_domain::egress::Trusted;
-use std::io::{Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 /// Larger documents are no configuration.
@@ -15,12 +15,19 @@ const LONGEST: u64 = 1 << 30;
 /// `gateway export`.
 pub(crate) fn export(settings: &Settings, to: Option<&Path>) -> Result<(), String> {
     let (runtime, app) = detached(settings)?;
-    let exported = runtime.block_on(gateway_admin::export_configuration(&app)).map_err(told)?;
-    match to {
-        None => telemetry::print(&exported.text),
-        Some(path) => write(path, &exported.text)?,
-    }
-    Ok(())
+    let export = |write: &mut (dyn FnMut(&str) + Send)| {
+        runtime.block_on(gateway_admin::export_configuration(&app, write)).map(drop).map_err(told)
+    };
+    let Some(path) = to else { return export(&mut telemetry::print) };
+    let mut file = PrivateFile::beside(path)?;
+    let mut written = Ok(());
+    export(&mut |text| {
+        if written.is_ok() {
+            written = file.add(text);
+        }
+    })?;
+    written?;
+    file.put(path)
 }
 
 /// `gateway import` and `gateway prune`.
@@ -82,12 +89,33 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// The file is there whole or not at all, and nobody else reads it: hashes of keys stand in it.
+/// A file that is there whole or not at all, and that nobody else reads: hashes of keys stand in it.
+struct PrivateFile(BufWriter<tempfile::NamedTempFile>);
+
+fn unwritten(path: &Path, why: &std::io::Error) -> String {
+    format!("{}: cannot be written: {why}", path.display())
+}
+
+impl PrivateFile {
+    fn beside(path: &Path) -> Result<Self, String> {
+        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+        let file = tempfile::NamedTempFile::new_in(folder).map_err(|why| unwritten(path, &why))?;
+        Ok(Self(BufWriter::new(file)))
+    }
+
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        self.0.write_all(text.as_bytes()).map_err(|why| unwritten(self.0.get_ref().path(), &why))
+    }
+
+    fn put(self, path: &Path) -> Result<(), String> {
+        let file = self.0.into_inner().map_err(|why| unwritten(path, why.error()))?;
+        file.persist(path).map_err(|why| unwritten(path, &why.error))?;
+        Ok(())
+    }
+}
+
 fn write(path: &Path, text: &str) -> Result<(), String> {
-    let cannot = |why: std::io::Error| format!("{}: cannot be written: {why}", path.display());
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(cannot)?;
-    file.write_all(text.as_bytes()).map_err(cannot)?;
-    file.persist(path).map_err(|why| cannot(why.error))?;
-    Ok(())
+    let mut file = PrivateFile::beside(path)?;
+    file.add(text)?;
+    file.put(path)
 }

@@ -11,6 +11,7 @@ mod item;
 mod kinds;
 mod naming;
 mod operator;
+mod pieces;
 mod plan;
 mod prune;
 mod report;
@@ -27,15 +28,25 @@ use crate::app::App;
 use crate::problem::{Problem, missing};
 use crate::resource::declared::secrets::SecretValues;
 use author::Author;
+use declare::Export;
 use std::collections::BTreeMap;
 use stored::StoredRows;
 use text::DocumentBounds;
 
-/// The configuration of the organisation `default`, or of the oldest one: a local act of the operator.
-pub async fn export_configuration(app: &App) -> Result<ExportedConfiguration, Problem> {
+/// The configuration of the organisation `default`, or of the oldest one: a local act of the operator. `write` is given the
+/// document piece by piece; whatever could be wrong with what is stored is known before the first.
+pub async fn export_configuration(
+    app: &App,
+    write: &mut (dyn FnMut(&str) + Send),
+) -> Result<ExportedConfiguration, Problem> {
     let stored = StoredRows::load(app, None).await?;
     let org = stored.org.ok_or_else(|| missing("organisation"))?;
-    declare::export(&stored, &operator::call(app, org)?)
+    let call = operator::call(app, org)?;
+    let mut export = Export::new(stored, &call)?;
+    while let Some(text) = export.next(&call)? {
+        write(&text);
+    }
+    Ok(ExportedConfiguration { secrets: export.secrets, resources: export.resources })
 }
 
 /// Does with a document what is asked, as the operator. `secrets`: what the names in it stand for.

@@ -4,15 +4,14 @@
 
 use super::body::{self, BodyError, BodyLimits, Incoming, Permit};
 use super::client::{
-    Client, ClientLeft, SmallAnswer, Upload, answer_early, frame, framing, linger, send_head, send_piece,
-    settle_unread_body,
+    Client, ClientLeft, Upload, answer_early, frame, framing, linger, send_head, send_piece, settle_unread_body,
 };
 use super::deliver::{bare_head, copy_head, refusal};
 use super::{Gateway, intake};
 use crate::upstream::Dialer;
-use crate::upstream::http1::{self, Clocks, Framing, RequestBody, RequestHead};
+use crate::upstream::http1::{self, Clocks, Framing, RequestBody, RequestHead, Response};
 use axum::body::{Body, HttpBody};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::poll_fn;
 use gateway_admin::ClientAddr;
@@ -20,7 +19,6 @@ use gateway_domain::egress::BaseUrl;
 use gateway_domain::{Dialect, Fault, FaultKind};
 use gateway_providers::Pieces;
 use http::{HeaderName, HeaderValue, header};
-use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
 use std::convert::Infallible;
@@ -35,8 +33,6 @@ use uuid::Uuid;
 
 /// Largest body of a control-plane request.
 const MOST_REQUEST: usize = 8 << 20;
-/// Largest answer of another node's admin port that is handed on.
-const MOST_ANSWER: usize = 64 << 20;
 
 pub(crate) enum ControlPlane {
     /// In this process, on its own runtime: the database never sits on a proxy worker.
@@ -254,41 +250,50 @@ async fn there(
             RequestBody::Streaming(Box::new(upload))
         }
     };
-    let mut held = Permit::new(&gateway.budget);
     let call = async {
         let mut response = http1::send(dialer, &origin, &head, body, clocks).await.ok()?;
-        let mut whole = BytesMut::new();
-        while !response.is_done() {
-            let Some(piece) = response.read().await.ok()? else { break };
-            let total = whole.len() + piece.len();
-            if total > MOST_ANSWER || held.grow_to(total).is_err() {
-                return None;
-            }
-            whole.extend_from_slice(&piece);
-        }
-        let head = copy_head(response.head(), true);
-        response.release(gateway.settings.upstream_pool_size);
-        Some(SmallAnswer { head, body: whole.freeze() })
+        // The first of it is waited for: an answer that breaks off before is none.
+        let first = if response.is_done() { None } else { response.read().await.ok()? };
+        Some((response, first))
     };
-    let answered = client.during(None, call).await;
-    let SmallAnswer { head, body } = match answered {
+    let (response, first) = match client.during(None, call).await {
         Ok(Some(answer)) => answer,
         Ok(None) => return refuse(gateway, session, &unreachable()).await,
         Err(ClientLeft::Silent) => return refuse(gateway, session, &body::slow_client()).await,
         Err(left) => return Err(left.into_error()),
     };
-    if head.status == 401
+    if response.status() == 401
         && let Some(fault) = gateway.count_unknown_key(session)
     {
         return refuse(gateway, session, &fault).await;
     }
-    write(session, head, body).await
+    pass_on(gateway, session, response, first).await
 }
 
-async fn write(session: &mut Session, mut head: Box<ResponseHeader>, body: Bytes) -> pingora::Result<bool> {
+/// Sends the answer of another node down as it comes: none of it is held but the piece on its way.
+async fn pass_on(
+    gateway: &Gateway,
+    session: &mut Session,
+    mut response: Response,
+    first: Option<Bytes>,
+) -> pingora::Result<bool> {
     settle_unread_body(session).await;
-    head.set_content_length(body.len())?;
-    send_head(session, head, (!body.is_empty()).then_some(body), true).await?;
+    session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
+    let mut head = copy_head(response.head(), true);
+    if response.is_done() {
+        head.set_content_length(first.as_ref().map_or(0, Bytes::len))?;
+    } else {
+        frame(&session.downstream_session, &mut head);
+    }
+    let broken = |_| Error::explain(ErrorType::InternalError, "the admin service broke off");
+    let mut whole = response.is_done();
+    send_head(session, head, first, whole).await?;
+    while !whole {
+        let piece = response.read().await.map_err(broken)?;
+        whole = piece.is_none() || response.is_done();
+        send_piece(session, piece, whole).await?;
+    }
+    response.release(gateway.settings.upstream_pool_size);
     linger(session).await;
     Ok(true)
 }

@@ -82,10 +82,9 @@ async fn every_refusal_says_what_and_why() {
 #[tokio::test]
 async fn what_waits_for_its_feature_is_refused_by_name() {
     let gateway = Gateway::start().await;
-    for (key, value, feature) in [
-        ("cache", json!("semantic"), "semantic"),
-        ("cache", json!({ "mode": "semantic", "max_age": 60 }), "semantic"),
-    ] {
+    for (key, value, feature) in
+        [("cache", json!("semantic"), "semantic"), ("cache", json!({ "mode": "semantic", "max_age": 60 }), "semantic")]
+    {
         let leaf = with(json!({ "provider": "mock" }), json!({ key: value }));
         let nested = json!({ "strategy": { "mode": "single" }, "targets": [leaf] });
         for config in [leaf, nested] {

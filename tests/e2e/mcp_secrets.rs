@@ -53,7 +53,10 @@ async fn a_server_is_called_with_what_the_manager_holds_and_held_last() {
     // Asked by an admin, it is asked with the secret too.
     let tried = served.gateway.admin().post("/mcp-integrations/files-int/test", &json!({})).await.expect(200).json();
     assert_eq!(tried["success"], true, "{tried}");
-    assert_eq!(served.mcp.heard("initialize").pop().expect("asked").header("authorization"), Some("Bearer second-canary"));
+    assert_eq!(
+        served.mcp.heard("initialize").pop().expect("asked").header("authorization"),
+        Some("Bearer second-canary")
+    );
     manager.holds(json!({ "other": "x" }));
     eventually("the value that does not fit was read", || async {
         served.gateway.process.output().contains("has no member `key`").then_some(())
@@ -61,7 +64,10 @@ async fn a_server_is_called_with_what_the_manager_holds_and_held_last() {
     .await;
     let session = served.open().await;
     served.tool(&session, "echo", 1).await.expect(200);
-    assert_eq!(served.mcp.heard("tools/call").pop().expect("a call").header("authorization"), Some("Bearer second-canary"));
+    assert_eq!(
+        served.mcp.heard("tools/call").pop().expect("a call").header("authorization"),
+        Some("Bearer second-canary")
+    );
     // Nothing of it is shown or at rest.
     let admin = served.gateway.admin();
     let mut told = vec![served.gateway.process.output(), served.gateway.metrics().await];
@@ -101,7 +107,8 @@ async fn without_its_secret_a_server_is_a_503_that_names_the_reference_and_comes
     let session = served.open().await;
     served.tool(&session, "echo", 1).await.expect(200);
     // Given by hand again, once the mapping is out.
-    let by_hand = json!({"secret_mappings": [], "configurations": {"custom_headers": {"authorization": "Bearer mine"}}});
+    let by_hand =
+        json!({"secret_mappings": [], "configurations": {"custom_headers": {"authorization": "Bearer mine"}}});
     admin.put("/mcp-integrations/files-int", &by_hand).await.expect(200);
     admin.delete("/secret-references/vaulted").await.expect(200);
     goes_up_with(&served, "Bearer mine").await;
@@ -115,14 +122,26 @@ async fn mappings_that_mean_nothing_are_refused_by_name() {
     let one = |target: &str| json!([{"target_field": target, "secret_reference_id": "vaulted"}]);
     let header = "configurations.custom_headers.x-key";
     for (fields, told) in [
-        (json!({"secret_mappings": one("key")}), "secret_mappings[0].target_field must be `configurations.custom_headers"),
+        (
+            json!({"secret_mappings": one("key")}),
+            "secret_mappings[0].target_field must be `configurations.custom_headers",
+        ),
         (json!({"secret_mappings": one("configurations.aws_region")}), "secret_mappings[0].target_field"),
         (json!({"secret_mappings": one("configurations.custom_headers.mcp-session-id")}), "is set by the protocol"),
         (json!({"secret_mappings": one("configurations.custom_headers.host")}), "secret_mappings[0].target_field"),
-        (json!({"secret_mappings": [{"target_field": header, "secret_reference_id": "none"}]}), "names no secret reference"),
-        (json!({"secret_mappings": [one(header)[0], one(header)[0]]}), "secret_mappings[1].target_field is filled twice"),
+        (
+            json!({"secret_mappings": [{"target_field": header, "secret_reference_id": "none"}]}),
+            "names no secret reference",
+        ),
+        (
+            json!({"secret_mappings": [one(header)[0], one(header)[0]]}),
+            "secret_mappings[1].target_field is filled twice",
+        ),
         (json!({"secret_mappings": vec![one(header)[0].clone(); 21]}), "must hold at most 20"),
-        (json!({"auth_type": "none", "configurations": null, "secret_mappings": one(header)}), "secret_mappings fills headers"),
+        (
+            json!({"auth_type": "none", "configurations": null, "secret_mappings": one(header)}),
+            "secret_mappings fills headers",
+        ),
     ] {
         let body = crate::harness::with(integration(&mcp), fields);
         let answer = gateway.admin().post("/mcp-integrations", &body).await.expect(400);

@@ -24,8 +24,9 @@ impl House {
         gateway.admin().provider("two", "openai", Some(&two.url())).await;
         let mut house = Self { gateway, one, two, first: String::new(), second: String::new() };
         let text = "[{\"role\": \"system\", \"content\": \"First, in {{language}}.\"}]";
-        house.first =
-            house.prompt(json!({"string": text, "model": "gpt-4o", "virtual_key": "one", "parameters": {"seed": 1}})).await;
+        house.first = house
+            .prompt(json!({"string": text, "model": "gpt-4o", "virtual_key": "one", "parameters": {"seed": 1}}))
+            .await;
         let fields = json!({"string": "Second, in {{language}}.", "model": "gpt-4o-mini", "virtual_key": "two",
             "parameters": {"temperature": 0.5, "max_tokens": 7}});
         house.second = house.prompt(fields).await;
@@ -106,7 +107,10 @@ async fn a_chat_request_goes_on_behind_the_prompts_own_messages() {
         {"role": "system", "content": "First, in Danish."}, {"role": "user", "content": "Hi"}]});
     assert_eq!(house.one.only().json(), want);
     let sent = house.two.only().json();
-    assert_eq!((&sent["model"], &sent["max_tokens"], &sent["temperature"]), (&json!("gpt-4o-mini"), &json!(9), &json!(0.5)));
+    assert_eq!(
+        (&sent["model"], &sent["max_tokens"], &sent["temperature"]),
+        (&json!("gpt-4o-mini"), &json!(9), &json!(0.5))
+    );
     assert_eq!(sent["messages"][1], json!({"role": "user", "content": "Hi"}));
     // A target without a prompt gets what the client sent, also behind one with a prompt.
     let mixed = json!({"strategy": {"mode": "fallback"}, "targets": [
@@ -205,7 +209,8 @@ async fn limits_of_a_prompt_hold_for_its_target_and_the_next_has_its_turn() {
     let admin = house.gateway.admin();
     let config = admin.config("both", &house.targets("fallback")).await;
     for (slug, most) in [(&house.first, 2), (&house.second, 3)] {
-        let policy = json!({"type": "requests", "unit": "rpd", "value": most, "conditions": [{"key": "prompt", "value": slug}]});
+        let policy =
+            json!({"type": "requests", "unit": "rpd", "value": most, "conditions": [{"key": "prompt", "value": slug}]});
         admin.post("/policies/rate-limits", &policy).await.expect(200);
     }
     let mut said = Vec::new();
@@ -249,7 +254,8 @@ async fn what_would_be_asked_is_explained_and_carried_as_code_by_name() {
     let policy = json!({"name": "Of the second", "type": "requests", "unit": "rpd", "value": 3,
         "conditions": [{"key": "prompt", "value": house.second}]});
     admin.post("/policies/rate-limits", &policy).await.expect(200);
-    let supposed = json!({"key": key, "path": "/v1/chat/completions", "headers": {"x-gateway-config": config}, "body": hello()});
+    let supposed =
+        json!({"key": key, "path": "/v1/chat/completions", "headers": {"x-gateway-config": config}, "body": hello()});
     let told = admin.post("/configs/explain", &supposed).await.expect(200).json();
     let target = |at: usize| &told["targets"][at];
     let asked = json!({"asked_for": format!("{id}@1"), "slug": house.first, "version": 1});
@@ -259,7 +265,8 @@ async fn what_would_be_asked_is_explained_and_carried_as_code_by_name() {
     assert!(!target(0)["limits"].to_string().contains("Of the second"), "{told}");
     assert_eq!((&target(2)["prompt"], &target(2)["model"]), (&Value::Null, &hello()["model"]));
     assert_eq!((house.one.seen().len(), house.two.seen().len()), (0, 0));
-    let document = admin.get("/configuration").await.expect(200).json()["document"].as_str().expect("a text").to_owned();
+    let document =
+        admin.get("/configuration").await.expect(200).json()["document"].as_str().expect("a text").to_owned();
     assert!(document.contains(&format!("prompt_id: {}@1", house.first)) && !document.contains(id), "{document}");
     let other = Gateway::start().await;
     let secrets = json!({"GATEWAY_SECRET_INTEGRATION_ONE_INTEGRATION_KEY": "sk-1", "GATEWAY_SECRET_INTEGRATION_TWO_INTEGRATION_KEY": "sk-2"});

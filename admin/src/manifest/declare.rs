@@ -1,55 +1,94 @@
-//! From stored rows to the document.
+//! From stored rows to the document, one declaration at a time: of what is written nothing is kept but the names of secrets.
 
 use super::difference::StoredDeclaration;
-use super::item::{Declarer, ItemName};
+use super::item::{Declarer, ItemName, Portable};
 use super::kinds::KINDS;
-use super::report::ExportedConfiguration;
 use super::stored::StoredRows;
-use super::text::{Manifest, write};
+use super::text::{head_text, item_text};
 use crate::problem::Problem;
 use crate::resource::declared::names::{DeclaredNames, hash_of};
 use crate::resource::declared::secrets::{SecretNames, ShownSecret, placeholder, spot};
 use crate::route::Call;
 use gateway_domain::resource::{Kind, Stored};
+use sha2::{Digest, Sha256};
+use std::vec::IntoIter;
 
-/// One of a list, with what it is sorted by.
+/// The document of what is stored, on its way.
+pub(super) struct Export {
+    /// What was written is held no longer.
+    rows: Vec<Option<Stored>>,
+    names: DeclaredNames,
+    /// What is still to be written, in the order of the document: the kind, and the place of the row.
+    left: IntoIter<(&'static Portable, usize)>,
+    /// The list that is being written; `None`: nothing is yet.
+    section: Option<&'static str>,
+    secret_names: SecretNames,
+    pub(super) secrets: Vec<String>,
+    pub(super) resources: usize,
+    /// Differs between any two documents.
+    pub(super) fingerprint: [u8; 32],
+}
+
+/// One row, with what it is sorted by.
 struct Sorted {
     name: ItemName,
     tie: String,
-    declared: StoredDeclaration,
+    row: usize,
+    digest: [u8; 32],
 }
 
-pub(super) fn export(stored: &StoredRows, call: &Call) -> Result<ExportedConfiguration, Problem> {
-    let names = DeclaredNames::of(&stored.rows);
-    let with = Declarer { call, names: &names };
-    let mut manifest = Manifest::default();
-    let mut secret_names = SecretNames::default();
-    let (mut secrets, mut resources) = (Vec::new(), 0);
-    for kind in KINDS {
-        let mut items = Vec::new();
-        for row in stored.rows.iter().filter(|row| row.kind == kind.kind.name()) {
-            let declared = (kind.declare)(row, &with)?;
-            let name = ItemName::of(kind, &declared.fields);
-            items.push(Sorted { name, tie: tie(row), declared });
-        }
-        items.sort_by(|a, b| (&a.name, &a.tie).cmp(&(&b.name, &b.tie)));
-        resources += items.len();
-        let mut list = Vec::with_capacity(items.len());
-        for Sorted { name, declared, .. } in items {
-            let StoredDeclaration { mut fields, shown } = declared;
-            for ShownSecret { path, .. } in &shown {
-                let of = [kind.kind.name(), name.workspace.as_str(), name.name.as_str()];
-                let own = secret_names.next(&of, path);
-                if let Some(place) = spot(&mut fields, path) {
-                    *place = placeholder(&own).into();
-                }
-                secrets.push(own);
+impl Export {
+    /// Everything is declared once to be put in order, so that what cannot be is known before anything is written.
+    pub(super) fn new(stored: StoredRows, call: &Call) -> Result<Self, Problem> {
+        let names = DeclaredNames::of(&stored.rows);
+        let with = Declarer { call, names: &names };
+        let (mut left, mut whole) = (Vec::new(), Sha256::new());
+        for kind in KINDS {
+            let mut items = Vec::new();
+            for (row, of) in stored.rows.iter().enumerate().filter(|(_, row)| row.kind == kind.kind.name()) {
+                let declared = (kind.declare)(of, &with)?;
+                let digest = Sha256::digest(serde_json::to_vec(&declared.fields).unwrap_or_default()).into();
+                items.push(Sorted { name: ItemName::of(kind, &declared.fields), tie: tie(of), row, digest });
             }
-            list.push(fields);
+            items.sort_by(|a, b| (&a.name, &a.tie).cmp(&(&b.name, &b.tie)));
+            whole.update(kind.section);
+            items.iter().for_each(|item| whole.update(item.digest));
+            left.extend(items.into_iter().map(|item| (kind, item.row)));
         }
-        manifest.sections.insert(kind.section, list);
+        let resources = left.len();
+        Ok(Self {
+            rows: stored.rows.into_iter().map(Some).collect(),
+            names,
+            left: left.into_iter(),
+            section: None,
+            secret_names: SecretNames::default(),
+            secrets: Vec::new(),
+            resources,
+            fingerprint: whole.finalize().into(),
+        })
     }
-    Ok(ExportedConfiguration { text: write(&manifest)?, secrets, resources })
+
+    /// The text that comes next; `None`: it is whole.
+    pub(super) fn next(&mut self, call: &Call) -> Result<Option<String>, Problem> {
+        if self.section.is_none() {
+            self.section = Some("");
+            return Ok(Some(head_text()));
+        }
+        let Some((kind, row)) = self.left.next() else { return Ok(None) };
+        let Some(row) = self.rows[row].take() else { return Ok(Some(String::new())) };
+        let StoredDeclaration { mut fields, shown } = (kind.declare)(&row, &Declarer { call, names: &self.names })?;
+        let name = ItemName::of(kind, &fields);
+        for ShownSecret { path, .. } in &shown {
+            let of = [kind.kind.name(), name.workspace.as_str(), name.name.as_str()];
+            let own = self.secret_names.next(&of, path);
+            if let Some(place) = spot(&mut fields, path) {
+                *place = placeholder(&own).into();
+            }
+            self.secrets.push(own);
+        }
+        let begins = self.section.replace(kind.section) != Some(kind.section);
+        item_text(kind, fields, begins).map(Some)
+    }
 }
 
 /// What tells keys of one name apart.

@@ -6,10 +6,9 @@ use crate::change::Action;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// The configuration of an organisation, and the names of the secrets that it leaves out.
+/// What was written of an organisation: the names of the secrets that the document leaves out, and how much it holds.
 #[derive(Debug)]
 pub struct ExportedConfiguration {
-    pub text: String,
     pub secrets: Vec<String>,
     pub resources: usize,
 }

@@ -3,11 +3,11 @@
 
 use super::apply::run;
 use super::author::Author;
-use super::declare::export;
-use super::kinds;
+use super::declare::Export;
 use super::report::ManifestAct;
 use super::stored::StoredRows;
 use super::text::{DocumentBounds, parse};
+use super::{kinds, pieces};
 use crate::change::Action;
 use crate::input::Flag;
 use crate::problem::{Problem, forbidden};
@@ -17,7 +17,6 @@ use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde::Deserialize;
-use serde_json::json;
 use std::collections::BTreeMap;
 
 const READ: &[Scope] = &[Scope::named("organisation_settings.read")];
@@ -104,13 +103,7 @@ async fn show(call: Call) -> Result<Reply, Problem> {
             })?;
         }
     }
-    let exported = export(&stored, &call)?;
-    Ok(Reply::json(json!({
-        "object": "configuration",
-        "document": exported.text,
-        "secrets": exported.secrets,
-        "resources": exported.resources,
-    })))
+    Ok(pieces::answer(Export::new(stored, &call)?, call))
 }
 
 async fn answer(call: &Call, document: &str, secrets: SecretValues, act: ManifestAct) -> Result<Reply, Problem> {

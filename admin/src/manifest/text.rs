@@ -1,6 +1,7 @@
 //! The document as text: YAML, lists in the order in which things build on each other, and what is in them in the order of
 //! their names, so that the same configuration is the same text.
 
+use super::item::Portable;
 use super::kinds::KINDS;
 use crate::problem::{Problem, bad, internal, unreadable};
 use serde_json::{Map, Value};
@@ -102,17 +103,38 @@ fn holds_nul(value: &Value) -> bool {
     }
 }
 
-pub(super) fn write(manifest: &Manifest) -> Result<String, Problem> {
-    let mut document = Map::from_iter([("version".to_owned(), VERSION.into())]);
-    for kind in KINDS {
-        let Some(items) = manifest.sections.get(kind.section).filter(|items| !items.is_empty()) else { continue };
-        let items: Vec<Value> = items.iter().cloned().map(Value::Object).collect();
-        let value = if kind.is_single() { items.into_iter().next().unwrap_or_default() } else { Value::Array(items) };
-        document.insert(kind.section.to_owned(), value);
-    }
+/// What stands before all lists.
+pub(super) fn head_text() -> String {
+    format!("{HEAD}version: {VERSION}\n")
+}
+
+/// One declaration. `begins`: it is the first of its list.
+pub(super) fn item_text(kind: &Portable, fields: Map<String, Value>, begins: bool) -> Result<String, Problem> {
+    let item = Value::Object(fields);
+    let list = if kind.is_single() { item } else { Value::Array(vec![item]) };
+    let text = yaml(&Value::Object(Map::from_iter([(kind.section.to_owned(), list)])))?;
+    // A list that goes on is written as one that begins, without the line of its name.
+    Ok(match text.split_once('\n').filter(|_| !begins) {
+        Some((_, rest)) => rest.to_owned(),
+        None => text,
+    })
+}
+
+fn yaml(value: &Value) -> Result<String, Problem> {
     let options = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
-    let body = serde_saphyr::to_string_with_options(&Value::Object(document), options).map_err(internal)?;
-    Ok(format!("{HEAD}{body}"))
+    serde_saphyr::to_string_with_options(value, options).map_err(internal)
+}
+
+pub(super) fn write(manifest: &Manifest) -> Result<String, Problem> {
+    let mut document = head_text();
+    for kind in KINDS {
+        let items = manifest.sections.get(kind.section).into_iter().flatten();
+        let most = if kind.is_single() { 1 } else { usize::MAX };
+        for (at, item) in items.take(most).enumerate() {
+            document.push_str(&item_text(kind, item.clone(), at == 0)?);
+        }
+    }
+    Ok(document)
 }
 
 #[cfg(test)]
@@ -217,6 +239,25 @@ mod tests {
             numbers,
             "{written}"
         );
+    }
+
+    #[test]
+    fn what_is_written_item_by_item_is_what_is_written_at_once() {
+        let items = [
+            json!({"slug": "a", "name": "A", "config": {"targets": [{"provider": "@a"}, {}], "text": "one\ntwo\n"}}),
+            json!({}),
+            json!({"slug": "b", "list": [[], [[1]], {"x": null}], "deep": {"er": {"and": ["er"]}}}),
+        ];
+        let items = items.map(|item| item.as_object().cloned().unwrap_or_default());
+        let organisation = json!({"name": "Acme", "settings": {"a": [1, 2]}});
+        let sections = [
+            ("organisation", vec![organisation.as_object().cloned().unwrap_or_default()]),
+            ("configs", items.to_vec()),
+            ("labels", items[..1].to_vec()),
+        ];
+        let whole = json!({"version": 1, "organisation": organisation, "configs": items, "labels": [items[0]]});
+        let manifest = Manifest { sections: sections.into() };
+        assert_eq!(write(&manifest).expect("written"), format!("{HEAD}{}", yaml(&whole).expect("written")));
     }
 
     #[test]

@@ -134,7 +134,9 @@ impl Resource for SavedConfig {
                 Some(prompt) => {
                     let there = shelf.at(prompt.home)?;
                     let found = prompt.editions.named(version, |label| there.label(label));
-                    found.is_none().then(|| format!("`{}` names no version of the prompt that is in force", named.slug))?
+                    found
+                        .is_none()
+                        .then(|| format!("`{}` names no version of the prompt that is in force", named.slug))?
                 }
             };
             Some(Broken { path: named.path, message })

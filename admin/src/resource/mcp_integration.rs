@@ -228,11 +228,7 @@ impl Resource for McpIntegration {
     }
 }
 
-fn document(
-    given: TriedMcpIntegration,
-    home: Option<WorkspaceId>,
-    call: &Call,
-) -> Result<McpIntegration, Problem> {
+fn document(given: TriedMcpIntegration, home: Option<WorkspaceId>, call: &Call) -> Result<McpIntegration, Problem> {
     check_url(&given.url, call)?;
     let mut custom_headers = BTreeMap::new();
     if let Some(given) = given.configurations {
@@ -361,7 +357,9 @@ async fn create(call: Call) -> Result<Reply, Problem> {
 
 async fn update(call: Call) -> Result<Reply, Problem> {
     let body = call.body()?;
-    let moved = ["url", "auth_type", "transport", "configurations", "secret_mappings"].iter().any(|field| body.0.contains_key(*field));
+    let moved = ["url", "auth_type", "transport", "configurations", "secret_mappings"]
+        .iter()
+        .any(|field| body.0.contains_key(*field));
     let (row, mut revision) = edit::<McpIntegration>(&call, body).await?;
     if moved {
         (_, revision) = resync(&call, row).await?;

@@ -109,8 +109,10 @@ async fn views(rows: &[Row<Provider>], call: &Call) -> Result<Vec<Value>, Proble
     for (view, row) in views.iter_mut().zip(rows) {
         let behind = behind.iter().find(|i| i.id == row.doc.integration_id.0);
         view["object"] = "virtual-key".into();
-        view["secret_mappings"] =
-            behind.map_or_else(|| json!([]), |i| mappings::outward(integration::mappings::shown(&i.doc.secret_mappings).into()));
+        view["secret_mappings"] = behind.map_or_else(
+            || json!([]),
+            |i| mappings::outward(integration::mappings::shown(&i.doc.secret_mappings).into()),
+        );
         view["model_config"] = behind.map_or_else(|| json!({}), |i| azure::model_config(&i.doc));
     }
     Ok(views)

@@ -1,11 +1,16 @@
 //! The configuration as one document: everything in it, back from it, compared with it, and nothing by halves.
 
 use crate::harness::{ADMIN, House, SERVICE, in_seconds, text};
+use axum::body::Body;
+use futures_util::StreamExt;
 use gateway_admin::{
-    Conversion, ForeignFile, ManifestAct, convert_configuration, export_configuration, use_configuration,
+    Conversion, ExportedConfiguration, ForeignFile, ManifestAct, convert_configuration, export_configuration,
+    use_configuration,
 };
+use http::Request;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use tower::ServiceExt;
 
 const KEY: &str = "sk-canary-of-the-integration-0001";
 const TOKEN: &str = "Bearer canary-of-a-guardrail-0002";
@@ -165,9 +170,9 @@ async fn a_document_makes_an_empty_gateway_the_same() {
     let empty = House::empty().await;
     let report = use_configuration(&empty.app, &document, secrets(&names), IMPORT).await.expect("imported");
     assert_eq!(report.changes.iter().filter(|c| c.action != "create").count(), 0, "{report}");
-    let again = export_configuration(&empty.app).await.expect("exported");
-    assert_eq!(again.text, document);
-    assert_eq!(again.secrets, names);
+    let (again, told) = whole_export(&empty).await;
+    assert_eq!(again, document);
+    assert_eq!(told.secrets, names);
     // Keys, and what they lead to, work as they did.
     assert!(empty.in_force(ADMIN) && empty.in_force(SERVICE));
     let (snapshot, there) = (empty.app.live.snapshot(), house.app.live.snapshot());
@@ -404,11 +409,61 @@ async fn many_resources_come_back_byte_for_byte() {
     let (first, second) = (House::empty().await, House::empty().await);
     let report = use_configuration(&first.app, &document, given, IMPORT).await.expect("imported");
     assert!(report.changes.len() >= many, "{}", report.changes.len());
-    let out = export_configuration(&first.app).await.expect("exported");
-    use_configuration(&second.app, &out.text, secrets_of(&out.secrets), IMPORT).await.expect("imported");
-    let back = export_configuration(&second.app).await.expect("exported");
-    assert_eq!(back.text, out.text);
-    assert_eq!(back.resources, report.changes.len());
+    let (out, told) = whole_export(&first).await;
+    use_configuration(&second.app, &out, secrets_of(&told.secrets), IMPORT).await.expect("imported");
+    let (back, told) = whole_export(&second).await;
+    assert_eq!(back, out);
+    assert_eq!(told.resources, report.changes.len());
+}
+
+/// The answer is made while it is sent: no piece of it is much larger than the largest declaration, however much there is.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "make scale says how many")]
+async fn the_configuration_is_answered_in_pieces_that_do_not_grow_with_it() {
+    let many: usize = std::env::var("SCALE_RESOURCES").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000);
+    let house = House::new().await;
+    let mut document = String::from("version: 1\napi_keys:\n");
+    for n in 0..many {
+        document.push_str(&format!(
+            "- {{workspace: default, name: n{n}, type: workspace-service, scopes: [completions.write], sha256: '{n:064x}'}}\n"
+        ));
+    }
+    use_configuration(&house.app, &document, BTreeMap::new(), IMPORT).await.expect("imported");
+    let request = |tag: Option<&str>| {
+        let call = Request::get("/v1/configuration").header("x-gateway-api-key", ADMIN);
+        tag.into_iter()
+            .fold(call, |call, tag| call.header("if-none-match", tag))
+            .body(Body::empty())
+            .expect("a request")
+    };
+    let response = house.router.clone().oneshot(request(None)).await.expect("infallible");
+    let tag = response.headers()["etag"].to_str().expect("text").to_owned();
+    assert_eq!((response.status().as_u16(), response.headers().get("content-length")), (200, None));
+    let mut body = response.into_body().into_data_stream();
+    let (mut whole, mut pieces, mut largest) = (Vec::new(), 0, 0);
+    while let Some(piece) = body.next().await {
+        let piece = piece.expect("no error");
+        (pieces, largest) = (pieces + 1, largest.max(piece.len()));
+        whole.extend_from_slice(&piece);
+    }
+    assert!(largest < 20 * 1024, "{largest} bytes in one piece");
+    assert!(pieces > whole.len() / (20 * 1024), "{pieces} pieces");
+    let told: Value = serde_json::from_slice(&whole).expect("JSON");
+    let (document, exported) = whole_export(&house).await;
+    assert_eq!((&told["document"], &told["resources"]), (&json!(document), &json!(exported.resources)));
+    assert_eq!(told["secrets"], json!(exported.secrets));
+    let seen = house.router.clone().oneshot(request(Some(&tag))).await.expect("infallible");
+    assert_eq!(seen.status(), 304, "by what stands for it");
+    house.as_admin().post("/configs", json!({"name": "c", "config": {"provider": "openai"}})).await.expect(200);
+    let changed = house.router.clone().oneshot(request(Some(&tag))).await.expect("infallible");
+    assert_eq!(changed.status(), 200);
+}
+
+/// By the operator, with the document put together.
+async fn whole_export(house: &House) -> (String, ExportedConfiguration) {
+    let mut document = String::new();
+    let told = export_configuration(&house.app, &mut |text| document.push_str(text)).await.expect("exported");
+    (document, told)
 }
 
 fn secrets_of(names: &[String]) -> BTreeMap<String, String> {

@@ -221,7 +221,7 @@ pub(crate) struct House {
     server_url: Option<String>,
     records: Arc<dyn LogStore>,
     folder: Arc<TempDir>,
-    router: Router,
+    pub(crate) router: Router,
 }
 
 impl House {

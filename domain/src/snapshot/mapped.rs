@@ -192,11 +192,7 @@ impl Draft {
                 },
                 Err(message) => message,
             };
-            self.problems.push(RowProblem {
-                kind: Kind::McpIntegration.name().to_owned(),
-                id: before.id.0,
-                message,
-            });
+            self.problems.push(RowProblem { kind: Kind::McpIntegration.name().to_owned(), id: before.id.0, message });
         }
     }
 }

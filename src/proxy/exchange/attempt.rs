@@ -204,7 +204,9 @@ impl<'a> Turn<'a, '_> {
     async fn admit(&mut self, resolved: &Resolved<'_>, attempt: &mut Attempt) -> Result<(), Result<Outcome, Stopped>> {
         let gate = self.gate;
         // A prompt may have a limit of its own, which the next target's does not share.
-        let denied = |fault| if resolved.leaf.prompt.is_some() { Ok(Outcome::Fault(fault)) } else { Err(Stopped::Denied(fault)) };
+        let denied = |fault| {
+            if resolved.leaf.prompt.is_some() { Ok(Outcome::Fault(fault)) } else { Err(Stopped::Denied(fault)) }
+        };
         let caller = self.admission.ensure(gate).await.map_err(denied)?;
         attempt.info.limits = caller.standings();
         let target = gate.target(resolved, caller).await.map_err(|fault| Ok(Outcome::Fault(fault)))?;

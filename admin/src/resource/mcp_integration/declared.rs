@@ -2,9 +2,9 @@
 
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict};
-use crate::resource::{Row, integration};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use crate::resource::mcp_capabilities::{declare_switches, read_switches};
+use crate::resource::{Row, integration};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::mcp::{McpAccess, McpIntegration};

@@ -80,7 +80,11 @@ fn keys_and_answerers_that_are_refused() {
         (json!({"prompt_id": "@3"}), "prompt_id", "slug or the id of a prompt"),
         (json!({"promptId": "pp-a@"}), "prompt_id", "slug or the id of a prompt"),
         (json!({"passthrough": true, "prompt_id": "pp-a"}), "prompt_id", "beside passthrough"),
-        (json!({"strategy": {"mode": "single"}, "targets": [t.clone()], "prompt_id": "pp-a"}), "prompt_id", "beside targets"),
+        (
+            json!({"strategy": {"mode": "single"}, "targets": [t.clone()], "prompt_id": "pp-a"}),
+            "prompt_id",
+            "beside targets",
+        ),
         (json!({"input_guardrails": "g"}), "input_guardrails", "must be a list"),
         (json!({"outputMutators": {}}), "output_mutators", "must be a list"),
         (json!({"default_input_guardrails": ["g"]}), "default_input_guardrails", "not a known key"),
