@@ -3,6 +3,7 @@
 
 mod back;
 mod claimed;
+mod client_assertion;
 mod entrance;
 mod id_token;
 mod issuer;

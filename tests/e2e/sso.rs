@@ -585,3 +585,76 @@ async fn who_is_switched_off_is_signed_out_on_every_node() {
     assert_eq!(status(&one).await, 401);
     eventually("the other node", || async { (status(&two).await == 401).then_some(()) }).await;
 }
+
+/// The client is told by a key of its own: no secret is sent, each statement counts once, and the key is shown nowhere.
+#[tokio::test]
+async fn a_client_with_a_key_signs_in_the_place_of_a_secret() {
+    for pair in [&*SECOND, &*CURVE] {
+        let provider = OidcProvider::start().await;
+        provider.knows_client_by(pair);
+        provider.says(json!({ "email": "ann@example.com", "email_verified": true }));
+        let kid = pair.public()["kid"].clone();
+        let key = json!({ "client_secret": null, "client_private_key": pair.private(), "client_key_id": kid });
+        let gateway = gateway(&provider, key).await;
+        for _ in 0..2 {
+            let page = Browser::of(&gateway).sign_in(&provider, "").await;
+            assert_eq!(page.status, 303, "{}", page.text);
+        }
+        let said = provider.asserted();
+        assert!(said.len() == 2 && said[0]["jti"] != said[1]["jti"], "{said:?}");
+        let admin = gateway.admin();
+        let shown = admin.get("/admin/organisation/sign-on").await.expect(200);
+        assert_eq!((&shown.json()["client_private_key"], &shown.json()["client_key_id"]), (&json!("****"), &kid));
+        let line = pair.private().lines().nth(2).expect("a line").to_owned();
+        for text in [shown.text(), gateway.process.output(), admin.get("/configuration").await.expect(200).text()] {
+            assert!(!text.contains(&line), "{text}");
+        }
+        // What was shown is sent back as it is, and stands for what is stored.
+        admin
+            .put("/admin/organisation/sign-on", &json!({ "client_private_key": "****", "session_seconds": 900 }))
+            .await
+            .expect(200);
+        assert_eq!(Browser::of(&gateway).sign_in(&provider, "").await.status, 303);
+        // Another key than the provider knows is refused there, and so is the sign-in here.
+        provider.knows_client_by(&FIRST);
+        assert_eq!(Browser::of(&gateway).sign_in(&provider, "").await.status, 401);
+        assert!(provider.asserted().len() == 3, "what is not taken does not count");
+    }
+}
+
+#[tokio::test]
+async fn keys_of_clients_that_cannot_be_used_are_refused_by_name() {
+    let provider = OidcProvider::start().await;
+    let gateway = gateway(&provider, json!({})).await;
+    let (path, admin) = ("/admin/organisation/sign-on", gateway.admin());
+    let (good, short) = (SECOND.private(), crate::harness::issuer::SHORT.private());
+    for (body, told) in [
+        (json!({ "client_private_key": good }), "client_private_key must not stand beside client_secret"),
+        (
+            json!({ "client_secret": null, "client_private_key": "nonsense" }),
+            "client_private_key must be a private key",
+        ),
+        (
+            json!({ "client_secret": null, "client_private_key": short }),
+            "client_private_key must be of 2048 to 4096 bits",
+        ),
+        (
+            json!({ "client_secret": null, "client_private_key": "x".repeat(5000) }),
+            "client_private_key must be at most",
+        ),
+        (json!({ "client_secret": null, "client_private_key": "****" }), "client_private_key"),
+        (json!({ "client_key_id": "k" }), "client_key_id is of no use without client_private_key"),
+        (json!({ "client_certificate": "x" }), "client_certificate must be a certificate in PEM"),
+        (
+            json!({ "client_secret": null, "client_private_key": good, "client_key_id": "" }),
+            "client_key_id must be of 1..255",
+        ),
+    ] {
+        let answer = admin.put(path, &body).await.expect(400);
+        assert!(answer.text().contains(told), "{told} in {}", answer.text());
+        assert!(!answer.text().contains("PRIVATE KEY"), "{}", answer.text());
+    }
+    admin.put(path, &json!({ "client_secret": null, "client_private_key": good })).await.expect(200);
+    let moved = admin.put(path, &json!({ "client_id": "another" })).await.expect(400);
+    assert!(moved.text().contains("client_private_key must be given anew"), "{}", moved.text());
+}

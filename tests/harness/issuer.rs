@@ -4,7 +4,7 @@ use super::reply;
 use super::upstream::Upstream;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -59,6 +59,24 @@ impl Pair {
 
     pub(crate) fn sign(&self, claims: &Value) -> String {
         self.sign_as(&self.header(), claims)
+    }
+
+    /// The private half, as an admin has it in a file.
+    pub(crate) fn private(&self) -> String {
+        String::from_utf8(self.pem.clone()).expect("text")
+    }
+
+    /// What a token says that this pair has signed, and named itself in.
+    pub(crate) fn verified(&self, token: &str) -> Option<Value> {
+        let key = match &self.public {
+            PairNumbers::Modulus(n) => DecodingKey::from_rsa_components(n, "AQAB"),
+            PairNumbers::Point { x, y } => DecodingKey::from_ec_components(x, y),
+        };
+        let header = self.header();
+        let mut rules = Validation::new(header.alg);
+        rules.validate_aud = false;
+        let read = decode::<Value>(token, &key.expect("a public key"), &rules).ok()?;
+        (read.header.kid == header.kid).then_some(read.claims)
     }
 
     pub(crate) fn header(&self) -> Header {

@@ -32,6 +32,9 @@ struct OidcScript {
     given: u32,
     keys: Vec<Value>,
     down: bool,
+    /// Whose statements it takes in the place of a secret (RFC 7523), and what they said.
+    client_key: Option<&'static Pair>,
+    asserted: Vec<Value>,
 }
 
 pub(crate) struct OidcProvider {
@@ -48,6 +51,8 @@ impl OidcProvider {
             given: 0,
             keys: vec![FIRST.public()],
             down: false,
+            client_key: None,
+            asserted: Vec::new(),
         };
         let script = Arc::new(Mutex::new(script));
         let served = script.clone();
@@ -67,6 +72,16 @@ impl OidcProvider {
 
     pub(crate) fn publishes(&self, pairs: &[&Pair]) {
         self.script.lock().expect("no panic").keys = pairs.iter().map(|pair| pair.public()).collect();
+    }
+
+    /// From now on the client is known by this key, and by no secret.
+    pub(crate) fn knows_client_by(&self, pair: &'static Pair) {
+        self.script.lock().expect("no panic").client_key = Some(pair);
+    }
+
+    /// The claims of the statements that it took.
+    pub(crate) fn asserted(&self) -> Vec<Value> {
+        self.script.lock().expect("no panic").asserted.clone()
     }
 
     pub(crate) fn fails(&self, down: bool) {
@@ -123,14 +138,38 @@ impl OidcScript {
         }
     }
 
-    fn exchange(&mut self, seen: &Seen) -> Vec<u8> {
-        let basic = format!("Basic {}", STANDARD.encode(format!("{CLIENT}:{CLIENT_SECRET}")));
-        if seen.header("authorization") != Some(&*basic) {
-            return reply::json(401, &json!({ "error": "invalid_client" }));
+    /// What it is to hold (RFC 7523, 3): one statement of the client about itself, for this very place, good once and now.
+    fn takes(&mut self, pair: &Pair, form: &HashMap<String, String>, seen: &Seen) -> bool {
+        let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
+        let Some(claims) = pair.verified(field("client_assertion")) else { return false };
+        let there = format!("http://{}/v1/token", seen.header("host").unwrap_or_default());
+        let end = claims["exp"].as_i64().unwrap_or_default();
+        let good = field("client_assertion_type") == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+            && field("client_id") == CLIENT
+            && claims["iss"] == CLIENT
+            && claims["sub"] == CLIENT
+            && claims["aud"] == *there
+            && (in_seconds(1)..=in_seconds(300)).contains(&end)
+            && claims["jti"].is_string()
+            && self.asserted.iter().all(|before| before["jti"] != claims["jti"]);
+        if good {
+            self.asserted.push(claims);
         }
+        good
+    }
+
+    fn exchange(&mut self, seen: &Seen) -> Vec<u8> {
         let url = format!("http://form/?{}", seen.text());
         let form = reqwest::Url::parse(&url).expect("a form");
         let form: HashMap<String, String> = form.query_pairs().into_owned().collect();
+        let basic = format!("Basic {}", STANDARD.encode(format!("{CLIENT}:{CLIENT_SECRET}")));
+        let known = match self.client_key {
+            None => seen.header("authorization") == Some(&*basic),
+            Some(pair) => seen.header("authorization").is_none() && self.takes(pair, &form, seen),
+        };
+        if !known {
+            return reply::json(401, &json!({ "error": "invalid_client" }));
+        }
         // A code is good once (RFC 6749, 4.1.2), and for whoever asked for it (RFC 7636, 4.6).
         let granted = self.codes.remove(&form["code"]);
         let proof = URL_SAFE_NO_PAD.encode(Sha256::digest(form["code_verifier"].as_bytes()));

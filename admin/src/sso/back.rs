@@ -1,6 +1,7 @@
 //! The way back from the provider: the answer must be to what this browser started, and is taken once. The code is exchanged
 //! for an id token, whose claims say who it is.
 
+use super::client_assertion::{Asserted, AssertionKey, TYPE};
 use super::id_token::{BadIdToken, Expected, claims};
 use super::issuer::{KnownIssuer, known, post};
 use super::person::admit;
@@ -9,7 +10,7 @@ use super::ticket::{COOKIE, SignInTicket};
 use crate::app::App;
 use crate::cookies::{named_cookie, session_cookie, set_cookie};
 use crate::input::Query;
-use crate::problem::{Problem, busy, unauthenticated};
+use crate::problem::{Problem, busy, internal, unauthenticated};
 use crate::route::{Place, Reply, Route, Visit, guest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -122,7 +123,10 @@ async fn exchange(
     let methods = &provider.metadata.token_endpoint_auth_methods_supported;
     // Unless it says otherwise a provider takes the header (OpenID Connect Discovery 1.0, 3).
     let by_form = !methods.is_empty() && !methods.iter().any(|method| method == "client_secret_basic");
-    let mut basic = None;
+    let (mut basic, asserted) = (None, assertion(app, sign_on, &provider.metadata.token_endpoint)?);
+    if let Some(asserted) = &asserted {
+        pairs.extend([("client_id", client.as_str()), ("client_assertion_type", TYPE), ("client_assertion", asserted)]);
+    }
     match sign_on.client_secret.as_ref().map(|secret| secret.expose().as_str()) {
         Some(secret) if by_form => pairs.extend([("client_id", client.as_str()), ("client_secret", secret)]),
         Some(secret) => {
@@ -132,6 +136,7 @@ async fn exchange(
             value.set_sensitive(true);
             basic = Some(value);
         }
+        None if asserted.is_some() => {}
         None => pairs.push(("client_id", client.as_str())),
     }
     let (status, body) = post(app, &provider.metadata.token_endpoint, form(&pairs), basic).await?;
@@ -140,6 +145,16 @@ async fn exchange(
     }
     let read: Option<TokenReply> = serde_json::from_slice(&body).ok().filter(|_| status == 200);
     read.map(|reply| reply.id_token).ok_or_else(|| refused("the provider gives nothing for this code"))
+}
+
+/// What the client's key says in the place of a secret; `None`: it has none.
+fn assertion(app: &App, sign_on: &SavedSignOn, audience: &str) -> Result<Option<String>, Problem> {
+    let Some(pem) = &sign_on.client_private_key else { return Ok(None) };
+    let settings = &sign_on.settings;
+    let (id, certificate) = (settings.client_key_id.as_deref(), settings.client_certificate.as_deref());
+    let key = AssertionKey { pem: pem.expose(), id, certificate };
+    let said = Asserted { client_id: &settings.client_id, audience, id: app.id(), now: app.now() };
+    key.sign(&said).map(Some).map_err(internal)
 }
 
 /// The claims; keys are fetched anew where nobody knows the one that signed.

@@ -1,5 +1,6 @@
 //! The settings of sign-on: one set for each organisation, with the client's secret sealed.
 
+use super::client_assertion::{AssertionKey, LONGEST_CERTIFICATE, LONGEST_KEY, thumbprint};
 use super::issuer::check_address;
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag, Whole};
@@ -44,6 +45,12 @@ pub(crate) struct SignOnPatch {
     #[serde(default)]
     client_secret: Edit<String>,
     #[serde(default)]
+    client_private_key: Edit<String>,
+    #[serde(default)]
+    client_key_id: Edit<String>,
+    #[serde(default)]
+    client_certificate: Edit<String>,
+    #[serde(default)]
     role_claim: Edit<String>,
     #[serde(default)]
     roles: Edit<BTreeMap<String, OrgRole>>,
@@ -75,6 +82,9 @@ fn fresh() -> SignOn {
         issuer: String::new(),
         client_id: String::new(),
         client_secret: None,
+        client_private_key: None,
+        client_key_id: None,
+        client_certificate: None,
         role_claim: None,
         roles: BTreeMap::new(),
         workspace_roles: Vec::new(),
@@ -113,7 +123,25 @@ impl Resource for SignOn {
             short("client_id", &client)?;
             doc.client_id = client;
         }
-        secret(doc, input.client_secret, &before, call)?;
+        let is_for = (&before.0, &before.1) == (&doc.issuer, &doc.client_id);
+        secret(("client_secret", &mut doc.client_secret), input.client_secret, is_for, call)?;
+        if let Edit::Set(id) = &input.client_key_id {
+            short("client_key_id", id)?;
+        }
+        input.client_key_id.onto(&mut doc.client_key_id);
+        if let Edit::Set(pem) = &input.client_certificate {
+            let fits = thumbprint(pem).map(|_| ()).map_err(|rule| bad("client_certificate", rule));
+            fits.and_then(|()| bounded("client_certificate", pem, LONGEST_CERTIFICATE))?;
+        }
+        input.client_certificate.onto(&mut doc.client_certificate);
+        if let Edit::Set(pem) = &input.client_private_key
+            && !pem.starts_with(MASK)
+        {
+            bounded("client_private_key", pem, LONGEST_KEY)?;
+            let key = AssertionKey { pem, id: None, certificate: None };
+            key.check().map_err(|rule| bad("client_private_key", rule))?;
+        }
+        secret(("client_private_key", &mut doc.client_private_key), input.client_private_key, is_for, call)?;
         if let Edit::Set(claim) = &input.role_claim {
             short("role_claim", claim)?;
         }
@@ -154,6 +182,15 @@ impl Resource for SignOn {
                 return Err(bad(field, "is required"));
             }
         }
+        let has_key = doc.client_private_key.is_some();
+        if has_key && doc.client_secret.is_some() {
+            return Err(bad("client_private_key", "must not stand beside client_secret: set one of them to null"));
+        }
+        for (field, given) in [("client_key_id", &doc.client_key_id), ("client_certificate", &doc.client_certificate)] {
+            if given.is_some() && !has_key {
+                return Err(bad(field, "is of no use without client_private_key"));
+            }
+        }
         if (doc.roles.is_empty() && doc.workspace_roles.is_empty()) != doc.role_claim.is_none() {
             return Err(bad("role_claim", "and roles or workspace_roles must be given together"));
         }
@@ -170,6 +207,9 @@ impl Resource for SignOn {
             "issuer": row.doc.issuer,
             "client_id": row.doc.client_id,
             "client_secret": row.doc.client_secret.as_ref().and_then(open),
+            "client_private_key": row.doc.client_private_key.as_ref().map(|_| MASK),
+            "client_key_id": row.doc.client_key_id,
+            "client_certificate": row.doc.client_certificate,
             "role_claim": row.doc.role_claim,
             "roles": row.doc.roles,
             "workspace_roles": row.doc.workspace_roles.iter().map(seat_view).collect::<Vec<_>>(),
@@ -184,13 +224,16 @@ impl Resource for SignOn {
     }
 
     fn mask(body: &mut Map<String, Value>) {
-        if let Some(secret) = body.get_mut("client_secret").filter(|secret| secret.is_string()) {
-            *secret = MASK.into();
+        for field in ["client_secret", "client_private_key"] {
+            if let Some(secret) = body.get_mut(field).filter(|secret| secret.is_string()) {
+                *secret = MASK.into();
+            }
         }
     }
 
     fn forget(&mut self) {
         self.client_secret = None;
+        self.client_private_key = None;
     }
 }
 
@@ -198,19 +241,27 @@ fn seat_view(seat: &ClaimedSeat) -> Value {
     json!({"value": seat.value, "workspace_id": seat.workspace, "role": seat.role})
 }
 
-/// `before`: issuer and client that the stored secret is for.
-fn secret(doc: &mut SignOn, given: Edit<String>, before: &(String, String), call: &Call) -> Result<(), Problem> {
-    let is_for = (&before.0, &before.1) == (&doc.issuer, &doc.client_id);
+/// `is_for`: what is stored is for the issuer and the client that are named now.
+fn secret(
+    (field, stored): (&str, &mut Option<String>),
+    given: Edit<String>,
+    is_for: bool,
+    call: &Call,
+) -> Result<(), Problem> {
     match given {
-        Edit::Clear => doc.client_secret = None,
+        Edit::Clear => *stored = None,
         // A mask that is sent back stands for what is stored.
-        Edit::Set(given) if !(given.starts_with(MASK) && doc.client_secret.is_some()) => {
-            short("client_secret", &given)?;
-            doc.client_secret = Some(call.app.vault.seal(&given));
+        Edit::Set(given) if !(given.starts_with(MASK) && stored.is_some()) => {
+            if field == "client_secret" {
+                short(field, &given)?;
+            } else if given.starts_with(MASK) {
+                return Err(bad(field, "is a masked value that stands for no stored one"));
+            }
+            *stored = Some(call.app.vault.seal(&given));
         }
-        // Whoever may change the issuer may not thereby learn a secret that nobody is shown.
-        Edit::Keep | Edit::Set(_) if doc.client_secret.is_some() && !is_for => {
-            return Err(bad("client_secret", "must be given anew with another issuer or client_id"));
+        // Whoever may change the issuer may not thereby learn a secret that nobody is shown, nor sign with it.
+        Edit::Keep | Edit::Set(_) if stored.is_some() && !is_for => {
+            return Err(bad(field, "must be given anew with another issuer or client_id"));
         }
         Edit::Keep | Edit::Set(_) => {}
     }
@@ -246,6 +297,13 @@ fn claims(
             Ok(ClaimedSeat { value: seat.value, workspace, role: seat.role })
         };
         doc.workspace_roles = seats.into_iter().enumerate().map(read).collect::<Result<_, Problem>>()?;
+    }
+    Ok(())
+}
+
+fn bounded(field: &str, text: &str, most: usize) -> Result<(), Problem> {
+    if text.len() > most {
+        return Err(bad(field, format_args!("must be at most {most} bytes")));
     }
     Ok(())
 }

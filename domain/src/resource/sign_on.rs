@@ -15,6 +15,15 @@ pub struct SignOn {
     /// Sealed; `None`: a client that has none, which PKCE alone protects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<String>,
+    /// Sealed: the key that signs in the place of a secret (`private_key_jwt`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_private_key: Option<String>,
+    /// What the provider calls the public half of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_key_id: Option<String>,
+    /// In PEM, for providers that know the public half by its certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<String>,
     /// The claim that says which roles somebody has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role_claim: Option<String>,

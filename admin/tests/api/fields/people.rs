@@ -2,6 +2,10 @@
 
 use super::Story;
 use crate::harness::{merge, text};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
 
 pub(super) async fn directory(story: &mut Story<'_>) {
@@ -56,6 +60,15 @@ pub(super) async fn sign_on(story: &mut Story<'_>) {
     let mut want = body;
     want["client_secret"] = json!("****6789");
     want["workspace_roles"][0]["workspace_id"] = json!(story.house.default_workspace());
+    story.shows(path, want.clone()).await;
+    // In the place of the secret a key, of which only that it is there is shown.
+    let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).expect("a key");
+    let key = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", STANDARD.encode(made.as_ref()));
+    let certificate = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----";
+    let body = json!({"client_secret": null, "client_private_key": key, "client_key_id": "k1", "client_certificate": certificate});
+    story.send("PUT /admin/organisation/sign-on", path, body).await;
+    (want["client_secret"], want["client_private_key"]) = (json!(null), json!("****"));
+    (want["client_key_id"], want["client_certificate"]) = (json!("k1"), json!(certificate));
     story.shows(path, want).await;
 }
 

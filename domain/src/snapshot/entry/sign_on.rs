@@ -1,4 +1,4 @@
-//! How people of an organisation sign in, with the client's secret opened.
+//! How people of an organisation sign in, with the secret or the key of the client opened.
 
 use super::{Build, Draft, Entry, doc, lives};
 use crate::resource::sign_on::SignOn;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub struct SavedSignOn {
     pub settings: SignOn,
     pub client_secret: Option<Secret<String>>,
+    pub client_private_key: Option<Secret<String>>,
 }
 
 impl Entry for SavedSignOn {
@@ -24,7 +25,8 @@ impl Entry for SavedSignOn {
         let settings: SignOn = doc(row)?;
         let open = |sealed: &String| build.vault.open(sealed).map_err(|why| format!("has a secret that is {why}"));
         let client_secret = settings.client_secret.as_ref().map(open).transpose()?;
-        org.sign_on = Some(Arc::new(Self { settings, client_secret }));
+        let client_private_key = settings.client_private_key.as_ref().map(open).transpose()?;
+        org.sign_on = Some(Arc::new(Self { settings, client_secret, client_private_key }));
         Ok(())
     }
 }
