@@ -2,8 +2,8 @@
 //! the next target. What a prompt says is read from the request's own snapshot; how targets are walked is not known here.
 
 use super::body::{Budget, Permit};
+use super::intake;
 use super::request::{Content, PromptAsk, PromptVerb, Request};
-use super::{intake, json_bytes};
 use bytes::Bytes;
 use gateway_domain::config::{Leaf, ProviderRef};
 use gateway_domain::prompt::{PromptCall, RenderedPrompt, render};
@@ -62,7 +62,7 @@ pub(crate) async fn ask(
     }
     let mut kept = OwnAsk::of(request, budget);
     let made = rendered(request, name).await?;
-    let bytes = json_bytes(&Value::Object(made.request));
+    let bytes = Bytes::from(Value::Object(made.request).to_string());
     kept.held.grow_to(bytes.len())?;
     let found = intake::look(&bytes, Operation::ChatCompletions).await?;
     let waited_us = request.ask.content.waited_us;

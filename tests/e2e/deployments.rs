@@ -41,6 +41,31 @@ fn deployment(slug: &str, workspaces: &[&str]) -> Value {
     json!({ "name": slug, "slug": slug, "type": "production", "allowed_workspaces": workspaces })
 }
 
+/// Of the text that the answer to POST holds, and no later answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_started_by_the_values_of_its_deployment_is_of_it() {
+    let database = tokio::task::spawn_blocking(|| (Postgres::shared(), Postgres::shared().create("values"))).await;
+    let (_postgres, url) = database.expect("no panic");
+    let all = Gateway::with(&["--database-url", &url]).await;
+    let made = all.admin().post("/deployments", &deployment("eu-1", &["default"])).await.expect(200).json();
+    let values = made["values"].as_str().expect("a text").to_owned();
+    assert!(!values.contains(&url) && values.contains("existingSecret: "), "{values}");
+    assert!(all.admin().get("/deployments/eu-1").await.expect(200).json().get("values").is_none());
+    let settings = values.lines().skip_while(|line| *line != "settings:").skip(1);
+    let settings: Vec<(&str, &str)> = settings.filter_map(|line| line.trim().split_once(": ")).collect();
+    let key = all.folder().join("data/master.key").display().to_string();
+    let flags = ["--database-url", &*url, "--master-key-file", &*key];
+    let node = Gateway::in_environment_with(&settings, &flags).await;
+    becomes(&node, WORKSPACE_KEY, 200).await;
+    let nodes = all.admin().get("/nodes").await.expect(200).json();
+    assert!(nodes.to_string().contains("\"eu-1\""), "{nodes}");
+    eventually("it is heard of", || async {
+        let told = all.admin().get("/deployments/eu-1").await.expect(200).json();
+        (told["nodes"] == 1 && told["status"] == "active").then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_serve_the_workspaces_of_their_deployment_and_no_other() {
     let House { eu, us, all, _postgres } = house().await;

@@ -59,6 +59,8 @@ mod configuration;
 #[cfg(test)]
 mod control;
 #[cfg(test)]
+mod converted;
+#[cfg(test)]
 mod credential_trials;
 #[cfg(test)]
 mod custom_hosts;

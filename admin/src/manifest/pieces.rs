@@ -17,7 +17,7 @@ const PIECE: usize = 16 * 1024;
 struct BrokenExport(String);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum AnswerStage {
     Begins,
     GoesOn,
     Whole,
@@ -26,21 +26,21 @@ enum Stage {
 struct DocumentPieces {
     export: Export,
     call: Call,
-    stage: Stage,
+    stage: AnswerStage,
 }
 
 impl DocumentPieces {
     fn next(&mut self) -> Result<String, Problem> {
         let mut piece = String::with_capacity(PIECE + PIECE / 4);
-        if self.stage == Stage::Begins {
+        if self.stage == AnswerStage::Begins {
             piece.push_str(r#"{"object":"configuration","document":""#);
-            self.stage = Stage::GoesOn;
+            self.stage = AnswerStage::GoesOn;
         }
         while piece.len() < PIECE {
             let Some(text) = self.export.next(&self.call)? else {
                 let secrets = serde_json::Value::from(std::mem::take(&mut self.export.secrets));
                 piece.push_str(&format!(r#"","secrets":{secrets},"resources":{}}}"#, self.export.resources));
-                self.stage = Stage::Whole;
+                self.stage = AnswerStage::Whole;
                 break;
             };
             let quoted = serde_json::Value::from(text).to_string();
@@ -53,9 +53,9 @@ impl DocumentPieces {
 /// Each piece is made when the one before is on its way.
 pub(super) fn answer(export: Export, call: Call) -> Reply {
     let fingerprint = export.fingerprint;
-    let pieces = DocumentPieces { export, call, stage: Stage::Begins };
+    let pieces = DocumentPieces { export, call, stage: AnswerStage::Begins };
     let stream = unfold(Some(pieces), |pieces| async move {
-        let mut pieces = pieces.filter(|pieces| pieces.stage != Stage::Whole)?;
+        let mut pieces = pieces.filter(|pieces| pieces.stage != AnswerStage::Whole)?;
         Some(match pieces.next() {
             Ok(piece) => (Ok(Bytes::from(piece)), Some(pieces)),
             Err(problem) => (Err(BrokenExport(problem.message)), None),

@@ -177,9 +177,25 @@ impl Resource for Deployment {
         Value::Object(view)
     }
 
+    /// Only who makes one is told how its nodes are started.
+    fn created(row: &Row<Self>) -> Value {
+        json!({"id": row.id, "slug": row.slug, "values": chart_values(&row.slug)})
+    }
+
     fn home(_named: Option<WorkspaceId>, _default: WorkspaceId) -> Option<WorkspaceId> {
         None
     }
+}
+
+/// Values of the Helm chart for nodes of a deployment. What they sign in with is in the Secret of the installation, which no
+/// answer of this API holds.
+fn chart_values(slug: &str) -> String {
+    format!(
+        "# Nodes of the deployment `{slug}`: helm install gateway-{slug} deploy/helm/gateway -f values.yaml\n\
+         # A Secret with `database-url` and `master-key` of this installation, which are not told here.\n\
+         existingSecret: gateway\n\
+         settings:\n  GATEWAY_DEPLOYMENT: {slug}\n"
+    )
 }
 
 /// A deployment is active while a node of it is heard of, and was synced when one last said which state it serves by.

@@ -85,9 +85,9 @@ pub(super) fn thumbprint(pem: &str) -> Result<String, &'static str> {
 mod tests {
     use super::*;
     use jsonwebtoken::decode_header;
-    use serde_json::Value;
     use ring::rand::SystemRandom;
     use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+    use serde_json::Value;
 
     fn curve() -> String {
         let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());

@@ -25,7 +25,7 @@ use gateway_domain::token::{self, Claims, TokenError};
 use gateway_domain::{Dialect, IntegrationId, OrgId, Timestamp, WorkspaceId};
 use gateway_store::{Database, DatabaseUrl, DayFiles, KeyUseLog, MasterKey, Options, RowBlobs, SealingVault, open};
 use gateway_testing::Postgres;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 use std::cell::Cell;
@@ -376,11 +376,11 @@ impl House {
     }
 
     pub(crate) fn with<'a>(&'a self, key: &'a str) -> Asker<'a> {
-        Asker { house: self, key: Some(key) }
+        Asker { key: Some(key), ..self.nobody() }
     }
 
     pub(crate) fn nobody(&self) -> Asker<'_> {
-        Asker { house: self, key: None }
+        Asker { house: self, key: None, under: "", headers: Vec::new(), media_type: None }
     }
 
     /// Another workspace of the organisation, stored directly, so that its slug is known.
@@ -516,12 +516,29 @@ fn master_key() -> MasterKey {
     MasterKey::from_text(&"07".repeat(32)).expect("a key")
 }
 
+/// Whoever asks the Admin API in a test: the one place where its requests are made.
 pub(crate) struct Asker<'a> {
     house: &'a House,
     key: Option<&'a str>,
+    /// In front of every path.
+    under: &'static str,
+    /// On every request.
+    headers: Vec<(HeaderName, String)>,
+    /// What every answer is that holds something; `None`: what each route says.
+    media_type: Option<&'static str>,
 }
 
 impl Asker<'_> {
+    /// As another client says it: below a path, with headers of its own, and with one media type for all answers.
+    pub(crate) fn speaking(
+        self,
+        under: &'static str,
+        headers: Vec<(HeaderName, String)>,
+        media_type: &'static str,
+    ) -> Self {
+        Self { under, headers, media_type: Some(media_type), ..self }
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask(Method::GET, path, None).await
     }
@@ -539,15 +556,35 @@ impl Asker<'_> {
     }
 
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
-        let path =
-            if path.starts_with("/v1/") || path.starts_with("/v2/") { path.to_owned() } else { format!("/v1{path}") };
+        self.ask_with(method, path, body, &[]).await
+    }
+
+    pub(crate) async fn ask_with(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        headers: &[(HeaderName, &str)],
+    ) -> Answer {
+        let path = format!("{}{path}", self.under);
+        let path = if path.starts_with("/v1/") || path.starts_with("/v2/") { path } else { format!("/v1{path}") };
         let mut request = Request::builder().method(method).uri(path).extension(ClientAddr(CLIENT));
         request = request.header("user-agent", "suite");
         if let Some(key) = self.key {
             request = request.header("x-gateway-api-key", key);
         }
+        for (name, value) in self.headers.iter().map(|(name, value)| (name, value.as_str())) {
+            request = request.header(name, value);
+        }
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
         let body = body.map_or_else(Body::empty, |b| Body::from(b.to_string()));
-        self.house.send(request.body(body).expect("a request")).await
+        let answer = self.house.send(request.body(body).expect("a request")).await;
+        if let Some(media_type) = self.media_type.filter(|_| !answer.text.is_empty()) {
+            assert_eq!(answer.headers[header::CONTENT_TYPE], media_type, "{}", answer.text);
+        }
+        answer
     }
 }
 

@@ -1,11 +1,10 @@
 //! SCIM by the RFC's own examples, and what holds for every directory: tags, filters, pages, refusals, bounds, and that
 //! somebody who is switched off may do nothing.
 
-use crate::harness::{Answer, CLIENT, House, text};
-use axum::body::Body;
-use gateway_admin::ClientAddr;
-use http::{Method, Request, header};
+use crate::harness::{Answer, Asker, House, text};
+use http::{Method, header};
 use serde_json::{Value, json};
+use std::ops::Deref;
 
 pub(crate) const CORE: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 pub(crate) const ENTERPRISE: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
@@ -13,63 +12,36 @@ pub(crate) const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
 pub(crate) const PATCH: &str = "urn:ietf:params:scim:api:messages:2.0:PatchOp";
 pub(crate) const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
-/// A directory with a key that an admin made for it.
-pub(crate) struct DirectoryClient<'h> {
-    house: &'h House,
-    key: String,
+/// A directory with a key that an admin made for it: an [`Asker`] that speaks as directories do.
+pub(crate) struct DirectoryClient<'h>(Asker<'h>);
+
+impl<'h> Deref for DirectoryClient<'h> {
+    type Target = Asker<'h>;
+
+    fn deref(&self) -> &Asker<'h> {
+        &self.0
+    }
 }
 
 impl<'h> DirectoryClient<'h> {
     pub(crate) async fn of(house: &'h House) -> Self {
         let scopes = json!(["scim.create", "scim.read", "scim.update", "scim.delete", "scim.list"]);
         let (_, key) = house.key("organisation/service", json!({"scopes": scopes})).await;
-        Self { house, key }
+        Self::by(house, &key)
     }
 
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
-        self.ask_with(method, path, body, &[]).await
-    }
-
-    pub(crate) async fn ask_with(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-        headers: &[(header::HeaderName, &str)],
-    ) -> Answer {
-        let mut request =
-            Request::builder().method(method).uri(format!("/v1/scim{path}")).extension(ClientAddr(CLIENT));
-        request = request.header(header::AUTHORIZATION, format!("Bearer {}", self.key));
-        request = request.header(header::CONTENT_TYPE, "application/scim+json").header(header::HOST, "gateway.example");
-        for (name, value) in headers {
-            request = request.header(name, *value);
-        }
-        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
-        let answer = self.house.send(request.body(body).expect("a request")).await;
-        if !answer.text.is_empty() {
-            assert_eq!(answer.headers[header::CONTENT_TYPE], "application/scim+json", "{}", answer.text);
-        }
-        answer
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.ask(Method::GET, path, None).await
-    }
-
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
-        self.ask(Method::POST, path, Some(body)).await
-    }
-
-    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
-        self.ask(Method::PUT, path, Some(body)).await
+    /// With a key that is there already.
+    fn by(house: &'h House, key: &str) -> Self {
+        let headers = vec![
+            (header::AUTHORIZATION, format!("Bearer {key}")),
+            (header::CONTENT_TYPE, "application/scim+json".to_owned()),
+            (header::HOST, "gateway.example".to_owned()),
+        ];
+        Self(house.nobody().speaking("/scim", headers, "application/scim+json"))
     }
 
     pub(crate) async fn patch(&self, path: &str, operations: Value) -> Answer {
         self.ask(Method::PATCH, path, Some(json!({"schemas": [PATCH], "Operations": operations}))).await
-    }
-
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
-        self.ask(Method::DELETE, path, None).await
     }
 
     /// Somebody new, by id.
@@ -366,8 +338,7 @@ async fn broken_bodies_are_refused_in_the_protocols_words() {
     cut.scim_refused(400, None);
     directory.get("/Users/none").await.scim_refused(404, None);
     directory.get("/Users/ann@example.com").await.scim_refused(404, None);
-    let nobody = Request::get("/v1/scim/Users").body(Body::empty()).expect("a request");
-    house.send(nobody).await.scim_refused(401, None);
+    house.nobody().get("/scim/Users").await.scim_refused(401, None);
 }
 
 #[tokio::test]
@@ -443,7 +414,7 @@ async fn organisations_have_directories_of_their_own() {
     let house = House::new().await;
     let theirs = house.organisation("rival").await;
     let directory = DirectoryClient::of(&house).await;
-    let rival = DirectoryClient { house: &house, key: theirs };
+    let rival = DirectoryClient::by(&house, &theirs);
     let id = directory.user("ann@example.com").await;
     let group = directory.group("Ours", &[&id]).await;
     assert_eq!(rival.found("/Users", "userName eq \"ann@example.com\"", "id").await, Vec::<String>::new());

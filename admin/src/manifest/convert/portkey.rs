@@ -2,7 +2,7 @@
 
 use super::carried::{CarriedParts, Conversion, secret_of, slug_of, text};
 use crate::problem::{Problem, bad};
-use gateway_domain::config::{Context, compile, visit_secrets};
+use gateway_domain::config::{Context, compile, visit_prompts, visit_secrets};
 use serde_json::{Value, json};
 
 /// More rounds than a document has keys that are worth keeping.
@@ -45,6 +45,7 @@ pub(super) fn convert(file: &Value, with: &Conversion<'_>) -> Result<CarriedPart
 /// Without what would be refused.
 fn kept(slug: &str, mut config: Value, with: &Conversion<'_>, carried: &mut CarriedParts) -> Value {
     name_secrets(slug, &mut config, carried);
+    name_prompts(slug, &mut config, carried);
     let known = |family: &str| with.catalog.provider(family).is_some();
     let open = |_: &str| None;
     let context = Context { known_provider: &known, trusted: with.trusted, open: &open, saved: true };
@@ -82,6 +83,20 @@ fn name_secrets(slug: &str, config: &mut Value, carried: &mut CarriedParts) {
     });
     for name in names {
         carried.note(slug, format_args!("holds a credential: give it as {name}"));
+    }
+}
+
+/// Prompts are in no file of theirs.
+fn name_prompts(slug: &str, config: &mut Value, carried: &mut CarriedParts) {
+    let mut named: Vec<String> = Vec::new();
+    visit_prompts(config, &mut |name| {
+        if !named.contains(name) {
+            named.push(name.clone());
+        }
+    });
+    for name in named {
+        carried
+            .note(slug, format_args!("asks the prompt `{name}`, which is not in the file: make it before the import"));
     }
 }
 
