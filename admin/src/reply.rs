@@ -35,15 +35,8 @@ enum Content {
     Typed(&'static str, Value),
     Text(&'static str, Cow<'static, str>),
     File(FileReply),
-    Streamed(StreamedReply),
-}
-
-/// JSON that is made while it is sent.
-#[derive(Debug)]
-struct StreamedReply {
-    /// Stands for the text: differs between any two.
-    fingerprint: Vec<u8>,
-    body: Body,
+    /// JSON that is made while it is sent.
+    Streamed(Body),
 }
 
 /// Bytes that are fetched to be kept.
@@ -93,11 +86,10 @@ impl Reply {
         Self::nothing(StatusCode::NOT_MODIFIED).tagged(tag)
     }
 
-    /// The text of a document that is shown whole, or what stands for it.
+    /// The text of a document that is shown whole.
     pub(crate) fn shows(&self) -> Option<Vec<u8>> {
         match &self.content {
             Content::Json(value) if self.status == StatusCode::OK => serde_json::to_vec(value).ok(),
-            Content::Streamed(streamed) => Some(streamed.fingerprint.clone()),
             _ => None,
         }
     }
@@ -136,8 +128,8 @@ impl Reply {
     }
 
     /// JSON in pieces, each made when it is its turn.
-    pub(crate) const fn streamed(fingerprint: Vec<u8>, body: Body) -> Self {
-        Self::of(Content::Streamed(StreamedReply { fingerprint, body }))
+    pub(crate) const fn streamed(body: Body) -> Self {
+        Self::of(Content::Streamed(body))
     }
 
     pub(crate) const fn with_status(mut self, status: StatusCode) -> Self {
@@ -159,7 +151,7 @@ impl Reply {
                 (self.status, [(header::CONTENT_TYPE, kind)], value.to_string()).into_response()
             }
             Content::Text(kind, text) => (self.status, [(header::CONTENT_TYPE, kind)], text).into_response(),
-            Content::Streamed(StreamedReply { body, .. }) => {
+            Content::Streamed(body) => {
                 (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
             }
             Content::File(FileReply { content_type, name, body }) => {

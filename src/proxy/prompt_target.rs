@@ -2,7 +2,7 @@
 //! the next target. What a prompt says is read from the request's own snapshot; how targets are walked is not known here.
 
 use super::body::{Budget, Permit};
-use super::intake;
+use super::intake::look;
 use super::request::{Content, PromptAsk, PromptVerb, Request};
 use bytes::Bytes;
 use gateway_domain::config::{Leaf, ProviderRef};
@@ -64,7 +64,7 @@ pub(crate) async fn ask(
     let made = rendered(request, name).await?;
     let bytes = Bytes::from(Value::Object(made.request).to_string());
     kept.held.grow_to(bytes.len())?;
-    let found = intake::look(&bytes, Operation::ChatCompletions).await?;
+    let found = look(&bytes, Operation::ChatCompletions).await?;
     let waited_us = request.ask.content.waited_us;
     request.ask.content = Content { bytes, waited_us, ..found };
     request.ask.reckoned = OnceLock::new();

@@ -52,7 +52,9 @@ async fn a_file_of_litellm_is_converted_imported_and_served() {
     let all = [&["convert", "--from", "litellm", &from, "--to", &to][..], &trusted].concat();
     let (out, notes) = printed(&run(&all, &[]));
     assert_eq!(out, "", "the document is in the file");
-    for told in ["nobody/odd", "callbacks", "database_url"] {
+    for told in
+        ["`nobody` is no provider", "litellm_settings.callbacks", "general_settings.database_url", "holds a credential"]
+    {
         assert!(notes.contains(told), "{told} in {notes}");
     }
     let document = std::fs::read_to_string(&to).expect("a document");

@@ -4,6 +4,7 @@
 use crate::harness::{Answer, Gateway, Manager, Upstream, eventually, hello, reply};
 use gateway_testing::{Bucket, Postgres};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const SOON: [&str; 2] = ["--secret-refresh", "1s"];
 
@@ -255,6 +256,71 @@ async fn each_manager_is_asked_as_its_documents_say() {
         signers.iter().any(|by| by.contains("AKIATENANT")) && signers.iter().any(|by| by.contains("AKIAMACHINE")),
         "{signers:?}"
     );
+}
+
+/// What AWS's token service gives for a role: keys that are numbered, so that it shows which of them sign.
+async fn token_service() -> Upstream {
+    let given = AtomicUsize::new(0);
+    Upstream::replying(move |_| {
+        let number = given.fetch_add(1, SeqCst) + 1;
+        let keys = format!(
+            "<AccessKeyId>ASIA{number}</AccessKeyId><SecretAccessKey>role-secret-canary</SecretAccessKey>\
+             <SessionToken>token{number}</SessionToken><Expiration>2126-01-01T00:00:00Z</Expiration>"
+        );
+        let body = format!("<AssumeRoleResponse><Credentials>{keys}</Credentials></AssumeRoleResponse>");
+        reply::whole(200, &[("content-type", "text/xml")], body)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_secret_of_aws_is_read_in_a_role_with_keys_or_by_the_machine() {
+    let (aws, up, sts) = (Manager::aws(json!({ "key": "sk-held" })).await, upstream().await, token_service().await);
+    let sts_url = sts.url().trim_end_matches("/v1").to_owned();
+    let here = [
+        ("AWS_ENDPOINT_URL_SECRETS_MANAGER", &*aws.url()),
+        ("AWS_ENDPOINT_URL_STS", &*sts_url),
+        ("AWS_ACCESS_KEY_ID", "AKIAMACHINE"),
+        ("AWS_SECRET_ACCESS_KEY", "machine-secret"),
+    ]
+    .map(|(name, value)| (name, value.to_owned()));
+    let here: Vec<(&str, &str)> = here.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let role = json!({ "aws_auth_type": "assumedRole", "aws_region": "us-east-1",
+        "aws_role_arn": "arn:aws:iam::123456789012:role/secrets", "aws_external_id": "tenant/7" });
+    let keys = json!({ "aws_access_key_id": "AKIATENANT", "aws_secret_access_key": "aws-canary" });
+    let body = |auth: Value| {
+        json!({ "name": "v", "slug": "vaulted", "manager_type": "aws_sm", "secret_path": "prod/openai",
+        "secret_key": "key", "auth_config": auth })
+    };
+    let gateway = Gateway::in_environment_with(&here, &SOON).await;
+    let closed = gateway.admin().post("/secret-references", &body(role.clone())).await.expect(400);
+    assert!(closed.text().contains("machine"), "{}", closed.text());
+    let with_keys = crate::harness::with(role.clone(), keys);
+    gateway.admin().post("/secret-references", &body(with_keys)).await.expect(200);
+    state(&gateway, "fresh").await;
+    filled(&gateway, &up, the_key()).await;
+    goes_up_with(&gateway, &up, "sk-held").await;
+    let form = "Action=AssumeRole&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Fsecrets";
+    let asked = sts.only();
+    assert!(asked.text().starts_with(form) && asked.text().ends_with("&ExternalId=tenant%2F7"), "{}", asked.text());
+    let by = asked.header("authorization").unwrap_or_default().to_owned();
+    assert!(by.contains("Credential=AKIATENANT/") && by.contains("/us-east-1/sts/aws4_request"), "{by}");
+    eventually("reads by the same keys", async || (aws.upstream.seen().len() >= 3).then_some(())).await;
+    for seen in aws.upstream.seen() {
+        assert!(seen.header("authorization").is_some_and(|by| by.contains("Credential=ASIA1/")), "{seen:?}");
+        assert_eq!(seen.header("x-amz-security-token"), Some("token1"), "one set of keys serves until it ends");
+    }
+    for text in [gateway.process.output(), gateway.admin().get("/secret-references").await.text()] {
+        assert!(!text.contains("-canary"), "{text}");
+    }
+    drop(gateway);
+    // Without keys of its own the machine takes the role, where the operator opens that.
+    let opened = [&SOON[..], &["--secret-machine-identity", "true"]].concat();
+    let gateway = Gateway::in_environment_with(&here, &opened).await;
+    gateway.admin().post("/secret-references", &body(role)).await.expect(200);
+    state(&gateway, "fresh").await;
+    let by = sts.seen().pop().expect("asked").header("authorization").unwrap_or_default().to_owned();
+    assert!(by.contains("Credential=AKIAMACHINE/"), "{by}");
 }
 
 #[tokio::test]

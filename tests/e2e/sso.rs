@@ -594,7 +594,9 @@ async fn a_client_with_a_key_signs_in_the_place_of_a_secret() {
         provider.knows_client_by(pair);
         provider.says(json!({ "email": "ann@example.com", "email_verified": true }));
         let kid = pair.public()["kid"].clone();
-        let key = json!({ "client_secret": null, "client_private_key": pair.private(), "client_key_id": kid });
+        let (certificate, print) = pair.certificate();
+        let key = json!({ "client_secret": null, "client_private_key": pair.private(), "client_key_id": kid,
+            "client_certificate": certificate });
         let gateway = gateway(&provider, key).await;
         for _ in 0..2 {
             let page = Browser::of(&gateway).sign_in(&provider, "").await;
@@ -602,6 +604,7 @@ async fn a_client_with_a_key_signs_in_the_place_of_a_secret() {
         }
         let said = provider.asserted();
         assert!(said.len() == 2 && said[0]["jti"] != said[1]["jti"], "{said:?}");
+        assert_eq!(said[0]["x5t#S256"], json!(print), "by which the provider finds the certificate");
         let admin = gateway.admin();
         let shown = admin.get("/admin/organisation/sign-on").await.expect(200);
         assert_eq!((&shown.json()["client_private_key"], &shown.json()["client_key_id"]), (&json!("****"), &kid));

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -64,6 +65,14 @@ impl Pair {
     /// The private half, as an admin has it in a file.
     pub(crate) fn private(&self) -> String {
         String::from_utf8(self.pem.clone()).expect("text")
+    }
+
+    /// A certificate of it, in PEM, and the SHA-256 of its bytes as headers have that.
+    pub(crate) fn certificate(&self) -> (String, String) {
+        let made =
+            openssl(&["req", "-x509", "-new", "-key", "/dev/stdin", "-subj", "/CN=gateway", "-days", "2"], &self.pem);
+        let bytes = openssl(&["x509", "-outform", "DER"], &made);
+        (String::from_utf8(made).expect("text"), URL_SAFE_NO_PAD.encode(Sha256::digest(bytes)))
     }
 
     /// What a token says that this pair has signed, and named itself in.

@@ -141,7 +141,9 @@ impl OidcScript {
     /// What it is to hold (RFC 7523, 3): one statement of the client about itself, for this very place, good once and now.
     fn takes(&mut self, pair: &Pair, form: &HashMap<String, String>, seen: &Seen) -> bool {
         let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
-        let Some(claims) = pair.verified(field("client_assertion")) else { return false };
+        let Some(mut claims) = pair.verified(field("client_assertion")) else { return false };
+        let header = jsonwebtoken::decode_header(field("client_assertion")).expect("read before");
+        claims["x5t#S256"] = json!(header.x5t_s256);
         let there = format!("http://{}/v1/token", seen.header("host").unwrap_or_default());
         let end = claims["exp"].as_i64().unwrap_or_default();
         let good = field("client_assertion_type") == "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"

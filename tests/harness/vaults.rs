@@ -74,8 +74,12 @@ impl Manager {
     pub(crate) async fn aws(first: Value) -> Self {
         let tell = |seen: &Seen, value: &Value| {
             let signed = seen.header("authorization").unwrap_or_default();
-            let mine = signed.contains("/us-east-1/secretsmanager/aws4_request")
-                && signed.contains("SignedHeaders=content-type;host;x-amz-date;x-amz-target");
+            // Keys of a role come with a token, which is signed too.
+            let covered = match seen.header("x-amz-security-token") {
+                None => "SignedHeaders=content-type;host;x-amz-date;x-amz-target",
+                Some(_) => "SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-amz-target",
+            };
+            let mine = signed.contains("/us-east-1/secretsmanager/aws4_request") && signed.contains(covered);
             let refused = |kind: &str| reply::json(400, &json!({ "__type": kind, "Message": "canary" }));
             if !mine || seen.header("x-amz-target") != Some("secretsmanager.GetSecretValue") {
                 return refused("com.amazon.coral.service#InvalidSignatureException");

@@ -10,7 +10,6 @@ use crate::resource::declared::names::{DeclaredNames, hash_of};
 use crate::resource::declared::secrets::{SecretNames, ShownSecret, placeholder, spot};
 use crate::route::Call;
 use gateway_domain::resource::{Kind, Stored};
-use sha2::{Digest, Sha256};
 use std::vec::IntoIter;
 
 /// The document of what is stored, on its way.
@@ -25,8 +24,6 @@ pub(super) struct Export {
     secret_names: SecretNames,
     pub(super) secrets: Vec<String>,
     pub(super) resources: usize,
-    /// Differs between any two documents.
-    pub(super) fingerprint: [u8; 32],
 }
 
 /// One row, with what it is sorted by.
@@ -34,7 +31,6 @@ struct Sorted {
     name: ItemName,
     tie: String,
     row: usize,
-    digest: [u8; 32],
 }
 
 impl Export {
@@ -42,17 +38,14 @@ impl Export {
     pub(super) fn new(stored: StoredRows, call: &Call) -> Result<Self, Problem> {
         let names = DeclaredNames::of(&stored.rows);
         let with = Declarer { call, names: &names };
-        let (mut left, mut whole) = (Vec::new(), Sha256::new());
+        let mut left = Vec::new();
         for kind in KINDS {
             let mut items = Vec::new();
             for (row, of) in stored.rows.iter().enumerate().filter(|(_, row)| row.kind == kind.kind.name()) {
                 let declared = (kind.declare)(of, &with)?;
-                let digest = Sha256::digest(serde_json::to_vec(&declared.fields).unwrap_or_default()).into();
-                items.push(Sorted { name: ItemName::of(kind, &declared.fields), tie: tie(of), row, digest });
+                items.push(Sorted { name: ItemName::of(kind, &declared.fields), tie: tie(of), row });
             }
             items.sort_by(|a, b| (&a.name, &a.tie).cmp(&(&b.name, &b.tie)));
-            whole.update(kind.section);
-            items.iter().for_each(|item| whole.update(item.digest));
             left.extend(items.into_iter().map(|item| (kind, item.row)));
         }
         let resources = left.len();
@@ -64,7 +57,6 @@ impl Export {
             secret_names: SecretNames::default(),
             secrets: Vec::new(),
             resources,
-            fingerprint: whole.finalize().into(),
         })
     }
 

@@ -52,7 +52,6 @@ impl DocumentPieces {
 
 /// Each piece is made when the one before is on its way.
 pub(super) fn answer(export: Export, call: Call) -> Reply {
-    let fingerprint = export.fingerprint;
     let pieces = DocumentPieces { export, call, stage: AnswerStage::Begins };
     let stream = unfold(Some(pieces), |pieces| async move {
         let mut pieces = pieces.filter(|pieces| pieces.stage != AnswerStage::Whole)?;
@@ -61,5 +60,5 @@ pub(super) fn answer(export: Export, call: Call) -> Reply {
             Err(problem) => (Err(BrokenExport(problem.message)), None),
         })
     });
-    Reply::streamed(fingerprint.to_vec(), Body::from_stream(stream))
+    Reply::streamed(Body::from_stream(stream))
 }

@@ -31,6 +31,9 @@ impl ParentWorkspace {
     }
 }
 
+/// Members that are shown with their workspace.
+const MOST_SHOWN: usize = 1000;
+
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("workspace_users.list")];
     const CREATE: &[Scope] = &[Scope::named("workspace_users.create")];
@@ -146,8 +149,9 @@ async fn members(call: &Call, workspace: WorkspaceId) -> Result<Vec<Row<Member>>
     collect::<Member>(call, everything::<Member>(call, Some(Some(workspace)))).await
 }
 
+/// Those that are shown with a workspace; the list of them has all.
 pub(super) async fn views_of(call: &Call, workspace: WorkspaceId) -> Result<Vec<Value>, Problem> {
-    Ok(members(call, workspace).await?.iter().map(|row| Member::view(row, call)).collect())
+    Ok(members(call, workspace).await?.iter().take(MOST_SHOWN).map(|row| Member::view(row, call)).collect())
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {

@@ -429,15 +429,8 @@ async fn the_configuration_is_answered_in_pieces_that_do_not_grow_with_it() {
         ));
     }
     use_configuration(&house.app, &document, BTreeMap::new(), IMPORT).await.expect("imported");
-    let request = |tag: Option<&str>| {
-        let call = Request::get("/v1/configuration").header("x-gateway-api-key", ADMIN);
-        tag.into_iter()
-            .fold(call, |call, tag| call.header("if-none-match", tag))
-            .body(Body::empty())
-            .expect("a request")
-    };
-    let response = house.router.clone().oneshot(request(None)).await.expect("infallible");
-    let tag = response.headers()["etag"].to_str().expect("text").to_owned();
+    let request = Request::get("/v1/configuration").header("x-gateway-api-key", ADMIN).body(Body::empty());
+    let response = house.router.clone().oneshot(request.expect("a request")).await.expect("infallible");
     assert_eq!((response.status().as_u16(), response.headers().get("content-length")), (200, None));
     let mut body = response.into_body().into_data_stream();
     let (mut whole, mut pieces, mut largest) = (Vec::new(), 0, 0);
@@ -452,11 +445,6 @@ async fn the_configuration_is_answered_in_pieces_that_do_not_grow_with_it() {
     let (document, exported) = whole_export(&house).await;
     assert_eq!((&told["document"], &told["resources"]), (&json!(document), &json!(exported.resources)));
     assert_eq!(told["secrets"], json!(exported.secrets));
-    let seen = house.router.clone().oneshot(request(Some(&tag))).await.expect("infallible");
-    assert_eq!(seen.status(), 304, "by what stands for it");
-    house.as_admin().post("/configs", json!({"name": "c", "config": {"provider": "openai"}})).await.expect(200);
-    let changed = house.router.clone().oneshot(request(Some(&tag))).await.expect("infallible");
-    assert_eq!(changed.status(), 200);
 }
 
 /// By the operator, with the document put together.

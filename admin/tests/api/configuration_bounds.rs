@@ -59,6 +59,24 @@ async fn a_document_fills_what_there_is_room_for() {
     }
 }
 
+/// What is shown with a workspace does not grow with it; its list has all, page by page.
+#[tokio::test]
+async fn a_workspace_is_shown_with_a_thousand_members_at_most() {
+    let house = House::new().await;
+    let mut document = many("users", 1_005, |n| format!("{{email: 'u{n}@example.com', role: member}}"));
+    document.push_str("members:\n");
+    for n in 0..1_005 {
+        writeln!(document, "- {{workspace: default, user: 'u{n}@example.com', role: member}}").expect("written");
+    }
+    use_configuration(&house.app, &document, BTreeMap::new(), IMPORT).await.expect("imported");
+    let admin = house.as_admin();
+    for path in ["/admin/workspaces/default", "/workspaces/default"] {
+        assert_eq!(admin.get(path).await.expect(200)["users"].as_array().map(Vec::len), Some(1_000), "{path}");
+    }
+    let listed = admin.get("/admin/workspaces/default/users?page_size=1000&current_page=1").await.expect(200);
+    assert_eq!((&listed["total"], listed["data"].as_array().map(Vec::len)), (&json!(1_005), Some(5)));
+}
+
 /// Everything that the Admin API shows, with names in the place of ids and no times: what one gateway cannot know of another.
 async fn shown(house: &House) -> BTreeMap<String, Value> {
     let admin = house.as_admin();

@@ -108,3 +108,49 @@ async fn every_list_says_what_is_in_it() {
     unsaid("", &document(&House::new().await).await, &mut found);
     assert!(found.is_empty(), "{found:#?}");
 }
+
+/// Lists that come whole, and what bounds each of them.
+const WHOLE: &[(&str, &str)] = &[
+    ("/admin/users/invites/{id}", "what one invite names, which is at most what one body may hold"),
+    ("/admin/workspaces/{id}", "the first thousand members; the list of them has all"),
+    ("/api-keys/self/limits", "limits of one key and of the policies, of which there are at most so many"),
+    ("/api-keys/{id}/limits", "the same"),
+    ("/configs/{id}/circuit-breakers", "targets of one config"),
+    ("/integrations/{id}/models", "at most 5,000 models of one integration"),
+    ("/integrations/{id}/workspaces", "workspaces that somebody let in or shut out one by one"),
+    ("/mcp-integrations/{id}/workspaces", "the same"),
+    ("/model-prices/unpriced", "the first thousand models that are called and have no price"),
+    ("/nodes", "processes of the installation that were heard of lately"),
+    ("/nodes/settings", "settings of the program"),
+    ("/scim/ResourceTypes", "what the program knows"),
+    ("/scim/Schemas", "the same"),
+    ("/scim/Users/{id}", "groups of one user, of which there are at most so many"),
+    ("/workspaces/{id}", "the first thousand members; the list of them has all"),
+];
+
+/// An answer is a page, or as long as something that has a bound: none grows with what an organisation has in use.
+#[tokio::test]
+async fn every_list_is_a_page_or_has_a_bound_that_is_told() {
+    const SIZES: [&str; 5] = ["page_size", "pageSize", "count", "limit", "pagesize"];
+    const LISTS: [&str; 8] = ["data", "Resources", "records", "workspaces", "mappings", "groups", "models", "users"];
+    let document = document(&House::new().await).await;
+    let named = |schema: &Value| match schema["$ref"].as_str() {
+        Some(name) => document["components"]["schemas"][name.rsplit('/').next().expect("a name")].clone(),
+        None => schema.clone(),
+    };
+    let mut whole = Vec::new();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        let told = &methods["get"];
+        let schema = named(&told["responses"]["200"]["content"]["application/json"]["schema"]);
+        let is_list = LISTS.iter().any(|name| schema["properties"][name]["type"] == "array");
+        let parameters = told["parameters"].as_array().into_iter().flatten();
+        let is_paged = parameters.filter_map(|one| one["name"].as_str()).any(|name| SIZES.contains(&name));
+        if is_list && !is_paged {
+            whole.push(path.trim_start_matches("/v1").to_owned());
+        }
+    }
+    whole.sort();
+    let mut known: Vec<String> = WHOLE.iter().map(|(path, _)| (*path).to_owned()).collect();
+    known.sort();
+    assert_eq!(whole, known);
+}
