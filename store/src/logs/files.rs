@@ -8,7 +8,7 @@ use super::paging::{ByDay, RecordSlice, RowsFound, page};
 use super::query::{Look, UNPRICED_GROUPS, UNPRICED_OF, filter, found_in, group, one};
 use super::readers::DayReaders;
 use super::rollup::{Rollups, is_counted};
-use super::shape::Table;
+use super::shape::{Table, ensure_sums};
 use crate::database::{Database, Options, Side, open_later};
 use crate::session::{Lease, failure};
 use crate::url::DatabaseUrl;
@@ -121,9 +121,7 @@ impl DayFiles {
             // A new file has all tables from the first moment on: nobody stores a record in it that is not summed.
             let is_new = table.ensure(&mut inside).await?;
             if table == Table::Records && (is_new || is_counted(&mut inside).await?) {
-                for sums in Table::SUMS {
-                    sums.ensure(&mut inside).await?;
-                }
+                ensure_sums(&mut inside).await?;
             }
             transaction.commit().await
         };

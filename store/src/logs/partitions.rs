@@ -8,7 +8,7 @@ use super::paging::{ByDay, RecordSlice, RowsFound, page};
 use super::query::{
     UNPRICED_GROUPS, UNPRICED_OF, WEIGHT, filter, found_in, group, light_select, one, slice, unpriced_values,
 };
-use super::rollup::Rollups;
+use super::rollup::{Rollups, alone};
 use super::shape::Table;
 use super::sums::{all_of, is_in_rollups};
 use crate::database::{Database, Side};
@@ -176,6 +176,8 @@ impl Partitions {
             let sums = if table == Table::Records { &Table::SUMS[..] } else { &[] };
             // One day at a time: a short lock each.
             self.change(async |session| {
+                // Whoever adds to sums holds rows of several of these tables, and takes them in another order.
+                alone(session).await?;
                 for table in [table].iter().chain(sums) {
                     session.run(of(*table), vec![]).await?;
                 }

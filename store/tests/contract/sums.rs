@@ -416,7 +416,7 @@ async fn days_without_sums_are_made_up_for(house: House) {
         } else {
             let url = format!("sqlite:{}", house.path(&format!("logs/{day}.db")).display());
             let mut file = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
-            sqlx::query("DROP TABLE log_rollup").execute(&mut file).await.unwrap();
+            sqlx::raw_sql("DROP TABLE log_rollup; PRAGMA user_version = 0").execute(&mut file).await.unwrap();
         }
     }
     let store = house.logs_by(team()).await;

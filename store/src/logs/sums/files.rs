@@ -7,7 +7,7 @@ use crate::logs::day::Day;
 use crate::logs::files::DayFiles;
 use crate::logs::query::Look;
 use crate::logs::rollup::{is_counted, margins};
-use crate::logs::shape::Table;
+use crate::logs::shape::{Table, ensure_sums, has_all_sums};
 use crate::session::{Lease, Session, failure};
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -68,7 +68,7 @@ impl DayFiles {
         let options = options.pragma("cache_size", CACHE).statement_cache_capacity(STATEMENTS);
         let light = options.connect().await;
         if let Ok(mut connection) = light
-            && (self.as_now.lock().contains(&day) || is_as_now(&mut Session::Sqlite(&mut connection)).await)
+            && (self.as_now.lock().contains(&day) || has_all_sums(&mut Session::Sqlite(&mut connection)).await)
         {
             self.as_now.lock().insert(day);
             return Ok(Some((DayReader::Light(Box::new(connection)), parts)));
@@ -134,9 +134,7 @@ impl DayFiles {
             let mut transaction = session.begin().await?;
             let mut inside = transaction.session();
             let was_counted = is_counted(&mut inside).await?;
-            for table in Table::SUMS {
-                table.ensure(&mut inside).await?;
-            }
+            ensure_sums(&mut inside).await?;
             if !was_counted {
                 self.rollups.recount(&mut inside, day).await?;
             }
@@ -149,17 +147,6 @@ impl DayFiles {
         let outcome = timeout(MAKING_UP, work).await.map(|done| done.map_err(|e: Error| failure(&e)));
         lease.finish(outcome)
     }
-}
-
-/// Whether a day has all tables of sums with all their columns.
-async fn is_as_now(session: &mut Session<'_>) -> bool {
-    for table in Table::SUMS {
-        let probe = format!("SELECT {} FROM {} LIMIT 0", table.names(), table.name());
-        if session.fetch(probe, vec![], |_| Ok(())).await.is_err() {
-            return false;
-        }
-    }
-    true
 }
 
 async fn sum(

@@ -65,6 +65,7 @@ impl Partitions {
             let mut transaction = session.begin().await?;
             let mut inside = transaction.session();
             inside.run("SET LOCAL lock_timeout = '10s'", vec![]).await?;
+            alone(&mut inside).await?;
             let lock = format!("LOCK TABLE {} IN SHARE MODE", partition_name(Table::Records, day));
             inside.run(lock, vec![]).await?;
             inside.run(partition(Table::Rollups, day).replacen("IF NOT EXISTS ", "", 1), vec![]).await?;
