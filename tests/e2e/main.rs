@@ -99,6 +99,8 @@ mod guardrail_rows;
 #[cfg(test)]
 mod guardrails;
 #[cfg(test)]
+mod handed_on;
+#[cfg(test)]
 mod headers;
 #[cfg(test)]
 mod health;
