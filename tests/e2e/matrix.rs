@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Chat,
+    Prompt,
     ProxyChat,
     UnknownJson,
     Pictures,
@@ -23,8 +24,9 @@ enum Way {
     WebSocket,
 }
 
-const WAYS: [Way; 16] = [
+const WAYS: [Way; 17] = [
     Way::Chat,
+    Way::Prompt,
     Way::ProxyChat,
     Way::UnknownJson,
     Way::Pictures,
@@ -46,6 +48,7 @@ impl Way {
     const fn path(self) -> &'static str {
         match self {
             Self::Chat => "/v1/chat/completions",
+            Self::Prompt => "/v1/prompts/pp-matrix/completions",
             Self::ProxyChat => "/v1/proxy/chat/completions",
             Self::UnknownJson => "/v1/brand/new",
             Self::Pictures => "/v1/images/generations",
@@ -97,7 +100,18 @@ impl Way {
             Self::Moderation => json!({ "model": model, "input": "hello" }),
             Self::Rerank | Self::CohereRerank => json!({ "model": model, "query": "hello", "documents": ["a"] }),
             Self::Ocr => json!({ "model": model, "document": { "type": "document_url", "document_url": "hello" } }),
+            Self::Prompt => json!({ "variables": { "word": "hello" } }),
             _ => hello(),
+        }
+    }
+
+    /// What has to be there before it can be asked for: a prompt that is no chat of the others.
+    async fn prepare(self, gateway: &Gateway) {
+        if self == Self::Prompt {
+            let document = "version: 1\nprompts:\n- {workspace: default, slug: pp-matrix, name: p, versions: [{version: 1, \
+                            string: 'say {{word}}', model: gpt-4o-mini, parameters: {seed: 1}}]}";
+            let imported = gateway.admin().post("/configuration/import", &json!({ "document": document })).await;
+            imported.expect(200);
         }
     }
 
@@ -128,6 +142,7 @@ impl Way {
     }
 
     async fn ask(self, gateway: &Gateway, headers: &[(&str, &str)]) -> Response {
+        self.prepare(gateway).await;
         let mut client = Raw::connect(gateway.proxy).await;
         let named = headers.iter().any(|(n, _)| *n == "x-gateway-api-key");
         let key = [("x-gateway-api-key", crate::harness::WORKSPACE_KEY)];
