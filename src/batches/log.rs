@@ -45,7 +45,7 @@ pub(super) struct EarlierRuns {
 }
 
 impl EarlierRuns {
-    fn note(&mut self, entry: &LogEntry) {
+    pub(super) fn note(&mut self, entry: &LogEntry) {
         match entry {
             LogEntry::Sent(numbers) => self.doubtful.extend(numbers),
             LogEntry::Done(done) => self.finished(done),
@@ -89,32 +89,26 @@ pub(super) const fn blob(id: Uuid, org: OrgId, now: i64) -> NewBlob {
 }
 
 /// Reads one that is closed. An entry that was not written to its end was never noted.
-pub(super) async fn read(
-    blobs: &Arc<dyn Blobs>,
-    log: Uuid,
-    each: &mut (dyn FnMut(LogEntry) + Send),
-) -> Result<(), BlobError> {
-    let mut lines = LineReader::new(blobs, log);
-    loop {
-        match lines.next().await {
-            Ok(Some(line)) => {
-                if let Ok(entry) = serde_json::from_slice(&line.text) {
-                    each(entry);
+pub(super) struct LogReader(LineReader);
+
+impl LogReader {
+    pub(super) fn new(blobs: &Arc<dyn Blobs>, log: Uuid) -> Self {
+        Self(LineReader::new(blobs, log))
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<LogEntry>, BlobError> {
+        loop {
+            match self.0.next().await {
+                Ok(Some(line)) => {
+                    if let Ok(entry) = serde_json::from_slice(&line.text) {
+                        return Ok(Some(entry));
+                    }
                 }
+                Ok(None) | Err(BlobError::Unknown) => return Ok(None),
+                Err(why) => return Err(why),
             }
-            Ok(None) | Err(BlobError::Unknown) => return Ok(()),
-            Err(why) => return Err(why),
         }
     }
-}
-
-pub(super) async fn replay(blobs: &Arc<dyn Blobs>, logs: &[NewBlob]) -> Result<EarlierRuns, BlobError> {
-    let mut replayed = EarlierRuns::default();
-    for log in logs {
-        close(blobs, log).await?;
-        read(blobs, log.id, &mut |entry| replayed.note(&entry)).await?;
-    }
-    Ok(replayed)
 }
 
 pub(super) struct RunLog(BlobWriter);
@@ -150,7 +144,14 @@ mod tests {
         let [begun, late] = [1, 2].map(|n| blob(Uuid::from_u128(n), OrgId(Uuid::nil()), 0));
         let mut run = RunLog::begin(&blobs, &begun).await.expect("begun");
         run.note(&[LogEntry::Sent(vec![7, 8]), done(8, true)]).await.expect("noted");
-        let replayed = replay(&blobs, &[begun, late.clone()]).await.expect("replayed");
+        let mut replayed = EarlierRuns::default();
+        for log in [&begun, &late] {
+            close(&blobs, log).await.expect("closed");
+            let mut entries = LogReader::new(&blobs, log.id);
+            while let Some(entry) = entries.next().await.expect("read") {
+                replayed.note(&entry);
+            }
+        }
         assert_eq!((replayed.doubtful.len(), replayed.done.len(), replayed.counts.completed), (1, 1, 1));
         assert!(matches!(run.note(&[LogEntry::Sent(vec![9])]).await, Err(BlobError::Unknown)));
         assert!(

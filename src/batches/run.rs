@@ -8,13 +8,13 @@ mod line;
 use super::document::{BatchProblem, BatchStatus};
 use super::keep::{KeepError, now_secs};
 use super::lines::{CheckedLines, FileLine, LineReader};
-use super::log::{self, EarlierRuns, LineDone, LogEntry, RunLog, replay};
+use super::log::{self, EarlierRuns, LineDone, LogEntry, LogReader, RunLog};
 use super::road::LineRoad;
 use super::runner::Runner;
 use super::{BatchDocument, Batches};
 use crate::{clock, ids};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
-use gateway_domain::ports::{JobEnd, JobStanding, LeasedJob, Live as _};
+use gateway_domain::ports::{JobEnd, JobStanding, LeasedJob, Live as _, NewBlob};
 use line::LineSender;
 pub(crate) use line::LineSetup;
 use serde::{Deserialize, Serialize};
@@ -163,7 +163,7 @@ impl BatchRun {
         let progress = serde_json::to_string(&RunProgress { logs: self.logs.clone() }).unwrap_or_default();
         self.beat(Some(&progress)).await?;
         let blobs = self.batches().blobs.clone();
-        let mut done = replay(&blobs, &earlier).await?;
+        let mut done = self.replay(&earlier).await?;
         done.counts.total = batch.counts.total;
         let mut log = RunLog::begin(&blobs, &own_log).await.map_err(lost_log)?;
         let halt = self.ask(&batch, &mut done, &mut log).await?;
@@ -172,6 +172,21 @@ impl BatchRun {
         }
         self.finalize(&batch, &done, halt).await?;
         Ok(true)
+    }
+
+    /// What earlier runs noted. The lease is kept meanwhile, since a node that took longer for it would never get further.
+    async fn replay(&mut self, logs: &[NewBlob]) -> Result<EarlierRuns, RunBroken> {
+        let blobs = self.batches().blobs.clone();
+        let mut earlier = EarlierRuns::default();
+        for log in logs {
+            log::close(&blobs, log).await?;
+            let mut entries = LogReader::new(&blobs, log.id);
+            while let Some(entry) = entries.next().await? {
+                earlier.note(&entry);
+                self.pulse_lease().await?;
+            }
+        }
+        Ok(earlier)
     }
 
     /// Looks through the whole file first. `None`: it has faults, and the batch has failed.

@@ -49,6 +49,9 @@ const LIST: &str = "SELECT id, org, kind, bytes, whole, created_at, expires_at F
     ORDER BY created_at DESC, id DESC LIMIT $5";
 const READ: &str = "SELECT b.sealed_key, p.place, p.sealed, p.object FROM blob b JOIN blob_piece p ON p.blob = b.id \
     WHERE b.id = $1 AND b.whole = 1 AND p.place <= $2 ORDER BY p.place DESC LIMIT 1";
+/// Small ones behind a place: a blob that was written line by line is read many lines at a time.
+const READ_BEHIND: &str = "SELECT place, sealed FROM blob_piece \
+    WHERE blob = $1 AND place >= $2 AND bytes <= $3 AND object IS NULL ORDER BY place LIMIT $4";
 const IS_WHOLE: &str = "SELECT COUNT(*) FROM blob WHERE id = $1 AND whole = 1";
 const DELETE: &str = "DELETE FROM blob WHERE id = $1 AND org = $2 RETURNING bytes";
 const DELETE_PIECES: &str = "DELETE FROM blob_piece WHERE blob = $1";
@@ -57,6 +60,10 @@ const OVER: &str = "SELECT id, org FROM blob \
     WHERE expires_at <= $1 OR (whole = 0 AND created_at < $2) LIMIT 50";
 const KEPT: &str = "SELECT COALESCE(CAST(SUM(blobs) AS BIGINT), 0), COALESCE(CAST(SUM(bytes) AS BIGINT), 0), \
     (SELECT COUNT(*) FROM blob_unnamed) FROM blob_use";
+
+/// Bytes of a piece that is small, and how many of them are read at once: together as many as one large one.
+const SMALL_PIECE: usize = 4 << 10;
+const SMALL_AT_ONCE: usize = MOST_BLOB_PIECE / SMALL_PIECE - 1;
 
 /// Most rows of a list.
 const MOST_LISTED: u32 = 1_000;
@@ -264,10 +271,36 @@ impl RowBlobs {
                     Err(Lost::Store(why)) => return Err(why.into()),
                 },
             };
+            if let (PieceBytes::Row(_), 1..=SMALL_PIECE) = (&found.kept, piece.len()) {
+                self.add_behind(id, &key, (found.place, &mut piece)).await?;
+            }
             let behind = usize::try_from(whole(from).saturating_sub(found.place)).unwrap_or(usize::MAX);
             return Ok(piece.split_off(behind.min(piece.len())));
         }
         Err(StoreError::Broken("the object of a piece is not there".to_owned()).into())
+    }
+
+    /// Small pieces that follow one at this place without a gap.
+    async fn add_behind(
+        &self,
+        id: Uuid,
+        key: &PieceKey,
+        (place, piece): (i64, &mut Vec<u8>),
+    ) -> Result<(), StoreError> {
+        let end = |piece: &Vec<u8>| place.saturating_add(i64::try_from(piece.len()).unwrap_or(i64::MAX));
+        let [small, most] = [SMALL_PIECE, SMALL_AT_ONCE].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+        let values = vec![id.into(), end(piece).into(), small.into(), most.into()];
+        let found = self.database.rows(READ_BEHIND, values, |row| {
+            let mut columns = row.columns();
+            Ok((columns.int()?, columns.text()?.to_owned()))
+        });
+        for (next, sealed) in found.await? {
+            if next != end(piece) {
+                break;
+            }
+            piece.extend(key.open(id, next, &sealed)?);
+        }
+        Ok(())
     }
 
     async fn row_of(&self, id: Uuid, from: u64) -> Result<Option<FoundPiece>, StoreError> {

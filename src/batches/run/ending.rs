@@ -6,11 +6,10 @@ use super::{BatchRun, Halt, RunBroken};
 use crate::batches::document::{BatchStatus, FileDocument};
 use crate::batches::keep::{KeepError, ObjectOwner, now_secs, object, written};
 use crate::batches::lines::LineReader;
-use crate::batches::log::{EarlierRuns, LogEntry, blob, close};
+use crate::batches::log::{EarlierRuns, LogEntry, LogReader, blob, close};
 use crate::batches::write::{BlobWriter, new_blob};
 use crate::batches::{BatchDocument, FILE, batch_id};
 use crate::{clock, ids};
-use gateway_domain::ports::BlobError;
 use uuid::Uuid;
 
 /// The two files, begun when their first line comes.
@@ -87,19 +86,15 @@ impl BatchRun {
     }
 
     async fn copy(&mut self, log: Uuid, batch: &BatchDocument, results: &mut Results) -> Result<(), RunBroken> {
-        let mut reader = LineReader::new(&self.batches().blobs, log);
-        loop {
-            let line = match reader.next().await {
-                Ok(Some(line)) => line,
-                Ok(None) | Err(BlobError::Unknown) => return Ok(()),
-                Err(why) => return Err(why.into()),
-            };
-            if let Ok(LogEntry::Done(done)) = serde_json::from_slice(&line.text) {
+        let mut entries = LogReader::new(&self.batches().blobs, log);
+        while let Some(entry) = entries.next().await? {
+            if let LogEntry::Done(done) = entry {
                 let file = if done.is_good { &mut results.good } else { &mut results.bad };
                 self.put(batch, file, done.line.get()).await?;
             }
             self.pulse_lease().await?;
         }
+        Ok(())
     }
 
     async fn put(&self, batch: &BatchDocument, file: &mut Option<BlobWriter>, line: &str) -> Result<(), RunBroken> {

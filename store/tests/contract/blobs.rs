@@ -35,6 +35,7 @@ macro_rules! on_every_place {
 
 on_every_place!(
     what_is_written_is_read_from_any_place,
+    a_blob_of_many_small_pieces_is_read_whole,
     a_writer_goes_on_from_where_it_was,
     bounds_hold_and_free_themselves,
     what_expired_or_was_abandoned_goes,
@@ -159,6 +160,34 @@ async fn what_is_written_is_read_from_any_place(home: Home) {
     assert!(blobs.delete(ORG, id(1)).await.unwrap());
     assert!(!blobs.delete(ORG, id(1)).await.unwrap());
     assert!(matches!(blobs.read(id(1), 0).await, Err(BlobError::Unknown)));
+}
+
+/// As a log has them that is written line by line, with a large one among them.
+async fn a_blob_of_many_small_pieces_is_read_whole(home: Home) {
+    let database = home.open().await;
+    let blobs = home.blobs(&database);
+    let count = if home.is_outside() { 12 } else { 700 };
+    blobs.begin(&new_blob(1)).await.unwrap();
+    let mut bytes = Vec::new();
+    for n in 0..count {
+        let piece = vec![(n % 251) as u8; if n == count / 2 { 20_000 } else { 1 + n % 90 }];
+        blobs.write(id(1), bytes.len() as u64, &piece).await.unwrap();
+        bytes.extend(piece);
+    }
+    blobs.finish(id(1)).await.unwrap();
+    let (mut read, mut asked) = (Vec::new(), 0);
+    while read.len() < bytes.len() {
+        let piece = blobs.read(id(1), read.len() as u64).await.unwrap();
+        assert!(!piece.is_empty() && piece.len() <= MOST_BLOB_PIECE);
+        read.extend(piece);
+        asked += 1;
+    }
+    assert!(read == bytes);
+    assert!(asked <= if home.is_outside() { count } else { 13 }, "{asked}");
+    for from in [1, 5_000, bytes.len() - 1] {
+        let piece = blobs.read(id(1), from as u64).await.unwrap();
+        assert!(!piece.is_empty() && bytes[from..].starts_with(&piece), "from {from}");
+    }
 }
 
 async fn a_writer_goes_on_from_where_it_was(home: Home) {
