@@ -138,7 +138,7 @@ impl ProxyHttp for Gateway {
 
     /// Pingora's own modules (compression) would only cost here: bodies are passed on as they are.
     fn init_downstream_modules(&self, modules: &mut pingora::modules::http::HttpModules) {
-        let mcp = self.mcp.authorization().and(self.mcp.settings.origins.as_ref());
+        let mcp = self.mcp.settings.origins.as_ref();
         if self.settings.cors.is_some() || mcp.is_some() {
             modules.add_module(Box::new(CorsBuilder { all: self.settings.cors.clone(), mcp: mcp.cloned() }));
         }

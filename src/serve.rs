@@ -225,6 +225,7 @@ fn mcp_state(settings: &Settings, booted: &Booted, process: &Arc<Process>) -> Re
         session_ttl: settings.mcp_session_ttl.0,
         silence: settings.mcp_timeout.0,
         longest: settings.mcp_max_time.0,
+        list_ttl: settings.mcp_list_ttl.0,
         origins,
         authorization,
     };

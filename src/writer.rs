@@ -291,7 +291,8 @@ impl Work {
 /// Gives records what is known only now: their price, and what is kept of messages in one piece.
 fn prepare(batch: &mut [LogRecord]) {
     for record in batch.iter_mut() {
-        record.cost = cost(record);
+        // What has a price of its own came with it.
+        record.cost = cost(record).or(record.cost);
         record.saved = saved(record);
         if let Some(bodies) = &mut record.bodies {
             bodies.settle();

@@ -212,6 +212,7 @@ pub(crate) static TEMPLATES: &[Template] = &[
     path("/mcp-servers/{id}/user-access", "GET PUT", ""),
     path("/mcp-servers/{id}/connections", "GET DELETE", ""),
     path("/mcp-servers/{id}/metadata", "GET", ""),
+    path("/mcp-servers/{id}/grants", "GET DELETE", ""),
     path("/agent-integrations", "", LIST),
     path("/agent-integrations/fetch-agent-card", "", "POST"),
     path("/agent-integrations/{id}", "", CRUD),

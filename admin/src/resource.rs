@@ -20,6 +20,7 @@ pub(crate) mod label;
 mod last_use;
 mod limits;
 pub(crate) mod mcp_capabilities;
+pub(crate) mod mcp_grants;
 pub(crate) mod mcp_integration;
 pub(crate) mod mcp_server;
 mod mcp_settings;

@@ -55,6 +55,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::mcp_integration::routes(),
         resource::mcp_server::routes(),
         resource::mcp_capabilities::routes(),
+        resource::mcp_grants::routes(),
         resource::organisation::routes(),
         organisations::routes(),
         resource::workspace::routes(),

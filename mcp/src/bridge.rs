@@ -108,12 +108,27 @@ pub fn capabilities(told: &str) -> Option<String> {
     Some(object.to_json())
 }
 
+/// Capabilities of a server as clients hear of them: lists change by what is switched at the gateway too, whatever the
+/// server says of its own.
+pub fn server_capabilities(told: &str) -> Option<String> {
+    let mut object = RawObject::parse(&capabilities(told)?).ok()?.to_json();
+    for list in ["tools", "prompts", "resources"] {
+        let mut whole = RawObject::parse(&object).ok()?;
+        let Some(mut flags) = whole.object(list) else { continue };
+        flags.set("listChanged", "true");
+        let flags = flags.to_json();
+        whole.set(list, flags);
+        object = whole.to_json();
+    }
+    Some(object)
+}
+
 /// The result of `initialize` from that of `server/discover`, for a client of `version`.
 pub fn initialized_from(discovered: &str, version: McpVersion) -> Option<String> {
     let object = RawObject::parse(discovered).ok()?;
     let mut out = RawObject::default();
     out.set_text("protocolVersion", version.name());
-    out.set("capabilities", capabilities(object.raw("capabilities").unwrap_or("{}"))?);
+    out.set("capabilities", server_capabilities(object.raw("capabilities").unwrap_or("{}"))?);
     let unknown = json!({"name": "unknown", "version": "0"}).to_string();
     out.set("serverInfo", server_info(&object).unwrap_or(unknown));
     if let Some(instructions) = object.raw("instructions") {
@@ -134,7 +149,7 @@ pub fn discovered_from(initialized: &str) -> Option<String> {
     let mut out = RawObject::default();
     out.set_text("resultType", "complete");
     out.set("supportedVersions", supported_versions());
-    out.set("capabilities", capabilities(object.raw("capabilities").unwrap_or("{}"))?);
+    out.set("capabilities", server_capabilities(object.raw("capabilities").unwrap_or("{}"))?);
     if let Some(info) = object.raw("serverInfo") {
         out.set("serverInfo", info);
         out.set("_meta", format!(r#"{{"io.modelcontextprotocol/serverInfo":{info}}}"#));
@@ -190,6 +205,11 @@ mod tests {
     fn tasks_are_never_told_of() {
         let told = r#"{"tools":{"listChanged":true},"tasks":{"list":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"x":{}}}"#;
         assert_eq!(capabilities(told).as_deref(), Some(r#"{"tools":{"listChanged":true},"extensions":{"x":{}}}"#));
+        let told = r#"{"prompts":{},"resources":{"subscribe":true,"listChanged":false},"tasks":{},"logging":{}}"#;
+        assert_eq!(
+            server_capabilities(told).as_deref(),
+            Some(r#"{"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{}}"#)
+        );
     }
 
     #[test]
@@ -203,6 +223,9 @@ mod tests {
         let again = initialized_from(&discovered, McpVersion::V2025_03_26).expect("a result");
         let value: Value = serde_json::from_str(&again).expect("json");
         assert_eq!(value["protocolVersion"], "2025-03-26");
-        assert_eq!((&value["serverInfo"]["name"], &value["capabilities"]), (&json!("s"), &json!({"tools": {}})));
+        assert_eq!(
+            (&value["serverInfo"]["name"], &value["capabilities"]),
+            (&json!("s"), &json!({"tools": {"listChanged": true}}))
+        );
     }
 }

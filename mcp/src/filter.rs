@@ -113,19 +113,20 @@ pub fn missing(item: &McpItem, modern: bool) -> RpcError {
     }
 }
 
-/// The result of a list with those items alone that may be seen. `Err`: it is no list, and nobody can say what it shows.
+/// The result of a list with those items alone that may be seen, by name and by what they say of themselves. `Err`: it is
+/// no list, and nobody can say what it shows.
 pub fn filtered<'a>(
     result: &'a str,
     kind: McpKind,
-    allow: &dyn Fn(McpKind, &str) -> bool,
+    allow: &dyn Fn(&str, &str) -> bool,
 ) -> Result<Cow<'a, str>, &'static str> {
     let mut object = RawObject::parse(result).map_err(|_| "the result of a list is no object")?;
     let Some(list) = object.raw(kind.member()) else { return Err("the result of a list has no items") };
     let all = items(list).ok_or("the items of a list are no array")?;
-    let seen = |item: &&str| {
-        let item = RawObject::parse(item).ok();
+    let seen = |json: &&str| {
+        let item = RawObject::parse(json).ok();
         let name = item.as_ref().and_then(|item| item.text(kind.key()));
-        name.is_some_and(|name| allow(kind, &name))
+        name.is_some_and(|name| allow(&name, json))
     };
     let kept: Vec<&str> = all.iter().copied().filter(seen).collect();
     if kept.len() == all.len() {
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn lists_lose_what_is_hidden_and_keep_the_rest_as_it_was() {
         let list = r#"{"tools":[{"name":"a","x":1.0},{"name":"b"},{"noname":1},7],"nextCursor":"c","_meta":{"k": 1}}"#;
-        let allow = |_: McpKind, name: &str| name != "b";
+        let allow = |name: &str, json: &str| name != "b" && json.starts_with('{');
         let out = filtered(list, McpKind::Tool, &allow).expect("a list");
         assert_eq!(out, r#"{"tools":[{"name":"a","x":1.0}],"nextCursor":"c","_meta":{"k": 1}}"#);
         let all = filtered(r#"{"tools":[{"name":"a"}]}"#, McpKind::Tool, &allow).expect("a list");

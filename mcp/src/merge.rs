@@ -214,6 +214,9 @@ pub fn capabilities<'a>(all: impl Iterator<Item = &'a str>) -> String {
         for name in ["completions", "logging", "prompts", "resources", "tools"] {
             let Some(Value::Object(flags)) = told.get(name) else { continue };
             let known = whole.entry(name).or_insert_with(|| json!({}));
+            if matches!(name, "prompts" | "resources" | "tools") {
+                known["listChanged"] = true.into();
+            }
             for flag in ["listChanged", "subscribe"] {
                 if flags.get(flag) == Some(&Value::Bool(true)) {
                     known[flag] = true.into();
@@ -344,7 +347,7 @@ mod tests {
         let whole: Value = serde_json::from_str(&capabilities(all.into_iter())).expect("json");
         assert_eq!(
             whole,
-            json!({"tools": {"listChanged": true}, "resources": {"subscribe": true}, "logging": {},
+            json!({"tools": {"listChanged": true}, "resources": {"listChanged": true, "subscribe": true}, "logging": {},
                 "extensions": {"io.modelcontextprotocol/ui": {"v": 1}}})
         );
     }

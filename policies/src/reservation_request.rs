@@ -11,6 +11,7 @@ use crate::verdict::{Denied, Name};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{CounterKey, CounterOp, Counters, Keep, Measured, Owner, Refusal, Standings, Take};
 use gateway_domain::ports::Holder;
+use gateway_domain::resource::budget::Spend;
 use gateway_domain::resource::limits::Limits;
 use std::sync::Arc;
 
@@ -49,6 +50,15 @@ pub struct ReservationRequest {
     owners: Owners,
 }
 
+/// Whose budgets are asked.
+#[derive(Clone, Copy, Debug)]
+pub struct BudgetHolder<'a> {
+    pub holder: Holder,
+    /// What a person calls such a holder.
+    pub kind: &'static str,
+    pub name: &'a Arc<str>,
+}
+
 /// A call has few budgets: they are looked through.
 pub(crate) type Owners = Vec<(CounterKey, Arc<Owner>)>;
 
@@ -84,6 +94,17 @@ impl ReservationRequest {
             let ask = bound::budget_ask(holder, budget, now, tag);
             self.owners.push((ask.slot.key, Arc::new(Owner { holder, value_key: Box::default() })));
             self.add(stage, ask);
+        }
+    }
+
+    /// The budgets of money alone of whoever calls a tool that has a price.
+    pub fn bind_money(&mut self, whose: BudgetHolder<'_>, limits: &Limits, now: Timestamp) {
+        let BudgetHolder { holder, kind, name } = whose;
+        for budget in limits.usage_limits.iter().filter(|budget| budget.spend == Spend::Cost) {
+            let tag = self.bound(Name::Holder(kind, name.clone()), Kind::Budget);
+            let ask = bound::budget_ask(holder, budget, now, tag);
+            self.owners.push((ask.slot.key, Arc::new(Owner { holder, value_key: Box::default() })));
+            self.add(Stage::Tool, ask);
         }
     }
 

@@ -32,7 +32,7 @@ use gateway_domain::{AnswerForm, Fault, Operation, Usage};
 use gateway_policies::Used;
 use http::{HeaderValue, header};
 use judged::Verdicts;
-pub(crate) use live::{LiveCounts, LiveParts};
+pub(crate) use live::{LiveCounts, LiveParts, standing_now};
 pub(crate) use standing::limits;
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,13 +7,16 @@ mod breaker;
 mod call;
 mod door;
 mod down;
+mod drift;
 mod gate;
 mod guard;
+mod lists;
 mod note;
 mod state;
 mod talk;
 mod target;
 mod upstream;
+mod watch;
 
 pub(crate) use authorization::{McpAuthorization, McpChallenge};
 pub(crate) use state::{McpSettings, McpState};
@@ -63,7 +66,7 @@ pub(crate) async fn serve(
     if let Some(authorization) = &parts.state.settings.authorization {
         authorization.check_audience(request).map_err(McpStop::Refused)?;
     }
-    let served = McpServed::of(request).map_err(McpStop::Refused)?;
+    let served = McpServed::of(&request.caller.tenant, &request.ask.route.path).map_err(McpStop::Refused)?;
     let posted = match request.ask.method {
         Method::POST => match door::content(session) {
             Ok(()) => posted(session),

@@ -455,6 +455,11 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("configurations", "mcp::a_session_reaches_the_server_under_the_servers_own_id"),
             ("secret_mappings", "mcp_secrets::a_server_is_called_with_what_the_manager_holds_and_held_last"),
             ("capabilities", "mcp::what_is_switched_off_is_missing_in_lists_and_calls_alike"),
+            ("new_capabilities", "mcp_definitions::what_is_new_is_off_until_somebody_switches_it_on"),
+            (
+                "pin_definitions",
+                "mcp_definitions::a_tool_that_changed_after_it_was_accepted_is_not_served_until_it_is_accepted_anew",
+            ),
             ("workspaces", "mcp::who_may_not_call_hears_so_and_what_is_elsewhere_is_missing"),
             ("global_workspace_access", "mcp::who_may_not_call_hears_so_and_what_is_elsewhere_is_missing"),
             ("override_existing_workspace_access", MEANS),

@@ -141,9 +141,15 @@ mod mcp_authorization;
 #[cfg(test)]
 mod mcp_client;
 #[cfg(test)]
+mod mcp_definitions;
+#[cfg(test)]
 mod mcp_members;
 #[cfg(test)]
 mod mcp_nodes;
+#[cfg(test)]
+mod mcp_notices;
+#[cfg(test)]
+mod mcp_pages;
 #[cfg(test)]
 mod mcp_script;
 #[cfg(test)]

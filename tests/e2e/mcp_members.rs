@@ -208,7 +208,8 @@ async fn a_member_that_fails_takes_no_other_with_it() {
 
 #[tokio::test]
 async fn a_server_that_fails_five_times_in_a_row_is_left_alone_and_a_changed_one_is_asked() {
-    let gateway = Gateway::start().await;
+    // A list that is kept would help out.
+    let gateway = Gateway::with(&["--mcp-list-ttl", "0s"]).await;
     let fails = Arc::new(AtomicBool::new(false));
     let upstream = failing_later(500, fails.clone()).await;
     integration(&gateway, "mail", upstream.url()).await;

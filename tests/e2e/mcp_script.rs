@@ -18,18 +18,24 @@ pub(crate) struct Script {
     pub(crate) stateless: bool,
     /// Speaks the modern era alone.
     pub(crate) modern: bool,
+    /// Has a stream of notices, which says nothing.
+    pub(crate) listens: bool,
 }
 
 /// A server that keeps sessions, and can forget them.
 pub(crate) struct ScriptedMcp {
     pub(crate) upstream: Upstream,
     pub(crate) sessions: Arc<Mutex<BTreeSet<String>>>,
+    /// All that it lists of tools, where a test says so.
+    pub(crate) tools: Arc<Mutex<Option<Value>>>,
 }
 
 impl ScriptedMcp {
     pub(crate) async fn start(script: Script) -> Self {
         let sessions: Arc<Mutex<BTreeSet<String>>> = Arc::default();
         let (known, count) = (sessions.clone(), AtomicUsize::new(0));
+        let tools: Arc<Mutex<Option<Value>>> = Arc::default();
+        let told = tools.clone();
         let upstream = Upstream::replying(move |seen| {
             let mut known = known.lock().expect("no panic");
             if seen.method == "DELETE" {
@@ -37,12 +43,17 @@ impl ScriptedMcp {
                 return reply::whole(204, &[], "");
             }
             if seen.method == "GET" {
-                return reply::whole(405, &[], "");
+                let stream = || [reply::STREAM, &reply::chunk(": here\n\n")].concat();
+                return if script.listens { stream() } else { reply::whole(405, &[], "") };
             }
             let body = seen.json();
+            let offered = |method: &str, params: &Value| match &*told.lock().expect("no panic") {
+                Some(tools) if method == "tools/list" => Some(json!({"tools": tools})),
+                _ => offered(method, params),
+            };
             let (method, id) = (body["method"].as_str().unwrap_or_default(), body["id"].clone());
             if script.modern {
-                return modern(seen, method, &body);
+                return modern(seen, method, &body, &offered);
             }
             let error = |status, code: i64| {
                 reply::json(status, &json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "scripted"}}))
@@ -81,7 +92,7 @@ impl ScriptedMcp {
             reply::json(200, &answer)
         })
         .await;
-        Self { upstream, sessions }
+        Self { upstream, sessions, tools }
     }
 
     /// What it heard of this method since it was connected.
@@ -91,7 +102,7 @@ impl ScriptedMcp {
     }
 }
 
-pub(crate) fn modern(seen: &Seen, method: &str, body: &Value) -> Vec<u8> {
+fn modern(seen: &Seen, method: &str, body: &Value, offered: &dyn Fn(&str, &Value) -> Option<Value>) -> Vec<u8> {
     let meta = &body["params"]["_meta"];
     let told = meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         && seen.header("mcp-protocol-version") == Some("2026-07-28")

@@ -326,3 +326,51 @@ async fn two_nodes_are_one_authorisation_server() {
     let (one, other) = tokio::join!(here.form("/oauth/token", &form), post(&two, "/oauth/token", &form));
     assert!([one.status, other.status].iter().filter(|status| **status == 200).count() <= 1);
 }
+
+#[tokio::test]
+async fn an_admin_sees_what_people_allowed_and_ends_it() {
+    let here = signing_in(&[]).await;
+    let admin = here.served.gateway.admin();
+    let twin = json!({"name": "Twin", "slug": "twin", "mcp_integration_id": "files-int"});
+    admin.post("/mcp-servers", &twin).await.expect(200);
+    let client = here.register(BACK).await;
+    let (first, second) = (here.tokens(&client, "mcp:read").await, here.tokens(&client, "mcp").await);
+    let list = admin.get("/mcp-servers/files/grants").await.expect(200);
+    assert!(!list.text().contains(refresh(&first)) && !list.text().contains(access(&first)));
+    let list = list.json();
+    assert_eq!((&list["total"], &list["has_more"]), (&json!(2), &json!(false)), "{list}");
+    let one = &list["data"][0];
+    for (field, value) in [
+        ("user_id", json!(here.ann)),
+        ("user_email", json!("ann@example.com")),
+        ("client_id", json!(client)),
+        ("client_name", json!("Inspector")),
+        ("scope", json!("mcp:read")),
+    ] {
+        assert_eq!(one[field], value, "{field}: {one}");
+    }
+    let page = admin.get("/mcp-servers/files/grants?current_page=1&page_size=1").await.expect(200).json();
+    assert_eq!((&page["data"][0]["scope"], &page["total"]), (&json!("mcp"), &json!(2)));
+    assert_eq!(admin.get("/mcp-servers/twin/grants").await.expect(200).json()["total"], 0);
+    let nobody = "0194f1f2-0000-7000-8000-000000000001";
+    let others = admin.get(&format!("/mcp-servers/files/grants?user_id={nobody}")).await.expect(200).json();
+    assert_eq!(others["total"], 0);
+    // One ends, the other goes on.
+    let path = format!("/mcp-servers/files/grants?grant_id={}", one["id"].as_str().expect("an id"));
+    assert_eq!(admin.delete(&path).await.expect(200).json()["ended"], 1);
+    assert_eq!((here.opens(access(&first)).await, here.opens(access(&second)).await), (401, 200));
+    let again = here.form("/oauth/token", &here.refreshing(&client, refresh(&first))).await.expect(400);
+    assert_eq!(again.json()["error"], "invalid_grant");
+    assert_eq!(admin.delete(&path).await.expect(200).json()["ended"], 0);
+    admin.delete(&format!("/mcp-servers/files/grants?user_id={nobody}")).await.expect(200);
+    assert_eq!(here.opens(access(&second)).await, 200, "another person's end is none of Ann's");
+    assert_eq!(admin.delete("/mcp-servers/files/grants").await.expect(200).json()["ended"], 1);
+    assert_eq!(here.opens(access(&second)).await, 401);
+    admin.get("/mcp-servers/files/grants?user_id=ann").await.expect(400);
+    admin.delete("/mcp-servers/files/grants?grant_id=x").await.expect(400);
+    let org = admin.get("/mcp-servers/files").await.expect(200).json()["organisation_id"].clone();
+    let org = org.as_str().expect("an id");
+    let range = "start_time=2020-01-01&end_time=2100-01-01&resource_type=mcp_grant";
+    let trail = admin.get(&format!("/audit-logs?organisation_id={org}&{range}")).await.expect(200).text();
+    assert!(trail.matches(r#""delete""#).count() >= 2, "{trail}");
+}

@@ -21,6 +21,7 @@ pub(super) fn of(name: &str) -> Option<Value> {
         "id" => ("Only this one", text()),
         "ids" => ("Only these, by id, with commas between", text()),
         "user_id" => ("Of this user or key, by id", text()),
+        "grant_id" => ("Of this grant, by id", uuid()),
         "api_key_ids" => ("Of these keys, by id, with commas between", text()),
         "request_id" => ("Of this request", uuid()),
         "parent_collection_id" | "collection_id" => ("What lies in this collection, by id or slug", text()),

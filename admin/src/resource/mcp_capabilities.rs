@@ -9,6 +9,7 @@ use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSwitches, McpSync};
+use gateway_domain::resource::mcp_definition::{AcceptedTools, digest};
 use gateway_domain::scope::Scope;
 use gateway_domain::time::Timestamp;
 use gateway_mcp::filter::McpKind;
@@ -63,22 +64,43 @@ pub(super) struct GivenSwitch {
     #[serde(rename = "type")]
     kind: String,
     enabled: Flag,
+    /// Of a tool whose definitions are pinned: the digest of what it is now.
+    accept_definition: Option<String>,
 }
 
 /// A resource whose offers are switched.
 trait Switched: Resource {
     fn switches(&mut self) -> &mut McpSwitches;
+
+    /// Takes a tool for what it was found to be, if that is what the digest stands for.
+    fn accept(&mut self, tool: &str, digest: &str) -> Result<(), &'static str>;
 }
 
 impl Switched for McpIntegration {
     fn switches(&mut self) -> &mut McpSwitches {
         &mut self.capabilities
     }
+
+    fn accept(&mut self, tool: &str, given: &str) -> Result<(), &'static str> {
+        if !self.pin_definitions {
+            return Err("is for integrations with pin_definitions");
+        }
+        let items = self.sync.items.get("tool").map(Vec::as_slice).unwrap_or_default();
+        let found = items.iter().find(|item| item["name"] == tool).map(digest);
+        let found = found.filter(|found| found == given);
+        let found = found.ok_or("is not the definition_digest that the tool was last found with")?;
+        self.accepted.0.insert(tool.to_owned(), found);
+        Ok(())
+    }
 }
 
 impl Switched for McpServer {
     fn switches(&mut self) -> &mut McpSwitches {
         &mut self.capabilities
+    }
+
+    fn accept(&mut self, _: &str, _: &str) -> Result<(), &'static str> {
+        Err("is for integrations: a tool is accepted for all who use it")
     }
 }
 
@@ -88,13 +110,16 @@ struct ShownOffers<'a> {
     integration: &'a McpSwitches,
     /// Of the server, where one is asked about.
     server: Option<&'a McpSwitches>,
+    /// `None`: definitions are not pinned, or not told of here.
+    accepted: Option<&'a AcceptedTools>,
     since: Timestamp,
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let (sync, integration) = (&row.doc.sync, &row.doc.capabilities);
-    told(&call, &ShownOffers { sync, integration, server: None, since: row.created_at })
+    let accepted = row.doc.pin_definitions.then_some(&row.doc.accepted);
+    told(&call, &ShownOffers { sync, integration, server: None, accepted, since: row.created_at })
 }
 
 async fn list_of_server(call: Call) -> Result<Reply, Problem> {
@@ -109,7 +134,8 @@ async fn list_of_server(call: Call) -> Result<Reply, Problem> {
     };
     let (sync, switches) = (mcp_server::known(&call, &server).await?, switches.unwrap_or_default());
     let own = Some(&server.doc.capabilities);
-    told(&call, &ShownOffers { sync: &sync, integration: &switches, server: own, since: server.created_at })
+    let since = server.created_at;
+    told(&call, &ShownOffers { sync: &sync, integration: &switches, server: own, accepted: None, since })
 }
 
 fn told(call: &Call, shown: &ShownOffers<'_>) -> Result<Reply, Problem> {
@@ -159,6 +185,10 @@ fn view(kind: McpKind, item: &Value, shown: &ShownOffers<'_>) -> Value {
         // A resource is called by its address here, so its own name stands where people look.
         view["title"] = item["name"].clone();
     }
+    if let Some(accepted) = shown.accepted.filter(|_| kind == McpKind::Tool && item.get("inputSchema").is_some()) {
+        view["definition_digest"] = digest(item).into();
+        view["definition_accepted"] = accepted.holds(name, item).into();
+    }
     if shown.server.is_some() {
         view["integration_enabled"] = of_integration.into();
     }
@@ -177,10 +207,14 @@ async fn switch<R: Switched>(call: Call) -> Result<Reply, Problem> {
     check_switches(&given.capabilities)?;
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
-        let switches = row.doc.switches();
-        for one in given.capabilities {
-            switches.set(&one.kind, one.name, one.enabled.0);
+        for (at, one) in given.capabilities.into_iter().enumerate() {
+            if let Some(digest) = &one.accept_definition {
+                let field = format_args!("capabilities[{at}].accept_definition").to_string();
+                row.doc.accept(&one.name, digest).map_err(|rule| bad(field, rule))?;
+            }
+            row.doc.switches().set(&one.kind, one.name, one.enabled.0);
         }
+        let switches = row.doc.switches();
         if switches.count() > McpSwitches::MOST {
             return Err(bad("capabilities", format_args!("may be {} in all", McpSwitches::MOST)));
         }
@@ -204,6 +238,9 @@ fn check_switches(given: &[GivenSwitch]) -> Result<(), Problem> {
                 format_args!("must have 1..{LONGEST_NAME} bytes"),
             ));
         }
+        if one.accept_definition.is_some() && one.kind != "tool" {
+            return Err(bad(format_args!("capabilities[{at}].accept_definition"), "is of tools alone"));
+        }
         if one.kind == "resource" && !one.name.contains(':') {
             return Err(bad(format_args!("capabilities[{at}].name"), "of a resource is its uri"));
         }
@@ -221,7 +258,11 @@ pub(super) fn declare_switches(switches: &McpSwitches) -> Vec<Value> {
 pub(super) fn read_switches(given: Vec<GivenSwitch>) -> Result<McpSwitches, Problem> {
     check_switches(&given)?;
     let mut switches = McpSwitches::default();
-    for one in given {
+    for (at, one) in given.into_iter().enumerate() {
+        if one.accept_definition.is_some() {
+            let field = format_args!("capabilities[{at}].accept_definition").to_string();
+            return Err(bad(field, "is of the Admin API alone: what was accepted is of one installation"));
+        }
         switches.set(&one.kind, one.name, one.enabled.0);
     }
     if switches.count() > McpSwitches::MOST {

@@ -17,12 +17,14 @@ use gateway_domain::egress::check_custom_host;
 use gateway_domain::id::{McpIntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::mcp::{McpAccess, McpAuth, McpIntegration, McpSwitches, McpSync, McpTransport};
+use gateway_domain::resource::mcp_definition::{AcceptedTools, NewCapabilities};
+use gateway_domain::resource::mcp_pricing::McpPricing;
 use gateway_domain::resource::{Kind, check_name, slugify};
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const LIST: &[Scope] =
     &[Scope::named("organisation_mcp_integrations.list"), Scope::named("workspace_mcp_integrations.list")];
@@ -94,6 +96,8 @@ pub(crate) struct NewMcpIntegration {
     configurations: Option<GivenConfigurations>,
     #[serde(default)]
     secret_mappings: Edit<Vec<Map<String, Value>>>,
+    new_capabilities: Option<String>,
+    pin_definitions: Option<Flag>,
 }
 
 #[derive(Deserialize)]
@@ -124,6 +128,10 @@ pub(crate) struct McpIntegrationPatch {
     configurations: Edit<GivenConfigurations>,
     #[serde(default)]
     secret_mappings: Edit<Vec<Map<String, Value>>>,
+    #[serde(default)]
+    new_capabilities: Edit<String>,
+    #[serde(default)]
+    pin_definitions: Edit<Flag>,
 }
 
 impl Resource for McpIntegration {
@@ -144,7 +152,10 @@ impl Resource for McpIntegration {
             configurations: input.configurations,
             secret_mappings: input.secret_mappings,
         };
-        let doc = Self { description: input.description, ..document(given, home, call)? };
+        let new_capabilities = input.new_capabilities.as_deref().map(newcomers).transpose()?.unwrap_or_default();
+        let pin_definitions = input.pin_definitions.is_some_and(|flag| flag.0);
+        let given = document(given, home, call)?;
+        let doc = Self { description: input.description, new_capabilities, pin_definitions, ..given };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let derived = || Slug::Derived(Some(slugify(&input.name)).filter(|s| !s.is_empty()).unwrap_or("mcp".into()));
         let slug = Slug::given("slug", input.slug)?.unwrap_or_else(derived);
@@ -170,8 +181,15 @@ impl Resource for McpIntegration {
         }
         match input.configurations {
             Edit::Keep => {}
-            Edit::Clear => row.doc.custom_headers.clear(),
-            Edit::Set(given) => given.onto(&mut row.doc.custom_headers, call)?,
+            Edit::Clear => mcp_settings::clear(&mut row.doc),
+            Edit::Set(given) => given.onto(&mut row.doc, call)?,
+        }
+        if let Some(given) = input.new_capabilities.required("new_capabilities")? {
+            row.doc.new_capabilities = newcomers(&given)?;
+        }
+        if let Some(given) = input.pin_definitions.required("pin_definitions")? {
+            row.doc.pin_definitions = given.0;
+            row.doc.pin();
         }
         mappings::merge(&mut row.doc, input.secret_mappings, call)?;
         check_headers(&row.doc)?;
@@ -223,29 +241,33 @@ impl Resource for McpIntegration {
     }
 
     fn forget(&mut self) {
-        self.custom_headers.clear();
+        mcp_settings::clear(self);
         self.sync = McpSync::default();
+        self.accepted = AcceptedTools::default();
     }
 }
 
 fn document(given: TriedMcpIntegration, home: Option<WorkspaceId>, call: &Call) -> Result<McpIntegration, Problem> {
     check_url(&given.url, call)?;
-    let mut custom_headers = BTreeMap::new();
-    if let Some(given) = given.configurations {
-        given.onto(&mut custom_headers, call)?;
-    }
     let mut doc = McpIntegration {
         description: None,
         url: given.url,
         transport: transport(&given.transport)?,
         auth_type: auth(&given.auth_type)?,
-        custom_headers,
+        custom_headers: BTreeMap::new(),
         secret_mappings: Vec::new(),
         capabilities: McpSwitches::default(),
         access: McpAccess::default(),
         sync: McpSync::default(),
+        new_capabilities: NewCapabilities::default(),
+        pin_definitions: false,
+        accepted: AcceptedTools::default(),
+        pricing: McpPricing::default(),
         rest: Map::new(),
     };
+    if let Some(given) = given.configurations {
+        given.onto(&mut doc, call)?;
+    }
     if let Edit::Set(filled) = given.secret_mappings {
         mappings::merge(&mut doc, Edit::Set(filled), call)?;
     }
@@ -277,6 +299,14 @@ fn transport(kind: &str) -> Result<McpTransport, Problem> {
     }
 }
 
+fn newcomers(given: &str) -> Result<NewCapabilities, Problem> {
+    match given {
+        "enabled" => Ok(NewCapabilities::Enabled),
+        "disabled" => Ok(NewCapabilities::Disabled),
+        _ => Err(bad("new_capabilities", "must be one of enabled, disabled")),
+    }
+}
+
 fn check_headers(doc: &McpIntegration) -> Result<(), Problem> {
     if doc.auth_type == McpAuth::None && !doc.custom_headers.is_empty() {
         return Err(bad(
@@ -302,9 +332,11 @@ fn brief(row: &Row<McpIntegration>, call: &Call) -> Map<String, Value> {
         "url": row.doc.url,
         "auth_type": row.doc.auth_type,
         "transport": row.doc.transport,
-        "configurations": mcp_settings::masked(&row.doc.custom_headers, call),
+        "configurations": mcp_settings::masked(&row.doc, call),
         "workspaces_count": if row.workspace.is_none() { open } else { 1 },
         "secret_mappings": integration::mappings::shown(&row.doc.secret_mappings),
+        "new_capabilities": row.doc.new_capabilities,
+        "pin_definitions": row.doc.pin_definitions,
     });
     view.extend(more.as_object().cloned().unwrap_or_default());
     view
@@ -343,7 +375,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let (mut new, told) = draft::<McpIntegration>(&call, call.body()?)?;
     new.settle(&call).await?;
     let probed = ask(&call, &new.row.doc).await?;
-    learn(&mut new.row.doc.sync, probed);
+    learn(&mut new.row.doc, probed, true);
     let decide = |around: &WriteView<'_>| {
         new.enter(around)?;
         let rows = vec![new.row.stored()?];
@@ -374,10 +406,10 @@ pub(super) async fn resync(call: &Call, row: Row<McpIntegration>) -> Result<(Val
     let view = verdict(&probed, &row.doc.url);
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
-        learn(&mut row.doc.sync, probed);
+        let changed = learn(&mut row.doc, probed, false);
         row.touch(call.now);
         let rows = vec![row.stored()?];
-        let audit = vec![audit(call, Action::Update, &rows[0], &Map::new())];
+        let audit = vec![audit(call, Action::Update, &rows[0], &changes(&changed))];
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
@@ -396,16 +428,22 @@ async fn ask(call: &Call, doc: &McpIntegration) -> Result<Probed, Problem> {
     })
 }
 
-/// A failure keeps what was known before.
-fn learn(sync: &mut McpSync, probed: Probed) {
+/// A failure keeps what was known before. The answer: tools that are not what was accepted.
+fn learn(doc: &mut McpIntegration, probed: Probed, first: bool) -> BTreeSet<String> {
     match probed.told {
-        Ok(told) => *sync = told,
+        Ok(told) => doc.learn(told, first),
         Err(why) => {
-            sync.status =
-                if sync.items.is_empty() && sync.server_name.is_none() { "failed" } else { "stale" }.to_owned();
-            sync.error = Some(why);
+            let is_new = doc.sync.items.is_empty() && doc.sync.server_name.is_none();
+            doc.sync.status = if is_new { "failed" } else { "stale" }.to_owned();
+            doc.sync.error = Some(why);
+            BTreeSet::new()
         }
     }
+}
+
+/// For the audit trail: tools that are hidden until somebody accepts what they are now.
+fn changes(tools: &BTreeSet<String>) -> Map<String, Value> {
+    if tools.is_empty() { Map::new() } else { Map::from_iter([("changed_definitions".to_owned(), json!(tools))]) }
 }
 
 fn verdict(probed: &Probed, url: &str) -> Value {

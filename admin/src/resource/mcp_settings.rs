@@ -6,6 +6,7 @@ use crate::problem::{Problem, bad, internal};
 use crate::route::Call;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::resource::mcp::McpIntegration;
+use gateway_domain::resource::mcp_pricing::McpPricing;
 use gateway_domain::secret::{MASK, Secret, mask};
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -23,17 +24,41 @@ const OWN: &[&str] =
 pub(super) struct GivenConfigurations {
     #[serde(default)]
     custom_headers: Edit<BTreeMap<String, String>>,
+    #[serde(default)]
+    pricing: Edit<GivenPricing>,
     /// Of the contract, and not in this version.
     #[serde(default)]
     passthrough_header: Option<Value>,
 }
 
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenPricing {
+    default_usd_per_call: Option<f64>,
+    #[serde(default)]
+    tools: BTreeMap<String, f64>,
+}
+
+impl GivenPricing {
+    fn read(self) -> Result<McpPricing, Problem> {
+        let pricing = McpPricing { default_usd_per_call: self.default_usd_per_call, tools: self.tools };
+        pricing.check().map_err(|(field, rule)| bad(format_args!("configurations.pricing.{field}"), rule))?;
+        Ok(pricing)
+    }
+}
+
 impl GivenConfigurations {
     /// Absent keeps, null clears; the mask of a stored value keeps it.
-    pub(super) fn onto(self, stored: &mut BTreeMap<String, String>, call: &Call) -> Result<(), Problem> {
+    pub(super) fn onto(self, doc: &mut McpIntegration, call: &Call) -> Result<(), Problem> {
         if self.passthrough_header.is_some_and(|given| !given.is_null()) {
             return Err(bad("configurations.passthrough_header", "is not available in this version"));
         }
+        match self.pricing {
+            Edit::Keep => {}
+            Edit::Clear => doc.pricing = McpPricing::default(),
+            Edit::Set(given) => doc.pricing = given.read()?,
+        }
+        let stored = &mut doc.custom_headers;
         let Some(headers) = self.custom_headers.or_default() else { return Ok(()) };
         if headers.len() > MOST_HEADERS {
             let rule = format_args!("must hold at most {MOST_HEADERS} headers");
@@ -75,10 +100,24 @@ fn check_value(value: &str) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn masked(headers: &BTreeMap<String, String>, call: &Call) -> Value {
+pub(super) fn masked(doc: &McpIntegration, call: &Call) -> Value {
     let shown = |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |v| mask(v.expose()));
-    let headers: BTreeMap<&String, String> = headers.iter().map(|(name, sealed)| (name, shown(sealed))).collect();
-    if headers.is_empty() { json!({}) } else { json!({"custom_headers": headers}) }
+    let headers: BTreeMap<&String, String> =
+        doc.custom_headers.iter().map(|(name, sealed)| (name, shown(sealed))).collect();
+    let mut view = Map::new();
+    if !headers.is_empty() {
+        view.insert("custom_headers".to_owned(), json!(headers));
+    }
+    if !doc.pricing.is_empty() {
+        view.insert("pricing".to_owned(), json!(doc.pricing));
+    }
+    Value::Object(view)
+}
+
+/// As if none had been given.
+pub(super) fn clear(doc: &mut McpIntegration) {
+    doc.custom_headers.clear();
+    doc.pricing = McpPricing::default();
 }
 
 /// A request body with its secrets blotted out.

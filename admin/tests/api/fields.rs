@@ -197,13 +197,17 @@ async fn mcp(story: &mut Story<'_>) {
     let org = story.house.org().id.to_string();
     let body = json!({"name": "M", "slug": "m-int", "description": "d", "url": "https://mcp.example.com/mcp/",
         "auth_type": "headers", "transport": "http", "organisation_id": org, "workspace_id": "team",
-        "configurations": {"custom_headers": {"authorization": "Bearer 0123456789abcdef"}}});
+        "new_capabilities": "disabled", "pin_definitions": true,
+        "configurations": {"custom_headers": {"authorization": "Bearer 0123456789abcdef"},
+            "pricing": {"default_usd_per_call": 0.5, "tools": {"t": 1.25}}}});
     story.send("POST /mcp-integrations", "/mcp-integrations", body.clone()).await;
     let mut want = beside(body, &["workspace_id", "configurations"]);
-    want["configurations"] = json!({"custom_headers": {"authorization": "****cdef"}});
+    want["configurations"] = json!({"custom_headers": {"authorization": "****cdef"},
+        "pricing": {"default_usd_per_call": 0.5, "tools": {"t": 1.25}}});
     story.shows("/mcp-integrations/m-int", want).await;
     let body = json!({"name": "N", "description": "e", "url": "https://mcp.example.com/", "auth_type": "none",
-        "transport": "http", "configurations": {"custom_headers": {}}, "workspace_id": "team"});
+        "transport": "http", "configurations": {"custom_headers": {}, "pricing": {"tools": {"u": 2.0}}},
+        "new_capabilities": "enabled", "pin_definitions": false, "workspace_id": "team"});
     story.send("PUT /mcp-integrations/{id}", "/mcp-integrations/m-int", body.clone()).await;
     let want = beside(body, &["workspace_id", "configurations"]);
     story.shows("/mcp-integrations/m-int", want).await;

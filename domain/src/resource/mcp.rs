@@ -1,12 +1,14 @@
 //! MCP integrations and servers. An integration says where an MCP server is and as whom it is called; a server is a
 //! workspace's name for one, with what its callers may use of it.
 
+use super::mcp_definition::{AcceptedTools, NewCapabilities};
+use super::mcp_pricing::McpPricing;
 use crate::id::{McpIntegrationId, McpServerId, UserId, WorkspaceId};
 use crate::resource::secret_reference::SecretMapping;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct McpIntegration {
@@ -28,8 +30,54 @@ pub struct McpIntegration {
     pub access: McpAccess,
     #[serde(default)]
     pub sync: McpSync,
+    #[serde(default)]
+    pub new_capabilities: NewCapabilities,
+    /// Whether a tool that says something else of itself than what was accepted is hidden.
+    #[serde(default)]
+    pub pin_definitions: bool,
+    /// Empty where definitions are not pinned.
+    #[serde(default)]
+    pub accepted: AcceptedTools,
+    #[serde(default, skip_serializing_if = "McpPricing::is_empty")]
+    pub pricing: McpPricing,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
+}
+
+impl McpIntegration {
+    /// Takes in what the server told just now. `first`: whoever saves it sees all of that, so that nothing of it is new.
+    /// Which tools are no longer what was accepted is the answer.
+    pub fn learn(&mut self, told: McpSync, first: bool) -> BTreeSet<String> {
+        if self.new_capabilities == NewCapabilities::Disabled && !first {
+            self.switch_off_new(&told);
+        }
+        self.sync = told;
+        self.pin()
+    }
+
+    /// Holds tools to what was accepted, if that is wanted.
+    pub fn pin(&mut self) -> BTreeSet<String> {
+        if !self.pin_definitions {
+            self.accepted = AcceptedTools::default();
+            return BTreeSet::new();
+        }
+        self.accepted.meet(self.sync.items.get("tool").map(Vec::as_slice).unwrap_or_default())
+    }
+
+    fn switch_off_new(&mut self, told: &McpSync) {
+        for (kind, key) in [("tool", "name"), ("prompt", "name"), ("resource", "uri")] {
+            let of = |sync: &McpSync| -> BTreeSet<String> {
+                let items = sync.items.get(kind).map(Vec::as_slice).unwrap_or_default();
+                items.iter().filter_map(|item| item[key].as_str().map(str::to_owned)).collect()
+            };
+            let known = of(&self.sync);
+            for name in of(told).difference(&known) {
+                if self.capabilities.count() < McpSwitches::MOST && !self.capabilities.says(kind, name) {
+                    self.capabilities.set(kind, name.clone(), false);
+                }
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +105,11 @@ impl McpSwitches {
 
     pub fn allows(&self, kind: &str, name: &str) -> bool {
         self.0.get(kind).and_then(|names| names.get(name)).copied().unwrap_or(true)
+    }
+
+    /// Whether anybody has switched it, either way.
+    pub fn says(&self, kind: &str, name: &str) -> bool {
+        self.0.get(kind).is_some_and(|names| names.contains_key(name))
     }
 
     pub fn set(&mut self, kind: &str, name: String, enabled: bool) {
@@ -182,6 +235,7 @@ pub fn check_server_slug(slug: &str) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use uuid::Uuid;
 
     #[test]
@@ -193,6 +247,44 @@ mod tests {
         );
         switches.set("tool", "send".into(), true);
         assert!(switches.allows("tool", "send") && switches.count() == 1);
+    }
+
+    fn told(tools: &[(&str, &str)]) -> McpSync {
+        let items = tools.iter().map(|(name, text)| json!({"name": name, "description": text})).collect();
+        McpSync { status: "ok".into(), items: [("tool".to_owned(), items)].into(), ..McpSync::default() }
+    }
+
+    fn integration(new: NewCapabilities, pins: bool) -> McpIntegration {
+        let doc = json!({"url": "https://a", "transport": "http", "auth_type": "none", "new_capabilities": new,
+            "pin_definitions": pins});
+        serde_json::from_value(doc).expect("an integration")
+    }
+
+    #[test]
+    fn what_is_new_is_off_where_that_is_wanted() {
+        let mut one = integration(NewCapabilities::Disabled, false);
+        one.learn(told(&[("a", "1")]), true);
+        assert!(one.capabilities.allows("tool", "a"));
+        one.learn(told(&[("a", "1"), ("b", "1")]), false);
+        assert!(one.capabilities.allows("tool", "a") && !one.capabilities.allows("tool", "b"));
+        one.capabilities.set("tool", "b".into(), true);
+        one.learn(told(&[("a", "1")]), false);
+        one.learn(told(&[("a", "1"), ("b", "1")]), false);
+        assert!(one.capabilities.allows("tool", "b"), "somebody has switched it on");
+        let mut other = integration(NewCapabilities::Enabled, false);
+        other.learn(told(&[("a", "1")]), false);
+        assert!(other.capabilities.allows("tool", "a") && other.capabilities.count() == 0);
+    }
+
+    #[test]
+    fn tools_are_held_to_what_was_accepted_where_that_is_wanted() {
+        let mut one = integration(NewCapabilities::Enabled, true);
+        assert!(one.learn(told(&[("a", "1")]), true).is_empty());
+        assert_eq!(one.learn(told(&[("a", "2"), ("b", "1")]), false), BTreeSet::from(["a".to_owned()]));
+        one.pin_definitions = false;
+        assert!(one.pin().is_empty() && one.accepted.0.is_empty());
+        one.pin_definitions = true;
+        assert!(one.pin().is_empty(), "it begins with what is there");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Without `allow` everything is allowed; what `deny` names is denied whatever else is said.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct McpReach {
     #[serde(default, skip_serializing_if = "Option::is_none")]

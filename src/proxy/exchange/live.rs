@@ -9,6 +9,7 @@ mod standing;
 mod turns;
 
 pub(crate) use counts::LiveCounts;
+pub(crate) use standing::standing_now;
 
 use super::attempt::Attempt;
 use super::{Exchange, Holds};

@@ -13,6 +13,7 @@ use crate::guardrails::HookNotes;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::record::PendingRecords;
 use crate::proxy::request::Request;
+use gateway_domain::NanoUsd;
 use gateway_domain::counters::Charge;
 use gateway_domain::snapshot::ManagedMcpServer;
 use gateway_mcp::filter::{self, McpKind};
@@ -29,12 +30,14 @@ mod beside;
 mod bridged;
 mod judged;
 mod members;
+mod notices;
 
 /// What is known of a call when it is over, beside its answer.
 #[derive(Default)]
 struct Noted {
     upstream: Duration,
     charges: Vec<Charge>,
+    cost: Option<NanoUsd>,
     hooks: Option<Box<HookNotes>>,
 }
 
@@ -292,21 +295,31 @@ impl McpTurn<'_, '_> {
             Ok(last) => last,
             Err(left) => {
                 self.cancel(asked).await;
-                let used = Used { tokens: self.tokens_asked(asked), cost: None };
+                let cost = self.price(asked);
+                let used = Used { tokens: self.tokens_asked(asked), cost: nanos(cost) };
                 let mut gone = LastMessage::ok(String::new());
                 (gone.status, gone.label) = (499, Some("client_gone"));
                 let (upstream, charges) = (began.elapsed(), hold.settle(used));
-                self.note(asked, &gone, Noted { upstream, charges, hooks: guard.map(|guard| guard.notes) });
+                self.note(asked, &gone, Noted { upstream, charges, cost, hooks: guard.map(|guard| guard.notes) });
                 return Err(left);
             }
         };
         let tokens = self.tokens_asked(asked) + gate::tokens(answer::texts(&last.body));
-        let (upstream, charges) = (began.elapsed(), hold.settle(Used { tokens, cost: None }));
+        // A tool that ran and failed has been called; one that nobody could ask has not.
+        let was_called = !matches!(asks, GuardedText::Denied) && last.label.is_none();
+        let cost = self.price(asked).filter(|_| was_called);
+        let (upstream, charges) = (began.elapsed(), hold.settle(Used { tokens, cost: nanos(cost) }));
         if !matches!(asks, GuardedText::Denied) {
             last = self.judged_answer(asked, last, guard.as_mut()).await?;
         }
-        self.note(asked, &last, Noted { upstream, charges, hooks: guard.map(|guard| guard.notes) });
+        self.note(asked, &last, Noted { upstream, charges, cost, hooks: guard.map(|guard| guard.notes) });
         Ok(last)
+    }
+
+    /// What a call of a tool costs; `None`: nobody said, or it is no such call.
+    fn price(&self, asked: &McpAsked<'_>) -> Option<NanoUsd> {
+        let item = filter::named(&asked.method, asked.params().as_ref()).ok().flatten()?;
+        self.target.upstream.price(&item.name).filter(|_| item.kind == McpKind::Tool)
     }
 
     fn tokens_asked(&self, asked: &McpAsked<'_>) -> u64 {
@@ -323,13 +336,15 @@ impl McpTurn<'_, '_> {
         let params = asked.params();
         let item = filter::named(&asked.method, params.as_ref()).map_err(|error| refused(&error))?;
         let Some(item) = item else { return Ok(()) };
-        if !self.target.allows(item.kind, &item.name) {
+        let drifted = self.parts.state.drift.has(&self.target.upstream, item.kind, &item.name);
+        if drifted || !self.target.allows(item.kind, &item.name) {
             return Err(refused(&filter::missing(&item, modern)));
         }
         if item.kind != McpKind::Tool {
             return Ok(());
         }
-        let called = ToolCalled { server: &self.target.server.slug, tool: &item.name, arguments: arguments(asked) };
+        let (server, price) = (&*self.target.server.slug, self.target.upstream.price(&item.name));
+        let called = ToolCalled { server, tool: &item.name, arguments: arguments(asked), price };
         *hold = gate::admit(self.parts.calls, self.request, called).await.map_err(|fault| {
             let kind = fault.kind().row().openai_type;
             let data = json!({"type": kind, "retry_after_ms": fault.retry_after()});
@@ -409,7 +424,7 @@ impl McpTurn<'_, '_> {
     }
 
     fn note(&mut self, asked: &McpAsked<'_>, last: &LastMessage, noted: Noted) {
-        let Noted { upstream, charges, hooks } = noted;
+        let Noted { upstream, charges, cost, hooks } = noted;
         let Some(operation) = operation(&asked.method) else { return };
         let named = filter::named(&asked.method, asked.params().as_ref()).ok().flatten();
         let failed = last.label.or_else(|| answer::is_failed(&last.body).then_some("mcp_tool_error"));
@@ -423,6 +438,7 @@ impl McpTurn<'_, '_> {
             answer: last.body.clone().into(),
             stream: self.down.has_begun(),
             charges,
+            cost,
             hooks,
         };
         let book = McpBook {
@@ -472,6 +488,10 @@ impl McpTurn<'_, '_> {
         self.parts.state.end(&id);
         self.down.empty(204).await
     }
+}
+
+fn nanos(cost: Option<NanoUsd>) -> Option<u64> {
+    cost.and_then(|cost| u64::try_from(cost.0).ok())
 }
 
 /// Bytes of what a tool is called with.

@@ -1,10 +1,11 @@
 //! Policies of tool calls: each call of a tool meets every active one of the workspace, and no others.
 
 use crate::proxy::exchange::CallParts;
-use crate::proxy::request::Request;
+use crate::proxy::request::{Request, Tenant};
 use gateway_domain::counters::Answer;
-use gateway_domain::{Fault, FaultKind, Operation};
-use gateway_policies::{Estimate, Hold, ReservationRequest, Stage, Subject};
+use gateway_domain::ports::Holder;
+use gateway_domain::{Fault, FaultKind, NanoUsd, Operation, Timestamp};
+use gateway_policies::{BudgetHolder, Estimate, Hold, ReservationRequest, Stage, Subject};
 
 /// Bytes of a text that make a token, where nobody counts them.
 const BYTES_OF_TOKEN: usize = 4;
@@ -15,6 +16,8 @@ pub(super) struct ToolCalled<'a> {
     pub(super) server: &'a str,
     pub(super) tool: &'a str,
     pub(super) arguments: usize,
+    /// `None`: nobody said what it costs.
+    pub(super) price: Option<NanoUsd>,
 }
 
 /// Tokens of so many bytes, rounded up.
@@ -25,7 +28,11 @@ pub(super) fn tokens(bytes: usize) -> u64 {
 /// Takes what the call needs of every limit, or nothing.
 pub(super) async fn admit(calls: &CallParts, request: &Request, called: ToolCalled<'_>) -> Result<Hold, Fault> {
     let tenant = &request.caller.tenant;
-    let Some(index) = tenant.world.limits(tenant.workspace.id) else { return Ok(Hold::default()) };
+    let index = tenant.world.limits(tenant.workspace.id);
+    let price = called.price.and_then(|price| u64::try_from(price.0).ok()).filter(|price| *price > 0);
+    if index.is_none() && price.is_none() {
+        return Ok(Hold::default());
+    }
     request.look();
     let (mut wants, now) = (ReservationRequest::default(), request.now());
     let subject = Subject {
@@ -42,13 +49,18 @@ pub(super) async fn admit(calls: &CallParts, request: &Request, called: ToolCall
         mcp_tool: Some(called.tool),
         unread: false,
     };
-    wants.gather(index, Stage::Tool, &subject, now);
+    if let Some(index) = index {
+        wants.gather(index, Stage::Tool, &subject, now);
+    }
+    if price.is_some() {
+        bind_money(&mut wants, tenant, now);
+    }
     if wants.is_empty() {
         return Ok(Hold::default());
     }
     let estimate = Estimate { prompt: tokens(called.arguments), output: None };
     if wants.are_metered() {
-        wants.measure(&estimate, None);
+        wants.measure(&estimate, Some(&|_, _| price));
     }
     let verdict = match calls.counters.reserve(wants.asks(), now, request.caller.waited.so_far()) {
         Answer::Now(verdict) => verdict,
@@ -57,9 +69,25 @@ pub(super) async fn admit(calls: &CallParts, request: &Request, called: ToolCall
     match verdict {
         Ok(()) => Ok(wants.granted(Stage::Tool, &calls.counters, estimate)),
         Err(refusal) => {
-            let denied = wants.denied(Some(index), refusal, now);
+            let denied = wants.denied(index.map(|index| &**index), refusal, now);
             Err(denied.map_or_else(|| Fault::new(FaultKind::Internal, "A limit refused unnamed"), |d| d.fault()))
         }
+    }
+}
+
+/// Whose money a tool with a price is called for.
+fn bind_money(wants: &mut ReservationRequest, tenant: &Tenant, now: Timestamp) {
+    if let Some(limits) = &tenant.key.limits {
+        let whose = BudgetHolder { holder: Holder::Key(tenant.key.id), kind: "API key", name: &tenant.key.name };
+        wants.bind_money(whose, limits, now);
+    }
+    for claimed in tenant.key.token.iter().flat_map(|token| &token.limits) {
+        let whose = BudgetHolder { holder: Holder::Claim(claimed.id), kind: "token", name: &claimed.name };
+        wants.bind_money(whose, &claimed.limits, now);
+    }
+    if let Some(limits) = &tenant.workspace.limits {
+        let (holder, name) = (Holder::Workspace(tenant.workspace.id), &tenant.workspace.name);
+        wants.bind_money(BudgetHolder { holder, kind: "workspace", name }, limits, now);
     }
 }
 

@@ -6,6 +6,7 @@ use crate::proxy::exchange::CallParts;
 use crate::proxy::record::{self, BodyCapture, PendingRecords, RecordBodies};
 use crate::proxy::request::Request;
 use bytes::Bytes;
+use gateway_domain::NanoUsd;
 use gateway_domain::Operation;
 use gateway_domain::counters::Charge;
 use smol_str::SmolStr;
@@ -24,6 +25,8 @@ pub(super) struct McpOutcome {
     pub(super) answer: Bytes,
     pub(super) stream: bool,
     pub(super) charges: Vec<Charge>,
+    /// `None`: nobody said what it costs.
+    pub(super) cost: Option<NanoUsd>,
     pub(super) hooks: Option<Box<HookNotes>>,
 }
 
@@ -65,6 +68,7 @@ impl McpBook<'_, '_> {
         record.request_bytes = outcome.request_bytes as u64;
         record.response_bytes = outcome.answer.len() as u64;
         record.charges = outcome.charges;
+        record.cost = outcome.cost;
         record::finish(&mut record, request);
         record.timings.upstream_us = u64::try_from(outcome.upstream.as_micros()).unwrap_or(u64::MAX);
         record.timings.gateway_us = record.timings.total_us.saturating_sub(record.timings.upstream_us);

@@ -3,6 +3,8 @@
 
 use super::authorization::McpAuthorization;
 use super::breaker::McpBreakers;
+use super::drift::ToolDrift;
+use super::lists::McpLists;
 use crate::proxy::cors::{CorsOrigins, is_server_path};
 use ahash::AHashMap;
 use gateway_domain::ports::Vault;
@@ -32,6 +34,8 @@ pub(crate) struct McpSettings {
     pub(crate) silence: Duration,
     /// For a whole call.
     pub(crate) longest: Duration,
+    /// Of lists that do not say how long they hold.
+    pub(crate) list_ttl: Duration,
     pub(crate) origins: Option<Arc<CorsOrigins>>,
     /// `None`: nobody signs in.
     pub(crate) authorization: Option<McpAuthorization>,
@@ -43,6 +47,8 @@ pub(crate) struct McpState {
     ended: Mutex<EndedSessions>,
     bridges: Mutex<AHashMap<BridgeKey, BridgeSession>>,
     pub(super) breakers: McpBreakers,
+    pub(super) drift: ToolDrift,
+    pub(super) lists: McpLists,
     /// Whether the process takes leave.
     draining: Box<dyn Fn() -> bool + Send + Sync>,
     numbers: AtomicU64,
@@ -95,8 +101,9 @@ impl McpState {
     ) -> Self {
         let numbers = AtomicU64::new(1);
         let (ended, bridges) = (Mutex::default(), Mutex::default());
-        let breakers = McpBreakers::default();
-        Self { vault, settings, ended, bridges, breakers, draining: Box::new(draining), numbers }
+        let (breakers, drift) = (McpBreakers::default(), ToolDrift::default());
+        let lists = McpLists::new(settings.list_ttl);
+        Self { vault, settings, ended, bridges, breakers, drift, lists, draining: Box::new(draining), numbers }
     }
 
     /// For requests that the gateway sends in its own name, so that ids of several clients never meet.
@@ -160,8 +167,8 @@ impl McpState {
 
     /// Whether a page that may call asks if it may call a server.
     pub(crate) fn is_preflight(&self, head: &RequestHeader) -> bool {
-        let signs_in = self.settings.authorization.is_some() && is_server_path(head.uri.path());
-        signs_in && self.settings.origins.as_ref().is_some_and(|origins| origins.is_preflight(head))
+        let origins = self.settings.origins.as_ref().filter(|_| is_server_path(head.uri.path()));
+        origins.is_some_and(|origins| origins.is_preflight(head))
     }
 
     pub(crate) const fn authorization(&self) -> Option<&McpAuthorization> {
@@ -211,11 +218,15 @@ mod tests {
 
     fn state() -> McpState {
         let (minute, origins) = (Duration::from_secs(60), None);
-        McpState::new(
-            Arc::new(Plain),
-            McpSettings { session_ttl: minute, silence: minute, longest: minute, origins, authorization: None },
-            || false,
-        )
+        let settings = McpSettings {
+            session_ttl: minute,
+            silence: minute,
+            longest: minute,
+            list_ttl: minute,
+            origins,
+            authorization: None,
+        };
+        McpState::new(Arc::new(Plain), settings, || false)
     }
 
     #[test]

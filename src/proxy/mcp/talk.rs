@@ -1,6 +1,7 @@
 //! Asks a server something of the gateway's own, beside what a client reads: in the modern way, or in the session that
 //! stands for the caller. Knows no client; whoever waits for it notices when one leaves.
 
+use super::lists::ListKey;
 use super::state::{BridgeKey, BridgeSession, McpState};
 use super::target::McpTarget;
 use super::upstream::{MOST_ANSWER, UpstreamAnswer, UpstreamAsk, UpstreamCalls, UpstreamReply, fallen, response_of};
@@ -15,7 +16,7 @@ use gateway_mcp::{Era, McpVersion, RawObject, RpcError, RpcId, bridge};
 use http::{HeaderName, HeaderValue};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// For what is asked of all members at once.
 pub(super) const WITHIN: Duration = Duration::from_secs(10);
@@ -106,6 +107,33 @@ impl McpTalk<'_> {
         result_of(self.calls, &ask(&session), &wire).await
     }
 
+    /// One page of a list, as it was kept where the server keeps no session.
+    async fn list_page(&self, kind: McpKind, params: &RawObject<'_>) -> Result<String, RpcError> {
+        let (lists, upstream) = (&self.state.lists, &self.target().upstream);
+        let version = match self.target().era() {
+            Era::Modern => Some(McpVersion::V2026_07_28),
+            Era::Legacy => {
+                self.held().filter(|held| held.id.is_none()).and_then(|held| McpVersion::parse(&held.version))
+            }
+        };
+        let version = version.filter(|_| lists.are_kept());
+        let key = version.and_then(|version| ListKey::new(upstream, version, kind.list(), Some(params), None));
+        let Some(key) = key else { return self.request(kind.list(), Some(params)).await };
+        if let Some(kept) = lists.get(&key, Instant::now()) {
+            return Ok(kept.to_string());
+        }
+        match self.request(kind.list(), Some(params)).await {
+            Ok(result) => {
+                lists.keep(key, &result, Instant::now());
+                Ok(result)
+            }
+            Err(error) if error.status >= 500 || error.status == 408 => {
+                lists.stale(&key, Instant::now()).map(|kept| kept.to_string()).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// All that the server lists and the caller may see, under the names of the whole.
     pub(super) async fn list(&self, kind: McpKind, room: &ListRoom) -> Result<Vec<MergedItem>, RpcError> {
         let target = self.target();
@@ -115,7 +143,7 @@ impl McpTalk<'_> {
             if let Some(cursor) = &cursor {
                 params.set_text("cursor", cursor);
             }
-            let result = match self.request(kind.list(), Some(&params)).await {
+            let result = match self.list_page(kind, &params).await {
                 Ok(result) => result,
                 // It has none of them.
                 Err(error) if error.code == -32601 => return Ok(found),
@@ -128,8 +156,10 @@ impl McpTalk<'_> {
                         format!("The lists of the members hold more than {MOST_ITEMS} items or {MOST_BYTES} bytes");
                     return Err(RpcError::own(502, why));
                 }
-                let item = merge::item(kind, target.prefix(), item);
-                found.extend(item.filter(|item| target.allows(kind, &item.own)));
+                let merged = merge::item(kind, target.prefix(), item);
+                let seen =
+                    |own: &str| target.allows(kind, own) && self.state.drift.sees(&target.upstream, kind, own, item);
+                found.extend(merged.filter(|merged| seen(&merged.own)));
             }
             cursor = object.text("nextCursor").filter(|cursor| !cursor.is_empty());
             if cursor.is_none() {

@@ -1,7 +1,7 @@
 //! What a path leads to for one caller: one MCP server, or several that are shown as one. What the caller may use is
 //! one question, asked of every item of a list and of every call.
 
-use crate::proxy::request::{Request, Tenant};
+use crate::proxy::request::Tenant;
 use gateway_domain::id::UserId;
 use gateway_domain::resource::mcp_reach::{McpPath, McpReach};
 use gateway_domain::snapshot::{ManagedMcpServer, McpBehind, McpUpstream};
@@ -9,6 +9,7 @@ use gateway_domain::{Fault, FaultKind};
 use gateway_mcp::filter::McpKind;
 use gateway_mcp::session::principal;
 use gateway_mcp::{Era, McpVersion, merge};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 /// A server that a caller may use, and what is behind it.
@@ -45,9 +46,8 @@ pub(super) struct MemberPlace {
 }
 
 impl McpServed {
-    pub(super) fn of(request: &Request) -> Result<Self, Fault> {
-        let tenant = &*request.caller.tenant;
-        let slug = request.ask.route.path.trim_start_matches('/').strip_suffix("/mcp").unwrap_or_default();
+    pub(super) fn of(tenant: &Tenant, path: &str) -> Result<Self, Fault> {
+        let slug = path.trim_start_matches('/').strip_suffix("/mcp").unwrap_or_default();
         let missing = || Fault::new(FaultKind::UnknownRoute, "Not Found: there is no such MCP server");
         let opens = |server: &&Arc<ManagedMcpServer>| {
             server.active && *server.slug == *slug && tenant.key.mcp_access.as_ref().is_none_or(|r| r.opens(slug))
@@ -72,6 +72,20 @@ impl McpServed {
         }
         let principal = principal(&format!("key:{}", tenant.key.id));
         Ok(Self { server, targets, lacking, principal })
+    }
+
+    /// Differs where what the caller sees of tools, of prompts or of resources may differ.
+    pub(super) fn offers(&self) -> [u64; 3] {
+        [0, 1, 2].map(|at| {
+            let mut hash = DefaultHasher::new();
+            self.server.offers().0[at].hash(&mut hash);
+            for target in &self.targets {
+                let (server, upstream) = (&target.server, &target.upstream);
+                (server.id.0, server.offers().0[at], upstream.id.0, upstream.offers().0[at]).hash(&mut hash);
+                (target.prefix(), target.reach.as_deref()).hash(&mut hash);
+            }
+            hash.finish()
+        })
     }
 
     /// Whether it stands for several.

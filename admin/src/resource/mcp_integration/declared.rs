@@ -8,6 +8,7 @@ use crate::resource::{Row, integration};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::mcp::{McpAccess, McpIntegration};
+use gateway_domain::resource::mcp_definition::NewCapabilities;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -40,8 +41,21 @@ impl Declared for McpIntegration {
         for (name, sealed) in &doc.custom_headers {
             headers.insert(name.clone(), to.sealed(&["configurations", "custom_headers", name], sealed)?);
         }
+        let mut configurations = Map::new();
         if !headers.is_empty() {
-            fields.insert("configurations".to_owned(), json!({"custom_headers": headers}));
+            configurations.insert("custom_headers".to_owned(), json!(headers));
+        }
+        if !doc.pricing.is_empty() {
+            configurations.insert("pricing".to_owned(), json!(doc.pricing));
+        }
+        if !configurations.is_empty() {
+            fields.insert("configurations".to_owned(), json!(configurations));
+        }
+        if doc.new_capabilities == NewCapabilities::Disabled {
+            put(&mut fields, "new_capabilities", doc.new_capabilities);
+        }
+        if doc.pin_definitions {
+            put(&mut fields, "pin_definitions", true);
         }
         let filled = doc.secret_mappings.iter().map(|mapping| {
             let reference = to.names.name(mapping.secret_reference_id.0);
@@ -73,6 +87,8 @@ impl Declared for McpIntegration {
         }
         if let Some(before) = &item.before {
             row.doc.sync.clone_from(&before.doc.sync);
+            row.doc.accepted.clone_from(&before.doc.accepted);
+            row.doc.pin();
         }
         Ok(row)
     }

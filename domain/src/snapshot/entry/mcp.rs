@@ -3,11 +3,18 @@
 use super::{Addressed, Build, Draft, Entry, doc, lives};
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::id::{McpIntegrationId, McpServerId, OrgId, SecretReferenceId, UserId, WorkspaceId};
-use crate::resource::mcp::{McpAccess, McpAuth, McpIntegration, McpServer, McpSwitches, McpUserAccess, ServerMember};
+use crate::money::NanoUsd;
+use crate::resource::mcp::{
+    McpAccess, McpAuth, McpIntegration, McpServer, McpSwitches, McpSync, McpUserAccess, ServerMember,
+};
+use crate::resource::mcp_definition::{AcceptedTools, NewCapabilities};
+use crate::resource::mcp_pricing::McpPricing;
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
 use crate::snapshot::Snapshot;
 use crate::snapshot::mapped::{Filled, MappedRow};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 /// Where and as whom an MCP server is called.
@@ -34,11 +41,46 @@ pub struct McpUpstream {
     /// Why it cannot be called now: what should fill it from a manager of secrets is not there. The rest of a sentence.
     pub missing: Option<Arc<str>>,
     pub(in crate::snapshot) mapped: Option<Arc<MappedRow>>,
+    /// `None`: a tool may say of itself what it likes.
+    accepted: Option<AcceptedTools>,
+    /// Tools that were not what had been accepted when the server was last asked.
+    changed: BTreeSet<String>,
+    /// Tools and prompts that were found; `None`: what is new may be used.
+    known: Option<McpKnown>,
+    pricing: McpPricing,
+    offers: McpOffers,
     /// Differs between any two states of it.
     pub revision: i64,
 }
 
+/// Names by kind.
+type McpKnown = BTreeMap<&'static str, BTreeSet<String>>;
+
+/// Differs where lists do: of tools, of prompts, and of resources with their templates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct McpOffers(pub [u64; 3]);
+
 impl McpUpstream {
+    pub const fn offers(&self) -> McpOffers {
+        self.offers
+    }
+
+    /// What a call of this tool costs; `None`: nobody said.
+    pub fn price(&self, tool: &str) -> Option<NanoUsd> {
+        self.pricing.of(tool)
+    }
+
+    /// Whether tools are held to what was accepted.
+    pub const fn pins(&self) -> bool {
+        self.accepted.is_some()
+    }
+
+    /// Whether a tool, as it describes itself now, is what was accepted.
+    pub fn accepts(&self, name: &str, item: &str) -> bool {
+        let Some(accepted) = &self.accepted else { return true };
+        serde_json::from_str(item).is_ok_and(|item| accepted.holds(name, &item))
+    }
+
     pub fn open_to(&self, workspace: WorkspaceId) -> bool {
         let own = self.workspace.map_or_else(|| self.access.allow(workspace), |own| own == workspace);
         self.active && own && self.mapped.as_ref().is_none_or(|mapped| mapped.open_to(workspace))
@@ -51,7 +93,15 @@ impl McpUpstream {
 
     /// Whether anybody may use this of it, whoever asks.
     pub fn allows(&self, kind: &str, name: &str) -> bool {
-        self.switches.allows(kind, name)
+        let is_accepted = || {
+            let Some(accepted) = self.accepted.as_ref().filter(|_| kind == "tool") else { return true };
+            accepted.0.contains_key(name) && !self.changed.contains(name)
+        };
+        let is_known = || {
+            let Some(names) = self.known.as_ref().and_then(|known| known.get(kind)) else { return true };
+            names.contains(name) || self.switches.says(kind, name)
+        };
+        self.switches.allows(kind, name) && is_known() && is_accepted()
     }
 }
 
@@ -72,9 +122,14 @@ pub struct ManagedMcpServer {
     pub behind: McpBehind,
     switches: McpSwitches,
     user_access: McpUserAccess,
+    offers: McpOffers,
 }
 
 impl ManagedMcpServer {
+    pub const fn offers(&self) -> McpOffers {
+        self.offers
+    }
+
     pub fn allows(&self, kind: &str, name: &str) -> bool {
         self.switches.allows(kind, name)
     }
@@ -138,6 +193,11 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
     }
     let mut filled = Filled::of(&i.secret_mappings, OrgId(row.org), around)?;
     headers.append(&mut filled.headers);
+    let offers = McpOffers::of(&i.capabilities, &i.sync, &i.accepted);
+    let tools = i.sync.items.get("tool").map(Vec::as_slice).unwrap_or_default();
+    let accepted = i.pin_definitions.then(|| i.accepted.clone());
+    let changed = i.accepted.clone().meet(if i.pin_definitions { tools } else { &[] });
+    let known = (i.new_capabilities == NewCapabilities::Disabled).then(|| known(&i.sync));
     let speaks = i.sync.protocol_version.unwrap_or_default();
     let capabilities = if i.sync.flags.is_null() { String::new() } else { i.sync.flags.to_string() };
     Ok(McpUpstream {
@@ -157,8 +217,40 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
         access: i.access,
         mapped: MappedRow::of(row, &mut filled),
         missing: filled.missing,
+        accepted,
+        changed,
+        known,
+        pricing: i.pricing,
+        offers,
         revision: row.revision,
     })
+}
+
+/// Resources are left out: a template stands for any number of them.
+fn known(sync: &McpSync) -> McpKnown {
+    let names = |kind: &str| {
+        let items = sync.items.get(kind).into_iter().flatten();
+        items.filter_map(|item| item["name"].as_str().map(str::to_owned)).collect()
+    };
+    ["tool", "prompt"].into_iter().map(|kind| (kind, names(kind))).collect()
+}
+
+impl McpOffers {
+    fn of(switches: &McpSwitches, sync: &McpSync, accepted: &AcceptedTools) -> Self {
+        let of = |kinds: &[&str]| {
+            let mut hash = DefaultHasher::new();
+            for kind in kinds {
+                switches.0.get(*kind).hash(&mut hash);
+                for item in sync.items.get(*kind).into_iter().flatten() {
+                    item.to_string().hash(&mut hash);
+                }
+            }
+            hash
+        };
+        let mut tools = of(&["tool"]);
+        accepted.0.hash(&mut tools);
+        Self([tools.finish(), of(&["prompt"]).finish(), of(&["resource", "resource_template"]).finish()])
+    }
 }
 
 fn target(url: &str) -> String {
@@ -173,6 +265,7 @@ fn server(row: &Stored) -> Result<ManagedMcpServer, String> {
         slug: row.slug.as_str().into(),
         active: row.status == "active",
         behind: s.mcp_integration_id.map_or_else(|| McpBehind::Members(s.members), McpBehind::Integration),
+        offers: McpOffers::of(&s.capabilities, &McpSync::default(), &AcceptedTools::default()),
         switches: s.capabilities,
         user_access: s.user_access,
     })

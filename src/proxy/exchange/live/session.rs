@@ -452,7 +452,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         if self.last_call.is_some_and(|at| at <= now) {
             return self.close(Why::RateLimit, 1008, "a response ran that the limits refused").await;
         }
-        match standing::tenant(self.live(), &self.gate.request.caller.tenant, clock::now()) {
+        match standing::standing_now(self.live(), &self.gate.request.caller.tenant, clock::now()) {
             Ok(_) => Ok(()),
             Err(fault) => self.close(Why::Revoked, 1008, fault.message()).await,
         }

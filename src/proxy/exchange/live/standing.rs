@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// The caller of a session as it stands now; `Err`: it has no standing any more.
-pub(super) fn tenant(live: &LiveParts, opened: &Arc<Tenant>, now: Timestamp) -> Result<Arc<Tenant>, Fault> {
+pub(crate) fn standing_now(live: &LiveParts, opened: &Arc<Tenant>, now: Timestamp) -> Result<Arc<Tenant>, Fault> {
     let revoked = || Fault::new(FaultKind::Unauthenticated, "The gateway key has expired or is not active");
     let world = live.live.current();
     let is_same = Arc::ptr_eq(&world, &opened.world);
@@ -54,7 +54,7 @@ impl LiveStanding {
     ) -> Result<Self, Fault> {
         let Gate { request, routing, .. } = gate;
         let now = clock::now();
-        let tenant = tenant(live, &request.caller.tenant, now)?;
+        let tenant = standing_now(live, &request.caller.tenant, now)?;
         let mut request = Box::new(again(request, tenant, now));
         let leaf = &**routing.plan.leaf();
         let mut aim = target::resolve(leaf, routing.inline, &request)?;

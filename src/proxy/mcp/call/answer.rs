@@ -4,12 +4,13 @@
 use super::{McpAsked, McpTurn, beside, told};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::lists::ListKey;
 use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, fallen, response_of, unreadable};
+use crate::proxy::mcp::watch::LOOK;
 use crate::upstream::http1::Response;
 use gateway_mcp::filter::{self, McpKind};
 use gateway_mcp::sse::McpEvents;
-use gateway_mcp::{Era, McpVersion, RawObject, RpcError, RpcId, bridge, object};
-use http::Method;
+use gateway_mcp::{McpVersion, RawObject, RpcError, RpcId, bridge, object};
 use std::time::{Duration, Instant};
 
 /// Silence after which a client that waits for events hears that it is not forgotten.
@@ -23,6 +24,11 @@ impl McpTurn<'_, '_> {
         wire: &RpcId,
         ask: &UpstreamAsk,
     ) -> Result<LastMessage, ClientLeft> {
+        let lists = &self.parts.state.lists;
+        let key = self.list_key(asked, ask);
+        if let Some(kept) = key.as_ref().and_then(|key| lists.get(key, Instant::now())) {
+            return Ok(self.seen(asked, &answered(asked, &kept)));
+        }
         let calls = UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
         let reply = self.down.client.during(None, calls.send(ask)).await?;
         let reply = match reply {
@@ -31,6 +37,10 @@ impl McpTurn<'_, '_> {
             Err(error) => {
                 if error.status == 408 {
                     self.cancel(asked).await;
+                }
+                let stale = key.filter(|_| error.status >= 500 || error.status == 408);
+                if let Some(kept) = stale.and_then(|key| lists.stale(&key, Instant::now())) {
+                    return Ok(self.seen(asked, &answered(asked, &kept)));
                 }
                 return Ok(LastMessage::error(&error, Some(&asked.id)));
             }
@@ -50,7 +60,22 @@ impl McpTurn<'_, '_> {
             UpstreamAnswer::SessionLost => return Ok(LastMessage::error(&RpcError::no_session(), Some(&asked.id))),
             UpstreamAnswer::Taken | UpstreamAnswer::NotServed => return Ok(unreadable(&asked.id)),
         };
+        if let Some(key) = key
+            && let Ok(envelope) = RawObject::parse(&text)
+            && let Some(result) = envelope.raw("result")
+        {
+            lists.keep(key, result, Instant::now());
+        }
         Ok(self.seen(asked, &text))
+    }
+
+    /// Under which a list is kept; `None`: what is asked is none, or may be for one session alone.
+    fn list_key(&self, asked: &McpAsked<'_>, ask: &UpstreamAsk) -> Option<ListKey> {
+        if !self.parts.state.lists.are_kept() || ask.session.is_some() {
+            return None;
+        }
+        let version = McpVersion::parse(ask.version.as_deref()?)?;
+        ListKey::new(&self.target.upstream, version, &asked.method, asked.params().as_ref(), None)
     }
 
     /// Events until the one that answers. What comes before it goes down at once.
@@ -67,6 +92,11 @@ impl McpTurn<'_, '_> {
             self.down.begin().await?;
         }
         let mut waiting = Instant::now();
+        // A subscription lasts, and may have nothing to say.
+        let mut watch = self.watch_of(asked);
+        if watch.is_some() {
+            response.without_idle_clock();
+        }
         loop {
             loop {
                 let event = match events.next_event() {
@@ -85,16 +115,24 @@ impl McpTurn<'_, '_> {
                     None => Some(event),
                 };
                 if let Some(event) = event.filter(|_| streams) {
+                    self.heard(&event.data);
                     self.down.event(&event).await?;
                 }
             }
-            if began.elapsed() > longest {
+            if watch.is_none() && began.elapsed() > longest {
                 self.cancel(asked).await;
                 return Ok(Err(RpcError::own(408, "The MCP server took longer than a call may")));
             }
+            if let Some(watch) = &mut watch
+                && self.tell_of_changes(watch).await?
+            {
+                return Ok(Ok(answered(asked, r#"{"resultType":"complete"}"#)));
+            }
             let left = TICK.saturating_sub(waiting.elapsed()).max(Duration::from_millis(1));
+            let left = if watch.is_some() { left.min(LOOK) } else { left };
             let read = self.down.client.during(None, pingora_timeout::timeout(left, response.read())).await?;
             match read {
+                Err(_) if waiting.elapsed() < TICK => {}
                 Err(_) => {
                     self.down.comment_if_begun().await?;
                     waiting = Instant::now();
@@ -137,7 +175,9 @@ impl McpTurn<'_, '_> {
     fn shaped(&mut self, asked: &McpAsked<'_>, mut result: String) -> Result<String, RpcError> {
         let broken = |why: &str| RpcError::own(502, format!("The MCP server's answer cannot be understood: {why}"));
         if let Some(kind) = McpKind::listed_by(&asked.method) {
-            let allow = |kind: McpKind, name: &str| self.target.allows(kind, name);
+            let (target, drift) = (self.target, &self.parts.state.drift);
+            let allow =
+                |name: &str, item: &str| target.allows(kind, name) && drift.sees(&target.upstream, kind, name, item);
             result = filter::filtered(&result, kind, &allow).map_err(broken)?.into_owned();
         }
         if asked.method == "initialize" {
@@ -147,7 +187,7 @@ impl McpTurn<'_, '_> {
                 return Err(broken("its version is not known here"));
             }
             object.set_text("protocolVersion", asked.version.name());
-            if let Some(told) = object.raw("capabilities").and_then(bridge::capabilities) {
+            if let Some(told) = object.raw("capabilities").and_then(bridge::server_capabilities) {
                 object.set("capabilities", told);
             }
             let issued = self.issued.take();
@@ -156,7 +196,7 @@ impl McpTurn<'_, '_> {
         }
         if asked.method == "server/discover" {
             let mut object = RawObject::parse(&result).map_err(|_| broken("it is no object"))?;
-            if let Some(told) = object.raw("capabilities").and_then(bridge::capabilities) {
+            if let Some(told) = object.raw("capabilities").and_then(bridge::server_capabilities) {
                 object.set("capabilities", told);
             }
             object.set("supportedVersions", bridge::supported_versions());
@@ -165,50 +205,11 @@ impl McpTurn<'_, '_> {
         let (client, upstream) = (asked.version.era(), self.target.era());
         Ok(bridge::result(&result, client, upstream, &asked.method).unwrap_or(result))
     }
+}
 
-    /// The stream of notices that a legacy client listens to.
-    pub(crate) async fn listen(&mut self) -> Result<(), ClientLeft> {
-        let modern = self.posted.version().ok().flatten().is_some_and(McpVersion::is_modern_name);
-        if self.served.is_merged() && !modern {
-            return Box::pin(self.listen_to_members()).await;
-        }
-        if modern || self.target.era() == Era::Modern {
-            return self.down.error(&RpcError::own(405, "There is no stream to listen to"), None).await;
-        }
-        let version = match self.legacy_version() {
-            Ok(version) => version,
-            Err(error) => return self.down.error(&error, None).await,
-        };
-        let mut ask = self.asking(String::new(), version);
-        ask.method = Method::GET;
-        if let Some(last) = &self.posted.last_event {
-            ask.headers.push((http::HeaderName::from_static("last-event-id"), last.clone()));
-        }
-        let calls = UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
-        let reply = self.down.client.during(None, calls.send(&ask)).await?;
-        let mut response = match reply.map(|reply| reply.answer) {
-            Ok(UpstreamAnswer::Events(response)) => response,
-            Ok(UpstreamAnswer::SessionLost) => return self.down.error(&RpcError::no_session(), None).await,
-            Ok(_) => return self.down.error(&RpcError::own(405, "There is no stream to listen to"), None).await,
-            Err(error) => return self.down.error(&error, None).await,
-        };
-        response.without_idle_clock();
-        self.down.begin().await?;
-        let mut events = McpEvents::default();
-        loop {
-            while let Ok(Some(event)) = events.next_event() {
-                self.down.event(&event).await?;
-            }
-            let read = self.down.client.during(None, pingora_timeout::timeout(TICK, response.read())).await?;
-            match read {
-                Err(_) if self.parts.state.is_draining() => break,
-                Err(_) => self.down.comment_if_begun().await?,
-                Ok(Ok(Some(piece))) => events.push(&piece),
-                Ok(Ok(None) | Err(_)) => break,
-            }
-        }
-        self.down.finish().await
-    }
+/// A result as the answer to what was asked.
+fn answered(asked: &McpAsked<'_>, result: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, asked.id.json())
 }
 
 /// A tool that ran and failed says so in its result.

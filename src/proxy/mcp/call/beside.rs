@@ -4,9 +4,11 @@
 use super::McpTurn;
 use super::answer::TICK;
 use crate::proxy::client::ClientLeft;
+use crate::proxy::mcp::lists;
 use crate::proxy::mcp::talk::{McpTalk, WITHIN};
 use crate::proxy::mcp::target::McpTarget;
 use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk};
+use crate::proxy::mcp::watch::{LOOK, ListWatch};
 use crate::upstream::http1::{Response, SendError};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -16,6 +18,7 @@ use gateway_mcp::sse::{EventTooLong, McpEvent, McpEvents};
 use gateway_mcp::{RpcError, RpcMessage, merge};
 use http::Method;
 use std::pin::Pin;
+use std::time::Instant;
 
 /// Something that is done with one member while others do theirs.
 type Beside<'t, T> = Pin<Box<dyn Future<Output = T> + Send + 't>>;
@@ -84,12 +87,17 @@ impl<'a> McpTurn<'a, '_> {
             return self.down.error(&RpcError::own(405, "There is no stream to listen to"), None).await;
         }
         self.down.begin().await?;
+        let (mut watch, mut quiet) = (ListWatch::new(self.parts, self.request, self.served), Instant::now());
         loop {
-            let read = self.down.client.during(None, pingora_timeout::timeout(TICK, reads.next())).await?;
+            if self.tell_of_changes(&mut watch).await? {
+                break;
+            }
+            let read = self.down.client.during(None, pingora_timeout::timeout(LOOK, reads.next())).await?;
             let mut stream = match read {
-                Err(_) if self.parts.state.is_draining() => break,
+                Err(_) if quiet.elapsed() < TICK => continue,
                 Err(_) => {
                     self.down.comment_if_begun().await?;
+                    quiet = Instant::now();
                     continue;
                 }
                 Ok(Some(MemberRead { mut stream, read: Ok(Some(piece)) })) => {
@@ -100,7 +108,12 @@ impl<'a> McpTurn<'a, '_> {
             };
             let broken = loop {
                 match stream.next_message() {
-                    Ok(Some(event)) => self.down.event(&event).await?,
+                    Ok(Some(event)) => {
+                        if lists::is_changed(&event.data) {
+                            self.parts.state.lists.drop_of(stream.target.upstream.id.0);
+                        }
+                        self.down.event(&event).await?;
+                    }
                     Ok(None) => break false,
                     Err(EventTooLong) => break true,
                 }

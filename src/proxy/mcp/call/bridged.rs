@@ -13,7 +13,7 @@ impl McpTurn<'_, '_> {
     pub(super) async fn ask_over_bridge(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
         let told = |error: &RpcError| LastMessage::error(error, Some(&asked.id));
         if asked.method == "subscriptions/listen" {
-            return Ok(told(&RpcError::no_method(&asked.method, true)));
+            return Box::pin(self.listen_here(asked)).await;
         }
         let talk = self.talk(self.target);
         let mut known = talk.held();

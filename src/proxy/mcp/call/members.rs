@@ -25,8 +25,11 @@ type MembersTold<T> = Vec<Result<T, RpcError>>;
 impl<'a> McpTurn<'a, '_> {
     pub(super) async fn answer_of_members(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
         let told = |error: &RpcError| LastMessage::error(error, Some(&asked.id));
-        if !is_served(&asked.method, asked.version.era()) || asked.method == "subscriptions/listen" {
+        if !is_served(&asked.method, asked.version.era()) {
             return Ok(told(&RpcError::no_method(&asked.method, asked.is_modern())));
+        }
+        if asked.method == "subscriptions/listen" {
+            return Box::pin(self.listen_here(asked)).await;
         }
         let params = asked.params();
         match filter::named(&asked.method, params.as_ref()) {

@@ -1,0 +1,118 @@
+//! Streams that stay open for what servers have to say by themselves, and what the gateway says in them: that lists are
+//! others now. A stream ends when the process takes leave, or when its caller may not call any more.
+
+use super::answer::TICK;
+use super::{McpAsked, McpTurn};
+use crate::proxy::client::ClientLeft;
+use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::lists;
+use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamCalls};
+use crate::proxy::mcp::watch::{LOOK, ListWatch, WatchedLists};
+use gateway_mcp::sse::McpEvents;
+use gateway_mcp::{Era, McpVersion, RpcError};
+use http::Method;
+use std::time::Instant;
+
+impl<'a> McpTurn<'a, '_> {
+    /// What a request that stays open hears of changes made here; `None`: it is no such request.
+    pub(super) fn watch_of(&self, asked: &McpAsked<'_>) -> Option<ListWatch<'a>> {
+        (asked.method == "subscriptions/listen").then(|| {
+            let watch = ListWatch::new(self.parts, self.request, self.served);
+            watch.subscribed(asked.id.json(), asked.params().as_ref())
+        })
+    }
+
+    /// A server that says that its lists are others is asked anew.
+    pub(super) fn heard(&self, data: &str) {
+        if lists::is_changed(data) {
+            self.parts.state.lists.drop_of(self.target.upstream.id.0);
+        }
+    }
+
+    /// True: the stream is over.
+    pub(super) async fn tell_of_changes(&mut self, watch: &mut ListWatch<'_>) -> Result<bool, ClientLeft> {
+        if self.parts.state.is_draining() {
+            return Ok(true);
+        }
+        match watch.look() {
+            WatchedLists::Same => Ok(false),
+            WatchedLists::Over => Ok(true),
+            WatchedLists::Changed(notices) => {
+                for notice in &notices {
+                    self.down.event(notice).await?;
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// A subscription where no server has one to pass on: what changes here is told, and what a server was found to
+    /// offer when it was asked again.
+    pub(super) async fn listen_here(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
+        let over = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"resultType":"complete"}}}}"#, asked.id.json());
+        let Some(mut watch) = self.watch_of(asked).filter(|_| asked.streams && self.down.takes_events) else {
+            let error = RpcError::own(406, "A subscription is answered with events alone");
+            return Ok(LastMessage::error(&error, Some(&asked.id)));
+        };
+        self.down.event(&watch.acknowledged()).await?;
+        let mut quiet = Instant::now();
+        while !self.tell_of_changes(&mut watch).await? {
+            self.down.client.during(None, pingora_timeout::sleep(LOOK)).await?;
+            if quiet.elapsed() >= TICK {
+                self.down.comment_if_begun().await?;
+                quiet = Instant::now();
+            }
+        }
+        Ok(LastMessage::ok(over))
+    }
+
+    /// The stream of notices that a legacy client listens to.
+    pub(crate) async fn listen(&mut self) -> Result<(), ClientLeft> {
+        let modern = self.posted.version().ok().flatten().is_some_and(McpVersion::is_modern_name);
+        if self.served.is_merged() && !modern {
+            return Box::pin(self.listen_to_members()).await;
+        }
+        if modern || self.target.era() == Era::Modern {
+            return self.down.error(&RpcError::own(405, "There is no stream to listen to"), None).await;
+        }
+        let version = match self.legacy_version() {
+            Ok(version) => version,
+            Err(error) => return self.down.error(&error, None).await,
+        };
+        let mut ask = self.asking(String::new(), version);
+        ask.method = Method::GET;
+        if let Some(last) = &self.posted.last_event {
+            ask.headers.push((http::HeaderName::from_static("last-event-id"), last.clone()));
+        }
+        let calls = UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
+        let reply = self.down.client.during(None, calls.send(&ask)).await?;
+        let mut response = match reply.map(|reply| reply.answer) {
+            Ok(UpstreamAnswer::Events(response)) => response,
+            Ok(UpstreamAnswer::SessionLost) => return self.down.error(&RpcError::no_session(), None).await,
+            Ok(_) => return self.down.error(&RpcError::own(405, "There is no stream to listen to"), None).await,
+            Err(error) => return self.down.error(&error, None).await,
+        };
+        response.without_idle_clock();
+        self.down.begin().await?;
+        let (mut events, mut quiet) = (McpEvents::default(), Instant::now());
+        let mut watch = ListWatch::new(self.parts, self.request, self.served);
+        loop {
+            while let Ok(Some(event)) = events.next_event() {
+                self.heard(&event.data);
+                self.down.event(&event).await?;
+            }
+            if self.tell_of_changes(&mut watch).await? {
+                break;
+            }
+            let read = self.down.client.during(None, pingora_timeout::timeout(LOOK, response.read())).await?;
+            match read {
+                Err(_) if quiet.elapsed() < TICK => continue,
+                Err(_) => self.down.comment_if_begun().await?,
+                Ok(Ok(Some(piece))) => events.push(&piece),
+                Ok(Ok(None) | Err(_)) => break,
+            }
+            quiet = Instant::now();
+        }
+        self.down.finish().await
+    }
+}

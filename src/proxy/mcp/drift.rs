@@ -1,0 +1,39 @@
+//! Tools that were seen to say something else of themselves than what somebody accepted. What a list showed to be so is
+//! refused at once, on this node; on the others from when the server was asked again.
+
+use gateway_domain::snapshot::McpUpstream;
+use gateway_mcp::filter::McpKind;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+/// Names in all. Beyond it the integrations that were seen first are forgotten, until they are listed again.
+const MOST: usize = 20_000;
+
+/// Of one integration as it stands: a change of it begins anew.
+type DriftKey = (i64, Uuid);
+
+#[derive(Debug, Default)]
+pub(super) struct ToolDrift(Mutex<BTreeMap<DriftKey, BTreeSet<String>>>);
+
+impl ToolDrift {
+    /// Whether an item of a list may be seen; where it may not, its name may not be called any more either.
+    pub(super) fn sees(&self, upstream: &McpUpstream, kind: McpKind, name: &str, item: &str) -> bool {
+        if kind != McpKind::Tool || upstream.accepts(name, item) {
+            return true;
+        }
+        let mut all = self.0.lock();
+        all.entry((upstream.revision, upstream.id.0)).or_default().insert(name.to_owned());
+        while all.len() > 1 && all.values().map(BTreeSet::len).sum::<usize>() > MOST {
+            all.pop_first();
+        }
+        false
+    }
+
+    pub(super) fn has(&self, upstream: &McpUpstream, kind: McpKind, name: &str) -> bool {
+        if kind != McpKind::Tool || !upstream.pins() {
+            return false;
+        }
+        self.0.lock().get(&(upstream.revision, upstream.id.0)).is_some_and(|names| names.contains(name))
+    }
+}
