@@ -222,6 +222,45 @@ async fn limits_of_a_prompt_hold_for_its_target_and_the_next_has_its_turn() {
     assert_eq!((house.one.seen().len(), house.two.seen().len()), (2, 3));
 }
 
+/// Guardrails judge what a prompt says, and answers are kept for what was asked there.
+#[tokio::test]
+async fn guardrails_and_caches_see_the_words_of_each_prompt() {
+    let house = House::new(|| reply::chat("one")).await;
+    let check = json!({"default.contains": {"words": ["French"], "operator": "none"}, "deny": true});
+    let mut config = house.targets("fallback");
+    config["targets"][0]["input_guardrails"] = json!([check]);
+    config["cache"] = "simple".into();
+    let config = house.gateway.admin().config("guarded", &config).await;
+    let ask = async |language: &str| {
+        house.call(&house.first, &config, &json!({"variables": {"language": language}})).await.expect(200)
+    };
+    // Denied at the first prompt, whose words they are; the second has no such guardrail.
+    let french = ask("French").await;
+    assert_eq!((french.said().as_str(), french.header("x-gateway-cache-status")), ("two", Some("MISS")));
+    assert_eq!((house.one.seen().len(), house.two.seen().len()), (0, 1));
+    assert_eq!(ask("French").await.header("x-gateway-cache-status"), Some("HIT"));
+    assert_eq!(ask("Danish").await.said(), "one");
+    assert_eq!(ask("Danish").await.header("x-gateway-cache-status"), Some("HIT"));
+    assert_eq!(ask("Greek").await.header("x-gateway-cache-status"), Some("MISS"), "other variables, another question");
+    assert_eq!((house.one.seen().len(), house.two.seen().len()), (2, 1));
+}
+
+/// A key that is held to its config may be asked through prompts, and to some models only by the prompts of these.
+#[tokio::test]
+async fn keys_are_held_to_their_config_and_models_through_prompts() {
+    let house = House::new(|| reply::chat("one")).await;
+    let admin = house.gateway.admin();
+    let config = admin.config("both", &house.targets("fallback")).await;
+    let fields =
+        json!({"defaults": {"config_id": config, "allow_config_override": false}, "allowed_models": ["gpt-4o-mini"]});
+    let (_, key) = admin.workspace_key("held", fields).await;
+    let path = format!("/v1/prompts/{}/completions", house.first);
+    let ask = || house.gateway.post(&path).key(&key).json(&json!({}));
+    assert_eq!(ask().send().await.expect(200).said(), "two", "the first prompt's model is closed to the key");
+    assert_eq!(house.one.seen().len(), 0);
+    ask().provider("@one").send().await.expect(400);
+}
+
 /// A request that fails at one prompt takes nothing of that prompt's limit, nor twice of the workspace's.
 #[tokio::test]
 async fn what_a_failed_prompt_held_is_given_back() {
