@@ -359,10 +359,18 @@ impl House {
             r#"{"issuer":"https://login.example.com","client_id":"c","client_secret":["{}"]}"#,
             r#"{"issuer":"https://a:{}@login.example.com","client_id":"c","client_secret":"s"}"#,
             r#"{"client_secret":"{}"}"#,
+            r#"{"client_private_key":"{}"}"#,
+            r#"{"client_private_key":["{}"]}"#,
+            r#"{"client_secret":null,"client_private_key":"-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----"}"#,
         ] {
             let body = self.fill("the secret of a client for sign-on", pattern);
             self.send("PUT sign-on", self.gateway.admin().call("PUT", "/admin/organisation/sign-on").bytes(body)).await;
         }
+        // One that can sign: a line of it is as good as all of it here.
+        let key = json!({ "client_secret": null, "client_private_key": SECOND.private() });
+        self.planted.keep("the key of a client for sign-on", SECOND.private().lines().nth(3).expect("a line"));
+        let set = self.gateway.admin().put("/admin/organisation/sign-on", &key).await.expect(200);
+        self.seen.answer("PUT sign-on", &set);
         let body = json!({ "name": "k", "scopes": ["completions.write"] });
         let made = self.gateway.admin().post("/api-keys/workspace/service", &body).await.expect(200).json();
         let minted = made["key"].as_str().expect("a key").to_owned();
